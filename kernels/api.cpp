@@ -1,0 +1,453 @@
+// The C ABI: checks a call, gives the work to the loops, and turns exceptions into error codes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/checked_call.h"
+#include "kernels/cpu/table.h"
+#include "kernels/msda.h"
+#include "kernels/parallel.h"
+#include "kernels/trace.h"
+
+namespace msda::kernels {
+namespace {
+
+thread_local std::string last_error;
+
+template <class Body>
+msda_status guarded(Body&& body) noexcept {
+  try {
+    try {
+      body();
+      return MSDA_OK;
+    } catch (const InvalidArgument& e) {
+      last_error = e.what();
+      return MSDA_INVALID_ARGUMENT;
+    } catch (const std::bad_alloc&) {
+      last_error = "out of memory";
+      return MSDA_OUT_OF_MEMORY;
+    } catch (const std::exception& e) {
+      last_error = e.what();
+      return MSDA_INTERNAL_ERROR;
+    }
+  } catch (...) {  // not even the message could be made
+    return MSDA_INTERNAL_ERROR;
+  }
+}
+
+constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
+
+msda_options checked_options(const msda_options* options) {
+  msda_options checked = options != nullptr ? *options : msda_options{};
+  if (checked.mode < MSDA_MODE_DETERMINISTIC || checked.mode > MSDA_MODE_MIXED) {
+    throw InvalidArgument(fmt::format("no such mode: {}", static_cast<int>(checked.mode)));
+  }
+  if (checked.threads < 0) throw InvalidArgument(fmt::format("threads is {}; 0 means one a core", checked.threads));
+  if ((checked.float64_stages & ~kAllStages) != 0) {
+    throw InvalidArgument(fmt::format("float64_stages is {:#x}; there are {} stages", checked.float64_stages,
+                                      static_cast<int>(MSDA_STAGE_COUNT)));
+  }
+  return checked;
+}
+
+// The inputs as contiguous `In`, and the structure that the loops take.
+template <class In>
+class Inputs {
+ public:
+  Inputs(const CheckedCall& checked, const msda_call& call, const msda_tensor* grad_output)
+      : value_(call.value), locations_(call.sampling_locations), weights_(call.attention_weights) {
+    if (grad_output != nullptr) grad_output_.emplace(*grad_output);
+    problem_ = {checked.B,
+                checked.S,
+                checked.M,
+                checked.D,
+                checked.L,
+                checked.Q,
+                checked.P,
+                checked.dialect,
+                checked.padding,
+                checked.align_corners,
+                checked.levels.data(),
+                value_.data(),
+                locations_.data(),
+                weights_.data(),
+                grad_output_ ? grad_output_->data() : nullptr};
+  }
+  const cpu::Problem<In>& problem() const { return problem_; }
+
+ private:
+  ContiguousInput<In> value_, locations_, weights_;
+  std::optional<ContiguousInput<In>> grad_output_;
+  cpu::Problem<In> problem_{};
+};
+
+// Queries of one batch to a task: enough to keep the threads busy, few enough to keep a task worth its start.
+constexpr int64_t kQueriesPerTask = 16;
+
+template <class In, class Real>
+void forward(const CheckedCall& checked, const msda_call& call, const msda_options& options,
+             const msda_tensor& output) {
+  const Inputs<In> inputs(checked, call, nullptr);
+  ContiguousOutput<Real> result(output);
+  const int64_t blocks = (checked.Q + kQueriesPerTask - 1) / kQueriesPerTask, tasks = checked.B * blocks;
+  parallel_for(tasks, thread_count(options.threads, tasks), [&](int64_t task, int) {
+    const int64_t begin = task % blocks * kQueriesPerTask;
+    cpu::table().loops<In, Real>().forward(inputs.problem(), task / blocks, begin,
+                                           std::min(begin + kQueriesPerTask, checked.Q), result.data());
+  });
+  result.store();
+}
+
+// Scratch memory of one thread, grown to the largest level it meets.
+template <class Real>
+class Scratch {
+ public:
+  cpu::ScatterScratch<Real> fit(const CheckedCall& checked, const cpu::Level& level) {
+    const int64_t samples = checked.Q * checked.P;
+    grow(samples_, samples_size_, samples);
+    grow(sorted_, sorted_size_, samples);
+    grow(cells_, cells_size_, cpu::cells_of(level) + 1);
+    grow(sums_, sums_size_, cpu::sum_size(samples, checked.D));
+    return {samples_.get(), sorted_.get(), cells_.get(), sums_.get()};
+  }
+
+ private:
+  template <class T>
+  static void grow(std::unique_ptr<T[]>& memory, int64_t& size, int64_t wanted) {
+    if (wanted <= size) return;
+    memory.reset();
+    memory.reset(new T[static_cast<size_t>(wanted)]);  // not make_unique: no need to touch it
+    size = wanted;
+  }
+  std::unique_ptr<cpu::Sample<Real>[]> samples_, sorted_;
+  std::unique_ptr<int64_t[]> cells_;
+  std::unique_ptr<Real[]> sums_;
+  int64_t samples_size_ = 0, sorted_size_ = 0, cells_size_ = 0, sums_size_ = 0;
+};
+
+template <class In, class Real>
+void backward(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output,
+              const msda_options& options, const msda_tensor* grad_value, const msda_tensor* grad_locations,
+              const msda_tensor* grad_weights) {
+  const Inputs<In> inputs(checked, call, &grad_output);
+  const auto& loops = cpu::table().loops<In, Real>();
+  if (grad_locations != nullptr || grad_weights != nullptr) {
+    std::optional<ContiguousOutput<Real>> locations, weights;
+    if (grad_locations != nullptr) locations.emplace(*grad_locations);
+    if (grad_weights != nullptr) weights.emplace(*grad_weights);
+    const int64_t blocks = (checked.Q + kQueriesPerTask - 1) / kQueriesPerTask, tasks = checked.B * blocks;
+    parallel_for(tasks, thread_count(options.threads, tasks), [&](int64_t task, int) {
+      const int64_t begin = task % blocks * kQueriesPerTask;
+      loops.backward(inputs.problem(), task / blocks, begin, std::min(begin + kQueriesPerTask, checked.Q),
+                     locations ? locations->data() : nullptr, weights ? weights->data() : nullptr);
+    });
+    if (locations) locations->store();
+    if (weights) weights->store();
+  }
+  if (grad_value == nullptr) return;
+  ContiguousOutput<Real> value(*grad_value);
+  const int64_t tasks = checked.B * checked.M * checked.L;
+  const int threads = thread_count(options.threads, tasks);
+  std::vector<Scratch<Real>> scratch(static_cast<size_t>(threads));
+  parallel_for(tasks, threads, [&](int64_t task, int worker) {
+    // The largest level of every head first, so that no thread is left with one at the end.
+    const int64_t l = task / (checked.B * checked.M), head = task % (checked.B * checked.M);
+    loops.scatter_level(inputs.problem(), head / checked.M, head % checked.M, l, options.mode == MSDA_MODE_ATOMIC,
+                        options.seed, scratch[static_cast<size_t>(worker)].fit(checked, checked.levels[l]),
+                        value.data());
+  });
+  value.store();
+}
+
+// A trace and the memory it points to.
+class TraceBuffer {
+ public:
+  explicit TraceBuffer(int64_t channels)
+      : corner_values_(4 * channels), sampled_value_(channels), contributions_(4 * channels) {
+    trace.corner_values = corner_values_.data();
+    trace.sampled_value = sampled_value_.data();
+    trace.value_contributions = contributions_.data();
+  }
+  SampleTrace trace{};
+
+ private:
+  std::vector<double> corner_values_, sampled_value_, contributions_;
+};
+
+// Calls visit(sample number, trace) for every sample, samples of one query in order on one thread.
+template <class In, class Visit>
+void for_each_trace(const cpu::Problem<In>& p, const msda_options& options, uint32_t float64_stages, Visit&& visit) {
+  const int64_t tasks = p.B * p.Q;
+  parallel_for(tasks, thread_count(options.threads, tasks), [&](int64_t task, int) {
+    TraceBuffer buffer(p.D);
+    for (int64_t i = 0; i < p.M * p.L * p.P; ++i) {
+      trace_sample(p, float64_stages, task / p.Q, task % p.Q, i / (p.L * p.P), i / p.P % p.L, i % p.P, buffer.trace);
+      visit(task * p.M * p.L * p.P + i, buffer.trace);
+    }
+  });
+}
+
+template <class In>
+void traced_grad_value(const cpu::Problem<In>& p, const msda_options& options, uint32_t float64_stages,
+                       const msda_tensor& grad_value) {
+  ContiguousOutput<double> result(grad_value);
+  const int64_t tasks = p.L * p.B * p.M;
+  parallel_for(tasks, thread_count(options.threads, tasks), [&](int64_t task, int) {
+    const int64_t head = task % (p.B * p.M);
+    trace_scatter(p, float64_stages, head / p.M, head % p.M, task / (p.B * p.M), result.data());
+  });
+  result.store();
+}
+
+template <class In>
+void mixed_backward(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output,
+                    const msda_options& options, uint32_t float64_stages, const msda_tensor* grad_value,
+                    const msda_tensor* grad_locations, const msda_tensor* grad_weights) {
+  const Inputs<In> inputs(checked, call, &grad_output);
+  if (grad_locations != nullptr || grad_weights != nullptr) {
+    std::optional<ContiguousOutput<double>> locations, weights;
+    if (grad_locations != nullptr) locations.emplace(*grad_locations);
+    if (grad_weights != nullptr) weights.emplace(*grad_weights);
+    for_each_trace(inputs.problem(), options, float64_stages, [&](int64_t sample, const SampleTrace& trace) {
+      if (locations) std::copy_n(trace.grad_sampling_location, 2, locations->data() + 2 * sample);
+      if (weights) weights->data()[sample] = trace.grad_attention_weight;
+    });
+    if (locations) locations->store();
+    if (weights) weights->store();
+  }
+  if (grad_value != nullptr) traced_grad_value(inputs.problem(), options, float64_stages, *grad_value);
+}
+
+struct StageShape {
+  std::vector<int64_t> shape;
+  int64_t per_sample;  // numbers a sample has; 0 for grad_value
+  const double* (*of)(const SampleTrace&);
+};
+
+StageShape stage_shape(const CheckedCall& checked, msda_stage_id stage) {
+  std::vector<int64_t> shape = checked.weights_shape();
+  const auto with = [&](std::vector<int64_t> more) {
+    shape.insert(shape.end(), more.begin(), more.end());
+    return shape;
+  };
+  switch (stage) {
+    case MSDA_STAGE_PIXEL_COORDINATES:
+      return {with({2}), 2, [](const SampleTrace& t) { return t.pixel; }};
+    case MSDA_STAGE_CELL:
+      return {with({2}), 2, [](const SampleTrace& t) { return t.cell; }};
+    case MSDA_STAGE_INTERPOLATION_WEIGHTS:
+      return {with({4}), 4, [](const SampleTrace& t) { return t.weights; }};
+    case MSDA_STAGE_CORNER_VALUES:
+      return {with({4, checked.D}), 4 * checked.D,
+              [](const SampleTrace& t) { return static_cast<const double*>(t.corner_values); }};
+    case MSDA_STAGE_SAMPLED_VALUE:
+      return {with({checked.D}), checked.D,
+              [](const SampleTrace& t) { return static_cast<const double*>(t.sampled_value); }};
+    case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
+      return {shape, 1, [](const SampleTrace& t) { return &t.grad_attention_weight; }};
+    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
+      return {with({2}), 2, [](const SampleTrace& t) { return t.grad_sampling_location; }};
+    case MSDA_STAGE_VALUE_CONTRIBUTIONS:
+      return {with({4, checked.D}), 4 * checked.D,
+              [](const SampleTrace& t) { return static_cast<const double*>(t.value_contributions); }};
+    case MSDA_STAGE_GRAD_VALUE:
+      return {checked.value_shape(), 0, nullptr};
+    default:
+      throw InvalidArgument(fmt::format("no such stage: {}", static_cast<int>(stage)));
+  }
+}
+
+template <class In>
+void stage_tensor(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output,
+                  const msda_options& options, uint32_t float64_stages, const StageShape& shape,
+                  const msda_tensor& result) {
+  const Inputs<In> inputs(checked, call, &grad_output);
+  if (shape.per_sample == 0 && shape.of == nullptr) {
+    return traced_grad_value(inputs.problem(), options, float64_stages, result);
+  }
+  ContiguousOutput<double> out(result);
+  for_each_trace(inputs.problem(), options, float64_stages, [&](int64_t sample, const SampleTrace& trace) {
+    std::copy_n(shape.of(trace), shape.per_sample, out.data() + sample * shape.per_sample);
+  });
+  out.store();
+}
+
+// Which stages a mode computes in float64, for a call whose inputs may force all of them.
+uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options) {
+  if (checked.float64_inputs || options.mode == MSDA_MODE_FLOAT64) return kAllStages;
+  return options.mode == MSDA_MODE_MIXED ? options.float64_stages : 0;
+}
+
+}  // namespace
+}  // namespace msda::kernels
+
+using namespace msda::kernels;  // NOLINT: the functions below are C
+
+msda_tensor msda_contiguous(void* data, msda_dtype dtype, int32_t rank, const int64_t* shape) {
+  msda_tensor tensor{};
+  tensor.data = data;
+  tensor.dtype = dtype;
+  tensor.rank = rank;
+  int64_t stride = 1;
+  for (int i = std::min<int32_t>(rank, MSDA_MAX_RANK) - 1; i >= 0; --i) {
+    tensor.shape[i] = shape[i];
+    tensor.stride[i] = stride;
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride)) stride = 0;  // refused by its shape
+  }
+  return tensor;
+}
+
+msda_status msda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output) {
+  return guarded([&] {
+    if (call == nullptr || output == nullptr) throw InvalidArgument("call or output is a null pointer");
+    const CheckedCall checked = check_call(*call, nullptr);
+    const msda_options chosen = checked_options(options);
+    check_result("output", *output, checked.output_shape());
+    if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed has stages of the backward pass only");
+    if (element_count(checked.output_shape()) == 0) return;
+    if (checked.float64_inputs) return forward<double, double>(checked, *call, chosen, *output);
+    if (chosen.mode == MSDA_MODE_FLOAT64) return forward<float, double>(checked, *call, chosen, *output);
+    forward<float, float>(checked, *call, chosen, *output);
+  });
+}
+
+msda_status msda_backward(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                          const msda_tensor* grad_value, const msda_tensor* grad_sampling_locations,
+                          const msda_tensor* grad_attention_weights) {
+  return guarded([&] {
+    if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
+    const CheckedCall checked = check_call(*call, grad_output);
+    const msda_options chosen = checked_options(options);
+    if (grad_value != nullptr) check_result("grad_value", *grad_value, checked.value_shape());
+    if (grad_sampling_locations != nullptr) {
+      check_result("grad_sampling_locations", *grad_sampling_locations, checked.locations_shape());
+    }
+    if (grad_attention_weights != nullptr) {
+      check_result("grad_attention_weights", *grad_attention_weights, checked.weights_shape());
+    }
+    const auto run = [&](auto backward_of) {
+      backward_of(checked, *call, *grad_output, chosen, grad_value, grad_sampling_locations, grad_attention_weights);
+    };
+    if (chosen.mode == MSDA_MODE_MIXED) {
+      const uint32_t stages = float64_stages_of(checked, chosen);
+      if (checked.float64_inputs) {
+        return mixed_backward<double>(checked, *call, *grad_output, chosen, stages, grad_value, grad_sampling_locations,
+                                      grad_attention_weights);
+      }
+      return mixed_backward<float>(checked, *call, *grad_output, chosen, stages, grad_value, grad_sampling_locations,
+                                   grad_attention_weights);
+    }
+    if (checked.float64_inputs) return run(backward<double, double>);
+    if (chosen.mode == MSDA_MODE_FLOAT64) return run(backward<float, double>);
+    run(backward<float, float>);
+  });
+}
+
+msda_status msda_stage(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                       msda_stage_id stage, const msda_tensor* result) {
+  return guarded([&] {
+    if (call == nullptr || grad_output == nullptr || result == nullptr) {
+      throw InvalidArgument("call, grad_output or result is a null pointer");
+    }
+    const CheckedCall checked = check_call(*call, grad_output);
+    const msda_options chosen = checked_options(options);
+    if (chosen.mode == MSDA_MODE_ATOMIC)
+      throw InvalidArgument("stages have no order: the mode atomic has none of them");
+    const StageShape shape = stage_shape(checked, stage);
+    check_result(msda_stage_name(stage), *result, shape.shape);
+    const uint32_t stages = float64_stages_of(checked, chosen);
+    if (checked.float64_inputs) {
+      return stage_tensor<double>(checked, *call, *grad_output, chosen, stages, shape, *result);
+    }
+    stage_tensor<float>(checked, *call, *grad_output, chosen, stages, shape, *result);
+  });
+}
+
+const char* msda_last_error(void) { return last_error.c_str(); }
+
+const char* msda_dialect_name(msda_dialect dialect) {
+  switch (dialect) {
+    case MSDA_DEFORMABLE_DETR:
+      return "deformable_detr";
+    case MSDA_MSDA_TRITON:
+      return "msda_triton";
+    case MSDA_GRID_SAMPLE:
+      return "grid_sample";
+  }
+  return "?";
+}
+
+const char* msda_padding_name(msda_padding padding) {
+  switch (padding) {
+    case MSDA_PADDING_ZEROS:
+      return "zeros";
+    case MSDA_PADDING_BORDER:
+      return "border";
+  }
+  return "?";
+}
+
+const char* msda_stage_name(msda_stage_id stage) {
+  switch (stage) {
+    case MSDA_STAGE_PIXEL_COORDINATES:
+      return "pixel_coordinates";
+    case MSDA_STAGE_CELL:
+      return "cell";
+    case MSDA_STAGE_INTERPOLATION_WEIGHTS:
+      return "interpolation_weights";
+    case MSDA_STAGE_CORNER_VALUES:
+      return "corner_values";
+    case MSDA_STAGE_SAMPLED_VALUE:
+      return "sampled_value";
+    case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
+      return "grad_attention_weights";
+    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
+      return "grad_sampling_locations";
+    case MSDA_STAGE_VALUE_CONTRIBUTIONS:
+      return "value_contributions";
+    case MSDA_STAGE_GRAD_VALUE:
+      return "grad_value";
+    case MSDA_STAGE_COUNT:
+      break;
+  }
+  return "?";
+}
+
+const char* msda_mode_name(msda_mode mode) {
+  switch (mode) {
+    case MSDA_MODE_DETERMINISTIC:
+      return "deterministic";
+    case MSDA_MODE_ATOMIC:
+      return "atomic";
+    case MSDA_MODE_FLOAT64:
+      return "float64";
+    case MSDA_MODE_MIXED:
+      return "mixed";
+  }
+  return "?";
+}
+
+const char* msda_dtype_name(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      return "float16";
+    case MSDA_BFLOAT16:
+      return "bfloat16";
+    case MSDA_FLOAT32:
+      return "float32";
+    case MSDA_FLOAT64:
+      return "float64";
+    case MSDA_INT32:
+      return "int32";
+    case MSDA_INT64:
+      return "int64";
+  }
+  return "?";
+}
+
+const char* msda_cpu_isa(void) { return cpu::table().name; }

@@ -1,0 +1,171 @@
+// From the C ABI's structures to checked sizes and contiguous tensors, or an error that names what is wrong.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/cpu/table.h"
+#include "kernels/msda.h"
+#include "kernels/storage.h"
+
+namespace msda::kernels {
+
+// Becomes MSDA_INVALID_ARGUMENT and msda_last_error() at the C ABI.
+struct InvalidArgument : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// Sizes and conventions of a call whose tensors have been checked against one another. Every product of sizes that the
+// kernels form fits in int64.
+struct CheckedCall {
+  int64_t B, S, M, D, L, Q, P;
+  msda_dialect dialect;
+  msda_padding padding;
+  bool align_corners;
+  std::vector<cpu::Level> levels;
+  bool float64_inputs;  // any of them, so that float32 arithmetic would have to round inputs
+
+  std::vector<int64_t> value_shape() const { return {B, S, M, D}; }
+  std::vector<int64_t> output_shape() const { return {B, Q, M, D}; }
+  std::vector<int64_t> locations_shape() const { return {B, Q, M, L, P, 2}; }
+  std::vector<int64_t> weights_shape() const { return {B, Q, M, L, P}; }
+};
+
+// `grad_output` may be null. Throws InvalidArgument.
+CheckedCall check_call(const msda_call& call, const msda_tensor* grad_output);
+
+// Throws InvalidArgument unless `tensor` has this shape, a floating-point type, and data.
+void check_result(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape);
+
+// Elements of a shape that has been checked.
+int64_t element_count(const std::vector<int64_t>& shape);
+
+// Calls visit(static_cast<const T*>(nullptr)) with the C++ type of a floating-point `dtype`.
+template <class Visit>
+auto visit_dtype(msda_dtype dtype, Visit&& visit) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      return visit(static_cast<const Float16*>(nullptr));
+    case MSDA_BFLOAT16:
+      return visit(static_cast<const BFloat16*>(nullptr));
+    case MSDA_FLOAT64:
+      return visit(static_cast<const double*>(nullptr));
+    default:
+      return visit(static_cast<const float*>(nullptr));
+  }
+}
+
+template <class T>
+constexpr msda_dtype dtype_of() {
+  return std::is_same_v<T, double> ? MSDA_FLOAT64 : MSDA_FLOAT32;
+}
+
+// Calls visit(offset of the first element, offset of the second minus that, count) for each innermost run of a tensor.
+template <class Visit>
+void for_each_row(const msda_tensor& tensor, Visit&& visit) {
+  const int rank = tensor.rank;
+  for (int i = 0; i < rank; ++i) {
+    if (tensor.shape[i] == 0) return;
+  }
+  if (rank == 0) return visit(int64_t{0}, int64_t{1}, int64_t{1});
+  std::array<int64_t, MSDA_MAX_RANK> index{};
+  for (int64_t offset = 0;;) {
+    visit(offset, tensor.stride[rank - 1], tensor.shape[rank - 1]);
+    int i = rank - 2;
+    for (; i >= 0; --i) {
+      offset += tensor.stride[i];
+      if (++index[i] < tensor.shape[i]) break;
+      offset -= tensor.stride[i] * tensor.shape[i];
+      index[i] = 0;
+    }
+    if (i < 0) return;
+  }
+}
+
+bool is_contiguous(const msda_tensor& tensor);
+
+// A tensor's elements as contiguous `T`, without a copy where they are that already. T is float or double; widening
+// only.
+template <class T>
+class ContiguousInput {
+ public:
+  explicit ContiguousInput(const msda_tensor& tensor) {
+    if (tensor.dtype == dtype_of<T>() && is_contiguous(tensor)) {
+      data_ = static_cast<const T*>(tensor.data);
+      return;
+    }
+    int64_t count = 1;
+    for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
+    copy_.resize(static_cast<size_t>(count));
+    T* to = copy_.data();
+    visit_dtype(tensor.dtype, [&]<class Stored>(const Stored*) {
+      const auto* from = static_cast<const Stored*>(tensor.data);
+      for_each_row(tensor, [&](int64_t offset, int64_t step, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          if constexpr (std::is_floating_point_v<Stored>) {
+            *to++ = static_cast<T>(from[offset + i * step]);
+          } else {
+            *to++ = static_cast<T>(widen(from[offset + i * step]));
+          }
+        }
+      });
+    });
+    data_ = copy_.data();
+  }
+  const T* data() const { return data_; }
+
+ private:
+  std::vector<T> copy_;
+  const T* data_ = nullptr;
+};
+
+// Memory for a result in the arithmetic's type: the output tensor itself where it has that type and is contiguous, else
+// a buffer that store() rounds into it. store() also gives every NaN the same bits: which NaN an operation makes is up
+// to the processor, and the results must not be.
+template <class T>
+class ContiguousOutput {
+ public:
+  explicit ContiguousOutput(const msda_tensor& tensor) : tensor_(tensor) {
+    for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];
+    if (tensor.dtype == dtype_of<T>() && is_contiguous(tensor)) {
+      data_ = static_cast<T*>(tensor.data);
+      return;
+    }
+    buffer_.resize(static_cast<size_t>(count_));
+    data_ = buffer_.data();
+  }
+  T* data() { return data_; }
+
+  void store() {
+    for (int64_t i = 0; i < count_; ++i) {
+      if (data_[i] != data_[i]) data_[i] = std::numeric_limits<T>::quiet_NaN();
+    }
+    if (buffer_.empty()) return;
+    const T* from = buffer_.data();
+    visit_dtype(tensor_.dtype, [&]<class Stored>(const Stored*) {
+      auto* to = static_cast<Stored*>(tensor_.data);
+      for_each_row(tensor_, [&](int64_t offset, int64_t step, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) {
+          if constexpr (std::is_floating_point_v<Stored>) {
+            to[offset + i * step] = static_cast<Stored>(*from++);
+          } else {
+            to[offset + i * step] = narrow<Stored>(*from++);
+          }
+        }
+      });
+    });
+  }
+
+ private:
+  msda_tensor tensor_;
+  int64_t count_ = 1;
+  std::vector<T> buffer_;
+  T* data_ = nullptr;
+};
+
+}  // namespace msda::kernels

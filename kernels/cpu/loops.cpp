@@ -1,0 +1,327 @@
+// The CPU's inner loops. Compiled once per instruction set, with MSDA_ISA naming the copy: nothing here may have a name
+// outside that namespace, and nothing of the standard library that is not inlined may be used.
+//
+// Vectorizing over channels changes no bit: lanes of a sum are separate variables, and a fused multiply-add is one
+// rounding in whatever register it happens.
+#include "kernels/cpu/table.h"
+#include "kernels/sample.h"
+
+namespace msda::kernels::cpu {
+inline namespace MSDA_ISA {
+namespace {
+
+// Where one sample lands on its level.
+template <class Real>
+struct Spot {
+  Axis<Real> x, y;
+  bool sampled;
+};
+
+template <class In, class Real>
+Spot<Real> locate_sample(const Problem<In>& p, const Level& level, const In* location) {
+  Spot<Real> spot;
+  spot.x = locate(p.dialect, p.padding, p.align_corners, Real(location[0]), level.width);
+  spot.y = locate(p.dialect, p.padding, p.align_corners, Real(location[1]), level.height);
+  spot.sampled = spot.x.sampled && spot.y.sampled;
+  return spot;
+}
+
+// Pixel number within the level of each corner of the cell at (low_y, low_x), or -1 where the corner reads zero.
+template <class In>
+void corner_pixels(const Problem<In>& p, const Level& level, int32_t low_y, int32_t low_x, int64_t pixels[4]) {
+  for (int corner = 0; corner < 4; ++corner) {
+    const int32_t y = corner_pixel(p.dialect, p.padding, low_y, corner / 2, level.height);
+    const int32_t x = corner_pixel(p.dialect, p.padding, low_x, corner % 2, level.width);
+    pixels[corner] = y < 0 || x < 0 ? -1 : int64_t{y} * level.width + x;
+  }
+}
+
+// The channels of one head at the four corners, a zero for each that is outside.
+template <class In>
+struct Corners {
+  const In* row[4];
+  static constexpr In kZeros[kLanes] = {};
+
+  Corners(const Problem<In>& p, const Level& level, const In* level_value, int32_t low_y, int32_t low_x) {
+    int64_t pixels[4];
+    corner_pixels(p, level, low_y, low_x, pixels);
+    for (int i = 0; i < 4; ++i) row[i] = pixels[i] < 0 ? nullptr : level_value + pixels[i] * p.M * p.D;
+  }
+  const In* at(int corner, int64_t channel) const { return row[corner] ? row[corner] + channel : kZeros; }
+};
+
+template <class In, class Real>
+void forward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real* output) {
+  for (int64_t q = begin; q < end; ++q) {
+    for (int64_t m = 0; m < p.M; ++m) {
+      const int64_t head = (b * p.Q + q) * p.M + m;
+      Real* out = output + head * p.D;
+      for (int64_t d = 0; d < p.D; ++d) out[d] = Real(0);
+      for (int64_t l = 0; l < p.L; ++l) {
+        const Level& level = p.levels[l];
+        const In* level_value = p.value + ((b * p.S + level.start) * p.M + m) * p.D;
+        for (int64_t point = 0; point < p.P; ++point) {
+          const int64_t sample = (head * p.L + l) * p.P + point;
+          const auto spot = locate_sample<In, Real>(p, level, p.sampling_locations + 2 * sample);
+          if (!spot.sampled) continue;
+          const auto weights = corner_weights(spot.y.fraction, spot.x.fraction);
+          const Real attention(p.attention_weights[sample]);
+          const Corners<In> corners(p, level, level_value, spot.y.low, spot.x.low);
+          for (int64_t first = 0; first < p.D; first += kLanes) {
+            const In *v00 = corners.at(0, first), *v01 = corners.at(1, first);
+            const In *v10 = corners.at(2, first), *v11 = corners.at(3, first);
+            const int count = static_cast<int>(p.D - first < kLanes ? p.D - first : kLanes);
+            for (int j = 0; j < count; ++j) {
+              const Real sampled = interpolate(weights, Real(v00[j]), Real(v01[j]), Real(v10[j]), Real(v11[j]));
+              out[first + j] = fma(attention, sampled, out[first + j]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The three sums over channels of one sample, lane by lane.
+template <class Real>
+struct ChannelSums {
+  Real attention[kLanes], x[kLanes], y[kLanes];
+};
+
+template <class In, class Real>
+inline void add_channels(ChannelSums<Real>& sums, int count, const CornerWeights<Real>& weights, Real fraction_y,
+                         Real fraction_x, const In* grad_output, const In* v00, const In* v01, const In* v10,
+                         const In* v11) {
+  for (int j = 0; j < count; ++j) {
+    const Real a(v00[j]), b(v01[j]), c(v10[j]), d(v11[j]), go(grad_output[j]);
+    sums.attention[j] = fma(go, interpolate(weights, a, b, c, d), sums.attention[j]);
+    sums.x[j] = fma(go, slope_across(a, b, c, d, fraction_y), sums.x[j]);
+    sums.y[j] = fma(go, slope_across(a, c, b, d, fraction_x), sums.y[j]);
+  }
+}
+
+template <class In, class Real>
+void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real* grad_sampling_locations,
+              Real* grad_attention_weights) {
+  for (int64_t q = begin; q < end; ++q) {
+    for (int64_t m = 0; m < p.M; ++m) {
+      const int64_t head = (b * p.Q + q) * p.M + m;
+      const In* grad_output = p.grad_output + head * p.D;
+      for (int64_t l = 0; l < p.L; ++l) {
+        const Level& level = p.levels[l];
+        const In* level_value = p.value + ((b * p.S + level.start) * p.M + m) * p.D;
+        for (int64_t point = 0; point < p.P; ++point) {
+          const int64_t sample = (head * p.L + l) * p.P + point;
+          const auto spot = locate_sample<In, Real>(p, level, p.sampling_locations + 2 * sample);
+          Real attention_sum(0), x_gradient(0), y_gradient(0);
+          if (spot.sampled) {
+            const auto weights = corner_weights(spot.y.fraction, spot.x.fraction);
+            const Corners<In> corners(p, level, level_value, spot.y.low, spot.x.low);
+            ChannelSums<Real> sums{};
+            for (int64_t first = 0; first < p.D; first += kLanes) {
+              const In *v00 = corners.at(0, first), *v01 = corners.at(1, first);
+              const In *v10 = corners.at(2, first), *v11 = corners.at(3, first);
+              if (p.D - first >= kLanes) {
+                add_channels(sums, kLanes, weights, spot.y.fraction, spot.x.fraction, grad_output + first, v00, v01,
+                             v10, v11);
+              } else {
+                add_channels(sums, static_cast<int>(p.D - first), weights, spot.y.fraction, spot.x.fraction,
+                             grad_output + first, v00, v01, v10, v11);
+              }
+            }
+            const Real attention(p.attention_weights[sample]);
+            attention_sum = sum_lanes(sums.attention);
+            x_gradient = location_gradient(sum_lanes(sums.x), attention, spot.x.slope);
+            y_gradient = location_gradient(sum_lanes(sums.y), attention, spot.y.slope);
+          }
+          if (grad_attention_weights) grad_attention_weights[sample] = attention_sum;
+          if (grad_sampling_locations) {
+            grad_sampling_locations[2 * sample] = x_gradient;
+            grad_sampling_locations[2 * sample + 1] = y_gradient;
+          }
+        }
+      }
+    }
+  }
+}
+
+// The four corner sums of one cell, by the tree of runs: a counter to the base 32 whose digits are partial sums.
+template <class In, class Real>
+class CellSums {
+ public:
+  CellSums(Real* memory, int64_t channels) : memory_(memory), channels_(channels) {}
+
+  // Returns [4][D].
+  const Real* sum(const Sample<Real>* samples, int64_t count, const In* grad_output, int64_t query_stride) {
+    depth_ = 1;
+    for (int64_t capacity = kRun; capacity < count; capacity *= kRun) ++depth_;
+    for (int i = 0; i < depth_; ++i) filled_[i] = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      add_sample(samples[i], grad_output + samples[i].query * query_stride);
+      for (int level = 0; level + 1 < depth_ && filled_[level] == kRun; ++level) carry(level);
+    }
+    for (int level = 0; level + 1 < depth_; ++level) {
+      if (filled_[level] > 0) carry(level);
+    }
+    return digit(depth_ - 1);
+  }
+
+ private:
+  Real* digit(int level) { return memory_ + level * 4 * channels_; }
+
+  void add_sample(const Sample<Real>& sample, const In* grad_output) {
+    const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
+    Real *s0 = digit(0), *s1 = s0 + channels_, *s2 = s1 + channels_, *s3 = s2 + channels_;
+    if (filled_[0]++ == 0) {
+      for (int64_t d = 0; d < channels_; ++d) {
+        const Real weighted = Real(grad_output[d]) * sample.attention;
+        s0[d] = value_contribution(weights.w[0], weighted);
+        s1[d] = value_contribution(weights.w[1], weighted);
+        s2[d] = value_contribution(weights.w[2], weighted);
+        s3[d] = value_contribution(weights.w[3], weighted);
+      }
+    } else {
+      for (int64_t d = 0; d < channels_; ++d) {
+        const Real weighted = Real(grad_output[d]) * sample.attention;
+        s0[d] = s0[d] + value_contribution(weights.w[0], weighted);
+        s1[d] = s1[d] + value_contribution(weights.w[1], weighted);
+        s2[d] = s2[d] + value_contribution(weights.w[2], weighted);
+        s3[d] = s3[d] + value_contribution(weights.w[3], weighted);
+      }
+    }
+  }
+
+  void carry(int level) {
+    const Real* from = digit(level);
+    Real* to = digit(level + 1);
+    if (filled_[level + 1]++ == 0) {
+      for (int64_t i = 0; i < 4 * channels_; ++i) to[i] = from[i];
+    } else {
+      for (int64_t i = 0; i < 4 * channels_; ++i) to[i] = to[i] + from[i];
+    }
+    filled_[level] = 0;
+  }
+
+  Real* memory_;
+  int64_t channels_;
+  int depth_ = 1;
+  int filled_[16] = {};
+};
+
+// Lists the samples of one level that reach it, in the order of (query, point), each with its cell.
+template <class In, class Real>
+int64_t list_samples(const Problem<In>& p, int64_t b, int64_t m, int64_t l, Sample<Real>* samples) {
+  const Level& level = p.levels[l];
+  int64_t count = 0;
+  for (int64_t q = 0; q < p.Q; ++q) {
+    const int64_t first = (((b * p.Q + q) * p.M + m) * p.L + l) * p.P;
+    for (int64_t i = first; i < first + p.P; ++i) {
+      const auto spot = locate_sample<In, Real>(p, level, p.sampling_locations + 2 * i);
+      const bool reached =
+          spot.y.low >= -1 && spot.y.low < level.height && spot.x.low >= -1 && spot.x.low < level.width;
+      if (!spot.sampled || !reached) continue;
+      const int64_t cell = (int64_t{spot.y.low} + 1) * (int64_t{level.width} + 1) + spot.x.low + 1;
+      samples[count++] = {q, Real(p.attention_weights[i]), spot.y.fraction, spot.x.fraction, cell};
+    }
+  }
+  return count;
+}
+
+// Steele, Lea and Flood's SplitMix64: a counter through a mixing function.
+class SplitMix64 {
+ public:
+  explicit SplitMix64(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+  }
+  // In [0, bound): even enough, as bounds are far under 2^64.
+  uint64_t below(uint64_t bound) { return next() % bound; }
+
+ private:
+  uint64_t state_;
+};
+
+template <class In, class Real>
+void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool atomic, uint64_t seed,
+                   const ScatterScratch<Real>& scratch, Real* grad_value) {
+  const Level& level = p.levels[l];
+  const int64_t pixel_stride = p.M * p.D, query_stride = p.M * p.D;
+  Real* level_grad = grad_value + ((b * p.S + level.start) * p.M + m) * p.D;
+  const In* grad_output = p.grad_output + (b * p.Q * p.M + m) * p.D;
+  for (int64_t pixel = 0; pixel < int64_t{level.height} * level.width; ++pixel) {
+    for (int64_t d = 0; d < p.D; ++d) level_grad[pixel * pixel_stride + d] = Real(0);
+  }
+  const int64_t count = list_samples(p, b, m, l, scratch.samples);
+  const int64_t columns = int64_t{level.width} + 1;
+  int64_t pixels[4];
+
+  if (atomic) {
+    SplitMix64 random(
+        SplitMix64(SplitMix64(SplitMix64(seed).next() + static_cast<uint64_t>(b)).next() + static_cast<uint64_t>(m))
+            .next() +
+        static_cast<uint64_t>(l));
+    for (int64_t i = count - 1; i > 0; --i) {
+      const auto j = static_cast<int64_t>(random.below(static_cast<uint64_t>(i) + 1));
+      const Sample<Real> swapped = scratch.samples[i];
+      scratch.samples[i] = scratch.samples[j];
+      scratch.samples[j] = swapped;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const Sample<Real>& sample = scratch.samples[i];
+      const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
+      corner_pixels(p, level, static_cast<int32_t>(sample.cell / columns) - 1,
+                    static_cast<int32_t>(sample.cell % columns) - 1, pixels);
+      const In* row = grad_output + sample.query * query_stride;
+      for (int corner = 0; corner < 4; ++corner) {
+        if (pixels[corner] < 0) continue;
+        Real* target = level_grad + pixels[corner] * pixel_stride;
+        for (int64_t d = 0; d < p.D; ++d) {
+          target[d] = target[d] + value_contribution(weights.w[corner], Real(row[d]) * sample.attention);
+        }
+      }
+    }
+    return;
+  }
+
+  // A stable counting sort brings the samples of a cell together and keeps their order.
+  const int64_t cells = cells_of(level);
+  for (int64_t i = 0; i <= cells; ++i) scratch.cell_begin[i] = 0;
+  for (int64_t i = 0; i < count; ++i) ++scratch.cell_begin[scratch.samples[i].cell + 1];
+  for (int64_t i = 0; i < cells; ++i) scratch.cell_begin[i + 1] += scratch.cell_begin[i];
+  for (int64_t i = count - 1; i >= 0; --i) {
+    // From the back, with the end of each cell's place going down: after it, cell_begin[c + 1] is where cell c begins.
+    scratch.sorted[--scratch.cell_begin[scratch.samples[i].cell + 1]] = scratch.samples[i];
+  }
+  CellSums<In, Real> cell_sums(scratch.sums, p.D);
+  for (int64_t first = 0; first < count;) {
+    const int64_t cell = scratch.sorted[first].cell;
+    int64_t last = first + 1;
+    while (last < count && scratch.sorted[last].cell == cell) ++last;
+    const Real* sums = cell_sums.sum(scratch.sorted + first, last - first, grad_output, query_stride);
+    corner_pixels(p, level, static_cast<int32_t>(cell / columns) - 1, static_cast<int32_t>(cell % columns) - 1, pixels);
+    for (int corner = 0; corner < 4; ++corner) {
+      if (pixels[corner] < 0) continue;
+      Real* target = level_grad + pixels[corner] * pixel_stride;
+      for (int64_t d = 0; d < p.D; ++d) target[d] = target[d] + sums[corner * p.D + d];
+    }
+    first = last;
+  }
+}
+
+template <class In, class Real>
+constexpr Loops<In, Real> loops() {
+  return {&forward<In, Real>, &backward<In, Real>, &scatter_level<In, Real>};
+}
+
+}  // namespace
+
+#define MSDA_STRING_OF(x) #x
+#define MSDA_STRING(x) MSDA_STRING_OF(x)
+extern const Table kTable;
+const Table kTable = {MSDA_STRING(MSDA_ISA), loops<float, float>(), loops<float, double>(), loops<double, double>()};
+
+}  // namespace MSDA_ISA
+}  // namespace msda::kernels::cpu

@@ -1,0 +1,95 @@
+// What the CPU computes in its inner loops, behind a table of function pointers, so that the same source can be
+// compiled once for every instruction set (cpu/loops.cpp) and chosen when the program runs.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/msda.h"
+
+namespace msda::kernels::cpu {
+
+struct Level {
+  int32_t height, width;
+  int64_t start;  // first pixel, in [0, S]
+};
+
+// A checked call: sizes, conventions, and contiguous tensors of one floating-point type.
+template <class In>
+struct Problem {
+  int64_t B, S, M, D, L, Q, P;
+  msda_dialect dialect;
+  msda_padding padding;
+  bool align_corners;
+  const Level* levels;
+  const In* value;
+  const In* sampling_locations;
+  const In* attention_weights;
+  const In* grad_output;  // null in a forward pass
+};
+
+// One sample of a level, waiting for its turn in the scatter sum.
+template <class Real>
+struct Sample {
+  int64_t query;
+  Real attention, fraction_y, fraction_x;
+  int64_t cell;  // (row + 1) * (width + 1) + column + 1
+};
+
+// Memory for one scatter_level call, reused between calls of one thread.
+template <class Real>
+struct ScatterScratch {
+  Sample<Real>* samples;  // Q * P
+  Sample<Real>* sorted;   // Q * P
+  int64_t* cell_begin;    // cells_of(level) + 1
+  Real* sums;             // sum_size(Q * P, D)
+};
+
+static inline int64_t cells_of(const Level& level) { return (int64_t{level.height} + 1) * (int64_t{level.width} + 1); }
+
+// Levels of the tree of runs (sample.h, kRun) over n addends.
+static inline int tree_depth(int64_t n) {
+  int depth = 1;
+  for (int64_t capacity = 32; capacity < n; capacity *= 32) ++depth;
+  return depth;
+}
+static inline int64_t sum_size(int64_t samples, int64_t D) { return (tree_depth(samples) + 1) * 4 * D; }
+
+// In: the type of the inputs. Real: the type of the arithmetic and of the results, float only where In is float.
+template <class In, class Real>
+struct Loops {
+  // output[query][m][d] of batch b for queries [begin, end).
+  void (*forward)(const Problem<In>&, int64_t b, int64_t begin, int64_t end, Real* output);
+  // grad_sampling_locations and grad_attention_weights (either may be null) of batch b for queries [begin, end).
+  void (*backward)(const Problem<In>&, int64_t b, int64_t begin, int64_t end, Real* grad_sampling_locations,
+                   Real* grad_attention_weights);
+  // grad_value of one batch, head and level, overwritten. With `atomic`, addends go in one by one, in an order that
+  // depends on `seed`, b, m and l alone.
+  void (*scatter_level)(const Problem<In>&, int64_t b, int64_t m, int64_t l, bool atomic, uint64_t seed,
+                        const ScatterScratch<Real>&, Real* grad_value);
+};
+
+struct Table {
+  const char* name;
+  Loops<float, float> f32;
+  Loops<float, double> f32_as_f64;
+  Loops<double, double> f64;
+  template <class In, class Real>
+  const Loops<In, Real>& loops() const;
+};
+template <>
+inline const Loops<float, float>& Table::loops() const {
+  return f32;
+}
+template <>
+inline const Loops<float, double>& Table::loops() const {
+  return f32_as_f64;
+}
+template <>
+inline const Loops<double, double>& Table::loops() const {
+  return f64;
+}
+
+// The best table that this machine can run; MSDA_CPU_ISA=baseline in the environment forces the plain one.
+const Table& table();
+
+}  // namespace msda::kernels::cpu

@@ -1,0 +1,53 @@
+// Independent pieces of work on a few threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace msda::kernels {
+
+// Threads to use for a request of `threads` (0: one a core) and `tasks` pieces of work; at least 1.
+inline int thread_count(int32_t threads, int64_t tasks) {
+  const int64_t wanted = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+  return static_cast<int>(std::clamp<int64_t>(std::min(wanted, tasks), 1, 1024));
+}
+
+// Calls work(task, worker) for every task in [0, tasks), on `threads` threads; worker < threads tells their memory
+// apart. Tasks start in the order of their numbers. The first exception stops the rest and is thrown here. Where the
+// system gives fewer threads, fewer do the work.
+template <class Work>
+void parallel_for(int64_t tasks, int threads, Work&& work) {
+  std::atomic<int64_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto run = [&](int worker) {
+    for (int64_t task = next++; task < tasks; task = next++) {
+      try {
+        work(task, worker);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+        next = tasks;
+      }
+    }
+  };
+  std::vector<std::thread> helpers;
+  for (int worker = 1; worker < threads; ++worker) {
+    try {
+      helpers.emplace_back(run, worker);
+    } catch (const std::system_error&) {
+      break;
+    }
+  }
+  run(0);
+  for (std::thread& helper : helpers) helper.join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace msda::kernels

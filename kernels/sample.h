@@ -1,0 +1,177 @@
+// The arithmetic of one sample: where a location lands on one pyramid level, what it reads there, and what it gives
+// back.
+//
+// Every kernel of this project, on the CPU and on the GPU, in any accumulation, and every error bound is made of these
+// functions, so that there is one place where an operation can be changed. `Real` is float, double, or a type of the
+// analysis that carries a bound beside the value. Each line is one rounding: build with floating-point contraction off
+// (-ffp-contract=off, nvcc -fmad=false); where a fused multiply-add is meant, it is written. docs/determinism.md
+// explains.
+#pragma once
+
+#include <math.h>
+
+#include <cstdint>
+
+#include "kernels/msda.h"
+
+#if defined(__CUDACC__)
+#define MSDA_HOST_DEVICE __host__ __device__
+#else
+#define MSDA_HOST_DEVICE
+#endif
+
+// Code that is compiled once per instruction set lives in an inline namespace of its own, or the linker would keep one
+// copy of each function and a machine without AVX2 might be given the other machine's.
+#if !defined(MSDA_ISA)
+#define MSDA_ISA generic
+#endif
+
+namespace msda::kernels {
+inline namespace MSDA_ISA {
+
+// The C functions, not std::, whose inline wrappers would escape this namespace. `Real`s of other types bring their
+// own.
+MSDA_HOST_DEVICE inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+MSDA_HOST_DEVICE inline double fma(double a, double b, double c) { return ::fma(a, b, c); }
+MSDA_HOST_DEVICE inline float floor(float a) { return ::floorf(a); }
+MSDA_HOST_DEVICE inline double floor(double a) { return ::floor(a); }
+
+// Sides up to 2^24 are exact in float32; larger levels are refused at the door.
+inline constexpr int64_t kMaxLevelSide = int64_t{1} << 24;
+
+// Stage pixel_coordinates: a normalized location to pixels, where pixel i has its centre at i. `size` is the level's
+// side.
+template <class Real>
+MSDA_HOST_DEVICE inline Real pixel_coordinate(msda_dialect dialect, bool align_corners, Real location, Real size) {
+  const Real one(1), half(0.5);
+  if (dialect == MSDA_DEFORMABLE_DETR) return fma(location, size, -half);
+  if (dialect == MSDA_MSDA_TRITON) {
+    if (align_corners) return location * (size - one);
+    return location * size - half;
+  }
+  const Real grid = (location + location) - one;  // grid_sample's [-1, 1]; here float32 loses what lies near 0
+  if (align_corners) return ((grid + one) * half) * (size - one);
+  return ((grid + one) * size - one) * half;
+}
+
+// Where a location lands along one axis of one level.
+template <class Real>
+struct Axis {
+  Real pixel;     // stage pixel_coordinates, before any clipping
+  Real slope;     // d clipped pixel / d location: the size, or 0 where grid_sample clips
+  Real fraction;  // distance from corner `low`, in [0, 1]
+  int32_t low;    // stage cell: the corner at or left of (above) the pixel; -2 stands for anything left of -1
+  bool sampled;   // false where the dialect skips a sample that lies here
+};
+
+template <class Real>
+MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding padding, bool align_corners, Real location,
+                                          int32_t size) {
+  const Real last = static_cast<Real>(size - 1), zero(0);
+  Axis<Real> axis;
+  axis.pixel = pixel_coordinate(dialect, align_corners, location, static_cast<Real>(size));
+  axis.slope = align_corners ? last : static_cast<Real>(size);
+  axis.sampled = true;
+  Real pixel = axis.pixel;
+  if (dialect == MSDA_GRID_SAMPLE) {
+    if (padding == MSDA_PADDING_BORDER) {  // PyTorch counts the border itself as outside: its gradient is 0
+      if (pixel <= zero) {
+        pixel = zero;
+        axis.slope = zero;
+      } else if (pixel >= last) {
+        pixel = last;
+        axis.slope = zero;
+      }
+    }
+    axis.sampled = pixel - pixel == zero;  // neither NaN nor infinite
+  } else if (dialect == MSDA_DEFORMABLE_DETR) {
+    axis.sampled = pixel > Real(-1) && pixel < static_cast<Real>(size);
+  }
+  const Real low = floor(pixel);
+  axis.fraction = pixel - low;
+  if (!(low >= Real(-1))) {
+    axis.low = -2;  // NaN comes here too
+  } else if (low > last) {
+    axis.low = size;
+  } else {
+    axis.low = static_cast<int32_t>(low);
+  }
+  if (dialect == MSDA_MSDA_TRITON && padding == MSDA_PADDING_BORDER) {
+    // Both corners of a cell outside read the border pixel.
+    if (axis.low < -1) axis.low = -1;
+    if (axis.low > size - 1) axis.low = size - 1;
+  }
+  return axis;
+}
+
+// The pixel that corner low (upper = 0) or low + 1 (upper = 1) reads along one axis, or -1 where it reads zero.
+MSDA_HOST_DEVICE inline int32_t corner_pixel(msda_dialect dialect, msda_padding padding, int32_t low, int upper,
+                                             int32_t size) {
+  const int32_t pixel = low + upper;
+  if (dialect == MSDA_MSDA_TRITON && padding == MSDA_PADDING_BORDER) {
+    return pixel < 0 ? 0 : (pixel >= size ? size - 1 : pixel);
+  }
+  return pixel >= 0 && pixel < size ? pixel : -1;
+}
+
+// Stage interpolation_weights, of the corners (y0,x0) (y0,x1) (y1,x0) (y1,x1).
+template <class Real>
+struct CornerWeights {
+  Real w[4];
+};
+
+template <class Real>
+MSDA_HOST_DEVICE inline CornerWeights<Real> corner_weights(Real fraction_y, Real fraction_x) {
+  const Real rest_y = Real(1) - fraction_y, rest_x = Real(1) - fraction_x;
+  return {{rest_y * rest_x, rest_y * fraction_x, fraction_y * rest_x, fraction_y * fraction_x}};
+}
+
+// Stage sampled_value, of one channel.
+template <class Real>
+MSDA_HOST_DEVICE inline Real interpolate(const CornerWeights<Real>& weights, Real v00, Real v01, Real v10, Real v11) {
+  return fma(weights.w[3], v11, fma(weights.w[2], v10, fma(weights.w[1], v01, weights.w[0] * v00)));
+}
+
+// d sampled_value / d pixel along an axis, of one channel: the difference across the axis on the near and on the far
+// side of the cell, weighted by the fraction along the other axis. For x: (v00, v01, v10, v11, fraction_y); for y the
+// corners (v00, v10, v01, v11) and fraction_x.
+template <class Real>
+MSDA_HOST_DEVICE inline Real slope_across(Real near_low, Real near_high, Real far_low, Real far_high, Real fraction) {
+  return fma(fraction, far_high - far_low, (Real(1) - fraction) * (near_high - near_low));
+}
+
+// Stage grad_sampling_locations, of one axis, from the sum over channels of grad_output * slope_across.
+template <class Real>
+MSDA_HOST_DEVICE inline Real location_gradient(Real sum_over_channels, Real attention, Real slope) {
+  return (sum_over_channels * attention) * slope;
+}
+
+// Stage value_contributions: one addend of grad_value. `weighted` is grad_output * attention, itself one rounding.
+template <class Real>
+MSDA_HOST_DEVICE inline Real value_contribution(Real corner_weight, Real weighted) {
+  return corner_weight * weighted;
+}
+
+// The fixed tree for a sum over channels: 32 lanes, lane j taking channels j, j + 32, ... in order with a fused
+// multiply-add from +0, then the lanes pairwise: 0+1, 2+3, ...; then pairs of those; five levels. A warp does it with
+// shuffles, or eight threads of four adjacent channels each; a CPU with vectors.
+inline constexpr int kLanes = 32;
+
+template <class Real>
+MSDA_HOST_DEVICE inline Real sum_lanes(const Real* lanes) {
+  Real sums[kLanes / 2];
+  for (int i = 0; i < kLanes / 2; ++i) sums[i] = lanes[2 * i] + lanes[2 * i + 1];
+  for (int count = kLanes / 4; count > 0; count /= 2) {
+    for (int i = 0; i < count; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
+  }
+  return sums[0];
+}
+
+// The fixed tree for the scatter sum: every run of up to 32 consecutive addends is summed from left to right, then
+// every run of up to 32 such sums, and so on until one is left. Addends of one pixel come from the (at most 16) cell
+// corners that reach it; each corner's addends are summed by this tree in the order of (query, point), and the corners'
+// sums are added to +0 in the order of the cells, row by row, and within a cell in the order of CornerWeights.
+inline constexpr int kRun = 32;
+
+}  // namespace MSDA_ISA
+}  // namespace msda::kernels

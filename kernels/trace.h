@@ -1,0 +1,38 @@
+// The backward pass of one sample, stage by stage, each stage in float32 or in float64 as asked. This is what the mode
+// `mixed` runs and what msda_stage() shows. Slower than the loops, with the same bits: with no stage in float64 they
+// are the deterministic float32 ones, with all of them the float64 ones.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/table.h"
+#include "kernels/msda.h"
+
+namespace msda::kernels {
+
+// Results of one sample's stages, each exactly a float32 or a float64 number held as double. The pointers are to arrays
+// of the caller's, [D] and [4][D].
+struct SampleTrace {
+  double pixel[2];  // x, y
+  double cell[2];
+  double weights[4];
+  double grad_attention_weight;
+  double grad_sampling_location[2];
+  bool sampled;       // false: the dialect skips it, and everything from the weights on is 0
+  int64_t pixels[4];  // number of each corner within the level, -1 where it reads zero
+  double* corner_values;
+  double* sampled_value;
+  double* value_contributions;
+};
+
+// `float64_stages` is msda_options::float64_stages. In: float or double; with double all stages should be in float64.
+template <class In>
+void trace_sample(const cpu::Problem<In>& problem, uint32_t float64_stages, int64_t b, int64_t q, int64_t m, int64_t l,
+                  int64_t point, SampleTrace& trace);
+
+// Stage grad_value of one batch, head and level from traced samples: what Loops::scatter_level does.
+template <class In>
+void trace_scatter(const cpu::Problem<In>& problem, uint32_t float64_stages, int64_t b, int64_t m, int64_t l,
+                   double* grad_value);
+
+}  // namespace msda::kernels
