@@ -1,0 +1,120 @@
+// A capture in memory: what a run was, and what each recorded backward call took and gave. docs/capture-format.md says
+// where each field lies in the file. Empty strings and absent optionals are fields that a recording does not have.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/schema.h"
+
+namespace msda::capture {
+
+// Anything that keeps a capture from being read or written. The message names the file, the thing and the remedy.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// What is known of a tensor without reading it.
+struct TensorInfo {
+  std::string name;  // "grad_value"
+  std::string path;  // in the file: "/invocations/000000/outputs/grad_value"
+  ElementType type = ElementType::kFloat32;
+  std::vector<int64_t> shape;
+  std::string digest;  // as written beside the data; empty if the file has none
+
+  int64_t elements() const;
+  int64_t bytes() const { return elements() * size_of(type); }
+};
+
+// A tensor in memory, row-major.
+struct Tensor {
+  TensorInfo info;
+  std::unique_ptr<std::byte[]> data;
+
+  std::span<const std::byte> bytes() const { return {data.get(), static_cast<size_t>(info.bytes())}; }
+};
+
+// A tensor to be written: the bytes stay the caller's.
+struct TensorView {
+  std::string name;
+  ElementType type = ElementType::kFloat32;
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+struct Run {
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> environment;
+  std::map<std::string, std::string> libraries;  // name to version
+  std::map<std::string, std::string> facts;      // host, gpu, driver, cuda, and whatever else is known of the machine
+};
+
+struct Seed {
+  std::string time, source;  // ISO 8601; torch_cuda, torch_cpu, curand, libc, environment
+  uint64_t value = 0;
+};
+
+struct KernelImage {
+  std::string digest, name, architecture;
+  std::map<std::string, int64_t> facts;  // registers, shared_bytes, atomics, ...
+  std::vector<std::byte> image;
+};
+
+// A test's |observed - expected| <= atol + rtol * |expected|.
+struct RecordedTolerance {
+  double atol = 0, rtol = 0;
+};
+
+// A launch's parameters as the kernel received them.
+struct Parameters {
+  std::vector<std::byte> bytes;
+  std::vector<int64_t> offsets, sizes;  // of each parameter in `bytes`
+};
+
+// The attributes of one recorded call.
+struct CallFacts {
+  std::string kernel;         // its name as the driver knows it
+  std::string kernel_digest;  // of its image, in /kernels
+  std::string dialect, padding_mode;
+  bool align_corners = false;
+  std::optional<std::array<int64_t, 3>> grid, block;
+  std::optional<int64_t> shared_bytes, stream, device, process, thread, duplicates, distinct_outputs;
+  std::string time, label;
+  std::optional<RecordedTolerance> tolerance;
+};
+
+// Another result for the same inputs, results/<name>.
+struct ResultFacts {
+  std::string name;
+  std::string role;     // "reference" for what a test compared with
+  std::string dialect;  // the conventions it follows; empty: those of the call
+};
+
+// One invocation as the reader lists it.
+struct Invocation {
+  int64_t id = 0;
+  std::string path;
+  CallFacts facts;
+  std::vector<TensorInfo> inputs, outputs_before, outputs, stages;
+  struct Result {
+    ResultFacts facts;
+    std::vector<TensorInfo> tensors;
+  };
+  std::vector<Result> results;
+  Parameters parameters;
+
+  const Result* reference() const;  // the result whose role is "reference", or null
+};
+
+// The tensor with this name, or null.
+const TensorInfo* find(std::span<const TensorInfo> tensors, std::string_view name);
+
+}  // namespace msda::capture

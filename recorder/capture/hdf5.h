@@ -1,0 +1,54 @@
+// HDF5's C API behind handles that close themselves and calls that throw. Only for the reader and the writer.
+#pragma once
+
+#include <hdf5.h>
+#include <hdf5_hl.h>
+
+#include <string>
+#include <utility>
+
+#include "recorder/capture/capture.h"
+
+namespace msda::capture::hdf5 {
+
+// Owns one identifier; `close` is the H5?close that it needs.
+template <herr_t (*close)(hid_t)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(hid_t id) : id_(id) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  ~Handle() {
+    if (id_ >= 0) close(id_);
+  }
+  hid_t get() const { return id_; }
+  bool valid() const { return id_ >= 0; }
+
+ private:
+  hid_t id_ = -1;
+};
+
+using File = Handle<H5Fclose>;
+using Group = Handle<H5Gclose>;
+using Dataset = Handle<H5Dclose>;
+using Space = Handle<H5Sclose>;
+using Type = Handle<H5Tclose>;
+using Attribute = Handle<H5Aclose>;
+using Object = Handle<H5Oclose>;
+using Properties = Handle<H5Pclose>;
+
+// Keeps HDF5 from printing its error stack on stderr; what is wrong reaches the user as one line of ours.
+void silence();
+
+// The innermost message on HDF5's error stack, for the tail of a message of ours; empty if there is none.
+std::string last_error();
+
+// The type in the file: little-endian, float16 and bfloat16 as HDF5 floats of their own layout, which any HDF5 reader
+// converts (h5py shows bfloat16 as float32).
+Type file_type(ElementType type);
+
+}  // namespace msda::capture::hdf5

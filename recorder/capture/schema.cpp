@@ -1,0 +1,94 @@
+#include "recorder/capture/schema.h"
+
+#include <algorithm>
+#include <array>
+
+namespace msda::capture {
+namespace {
+
+using Names = std::string_view;
+constexpr std::array<Names, 4> kValue{"batch", "pixel", "head", "channel"};
+constexpr std::array<Names, 2> kShapes{"level", "height_width"};
+constexpr std::array<Names, 1> kStarts{"level"};
+constexpr std::array<Names, 6> kLocations{"batch", "query", "head", "level", "point", "xy"};
+constexpr std::array<Names, 5> kWeights{"batch", "query", "head", "level", "point"};
+constexpr std::array<Names, 4> kOutput{"batch", "query", "head", "channel"};
+constexpr std::array<Names, 6> kCorners{"batch", "query", "head", "level", "point", "corner"};
+constexpr std::array<Names, 7> kCornerChannels{"batch", "query", "head", "level", "point", "corner", "channel"};
+constexpr std::array<Names, 6> kChannels{"batch", "query", "head", "level", "point", "channel"};
+
+constexpr TensorSchema kTensors[] = {
+    {"value", kValue, false},
+    {"spatial_shapes", kShapes, true},
+    {"level_start_index", kStarts, true},
+    {"sampling_locations", kLocations, false},
+    {"attention_weights", kWeights, false},
+    {"output", kOutput, false},
+    {"grad_output", kOutput, false},
+    {"grad_value", kValue, false},
+    {"grad_sampling_locations", kLocations, false},
+    {"grad_attention_weights", kWeights, false},
+};
+
+constexpr TensorSchema kStages[] = {
+    {"pixel_coordinates", kLocations, false},
+    {"cell", kLocations, false},
+    {"interpolation_weights", kCorners, false},
+    {"corner_values", kCornerChannels, false},
+    {"sampled_value", kChannels, false},
+    {"grad_attention_weights", kWeights, false},
+    {"grad_sampling_locations", kLocations, false},
+    {"value_contributions", kCornerChannels, false},
+    {"grad_value", kValue, false},
+};
+
+const TensorSchema* find(std::span<const TensorSchema> schemas, std::string_view name) {
+  const auto found = std::ranges::find(schemas, name, &TensorSchema::name);
+  return found == schemas.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string_view name_of(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return "float16";
+    case ElementType::kBFloat16:
+      return "bfloat16";
+    case ElementType::kFloat32:
+      return "float32";
+    case ElementType::kFloat64:
+      return "float64";
+    case ElementType::kInt32:
+      return "int32";
+    case ElementType::kInt64:
+      return "int64";
+    case ElementType::kUInt8:
+      return "uint8";
+  }
+  return "?";
+}
+
+int64_t size_of(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat16:
+    case ElementType::kBFloat16:
+      return 2;
+    case ElementType::kFloat32:
+    case ElementType::kInt32:
+      return 4;
+    case ElementType::kFloat64:
+    case ElementType::kInt64:
+      return 8;
+    case ElementType::kUInt8:
+      return 1;
+  }
+  return 0;
+}
+
+bool is_float(ElementType type) { return type <= ElementType::kFloat64; }
+
+const TensorSchema* find_tensor(std::string_view name) { return find(kTensors, name); }
+const TensorSchema* find_stage(std::string_view name) { return find(kStages, name); }
+
+}  // namespace msda::capture

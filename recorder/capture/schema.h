@@ -1,0 +1,34 @@
+// The names, types and dimensions that make up a capture file. Reader, writer and docs/capture-format.md follow this
+// header; a change here is a change of the format (kFormatVersion).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace msda::capture {
+
+inline constexpr std::string_view kFormat = "msda-capture";
+// Readers refuse any other version. Raise it when a reader of the old one would misread a new file.
+inline constexpr int64_t kFormatVersion = 1;
+
+enum class ElementType { kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8 };
+
+std::string_view name_of(ElementType type);
+int64_t size_of(ElementType type);
+bool is_float(ElementType type);
+
+// A tensor that the format knows by name, in inputs/, outputs_before/, outputs/ and results/<name>/. Other datasets
+// there are read as they are, with no names for their dimensions.
+struct TensorSchema {
+  std::string_view name;
+  std::span<const std::string_view> dimensions;  // their number is the rank
+  bool is_integer;                               // int32 or int64; otherwise one of the floating-point types
+};
+
+// Null for a name that the format does not know.
+const TensorSchema* find_tensor(std::string_view name);
+// The stages' intermediate tensors, in stages/<stage>/full.
+const TensorSchema* find_stage(std::string_view name);
+
+}  // namespace msda::capture

@@ -1,0 +1,41 @@
+// Writes a capture file, an invocation at a time: what has been flushed survives a crash of the writer.
+//
+// HDF5 is not thread-safe; neither is this. Every function throws capture::Error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+
+namespace msda::capture {
+
+class Writer {
+ public:
+  enum class IfExists { kRefuse, kReplace };
+
+  // Creates `path` with mode 0600. Follows no symbolic link, and replaces a file only if told to.
+  Writer(const std::string& path, IfExists if_exists, const std::string& tool_version);
+  Writer(Writer&&) noexcept;
+  ~Writer();  // closes; call close() to hear of errors
+
+  void write_run(const Run& run, const std::vector<Seed>& seeds);
+  void add_kernel(const KernelImage& kernel);
+
+  // Begins the next invocation and returns its number; the add_ functions then fill it.
+  int64_t begin_invocation(const CallFacts& facts, const Parameters& parameters = {});
+  void add_input(const TensorView& tensor);
+  void add_output_before(const TensorView& tensor);
+  void add_output(const TensorView& tensor);
+  void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
+
+  // Everything so far to the disk.
+  void flush();
+  void close();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace msda::capture
