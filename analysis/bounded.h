@@ -1,0 +1,66 @@
+// A number computed in float64 beside a bound on what the same operations in a narrower type may have made of it:
+// running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, section 3.3). It stands in for `Real`
+// in kernels/sample.h, so that a bound is derived from the very lines that the kernels run.
+#pragma once
+
+#include <cmath>
+
+#include "analysis/tensor.h"
+
+namespace msda::analysis {
+
+class Bounded {
+ public:
+  Bounded() = default;
+  // Constants of the formulas: exact in every type.
+  explicit Bounded(double exact) : value_(exact) {}
+  // An input, exact, and the type that operations on it round to.
+  Bounded(double exact, const Precision& precision) : value_(exact), precision_(&precision) {}
+
+  double value() const { return value_; }
+  double error() const { return error_; }
+
+  friend Bounded operator+(const Bounded& a, const Bounded& b) {
+    // Doubling is exact, and so is what a rounding cannot touch.
+    if (&a == &b) return a.exactly(a.value_ + b.value_, a.error_ + b.error_);
+    return round(a, b, a.value_ + b.value_, a.error_ + b.error_);
+  }
+  friend Bounded operator-(const Bounded& a, const Bounded& b) {
+    return round(a, b, a.value_ - b.value_, a.error_ + b.error_);
+  }
+  friend Bounded operator*(const Bounded& a, const Bounded& b) {
+    const double error = std::abs(a.value_) * b.error_ + std::abs(b.value_) * a.error_ + a.error_ * b.error_;
+    if (b.value_ == 0.5 && b.error_ == 0) return a.exactly(a.value_ * 0.5, error);
+    return round(a, b, a.value_ * b.value_, error);
+  }
+  friend Bounded operator-(const Bounded& a) { return a.exactly(-a.value_, a.error_); }
+  friend Bounded fma(const Bounded& a, const Bounded& b, const Bounded& c) {
+    const double error = std::abs(a.value_) * b.error_ + std::abs(b.value_) * a.error_ + a.error_ * b.error_ + c.error_;
+    Bounded result = round(a, b, std::fma(a.value_, b.value_, c.value_), error);
+    if (result.precision_ == nullptr) result = round(result, c, result.value_, error);
+    return result;
+  }
+
+ private:
+  Bounded exactly(double value, double error) const {
+    Bounded result = *this;
+    result.value_ = value;
+    result.error_ = error;
+    return result;
+  }
+  static Bounded round(const Bounded& a, const Bounded& b, double value, double error) {
+    Bounded result(value);
+    result.precision_ = a.precision_ != nullptr ? a.precision_ : b.precision_;
+    result.error_ = error;
+    if (result.precision_ != nullptr) {
+      // Of the rounded number, whose magnitude the error so far may have raised.
+      result.error_ += result.precision_->unit * (std::abs(value) + error) + result.precision_->tiny;
+    }
+    return result;
+  }
+
+  double value_ = 0, error_ = 0;
+  const Precision* precision_ = nullptr;
+};
+
+}  // namespace msda::analysis

@@ -1,0 +1,46 @@
+#include "analysis/causes/causes.h"
+
+namespace msda::analysis {
+
+Diagnosis diagnose(const Suspect& suspect) {
+  for (const auto test : {test_non_finite, test_uninitialized_output, test_cell_boundary, test_border_clamp,
+                          test_accumulation_order, test_ill_conditioned}) {
+    if (auto diagnosis = test(suspect)) return *diagnosis;
+  }
+  return implementation_error(suspect);
+}
+
+AtFault rounding_fault(const Suspect& s) {
+  if (s.against_float64) return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;
+  if (s.observed_holds && s.expected_holds) return AtFault::kTolerance;
+  if (s.observed_holds) return AtFault::kReference;
+  if (s.expected_holds) return AtFault::kObserved;
+  return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;
+}
+
+ArithmeticNames arithmetic_names(const Suspect& s) {
+  const msda_dialect observed = s.observed.conventions.dialect, expected = s.expected.conventions.dialect;
+  if (s.against_float64) return {msda_dialect_name(observed), "float64"};
+  if (observed == expected) return {s.observed.name, s.expected.name};
+  return {msda_dialect_name(observed), msda_dialect_name(expected)};
+}
+
+std::optional<MatchPair> best_pair(const Suspect& s) {
+  std::optional<MatchPair> best;
+  const auto misfit = [](const MatchPair& pair) {
+    const auto share = [](const Match& m) { return m.bound > 0 ? m.residual / m.bound : 0; };
+    return share(*pair.observed) + share(*pair.expected);
+  };
+  for (const size_t o : s.of_observed.matches) {
+    for (const size_t e : s.of_expected.matches) {
+      MatchPair pair{&s.of_observed.candidates[o], &s.of_expected.candidates[e], false};
+      pair.same_landing = pair.observed->x == pair.expected->x && pair.observed->y == pair.expected->y;
+      const bool better =
+          !best || (pair.same_landing != best->same_landing ? pair.same_landing : misfit(pair) < misfit(*best));
+      if (better) best = pair;
+    }
+  }
+  return best;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,61 @@
+// The seven causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
+// evidence. docs/causes.md tells the same for users.
+#pragma once
+
+#include <optional>
+
+#include "analysis/call.h"
+#include "analysis/finding.h"
+#include "analysis/side.h"
+
+namespace msda::analysis {
+
+// One element out of tolerance, with what the tests need to know of it.
+struct Suspect {
+  const Call& call;
+  ElementId id;
+  const Side& observed;
+  const Side& expected;
+  bool against_float64;  // `expected` is the float64 replay
+  double observed_value, expected_value;
+  double float64;                // the element in float64 arithmetic
+  std::optional<double> before;  // the output buffer's element as the kernel found it, if recorded
+  Explanation of_observed, of_expected;
+  bool observed_holds, expected_holds;  // the side is within tolerance of float64
+  bool any_holds;                       // some result in the recorded precision is: recorded, reference or a replay
+  Tolerance tolerance;
+  ContributionCache& cache;
+};
+
+std::optional<Diagnosis> test_non_finite(const Suspect&);
+std::optional<Diagnosis> test_uninitialized_output(const Suspect&);
+std::optional<Diagnosis> test_cell_boundary(const Suspect&);
+std::optional<Diagnosis> test_border_clamp(const Suspect&);
+std::optional<Diagnosis> test_accumulation_order(const Suspect&);
+std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
+Diagnosis implementation_error(const Suspect&);
+
+// The first cause that holds.
+Diagnosis diagnose(const Suspect&);
+
+// Who is wrong where rounding is the cause: the side that misses float64 while the other meets it; the tolerance, if
+// both meet float64 and yet miss each other, or if no result in this precision meets it.
+AtFault rounding_fault(const Suspect&);
+
+// What to call the arithmetic of each of the two sides in a sentence that sets them against each other: their dialects;
+// "float64" for that replay; the sides' names where the dialects are one.
+struct ArithmeticNames {
+  std::string observed, expected;
+};
+ArithmeticNames arithmetic_names(const Suspect&);
+
+// The pair of matches, of the observed and of the expected side, that lies closest to their values, and whether some
+// landing explains both.
+struct MatchPair {
+  const Match* observed;
+  const Match* expected;
+  bool same_landing;
+};
+std::optional<MatchPair> best_pair(const Suspect&);
+
+}  // namespace msda::analysis

@@ -1,0 +1,35 @@
+// cell_boundary: the two sides land in different cells, and the coordinate lies within its rounding error of the
+// boundary. The gradient with respect to the location jumps there, so one of them has the neighbouring cell's gradient.
+//
+// The landing is read off the values: a side landed in the cell whose gradient, within rounding, it returned. What the
+// dialect's arithmetic gives in float32 is told beside it.
+#include <fmt/format.h>
+
+#include "analysis/causes/crossing.h"
+
+namespace msda::analysis {
+
+std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
+  const auto crossing = find_crossing(s);
+  // Between sides of one dialect a clip that only one of them reached is rounding too, not a choice of subgradient.
+  const bool same_dialect = s.observed.conventions.dialect == s.expected.conventions.dialect;
+  if (!crossing || (!crossing->other_cell && !same_dialect)) return std::nullopt;
+  Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s), crossing_evidence(s, *crossing), ""};
+  const auto observed = side_coordinate(s, *crossing, s.observed, *crossing->pair.observed);
+  const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);
+  const auto cell = [&](const SideCoordinate& at, const Match& match) {
+    if ((crossing->axis == 0 ? match.x : match.y).skipped) return std::string("outside, skipped");
+    return fmt::format("cell {}", at.cell);
+  };
+  const auto names = arithmetic_names(s);
+  diagnosis.why = fmt::format(
+      "{} = {:.9g} ({}) in {} arithmetic, {}; {:.9g} ({}) in {}, {}; exact {:.17g}, {:.3g} ULP from the boundary {:g}, "
+      "where the gradient jumps from {:.9g} to {:.9g}",
+      crossing->axis == 0 ? 'x' : 'y', observed.coordinate, observed.hex, names.observed,
+      cell(observed, *crossing->pair.observed), expected.coordinate, expected.hex, names.expected,
+      cell(expected, *crossing->pair.expected), crossing->exact, crossing->ulps, crossing->boundary,
+      crossing->pair.observed->element.value, crossing->pair.expected->element.value);
+  return diagnosis;
+}
+
+}  // namespace msda::analysis

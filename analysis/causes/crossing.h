@@ -1,0 +1,38 @@
+// How two sides came to land differently: shared by cell_boundary and border_clamp.
+#pragma once
+
+#include <string>
+
+#include "analysis/causes/causes.h"
+
+namespace msda::analysis {
+
+// The axis along which the sides' landings differ.
+struct Crossing {
+  int axis;         // 0 is x, 1 is y
+  bool other_cell;  // the cells differ; otherwise only the border's clip does
+  double location;  // as recorded
+  double boundary;  // the boundary (or border) between them, in pixels
+  double exact;     // the coordinate in exact arithmetic, under the observed side's conventions
+  double distance;  // exact - boundary
+  double ulps;      // |distance| in units in the last place of the arithmetic's type at the boundary
+  MatchPair pair;
+};
+
+// Empty unless both sides are explained, and only by different landings.
+std::optional<Crossing> find_crossing(const Suspect&);
+
+// Location, exact coordinate, each side's coordinate in decimal and hex with its cell, errors, gradients of both
+// landings.
+Evidence crossing_evidence(const Suspect&, const Crossing&);
+
+// A side's coordinate along the crossing's axis as its arithmetic gives it, in the evaluation that agrees with its
+// value.
+struct SideCoordinate {
+  double coordinate;
+  std::string hex, evaluation;
+  int32_t cell;
+};
+SideCoordinate side_coordinate(const Suspect&, const Crossing&, const Side&, const Match&);
+
+}  // namespace msda::analysis

@@ -1,0 +1,56 @@
+// ill_conditioned: both sides landed in the same cell and evaluated the same formula, and their difference is within
+// what rounding, of the coordinate above all, makes of it. The condition number says by how much rounding errors grow.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "analysis/causes/causes.h"
+
+namespace msda::analysis {
+
+std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
+  const auto pair = best_pair(s);
+  if (!pair) return std::nullopt;
+  const double bound = pair->observed->bound + pair->expected->bound;
+  const double difference = std::abs(s.observed_value - s.expected_value);
+  if (!pair->same_landing && difference > bound) return std::nullopt;
+  Diagnosis diagnosis{Cause::kIllConditioned, rounding_fault(s), Evidence::object(), ""};
+  const Element& element = pair->observed->element;
+  const Element& worse = pair->expected->element.bound() > element.bound() ? pair->expected->element : element;
+  const double allowed = s.tolerance.atol + s.tolerance.rtol * std::abs(s.expected_value);
+  Evidence& e = diagnosis.evidence;
+  e["condition_number"] = number(element.condition());
+  e["sum_of_magnitudes"] = number(element.cancelled);
+  e["difference"] = number(difference);
+  e["tolerance"] = number(allowed);
+  e["rounding_bound"] = number(bound);
+  e["from_coordinates"] = number(worse.from_coordinates);
+  e["from_rounding"] = number(worse.from_rounding);
+  e["observed_error"] = number(s.observed_value - s.float64);
+  e["expected_error"] = number(s.expected_value - s.float64);
+  if (!s.id.is_pixel()) {
+    const auto& level = s.call.levels[static_cast<size_t>(s.id.sample.l)];
+    Evidence coordinates = Evidence::array();
+    for (const Side* side : {&s.observed, &s.expected}) {
+      const msda_dtype type = side->arithmetic_of(s.id.gradient) == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32;
+      Evidence told = Evidence::object();
+      told["side"] = side->name;
+      for (int axis = 0; axis < 2; ++axis) {
+        const auto ways =
+            evaluations(side->conventions, s.id.sample.location(s.call, axis), side_of(level, axis), type);
+        told[axis == 0 ? "x" : "y"] = number(ways[0].coordinate);
+      }
+      coordinates.push_back(told);
+    }
+    e["coordinates"] = coordinates;
+  }
+  const char* parts = s.id.is_pixel() ? "contributions" : "channels";
+  diagnosis.why = fmt::format(
+      "{:.6g} is what is left of {} of total magnitude {:.6g} (condition number {:.3g}): rounding may move it by "
+      "{:.3g} ({:.3g} of "
+      "that through the coordinates), the tolerance allows {:.3g}, the difference is {:.3g}",
+      s.float64, parts, element.cancelled, element.condition(), bound, worse.from_coordinates, allowed, difference);
+  return diagnosis;
+}
+
+}  // namespace msda::analysis

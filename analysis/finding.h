@@ -1,0 +1,55 @@
+// What the analysis has to say of one element out of tolerance.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/call.h"
+#include "analysis/compare.h"
+
+namespace msda::analysis {
+
+// In the order in which they are tested; the first that holds names the cause. docs/causes.md.
+enum class Cause {
+  kNonFinite,
+  kUninitializedOutput,
+  kCellBoundary,
+  kBorderClamp,
+  kAccumulationOrder,
+  kIllConditioned,
+  kImplementationError
+};
+const char* name_of(Cause cause);
+
+// Who is wrong, the gravest first: the verdict of many findings is the gravest of theirs.
+enum class AtFault { kObserved, kReference, kConvention, kTolerance, kNone };
+const char* name_of(AtFault at_fault);
+
+// Named facts that decided a cause, in the order in which they are told: numbers, texts, lists.
+using Evidence = nlohmann::ordered_json;
+
+// A floating-point number for evidence: NaN and infinities, which JSON lacks, as the texts "NaN", "Infinity",
+// "-Infinity".
+Evidence number(double x);
+
+// What a cause's test found.
+struct Diagnosis {
+  Cause cause = Cause::kImplementationError;
+  AtFault at_fault = AtFault::kNone;
+  Evidence evidence = Evidence::object();
+  std::string why;  // one sentence, with the numbers
+};
+
+struct Finding : Diagnosis {
+  Gradient gradient = Gradient::kValue;
+  int64_t flat = 0;
+  int64_t count = 1;  // elements from `flat` on, of the same cause and fault
+  Index index;
+  double observed = 0, expected = 0, float64 = 0;
+  std::string against;    // the expected side
+  bool advisory = false;  // counts neither for the verdict nor for the exit status
+};
+
+}  // namespace msda::analysis

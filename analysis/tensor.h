@@ -1,0 +1,97 @@
+// Tensors as the analysis sees them: somebody else's memory, read element by element as float64, which holds every
+// value of every type exactly.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/msda.h"
+#include "kernels/storage.h"
+
+namespace msda::analysis {
+
+using Index = std::vector<int64_t>;
+
+// Row-major and contiguous. A default one has no data: a tensor that a side does not have.
+struct Tensor {
+  const void* data = nullptr;
+  msda_dtype dtype = MSDA_FLOAT32;
+  Index shape;
+
+  explicit operator bool() const { return data != nullptr; }
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    return count;
+  }
+
+  double at(int64_t flat) const {
+    switch (dtype) {
+      case MSDA_FLOAT16:
+        return kernels::widen(static_cast<const kernels::Float16*>(data)[flat]);
+      case MSDA_BFLOAT16:
+        return kernels::widen(static_cast<const kernels::BFloat16*>(data)[flat]);
+      case MSDA_FLOAT32:
+        return static_cast<const float*>(data)[flat];
+      case MSDA_FLOAT64:
+        return static_cast<const double*>(data)[flat];
+      case MSDA_INT32:
+        return static_cast<const int32_t*>(data)[flat];
+      case MSDA_INT64:
+        return static_cast<double>(static_cast<const int64_t*>(data)[flat]);
+    }
+    return 0;
+  }
+
+  Index index_of(int64_t flat) const {
+    Index index(shape.size());
+    for (size_t i = shape.size(); i-- > 0;) {
+      index[i] = flat % shape[i];
+      flat /= shape[i];
+    }
+    return index;
+  }
+};
+
+// A floating-point type as rounding sees it.
+struct Precision {
+  int bits;        // of the significand, the hidden one included
+  double unit;     // largest relative error of one rounding, 2^-bits
+  double tiny;     // largest error of a rounding that underflows: half the smallest subnormal (the whole, for float64)
+  double largest;  // largest finite number
+
+  static Precision of(msda_dtype dtype) {
+    switch (dtype) {
+      case MSDA_FLOAT16:
+        return {11, 0x1p-11, 0x1p-25, 65504};
+      case MSDA_BFLOAT16:
+        return {8, 0x1p-8, 0x1p-134, 0x1.fep127};
+      case MSDA_FLOAT64:
+        return {53, 0x1p-53, 0x1p-1074, 0x1.fffffffffffffp1023};
+      default:
+        return {24, 0x1p-24, 0x1p-150, 0x1.fffffep127};
+    }
+  }
+};
+
+// The type that a kernel on these inputs computes in: 16-bit types are storage.
+inline msda_dtype arithmetic_of(msda_dtype storage) { return storage == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32; }
+
+// x rounded to nearest even in `dtype`.
+inline double rounded_to(double x, msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      return kernels::widen(kernels::narrow<kernels::Float16>(x));
+    case MSDA_BFLOAT16:
+      return kernels::widen(kernels::narrow<kernels::BFloat16>(x));
+    case MSDA_FLOAT32:
+      return static_cast<float>(x);
+    default:
+      return x;
+  }
+}
+
+}  // namespace msda::analysis
