@@ -1,0 +1,13 @@
+# What every target of the project shares.
+
+# msda_target(NAME): includes by path from the top of the tree, warnings, and the language's floating-point rules as
+# written: no contraction behind our back (kernels/sample.h). -Wrestrict is off: GCC 12 warns of std::string itself
+# (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105651).
+function(msda_target name)
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+                                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/msda_replay>)
+  target_compile_features(${name} PUBLIC cxx_std_20)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                                         -Wnon-virtual-dtor -Wno-restrict -ffp-contract=off
+                                         $<$<BOOL:${MSDA_WARNINGS_AS_ERRORS}>:-Werror>)
+endfunction()

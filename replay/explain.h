@@ -1,0 +1,17 @@
+// The whole way of one invocation: read, replay, compare, explain.
+#pragma once
+
+#include <string>
+
+#include "recorder/capture/reader.h"
+#include "replay/options.h"
+#include "replay/progress.h"
+#include "replay/result.h"
+
+namespace msda::replay {
+
+// `count` is told with the progress: " (2 of 7)".
+InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, int64_t id,
+                                    const std::string& count, const Progress& progress);
+
+}  // namespace msda::replay

@@ -1,0 +1,105 @@
+// msda-replay list: the invocations of one or more captures, a line each.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+
+#include "replay/commands.h"
+#include "replay/errors.h"
+#include "replay/options.h"
+
+namespace msda::replay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ListOptions : Options {
+  std::vector<std::string> captures;
+};
+
+// Sizes by their letters, as far as the tensors that are there tell them.
+std::string sizes_of(const capture::Invocation& invocation) {
+  std::string text;
+  const auto* value = find(invocation.inputs, "value");
+  const auto* locations = find(invocation.inputs, "sampling_locations");
+  if (value != nullptr)
+    text += fmt::format("B{} S{} M{} D{}", value->shape[0], value->shape[1], value->shape[2], value->shape[3]);
+  if (locations != nullptr)
+    text += fmt::format(" Q{} L{} P{}", locations->shape[1], locations->shape[3], locations->shape[4]);
+  return text;
+}
+
+int64_t bytes_of(const capture::Invocation& invocation) {
+  int64_t bytes = 0;
+  for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs, &invocation.stages}) {
+    for (const auto& tensor : *group) bytes += tensor.bytes();
+  }
+  for (const auto& result : invocation.results) {
+    for (const auto& tensor : result.tensors) bytes += tensor.bytes();
+  }
+  return bytes;
+}
+
+Json json_of(const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  Json json = {{"id", invocation.id},
+               {"kernel", facts.kernel},
+               {"dialect", facts.dialect},
+               {"padding_mode", facts.padding_mode},
+               {"align_corners", facts.align_corners},
+               {"bytes", bytes_of(invocation)},
+               {"duplicates", facts.duplicates.value_or(0)},
+               {"label", facts.label},
+               {"time", facts.time}};
+  const auto* value = find(invocation.inputs, "value");
+  json["type"] = value != nullptr ? Json(name_of(value->type)) : Json();
+  json["sizes"] = sizes_of(invocation);
+  json["results"] = Json::array();
+  for (const auto& result : invocation.results) {
+    json["results"].push_back(
+        {{"name", result.facts.name}, {"role", result.facts.role}, {"dialect", result.facts.dialect}});
+  }
+  return json;
+}
+
+int run(const ListOptions& options) {
+  Json all = Json::array();
+  for (const std::string& path : options.captures) {
+    const capture::Reader reader(path);
+    Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
+    json["invocations"] = Json::array();
+    std::string text =
+        fmt::format("{}: {} invocation{}, written {} by msda-replay {}\n", path, reader.invocation_ids().size(),
+                    reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
+    for (const int64_t id : reader.invocation_ids()) {
+      const capture::Invocation invocation = reader.invocation(id);
+      json["invocations"].push_back(json_of(invocation));
+      const auto* value = find(invocation.inputs, "value");
+      text += fmt::format(
+          "  {:>6}  {:<16} {:<7} {:<9} {:<9} {:>8.1f} MB  {}  {}{}{}{}\n", id, invocation.facts.dialect,
+          invocation.facts.padding_mode, invocation.facts.align_corners ? "aligned" : "unaligned",
+          value != nullptr ? name_of(value->type) : "?", static_cast<double>(bytes_of(invocation)) / 1e6,
+          sizes_of(invocation), invocation.facts.kernel, invocation.reference() != nullptr ? ", with reference" : "",
+          invocation.facts.duplicates.value_or(0) > 0 ? fmt::format(", {} duplicates", *invocation.facts.duplicates)
+                                                      : "",
+          invocation.facts.label.empty() ? "" : ", label " + invocation.facts.label);
+    }
+    all.push_back(json);
+    if (options.json != "-") fmt::print("{}", text);
+  }
+  if (!options.json.empty()) write_json(options, all.dump(2, ' ', false, Json::error_handler_t::replace));
+  return kWithinTolerance;
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<ListOptions>();
+  CLI::App* command = app.add_subcommand("list", "What is in captures: a line for each invocation");
+  command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required();
+  add_json(*command, *options);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,44 @@
+// One invocation of a capture in memory, checked, as the analysis takes it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/call.h"
+#include "analysis/side.h"
+#include "recorder/capture/reader.h"
+
+namespace msda::replay {
+
+// The kernels' word for an element type of the file; uint8, which they do not know, becomes float32.
+msda_dtype dtype_of(capture::ElementType type);
+
+class LoadedCall {
+ public:
+  // Throws capture::Error or BadInput, naming file and tensor. Tensors whose digest is not the recorded one are read,
+  // and named in altered().
+  LoadedCall(const capture::Reader& reader, const capture::Invocation& invocation);
+
+  const analysis::Call& call() const { return call_; }
+  const analysis::Side& recorded() const { return recorded_; }  // without tensors, if no outputs were recorded
+  const analysis::Tensor& before(analysis::Gradient gradient) const { return before_[static_cast<int>(gradient)]; }
+  const analysis::Side* reference() const { return reference_ ? &*reference_ : nullptr; }
+  const std::vector<analysis::Side>& other_results() const { return others_; }
+  const std::vector<std::string>& altered() const { return altered_; }
+
+ private:
+  analysis::Tensor load(const capture::Reader& reader, const capture::TensorInfo& info);
+  analysis::Tensor load_input(const capture::Reader& reader, const capture::Invocation& invocation, const char* name);
+  analysis::Side load_side(const capture::Reader& reader, const std::string& name, const std::string& where,
+                           const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions);
+
+  std::vector<capture::Tensor> memory_;
+  analysis::Call call_;
+  analysis::Side recorded_;
+  analysis::Tensor before_[3];
+  std::optional<analysis::Side> reference_;
+  std::vector<analysis::Side> others_;
+  std::vector<std::string> altered_;
+};
+
+}  // namespace msda::replay

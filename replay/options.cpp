@@ -1,0 +1,170 @@
+#include "replay/options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "analysis/analyze.h"
+#include "replay/errors.h"
+
+namespace msda::replay {
+namespace {
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
+
+}  // namespace
+
+void add_capture(CLI::App& command, Options& options) {
+  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required();
+}
+
+void add_invocation(CLI::App& command, Options& options) {
+  command.add_option("--invocation", options.invocation, "Which recorded call: a number, or all")->type_name("N|all");
+}
+
+void add_json(CLI::App& command, Options& options) {
+  command.add_option("--json", options.json, "Write the result as JSON to this file; - is standard output")
+      ->type_name("FILE|-");
+}
+
+void add_replay(CLI::App& command, Options& options) {
+  add_invocation(command, options);
+  command
+      .add_option("--mode", options.modes,
+                  "Replays beside float64, by commas: deterministic, atomic, float64, mixed, original; "
+                  "by default all that this machine can run")
+      ->type_name("LIST");
+  command
+      .add_option("--float64-stages", options.float64_stages, "Stages that mode mixed computes in float64, by commas")
+      ->type_name("LIST");
+  command.add_option("--device", options.device, "Where to replay")->type_name("auto|cpu|cuda[:N]");
+  command.add_option("--repeat", options.repeat, "Run every replay this often; atomic with another seed each time")
+      ->type_name("N");
+  command.add_option("--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
+  command.add_option("--seed", options.seed, "Seed of the first atomic replay's order")->type_name("N");
+  command.add_option("--atol", options.atol, "Absolute tolerance, in place of the recorded one")->type_name("X");
+  command.add_option("--rtol", options.rtol, "Relative tolerance, in place of the recorded one")->type_name("X");
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print the verdict only");
+}
+
+std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader) {
+  const std::vector<int64_t>& ids = reader.invocation_ids();
+  if (options.invocation == "all") {
+    if (ids.empty()) throw BadInput(options.capture + ": holds no invocations: nothing was recorded");
+    return ids;
+  }
+  int64_t id = 0;
+  const std::string& text = options.invocation;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), id);
+  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) {
+    throw BadInput(fmt::format("--invocation {}: give a number or all", text));
+  }
+  return {id};  // the reader says whether there is one
+}
+
+std::vector<msda_mode> chosen_modes(const Options& options) {
+  if (options.modes.empty()) return {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64};
+  std::vector<msda_mode> modes;
+  for (const std::string& name : split(options.modes)) {
+    const auto found = std::ranges::find(kModes, name, msda_mode_name);
+    if (found != std::end(kModes)) {
+      modes.push_back(*found);
+    } else if (name == "original") {
+      throw Unavailable(
+          "--mode original: relaunching the recorded machine code needs a CUDA device, and this build has no CUDA");
+    } else {
+      throw BadInput(
+          fmt::format("--mode {}: no such mode; there are deterministic, atomic, float64, mixed and original", name));
+    }
+  }
+  return modes;
+}
+
+uint32_t chosen_float64_stages(const Options& options) {
+  uint32_t stages = 0;
+  if (options.float64_stages.empty()) return stages;
+  for (const std::string& name : split(options.float64_stages)) {
+    std::vector<std::string> known;
+    for (int stage = 0; stage < MSDA_STAGE_COUNT; ++stage) {
+      known.emplace_back(msda_stage_name(static_cast<msda_stage_id>(stage)));
+      if (known.back() == name) stages |= 1u << stage;
+    }
+    if (std::ranges::find(known, name) == known.end()) {
+      throw BadInput(fmt::format("--float64-stages {}: no such stage; there are {}", name, fmt::join(known, ", ")));
+    }
+  }
+  return stages;
+}
+
+void check_numbers(const Options& options) {
+  for (const auto& [flag, value] : {std::pair{"--atol", options.atol}, {"--rtol", options.rtol}}) {
+    if (value && !(*value >= 0 && std::isfinite(*value))) {
+      throw BadInput(fmt::format("{} {}: a tolerance is a number from 0 on", flag, *value));
+    }
+  }
+  if (options.repeat < 1 || options.repeat > 1000000) {
+    throw BadInput(fmt::format("--repeat {}: from 1 to 1000000", options.repeat));
+  }
+  if (options.threads < 0 || options.threads > 1024) {
+    throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one a core", options.threads));
+  }
+  if (options.device.starts_with("cuda")) {
+    const std::string number = options.device.size() > 5 && options.device[4] == ':' ? options.device.substr(5) : "";
+    const bool well_formed =
+        options.device.size() == 4 || (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos);
+    if (well_formed)
+      throw Unavailable(fmt::format("--device {}: this build has no CUDA; use --device cpu", options.device));
+  }
+  if (options.device != "auto" && options.device != "cpu") {
+    throw BadInput(fmt::format("--device {}: there are auto, cpu, cuda and cuda:N", options.device));
+  }
+  const auto modes = chosen_modes(options);
+  const bool mixed = std::ranges::find(modes, MSDA_MODE_MIXED) != modes.end();
+  if (mixed && chosen_float64_stages(options) == 0) {
+    throw BadInput("--mode mixed: say which stages to compute in float64, with --float64-stages");
+  }
+}
+
+std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, const capture::Invocation& invocation,
+                                                    msda_dtype stored) {
+  const auto& recorded = invocation.facts.tolerance;
+  if (recorded &&
+      !(recorded->atol >= 0 && recorded->rtol >= 0 && std::isfinite(recorded->atol) && std::isfinite(recorded->rtol))) {
+    throw BadInput(fmt::format("{}: {}: its tolerance is atol {}, rtol {}; give --atol and --rtol", options.capture,
+                               invocation.path, recorded->atol, recorded->rtol));
+  }
+  if (!options.atol && !options.rtol && !recorded) return std::nullopt;
+  analysis::Tolerance tolerance = analysis::customary_tolerance(stored);
+  if (recorded) tolerance = {recorded->atol, recorded->rtol};
+  return analysis::Tolerance{options.atol.value_or(tolerance.atol), options.rtol.value_or(tolerance.rtol)};
+}
+
+void write_json(const Options& options, const std::string& text) {
+  if (options.json == "-") {
+    std::fputs((text + "\n").c_str(), stdout);
+    if (std::fflush(stdout) != 0) throw BadInput("--json -: cannot write to standard output");
+    return;
+  }
+  std::ofstream file(options.json);
+  file << text << '\n';
+  file.close();
+  if (!file) throw BadInput(fmt::format("--json {}: cannot write it", options.json));
+}
+
+}  // namespace msda::replay

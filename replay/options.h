@@ -1,0 +1,49 @@
+// The flags that the subcommands share, and their meaning.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/compare.h"
+#include "kernels/msda.h"
+#include "recorder/capture/reader.h"
+
+namespace msda::replay {
+
+struct Options {
+  std::string capture;
+  std::string invocation = "all";
+  std::string modes;  // empty: all that this machine can run
+  std::string float64_stages;
+  std::string device = "auto";
+  int64_t repeat = 1;
+  int64_t threads = 0;
+  uint64_t seed = 0;
+  std::optional<double> atol, rtol;
+  std::string json;  // a file, "-", or empty
+  bool quiet = false;
+};
+
+void add_capture(CLI::App& command, Options& options);
+void add_invocation(CLI::App& command, Options& options);
+void add_json(CLI::App& command, Options& options);
+// Everything that decides what is replayed and how it is compared.
+void add_replay(CLI::App& command, Options& options);
+
+// The checked forms. Each throws BadInput, or Unavailable, naming the flag.
+std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader);
+std::vector<msda_mode> chosen_modes(const Options& options);
+uint32_t chosen_float64_stages(const Options& options);
+void check_numbers(const Options& options);
+// The flags' tolerance, else the recorded one; a flag given alone replaces its half. Empty if nobody set one.
+std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, const capture::Invocation& invocation,
+                                                    msda_dtype stored);
+
+// Writes to the file that --json names, or to standard output.
+void write_json(const Options& options, const std::string& text);
+
+}  // namespace msda::replay

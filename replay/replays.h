@@ -1,0 +1,56 @@
+// The replays of one call, and the memory of their results.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/side.h"
+#include "replay/loaded_call.h"
+
+namespace msda::replay {
+
+struct ReplaySettings {
+  std::vector<msda_mode> modes;
+  uint32_t float64_stages = 0;
+  int threads = 0;
+  int64_t repeat = 1;
+  uint64_t seed = 0;
+};
+
+// Gradients computed here: a side that owns its tensors.
+struct OwnedSide {
+  analysis::Side side;
+  std::array<std::unique_ptr<std::byte[]>, 3> memory;
+};
+
+// What repeating a replay showed, by gradient.
+struct Repeats {
+  int64_t runs = 1;
+  std::array<int64_t, 3> distinct{1, 1, 1};  // different digests
+  std::array<double, 3> spread{};            // largest |difference| of an element from the first run's
+};
+
+class Replays {
+ public:
+  // Runs float64, grid_sample's arithmetic, and the modes asked for. `progress` hears what is being run.
+  Replays(const LoadedCall& call, const ReplaySettings& settings,
+          const std::function<void(const std::string&)>& progress);
+
+  const analysis::Side& float64() const { return float64_.side; }
+  std::vector<analysis::Side> others() const;  // deterministic, atomic, mixed as asked for; grid_sample
+  // By mode: the digest of each gradient, of the first run where there are more.
+  const std::map<std::string, std::array<std::string, 3>>& digests() const { return digests_; }
+  const std::map<std::string, Repeats>& repeats() const { return repeats_; }
+
+ private:
+  OwnedSide float64_;
+  std::vector<OwnedSide> others_;
+  std::map<std::string, std::array<std::string, 3>> digests_;
+  std::map<std::string, Repeats> repeats_;
+};
+
+}  // namespace msda::replay

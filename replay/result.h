@@ -1,0 +1,32 @@
+// What `run` found in one invocation, on its way to the terminal or to JSON.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/analyze.h"
+#include "recorder/capture/capture.h"
+#include "replay/replays.h"
+
+namespace msda::replay {
+
+struct InvocationResult {
+  capture::Invocation invocation;
+  analysis::Index value_shape, locations_shape;  // for telling where an element lies
+  std::vector<analysis::LevelSize> levels;
+  std::optional<analysis::Tolerance> tolerance;  // empty: nobody set one
+  std::map<std::string, std::array<std::string, 3>> digests;
+  std::map<std::string, Repeats> repeats;
+  std::vector<std::string> altered;  // tensors whose digest is not the recorded one
+  analysis::Report report;
+};
+
+// docs/run.schema.json.
+std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
+                    const analysis::Verdict& verdict);
+
+// The verdict, a table of each invocation's tensors, and each finding in three lines: where, what, why.
+std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
+                    const analysis::Verdict& verdict, bool quiet);
+
+}  // namespace msda::replay

@@ -1,0 +1,91 @@
+#include <nlohmann/json.hpp>
+
+#include "replay/result.h"
+
+namespace msda::replay {
+
+using analysis::number;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json to_json(const analysis::Verdict& verdict) {
+  Json json = {{"at_fault", name_of(verdict.at_fault)}, {"summary", verdict.summary}, {"causes", Json::object()}};
+  for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
+  json["explained_by_rounding"] = verdict.explained_by_rounding;
+  json["not_examined"] = verdict.not_examined;
+  return json;
+}
+
+Json to_json(const analysis::NamedComparison& c) {
+  return {{"observed", c.observed},
+          {"expected", c.expected},
+          {"tensor", name_of(c.gradient)},
+          {"mismatched", c.comparison.mismatched},
+          {"total", c.comparison.total},
+          {"non_finite", c.comparison.non_finite},
+          {"max_abs", number(c.comparison.max_abs)},
+          {"max_rel", number(c.comparison.max_rel)},
+          {"max_ulp", c.comparison.max_ulp},
+          {"worst_index", c.worst_index}};
+}
+
+Json to_json(const analysis::Finding& f) {
+  Json json = {{"tensor", name_of(f.gradient)},
+               {"index", f.index},
+               {"count", f.count},
+               {"observed", number(f.observed)},
+               {"expected", number(f.expected)},
+               {"float64", number(f.float64)},
+               {"against", f.against},
+               {"cause", name_of(f.cause)},
+               {"at_fault", name_of(f.at_fault)},
+               {"why", f.why},
+               {"evidence", f.evidence}};
+  if (f.advisory) json["advisory"] = true;
+  return json;
+}
+
+Json to_json(const InvocationResult& result) {
+  const capture::CallFacts& facts = result.invocation.facts;
+  Json json = {{"id", result.invocation.id},
+               {"kernel", facts.kernel},
+               {"dialect", facts.dialect},
+               {"padding_mode", facts.padding_mode},
+               {"align_corners", facts.align_corners}};
+  json["tolerance"] =
+      result.tolerance ? Json{{"atol", result.tolerance->atol}, {"rtol", result.tolerance->rtol}} : Json();
+  json["digests"] = Json::object();
+  for (const auto& [mode, digests] : result.digests) {
+    for (const auto gradient : analysis::kGradients) {
+      json["digests"][mode][name_of(gradient)] = digests[static_cast<size_t>(gradient)];
+    }
+  }
+  for (const auto& [mode, repeats] : result.repeats) {
+    json["repeats"][mode]["runs"] = repeats.runs;
+    for (const auto gradient : analysis::kGradients) {
+      const auto at = static_cast<size_t>(gradient);
+      json["repeats"][mode][name_of(gradient)] = {{"distinct", repeats.distinct[at]},
+                                                  {"spread", number(repeats.spread[at])}};
+    }
+  }
+  json["altered"] = result.altered;
+  json["comparisons"] = Json::array();
+  for (const auto& comparison : result.report.comparisons) json["comparisons"].push_back(to_json(comparison));
+  json["findings"] = Json::array();
+  for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));
+  json["verdict"] = to_json(result.report.verdict);
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
+                    const analysis::Verdict& verdict) {
+  Json json = {{"capture", capture}, {"verdict", to_json(verdict)}, {"invocations", Json::array()}};
+  for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
+  // A file name need not be UTF-8; JSON must be.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,46 @@
+// msda-replay run: every mode, every comparison, every finding, and the verdict.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "replay/commands.h"
+#include "replay/errors.h"
+#include "replay/explain.h"
+
+namespace msda::replay {
+namespace {
+
+int run(const Options& options) {
+  check_numbers(options);
+  const capture::Reader reader(options.capture);
+  const auto ids = chosen_invocations(options, reader);
+  const Progress progress(!options.quiet);
+  std::vector<InvocationResult> results;
+  std::vector<analysis::Verdict> verdicts;
+  for (const int64_t id : ids) {
+    const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", results.size() + 1, ids.size()) : "";
+    results.push_back(explain_invocation(options, reader, id, count, progress));
+    verdicts.push_back(results.back().report.verdict);
+    for (const std::string& path : results.back().altered) {
+      fmt::print(stderr, "msda-replay: warning: {}: {} is not what was recorded, its digest differs\n", options.capture,
+                 path);
+    }
+  }
+  progress.show("");
+  const analysis::Verdict verdict = analysis::combine(verdicts);
+  if (options.json != "-") fmt::print("{}", to_text(options.capture, results, verdict, options.quiet));
+  if (!options.json.empty()) write_json(options, to_json(options.capture, results, verdict));
+  return verdict.causes.empty() ? kWithinTolerance : kDrift;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("run", "Replay, compare, and explain what is out of tolerance (the main job)");
+  add_capture(*command, *options);
+  add_replay(*command, *options);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,105 @@
+// msda-replay stages: the intermediate tensors, float32 beside float64.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <memory>
+
+#include "replay/commands.h"
+#include "replay/errors.h"
+#include "replay/explain.h"
+#include "replay/stage_table.h"
+
+namespace msda::replay {
+namespace {
+
+struct StagesOptions : Options {
+  std::vector<std::string> elements;
+};
+
+// Findings whose stages are shown where no element is named.
+constexpr size_t kMostFindings = 5;
+
+// "grad_sampling_locations[0,948,0,0,2,0]"
+analysis::ElementId parse_element(const std::string& text, const analysis::Call& call) {
+  const size_t bracket = text.find('[');
+  const std::string name = text.substr(0, bracket);
+  for (const auto gradient : analysis::kGradients) {
+    if (name != name_of(gradient)) continue;
+    const auto& shape = gradient == analysis::Gradient::kValue               ? call.value.shape
+                        : gradient == analysis::Gradient::kSamplingLocations ? call.sampling_locations.shape
+                                                                             : call.attention_weights.shape;
+    int64_t flat = 0;
+    size_t at = bracket;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      int64_t index = -1;
+      if (at == std::string::npos || at + 1 >= text.size()) break;
+      const auto parsed = std::from_chars(text.data() + at + 1, text.data() + text.size(), index);
+      at = static_cast<size_t>(parsed.ptr - text.data());
+      const char closing = i + 1 < shape.size() ? ',' : ']';
+      if (parsed.ec != std::errc() || index < 0 || index >= shape[i] || at >= text.size() || text[at] != closing) break;
+      flat = flat * shape[i] + index;
+      if (closing == ']' && at + 1 == text.size()) return element_id(call, gradient, flat);
+    }
+    throw BadInput(fmt::format("--element {}: give {} indices within [{}], as in {}[{}]", text, shape.size(),
+                               fmt::join(shape, ","), name, fmt::join(analysis::Index(shape.size(), 0), ",")));
+  }
+  throw BadInput(
+      fmt::format("--element {}: no such tensor; there are grad_value, grad_sampling_locations and "
+                  "grad_attention_weights",
+                  text));
+}
+
+int run(const StagesOptions& options) {
+  check_numbers(options);
+  const capture::Reader reader(options.capture);
+  const Progress progress(true);
+  Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
+  std::string text;
+  for (const int64_t id : chosen_invocations(options, reader)) {
+    const capture::Invocation invocation = reader.invocation(id);
+    const LoadedCall loaded(reader, invocation);
+    const analysis::Call& call = loaded.call();
+    const auto tolerance = chosen_tolerance(options, invocation, call.value.dtype)
+                               .value_or(analysis::customary_tolerance(call.value.dtype));
+    std::vector<analysis::ElementId> elements;
+    for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
+    Json told = {{"id", id}, {"dialect", invocation.facts.dialect}};
+    text += fmt::format("Invocation {}, dialect {}\n", id, invocation.facts.dialect);
+    if (options.elements.empty()) {
+      told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), progress);
+      text += summary_text(told["summary"]);
+      const InvocationResult result = explain_invocation(options, reader, id, "", progress);
+      for (const auto& finding : result.report.findings) {
+        if (finding.advisory || elements.size() >= kMostFindings) break;
+        elements.push_back(element_id(call, finding.gradient, finding.flat));
+      }
+    }
+    told["elements"] = Json::array();
+    for (const auto& element : elements) {
+      told["elements"].push_back(stages_of_element(loaded, element, tolerance));
+      text += element_text(told["elements"].back());
+    }
+    json["invocations"].push_back(told);
+  }
+  progress.show("");
+  if (options.json != "-") fmt::print("{}", text);
+  if (!options.json.empty()) write_json(options, json.dump(2, ' ', false, Json::error_handler_t::replace));
+  return kWithinTolerance;
+}
+
+}  // namespace
+
+void add_stages_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<StagesOptions>();
+  CLI::App* command = app.add_subcommand("stages", "Intermediate tensors stage by stage, float32 beside float64");
+  add_capture(*command, *options);
+  add_replay(*command, *options);
+  command
+      ->add_option("--element", options->elements,
+                   "An element of a gradient, as grad_value[0,17,3,5]; by default the first findings")
+      ->type_name("TENSOR[INDEX]");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

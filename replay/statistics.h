@@ -1,0 +1,49 @@
+// What a tensor's numbers look like: extremes, zeros, and what is not finite.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "analysis/finding.h"
+
+namespace msda::replay {
+
+struct Statistics {
+  int64_t count = 0, nan = 0, infinite = 0, zero = 0;
+  double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;  // of the finite ones
+  double smallest = std::numeric_limits<double>::infinity();  // magnitude of the finite ones that are not 0
+
+  void add(double x) {
+    ++count;
+    if (std::isnan(x)) {
+      ++nan;
+    } else if (std::isinf(x)) {
+      ++infinite;
+    } else {
+      lowest = std::min(lowest, x);
+      highest = std::max(highest, x);
+      if (x == 0) {
+        ++zero;
+      } else {
+        smallest = std::min(smallest, std::abs(x));
+      }
+    }
+  }
+
+  nlohmann::ordered_json json() const {
+    using analysis::number;
+    const bool any = lowest <= highest;
+    return {{"count", count},
+            {"nan", nan},
+            {"infinite", infinite},
+            {"zero", zero},
+            {"lowest", any ? number(lowest) : nullptr},
+            {"highest", any ? number(highest) : nullptr},
+            {"smallest_magnitude", std::isfinite(smallest) ? number(smallest) : nullptr}};
+  }
+};
+
+}  // namespace msda::replay
