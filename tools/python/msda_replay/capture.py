@@ -1,0 +1,245 @@
+"""Writing and reading capture files (docs/capture-format.md) with h5py."""
+
+import datetime
+import os
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Mapping, Optional
+
+import h5py
+import numpy as np
+
+from .digest import digest
+
+FORMAT = "msda-capture"
+FORMAT_VERSION = 1
+
+_VALUE = ("batch", "pixel", "head", "channel")
+_LOCATIONS = ("batch", "query", "head", "level", "point", "xy")
+_WEIGHTS = ("batch", "query", "head", "level", "point")
+_OUTPUT = ("batch", "query", "head", "channel")
+DIMENSIONS = {
+    "value": _VALUE,
+    "spatial_shapes": ("level", "height_width"),
+    "level_start_index": ("level",),
+    "sampling_locations": _LOCATIONS,
+    "attention_weights": _WEIGHTS,
+    "output": _OUTPUT,
+    "grad_output": _OUTPUT,
+    "grad_value": _VALUE,
+    "grad_sampling_locations": _LOCATIONS,
+    "grad_attention_weights": _WEIGHTS,
+}
+INPUTS = ("value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output")
+GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
+DIALECTS = ("deformable_detr", "msda_triton", "grid_sample")
+PADDING_MODES = ("zeros", "border")
+
+# Attributes of an invocation beside those with a field of their own.
+FACTS = (
+    "kernel_digest", "grid", "block", "shared_bytes", "stream", "device", "process", "thread", "duplicates",
+    "distinct_outputs", "time", "label",
+)
+
+
+class CaptureError(Exception):
+    """What keeps a capture from being written or read; the message names the file and the thing."""
+
+
+@dataclass
+class Result:
+    """Another result for the same inputs. `role` is "reference" for what a test compared with; `dialect` the conventions
+    it follows (empty: for a reference grid_sample, otherwise those of the call)."""
+
+    tensors: Dict[str, np.ndarray]
+    role: str = ""
+    dialect: str = ""
+
+
+@dataclass
+class Invocation:
+    """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes),
+    float32 or float64, the others int32 or int64. `facts` holds any of FACTS."""
+
+    inputs: Dict[str, np.ndarray]
+    outputs: Dict[str, np.ndarray]
+    dialect: str
+    padding_mode: str = "zeros"
+    align_corners: bool = False
+    kernel: str = ""
+    outputs_before: Dict[str, np.ndarray] = field(default_factory=dict)
+    results: Dict[str, Result] = field(default_factory=dict)
+    stages: Dict[str, np.ndarray] = field(default_factory=dict)
+    atol: Optional[float] = None
+    rtol: Optional[float] = None
+    facts: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Capture:
+    """A whole file. `run` holds argv (a list), environment and libraries (mappings), and further texts."""
+
+    invocations: List[Invocation]
+    run: Dict[str, Any] = field(default_factory=dict)
+    tool_version: str = ""
+    created: str = ""
+
+
+def _bfloat16_type():
+    type_ = h5py.h5t.IEEE_F32LE.copy()
+    type_.set_fields(15, 7, 8, 0, 7)
+    type_.set_size(2)
+    type_.set_ebias(127)
+    return type_
+
+
+def _write_tensor(group, name, array):
+    array = np.ascontiguousarray(array)
+    path = f"{group.name}/{name}"
+    dimensions = DIMENSIONS.get(name)
+    if dimensions and array.ndim != len(dimensions):
+        raise CaptureError(f"{path} has rank {array.ndim}, not {len(dimensions)}: {list(dimensions)}")
+    if array.dtype.name == "bfloat16":
+        space = h5py.h5s.create_simple(array.shape)
+        identifier = h5py.h5d.create(group.id, name.encode(), _bfloat16_type(), space)
+        if array.size:
+            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, array.astype(np.float32))
+        dataset = h5py.Dataset(identifier)
+    elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64"):
+        array = array.astype(array.dtype.newbyteorder("<"), copy=False)
+        dataset = group.create_dataset(name, data=array)
+    else:
+        raise CaptureError(f"{path} has type {array.dtype}, not float16, bfloat16, float32, float64, int32 or int64")
+    dataset.attrs["digest"] = digest(array.tobytes())
+    for i, dimension in enumerate(dimensions or ()):
+        dataset.dims[i].label = dimension
+
+
+def _check(invocation):
+    for name in INPUTS:
+        if name not in invocation.inputs:
+            raise CaptureError(f"an invocation has no input {name}; it takes {', '.join(INPUTS)}")
+    if invocation.dialect not in DIALECTS:
+        raise CaptureError(f"unknown dialect {invocation.dialect!r}; there are {', '.join(DIALECTS)}")
+    if invocation.padding_mode not in PADDING_MODES:
+        raise CaptureError(f"unknown padding_mode {invocation.padding_mode!r}; there are {', '.join(PADDING_MODES)}")
+    if (invocation.atol is None) != (invocation.rtol is None):
+        raise CaptureError("atol and rtol go together")
+    unknown = set(invocation.facts) - set(FACTS)
+    if unknown:
+        raise CaptureError(f"unknown facts {sorted(unknown)}; there are {', '.join(FACTS)}")
+
+
+def _write_invocation(group, invocation):
+    _check(invocation)
+    attributes = group.attrs
+    attributes["kernel"] = invocation.kernel
+    attributes["dialect"] = invocation.dialect
+    attributes["padding_mode"] = invocation.padding_mode
+    attributes["align_corners"] = bool(invocation.align_corners)
+    if invocation.atol is not None:
+        attributes["atol"], attributes["rtol"] = float(invocation.atol), float(invocation.rtol)
+    for name, value in invocation.facts.items():
+        attributes[name] = value
+    sections = {"inputs": invocation.inputs, "outputs_before": invocation.outputs_before, "outputs": invocation.outputs}
+    for section, tensors in sections.items():
+        if section == "outputs_before" and not tensors:
+            continue
+        subgroup = group.create_group(section)
+        for name, array in tensors.items():
+            _write_tensor(subgroup, name, array)
+    for name, result in invocation.results.items():
+        subgroup = group.create_group(f"results/{name}")
+        subgroup.attrs["role"] = result.role
+        if result.dialect:
+            subgroup.attrs["dialect"] = result.dialect
+        for tensor, array in result.tensors.items():
+            _write_tensor(subgroup, tensor, array)
+
+
+def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, overwrite: bool = False):
+    """Writes a capture file, readable by its owner only.
+
+    `invocations` is an Invocation or a list of them. Refuses to replace a file unless `overwrite`, and leaves none behind
+    when it fails. Raises CaptureError.
+    """
+    from . import __version__
+
+    if isinstance(invocations, Invocation):
+        invocations = [invocations]
+    path = os.fspath(path)
+    if os.path.lexists(path) and not overwrite:
+        raise CaptureError(f"{path}: exists; ask for it to be replaced, or give another name")
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        with h5py.File(partial, "w") as file:
+            now = datetime.datetime.now(datetime.timezone.utc)
+            file.attrs["format"] = FORMAT
+            file.attrs["format_version"] = FORMAT_VERSION
+            file.attrs["tool_version"] = __version__
+            file.attrs["created"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            run = dict(run or {})
+            group = file.create_group("run")
+            group.attrs.create("argv", list(map(str, run.pop("argv", []))), dtype=h5py.string_dtype())
+            for section in ("environment", "libraries"):
+                subgroup = group.create_group(section)
+                for name, value in run.pop(section, {}).items():
+                    subgroup.attrs[name] = str(value)
+            for name, value in run.items():
+                group.attrs[name] = str(value)
+            file.create_group("invocations")
+            for i, invocation in enumerate(invocations):
+                _write_invocation(file.create_group(f"invocations/{i:06d}"), invocation)
+        os.replace(partial, path)
+    except OSError as error:
+        raise CaptureError(f"{path}: cannot write it: {error}") from error
+    finally:
+        if os.path.lexists(partial):
+            os.unlink(partial)
+
+
+def _tensors(group):
+    return {name: dataset[()] for name, dataset in group.items() if isinstance(dataset, h5py.Dataset)}
+
+
+def _plain(value):
+    return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
+
+
+def _read_invocation(group):
+    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
+    results = {
+        name: Result(_tensors(result), _plain(result.attrs.get("role", "")), _plain(result.attrs.get("dialect", "")))
+        for name, result in group.get("results", {}).items()
+    }
+    stages = {name: stage["full"][()] for name, stage in group.get("stages", {}).items() if "full" in stage}
+    return Invocation(
+        **sections, results=results, stages=stages, kernel=attributes.get("kernel", ""),
+        dialect=attributes.get("dialect", ""), padding_mode=attributes.get("padding_mode", "zeros"),
+        align_corners=bool(attributes.get("align_corners", False)), atol=attributes.get("atol"),
+        rtol=attributes.get("rtol"), facts={name: attributes[name] for name in FACTS if name in attributes},
+    )
+
+
+def read_capture(path):
+    """Reads a whole capture into memory. bfloat16 tensors come as float32. Raises CaptureError."""
+    path = os.fspath(path)
+    try:
+        with h5py.File(path, "r") as file:
+            if _plain(file.attrs.get("format", "")) != FORMAT:
+                raise CaptureError(f"{path}: is HDF5, but not a capture")
+            version = file.attrs.get("format_version")
+            if version != FORMAT_VERSION:
+                raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
+            run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}}
+            if "run" in file:
+                run.update({name: _plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
+                run["argv"] = [_plain(argument) for argument in file["run"].attrs.get("argv", [])]
+                for section in ("environment", "libraries"):
+                    if section in file["run"]:
+                        run[section] = {name: _plain(value) for name, value in file["run"][section].attrs.items()}
+            invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
+            return Capture(invocations, run, _plain(file.attrs.get("tool_version", "")), _plain(file.attrs.get("created", "")))
+    except OSError as error:
+        raise CaptureError(f"{path}: cannot read it: {error}") from error
