@@ -3,8 +3,7 @@
  * The operator (Deformable DETR, arXiv:2010.04159): every query q of head m looks at P points on each of L pyramid
  * levels, reads the value there by bilinear interpolation, and sums what it read with its attention weights:
  *
- *     output[b,q,m,:] = sum over l, p of  attention_weights[b,q,m,l,p] *
- * value_of_level_l(sampling_locations[b,q,m,l,p])
+ *     output[b,q,m,:] = sum over l, p of  attention_weights[b,q,m,l,p] * sample(l, sampling_locations[b,q,m,l,p])
  *
  * Shapes. B batch, S pyramid pixels, M heads, D channels a head, L levels, Q queries, P points; any may be zero.
  *
@@ -37,16 +36,23 @@ extern "C" {
 #define MSDA_API
 #endif
 
+/* In C++ every int32 is a value of these types, so that a wrong one from elsewhere can be refused like any other. */
+#ifdef __cplusplus
+#define MSDA_ENUM_TYPE : int32_t
+#else
+#define MSDA_ENUM_TYPE
+#endif
+
 enum { MSDA_MAX_RANK = 7 };
 
-typedef enum msda_status {
+typedef enum msda_status MSDA_ENUM_TYPE {
   MSDA_OK = 0,
   MSDA_INVALID_ARGUMENT = 1, /* a shape, type, pointer or option that makes no sense; the message names it */
   MSDA_OUT_OF_MEMORY = 2,
   MSDA_INTERNAL_ERROR = 3 /* a bug of ours */
 } msda_status;
 
-typedef enum msda_dtype {
+typedef enum msda_dtype MSDA_ENUM_TYPE {
   MSDA_FLOAT16 = 0,
   MSDA_BFLOAT16 = 1,
   MSDA_FLOAT32 = 2,
@@ -56,17 +62,19 @@ typedef enum msda_dtype {
 } msda_dtype;
 
 /* The conventions of a kernel family. They decide where a location lands, and so they change bits. */
-typedef enum msda_dialect {
-  MSDA_DEFORMABLE_DETR = 0, /* pixel = fma(location, size, -0.5); zeros; a sample outside (-1, size) is skipped */
-  MSDA_MSDA_TRITON = 1, /* pixel = location*size - 0.5, aligned location*(size-1); at the border the index is clamped */
-  MSDA_GRID_SAMPLE =
-      2 /* g = 2*location - 1; pixel = ((g+1)*size - 1)/2, aligned (g+1)/2*(size-1); clipped at the border */
+typedef enum msda_dialect MSDA_ENUM_TYPE {
+  /* pixel = fma(location, size, -0.5); zeros; a sample outside (-1, size) is skipped */
+  MSDA_DEFORMABLE_DETR = 0,
+  /* pixel = location*size - 0.5, aligned location*(size-1); at the border the index is clamped */
+  MSDA_MSDA_TRITON = 1,
+  /* g = 2*location - 1; pixel = ((g+1)*size - 1)/2, aligned (g+1)/2*(size-1); at the border the pixel is clipped */
+  MSDA_GRID_SAMPLE = 2
 } msda_dialect;
 
-typedef enum msda_padding { MSDA_PADDING_ZEROS = 0, MSDA_PADDING_BORDER = 1 } msda_padding;
+typedef enum msda_padding MSDA_ENUM_TYPE { MSDA_PADDING_ZEROS = 0, MSDA_PADDING_BORDER = 1 } msda_padding;
 
 /* What the backward pass computes on its way, in order. msda_stage() returns any of them. */
-typedef enum msda_stage_id {
+typedef enum msda_stage_id MSDA_ENUM_TYPE {
   MSDA_STAGE_PIXEL_COORDINATES = 0,       /* [B,Q,M,L,P,2]   (x, y) in pixels, before any clipping */
   MSDA_STAGE_CELL = 1,                    /* [B,Q,M,L,P,2]   (x, y) of the pixel at the cell's upper left corner */
   MSDA_STAGE_INTERPOLATION_WEIGHTS = 2,   /* [B,Q,M,L,P,4]   of the corners (y0,x0) (y0,x1) (y1,x0) (y1,x1) */
@@ -79,7 +87,7 @@ typedef enum msda_stage_id {
   MSDA_STAGE_COUNT = 9
 } msda_stage_id;
 
-typedef enum msda_mode {
+typedef enum msda_mode MSDA_ENUM_TYPE {
   MSDA_MODE_DETERMINISTIC = 0, /* one fixed order: the same bits on every run, thread count and machine */
   MSDA_MODE_ATOMIC = 1,        /* grad_value summed one addend at a time in an order drawn from `seed` */
   MSDA_MODE_FLOAT64 = 2,       /* all arithmetic in float64 on the very bits given, deterministic order */
