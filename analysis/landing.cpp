@@ -76,7 +76,8 @@ Bounded rearranged_coordinate(const Conventions& conventions, const Bounded& loc
 Coordinate pixel_coordinate(const Conventions& conventions, double location, int32_t size, const Precision& precision) {
   const Bounded at(location, precision), side(size);
   const Bounded pixel = kernels::pixel_coordinate(conventions.dialect, conventions.align_corners, at, side);
-  return {pixel.value(), std::max(pixel.error(), rearranged_coordinate(conventions, at, side).error())};
+  const double error = std::max(pixel.error(), rearranged_coordinate(conventions, at, side).error());
+  return {pixel.value(), std::isfinite(location) ? error : 0};
 }
 
 std::vector<Landing> landings(const Conventions& conventions, double location, int32_t size,

@@ -1,0 +1,142 @@
+// The bounds on rounding: never passed by any float32 arithmetic, and close enough to it to tell a mistake.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "analysis/element.h"
+#include "analysis/landing.h"
+#include "analysis/side.h"
+#include "tests/support/problem.h"
+
+namespace msda::tests {
+namespace {
+
+using analysis::Conventions;
+using analysis::Gradient;
+using analysis::Precision;
+
+const Precision kFloat = Precision::of(MSDA_FLOAT32);
+
+// float32 arithmetic that no compiler fuses.
+float multiply(float a, float b) {
+  volatile float product = a * b;
+  return product;
+}
+float add(float a, float b) {
+  volatile float sum = a + b;
+  return sum;
+}
+
+// The coordinate as kernels and libraries evaluate it: fused or not, rearranged as PyTorch's CPU path has it, or
+// cuDNN's.
+std::vector<float> float_coordinates(const Conventions& c, float location, int32_t side) {
+  const auto size = static_cast<float>(side);
+  if (c.dialect != MSDA_GRID_SAMPLE) {
+    if (c.align_corners) return {multiply(location, size - 1)};
+    return {std::fma(location, size, -0.5f), add(multiply(location, size), -0.5f)};
+  }
+  const float grid = add(multiply(2, location), -1);
+  if (c.align_corners) {
+    return {multiply(multiply(add(grid, 1), 0.5f), size - 1), multiply(add(grid, 1), (size - 1) / 2),
+            std::fma(grid, (size - 1) / 2, (size - 1) / 2)};
+  }
+  return {multiply(add(multiply(add(grid, 1), size), -1), 0.5f), multiply(std::fma(add(grid, 1), size, -1.0f), 0.5f),
+          add(multiply(add(grid, 1), size / 2), -0.5f), multiply(std::fma(grid, size, size - 1), 0.5f)};
+}
+
+TEST(Bounds, HoldForEveryWayToComputeACoordinate) {
+  std::mt19937_64 random(1);
+  for (const Conventions& c : all_conventions()) {
+    double closest = 0;
+    for (int i = 0; i < 20000; ++i) {
+      const auto side = static_cast<int32_t>(1 + random() % 2000);
+      const float location = std::ldexp(static_cast<float>(random() >> 40), -24 - static_cast<int>(random() % 8)) *
+                             (random() % 10 == 0 ? -3.0f : 1.0f);
+      const auto [exact, error] = analysis::pixel_coordinate(c, location, side, kFloat);
+      const long double truth =
+          static_cast<long double>(location) * (c.align_corners ? side - 1 : side) - (c.align_corners ? 0 : 0.5L);
+      ASSERT_NEAR(exact, static_cast<double>(truth), 1e-15 * side * std::max(1.0f, std::abs(location)));
+      for (const float computed : float_coordinates(c, location, side)) {
+        const double off = std::abs(static_cast<double>(computed - truth));
+        ASSERT_LE(off, error) << msda_dialect_name(c.dialect) << " " << location << " " << side;
+        if (error > 0) closest = std::max(closest, off / error);
+      }
+    }
+    EXPECT_GT(closest, 0.4) << "a bound that nothing comes near decides nothing";
+  }
+}
+
+TEST(Bounds, LandingsHoldTheCellOfEveryEvaluation) {
+  std::mt19937_64 random(2);
+  for (const Conventions& c : all_conventions()) {
+    int at_boundaries = 0;
+    for (int i = 0; i < 20000; ++i) {
+      const auto side = static_cast<int32_t>(2 + random() % 300);
+      // At a pixel centre, a few float32 numbers off.
+      const int32_t span = c.align_corners ? side - 1 : side;
+      const auto pixel = static_cast<double>(static_cast<int64_t>(random() % static_cast<uint64_t>(side + 2)) - 1);
+      auto location = static_cast<float>((pixel + (c.align_corners ? 0 : 0.5)) / span);
+      for (uint64_t steps = random() % 5; steps > 0; --steps) location = std::nextafter(location, 10.0f);
+      const auto landings = analysis::landings(c, location, side, kFloat);
+      at_boundaries += landings.size() > 1;
+      for (const float computed : float_coordinates(c, location, side)) {
+        if (c.dialect == MSDA_DEFORMABLE_DETR && !(computed > -1 && computed < static_cast<float>(side))) continue;
+        const bool clipped = c.dialect == MSDA_GRID_SAMPLE && c.padding == MSDA_PADDING_BORDER &&
+                             (computed <= 0 || computed >= static_cast<float>(side - 1));
+        const bool found = std::ranges::any_of(landings, [&](const analysis::Landing& landing) {
+          if (clipped || landing.clipped) return clipped && landing.clipped;
+          const bool clamped = c.dialect == MSDA_MSDA_TRITON && c.padding == MSDA_PADDING_BORDER;
+          const double lowest = clamped ? -1 : -2, highest = clamped ? side - 1 : side;
+          return landing.low == std::clamp<double>(std::floor(computed), lowest, highest) ||
+                 (landing.region == analysis::Landing::kOutside &&
+                  (computed < -1 || computed >= static_cast<float>(side)));
+        });
+        ASSERT_TRUE(found) << msda_dialect_name(c.dialect) << " " << c.padding << c.align_corners << " location "
+                           << location << " side " << side << " computed " << computed;
+      }
+    }
+    EXPECT_GT(at_boundaries, 1000);
+  }
+}
+
+// Every replay of ours is explained, and nothing that is off by more than twice the bound is.
+TEST(Bounds, ExplainEveryReplayAndNoMistake) {
+  for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_FLOAT16, MSDA_FLOAT64}) {
+    for (uint64_t seed = 0; seed < 45; ++seed) {
+      const Problem problem = random_problem(seed, dtype);
+      const analysis::Call call = problem.call();
+      for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC}) {
+        const Gradients gradients = run_backward(problem, {mode, 0, seed, 0});
+        const analysis::Side side = gradients.side("recorded", problem.conventions);
+        analysis::ContributionCache cache(call);
+        for (const Gradient gradient : analysis::kGradients) {
+          const int64_t total = side.of(gradient).elements();
+          for (int64_t flat = 0; flat < total; flat += 1 + total / 100) {
+            const auto id = element_id(call, gradient, flat);
+            const auto explanation = explain(call, side, id, cache);
+            const auto& exact = explanation.exact();
+            if (std::isnan(exact.element.value) || std::isnan(explanation.value)) continue;
+            ASSERT_TRUE(explanation.explained())
+                << problem.text() << " " << name_of(gradient) << " " << flat << ": " << explanation.value << " is not "
+                << exact.element.value << " within " << exact.bound;
+            if (explanation.candidates.size() > 1 || !std::isfinite(exact.bound)) continue;
+            const double mistake = exact.element.value + 2.1 * exact.bound + 1e-300;
+            ASSERT_FALSE(explain(call, side, id, mistake, cache).explained());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Bounds, SumGrowthIsWorstCaseForFewAndProbableForMany) {
+  EXPECT_EQ(analysis::sum_growth(0), 0);
+  EXPECT_EQ(analysis::sum_growth(1), 0);
+  EXPECT_EQ(analysis::sum_growth(50), 49);
+  EXPECT_EQ(analysis::sum_growth(10000), 800);
+}
+
+}  // namespace
+}  // namespace msda::tests

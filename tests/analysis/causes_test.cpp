@@ -1,0 +1,449 @@
+// Planted faults: each must be named with the right cause and side, on several problem shapes and dialects.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/material.h"
+
+namespace msda::tests {
+namespace {
+
+using analysis::AtFault;
+using analysis::Cause;
+using analysis::Conventions;
+using analysis::Finding;
+using analysis::Gradient;
+using analysis::Report;
+using analysis::Tolerance;
+
+constexpr Tolerance kTest{1e-3, 1e-2};
+
+struct Shape {
+  Sizes sizes;
+  Conventions conventions;
+  uint64_t seed;
+};
+
+std::vector<Shape> shapes() {
+  return {{{1, 1, 32, 60, 3, {{16, 16}, {8, 8}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, 1},
+          {{2, 2, 8, 40, 2, {{7, 5}, {3, 9}, {1, 1}}}, {MSDA_DEFORMABLE_DETR, MSDA_PADDING_ZEROS, false}, 2},
+          {{1, 3, 71, 25, 4, {{6, 11}, {5, 4}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, true}, 3},
+          {{2, 1, 30, 50, 1, {{9, 9}, {4, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, true}, 4}};
+}
+
+class Planted : public ::testing::TestWithParam<Shape> {
+ protected:
+  Problem problem = make_problem(GetParam().sizes, GetParam().conventions, MSDA_FLOAT32, GetParam().seed);
+  TestMaterial material{problem};
+  void SetUp() override { material.tolerance = kTest; }
+
+  // All that counts for the verdict.
+  static std::vector<Finding> findings_of(const Report& report) {
+    std::vector<Finding> findings;
+    for (const Finding& finding : report.findings) {
+      if (!finding.advisory) findings.push_back(finding);
+    }
+    return findings;
+  }
+  static void expect_all(const Report& report, Cause cause, AtFault at_fault) {
+    EXPECT_FALSE(findings_of(report).empty());
+    for (const Finding& f : findings_of(report)) {
+      EXPECT_EQ(f.cause, cause) << name_of(f.cause) << ": " << f.why;
+      EXPECT_EQ(f.at_fault, at_fault) << name_of(f.at_fault) << ": " << f.why;
+    }
+    EXPECT_EQ(report.verdict.at_fault, at_fault) << report.verdict.summary;
+    ASSERT_EQ(report.verdict.causes.size(), 1u) << report.verdict.summary;
+    EXPECT_EQ(report.verdict.causes.begin()->first, cause);
+  }
+  // An element of a gradient that is large beside the tolerance.
+  int64_t large_element(Gradient gradient) const {
+    const auto values = material.recorded.of(gradient).values();
+    int64_t best = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::abs(values[i]) > std::abs(values[static_cast<size_t>(best)])) best = static_cast<int64_t>(i);
+    }
+    return best;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, Planted, ::testing::ValuesIn(shapes()),
+                         [](const auto& shape) { return std::to_string(shape.index); });
+
+TEST_P(Planted, NothingInARightCaptureWithoutReference) {
+  const Report report = material.analyze();
+  EXPECT_TRUE(findings_of(report).empty()) << findings_of(report)[0].why;
+  EXPECT_EQ(report.verdict.at_fault, AtFault::kNone);
+}
+
+TEST_P(Planted, NothingInARightCaptureWithoutTolerance) {
+  material.tolerance.reset();
+  const Report report = material.analyze();
+  EXPECT_TRUE(findings_of(report).empty()) << findings_of(report)[0].why;
+  EXPECT_EQ(report.verdict.at_fault, AtFault::kNone);
+}
+
+TEST_P(Planted, SignFlippedInOneElement) {
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial flipped = material;
+    const int64_t flat = large_element(gradient);
+    flipped.recorded.of(gradient).set(flat, -flipped.recorded.of(gradient).view.at(flat));
+    const Report report = flipped.analyze();
+    expect_all(report, Cause::kImplementationError, AtFault::kObserved);
+    const auto findings = findings_of(report);
+    ASSERT_EQ(findings.size(), 1u);
+    EXPECT_EQ(findings[0].flat, flat);
+    EXPECT_EQ(findings[0].gradient, gradient);
+    EXPECT_EQ(findings[0].evidence["as_if"][0], "its sign were flipped");
+  }
+}
+
+TEST_P(Planted, SignFlippedInTheReference) {
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial flipped = material;
+    flipped.add_reference();
+    const int64_t flat = large_element(gradient);
+    flipped.reference->of(gradient).set(flat, -flipped.reference->of(gradient).view.at(flat));
+    expect_all(flipped.analyze(), Cause::kImplementationError, AtFault::kReference);
+  }
+}
+
+TEST_P(Planted, SignFlippedInAWholeGradient) {
+  OwnedTensor& tensor = material.recorded.of(Gradient::kSamplingLocations);
+  for (int64_t i = 0; i < tensor.view.elements(); ++i) tensor.set(i, -tensor.view.at(i));
+  expect_all(material.analyze(), Cause::kImplementationError, AtFault::kObserved);
+}
+
+TEST_P(Planted, CornersSwapped) {
+  material.recorded = faulty(problem, Fault::kCornersSwapped);
+  const Report report = material.analyze();
+  expect_all(report, Cause::kImplementationError, AtFault::kObserved);
+  int64_t named = 0;
+  for (const Finding& f : findings_of(report)) {
+    if (f.gradient == Gradient::kValue) continue;
+    named += f.evidence["as_if"].dump().find("corners (y0,x1) and (y1,x0) were swapped") != std::string::npos;
+  }
+  EXPECT_GT(named, 10) << "the mistake is not recognized";
+}
+
+TEST_P(Planted, CornersSwappedInTheReference) {
+  material.add_reference();
+  Problem other = problem;
+  other.conventions = material.reference_conventions;
+  material.reference = faulty(other, Fault::kCornersSwapped);
+  expect_all(material.analyze(), Cause::kImplementationError, AtFault::kReference);
+}
+
+TEST_P(Planted, WrongLevelOffset) {
+  material.recorded = faulty(problem, Fault::kLevelOffset);
+  expect_all(material.analyze(), Cause::kImplementationError, AtFault::kObserved);
+}
+
+TEST_P(Planted, AttentionNotMultiplied) {
+  material.recorded = faulty(problem, Fault::kNoAttention);
+  const Report report = material.analyze();
+  expect_all(report, Cause::kImplementationError, AtFault::kObserved);
+  int64_t named = 0;
+  for (const Finding& f : findings_of(report))
+    named += f.evidence["as_if"].dump().find("attention weight") != std::string::npos;
+  EXPECT_GT(named, 10);
+}
+
+TEST_P(Planted, InterpolationWeightsNotMultiplied) {
+  material.recorded = faulty(problem, Fault::kNoWeights);
+  expect_all(material.analyze(), Cause::kImplementationError, AtFault::kObserved);
+}
+
+TEST_P(Planted, OneAddendLost) {
+  material.recorded = faulty(problem, Fault::kAddendLost);
+  const Report report = material.analyze();
+  expect_all(report, Cause::kImplementationError, AtFault::kObserved);
+  for (const Finding& f : findings_of(report)) {
+    EXPECT_EQ(f.gradient, Gradient::kValue);
+    EXPECT_NE(f.evidence["as_if"].dump().find("missing"), std::string::npos) << f.why;
+  }
+}
+
+TEST_P(Planted, OneAddendTwice) {
+  material.recorded = faulty(problem, Fault::kAddendTwice);
+  const Report report = material.analyze();
+  expect_all(report, Cause::kImplementationError, AtFault::kObserved);
+  for (const Finding& f : findings_of(report)) {
+    EXPECT_NE(f.evidence["as_if"].dump().find("added twice"), std::string::npos) << f.why;
+  }
+}
+
+TEST_P(Planted, OneElementZeroed) {
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial lost = material;
+    lost.before[static_cast<int>(gradient)] =
+        OwnedTensor(std::vector<double>(static_cast<size_t>(material.recorded.of(gradient).view.elements()), 0),
+                    MSDA_FLOAT32, problem.shape_of(gradient));
+    lost.recorded.of(gradient).set(large_element(gradient), 0);
+    expect_all(lost.analyze(), Cause::kImplementationError, AtFault::kObserved);
+  }
+}
+
+TEST_P(Planted, OutputNotZeroed) {
+  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  OwnedTensor before(std::vector<double>(static_cast<size_t>(grad_value.view.elements()), 0), MSDA_FLOAT32,
+                     grad_value.view.shape);
+  for (int64_t i = 0; i < grad_value.view.elements(); i += 3) {
+    before.set(i, 0.25 + 0.001 * static_cast<double>(i % 100));
+    grad_value.set(i, grad_value.view.at(i) + before.view.at(i));
+  }
+  material.before[0] = before;
+  const Report report = material.analyze();
+  expect_all(report, Cause::kUninitializedOutput, AtFault::kObserved);
+  EXPECT_EQ(findings_of(report)[0].evidence["kind"], "added");
+}
+
+TEST_P(Planted, ElementsUnwritten) {
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial unwritten = material;
+    OwnedTensor& tensor = unwritten.recorded.of(gradient);
+    const OwnedTensor before(std::vector<double>(static_cast<size_t>(tensor.view.elements()), 123.5), MSDA_FLOAT32,
+                             tensor.view.shape);
+    for (int64_t i = tensor.view.elements() / 2; i < tensor.view.elements(); ++i) tensor.set(i, 123.5);
+    unwritten.before[static_cast<int>(gradient)] = before;
+    const Report report = unwritten.analyze();
+    expect_all(report, Cause::kUninitializedOutput, AtFault::kObserved);
+    EXPECT_EQ(findings_of(report)[0].evidence["kind"], "unwritten");
+  }
+}
+
+TEST_P(Planted, ANonzeroBufferThatWasOverwrittenHarmsNothing) {
+  for (int i = 0; i < 3; ++i) {
+    material.before[i] =
+        OwnedTensor(std::vector<double>(static_cast<size_t>(material.recorded.tensors[i].view.elements()), 77),
+                    MSDA_FLOAT32, material.recorded.tensors[i].view.shape);
+  }
+  EXPECT_TRUE(findings_of(material.analyze()).empty());
+}
+
+TEST_P(Planted, OneNanInValue) {
+  // Of a pixel that some sample reads: that of the largest gradient.
+  problem.value.set(large_element(Gradient::kValue), std::numeric_limits<double>::quiet_NaN());
+  TestMaterial poisoned(problem);
+  poisoned.tolerance = kTest;
+  const Report report = poisoned.analyze();
+  expect_all(report, Cause::kNonFinite, AtFault::kNone);
+  for (const Finding& f : findings_of(report)) {
+    EXPECT_EQ(f.evidence["first"], "inputs/value");
+    EXPECT_EQ(f.evidence["first_index"], poisoned.problem.value.view.index_of(large_element(Gradient::kValue)));
+  }
+}
+
+TEST_P(Planted, NanInValueThatTheKernelHides) {
+  const TestMaterial clean = material;
+  material.problem.value.set(large_element(Gradient::kValue), std::numeric_limits<double>::quiet_NaN());
+  material.recorded = clean.recorded;
+  expect_all(material.analyze(), Cause::kNonFinite, AtFault::kObserved);
+}
+
+TEST_P(Planted, InfinityInGradOutput) {
+  problem.grad_output.set(5, std::numeric_limits<double>::infinity());
+  TestMaterial poisoned(problem);
+  poisoned.tolerance = kTest;
+  const Report report = poisoned.analyze();
+  expect_all(report, Cause::kNonFinite, AtFault::kNone);
+  for (const Finding& f : findings_of(report)) {
+    EXPECT_EQ(f.evidence["first"], "inputs/grad_output");
+    EXPECT_EQ(f.evidence["first_value"], "Infinity");
+  }
+}
+
+TEST_P(Planted, NanThatTheKernelMadeUp) {
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial made_up = material;
+    made_up.recorded.of(gradient).set(large_element(gradient), std::numeric_limits<double>::quiet_NaN());
+    const Report report = made_up.analyze();
+    expect_all(report, Cause::kNonFinite, AtFault::kObserved);
+    EXPECT_EQ(findings_of(report)[0].evidence["first"], std::string("outputs/") + name_of(gradient));
+  }
+}
+
+TEST_P(Planted, NanInTheReference) {
+  material.add_reference();
+  material.reference->of(Gradient::kValue).set(3, std::numeric_limits<double>::quiet_NaN());
+  expect_all(material.analyze(), Cause::kNonFinite, AtFault::kReference);
+}
+
+// A gradient beyond 65504: nothing that is stored as float16 can hold it.
+TEST_P(Planted, Float16Overflow) {
+  Problem half = make_problem(GetParam().sizes, GetParam().conventions, MSDA_FLOAT16, GetParam().seed);
+  for (int64_t i = 0; i < half.grad_output.view.elements(); ++i)
+    half.grad_output.set(i, 30000 + static_cast<double>(i % 7) * 100);
+  for (int64_t i = 0; i < half.attention_weights.view.elements(); ++i) half.attention_weights.set(i, 1);
+  for (int64_t i = 0; i < half.value.view.elements(); ++i) half.value.set(i, half.value.view.at(i) * 1e-4);
+  const TestMaterial overflowing(half);
+  const Report report = overflowing.analyze();
+  expect_all(report, Cause::kNonFinite, AtFault::kTolerance);
+  EXPECT_EQ(findings_of(report)[0].evidence["first"], "outputs/grad_value");
+}
+
+// A gradient that float16 holds, but the kernel's sum went through something larger.
+TEST_P(Planted, Float16OverflowOnTheWay) {
+  const Problem half = make_problem(GetParam().sizes, GetParam().conventions, MSDA_FLOAT16, GetParam().seed);
+  TestMaterial overflowing(half);
+  overflowing.recorded.of(Gradient::kValue)
+      .set(large_element(Gradient::kValue), std::numeric_limits<double>::infinity());
+  expect_all(overflowing.analyze(), Cause::kNonFinite, AtFault::kObserved);
+}
+
+// Two atomic results of the same addends, under a tolerance that no order can meet everywhere.
+TEST_P(Planted, OrderOfTheSameAddends) {
+  Sizes crowded = GetParam().sizes;
+  crowded.Q = 600;
+  crowded.levels = {{2, 2}, {1, 2}};
+  TestMaterial orders(make_problem(crowded, GetParam().conventions, MSDA_FLOAT32, GetParam().seed));
+  orders.reference = run_backward(orders.problem, {MSDA_MODE_ATOMIC, 0, 12345, 0});
+  orders.reference_conventions = orders.problem.conventions;
+  orders.tolerance = Tolerance{1e-6, 1e-6};
+  const Report report = orders.analyze();
+  int64_t found = 0;
+  for (const Finding& f : findings_of(report)) {
+    if (f.against != "reference") continue;
+    ++found;
+    EXPECT_EQ(f.cause, Cause::kAccumulationOrder) << f.why;
+    EXPECT_EQ(f.gradient, Gradient::kValue);
+    EXPECT_GT(f.evidence["orders_tried"].get<int>(), 60);
+  }
+  EXPECT_GT(found, 0);
+}
+
+// A tolerance under one rounding: no cause but rounding, nobody at fault but the tolerance.
+TEST_P(Planted, ToleranceBeyondThePrecision) {
+  material.tolerance = Tolerance{0, 1e-9};
+  const Report report = material.analyze();
+  ASSERT_FALSE(findings_of(report).empty());
+  for (const Finding& f : findings_of(report)) {
+    EXPECT_TRUE(f.cause == Cause::kIllConditioned || f.cause == Cause::kAccumulationOrder ||
+                f.cause == Cause::kCellBoundary)
+        << name_of(f.cause) << ": " << f.why;
+    EXPECT_TRUE(f.at_fault == AtFault::kTolerance || f.at_fault == AtFault::kObserved);
+  }
+}
+
+// The location that msda-triton's own test failed on: 2 * location - 1 in float32 rounds it into the next cell.
+TEST(CellBoundary, OfGridSamplesCoordinate) {
+  for (const bool align : {false, true}) {
+    for (const msda_padding padding : {MSDA_PADDING_ZEROS, MSDA_PADDING_BORDER}) {
+      Problem problem =
+          make_problem({1, 1, 32, 20, 2, {{64, 64}, {16, 16}}}, {MSDA_MSDA_TRITON, padding, align}, MSDA_FLOAT32, 5);
+      const int64_t flat = 2 * (7 * 2 * 2);  // query 7, level 0, point 0, x
+      problem.sampling_locations.set(flat, align ? 0.06349207 : 0x1.bffffep-5);
+      TestMaterial material(problem);
+      material.tolerance = kTest;
+      material.add_reference();
+      const Report report = material.analyze();
+      int64_t against_reference = 0;
+      for (const Finding& f : report.findings) {
+        EXPECT_EQ(f.cause, Cause::kCellBoundary) << f.why;
+        EXPECT_EQ(f.at_fault, AtFault::kReference);
+        EXPECT_EQ(f.flat, flat);
+        EXPECT_EQ(f.evidence["axis"], "x");
+        EXPECT_EQ(f.evidence["boundary"], align ? 4 : 3);
+        EXPECT_LE(f.evidence["distance_in_ulp"].get<double>(), 1);
+        against_reference += f.against == "reference";
+      }
+      EXPECT_EQ(against_reference, 1);
+      EXPECT_EQ(report.verdict.at_fault, AtFault::kReference);
+    }
+  }
+}
+
+// A coordinate that is exact in neither arithmetic lands wrong in the recorded kernel: then that one is at fault.
+TEST(CellBoundary, OfTheRecordedKernel) {
+  Problem problem =
+      make_problem({1, 1, 32, 20, 2, {{64, 64}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 6);
+  problem.sampling_locations.set(0, 0x1.bffffep-5);
+  TestMaterial material(problem);
+  material.tolerance = kTest;
+  material.reference_conventions.dialect = MSDA_MSDA_TRITON;
+  material.add_reference();
+  const Report report = material.analyze();
+  EXPECT_EQ(report.verdict.at_fault, AtFault::kObserved) << report.verdict.summary;
+  ASSERT_EQ(report.findings.size(), 2u);  // against the reference, and against float64
+  for (const Finding& f : report.findings) EXPECT_EQ(f.cause, Cause::kCellBoundary) << f.why;
+  EXPECT_EQ(report.verdict.causes.at(Cause::kCellBoundary), 1) << "one element, told once";
+}
+
+TEST(BorderClamp, AtLocationZero) {
+  Problem problem =
+      make_problem({1, 1, 32, 20, 2, {{32, 32}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, true}, MSDA_FLOAT32, 7);
+  for (const double location : {0.0, 0x1p-40}) {  // on the border, and within its rounding error
+    problem.sampling_locations.set(4, location);
+    TestMaterial material(problem);
+    material.tolerance = kTest;
+    material.add_reference();
+    const Report report = material.analyze();
+    ASSERT_EQ(report.findings.size(), 2u);  // the second is advice
+    for (const Finding& f : report.findings) {
+      EXPECT_EQ(f.cause, Cause::kBorderClamp) << f.why;
+      EXPECT_EQ(f.at_fault, AtFault::kConvention);
+      EXPECT_EQ(f.flat, 4);
+      EXPECT_EQ(f.expected, 0);
+    }
+    EXPECT_EQ(report.verdict.at_fault, AtFault::kConvention);
+  }
+}
+
+// A mistake at the very place where the coordinate sits on a boundary is still a mistake.
+TEST(CellBoundary, ExcusesNoMistake) {
+  Problem problem =
+      make_problem({1, 1, 32, 20, 2, {{64, 64}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 5);
+  problem.sampling_locations.set(0, 0x1.bffffep-5);
+  TestMaterial material(problem);
+  material.tolerance = kTest;
+  material.add_reference();
+  material.recorded.of(Gradient::kSamplingLocations)
+      .set(0, 2 * material.recorded.of(Gradient::kSamplingLocations).view.at(0) + 1);
+  const Report report = material.analyze();
+  EXPECT_EQ(report.verdict.at_fault, AtFault::kObserved);
+  for (const Finding& f : report.findings) EXPECT_EQ(f.cause, Cause::kImplementationError) << f.why;
+}
+
+// Kernels on 16-bit tensors that compute in 16 bits are recognized by their values, and their rounding is not a
+// mistake.
+TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
+  const Problem problem =
+      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
+  TestMaterial material(problem);
+  // grad_value summed in float16, an addend at a time.
+  const analysis::Call call = problem.call();
+  analysis::ContributionCache cache(call);
+  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
+    const auto pixel = analysis::pixel_of(call, flat);
+    const auto& contributions =
+        cache.get(call.conventions, pixel.b, pixel.m, pixel.l, analysis::Precision::of(MSDA_FLOAT32));
+    double sum = 0;
+    for (const double addend : computed_addends(call, pixel, contributions.computed(pixel.s))) {
+      sum = analysis::rounded_to(sum + analysis::rounded_to(addend, MSDA_FLOAT16), MSDA_FLOAT16);
+    }
+    grad_value.set(flat, sum);
+  }
+  material.tolerance = Tolerance{1e-4, 1e-3};
+  const Report report = material.analyze();
+  ASSERT_FALSE(report.findings.empty());
+  for (const Finding& f : report.findings) {
+    if (f.advisory) continue;
+    EXPECT_TRUE(f.cause == Cause::kAccumulationOrder || f.cause == Cause::kIllConditioned) << name_of(f.cause) << f.why;
+  }
+}
+
+TEST(Findings, ManyNeighboursAreToldAsRuns) {
+  Problem problem =
+      make_problem({1, 1, 32, 100, 4, {{10, 10}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 9);
+  TestMaterial material(problem);
+  material.tolerance = kTest;
+  OwnedTensor& tensor = material.recorded.of(Gradient::kValue);
+  for (int64_t i = 0; i < 1000; ++i) tensor.set(i, tensor.view.at(i) + 5);
+  const Report report = material.analyze();
+  EXPECT_EQ(report.verdict.causes.at(Cause::kImplementationError), 1000);
+  ASSERT_FALSE(report.findings.empty());
+  EXPECT_EQ(report.findings[0].count, 1000);
+}
+
+}  // namespace
+}  // namespace msda::tests

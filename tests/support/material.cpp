@@ -1,0 +1,46 @@
+#include "tests/support/material.h"
+
+namespace msda::tests {
+
+using analysis::Conventions;
+using analysis::Gradient;
+
+TestMaterial::TestMaterial(const Problem& given)
+    : problem(given),
+      recorded(run_backward(given, {MSDA_MODE_ATOMIC, 0, 99, 0})),
+      reference_conventions(given.conventions) {
+  reference_conventions.dialect = MSDA_GRID_SAMPLE;
+}
+
+void TestMaterial::add_reference() { reference = run_backward(problem, reference_conventions, {}); }
+
+analysis::Report TestMaterial::analyze() const {
+  analysis::Material material;
+  material.call = problem.call();
+  material.recorded = recorded.side("recorded", problem.conventions);
+  if (reference) material.reference = reference->side("reference", reference_conventions);
+  for (int i = 0; i < 3; ++i) {
+    if (before[i]) material.before[i] = before[i]->view;
+  }
+  const Gradients float64 = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
+  const Gradients deterministic = run_backward(problem);
+  Conventions grid = problem.conventions;
+  grid.dialect = MSDA_GRID_SAMPLE;
+  const Gradients grid_sample = run_backward(problem, grid, {});
+  material.float64 = float64.side("float64", problem.conventions);
+  material.replays = {deterministic.side("deterministic", problem.conventions), grid_sample.side("grid_sample", grid)};
+  return analysis::analyze(material, {tolerance, 0});
+}
+
+Gradients faulty(const Problem& problem, Fault fault) {
+  const Naive result = naive(problem, problem.dtype != MSDA_FLOAT64, fault);
+  Gradients gradients;
+  for (const Gradient gradient : analysis::kGradients) {
+    const int i = static_cast<int>(gradient);
+    const auto& exact = result.gradients[i].value;
+    gradients.tensors[i] = OwnedTensor({exact.begin(), exact.end()}, problem.dtype, problem.shape_of(gradient));
+  }
+  return gradients;
+}
+
+}  // namespace msda::tests

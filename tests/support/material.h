@@ -1,0 +1,34 @@
+// What `msda-replay run` gives the analysis, from a Problem, with memory of its own.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "analysis/analyze.h"
+#include "tests/support/naive.h"
+#include "tests/support/problem.h"
+
+namespace msda::tests {
+
+class TestMaterial {
+ public:
+  // Recorded is an atomic replay, as a GPU might have given it; there is no reference and no tolerance.
+  explicit TestMaterial(const Problem& problem);
+
+  Problem problem;
+  Gradients recorded;
+  std::optional<Gradients> reference;  // of grid_sample's conventions, unless changed
+  analysis::Conventions reference_conventions;
+  std::optional<OwnedTensor> before[3];
+  std::optional<analysis::Tolerance> tolerance;
+
+  // A correct reference: grid_sample in float32.
+  void add_reference();
+  // Replays and analyzes.
+  analysis::Report analyze() const;
+};
+
+// The recorded precision's rounding of what a kernel with a mistake would have computed exactly.
+Gradients faulty(const Problem& problem, Fault fault);
+
+}  // namespace msda::tests
