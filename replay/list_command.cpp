@@ -66,7 +66,7 @@ Json json_of(const capture::Invocation& invocation) {
 int run(const ListOptions& options) {
   Json all = Json::array();
   for (const std::string& path : options.captures) {
-    const capture::Reader reader(path);
+    const capture::Reader reader = open_capture(path);
     Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
     json["invocations"] = Json::array();
     std::string text =

@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "analysis/analyze.h"
+#include "recorder/capture/probe.h"
 #include "replay/errors.h"
 
 namespace msda::replay {
@@ -61,6 +62,11 @@ void add_replay(CLI::App& command, Options& options) {
   command.add_option("--rtol", options.rtol, "Relative tolerance, in place of the recorded one")->type_name("X");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");
+}
+
+capture::Reader open_capture(const std::string& path) {
+  capture::probe(path);
+  return capture::Reader(path);
 }
 
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader) {

@@ -34,6 +34,9 @@ void add_json(CLI::App& command, Options& options);
 // Everything that decides what is replayed and how it is compared.
 void add_replay(CLI::App& command, Options& options);
 
+// Opens a capture after making sure that reading it harms nobody (recorder/capture/probe.h).
+capture::Reader open_capture(const std::string& path);
+
 // The checked forms. Each throws BadInput, or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader);
 std::vector<msda_mode> chosen_modes(const Options& options);

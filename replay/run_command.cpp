@@ -12,7 +12,7 @@ namespace {
 
 int run(const Options& options) {
   check_numbers(options);
-  const capture::Reader reader(options.capture);
+  const capture::Reader reader = open_capture(options.capture);
   const auto ids = chosen_invocations(options, reader);
   const Progress progress(!options.quiet);
   std::vector<InvocationResult> results;

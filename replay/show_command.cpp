@@ -147,7 +147,7 @@ void print_invocation(const Json& json) {
 }
 
 int run(const Options& options) {
-  const capture::Reader reader(options.capture);
+  const capture::Reader reader = open_capture(options.capture);
   Json json = {{"capture", options.capture},
                {"created", reader.created()},
                {"tool_version", reader.tool_version()},

@@ -52,7 +52,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
 
 int run(const StagesOptions& options) {
   check_numbers(options);
-  const capture::Reader reader(options.capture);
+  const capture::Reader reader = open_capture(options.capture);
   const Progress progress(true);
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
   std::string text;

@@ -13,7 +13,7 @@ namespace msda::replay {
 namespace {
 
 int run(const Options& options) {
-  const capture::Reader reader(options.capture);
+  const capture::Reader reader = open_capture(options.capture);
   nlohmann::ordered_json json = {
       {"capture", options.capture}, {"datasets", 0}, {"damaged", nlohmann::ordered_json::array()}};
   std::vector<std::string> damaged;

@@ -492,6 +492,10 @@ std::string Reader::digest_of(const TensorInfo& dataset) const {
   // In the type as stored: the digest is of the bytes as they lie in the file.
   const Dataset opened = impl_->open_dataset(dataset.path);
   const Type type(H5Dget_type(opened.get()));
+  if (H5Tdetect_class(type.get(), H5T_VLEN) != 0 || H5Tdetect_class(type.get(), H5T_REFERENCE) != 0 ||
+      H5Tis_variable_str(type.get()) != 0) {
+    impl_->fail(dataset.path + " does not hold its data itself, so that it has no digest");
+  }
   const auto size = static_cast<int64_t>(H5Tget_size(type.get()));
   std::vector<int64_t> shape;
   const auto data = impl_->read_all(dataset.path, type.get(), size, shape);

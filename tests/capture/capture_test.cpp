@@ -1,0 +1,474 @@
+// Capture files: everything written is read back; nothing that is wrong with a file goes unsaid or brings the reader
+// down.
+#include "recorder/capture/capture.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "recorder/capture/digest.h"
+#include "recorder/capture/probe.h"
+#include "recorder/capture/reader.h"
+#include "recorder/capture/writer.h"
+#include "tests/support/problem.h"
+
+namespace msda::tests {
+namespace {
+
+using namespace capture;  // NOLINT
+using ::testing::HasSubstr;
+using ::testing::Throws;
+using ::testing::ThrowsMessage;
+
+class CaptureFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "msda-capture-XXXXXX";
+    folder = mkdtemp(name.data());
+    path = folder + "/a.h5";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  static std::span<const std::byte> bytes_of(const std::vector<float>& values) {
+    return std::as_bytes(std::span(values));
+  }
+
+  // One invocation of a small problem, complete and right.
+  void write_small() {
+    const Problem problem =
+        make_problem({1, 1, 4, 3, 2, {{2, 3}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, true}, MSDA_FLOAT32, 1);
+    const Gradients gradients = run_backward(problem);
+    Writer writer(path, Writer::IfExists::kReplace, "1.2.3");
+    CallFacts facts;
+    facts.kernel = "kernel";
+    facts.dialect = "msda_triton";
+    facts.padding_mode = "border";
+    facts.align_corners = true;
+    writer.begin_invocation(facts);
+    const auto add = [](const char* name, const OwnedTensor& t) {
+      return TensorView{name, t.view.dtype == MSDA_INT64 ? ElementType::kInt64 : ElementType::kFloat32, t.view.shape,
+                        t.bytes()};
+    };
+    writer.add_input(add("value", problem.value));
+    writer.add_input(add("spatial_shapes", problem.spatial_shapes));
+    writer.add_input(add("sampling_locations", problem.sampling_locations));
+    writer.add_input(add("attention_weights", problem.attention_weights));
+    writer.add_input(add("grad_output", problem.grad_output));
+    for (const auto gradient : analysis::kGradients) writer.add_output(add(name_of(gradient), gradients.of(gradient)));
+    writer.close();
+  }
+
+  // Changes the file with plain HDF5.
+  template <class Change>
+  void edit(Change&& change) {
+    const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+    ASSERT_GE(file, 0);
+    change(file);
+    H5Fclose(file);
+  }
+  // Puts a dataset of this shape in the place of another.
+  static void replace(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& shape,
+                      hid_t properties = H5P_DEFAULT) {
+    H5Ldelete(file, name, H5P_DEFAULT);
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t data = H5Dcreate2(file, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Dclose(data);
+    H5Sclose(space);
+  }
+  void read_all() const {
+    const Reader reader(path);
+    for (const int64_t id : reader.invocation_ids()) {
+      const Invocation invocation = reader.invocation(id);
+      for (const auto* group : {&invocation.inputs, &invocation.outputs}) {
+        for (const TensorInfo& info : *group) reader.read(info);
+      }
+    }
+  }
+  void expect_error(const std::string& message) const {
+    EXPECT_THAT([this] { read_all(); }, ThrowsMessage<Error>(HasSubstr(message)));
+    EXPECT_THAT([this] { read_all(); }, ThrowsMessage<Error>(HasSubstr(path)));
+  }
+
+  std::string folder, path;
+};
+
+TEST_F(CaptureFile, GivesBackEverything) {
+  const std::vector<float> value{1, 2, 3, 4}, before{9, 9, 9, 9};
+  const std::vector<uint16_t> half{0x3c00, 0x7e01, 0xfc00, 0x0001};
+  capture::Run run;
+  run.argv = {"python3", "-m", "pytest", "with space", "ümlaut"};
+  run.environment = {{"CUDA_VISIBLE_DEVICES", "0"}, {"EMPTY", ""}};
+  run.libraries = {{"libtorch", "2.11"}};
+  run.facts = {{"host", "here"}, {"gpu", "NVIDIA H200"}};
+  const std::vector<Seed> seeds{{"2026-11-21T00:00:00Z", "torch_cuda", 0xfedcba9876543210}, {"", "libc", 1}};
+  KernelImage kernel{
+      digest(std::as_bytes(std::span(value))), "kernel<float>", "sm_90", {{"registers", 32}, {"atomics", 4}}, {}};
+  kernel.image.assign(5, std::byte{0x7f});
+  CallFacts facts;
+  facts.kernel = "kernel<float>";
+  facts.kernel_digest = kernel.digest;
+  facts.dialect = "grid_sample";
+  facts.padding_mode = "zeros";
+  facts.align_corners = true;
+  facts.grid = {1000, 4, 8};
+  facts.block = {128, 1, 1};
+  facts.shared_bytes = 0;
+  facts.stream = 7;
+  facts.device = 1;
+  facts.process = 4711;
+  facts.thread = 4712;
+  facts.duplicates = 4000;
+  facts.distinct_outputs = 17;
+  facts.time = "2026-11-21T01:02:03Z";
+  facts.label = "test_backward";
+  facts.tolerance = {{1e-3, 1e-2}};
+  Parameters parameters{{std::byte{1}, std::byte{2}, std::byte{3}}, {0, 1}, {1, 2}};
+  {
+    Writer writer(path, Writer::IfExists::kRefuse, "9.9");
+    writer.write_run(run, seeds);
+    writer.add_kernel(kernel);
+    EXPECT_EQ(writer.begin_invocation(facts, parameters), 0);
+    writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.add_output({"grad_value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.add_output_before({"grad_value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(before)});
+    writer.add_result({"reference", "reference", "msda_triton"},
+                      {{"grad_value", ElementType::kFloat16, {1, 2, 1, 2}, std::as_bytes(std::span(half))}});
+    writer.flush();
+    EXPECT_EQ(writer.begin_invocation(CallFacts{}), 1);
+    writer.add_input({"value", ElementType::kBFloat16, {1, 2, 1, 2}, std::as_bytes(std::span(half))});
+    writer.add_input({"grad_output", ElementType::kFloat64, {0, 3, 1, 2}, {}});
+    writer.close();
+  }
+  probe(path);
+  const Reader reader(path);
+  EXPECT_EQ(reader.tool_version(), "9.9");
+  EXPECT_EQ(reader.created().size(), 20u);
+  EXPECT_EQ(reader.run().argv, run.argv);
+  EXPECT_EQ(reader.run().environment, run.environment);
+  EXPECT_EQ(reader.run().libraries, run.libraries);
+  EXPECT_EQ(reader.run().facts, run.facts);
+  ASSERT_EQ(reader.seeds().size(), 2u);
+  EXPECT_EQ(reader.seeds()[0].source, "torch_cuda");
+  EXPECT_EQ(reader.seeds()[0].time, seeds[0].time);
+  EXPECT_EQ(reader.seeds()[0].value, seeds[0].value);
+  ASSERT_EQ(reader.kernels().size(), 1u);
+  EXPECT_EQ(reader.kernels()[0].digest, kernel.digest);
+  EXPECT_EQ(reader.kernels()[0].architecture, "sm_90");
+  EXPECT_EQ(reader.kernels()[0].facts, kernel.facts);
+  EXPECT_EQ(reader.kernels()[0].image, kernel.image);
+  EXPECT_EQ(reader.invocation_ids(), (std::vector<int64_t>{0, 1}));
+
+  const Invocation first = reader.invocation(0);
+  EXPECT_EQ(first.facts.kernel, facts.kernel);
+  EXPECT_EQ(first.facts.kernel_digest, facts.kernel_digest);
+  EXPECT_EQ(first.facts.dialect, facts.dialect);
+  EXPECT_EQ(first.facts.padding_mode, facts.padding_mode);
+  EXPECT_TRUE(first.facts.align_corners);
+  EXPECT_EQ(first.facts.grid, facts.grid);
+  EXPECT_EQ(first.facts.block, facts.block);
+  EXPECT_EQ(first.facts.shared_bytes, 0);
+  EXPECT_EQ(first.facts.stream, 7);
+  EXPECT_EQ(first.facts.device, 1);
+  EXPECT_EQ(first.facts.process, 4711);
+  EXPECT_EQ(first.facts.thread, 4712);
+  EXPECT_EQ(first.facts.duplicates, 4000);
+  EXPECT_EQ(first.facts.distinct_outputs, 17);
+  EXPECT_EQ(first.facts.time, facts.time);
+  EXPECT_EQ(first.facts.label, facts.label);
+  ASSERT_TRUE(first.facts.tolerance);
+  EXPECT_EQ(first.facts.tolerance->atol, 1e-3);
+  EXPECT_EQ(first.facts.tolerance->rtol, 1e-2);
+  EXPECT_EQ(first.parameters.bytes, parameters.bytes);
+  EXPECT_EQ(first.parameters.offsets, parameters.offsets);
+  EXPECT_EQ(first.parameters.sizes, parameters.sizes);
+  const Tensor value_read = reader.read(first.inputs.at(0));
+  EXPECT_EQ(std::memcmp(value_read.data.get(), value.data(), 16), 0);
+  EXPECT_EQ(first.inputs[0].digest, digest(bytes_of(value)));
+  ASSERT_EQ(first.outputs_before.size(), 1u);
+  ASSERT_NE(first.reference(), nullptr);
+  EXPECT_EQ(first.reference()->facts.dialect, "msda_triton");
+  const Tensor half_read = reader.read(first.reference()->tensors.at(0));
+  EXPECT_EQ(half_read.info.type, ElementType::kFloat16);
+  EXPECT_EQ(std::memcmp(half_read.data.get(), half.data(), 8), 0);
+
+  const Invocation second = reader.invocation(1);
+  EXPECT_FALSE(second.facts.tolerance);
+  EXPECT_FALSE(second.facts.grid);
+  EXPECT_EQ(find(second.inputs, "value")->type, ElementType::kBFloat16);
+  EXPECT_EQ(std::memcmp(reader.read(*find(second.inputs, "value")).data.get(), half.data(), 8), 0);
+  EXPECT_EQ(find(second.inputs, "grad_output")->shape, (std::vector<int64_t>{0, 3, 1, 2}));
+  for (const TensorInfo& dataset : reader.datasets())
+    EXPECT_EQ(reader.digest_of(dataset), dataset.digest) << dataset.path;
+}
+
+TEST_F(CaptureFile, IsItsOwnersAlone) {
+  const mode_t old = umask(0);
+  write_small();
+  umask(old);
+  struct stat file {};
+  ASSERT_EQ(stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600u);
+}
+
+TEST_F(CaptureFile, ReplacesNothingUnasked) {
+  write_small();
+  EXPECT_THAT([&] { Writer(path, Writer::IfExists::kRefuse, ""); }, ThrowsMessage<Error>(HasSubstr("exists")));
+  read_all();
+}
+
+TEST_F(CaptureFile, FollowsNoLink) {
+  const std::string target = folder + "/precious";
+  std::ofstream(target) << "precious";
+  ASSERT_EQ(symlink(target.c_str(), path.c_str()), 0);
+  for (const auto if_exists : {Writer::IfExists::kRefuse, Writer::IfExists::kReplace}) {
+    EXPECT_THAT([&] { Writer(path, if_exists, ""); }, Throws<Error>());
+  }
+  EXPECT_EQ(std::filesystem::file_size(target), 8u);
+}
+
+TEST_F(CaptureFile, WriterRefusesBytesThatDoNotFitTheShape) {
+  Writer writer(path, Writer::IfExists::kRefuse, "");
+  const std::vector<float> value{1, 2, 3};
+  EXPECT_THAT(
+      [&] {
+        writer.add_input({"value", ElementType::kFloat32, {1, 1, 1, 3}, bytes_of(value)});
+      },
+      ThrowsMessage<Error>(HasSubstr("before the first invocation")));
+  writer.begin_invocation({});
+  EXPECT_THAT(
+      [&] {
+        writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+      },
+      ThrowsMessage<Error>(HasSubstr("has 12 bytes, its shape wants 16")));
+}
+
+TEST_F(CaptureFile, CrashOfTheWriterLeavesWhatWasFlushed) {
+  const std::vector<float> value{1, 2, 3, 4};
+  const pid_t child = fork();
+  if (child == 0) {
+    Writer writer(path, Writer::IfExists::kRefuse, "");
+    writer.begin_invocation({});
+    writer.add_input({"value", ElementType::kFloat32, {1, 2, 1, 2}, bytes_of(value)});
+    writer.flush();
+    writer.begin_invocation({});
+    _exit(0);  // without closing
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  const Reader reader(path);
+  EXPECT_EQ(reader.read(reader.invocation(0).inputs.at(0)).info.elements(), 4);
+}
+
+TEST_F(CaptureFile, Missing) { expect_error("no such file"); }
+
+TEST_F(CaptureFile, Folder) {
+  path = folder;
+  expect_error("not a file");
+}
+
+TEST_F(CaptureFile, NotHdf5) {
+  for (const std::string text : {"", "x", "PK\3\4 an archive", "\x89HDF\r\n\x1a\n"}) {
+    std::ofstream(path, std::ios::trunc) << text;
+    expect_error("a.h5: cannot ");
+  }
+}
+
+TEST_F(CaptureFile, Hdf5ButNoCapture) {
+  H5Fclose(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  expect_error("is HDF5, but not a capture");
+}
+
+TEST_F(CaptureFile, TruncatedAnywhere) {
+  write_small();
+  const auto size = std::filesystem::file_size(path);
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 50; ++i) {
+    write_small();
+    std::filesystem::resize_file(path, random() % size);
+    EXPECT_THAT([this] { read_all(); }, Throws<Error>());
+    probe(path);
+  }
+}
+
+TEST_F(CaptureFile, OtherVersions) {
+  for (const int64_t version : {int64_t{0}, kFormatVersion + 1, int64_t{-1}}) {
+    write_small();
+    edit([&](hid_t file) {
+      const hid_t attribute = H5Aopen(file, "format_version", H5P_DEFAULT);
+      H5Awrite(attribute, H5T_NATIVE_INT64, &version);
+      H5Aclose(attribute);
+    });
+    expect_error("has format version " + std::to_string(version) + ", this program reads version 1");
+    expect_error(version > kFormatVersion ? "use a newer msda-replay" : "record it again");
+  }
+}
+
+TEST_F(CaptureFile, WrongRank) {
+  write_small();
+  edit([](hid_t file) { replace(file, "/invocations/000000/inputs/value", H5T_IEEE_F32LE, {0, 2, 3}); });
+  expect_error("/invocations/000000/inputs/value has rank 3, not 4: [batch, pixel, head, channel]");
+}
+
+TEST_F(CaptureFile, WrongTypes) {
+  write_small();
+  edit([](hid_t file) { replace(file, "/invocations/000000/inputs/value", H5T_STD_I64LE, {0, 2, 3, 4}); });
+  expect_error("has type int64, not a floating-point one");
+  edit([](hid_t file) { replace(file, "/invocations/000000/inputs/value", H5T_STD_U16LE, {0, 2, 3, 4}); });
+  expect_error("has a type that is not float16");
+  edit([](hid_t file) { replace(file, "/invocations/000000/inputs/value", H5T_IEEE_F32LE, {0, 2, 3, 4}); });
+  edit([](hid_t file) { replace(file, "/invocations/000000/inputs/spatial_shapes", H5T_IEEE_F32LE, {0, 2}); });
+  expect_error("has type float32, not int32 or int64");
+}
+
+// Shapes that say more than the file holds: no memory is asked for.
+TEST_F(CaptureFile, ClaimsMoreThanItHolds) {
+  write_small();
+  edit([](hid_t file) {
+    const hid_t late = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_alloc_time(late, H5D_ALLOC_TIME_LATE);
+    replace(file, "/invocations/000000/inputs/value", H5T_IEEE_F32LE, {1 << 20, 1 << 20, 1, 4}, late);
+    H5Pclose(late);
+  });
+  expect_error("but the file holds 0 bytes of it");
+  edit([](hid_t file) {
+    const hid_t chunked = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[4] = {1, 1, 1, 4};
+    H5Pset_chunk(chunked, 4, chunk);
+    H5Pset_deflate(chunked, 1);
+    replace(file, "/invocations/000000/inputs/value", H5T_IEEE_F32LE, {hsize_t{1} << 40, hsize_t{1} << 20, 1, 4},
+            chunked);
+    H5Pclose(chunked);
+  });
+  expect_error("absurd shape");
+}
+
+TEST_F(CaptureFile, CompressedDataIsRead) {
+  write_small();
+  edit([](hid_t file) {
+    const hid_t chunked = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[4] = {1, 64, 1, 4};
+    H5Pset_chunk(chunked, 4, chunk);
+    H5Pset_deflate(chunked, 9);
+    replace(file, "/invocations/000000/inputs/value", H5T_IEEE_F32LE, {1, 128, 1, 4}, chunked);
+    H5Pclose(chunked);
+    const std::vector<float> zeros(512, 0);
+    const hid_t data = H5Dopen2(file, "/invocations/000000/inputs/value", H5P_DEFAULT);
+    H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data());
+    H5Dclose(data);
+  });
+  read_all();
+}
+
+TEST_F(CaptureFile, ReadsNothingOutsideTheFile) {
+  write_small();
+  edit([](hid_t file) {
+    const hid_t outside = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_external(outside, "/etc/passwd", 0, 96);
+    replace(file, "/invocations/000000/inputs/value", H5T_IEEE_F32LE, {1, 6, 1, 4}, outside);
+    H5Pclose(outside);
+  });
+  expect_error("keeps its data outside the file");
+  write_small();
+  edit([](hid_t file) {
+    H5Ldelete(file, "/invocations/000000", H5P_DEFAULT);
+    H5Lcreate_external("other.h5", "/", file, "/invocations/000000", H5P_DEFAULT, H5P_DEFAULT);
+  });
+  EXPECT_TRUE(Reader(path).invocation_ids().empty());  // links are no part of a capture
+}
+
+TEST_F(CaptureFile, AttributesOfTheWrongKind) {
+  write_small();
+  edit([](hid_t file) {
+    const hid_t group = H5Oopen(file, "/invocations/000000", H5P_DEFAULT);
+    const hid_t space = H5Screate(H5S_SCALAR);
+    const double nan = 0;
+    const hid_t attribute = H5Acreate2(group, "atol", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Awrite(attribute, H5T_NATIVE_DOUBLE, &nan);
+    H5Aclose(attribute);
+    H5Oclose(group);
+    H5Sclose(space);
+  });
+  expect_error("has only one of the attributes atol and rtol");
+  write_small();
+  edit([](hid_t file) {
+    const hid_t group = H5Oopen(file, "/invocations/000000", H5P_DEFAULT);
+    H5Adelete(group, "dialect");
+    const hsize_t three = 3;
+    const hid_t space = H5Screate_simple(1, &three, nullptr);
+    H5Aclose(H5Acreate2(group, "dialect", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Oclose(group);
+  });
+  expect_error("attribute dialect is not a text");
+}
+
+TEST_F(CaptureFile, UnknownInvocation) {
+  write_small();
+  const Reader reader(path);
+  EXPECT_THAT([&] { reader.invocation(3); },
+              ThrowsMessage<Error>(HasSubstr("has no invocation 3; it has 1 of them, from 0 to 0")));
+  EXPECT_THAT([&] { reader.invocation(-1); }, Throws<Error>());
+}
+
+TEST_F(CaptureFile, DamagedBytesAreFoundByDigest) {
+  write_small();
+  const TensorInfo info = Reader(path).invocation(0).outputs.at(2);
+  edit([&](hid_t file) {
+    const hid_t data = H5Dopen2(file, info.path.c_str(), H5P_DEFAULT);
+    std::vector<float> values(static_cast<size_t>(info.elements()));
+    H5Dread(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    values[5] = std::nextafter(values[5], 1e9f);
+    H5Dwrite(data, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    H5Dclose(data);
+  });
+  int64_t damaged = 0;
+  const Reader reader(path);
+  for (const TensorInfo& dataset : reader.datasets()) {
+    if (reader.digest_of(dataset) == dataset.digest) continue;
+    ++damaged;
+    EXPECT_EQ(dataset.path, info.path);
+  }
+  EXPECT_EQ(damaged, 1);
+}
+
+// Whatever bytes a file has, reading it ends with an answer or an Error: libhdf5's own crashes are caught by probe().
+TEST_F(CaptureFile, RandomDamageEndsInAnError) {
+  write_small();
+  std::vector<char> original(std::filesystem::file_size(path));
+  std::ifstream(path, std::ios::binary).read(original.data(), static_cast<std::streamsize>(original.size()));
+  std::mt19937_64 random(4);
+  int errors = 0;
+  for (int i = 0; i < 150; ++i) {
+    std::vector<char> damaged = original;
+    for (uint64_t n = 1 + random() % 4; n > 0; --n) damaged[random() % damaged.size()] = static_cast<char>(random());
+    std::ofstream(path, std::ios::binary | std::ios::trunc)
+        .write(damaged.data(), static_cast<std::streamsize>(damaged.size()));
+    try {
+      probe(path);
+      read_all();
+    } catch (const Error& e) {
+      ++errors;
+      EXPECT_THAT(e.what(), HasSubstr(path));
+      EXPECT_EQ(std::string(e.what()).find('\n'), std::string::npos);
+    }
+  }
+  EXPECT_GT(errors, 10);
+}
+
+TEST(Digest, IsXxh3) {
+  // Of the reference implementation, for nothing and for "abc".
+  EXPECT_EQ(digest({}), "xxh3-128:99aa06d3014798d86001c324468d497f");
+  EXPECT_EQ(digest(std::as_bytes(std::span("abc", 3))), "xxh3-128:06b05ab6733a618578af5f94892f3950");
+}
+
+}  // namespace
+}  // namespace msda::tests
