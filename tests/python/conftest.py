@@ -1,0 +1,72 @@
+"""What the tests of the command and of the package share. ctest sets MSDA_BUILD and MSDA_SOURCE."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+SOURCE = pathlib.Path(os.environ.get("MSDA_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+BUILD = pathlib.Path(os.environ.get("MSDA_BUILD", SOURCE / "build"))
+DATA = SOURCE / "tests" / "data"
+REPLAY = BUILD / "bin" / "msda-replay"
+sys.path.insert(0, str(SOURCE / "tools" / "python"))
+
+GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
+
+
+class Finished:
+    """A command that has ended."""
+
+    def __init__(self, process):
+        self.status = process.returncode
+        self.out = process.stdout
+        self.err = process.stderr
+
+    @property
+    def json(self):
+        def refuse(constant):
+            raise ValueError(f"{constant} is not JSON")
+
+        return json.loads(self.out, parse_constant=refuse)
+
+
+@pytest.fixture
+def replay():
+    """Runs msda-replay; `expect` is the exit status it must have."""
+
+    def run(*arguments, expect=None, **options):
+        process = subprocess.run([str(REPLAY), *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+        finished = Finished(process)
+        assert process.returncode >= 0, f"ended by signal {-process.returncode}"
+        if expect is not None:
+            assert finished.status == expect, finished.out + finished.err
+        return finished
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def demo_capture(tmp_path_factory):
+    """The shipped real failure as a capture."""
+    from msda_replay.importer import import_case
+
+    path = tmp_path_factory.mktemp("demo") / "h200.h5"
+    import_case(DATA / "h200_border_noalign_0.npz", path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """Makes inputs of a small problem, and right gradients for them by the library's C ABI."""
+    from support import make_problem
+
+    return make_problem
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(2026)

@@ -1,0 +1,52 @@
+"""Small problems with gradients from a NumPy implementation of its own: a loop over samples, in float64."""
+
+import numpy as np
+
+
+def make_problem(rng, batch=1, heads=2, channels=8, queries=20, points=2, levels=((6, 5), (3, 4)), dtype=np.float32):
+    """Inputs by name. Locations keep away from cell boundaries, so that every arithmetic lands in the same cells."""
+    levels = np.asarray(levels, np.int64)
+    pixels = int((levels[:, 0] * levels[:, 1]).sum())
+    shape = (batch, queries, heads, len(levels), points, 2)
+    size = levels[:, ::-1][None, None, None, :, None, :]
+    cells = rng.integers(0, size, shape)
+    locations = (cells + 0.5 + rng.uniform(0.05, 0.95, shape)) / size
+    return {
+        "value": rng.standard_normal((batch, pixels, heads, channels)).astype(dtype),
+        "spatial_shapes": levels,
+        "sampling_locations": locations.astype(dtype),
+        "attention_weights": rng.uniform(0.1, 1, shape[:-1]).astype(dtype),
+        "grad_output": rng.standard_normal((batch, queries, heads, channels)).astype(dtype),
+    }
+
+
+def backward(inputs, padding_mode="zeros", align_corners=False):
+    """Gradients by name, in float64; zeros or border padding as PyTorch's grid_sample has them, away from the borders."""
+    value, locations = inputs["value"].astype(np.float64), inputs["sampling_locations"].astype(np.float64)
+    attention, grad_output = inputs["attention_weights"].astype(np.float64), inputs["grad_output"].astype(np.float64)
+    grads = {
+        "grad_value": np.zeros_like(value),
+        "grad_sampling_locations": np.zeros_like(locations),
+        "grad_attention_weights": np.zeros_like(attention),
+    }
+    starts = np.concatenate([[0], np.cumsum(inputs["spatial_shapes"].prod(1))])
+    for b, q, m, l, p in np.ndindex(attention.shape):
+        height, width = map(int, inputs["spatial_shapes"][l])
+        scale = np.array([width, height]) - (1 if align_corners else 0)
+        x, y = locations[b, q, m, l, p] * scale - (0 if align_corners else 0.5)
+        x0, y0 = int(np.floor(x)), int(np.floor(y))
+        go, a = grad_output[b, q, m], attention[b, q, m, l, p]
+        for cy, cx in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            wx, wy = (x - x0 if cx else 1 - (x - x0)), (y - y0 if cy else 1 - (y - y0))
+            row, column = y0 + cy, x0 + cx
+            if padding_mode == "border":
+                row, column = min(max(row, 0), height - 1), min(max(column, 0), width - 1)
+            elif not (0 <= row < height and 0 <= column < width):
+                continue
+            s = starts[l] + row * width + column
+            v = value[b, s, m]
+            grads["grad_value"][b, s, m] += go * a * wx * wy
+            grads["grad_attention_weights"][b, q, m, l, p] += (go * v).sum() * wx * wy
+            grads["grad_sampling_locations"][b, q, m, l, p, 0] += (go * v).sum() * a * (1 if cx else -1) * wy * scale[0]
+            grads["grad_sampling_locations"][b, q, m, l, p, 1] += (go * v).sum() * a * (1 if cy else -1) * wx * scale[1]
+    return grads

@@ -1,0 +1,220 @@
+"""msda-replay run: JSON as its schema says, text for a person, exit statuses, flags."""
+
+import json
+import os
+import re
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import GRADIENTS, SOURCE
+from support import backward, make_problem
+
+from msda_replay import Invocation, Result, write_capture
+
+SCHEMA = json.loads((SOURCE / "docs" / "run.schema.json").read_text())
+
+
+def check_schema(result):
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+    jsonschema.Draft7Validator(SCHEMA).validate(result)
+
+
+def right_invocation(rng, dtype=np.float32, tolerance=(1e-3, 1e-2), **sizes):
+    inputs = make_problem(rng, dtype=dtype, **sizes)
+    outputs = {name: array.astype(dtype) for name, array in backward(inputs).items()}
+    atol, rtol = tolerance or (None, None)
+    return Invocation(inputs, outputs, "msda_triton", atol=atol, rtol=rtol, kernel="a_kernel")
+
+
+def test_schema_of_every_kind_of_result(replay, demo_capture, tmp_path, rng):
+    check_schema(replay("run", demo_capture, "--json", "-").json)
+    check_schema(replay("run", demo_capture, "--json", "-", "--repeat", 3).json)
+    # Right; wrong in many elements; not finite; without reference, tolerance, or outputs.
+    invocations = [right_invocation(rng, tolerance=None) for _ in range(4)]
+    invocations[1].outputs["grad_value"] *= -1
+    invocations[2].inputs["value"][0, 3, 0, 2] = np.nan
+    invocations[2].inputs["grad_output"][0, 3, 0, 2] = np.inf
+    invocations[3].outputs = {}
+    path = tmp_path / "a.h5"
+    write_capture(path, invocations)
+    result = replay("run", path, "--json", "-", expect=1).json
+    check_schema(result)
+    assert [i["id"] for i in result["invocations"]] == [0, 1, 2, 3]
+    assert [bool(i["findings"]) for i in result["invocations"]] == [False, True, True, False]
+
+
+def test_right_outputs_without_reference(replay, tmp_path, rng):
+    path = tmp_path / "a.h5"
+    for tolerance in ((1e-3, 1e-2), None):
+        for dtype in (np.float16, np.float32, np.float64):
+            write_capture(path, right_invocation(rng, dtype, tolerance), overwrite=True)
+            result = replay("run", path, "--json", "-", expect=0).json
+            assert result["verdict"]["at_fault"] == "none"
+            assert result["verdict"]["causes"] == {}
+            assert result["invocations"][0]["findings"] == []
+
+
+def test_comparisons_agree_with_numpy(replay, tmp_path, rng):
+    invocation = right_invocation(rng)
+    reference = {name: array + np.float32(1e-4) * rng.standard_normal(array.shape, np.float32)
+                 for name, array in invocation.outputs.items()}
+    reference["grad_value"][0, 2, 1, 3] += 1
+    invocation.results["reference"] = Result(reference, "reference", "grid_sample")
+    path = tmp_path / "a.h5"
+    write_capture(path, invocation)
+    result = replay("run", path, "--json", "-", expect=1).json
+    for name in GRADIENTS:
+        (comparison,) = [c for c in result["invocations"][0]["comparisons"]
+                         if (c["observed"], c["expected"], c["tensor"]) == ("recorded", "reference", name)]
+        observed, expected = invocation.outputs[name].astype(np.float64), reference[name].astype(np.float64)
+        difference = np.abs(observed - expected)
+        assert comparison["total"] == observed.size
+        assert comparison["mismatched"] == (difference > 1e-3 + 1e-2 * np.abs(expected)).sum()
+        assert comparison["max_abs"] == pytest.approx(difference.max(), rel=1e-12)
+        relative = difference[expected != 0] / np.abs(expected[expected != 0])
+        assert comparison["max_rel"] == pytest.approx(relative.max(), rel=1e-12)
+        assert comparison["worst_index"] == list(map(int, np.unravel_index(difference.argmax(), difference.shape)))
+    findings = [f for f in result["invocations"][0]["findings"] if f["against"] == "reference"]
+    assert [f["index"] for f in findings] == [[0, 2, 1, 3]]
+    assert (findings[0]["cause"], findings[0]["at_fault"]) == ("implementation_error", "reference")
+
+
+def test_faults_in_one_side_name_that_side(replay, tmp_path, rng):
+    path = tmp_path / "a.h5"
+    for side in ("observed", "reference"):
+        for name in GRADIENTS:
+            invocation = right_invocation(rng)
+            reference = {key: array.copy() for key, array in invocation.outputs.items()}
+            wrong = invocation.outputs if side == "observed" else reference
+            at = np.unravel_index(np.abs(wrong[name]).argmax(), wrong[name].shape)
+            wrong[name][at] *= -1
+            invocation.results["reference"] = Result(reference, "reference", "grid_sample")
+            write_capture(path, invocation, overwrite=True)
+            result = replay("run", path, "--json", "-", expect=1).json
+            assert result["verdict"]["at_fault"] == side
+            assert result["verdict"]["causes"] == {"implementation_error": 1}
+            (finding,) = [f for f in result["invocations"][0]["findings"] if f["against"] == "reference"]
+            assert finding["index"] == list(map(int, at))
+
+
+def test_output_not_zeroed(replay, tmp_path, rng):
+    invocation = right_invocation(rng)
+    before = np.full_like(invocation.outputs["grad_value"], 0.5)
+    invocation.outputs_before["grad_value"] = before
+    invocation.outputs["grad_value"] = invocation.outputs["grad_value"] + before
+    path = tmp_path / "a.h5"
+    write_capture(path, invocation)
+    result = replay("run", path, "--json", "-", expect=1).json
+    assert set(result["verdict"]["causes"]) == {"uninitialized_output"}
+    assert result["verdict"]["at_fault"] == "observed"
+
+
+def test_text(replay, demo_capture):
+    text = replay("run", demo_capture, expect=1).out
+    lines = text.splitlines()
+    assert lines[0].startswith("The reference is wrong, the recorded kernel right, in 1 element of grad_sampling_locations")
+    for name in GRADIENTS:  # a table a tensor
+        assert re.search(rf"^  {name} +out of tolerance +max abs +max rel +max ULP", text, re.M)
+    at = next(i for i, line in enumerate(lines) if line == "Findings")
+    where, what, why = lines[at + 1 : at + 4]
+    assert where.split() [0] == "grad_sampling_locations[0,948,0,0,2,0]"
+    assert "query 948" in where and "level 0 (64 x 64)" in where and where.endswith(", x")
+    assert "recorded -128.07782, reference 131.80838, float64 -128.077826" in what and "1.32 allowed" in what
+    for part in ("cell_boundary", "at fault: reference", "2.99999976 (0x403fffff)", "3 (0x40400000)", "1 ULP", "2.9999997615814209"):
+        assert part in why
+    assert lines[at + 4] == ""
+
+
+def test_quiet_is_the_verdict_alone(replay, demo_capture):
+    assert len(replay("run", demo_capture, "--quiet", expect=1).out.splitlines()) == 1
+
+
+def test_json_into_a_file(replay, demo_capture, tmp_path):
+    target = tmp_path / "out.json"
+    finished = replay("run", demo_capture, "--json", target, expect=1)
+    assert "Findings" in finished.out
+    check_schema(json.loads(target.read_text()))
+
+
+def test_digests_do_not_depend_on_threads(replay, demo_capture):
+    digests = [
+        replay("run", demo_capture, "--json", "-", "--threads", threads).json["invocations"][0]["digests"]
+        for threads in (1, 2, 7)
+    ]
+    assert digests[0] == digests[1] == digests[2]
+    assert set(digests[0]) == {"deterministic", "atomic", "float64"}
+    assert all(re.fullmatch(r"xxh3-128:[0-9a-f]{32}", digest) for mode in digests[0].values() for digest in mode.values())
+
+
+def test_digest_is_of_the_bytes_that_numpy_sees(replay, tmp_path, rng):
+    from msda_replay.digest import digest
+
+    invocation = right_invocation(rng)
+    path = tmp_path / "a.h5"
+    write_capture(path, invocation)
+    replay("verify", path, expect=0)
+    shown = replay("show", path, "--json", "-", expect=0).json["invocations"][0]["tensors"]
+    for tensor in shown:
+        arrays = invocation.inputs if "/inputs/" in tensor["path"] else invocation.outputs
+        assert tensor["digest"] == digest(arrays[tensor["name"]].tobytes())
+
+
+def test_repeat(replay, tmp_path, rng):
+    path = tmp_path / "a.h5"
+    write_capture(path, right_invocation(rng, queries=300, levels=((2, 2),)))
+    result = replay("run", path, "--json", "-", "--repeat", 5, expect=0).json["invocations"][0]
+    assert result["repeats"]["deterministic"]["grad_value"] == {"distinct": 1, "spread": 0}
+    atomic = result["repeats"]["atomic"]
+    assert atomic["runs"] == 5 and atomic["grad_value"]["distinct"] == 5
+    assert 0 < atomic["grad_value"]["spread"] < 1e-3
+    assert atomic["grad_sampling_locations"]["distinct"] == 1
+    seeded = [replay("run", path, "--json", "-", "--seed", seed).json["invocations"][0]["digests"]["atomic"] for seed in (7, 7, 8)]
+    assert seeded[0] == seeded[1] != seeded[2]
+
+
+def test_modes(replay, demo_capture):
+    result = replay("run", demo_capture, "--json", "-", "--mode", "deterministic").json["invocations"][0]
+    assert set(result["digests"]) == {"deterministic", "float64"}
+    mixed = replay("run", demo_capture, "--json", "-", "--mode", "mixed,deterministic", "--float64-stages",
+                   "pixel_coordinates").json["invocations"][0]
+    assert set(mixed["digests"]) == {"deterministic", "float64", "mixed"}
+    assert mixed["digests"]["mixed"] != mixed["digests"]["deterministic"]
+
+
+def test_tolerance_flags_replace_the_recorded_one(replay, demo_capture):
+    loose = replay("run", demo_capture, "--atol", 1000, "--json", "-", expect=0).json
+    assert loose["invocations"][0]["tolerance"] == {"atol": 1000, "rtol": 0.01}
+    tight = replay("run", demo_capture, "--atol", 0, "--rtol", 1e-7, "--json", "-", expect=1).json
+    causes = tight["verdict"]["causes"]
+    assert set(causes) <= {"ill_conditioned", "accumulation_order", "cell_boundary"}
+    assert causes["cell_boundary"] == 1 and causes["ill_conditioned"] > 1000
+
+
+def test_tensors_changed_after_recording_are_told(replay, demo_capture, tmp_path):
+    import shutil
+
+    import h5py
+
+    path = tmp_path / "changed.h5"
+    shutil.copy(demo_capture, path)
+    with h5py.File(path, "r+") as file:
+        file["invocations/000000/inputs/value"][0, 0, 0, 0] += 1
+    finished = replay("run", path, "--json", "-")
+    assert finished.json["invocations"][0]["altered"] == ["/invocations/000000/inputs/value"]
+    assert "is not what was recorded" in finished.err
+
+
+def test_one_line_of_progress_on_a_terminal_only(demo_capture):
+    import pty
+    import subprocess
+
+    from conftest import REPLAY
+
+    ours, theirs = pty.openpty()
+    process = subprocess.run([str(REPLAY), "run", str(demo_capture)], stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert process.returncode == 1
+    assert "float64" in shown and "\n" not in shown and shown.endswith("\r\x1b[K")
