@@ -1,6 +1,8 @@
 #include "analysis/analyze.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "analysis/causes/causes.h"
 #include "analysis/verdict.h"
@@ -65,14 +67,15 @@ class Analysis {
     return settings_.tolerance ? *settings_.tolerance : customary_tolerance(recorded_.of(gradient).dtype);
   }
 
-  Comparison add_comparison(const Side& observed, const Side& expected, Gradient gradient, NonFinite policy,
-                            int64_t most) {
+  // Adds a comparison to the report and returns its mismatches, of which the report keeps none.
+  std::vector<int64_t> add_comparison(const Side& observed, const Side& expected, Gradient gradient, NonFinite policy,
+                                      int64_t most) {
     const Tensor &o = observed.of(gradient), &e = expected.of(gradient);
     Comparison comparison = compare(o, e, tolerance_of(gradient), policy, most, settings_.threads);
+    std::vector<int64_t> mismatches = std::exchange(comparison.mismatches, {});
     Index worst = comparison.worst >= 0 ? o.index_of(comparison.worst) : Index{};
-    report_.comparisons.push_back({observed.name, expected.name, gradient, comparison, std::move(worst)});
-    report_.comparisons.back().comparison.mismatches.clear();
-    return comparison;
+    report_.comparisons.push_back({observed.name, expected.name, gradient, std::move(comparison), std::move(worst)});
+    return mismatches;
   }
 
   // A comparison for the table alone.
@@ -88,10 +91,12 @@ class Analysis {
   void examine(const Side& expected, NonFinite policy, bool advisory) {
     for (const Gradient gradient : kGradients) {
       if (!recorded_.of(gradient) || !expected.of(gradient)) continue;
-      const auto comparison = add_comparison(recorded_, expected, gradient, policy, kMostExamined);
+      const std::vector<int64_t> mismatches =
+          add_comparison(recorded_, expected, gradient, policy, std::numeric_limits<int64_t>::max());
+      const std::vector<int64_t> chosen = choose(mismatches, expected, gradient);
       std::vector<Finding> findings;
       int64_t within_rounding = 0;
-      for (const int64_t flat : comparison.mismatches) {
+      for (const int64_t flat : chosen) {
         Finding finding = find(expected, gradient, flat, advisory);
         const bool rounding = finding.cause == Cause::kIllConditioned || finding.cause == Cause::kAccumulationOrder;
         if (!settings_.tolerance && rounding) {
@@ -103,11 +108,36 @@ class Analysis {
       if (!settings_.tolerance) report_.comparisons.back().comparison.mismatched -= within_rounding;
       if (!advisory) {
         explained_by_rounding_ += within_rounding;
-        not_examined_ += comparison.mismatched - static_cast<int64_t>(comparison.mismatches.size());
+        not_examined_ += static_cast<int64_t>(mismatches.size() - chosen.size());
       }
       if (static_cast<int64_t>(findings.size()) > kMostSingle) findings = join_runs(std::move(findings));
       std::ranges::move(findings, std::back_inserter(report_.findings));
     }
+  }
+
+  // The elements to examine, ascending.
+  std::vector<int64_t> choose(const std::vector<int64_t>& mismatches, const Side& expected, Gradient gradient) const {
+    const auto count = static_cast<int64_t>(mismatches.size());
+    if (count <= kMostExamined) return mismatches;
+    const Tolerance tolerance = tolerance_of(gradient);
+    const auto excess = [&](int64_t flat) {
+      const double o = recorded_.of(gradient).at(flat), e = expected.of(gradient).at(flat);
+      const double ratio = std::abs(o - e) / (tolerance.atol + tolerance.rtol * std::abs(e));
+      return std::isnan(ratio) ? INFINITY : ratio;
+    };
+    std::vector<std::pair<double, int64_t>> ranked;
+    ranked.reserve(mismatches.size());
+    for (const int64_t flat : mismatches) ranked.push_back({-excess(flat), flat});
+    constexpr int64_t kWorst = kMostExamined / 2;
+    std::ranges::nth_element(ranked, ranked.begin() + kWorst);
+    std::ranges::sort(ranked.begin() + kWorst, ranked.end(), {}, &std::pair<double, int64_t>::second);
+    std::vector<int64_t> chosen;
+    for (int64_t i = 0; i < kWorst; ++i) chosen.push_back(ranked[static_cast<size_t>(i)].second);
+    const int64_t rest = count - kWorst, wanted = kMostExamined - kWorst;
+    for (int64_t i = 0; i < wanted; ++i)
+      chosen.push_back(ranked[static_cast<size_t>(kWorst + i * rest / wanted)].second);
+    std::ranges::sort(chosen);
+    return chosen;
   }
 
   Finding find(const Side& expected, Gradient gradient, int64_t flat, bool advisory) {

@@ -54,8 +54,9 @@ struct Report {
   Verdict verdict;
 };
 
-// At most this many elements of each gradient and comparison are examined one by one.
-inline constexpr int64_t kMostExamined = 20000;
+// At most this many elements of each gradient and comparison are examined one by one: of more, half are the farthest
+// from their tolerance, half are spread evenly over the rest.
+inline constexpr int64_t kMostExamined = 2000;
 // Up to this many are findings of their own; of more, neighbours of the same cause and fault are told as runs.
 inline constexpr int64_t kMostSingle = 256;
 

@@ -4,21 +4,10 @@
 #include <array>
 #include <tuple>
 
+#include "analysis/rounding.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {
-namespace {
-
-// What the errors of the terms and of the sum can add, and at last the rounding into the tensor's own type.
-void bound_rounding(Element& element, const Precision& precision) {
-  const double growth = kTermRoundings + sum_growth(element.terms);
-  element.from_rounding = growth * precision.unit * element.magnitude / (1 - growth * precision.unit) +
-                          static_cast<double>(element.terms) * precision.tiny;
-  if (growth * precision.unit >= 1) element.from_rounding = INFINITY;
-}
-
-}  // namespace
-
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y) {
   CornerRows rows;
   for (int corner = 0; corner < 4; ++corner) {
@@ -27,11 +16,6 @@ CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, i
     rows[static_cast<size_t>(corner)] = y < 0 || x < 0 ? -1 : level.start + int64_t{y} * level.width + x;
   }
   return rows;
-}
-
-double sum_growth(int64_t terms) {
-  const auto n = static_cast<double>(std::max<int64_t>(terms, 1));
-  return std::min(n - 1, kSigmas * std::sqrt(n));
 }
 
 Element sample_element(const Call& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
@@ -49,102 +33,133 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   const double scale = weights ? 1 : sample.attention(call) * (axis == 0 ? x.slope : y.slope);
   // Derivatives of the element by the two fractions, and by both.
   double by_x = 0, by_y = 0, by_both = 0;
+  const double fx = x.fraction, fy = y.fraction;
+  // What each corner's value is multiplied by; corners: (y0,x0) (y0,x1) (y1,x0) (y1,x1).
+  const std::array<double, 4> weight = weights ? std::array{(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}
+                                       : axis == 0 ? std::array{fy - 1, 1 - fy, -fy, fy}
+                                                   : std::array{fx - 1, -fx, 1 - fx, fx};
+  SumBound sum;
   for (int64_t d = 0; d < call.D; ++d) {
     std::array<double, 4> v{};
+    const double factor = call.grad_output.at(grad_output_row + d) * scale;
+    double part = 0;
     for (size_t corner = 0; corner < 4; ++corner) {
       if (rows[corner] >= 0) v[corner] = call.value.at(value_element(call, sample.b, rows[corner], sample.m, d));
+      const double term = factor * weight[corner] * v[corner];
+      sum.add(term, static_cast<int>(corner));
+      part += term;
     }
-    const double factor = call.grad_output.at(grad_output_row + d) * scale;
-    const double fx = x.fraction, fy = y.fraction;
-    // v: (y0,x0) (y0,x1) (y1,x0) (y1,x1)
+    element.cancelled += std::abs(part);
     const double twist = factor * ((v[3] - v[2]) - (v[1] - v[0]));
-    double part, magnitude;
     if (weights) {
-      part = factor * ((1 - fy) * ((1 - fx) * v[0] + fx * v[1]) + fy * ((1 - fx) * v[2] + fx * v[3]));
-      magnitude = std::abs(1 - fy) * (std::abs((1 - fx) * v[0]) + std::abs(fx * v[1])) +
-                  std::abs(fy) * (std::abs((1 - fx) * v[2]) + std::abs(fx * v[3]));
       by_x += factor * ((1 - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
       by_y += factor * ((1 - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
       by_both += twist;
-    } else if (axis == 0) {
-      part = factor * ((1 - fy) * (v[1] - v[0]) + fy * (v[3] - v[2]));
-      magnitude =
-          std::abs(1 - fy) * (std::abs(v[1]) + std::abs(v[0])) + std::abs(fy) * (std::abs(v[3]) + std::abs(v[2]));
-      by_y += twist;
     } else {
-      part = factor * ((1 - fx) * (v[2] - v[0]) + fx * (v[3] - v[1]));
-      magnitude =
-          std::abs(1 - fx) * (std::abs(v[2]) + std::abs(v[0])) + std::abs(fx) * (std::abs(v[3]) + std::abs(v[1]));
-      by_x += twist;
+      (axis == 0 ? by_y : by_x) += twist;
     }
-    element.value += part;
-    element.cancelled += std::abs(part);
-    element.magnitude += std::abs(factor) * magnitude;
   }
-  element.terms = 4 * call.D;
+  element.value = sum.sum();
+  element.terms = sum.terms();
   element.from_coordinates =
       std::abs(by_x) * x.error + std::abs(by_y) * y.error + std::abs(by_both) * x.error * y.error;
-  bound_rounding(element, precision);
+  element.from_rounding = sum.bound(precision);
+  element.certain = sum.certain(precision);
   return element;
 }
 
+namespace {
+
+using Addend = Contributions::Addend;
+
+void sort_by_pixel(std::vector<Addend>& addends) {
+  std::ranges::sort(addends, [](const Addend& a, const Addend& b) {
+    return std::tie(a.s, a.q, a.p, a.corner) < std::tie(b.s, b.q, b.p, b.corner);
+  });
+}
+
+std::span<const Addend> of_pixel(const std::vector<Addend>& addends, int64_t s) {
+  const auto range = std::ranges::equal_range(addends, s, {}, &Addend::s);
+  return {range.begin(), range.end()};
+}
+
+}  // namespace
+
 Contributions::Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                             const Precision& precision) {
-  const LevelSize& level = call.levels[static_cast<size_t>(l)];
-  const auto add_computed = [&]<class Real>(Real, const SampleId& sample) {
-    const auto at = [&](int axis) {
-      return kernels::locate(conventions.dialect, conventions.padding, conventions.align_corners,
-                             static_cast<Real>(sample.location(call, axis)), side_of(level, axis));
-    };
-    const auto x = at(0), y = at(1);
-    if (!x.sampled || !y.sampled) return;
-    const auto weights = kernels::corner_weights(y.fraction, x.fraction);
-    const auto rows = corner_rows(conventions, level, x.low, y.low);
-    for (int corner = 0; corner < 4; ++corner) {
-      const int64_t s = rows[static_cast<size_t>(corner)];
-      if (s >= 0) computed_.push_back({s, sample.q, sample.p, corner, double(weights.w[corner]), 0});
-    }
-  };
+                             const Precision& precision)
+    : call_(&call), conventions_(conventions), b_(b), m_(m), l_(l) {
+  find_exact(precision);
+}
+
+void Contributions::find_exact(const Precision& precision) {
+  const Call& call = *call_;
+  const LevelSize& level = call.levels[static_cast<size_t>(l_)];
   for (int64_t q = 0; q < call.Q; ++q) {
     for (int64_t p = 0; p < call.P; ++p) {
-      const SampleId sample{b, q, m, l, p};
-      if (call.arithmetic() == MSDA_FLOAT64) {
-        add_computed(double{}, sample);
-      } else {
-        add_computed(float{}, sample);
-      }
-      const auto xs = landings(conventions, sample.location(call, 0), level.width, precision);
-      const auto ys = landings(conventions, sample.location(call, 1), level.height, precision);
+      const SampleId sample{b_, q, m_, l_, p};
+      const auto xs = landings(conventions_, sample.location(call, 0), level.width, precision);
+      const auto ys = landings(conventions_, sample.location(call, 1), level.height, precision);
       const size_t first = exact_.size();
       for (const Landing& x : xs) {
         for (const Landing& y : ys) {
           if (x.skipped || y.skipped) continue;
           const bool is_exact = &x == &xs[0] && &y == &ys[0];
-          const auto rows = corner_rows(conventions, level, x.low, y.low);
-          for (int corner = 0; corner < 4; ++corner) {
+          const auto rows = corner_rows(conventions_, level, x.low, y.low);
+          for (int32_t corner = 0; corner < 4; ++corner) {
             const int64_t s = rows[static_cast<size_t>(corner)];
-            const bool listed = std::any_of(exact_.begin() + static_cast<int64_t>(first), exact_.end(),
-                                            [&](const Addend& addend) { return addend.s == s; });
-            if (s < 0 || (!is_exact && listed)) continue;
+            const auto listed = [&] {
+              return std::any_of(exact_.begin() + static_cast<int64_t>(first), exact_.end(),
+                                 [&](const Addend& addend) { return addend.s == s; });
+            };
+            if (s < 0 || (!is_exact && listed())) continue;
             const double wx = corner % 2 == 0 ? 1 - x.fraction : x.fraction;
             const double wy = corner / 2 == 0 ? 1 - y.fraction : y.fraction;
-            exact_.push_back({s, q, p, corner, is_exact ? wx * wy : 0,
+            exact_.push_back({s, q, static_cast<int32_t>(p), corner, is_exact ? wx * wy : 0,
                               std::abs(wx) * y.error + std::abs(wy) * x.error + x.error * y.error});
           }
         }
       }
     }
   }
-  const auto order = [](const Addend& a, const Addend& c) {
-    return std::tie(a.s, a.q, a.p, a.corner) < std::tie(c.s, c.q, c.p, c.corner);
-  };
-  std::ranges::sort(exact_, order);
-  std::ranges::sort(computed_, order);
+  sort_by_pixel(exact_);
 }
 
-std::span<const Contributions::Addend> Contributions::of_pixel(const std::vector<Addend>& addends, int64_t s) {
-  const auto range = std::ranges::equal_range(addends, s, {}, &Addend::s);
-  return {range.begin(), range.end()};
+void Contributions::find_computed() const {
+  const Call& call = *call_;
+  const LevelSize& level = call.levels[static_cast<size_t>(l_)];
+  const auto add = [&]<class Real>(Real, const SampleId& sample) {
+    const auto locate = [&](int axis) {
+      return kernels::locate(conventions_.dialect, conventions_.padding, conventions_.align_corners,
+                             static_cast<Real>(sample.location(call, axis)), side_of(level, axis));
+    };
+    const auto x = locate(0), y = locate(1);
+    if (!x.sampled || !y.sampled) return;
+    const auto weights = kernels::corner_weights(y.fraction, x.fraction);
+    const auto rows = corner_rows(conventions_, level, x.low, y.low);
+    for (int32_t corner = 0; corner < 4; ++corner) {
+      const int64_t s = rows[static_cast<size_t>(corner)];
+      if (s < 0) continue;
+      computed_.push_back({s, sample.q, static_cast<int32_t>(sample.p), corner, double(weights.w[corner]), 0});
+    }
+  };
+  for (int64_t q = 0; q < call.Q; ++q) {
+    for (int64_t p = 0; p < call.P; ++p) {
+      if (call.arithmetic() == MSDA_FLOAT64) {
+        add(double{}, {b_, q, m_, l_, p});
+      } else {
+        add(float{}, {b_, q, m_, l_, p});
+      }
+    }
+  }
+  sort_by_pixel(computed_);
+}
+
+std::span<const Addend> Contributions::exact(int64_t s) const { return of_pixel(exact_, s); }
+
+std::span<const Addend> Contributions::computed(int64_t s) const {
+  if (!computed_found_) find_computed();
+  computed_found_ = true;
+  return of_pixel(computed_, s);
 }
 
 const Contributions& ContributionCache::get(const Conventions& conventions, int64_t b, int64_t m, int64_t l,
@@ -152,9 +167,15 @@ const Contributions& ContributionCache::get(const Conventions& conventions, int6
   const std::vector<int64_t> key{
       conventions.dialect, conventions.padding, conventions.align_corners, precision.bits, b, m, l};
   const auto found = std::ranges::find(entries_, key, &Entry::key);
-  if (found != entries_.end()) return *found->contributions;
-  constexpr size_t kMost = 16;
-  if (entries_.size() >= kMost) entries_.erase(entries_.begin());
+  if (found != entries_.end()) {
+    std::rotate(found, found + 1, entries_.end());
+    return *entries_.back().contributions;
+  }
+  // Enough for every level of a few heads under two dialects and float64, and for all there are of a small call.
+  constexpr int64_t kMostSamples = 300'000, kMostEntries = 256;
+  const int64_t samples = std::max<int64_t>(1, call_->Q * call_->P);
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, 4, kMostEntries));
+  if (entries_.size() >= most) entries_.erase(entries_.begin());
   entries_.push_back({key, std::make_unique<Contributions>(*call_, conventions, b, m, l, precision)});
   return *entries_.back().contributions;
 }
@@ -184,16 +205,18 @@ std::pair<int64_t, int64_t> sources(const Call& call, const PixelId& pixel, cons
 Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
                       const Precision& precision) {
   Element element;
+  SumBound sum;
   for (const auto& addend : exact) {
     const auto [grad_output, weight] = sources(call, pixel, addend);
     const double factor = call.grad_output.at(grad_output) * call.attention_weights.at(weight);
-    element.value += addend.weight * factor;
-    element.magnitude += std::abs(addend.weight * factor);
+    sum.add(addend.weight * factor, 0);
     element.from_coordinates += addend.weight_error * std::abs(factor);
   }
-  element.cancelled = element.magnitude;
-  element.terms = static_cast<int64_t>(exact.size());
-  bound_rounding(element, precision);
+  element.value = sum.sum();
+  element.terms = sum.terms();
+  element.cancelled = sum.magnitude();
+  element.from_rounding = sum.bound(precision);
+  element.certain = sum.certain(precision);
   return element;
 }
 

@@ -1,10 +1,9 @@
 // One element of a gradient: its value in exact arithmetic, and a bound on what rounding may do to it.
 //
 // Both are sums. grad_attention_weights and grad_sampling_locations sum 4*D terms, one for each channel and corner of
-// one sample; grad_value sums a term for each sample corner that reaches the pixel. The bound holds for any order of
-// the sum and any arrangement of each term's factors, in a given precision, with the sample landed in a given cell:
-//
-//     error <= (kTermRoundings + sum_growth(n)) * u * sum of |terms|  +  what the coordinate's error moves it by
+// one sample; grad_value sums a term for each sample corner that reaches the pixel. The bound holds with the sample
+// landed in a given cell, in a given precision; it adds what the coordinate's error moves the element by to what
+// rounding does to the terms and to their sum (rounding.h).
 #pragma once
 
 #include <array>
@@ -17,23 +16,13 @@
 
 namespace msda::analysis {
 
-// Roundings that a term may see on its way: 1 - fraction, the weight, value, grad_output, attention, the slope, and
-// PyTorch and CUDA builds of the formula have up to three more.
-inline constexpr double kTermRoundings = 10;
-
-// Growth of the error of a sum of n terms in units of u * sum |terms|: n - 1 in the worst case, and not above
-// kSigmas * sqrt(n) but with probability 2 exp(-kSigmas^2 / 2) = 3e-14 if roundings are independent (Higham and Mary,
-// 2019). A sum whose roundings are not is caught by trying orders (cause accumulation_order).
-inline constexpr double kSigmas = 8;
-double sum_growth(int64_t terms);
-
 struct Element {
-  double value = 0;      // exact: float64 arithmetic on the captured bits
-  double magnitude = 0;  // sum of |terms|
+  double value = 0;  // exact: float64 arithmetic on the captured bits
   int64_t terms = 0;
   double cancelled = 0;  // sum over channels (for grad_value: samples) of |its part|: what the value is small beside
   double from_coordinates = 0;  // bound on what the errors of the coordinates move it by
   double from_rounding = 0;     // bound on what rounding the terms and the sum adds
+  double certain = 0;           // what rounding adds in the worst of all orders
 
   double bound() const { return from_coordinates + from_rounding; }
   double condition() const { return value != 0 ? cancelled / std::abs(value) : INFINITY; }
@@ -54,8 +43,9 @@ Element sample_element(const Call& call, const Conventions& conventions, const S
 class Contributions {
  public:
   struct Addend {
-    int64_t s, q, p;  // pixel of the whole pyramid, query, point
-    int corner;
+    int64_t s, q;  // pixel of the whole pyramid, query
+    int32_t p;     // point
+    int32_t corner;
     double weight;        // of the corner
     double weight_error;  // bound on what the coordinates' errors move it by; 0 for computed addends
   };
@@ -64,16 +54,24 @@ class Contributions {
 
   // With exact weights, in the order of (q, p, corner). A sample that only rounding can bring here is among them, with
   // weight 0 and its error.
-  std::span<const Addend> exact(int64_t s) const { return of_pixel(exact_, s); }
-  // As kernels/sample.h computes them in the call's own arithmetic.
-  std::span<const Addend> computed(int64_t s) const { return of_pixel(computed_, s); }
+  std::span<const Addend> exact(int64_t s) const;
+  // As kernels/sample.h computes them in the call's own arithmetic. Made when first asked for: not thread-safe.
+  std::span<const Addend> computed(int64_t s) const;
 
  private:
-  static std::span<const Addend> of_pixel(const std::vector<Addend>& addends, int64_t s);
-  std::vector<Addend> exact_, computed_;  // sorted by s
+  void find_exact(const Precision& precision);
+  void find_computed() const;
+
+  const Call* call_;
+  Conventions conventions_;
+  int64_t b_, m_, l_;
+  std::vector<Addend> exact_;  // both sorted by s
+  mutable std::vector<Addend> computed_;
+  mutable bool computed_found_ = false;
 };
 
-// Contributions of a call by (conventions, b, m, l), made when first asked for. The oldest go when they grow many.
+// Contributions of a call by (conventions, b, m, l), made when first asked for; those not asked for longest go when
+// they grow many. What get() returns is good until the next call of it.
 class ContributionCache {
  public:
   explicit ContributionCache(const Call& call) : call_(&call) {}
@@ -85,7 +83,7 @@ class ContributionCache {
     std::unique_ptr<Contributions> contributions;
   };
   const Call* call_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;  // the last asked for at the end
 };
 
 // Where an element of grad_value lies.

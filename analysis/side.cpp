@@ -1,5 +1,7 @@
 #include "analysis/side.h"
 
+#include "analysis/orders.h"
+
 namespace msda::analysis {
 
 ElementId element_id(const Call& call, Gradient gradient, int64_t flat) {
@@ -28,6 +30,26 @@ double storage_error(const Side& side, Gradient gradient, double x) {
   const Precision storage = Precision::of(stored);
   return storage.unit * std::abs(x) + storage.tiny;
 }
+
+namespace {
+
+// Orders of the addends may go farther than the probable bound where their roundings lean one way.
+void try_other_orders(const Call& call, const Side& side, const ElementId& id, Explanation& explanation,
+                      ContributionCache& cache) {
+  constexpr int kShuffles = 16;
+  Match& exact = explanation.candidates.front();
+  if (exact.residual > exact.bound + 2 * exact.element.certain) return;  // no order goes that far
+  const Addends addends = addends_of(call, side.conventions, id, cache);
+  if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) return;
+  const Spread spread = try_orders(addends, side.arithmetic_of(id.gradient), Orders::kLikely, kShuffles);
+  const double bound = exact.element.from_coordinates + reach_of(spread, exact.element.value) +
+                       storage_error(side, id.gradient, exact.element.value);
+  if (!(exact.residual <= bound)) return;
+  exact.bound = bound;
+  explanation.matches.push_back(0);
+}
+
+}  // namespace
 
 Explanation explain(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache) {
   return explain(call, side, id, side.of(id.gradient).at(id.flat), cache);
@@ -63,6 +85,7 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
     if (match.residual <= match.bound) explanation.matches.push_back(i);
   }
+  if (!explanation.explained() && std::isfinite(value)) try_other_orders(call, side, id, explanation, cache);
   return explanation;
 }
 

@@ -60,20 +60,44 @@ std::string finding_text(const Finding& f, const InvocationResult& result) {
   return text + fmt::format("; {}\n", f.why);
 }
 
+// Whether the findings against the recorded reference tell of the element already.
+bool told_of(const InvocationResult& result, const Finding& advice) {
+  return std::ranges::any_of(result.report.findings, [&](const Finding& f) {
+    return !f.advisory && f.against == "reference" && f.gradient == advice.gradient && f.flat <= advice.flat &&
+           advice.flat < f.flat + f.count && f.cause == advice.cause;
+  });
+}
+
 void append_findings(std::string& text, const InvocationResult& result, bool advisory) {
-  std::map<analysis::Cause, size_t> printed;
-  std::map<analysis::Cause, int64_t> left;
+  std::vector<const Finding*> findings;
+  int64_t told = 0;
   for (const Finding& f : result.report.findings) {
     if (f.advisory != advisory) continue;
-    if (printed[f.cause]++ < kMostPrinted) {
-      text += finding_text(f, result);
+    if (advisory && told_of(result, f)) {
+      told += f.count;
     } else {
-      left[f.cause] += f.count;
+      findings.push_back(&f);
+    }
+  }
+  // The farthest apart first; what is not finite before all else.
+  const auto apart = [](const Finding* f) {
+    const double difference = std::abs(f->observed - f->expected);
+    return std::isnan(difference) ? INFINITY : difference;
+  };
+  std::ranges::stable_sort(findings, [&](const Finding* a, const Finding* b) { return apart(a) > apart(b); });
+  std::map<analysis::Cause, size_t> printed;
+  std::map<analysis::Cause, int64_t> left;
+  for (const Finding* f : findings) {
+    if (printed[f->cause]++ < kMostPrinted) {
+      text += finding_text(*f, result);
+    } else {
+      left[f->cause] += f->count;
     }
   }
   for (const auto& [cause, count] : left) {
     text += fmt::format("  and {} more elements of cause {} (--json lists them)\n", thousands(count), name_of(cause));
   }
+  if (told > 0) text += fmt::format("  in {} of the elements above, for the same cause\n", told);
 }
 
 // A table for each gradient: a line for each pair of sides.

@@ -50,16 +50,18 @@ std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
     return check_sample_inputs(s, s.id.sample, corner_rows(s.observed.conventions, level, exact.x.low, exact.y.low));
   }
   const PixelId& pixel = s.id.pixel;
-  const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
-  const auto& contributions = s.cache.get(s.observed.conventions, pixel.b, pixel.m, pixel.l, precision);
-  for (const auto& addend : contributions.exact(pixel.s)) {
-    const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
-    for (int axis = 0; axis < 2; ++axis) {
-      if (auto found = check_input("sampling_locations", call.sampling_locations, 2 * sample.flat(call) + axis))
-        return found;
+  for (const Side* side : {&s.observed, &s.expected}) {  // they may skip different samples of weight 0
+    const auto precision = Precision::of(side->arithmetic_of(s.id.gradient));
+    for (const auto& addend : s.cache.get(side->conventions, pixel.b, pixel.m, pixel.l, precision).exact(pixel.s)) {
+      const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
+      for (int axis = 0; axis < 2; ++axis) {
+        const int64_t flat = 2 * sample.flat(call) + axis;
+        if (auto found = check_input("sampling_locations", call.sampling_locations, flat)) return found;
+      }
+      if (auto found = check_input("attention_weights", call.attention_weights, sample.flat(call))) return found;
+      const int64_t flat = sample.grad_output_row(call) + pixel.d;
+      if (auto found = check_input("grad_output", call.grad_output, flat)) return found;
     }
-    if (auto found = check_input("attention_weights", call.attention_weights, sample.flat(call))) return found;
-    if (auto found = check_input("grad_output", call.grad_output, sample.grad_output_row(call) + pixel.d)) return found;
   }
   return std::nullopt;
 }
@@ -98,9 +100,10 @@ AtFault fault_of(const Suspect& s, const FirstNonFinite& first) {
   const bool observed = !std::isfinite(s.observed_value), expected = !std::isfinite(s.expected_value);
   const bool truth = !std::isfinite(s.float64);
   if (first.is_input || truth) {
-    // Whoever does not pass on what the input makes of the result hides it, or makes it up.
-    if (observed != truth) return AtFault::kObserved;
-    if (expected != truth) return AtFault::kReference;
+    // Whoever is finite where exact arithmetic is not hides what the input is. The reverse is no fault: 0 * infinity is
+    // NaN for a kernel that multiplies by a zero weight, and nothing for one that skips it.
+    if (truth && !observed) return AtFault::kObserved;
+    if (truth && !expected) return AtFault::kReference;
     return AtFault::kNone;
   }
   if (observed) return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;

@@ -23,7 +23,7 @@ def invocation(rng):
     outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
     before = {"grad_value": np.ones_like(outputs["grad_value"])}
     return Invocation(inputs, outputs, "grid_sample", "border", True, "kernel", before,
-                      {"reference": Result({"grad_value": outputs["grad_value"]}, "reference", "msda_triton")}, {}, 1e-3, 1e-2,
+                      {"reference": Result({"grad_value": outputs["grad_value"]}, "reference", "msda_triton", {"a": 1.0})}, {}, 1e-3, 1e-2,
                       {"label": "a label", "grid": [1, 2, 3]})
 
 
@@ -45,7 +45,8 @@ def test_round_trip(tmp_path, invocation):
     assert (read.dialect, read.padding_mode, read.align_corners, read.kernel) == ("grid_sample", "border", True, "kernel")
     assert (read.atol, read.rtol) == (1e-3, 1e-2)
     assert read.facts["label"] == "a label" and list(read.facts["grid"]) == [1, 2, 3]
-    assert (read.results["reference"].role, read.results["reference"].dialect) == ("reference", "msda_triton")
+    reference = read.results["reference"]
+    assert (reference.role, reference.dialect, reference.notes) == ("reference", "msda_triton", {"a": 1.0})
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
 
 
@@ -133,13 +134,14 @@ class TestImport:
         arrays = {**inputs, **{f"observed_{n}": a for n, a in outputs.items()}, **{f"reference_{n}": a for n, a in outputs.items()},
                   "before_grad_value": outputs["grad_value"] * 0, "level_start_index": np.array([0, 30]), "padding_mode": "border",
                   "align_corners": True, "atol": 1e-3, "rtol": 1e-2, "dialect": "grid_sample", "reference_dialect": "msda_triton",
-                  "kernel": "k", "label": "l", "something_else": 1}
+                  "reference_max_abs_diff_grad_value": 2.5, "kernel": "k", "label": "l", "something_else": 1}
         np.savez(tmp_path / "case.npz", **arrays)
         assert main(["import", str(tmp_path / "case.npz"), "-o", str(tmp_path / "case.h5")]) == 0
         assert "not used: something_else" in capsys.readouterr().err
         invocation = read_capture(tmp_path / "case.h5").invocations[0]
         assert (invocation.dialect, invocation.padding_mode, invocation.align_corners) == ("grid_sample", "border", True)
         assert invocation.results["reference"].dialect == "msda_triton"
+        assert invocation.results["reference"].notes == {"max_abs_diff_grad_value": 2.5}
         assert set(invocation.outputs_before) == {"grad_value"}
         assert "level_start_index" in invocation.inputs
         assert (invocation.kernel, invocation.facts["label"]) == ("k", "l")

@@ -48,11 +48,12 @@ class CaptureError(Exception):
 @dataclass
 class Result:
     """Another result for the same inputs. `role` is "reference" for what a test compared with; `dialect` the conventions
-    it follows (empty: for a reference grid_sample, otherwise those of the call)."""
+    it follows (empty: for a reference grid_sample, otherwise those of the call); `notes` numbers that belong to it."""
 
     tensors: Dict[str, np.ndarray]
     role: str = ""
     dialect: str = ""
+    notes: Dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -152,6 +153,8 @@ def _write_invocation(group, invocation):
         subgroup.attrs["role"] = result.role
         if result.dialect:
             subgroup.attrs["dialect"] = result.dialect
+        for note, number in result.notes.items():
+            subgroup.attrs[note] = float(number)
         for tensor, array in result.tensors.items():
             _write_tensor(subgroup, tensor, array)
 
@@ -206,13 +209,16 @@ def _plain(value):
     return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
+def _read_result(group):
+    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    role, dialect = attributes.pop("role", ""), attributes.pop("dialect", "")
+    return Result(_tensors(group), role, dialect, attributes)
+
+
 def _read_invocation(group):
     attributes = {name: _plain(value) for name, value in group.attrs.items()}
     sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
-    results = {
-        name: Result(_tensors(result), _plain(result.attrs.get("role", "")), _plain(result.attrs.get("dialect", "")))
-        for name, result in group.get("results", {}).items()
-    }
+    results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
     stages = {name: stage["full"][()] for name, stage in group.get("stages", {}).items() if "full" in stage}
     return Invocation(
         **sections, results=results, stages=stages, kernel=attributes.get("kernel", ""),

@@ -32,7 +32,8 @@ def import_case(source, target, dialect=None, reference_dialect=None, overwrite=
 
     Keys: the inputs (value, spatial_shapes, sampling_locations, attention_weights, grad_output, and if wanted
     level_start_index); observed_<gradient>, what the kernel under test returned; reference_<gradient>, what it was compared
-    with; before_<gradient>, the output buffers before the launch; and the scalars padding_mode, align_corners, atol, rtol,
+    with, and reference_max_abs_diff_<gradient>, a number that is known of one; before_<gradient>, the output buffers before
+    the launch; and the scalars padding_mode, align_corners, atol, rtol,
     dialect, reference_dialect, kernel, label. `dialect` and `reference_dialect` replace the archive's; without either they
     are msda_triton and grid_sample.
     """
@@ -46,10 +47,12 @@ def import_case(source, target, dialect=None, reference_dialect=None, overwrite=
         prefix: {name: arrays.pop(f"{prefix}_{name}") for name in GRADIENTS if f"{prefix}_{name}" in arrays}
         for prefix in ("observed", "reference", "before")
     }
+    notes = {name: _scalar(source, arrays, f"reference_{name}", None) for name in (f"max_abs_diff_{g}" for g in GRADIENTS)}
+    notes = {name: number for name, number in notes.items() if number is not None}
     results = {}
-    if sections["reference"]:
+    if sections["reference"] or notes:
         of_reference = reference_dialect or scalars["reference_dialect"] or "grid_sample"
-        results["reference"] = Result(sections["reference"], "reference", of_reference)
+        results["reference"] = Result(sections["reference"], "reference", of_reference, notes)
     invocation = Invocation(
         inputs=inputs, outputs=sections["observed"], outputs_before=sections["before"], results=results,
         dialect=dialect or scalars["dialect"] or "msda_triton", padding_mode=scalars["padding_mode"] or "zeros",

@@ -1,0 +1,34 @@
+#include "analysis/rounding.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace msda::analysis {
+
+void SumBound::add(double term, int group) {
+  sum_ += term;
+  magnitude_ += std::abs(term);
+  squares_ += term * term;
+  groups_[static_cast<size_t>(group)] += term;
+  ++terms_;
+}
+
+double SumBound::certain(const Precision& precision) const {
+  if (terms_ == 0) return 0;
+  const auto n = static_cast<double>(terms_);
+  const double growth = (kTermRoundings + n - 1) * precision.unit;
+  return (growth < 1 ? growth * magnitude_ / (1 - growth) : INFINITY) + n * precision.tiny;
+}
+
+double SumBound::bound(const Precision& precision) const {
+  if (terms_ == 0) return 0;
+  const auto n = static_cast<double>(terms_);
+  double shared = 0;
+  for (const double group : groups_) shared += std::abs(group);
+  const double spread = std::max(0.0, squares_ - sum_ * sum_ / n);
+  const double probable = precision.unit * (kSharedRoundings * shared + kSigmas * std::sqrt(kTermRoundings * squares_) +
+                                            kSigmas * std::sqrt(n * sum_ * sum_ / 9 + n * spread / 18));
+  return std::min(certain(precision), probable + n * precision.tiny);
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,44 @@
+// What rounding may do to a sum of products: a bound that is close enough to tell a mistake from rounding.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "analysis/tensor.h"
+
+namespace msda::analysis {
+
+// Collects the terms of a sum and bounds the error of evaluating it, in any order and with the factors of each term in
+// any arrangement. The smaller of two bounds, in units of u, the precision's relative rounding error:
+//
+//   certain    (kTermRoundings + n - 1) * sum |t|             Higham, Accuracy and Stability, section 4.2
+//   probable   kSharedRoundings * sum over groups |sum t|     roundings that all terms of a group share, as of its
+//   weight
+//            + kSigmas * sqrt(kTermRoundings) * sqrt(sum t^2) roundings of a term's own
+//            + kSigmas * sqrt(n T^2 / 9 + n V / 18)           roundings of the partial sums: T the sum, V = sum t^2 -
+//            T^2 / n
+//
+// The probable one takes roundings for independent and evenly spread (variance u^2 / 3 of the relative error), and the
+// order of the terms for random; then a partial sum of k terms has the mean square (k/n)^2 T^2 + (k/n)(1 - k/n) V. It
+// fails with a probability of about 1e-15 (kSigmas). Sums whose roundings lean one way, as those of many equal addends
+// do, are beyond it: orders.h tries them out.
+class SumBound {
+ public:
+  static constexpr double kTermRoundings = 10, kSharedRoundings = 6, kSigmas = 8;
+
+  // `group`: one of four sets of terms that share a factor.
+  void add(double term, int group);
+
+  double sum() const { return sum_; }
+  double magnitude() const { return magnitude_; }
+  int64_t terms() const { return terms_; }
+  double certain(const Precision& precision) const;
+  double bound(const Precision& precision) const;  // the smaller one
+
+ private:
+  double sum_ = 0, magnitude_ = 0, squares_ = 0;
+  std::array<double, 4> groups_{};
+  int64_t terms_ = 0;
+};
+
+}  // namespace msda::analysis
