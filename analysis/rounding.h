@@ -9,14 +9,14 @@
 namespace msda::analysis {
 
 // Collects the terms of a sum and bounds the error of evaluating it, in any order and with the factors of each term in
-// any arrangement. The smaller of two bounds, in units of u, the precision's relative rounding error:
+// any arrangement. The smaller of two bounds, in units of u, the precision's relative rounding error; T is the sum and
+// V = sum t^2 - T^2 / n:
 //
-//   certain    (kTermRoundings + n - 1) * sum |t|             Higham, Accuracy and Stability, section 4.2
-//   probable   kSharedRoundings * sum over groups |sum t|     roundings that all terms of a group share, as of its
-//   weight
-//            + kSigmas * sqrt(kTermRoundings) * sqrt(sum t^2) roundings of a term's own
-//            + kSigmas * sqrt(n T^2 / 9 + n V / 18)           roundings of the partial sums: T the sum, V = sum t^2 -
-//            T^2 / n
+//   certain: (kTermRoundings + n - 1) * sum |t|  (Higham, Accuracy and Stability, section 4.2)
+//   probable, the sum of
+//     kSharedRoundings * sum over groups |sum t|: roundings that all terms of a group share, as of its weight
+//     kSigmas * sqrt(kTermRoundings) * sqrt(sum t^2): roundings of each term's own
+//     kSigmas * sqrt(n T^2 / 9 + n V / 18): roundings of the partial sums
 //
 // The probable one takes roundings for independent and evenly spread (variance u^2 / 3 of the relative error), and the
 // order of the terms for random; then a partial sum of k terms has the mean square (k/n)^2 T^2 + (k/n)(1 - k/n) V. It

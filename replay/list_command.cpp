@@ -76,14 +76,18 @@ int run(const ListOptions& options) {
       const capture::Invocation invocation = reader.invocation(id);
       json["invocations"].push_back(json_of(invocation));
       const auto* value = find(invocation.inputs, "value");
-      text += fmt::format(
-          "  {:>6}  {:<16} {:<7} {:<9} {:<9} {:>8.1f} MB  {}  {}{}{}{}\n", id, invocation.facts.dialect,
-          invocation.facts.padding_mode, invocation.facts.align_corners ? "aligned" : "unaligned",
-          value != nullptr ? name_of(value->type) : "?", static_cast<double>(bytes_of(invocation)) / 1e6,
-          sizes_of(invocation), invocation.facts.kernel, invocation.reference() != nullptr ? ", with reference" : "",
-          invocation.facts.duplicates.value_or(0) > 0 ? fmt::format(", {} duplicates", *invocation.facts.duplicates)
-                                                      : "",
-          invocation.facts.label.empty() ? "" : ", label " + invocation.facts.label);
+      const capture::CallFacts& facts = invocation.facts;
+      std::vector<std::string> words{
+          fmt::format("{:>6}  {:<15}", id, facts.dialect),
+          fmt::format("{:<6}  {:<13}", facts.padding_mode, facts.align_corners ? "align_corners" : ""),
+          fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
+                      static_cast<double>(bytes_of(invocation)) / 1e6),
+          sizes_of(invocation)};
+      if (!facts.kernel.empty()) words.push_back(facts.kernel);
+      if (invocation.reference() != nullptr) words.push_back("with reference");
+      if (facts.duplicates.value_or(0) > 0) words.push_back(fmt::format("{} duplicates", *facts.duplicates));
+      if (!facts.label.empty()) words.push_back("label " + facts.label);
+      text += fmt::format("{}\n", fmt::join(words, "  "));
     }
     all.push_back(json);
     if (options.json != "-") fmt::print("{}", text);

@@ -47,7 +47,8 @@ std::string place_of(const Finding& f, const InvocationResult& result) {
 
 std::string finding_text(const Finding& f, const InvocationResult& result) {
   std::string text = fmt::format("  {}[{}]  {}", name_of(f.gradient), fmt::join(f.index, ","), place_of(f, result));
-  if (f.count > 1) text += fmt::format(", and the {} elements after it", f.count - 1);
+  if (f.count == 2) text += ", and the element after it";
+  if (f.count > 2) text += fmt::format(", and the {} elements after it", f.count - 1);
   const double difference = std::abs(f.observed - f.expected);
   text += fmt::format("\n    what: recorded {:.9g}, {} {:.9g}", f.observed, f.against, f.expected);
   if (f.against != "float64") text += fmt::format(", float64 {:.9g}", f.float64);

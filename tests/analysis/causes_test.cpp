@@ -322,6 +322,7 @@ TEST_P(Planted, ToleranceBeyondThePrecision) {
         << name_of(f.cause) << ": " << f.why;
     EXPECT_TRUE(f.at_fault == AtFault::kTolerance || f.at_fault == AtFault::kObserved);
   }
+  EXPECT_EQ(report.verdict.at_fault, AtFault::kTolerance) << report.verdict.summary;
 }
 
 // The location that msda-triton's own test failed on: 2 * location - 1 in float32 rounds it into the next cell.
