@@ -67,8 +67,8 @@ bool is_rounding(const Finding& finding) {
   return finding.cause == Cause::kIllConditioned || finding.cause == Cause::kAccumulationOrder;
 }
 
-// A side that rounding alone makes miss here and there, no oftener than others, is not wrong: the tolerance asks for more
-// than the precision has. What is left of blame for rounding is that of a side with at least half of it.
+// A side that rounding alone makes miss here and there, no oftener than others, is not wrong: the tolerance asks for
+// more than the precision has. What is left of blame for rounding is that of a side with at least half of it.
 AtFault share_of_blame(const Finding& finding, const std::map<AtFault, int64_t>& rounding, int64_t total) {
   const bool a_side = finding.at_fault == AtFault::kObserved || finding.at_fault == AtFault::kReference;
   if (!is_rounding(finding) || !a_side || 2 * rounding.at(finding.at_fault) >= total) return finding.at_fault;

@@ -157,14 +157,19 @@ MSDA_HOST_DEVICE inline Real value_contribution(Real corner_weight, Real weighte
 // shuffles, or eight threads of four adjacent channels each; a CPU with vectors.
 inline constexpr int kLanes = 32;
 
+template <int kCount, class Real>
+MSDA_HOST_DEVICE inline Real sum_pairs(const Real* numbers) {
+  if constexpr (kCount == 1) {
+    return numbers[0];
+  } else {
+    Real sums[kCount / 2];
+    for (int i = 0; i < kCount / 2; ++i) sums[i] = numbers[2 * i] + numbers[2 * i + 1];
+    return sum_pairs<kCount / 2>(sums);
+  }
+}
 template <class Real>
 MSDA_HOST_DEVICE inline Real sum_lanes(const Real* lanes) {
-  Real sums[kLanes / 2];
-  for (int i = 0; i < kLanes / 2; ++i) sums[i] = lanes[2 * i] + lanes[2 * i + 1];
-  for (int count = kLanes / 4; count > 0; count /= 2) {
-    for (int i = 0; i < count; ++i) sums[i] = sums[2 * i] + sums[2 * i + 1];
-  }
-  return sums[0];
+  return sum_pairs<kLanes>(lanes);
 }
 
 // The fixed tree for the scatter sum: every run of up to 32 consecutive addends is summed from left to right, then

@@ -42,10 +42,21 @@ struct Corners {
   const In* row[4];
   static constexpr In kZeros[kLanes] = {};
 
+  Corners() = default;
   Corners(const Problem<In>& p, const Level& level, const In* level_value, int32_t low_y, int32_t low_x) {
     int64_t pixels[4];
     corner_pixels(p, level, low_y, low_x, pixels);
     for (int i = 0; i < 4; ++i) row[i] = pixels[i] < 0 ? nullptr : level_value + pixels[i] * p.M * p.D;
+  }
+  // Asks for the first lines of each row.
+  void prefetch(int64_t channels) const {
+    constexpr int64_t kLine = 64 / sizeof(In), kMost = 4 * kLine;
+    const int64_t wanted = channels < kMost ? channels : kMost;
+    for (const In* start : row) {
+      if (!start) continue;
+      for (int64_t i = 0; i < wanted; i += kLine) __builtin_prefetch(start + i);
+      __builtin_prefetch(start + wanted - 1);  // rows need not begin a line
+    }
   }
   const In* at(int corner, int64_t channel) const { return row[corner] ? row[corner] + channel : kZeros; }
 };
@@ -86,6 +97,9 @@ void forward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real* 
 template <class Real>
 struct ChannelSums {
   Real attention[kLanes], x[kLanes], y[kLanes];
+  ChannelSums() {
+    for (int j = 0; j < kLanes; ++j) attention[j] = x[j] = y[j] = Real(0);
+  }
 };
 
 template <class In, class Real>
@@ -100,44 +114,65 @@ inline void add_channels(ChannelSums<Real>& sums, int count, const CornerWeights
   }
 }
 
+// What one sample gives back.
+template <class Real>
+struct SampleGradients {
+  Real attention, x, y;
+};
+
+template <class In, class Real>
+SampleGradients<Real> sample_gradients(const Problem<In>& p, const Spot<Real>& spot, const Corners<In>& corners,
+                                       const In* grad_output, Real attention) {
+  const auto weights = corner_weights(spot.y.fraction, spot.x.fraction);
+  ChannelSums<Real> sums;
+  for (int64_t first = 0; first < p.D; first += kLanes) {
+    const In *v00 = corners.at(0, first), *v01 = corners.at(1, first);
+    const In *v10 = corners.at(2, first), *v11 = corners.at(3, first);
+    // The constant trip count is what makes the compiler keep the lanes in registers.
+    if (p.D - first >= kLanes) {
+      add_channels(sums, kLanes, weights, spot.y.fraction, spot.x.fraction, grad_output + first, v00, v01, v10, v11);
+    } else {
+      add_channels(sums, static_cast<int>(p.D - first), weights, spot.y.fraction, spot.x.fraction, grad_output + first,
+                   v00, v01, v10, v11);
+    }
+  }
+  return {sum_lanes(sums.attention), location_gradient(sum_lanes(sums.x), attention, spot.x.slope),
+          location_gradient(sum_lanes(sums.y), attention, spot.y.slope)};
+}
+
 template <class In, class Real>
 void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real* grad_sampling_locations,
               Real* grad_attention_weights) {
+  // Samples are located a few ahead of their turn, so that the memory they read, all over the level, is under way.
+  constexpr int64_t kAhead = 16;
+  Spot<Real> spots[kAhead];
+  Corners<In> corners[kAhead];
+  const int64_t samples = p.L * p.P;
   for (int64_t q = begin; q < end; ++q) {
     for (int64_t m = 0; m < p.M; ++m) {
       const int64_t head = (b * p.Q + q) * p.M + m;
       const In* grad_output = p.grad_output + head * p.D;
-      for (int64_t l = 0; l < p.L; ++l) {
-        const Level& level = p.levels[l];
-        const In* level_value = p.value + ((b * p.S + level.start) * p.M + m) * p.D;
-        for (int64_t point = 0; point < p.P; ++point) {
-          const int64_t sample = (head * p.L + l) * p.P + point;
-          const auto spot = locate_sample<In, Real>(p, level, p.sampling_locations + 2 * sample);
-          Real attention_sum(0), x_gradient(0), y_gradient(0);
-          if (spot.sampled) {
-            const auto weights = corner_weights(spot.y.fraction, spot.x.fraction);
-            const Corners<In> corners(p, level, level_value, spot.y.low, spot.x.low);
-            ChannelSums<Real> sums{};
-            for (int64_t first = 0; first < p.D; first += kLanes) {
-              const In *v00 = corners.at(0, first), *v01 = corners.at(1, first);
-              const In *v10 = corners.at(2, first), *v11 = corners.at(3, first);
-              if (p.D - first >= kLanes) {
-                add_channels(sums, kLanes, weights, spot.y.fraction, spot.x.fraction, grad_output + first, v00, v01,
-                             v10, v11);
-              } else {
-                add_channels(sums, static_cast<int>(p.D - first), weights, spot.y.fraction, spot.x.fraction,
-                             grad_output + first, v00, v01, v10, v11);
-              }
-            }
-            const Real attention(p.attention_weights[sample]);
-            attention_sum = sum_lanes(sums.attention);
-            x_gradient = location_gradient(sum_lanes(sums.x), attention, spot.x.slope);
-            y_gradient = location_gradient(sum_lanes(sums.y), attention, spot.y.slope);
+      for (int64_t first = 0; first < samples; first += kAhead) {
+        const int64_t count = samples - first < kAhead ? samples - first : kAhead;
+        for (int64_t i = 0; i < count; ++i) {
+          const Level& level = p.levels[(first + i) / p.P];
+          const In* level_value = p.value + ((b * p.S + level.start) * p.M + m) * p.D;
+          const int64_t sample = head * samples + first + i;
+          spots[i] = locate_sample<In, Real>(p, level, p.sampling_locations + 2 * sample);
+          if (!spots[i].sampled) continue;
+          corners[i] = Corners<In>(p, level, level_value, spots[i].y.low, spots[i].x.low);
+          corners[i].prefetch(p.D);
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          const int64_t sample = head * samples + first + i;
+          SampleGradients<Real> gradients{};
+          if (spots[i].sampled) {
+            gradients = sample_gradients(p, spots[i], corners[i], grad_output, Real(p.attention_weights[sample]));
           }
-          if (grad_attention_weights) grad_attention_weights[sample] = attention_sum;
+          if (grad_attention_weights) grad_attention_weights[sample] = gradients.attention;
           if (grad_sampling_locations) {
-            grad_sampling_locations[2 * sample] = x_gradient;
-            grad_sampling_locations[2 * sample + 1] = y_gradient;
+            grad_sampling_locations[2 * sample] = gradients.x;
+            grad_sampling_locations[2 * sample + 1] = gradients.y;
           }
         }
       }
@@ -169,31 +204,36 @@ class CellSums {
  private:
   Real* digit(int level) { return memory_ + level * 4 * channels_; }
 
-  void add_sample(const Sample<Real>& sample, const In* grad_output) {
+  void add_sample(const Sample<Real>& sample, const In* __restrict grad_output) {
     const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
-    Real *s0 = digit(0), *s1 = s0 + channels_, *s2 = s1 + channels_, *s3 = s2 + channels_;
+    const Real w0 = weights.w[0], w1 = weights.w[1], w2 = weights.w[2], w3 = weights.w[3];
+    const Real attention = sample.attention;
+    Real* __restrict s0 = digit(0);
+    Real* __restrict s1 = s0 + channels_;
+    Real* __restrict s2 = s1 + channels_;
+    Real* __restrict s3 = s2 + channels_;
     if (filled_[0]++ == 0) {
       for (int64_t d = 0; d < channels_; ++d) {
-        const Real weighted = Real(grad_output[d]) * sample.attention;
-        s0[d] = value_contribution(weights.w[0], weighted);
-        s1[d] = value_contribution(weights.w[1], weighted);
-        s2[d] = value_contribution(weights.w[2], weighted);
-        s3[d] = value_contribution(weights.w[3], weighted);
+        const Real weighted = Real(grad_output[d]) * attention;
+        s0[d] = value_contribution(w0, weighted);
+        s1[d] = value_contribution(w1, weighted);
+        s2[d] = value_contribution(w2, weighted);
+        s3[d] = value_contribution(w3, weighted);
       }
     } else {
       for (int64_t d = 0; d < channels_; ++d) {
-        const Real weighted = Real(grad_output[d]) * sample.attention;
-        s0[d] = s0[d] + value_contribution(weights.w[0], weighted);
-        s1[d] = s1[d] + value_contribution(weights.w[1], weighted);
-        s2[d] = s2[d] + value_contribution(weights.w[2], weighted);
-        s3[d] = s3[d] + value_contribution(weights.w[3], weighted);
+        const Real weighted = Real(grad_output[d]) * attention;
+        s0[d] = s0[d] + value_contribution(w0, weighted);
+        s1[d] = s1[d] + value_contribution(w1, weighted);
+        s2[d] = s2[d] + value_contribution(w2, weighted);
+        s3[d] = s3[d] + value_contribution(w3, weighted);
       }
     }
   }
 
   void carry(int level) {
-    const Real* from = digit(level);
-    Real* to = digit(level + 1);
+    const Real* __restrict from = digit(level);
+    Real* __restrict to = digit(level + 1);
     if (filled_[level + 1]++ == 0) {
       for (int64_t i = 0; i < 4 * channels_; ++i) to[i] = from[i];
     } else {
@@ -304,8 +344,9 @@ void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool a
     corner_pixels(p, level, static_cast<int32_t>(cell / columns) - 1, static_cast<int32_t>(cell % columns) - 1, pixels);
     for (int corner = 0; corner < 4; ++corner) {
       if (pixels[corner] < 0) continue;
-      Real* target = level_grad + pixels[corner] * pixel_stride;
-      for (int64_t d = 0; d < p.D; ++d) target[d] = target[d] + sums[corner * p.D + d];
+      Real* __restrict target = level_grad + pixels[corner] * pixel_stride;
+      const Real* __restrict sum = sums + corner * p.D;
+      for (int64_t d = 0; d < p.D; ++d) target[d] = target[d] + sum[d];
     }
     first = last;
   }
