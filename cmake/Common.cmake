@@ -8,6 +8,7 @@ function(msda_target name)
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/msda_replay>)
   target_compile_features(${name} PUBLIC cxx_std_20)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-                                         $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-restrict -ffp-contract=off
+                                         $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                                         $<$<C_COMPILER_ID:GNU>:-Wno-restrict> -ffp-contract=off
                                          $<$<BOOL:${MSDA_WARNINGS_AS_ERRORS}>:-Werror>)
 endfunction()
