@@ -5,7 +5,9 @@ install(TARGETS msda msda_capture msda_analysis EXPORT msda_replay-targets
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS msda-replay RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS msda-replay msda-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS msda_record LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES recorder/preload/msda_record.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/msda_replay)
 install(EXPORT msda_replay-targets NAMESPACE msda_replay::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/msda_replay)
 

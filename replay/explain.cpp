@@ -2,10 +2,39 @@
 
 #include <fmt/format.h>
 
+#include "replay/errors.h"
 #include "replay/loaded_call.h"
 #include "replay/replays.h"
 
 namespace msda::replay {
+
+namespace {
+
+// Makes the outputs of another invocation with the same inputs the reference of this one.
+void take_reference(const std::string& path, capture::Invocation& invocation, const capture::Invocation& other) {
+  const auto fail = [&](const std::string& why) {
+    throw BadInput(
+        fmt::format("{}: invocation {} cannot be the reference of {}: {}", path, other.id, invocation.id, why));
+  };
+  if (other.id == invocation.id) fail("they are one");
+  for (const capture::TensorInfo& input : invocation.inputs) {
+    const capture::TensorInfo* twin = find(other.inputs, input.name);
+    if (twin == nullptr || twin->digest != input.digest || twin->shape != input.shape || twin->type != input.type) {
+      fail(fmt::format("their {} differ", input.name));
+    }
+  }
+  if (other.facts.padding_mode != invocation.facts.padding_mode ||
+      other.facts.align_corners != invocation.facts.align_corners) {
+    fail("their padding_mode or align_corners differ");
+  }
+  std::erase_if(invocation.results, [](const auto& result) { return result.facts.role == "reference"; });
+  capture::Invocation::Result reference;
+  reference.facts = {fmt::format("invocation {}", other.id), "reference", other.facts.dialect};
+  reference.tensors = other.outputs;
+  invocation.results.push_back(std::move(reference));
+}
+
+}  // namespace
 
 InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, int64_t id,
                                     const std::string& count, const Progress& progress) {
@@ -15,6 +44,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Reade
   InvocationResult result;
   result.invocation = reader.invocation(id);
   report("reading");
+  if (options.reference) take_reference(options.capture, result.invocation, reader.invocation(*options.reference));
   const LoadedCall loaded(reader, result.invocation);
   result.value_shape = loaded.call().value.shape;
   result.locations_shape = loaded.call().sampling_locations.shape;

@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   replay::add_show_command(app, status);
   replay::add_stages_command(app, status);
   replay::add_verify_command(app, status);
+  replay::add_recover_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -46,6 +46,10 @@ void add_json(CLI::App& command, Options& options) {
 void add_replay(CLI::App& command, Options& options) {
   add_invocation(command, options);
   command
+      .add_option("--reference", options.reference,
+                  "Take the outputs of this invocation, of equal inputs, for what the test compared with")
+      ->type_name("N");
+  command
       .add_option("--mode", options.modes,
                   "Replays beside float64, by commas: deterministic, atomic, float64, mixed, original; "
                   "by default all that this machine can run")

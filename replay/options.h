@@ -17,7 +17,8 @@ namespace msda::replay {
 struct Options {
   std::string capture;
   std::string invocation = "all";
-  std::string modes;  // empty: all that this machine can run
+  std::optional<int64_t> reference;  // the invocation whose outputs are the reference, in place of a recorded one
+  std::string modes;                 // empty: all that this machine can run
   std::string float64_stages;
   std::string device = "auto";
   int64_t repeat = 1;

@@ -285,6 +285,15 @@ void Writer::add_result(const ResultFacts& facts, const std::vector<TensorView>&
   for (const TensorView& tensor : tensors) impl_->tensor(name, tensor);
 }
 
+void Writer::set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs) {
+  const Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
+  for (const char* name : {"duplicates", "distinct_outputs"}) {
+    if (H5Aexists(group.get(), name) > 0) impl_->check(H5Adelete(group.get(), name), fmt::format("replace {}", name));
+  }
+  impl_->attribute(group.get(), "duplicates", duplicates);
+  impl_->attribute(group.get(), "distinct_outputs", distinct_outputs);
+}
+
 void Writer::flush() { impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL), "flush"); }
 
 void Writer::close() {

@@ -29,6 +29,9 @@ class Writer {
   void add_output(const TensorView& tensor);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
+  // What became known of an invocation after it was written.
+  void set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs);
+
   // Everything so far to the disk.
   void flush();
   void close();

@@ -1,0 +1,23 @@
+// What happens when the library is loaded: almost nothing. Recording starts with the first call that is to be recorded.
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "recorder/preload/config.h"
+#include "recorder/preload/msda_record.h"
+#include "recorder/preload/recording.h"
+
+namespace {
+
+__attribute__((constructor)) void loaded() {
+  try {
+    msda::record::config();  // while the folder is still the one that a relative output means
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void msda_record_label(const char* label) {
+  msda::record::set_label(label);
+}

@@ -1,0 +1,20 @@
+// Functions of other libraries that the preload stands in for, whichever way a program finds them: by linking, where
+// the preload comes first, or by dlsym, which the preload answers (dlsym.cpp).
+#pragma once
+
+namespace msda::record {
+
+// dlsym as the C library has it.
+void* real_dlsym(void* handle, const char* name) noexcept;
+
+// The next definition of a function behind the preload's own.
+void* next_definition(const char* name) noexcept;
+
+// What to answer to a dlsym for `name`, given what the real one found; `found` itself for all but a few names. Called
+// for every dlsym of the host.
+void* substitute(const char* name, void* found) noexcept;
+
+// The hooks' own answers; null for a name that is not theirs.
+void* substitute_cpu_call(const char* name, void* found) noexcept;
+
+}  // namespace msda::record

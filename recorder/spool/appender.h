@@ -1,0 +1,50 @@
+// The target's side of a spool. Nothing here throws; after the first failure the spool ends with its last whole frame,
+// and every later append() returns false.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+
+#include "recorder/spool/messages.h"
+
+namespace msda::spool {
+
+class Appender {
+ public:
+  Appender() = default;
+  ~Appender();
+  Appender(const Appender&) = delete;
+  Appender& operator=(const Appender&) = delete;
+
+  // Creates the file, mode 0600; never follows a link or opens a file that is there. 0, or an errno.
+  int open(const std::string& path) noexcept;
+  // Thread-safe. False if the spool could not be written, now or before.
+  template <class Message>
+  bool append(const Message& message, std::span<const std::byte> payload = {}) noexcept {
+    try {
+      return append_frame(static_cast<uint32_t>(Message::kKind), encode(message), payload);
+    } catch (...) {  // no memory
+      return false;
+    }
+  }
+  bool failed() const { return error_ != 0; }
+  int error() const { return error_; }  // errno of the first failure
+  uint64_t bytes() const { return end_; }
+  int descriptor() const { return file_; }
+  // Lets go of the file without touching it: in a forked child it is the parent's.
+  void abandon() noexcept;
+
+ private:
+  bool append_frame(uint32_t kind, const std::vector<std::byte>& message, std::span<const std::byte> payload) noexcept;
+  bool write_all(const void* data, size_t size, uint64_t offset) noexcept;
+
+  std::mutex mutex_;
+  int file_ = -1;
+  int error_ = 0;
+  uint64_t end_ = 0;
+};
+
+}  // namespace msda::spool

@@ -1,0 +1,50 @@
+// The writer's side of a spool: reads whole frames, in order, from a file that may still be growing, or that a killed
+// process left behind.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "recorder/spool/messages.h"
+
+namespace msda::spool {
+
+// The file is not a spool, or cannot be read. The message names it.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Frame {
+  Kind kind{};
+  std::vector<std::byte> message;
+  uint64_t begin = 0, payload_offset = 0, payload_bytes = 0;  // in the file
+};
+
+class Follower {
+ public:
+  explicit Follower(const std::string& path);
+  ~Follower();
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  // The next whole frame, its checksum checked; empty if there is none, or none yet.
+  std::optional<Frame> next();
+  std::vector<std::byte> payload(const Frame& frame) const;
+  // Makes a frame one that readers pass over, and gives its disk space back. Best effort.
+  void release(const Frame& frame) const;
+  // Bytes that no frame explains, at the end.
+  uint64_t trailing_bytes() const;
+
+ private:
+  bool read_at(void* to, size_t size, uint64_t offset) const;
+  uint64_t file_bytes() const;
+
+  std::string path_;
+  int file_ = -1;
+  uint64_t next_ = 0;
+};
+
+}  // namespace msda::spool

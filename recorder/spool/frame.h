@@ -1,0 +1,29 @@
+// How messages lie in a spool file: a file header, then frames, each a frame header, a message (messages.h) and a
+// payload of raw bytes. Only ever appended to. A frame whose checksum is wrong, or that the file is too short for, is
+// where the spool ends: its writer was killed there.
+#pragma once
+
+#include <cstdint>
+
+namespace msda::spool {
+
+struct FileHeader {
+  char magic[12] = {'m', 's', 'd', 'a', '-', 's', 'p', 'o', 'o', 'l', '\n', 0};
+  uint32_t version = kVersion;
+
+  static constexpr uint32_t kVersion = 1;
+};
+static_assert(sizeof(FileHeader) == 16);
+
+struct FrameHeader {
+  uint32_t magic = kMagic;
+  uint32_t kind = 0;
+  uint64_t message_bytes = 0, payload_bytes = 0;
+  uint64_t checksum = 0;  // XXH3-64 over the fields above, the message and the payload
+
+  static constexpr uint32_t kMagic = 0x6d617266;  // "fram"
+  static constexpr uint32_t kReleased = 0;        // a kind: passed over, its payload may be gone
+};
+static_assert(sizeof(FrameHeader) == 32);
+
+}  // namespace msda::spool

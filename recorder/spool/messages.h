@@ -1,0 +1,121 @@
+// What the target tells the writer, message by message. Facts go by name, in maps, so that both sides can be older or
+// newer than each other by a fact.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "recorder/spool/archive.h"
+
+namespace msda::spool {
+
+enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount };
+
+struct Run {
+  static constexpr Kind kKind = Kind::kRun;
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> environment, libraries, facts;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& argv& environment& libraries& facts;
+  }
+};
+
+struct Seed {
+  static constexpr Kind kKind = Kind::kSeed;
+  std::string time, source;
+  uint64_t value = 0;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& time& source& value;
+  }
+};
+
+// Payload: the image.
+struct Kernel {
+  static constexpr Kind kKind = Kind::kKernel;
+  std::string digest, name, architecture;
+  std::map<std::string, int64_t> facts;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& digest& name& architecture& facts;
+  }
+};
+
+// An invocation begins; its tensors follow, among those of other threads' invocations, and an End.
+struct Begin {
+  static constexpr Kind kKind = Kind::kBegin;
+  uint64_t invocation = 0;
+  std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode, time, label, ...
+  std::map<std::string, int64_t> integers;   // align_corners, stream, thread, ...
+  std::vector<int64_t> grid, block;          // three each, or none
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation& texts& integers& grid& block;
+  }
+};
+
+// Payload: the tensor, row-major.
+struct Tensor {
+  static constexpr Kind kKind = Kind::kTensor;
+  uint64_t invocation = 0;
+  std::string section;  // inputs, outputs_before, outputs
+  std::string name, type, digest;
+  std::vector<int64_t> shape;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation& section& name& type& digest& shape;
+  }
+};
+
+// Payload: a launch's parameters.
+struct Parameters {
+  static constexpr Kind kKind = Kind::kParameters;
+  uint64_t invocation = 0;
+  std::vector<int64_t> offsets, sizes;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation& offsets& sizes;
+  }
+};
+
+// The invocation is whole.
+struct End {
+  static constexpr Kind kKind = Kind::kEnd;
+  uint64_t invocation = 0;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation;
+  }
+};
+
+// The same inputs came again and were not kept.
+struct Count {
+  static constexpr Kind kKind = Kind::kCount;
+  uint64_t invocation = 0;
+  int64_t duplicates = 0, distinct_outputs = 0;  // so far; different results among all of them, the first included
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation& duplicates& distinct_outputs;
+  }
+};
+
+template <class Message>
+std::vector<std::byte> encode(const Message& message) {
+  OutputArchive archive;
+  archive << message;
+  return archive.bytes();
+}
+
+// Throws BadMessage.
+template <class Message>
+Message decode(std::span<const std::byte> bytes) {
+  InputArchive archive(bytes);
+  Message message;
+  archive >> message;
+  return message;
+}
+
+}  // namespace msda::spool

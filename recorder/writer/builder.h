@@ -1,0 +1,68 @@
+// From a spool to a capture file, an invocation at a time as they become whole.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/writer.h"
+#include "recorder/spool/follower.h"
+
+namespace msda::record {
+
+class Builder {
+ public:
+  struct Settings {
+    std::string spool, output;
+    bool force = false;     // replace an output that exists
+    int64_t keep_last = 0;  // 0: all
+    std::string tool_version;
+    bool release = true;  // give the spool's space back once its content is in the capture
+  };
+  // Throws spool::Error or capture::Error, as all of these do.
+  explicit Builder(const Settings& settings);
+
+  // Takes what the spool has now.
+  void follow();
+  // The spool has ended: writes what was held back, and closes the file.
+  void finish();
+
+  int64_t invocations() const { return written_; }
+  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun, and never ended
+  uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }        // of a frame that is not whole
+
+ private:
+  struct Item {
+    spool::Tensor tensor;
+    spool::Frame frame;
+  };
+  struct Pending {
+    spool::Begin begin;
+    spool::Frame begin_frame;
+    std::vector<Item> tensors;
+    spool::Parameters parameters;
+    spool::Frame parameter_frame;
+  };
+
+  void take(const spool::Frame& frame);
+  void complete(uint64_t invocation);
+  void write(const Pending& pending);
+  void release(const Pending& pending);
+  capture::Writer& writer();
+
+  Settings settings_;
+  spool::Follower spool_;
+  std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
+  spool::Run run_;
+  std::vector<capture::Seed> seeds_;
+  std::map<uint64_t, Pending> open_;
+  std::deque<Pending> held_;            // whole, but kept back by keep_last
+  std::map<uint64_t, int64_t> number_;  // of the invocations written
+  std::map<uint64_t, spool::Count> counts_;
+  int64_t written_ = 0;
+};
+
+}  // namespace msda::record

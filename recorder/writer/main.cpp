@@ -1,0 +1,188 @@
+// msda-record: runs a program with the recorder loaded into it, and waits for its captures. The same program is the
+// writer that the recorder starts beside each process that records (--follow).
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "recorder/writer/builder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kBadUsage = 2;
+
+struct Options {
+  std::string output = "msda-capture.%p.h5", kernel, keep = "all";
+  bool force = false;
+  uint64_t max_bytes = 0;
+  std::vector<std::string> command;
+  // Of the writer.
+  std::string spool;
+  int64_t keep_last = 0;
+};
+
+void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c_str(), stderr); }
+
+// The writer: standard input is the recorded process' doorbell, descriptor 3 its session's file, if there is one.
+int follow(const Options& options) {
+  signal(SIGINT, SIG_IGN);
+  const auto report = [](const std::string& text) {
+    if (fcntl(3, F_GETFD) >= 0 && write(3, text.data(), text.size()) < 0) {
+    }  // msda-record is gone
+  };
+  try {
+    msda::record::Builder builder(
+        {options.spool, options.output, options.force, options.keep_last, MSDA_VERSION, true});
+    char news[4096];
+    for (;;) {
+      const ssize_t got = read(STDIN_FILENO, news, sizeof news);
+      if (got < 0 && errno == EINTR) continue;
+      builder.follow();
+      if (got <= 0) break;
+    }
+    builder.finish();
+    fs::remove(options.spool);
+    report(builder.invocations() > 0 ? fmt::format("{}: {} invocation{}", options.output, builder.invocations(),
+                                                   builder.invocations() == 1 ? "" : "s")
+                                     : "");
+    return 0;
+  } catch (const std::exception& e) {
+    say(fmt::format("{}; msda-replay recover {} -o FILE gets what was recorded", e.what(), options.spool));
+    report(fmt::format("{}: not finished", options.output));
+    return 1;
+  }
+}
+
+fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+
+fs::path preload_library() {
+  for (const fs::path& folder :
+       {this_program().parent_path().parent_path() / "lib", this_program().parent_path().parent_path() / MSDA_LIBDIR,
+        this_program().parent_path()}) {
+    if (fs::exists(folder / "libmsda_record.so")) return fs::canonical(folder / "libmsda_record.so");
+  }
+  throw std::runtime_error("libmsda_record.so is not beside this program, in ../lib or " MSDA_LIBDIR
+                           ": install it whole");
+}
+
+void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+
+// A folder for this run, in which each recording process leaves a locked file until its capture is written.
+class Session {
+ public:
+  Session() {
+    std::string pattern = (fs::temp_directory_path() / "msda-record-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) folder_ = pattern;
+  }
+  ~Session() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove_all(folder_, ignored);
+  }
+  const std::string& folder() const { return folder_; }
+
+  // Lines of what was written.
+  std::vector<std::string> wait() const {
+    std::vector<std::string> lines;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+      const int file = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC);
+      if (file < 0) continue;
+      while (flock(file, LOCK_SH) != 0 && errno == EINTR) {
+      }
+      close(file);
+      std::ifstream text(entry.path());
+      std::string line;
+      while (std::getline(text, line)) lines.push_back(line);
+    }
+    std::ranges::sort(lines);
+    return lines;
+  }
+
+ private:
+  std::string folder_;
+};
+
+int run(const Options& options) {
+  const Session session;
+  const std::string library = preload_library().string();
+  const char* preloaded = getenv("LD_PRELOAD");
+  // Signals of the terminal are the program's to answer; this process waits for it.
+  signal(SIGINT, SIG_IGN);
+  signal(SIGQUIT, SIG_IGN);
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(fmt::format("cannot fork: {}", strerror(errno)));
+  if (child == 0) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+    set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
+    set("MSDA_RECORD_OUTPUT", options.output);
+    set("MSDA_RECORD_KEEP", options.keep);
+    set("MSDA_RECORD_WRITER", this_program().string());
+    if (options.force) set("MSDA_RECORD_FORCE", "1");
+    if (!options.kernel.empty()) set("MSDA_RECORD_KERNEL", options.kernel);
+    if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
+    if (!session.folder().empty()) set("MSDA_RECORD_SESSION", session.folder());
+    std::vector<char*> arguments;
+    for (const std::string& argument : options.command) arguments.push_back(const_cast<char*>(argument.c_str()));
+    arguments.push_back(nullptr);
+    execvp(arguments[0], arguments.data());
+    say(fmt::format("{}: {}", options.command[0], strerror(errno)));
+    _exit(errno == ENOENT ? 127 : 126);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  const auto lines = session.wait();
+  for (const std::string& line : lines) say(line);
+  if (lines.empty()) say("no call was recorded");
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Runs a program and records its backward calls of multi-scale deformable attention.", "msda-record");
+  app.footer(
+      "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
+      "Exit status: the program's own; 128 + N if signal N ended it; 2 for bad usage.\n"
+      "LD_PRELOAD=libmsda_record.so COMMAND does the same, set by MSDA_RECORD_* variables: docs/recording.md.");
+  app.set_version_flag("--version", MSDA_VERSION);
+  app.add_option("-o,--output", options.output, "Capture file; %p becomes the process' number, %r its rank")
+      ->capture_default_str();
+  app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
+      ->type_name("REGEX");
+  app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
+  app.add_option("--max-bytes", options.max_bytes, "Stop recording a process at so many bytes")->type_name("N");
+  app.add_flag("--force", options.force, "Replace a capture that exists");
+  app.add_option("--follow", options.spool)->group("");
+  app.add_option("--keep-last", options.keep_last)->group("");
+  app.prefix_command();
+  try {
+    app.parse(argc, argv);
+    if (!options.spool.empty()) return follow(options);
+    options.command = app.remaining();
+    if (!options.command.empty() && options.command[0] == "--") options.command.erase(options.command.begin());
+    if (options.command.empty()) throw std::runtime_error("no program to run: msda-record [OPTIONS] -- COMMAND");
+    const bool last = options.keep.starts_with("last:") && options.keep.size() > 5 &&
+                      options.keep.find_first_not_of("0123456789", 5) == std::string::npos;
+    if (options.keep != "all" && !last) throw std::runtime_error("--keep " + options.keep + ": give all or last:K");
+    return run(options);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kBadUsage;
+  } catch (const std::exception& e) {
+    say(e.what());
+    return kBadUsage;
+  }
+}

@@ -1,0 +1,46 @@
+// msda-replay recover: a capture from the spool that a killed run, or a killed writer, left behind.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "recorder/writer/builder.h"
+#include "replay/commands.h"
+#include "replay/errors.h"
+
+namespace msda::replay {
+namespace {
+
+struct RecoverOptions {
+  std::string spool, output;
+  bool force = false;
+};
+
+int run(const RecoverOptions& options) {
+  try {
+    record::Builder builder({options.spool, options.output, options.force, 0, MSDA_VERSION, /*release=*/false});
+    builder.finish();
+    if (builder.invocations() == 0) {
+      throw BadInput(fmt::format("{}: holds no whole invocation: nothing to recover", options.spool));
+    }
+    fmt::print("{}: {} invocation{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s");
+    if (builder.unfinished() > 0) fmt::print(", {} more had not ended", builder.unfinished());
+    if (builder.trailing_bytes() > 0) fmt::print(", {} bytes at the end are not whole", builder.trailing_bytes());
+    fmt::print("\n");
+  } catch (const spool::Error& e) {
+    throw BadInput(e.what());
+  }
+  return kWithinTolerance;
+}
+
+}  // namespace
+
+void add_recover_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<RecoverOptions>();
+  CLI::App* command = app.add_subcommand("recover", "Make a capture of the spool that a killed recording left behind");
+  command->add_option("SPOOL", options->spool, "The file CAPTURE.spool beside the capture")->required();
+  command->add_option("-o,--output", options->output, "Capture file to write")->type_name("FILE")->required();
+  command->add_flag("--force", options->force, "Replace the file if it exists");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,285 @@
+"""Recording of CPU calls under LD_PRELOAD: what is captured, and that the recorded program does not notice."""
+
+import os
+import pathlib
+import random
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from conftest import BUILD, REPLAY, SOURCE
+
+from msda_replay import read_capture
+
+RECORD = BUILD / "bin" / "msda-record"
+PRELOAD = BUILD / "lib" / "libmsda_record.so"
+FLAKY = BUILD / "bin" / "flaky_backward_test"
+LINKED = subprocess.run(["ldd", FLAKY], capture_output=True, text=True).stdout
+pytestmark = pytest.mark.skipif("libasan" in LINKED or "libtsan" in LINKED,
+                                reason="a sanitizer must be loaded before anything preloaded")
+
+
+
+def environment(**variables):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD"))}
+    return {**kept, "MSDA_BUILD": str(BUILD), **{name: str(value) for name, value in variables.items()}}
+
+
+def record(*command, options=(), cwd=None, **variables):
+    return subprocess.run([RECORD, *options, "--", *command], capture_output=True, text=True, timeout=120, cwd=cwd,
+                          env=environment(**variables))
+
+
+@pytest.fixture
+def target(tmp_path):
+    """A Python program that calls libmsda.so through ctypes, and so through dlsym, with the lines given."""
+
+    def make(body):
+        path = tmp_path / "target.py"
+        path.write_text(f"import sys, os\nsys.path.insert(0, {str(SOURCE / 'tools' / 'bench')!r})\n"
+                        "import ctypes, numpy as np\nfrom libmsda import Operator, make_inputs\n"
+                        "small = dict(B=1, Q=8, M=2, P=2, D=4, levels=((5, 6), (3, 2)))\n"
+                        "op = Operator(dialect=1, padding=1)\n" + textwrap.dedent(body))
+        return [sys.executable, str(path)]
+
+    return make
+
+
+def wait_for(path, seconds=20):
+    """Until the writer has finished: the spool is gone and the capture there."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if path.exists() and not pathlib.Path(f"{path}.spool").exists():
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"{path} was not written")
+
+
+def test_a_failing_run_is_recorded_and_explained(replay, tmp_path):
+    capture = tmp_path / "flaky.h5"
+    alone = subprocess.run([FLAKY, "--until-failure", "--seed", "1"], capture_output=True, text=True)
+    recorded = record(FLAKY, "--until-failure", "--seed", "1", options=["-o", capture, "--keep", "last:2"])
+    assert (recorded.returncode, recorded.stdout) == (alone.returncode, alone.stdout) and alone.returncode == 1
+    assert recorded.stderr == f"msda-record: {capture}: 2 invocations\n"
+    result = replay("run", capture, "--invocation", 0, "--reference", 1, "--atol", 1e-3, "--rtol", 1e-2, "--json", "-",
+                    expect=1).json
+    assert result["verdict"]["at_fault"] == "reference"
+    (finding,) = [f for f in result["invocations"][0]["findings"] if f["against"] == "reference"]
+    assert finding["cause"] == "cell_boundary"
+    assert f"element {np.ravel_multi_index(finding['index'], (1, 1000, 1, 4, 3, 2))}:" in alone.stdout
+    replay("verify", capture, expect=0)
+
+
+def test_what_a_call_through_dlsym_leaves(tmp_path, target):
+    capture = tmp_path / "a.h5"
+    command = target("""
+        recorder = ctypes.CDLL(None)
+        recorder.msda_record_label(b"first")
+        inputs = make_inputs(**small)
+        results = op.backward(inputs)
+        np.savez(sys.argv[1], **inputs, **results)
+        for _ in range(4): op.backward(inputs)            # the same again: counted
+        recorder.msda_record_label(None)
+        op.backward(make_inputs(**small, seed=5))
+    """)
+    done = record(*command, str(tmp_path / "truth.npz"), options=["-o", capture], PYTHONHASHSEED="7", SECRET_TOKEN="x")
+    assert done.returncode == 0, done.stderr
+    assert stat.S_IMODE(capture.stat().st_mode) == 0o600
+    both = read_capture(capture)
+    first, second = both.invocations
+    truth = np.load(tmp_path / "truth.npz")
+    for name, array in {**first.inputs, **first.outputs}.items():
+        assert array.tobytes() == truth[name].tobytes(), name
+    assert set(first.inputs) == {"value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output"}
+    assert first.facts["label"] == "first" and second.facts.get("label", "") == ""
+    assert first.facts["duplicates"] == 4 and first.facts["distinct_outputs"] == 1
+    assert (first.dialect, first.padding_mode, first.align_corners, first.kernel) == ("msda_triton", "border", False, "msda_backward")
+    assert both.run["argv"][0] == sys.executable
+    assert both.run["environment"]["PYTHONHASHSEED"] == "7" and "SECRET_TOKEN" not in both.run["environment"]
+    assert "libmsda.so.0" in both.run["libraries"] or "libmsda.so" in both.run["libraries"]
+
+
+def test_plain_preload(tmp_path):
+    capture = tmp_path / "plain.h5"
+    done = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))
+    assert done.stderr == ""
+    wait_for(capture)
+    assert len(read_capture(capture).invocations) == 2
+
+
+def test_programs_that_make_no_calls_leave_nothing(tmp_path):
+    done = record("/bin/sh", "-c", "echo out; echo err >&2; exit 7", options=["-o", tmp_path / "a.h5"])
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert done.stderr == "err\nmsda-record: no call was recorded\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_selection(tmp_path):
+    done = record(FLAKY, "--seed", "3", options=["-o", tmp_path / "a.h5", "--kernel", "col2im"])
+    assert "no call was recorded" in done.stderr
+    done = record(FLAKY, "--seed", "3", options=["-o", tmp_path / "a.h5", "--kernel", "msda_.*ward"])
+    assert "2 invocations" in done.stderr
+    done = record(FLAKY, "--seed", "3", options=["-o", tmp_path / "b.h5", "--kernel", "("])
+    assert done.returncode in (0, 1) and "is not a regular expression" in done.stderr
+    done = record(FLAKY, "--runs", "20", "--seed", "3", options=["-o", tmp_path / "c.h5", "--max-bytes", "8000000"])
+    assert "MSDA_RECORD_MAX_BYTES is reached" in done.stderr
+    assert 0 < len(read_capture(tmp_path / "c.h5").invocations) < 6
+    assert record(FLAKY, options=["--keep", "last:x"]).returncode == 2
+    assert record().returncode == 2
+
+
+@pytest.mark.parametrize("ending", ["os._exit(5)", "os.kill(os.getpid(), 9)", "sys.exit(5)", "os.abort()"])
+def test_however_it_ends(tmp_path, target, ending):
+    capture = tmp_path / "a.h5"
+    command = target(f"""
+        for seed in range(3): op.backward(make_inputs(**small, seed=seed))
+        {ending}
+    """)
+    alone = subprocess.run(command, capture_output=True, env=environment())
+    done = record(*command, options=["-o", capture])
+    expected = alone.returncode if alone.returncode >= 0 else 128 - alone.returncode
+    assert done.returncode == expected, done.stderr
+    assert len(read_capture(capture).invocations) == 3
+
+
+def test_killed_at_100_random_moments(tmp_path):
+    """Every call that had returned is readable, whenever the process dies."""
+    rng = random.Random(1)
+    for i in range(100):
+        capture = tmp_path / f"{i}.h5"
+        process = subprocess.Popen([FLAKY, "--runs", "1000000", "--seed", str(i)], stdout=subprocess.DEVNULL,
+                                   env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_KEEP="last:2"))
+        time.sleep(rng.uniform(0.02, 0.2))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        end = time.monotonic() + 20
+        while pathlib.Path(f"{capture}.spool").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not pathlib.Path(f"{capture}.spool").exists()
+        if capture.exists():
+            verified = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
+            assert verified.returncode == 0, verified.stderr
+            assert len(read_capture(capture).invocations) in (1, 2)
+            capture.unlink()
+
+
+def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
+    capture, recovered = tmp_path / "a.h5", tmp_path / "b.h5"
+    command = target("""
+        for seed in range(3): op.backward(make_inputs(**small, seed=seed))
+        os.kill(os.getpid(), 9)
+    """)
+    subprocess.run(command, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
+    spool = pathlib.Path(f"{capture}.spool")
+    assert not capture.exists() and stat.S_IMODE(spool.stat().st_mode) == 0o600
+    with open(spool, "ab") as file:
+        file.write(b"half a frame")
+    out = replay("recover", spool, "-o", recovered, expect=0).out
+    assert "3 invocations" in out and "12 bytes at the end are not whole" in out
+    assert len(read_capture(recovered).invocations) == 3
+    replay("recover", spool, "-o", recovered, expect=2)  # exists
+    replay("recover", spool, "-o", recovered, "--force", expect=0)
+    spool.write_bytes(spool.read_bytes()[:-100])
+    assert "2 invocations, 1 more had not ended" in replay("recover", spool, "-o", recovered, "--force", expect=0).out
+    for content in (b"", b"not a spool at all, but long enough", spool.read_bytes()[:12] + b"\xff\0\0\0"):
+        spool.write_bytes(content)
+        error = replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
+        assert str(spool) in error and error.count("\n") == 1
+
+
+def test_random_damage_of_a_spool(replay, tmp_path, target):
+    capture = tmp_path / "a.h5"
+    command = target("for seed in range(2): op.backward(make_inputs(**small, seed=seed))")
+    subprocess.run(command, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
+    spool = pathlib.Path(f"{capture}.spool")
+    whole = spool.read_bytes()
+    rng = random.Random(2)
+    for i in range(60):
+        damaged = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        spool.write_bytes(damaged[:rng.randrange(len(damaged))] if i % 3 == 0 else damaged)
+        assert replay("recover", spool, "-o", tmp_path / "b.h5", "--force").status in (0, 2)
+
+
+def test_full_disk(tmp_path, target):
+    """A limit on file sizes stands for it: the write fails, and would raise SIGXFSZ in the program."""
+    command = target("""
+        for seed in range(6): print(op.backward(make_inputs(**small, seed=seed))["grad_value"].sum())
+    """)
+    alone = subprocess.run(command, capture_output=True, text=True, env=environment())
+    capture = tmp_path / "a.h5"
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture),
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (20000, resource.RLIM_INFINITY)))
+    assert (done.returncode, done.stdout) == (0, alone.stdout)
+    assert done.stderr.count("\n") >= 1 and "recording ends here" in done.stderr.splitlines()[0]
+
+
+def test_places_that_cannot_be_written(tmp_path, target):
+    command = target("print(op.backward(make_inputs(**small))['grad_value'].sum())")
+    alone = subprocess.run(command, capture_output=True, text=True, env=environment())
+    for output in (tmp_path / "missing" / "a.h5", pathlib.Path("/proc/a.h5")):
+        done = subprocess.run(command, capture_output=True, text=True,
+                              env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=output))
+        assert (done.returncode, done.stdout) == (0, alone.stdout)
+        assert done.stderr.count("\n") == 1 and "nothing is recorded" in done.stderr
+
+
+def test_an_output_that_exists_is_kept(tmp_path, target):
+    capture, precious = tmp_path / "a.h5", tmp_path / "precious"
+    command = target("op.backward(make_inputs(**small))")
+    capture.write_text("mine")
+    done = record(*command, options=["-o", capture])
+    assert capture.read_text() == "mine" and f"{capture} exists; recording into " in done.stderr
+    (other,) = [path for path in tmp_path.glob("a.*.h5")]
+    assert len(read_capture(other).invocations) == 1
+    done = record(*command, options=["-o", capture, "--force"])
+    assert len(read_capture(capture).invocations) == 1
+    # Links are not followed, neither the output's nor the spool's.
+    precious.write_text("mine")
+    link = tmp_path / "link.h5"
+    link.symlink_to(precious)
+    pathlib.Path(f"{tmp_path / 'spooled.h5'}.spool").symlink_to(precious)
+    record(*command, options=["-o", link])
+    record(*command, options=["-o", tmp_path / "spooled.h5"])
+    assert precious.read_text() == "mine"
+
+
+def test_fork_exec_and_threads(tmp_path, target):
+    command = target("""
+        import threading
+        op.backward(make_inputs(**small, seed=100))
+        child = os.fork()
+        if child == 0:
+            op.backward(make_inputs(**small, seed=101)); op.backward(make_inputs(**small, seed=102))
+            os._exit(3)
+        assert os.waitpid(-1, 0) == (child, 3 << 8)        # no child but the program's own
+        threads = [threading.Thread(target=lambda s=s: [op.backward(make_inputs(**small, seed=1000 * s + i)) for i in range(5)])
+                   for s in range(8)]
+        [thread.start() for thread in threads]; [thread.join() for thread in threads]
+        try:
+            os.waitpid(-1, os.WNOHANG)
+            raise AssertionError("a child that is not the program's")
+        except ChildProcessError:
+            pass
+        if len(sys.argv) == 1: os.execv(sys.executable, [sys.executable, __file__, "again"])
+    """)
+    done = record(*command, options=["-o", "a.%p.h5"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    captures = sorted(tmp_path.glob("a.*.h5"))
+    # The program, its child, what it became, and that one's child.
+    assert sorted(len(read_capture(path).invocations) for path in captures) == [2, 2, 41, 41], done.stderr
+    assert not list(tmp_path.glob("*.spool"))
+
+
+def test_only_interposed_names_are_seen():
+    names = subprocess.run(["nm", "-D", "--defined-only", PRELOAD], capture_output=True, text=True, check=True).stdout
+    assert {line.split()[-1] for line in names.splitlines()} == {"dlsym", "msda_backward", "msda_record_label"}
