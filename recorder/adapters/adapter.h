@@ -1,0 +1,75 @@
+// What a recorded kernel's parameters mean: from a launch as the driver sees it to tensors with shapes, and the
+// conventions that the kernel follows. Pure functions of the launch: nothing here calls CUDA.
+//
+// An adapter matches a kernel by its name and by the sizes of its parameters, and refuses, with a reason, whatever it
+// does not know for certain: a tensor that is read with the wrong shape would be worse than none.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "kernels/msda.h"
+
+namespace msda::adapters {
+
+struct Parameter {
+  uint64_t offset, size;  // in Launch::bytes
+};
+
+struct Launch {
+  std::string kernel;  // the symbol's name, mangled as in the image
+  std::vector<Parameter> parameters;
+  std::vector<std::byte> bytes;  // the parameters as the kernel receives them
+  std::array<uint32_t, 3> grid{}, block{};
+  // Of all the floating-point tensors, where the image tells: Triton's does, in its name for the kernel's signature.
+  // Of no account where the kernel's own name tells.
+  std::optional<msda_dtype> float_type;
+};
+
+struct DeviceTensor {
+  std::string name;  // as in the capture: "value", "grad_value", ...
+  msda_dtype dtype = MSDA_FLOAT32;
+  std::vector<int64_t> shape;  // row-major, contiguous
+  uint64_t address = 0;
+
+  int64_t bytes() const;  // of all elements; the adapter has made sure that it fits into 63 bits
+};
+
+struct Call {
+  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
+  // Absent where the kernel's parameters do not tell, as with constants that were compiled in.
+  std::optional<msda_padding> padding;
+  std::optional<bool> align_corners;
+  std::vector<DeviceTensor> inputs, outputs;
+};
+
+// Why a launch whose kernel's name is known is not recorded: one line.
+struct Refusal {
+  std::string reason;
+};
+using Decoded = std::variant<Call, Refusal>;
+
+// Copies device memory to the host; false if it cannot. Adapters use it for small tables (spatial_shapes) alone.
+using ReadDevice = std::function<bool(uint64_t address, void* to, size_t bytes)>;
+
+class Adapter {
+ public:
+  virtual ~Adapter() = default;
+  virtual std::string_view name() const = 0;
+  // Whether a kernel of this name is this adapter's to decode. Called on every new kernel: must be quick.
+  virtual bool matches(std::string_view kernel) const = 0;
+  virtual Decoded decode(const Launch& launch, const ReadDevice& read) const = 0;
+};
+
+// The adapters for the kernels that the project knows, in the order in which they are asked.
+std::span<const Adapter* const> built_in();
+
+}  // namespace msda::adapters

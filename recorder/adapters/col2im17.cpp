@@ -1,0 +1,186 @@
+// The backward kernels of Deformable DETR and of all who took them over: 17 parameters, of which the mangled name tells
+// the types. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
+// what tells them apart is the table of levels, which adds up to S in two dimensions only.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "recorder/adapters/decode.h"
+
+namespace msda::adapters {
+namespace {
+
+constexpr std::string_view kFamilies[] = {
+    "ms_deformable_col2im_gpu_kernel_",       // Deformable DETR
+    "deformable_attn_cuda_kernel_backward_",  // RT-DETR's, for Paddle
+};
+
+constexpr std::string_view kVariants[] = {
+    "shm_blocksize_aware_reduce_v1",
+    "shm_blocksize_aware_reduce_v2",
+    "shm_reduce_v1",
+    "shm_reduce_v2",
+    "shm_reduce_v2_multi_blocks",
+    "gm",
+};
+
+struct ElementType {
+  std::string_view mangled;
+  msda_dtype dtype;
+};
+constexpr ElementType kElementTypes[] = {
+    {"f", MSDA_FLOAT32},
+    {"d", MSDA_FLOAT64},
+    {"N3c104HalfE", MSDA_FLOAT16},
+    {"N3c108BFloat16E", MSDA_BFLOAT16},
+};
+
+// A mangled name (Itanium C++ ABI), taken apart from left to right.
+class Mangled {
+ public:
+  explicit Mangled(std::string_view rest) : rest_(rest) {}
+
+  bool take(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+
+  std::string_view take_all_of(std::string_view characters) {
+    const std::string_view taken = rest_.substr(0, rest_.find_first_not_of(characters));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  // A type that occurred before: "S_", "S0_", ... Empty if there is none here.
+  std::string_view take_seen() {
+    if (!take("S")) return {};
+    const char* start = rest_.data() - 1;
+    take_all_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    return take("_") ? std::string_view(start, rest_.data() - start) : std::string_view();
+  }
+
+  bool empty() const { return rest_.empty(); }
+
+ private:
+  std::string_view rest_;
+};
+
+// The name from the kernel's template arguments on; nothing if it is no kernel that we know.
+std::optional<Mangled> after_identifier(std::string_view kernel) {
+  if (!kernel.starts_with("_Z")) return std::nullopt;
+  for (const std::string_view family : kFamilies) {
+    const size_t at = kernel.find(family);
+    if (at == kernel.npos) continue;
+    for (const std::string_view variant : kVariants) {
+      // An identifier follows its length. What stands before may end in a digit too, such as a namespace v1.
+      Mangled rest(kernel.substr(at + family.size()));
+      const std::string length = std::to_string(family.size() + variant.size());
+      if (kernel.substr(0, at).ends_with(length) && rest.take(variant) && rest.take("I")) return rest;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Signature {
+  msda_dtype float_type;
+  bool wide_n;         // int64
+  bool narrow_shapes;  // int32
+};
+
+// A void kernel<T, perhaps a block size>(n, const T* twice, const shapes* twice, const T* twice, 7 int, T* three
+// times).
+std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
+  auto name = after_identifier(kernel);
+  if (!name) return Refusal{"none of the known variants of this kernel"};
+  const auto type = std::ranges::find_if(kElementTypes, [&](const auto& t) { return name->take(t.mangled); });
+  if (type == std::end(kElementTypes)) return Refusal{"an element type that is not known"};
+
+  const Refusal other{"other parameters than the known kernels of this name have"};
+  if (name->take("Lj") && (name->take_all_of("0123456789").empty() || !name->take("E"))) return other;
+  if (!name->take("E")) return other;
+  name->take("E");  // closes a nested name
+  if (!name->take("v")) return other;
+  const bool wide_n = name->take("l");
+  if (!wide_n && !name->take("i")) return other;
+  if (!name->take("PKT_")) return other;
+  const std::string_view value = name->take_seen();
+  const bool narrow_shapes = name->take("PKi");
+  if (value.empty() || (!narrow_shapes && !name->take("PKl"))) return other;
+  const std::string_view level_start = name->take_seen();
+  if (level_start.empty() || level_start == value) return other;
+  if (name->take_seen() != value || name->take_seen() != value || !name->take("iiiiiiiP")) return other;
+  if (name->take_seen().empty()) return other;
+  const std::string_view gradient = name->take_seen();
+  if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return other;
+  return Signature{type->dtype, wide_n, narrow_shapes};
+}
+
+class Col2im17 final : public Adapter {
+ public:
+  std::string_view name() const override { return "col2im17"; }
+
+  bool matches(std::string_view kernel) const override {
+    return std::ranges::any_of(kFamilies, [&](std::string_view family) { return kernel.find(family) != kernel.npos; });
+  }
+
+  Decoded decode(const Launch& launch, const ReadDevice& read) const override {
+    const auto parsed = signature_of(launch.kernel);
+    if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
+    const Signature& signature = std::get<Signature>(parsed);
+    if (signature.narrow_shapes)
+      return Refusal{"spatial_shapes are int32, as in TensorRT's plugin; only int64 is known"};
+
+    std::array<uint64_t, 17> layout;
+    layout.fill(sizeof(uint64_t));
+    std::fill_n(layout.begin() + kSizes, 7, sizeof(int32_t));
+    layout[0] = signature.wide_n ? sizeof(int64_t) : sizeof(int32_t);
+    if (!has_layout(launch, layout)) {
+      return Refusal{layout_in_words(launch) + ", not the 17 that its name tells"};
+    }
+
+    const auto size = [&](size_t i) { return int64_t{parameter<int32_t>(launch, kSizes + i)}; };
+    const auto pointer = [&](size_t i) { return parameter<uint64_t>(launch, i); };
+    const Sizes sizes{.B = size(0), .S = size(1), .M = size(2), .D = size(3), .L = size(4), .Q = size(5), .P = size(6)};
+    const Addresses addresses{.value = pointer(2),
+                              .spatial_shapes = pointer(3),
+                              .level_start_index = pointer(4),
+                              .sampling_locations = pointer(5),
+                              .attention_weights = pointer(6),
+                              .grad_output = pointer(1),
+                              .grad_value = pointer(14),
+                              .grad_sampling_locations = pointer(15),
+                              .grad_attention_weights = pointer(16)};
+    const Call conventions{.dialect = MSDA_DEFORMABLE_DETR,
+                           .padding = MSDA_PADDING_ZEROS,
+                           .align_corners = false,
+                           .inputs = {},
+                           .outputs = {}};
+    Decoded decoded = with_tensors(conventions, sizes, signature.float_type, addresses);
+    if (std::holds_alternative<Refusal>(decoded)) return decoded;
+
+    const int64_t n = signature.wide_n ? parameter<int64_t>(launch, 0) : parameter<int32_t>(launch, 0);
+    const std::array columns{sizes.B, sizes.Q, sizes.M, sizes.D};
+    if (n != product(columns)) return Refusal{"n is " + std::to_string(n) + ", not B*Q*M*D"};
+
+    const auto adds_up = LevelTable(addresses.spatial_shapes, read).adds_up(sizes.L, sizes.S);
+    if (!adds_up) return Refusal{"spatial_shapes cannot be read"};
+    if (!*adds_up) {
+      return Refusal{"the levels do not add up to " + std::to_string(sizes.S) + " pixels: not in two dimensions?"};
+    }
+    return decoded;
+  }
+
+ private:
+  static constexpr size_t kSizes = 7;  // the first of the seven parameters B S M D L Q P
+};
+
+}  // namespace
+
+const Adapter& col2im17() {
+  static const Adapter* const adapter = new Col2im17;
+  return *adapter;
+}
+
+}  // namespace msda::adapters

@@ -1,0 +1,110 @@
+#include "recorder/adapters/decode.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace msda::adapters {
+namespace {
+
+// Far above any pyramid, and few enough that a wrong count cannot make the table a large copy.
+constexpr int64_t kMaxLevels = 1 << 16;
+
+int64_t element_bytes(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+    case MSDA_BFLOAT16:
+      return 2;
+    case MSDA_FLOAT32:
+    case MSDA_INT32:
+      return 4;
+    case MSDA_FLOAT64:
+    case MSDA_INT64:
+      return 8;
+  }
+  return 0;
+}
+
+std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
+  std::string shape;
+  for (const int64_t size : tensor.shape) shape += (shape.empty() ? "" : ",") + std::to_string(size);
+  if (tensor.address == 0) return Refusal{tensor.name + " is a null pointer"};
+  if (std::ranges::any_of(tensor.shape, [](int64_t size) { return size < 1; })) {
+    return Refusal{tensor.name + " has a size that is not positive: [" + shape + "]"};
+  }
+  const auto elements = product(tensor.shape);
+  if (!elements || *elements > std::numeric_limits<int64_t>::max() / element_bytes(tensor.dtype)) {
+    return Refusal{tensor.name + " is too large to be true: [" + shape + "]"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+int64_t DeviceTensor::bytes() const { return product(shape).value_or(0) * element_bytes(dtype); }
+
+bool has_layout(const Launch& launch, std::span<const uint64_t> sizes) {
+  if (launch.parameters.size() != sizes.size()) return false;
+  uint64_t end = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const uint64_t offset = (end + sizes[i] - 1) / sizes[i] * sizes[i];
+    if (launch.parameters[i].offset != offset || launch.parameters[i].size != sizes[i]) return false;
+    end = offset + sizes[i];
+  }
+  return end <= launch.bytes.size();
+}
+
+std::string layout_in_words(const Launch& launch) {
+  if (launch.parameters.empty()) return "parameters of unknown size";
+  std::string words = std::to_string(launch.parameters.size()) + " parameters of";
+  for (const Parameter& p : launch.parameters) words += " " + std::to_string(p.size);
+  return words + " bytes";
+}
+
+std::optional<int64_t> product(std::span<const int64_t> factors) {
+  int64_t result = 1;
+  for (const int64_t factor : factors) {
+    if (factor < 1 || result > std::numeric_limits<int64_t>::max() / factor) return std::nullopt;
+    result *= factor;
+  }
+  return result;
+}
+
+Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at) {
+  const auto [B, S, M, D, L, Q, P] = sizes;
+  const std::vector<int64_t> value{B, S, M, D}, locations{B, Q, M, L, P, 2}, weights{B, Q, M, L, P};
+  call.inputs = {{"value", float_type, value, at.value}, {"spatial_shapes", MSDA_INT64, {L, 2}, at.spatial_shapes}};
+  if (at.level_start_index) call.inputs.push_back({"level_start_index", MSDA_INT64, {L}, *at.level_start_index});
+  call.inputs.push_back({"sampling_locations", float_type, locations, at.sampling_locations});
+  call.inputs.push_back({"attention_weights", float_type, weights, at.attention_weights});
+  call.inputs.push_back({"grad_output", float_type, {B, Q, M, D}, at.grad_output});
+  call.outputs = {{"grad_value", float_type, value, at.grad_value},
+                  {"grad_sampling_locations", float_type, locations, at.grad_sampling_locations},
+                  {"grad_attention_weights", float_type, weights, at.grad_attention_weights}};
+  for (const auto* tensors : {&call.inputs, &call.outputs}) {
+    for (const DeviceTensor& tensor : *tensors) {
+      if (auto fault = fault_of(tensor)) return *std::move(fault);
+    }
+  }
+  return call;
+}
+
+std::optional<bool> LevelTable::adds_up(int64_t levels, int64_t pixels) {
+  if (levels > kMaxLevels) return false;
+  int64_t left = pixels;
+  for (int64_t l = 0; l < levels; ++l) {
+    if (levels - l > left) return false;  // every level has a pixel
+    if (l == std::ssize(known_)) {
+      decltype(known_) more(levels - l);
+      const uint64_t from = address_ + l * sizeof more[0];
+      if (!read_ || !read_(from, more.data(), more.size() * sizeof more[0])) return std::nullopt;
+      known_.insert(known_.end(), more.begin(), more.end());
+    }
+    const auto [height, width] = known_[l];
+    if (height < 1 || width < 1 || height > left / width) return false;
+    left -= height * width;
+  }
+  return left == 0;
+}
+
+}  // namespace msda::adapters

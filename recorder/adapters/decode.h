@@ -1,0 +1,68 @@
+// What the adapters share: a launch's parameters, the table of levels, and the tensors of the operator.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "recorder/adapters/adapter.h"
+
+namespace msda::adapters {
+
+// The built-in adapters, each in the file of its name. They are never destroyed: a program may launch while it exits.
+const Adapter& col2im17();
+const Adapter& msda_triton();
+
+// Whether the launch's parameters have just these sizes, each aligned to its own, and lie within its bytes.
+bool has_layout(const Launch& launch, std::span<const uint64_t> sizes);
+
+// "17 parameters of 4 8 8 ... bytes", for a refusal.
+std::string layout_in_words(const Launch& launch);
+
+// The parameter of that index, of a launch whose layout has been checked.
+template <typename T>
+T parameter(const Launch& launch, size_t index) {
+  T value;
+  std::memcpy(&value, launch.bytes.data() + launch.parameters[index].offset, sizeof value);
+  return value;
+}
+
+// The letters of kernels/msda.h.
+struct Sizes {
+  int64_t B, S, M, D, L, Q, P;
+};
+
+// The product of positive factors, or nothing if one of them is not or the product does not fit into 63 bits.
+std::optional<int64_t> product(std::span<const int64_t> factors);
+
+struct Addresses {
+  uint64_t value, spatial_shapes;
+  std::optional<uint64_t> level_start_index;  // absent where the kernel takes none
+  uint64_t sampling_locations, attention_weights, grad_output;
+  uint64_t grad_value, grad_sampling_locations, grad_attention_weights;
+};
+
+// The call with the operator's tensors. Refused if a pointer is null, a size not positive, or a tensor of more bytes
+// than 63 bits can count.
+Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at);
+
+// spatial_shapes as int64 [levels,2] on the device, read no further than it must be.
+class LevelTable {
+ public:
+  LevelTable(uint64_t address, const ReadDevice& read) : address_(address), read_(read) {}
+
+  // Whether the table's first `levels` levels have `pixels` pixels in all; nothing if it cannot be read.
+  std::optional<bool> adds_up(int64_t levels, int64_t pixels);
+
+ private:
+  uint64_t address_;
+  const ReadDevice& read_;
+  std::vector<std::array<int64_t, 2>> known_;  // (height, width)
+};
+
+}  // namespace msda::adapters
