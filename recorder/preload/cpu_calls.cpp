@@ -148,7 +148,7 @@ extern "C" MSDA_API msda_status msda_backward(const msda_call* call, const msda_
       outputs.add("grad_value", grad_value);
       outputs.add("grad_sampling_locations", grad_sampling_locations);
       outputs.add("grad_attention_weights", grad_attention_weights);
-      end(*ticket, outputs.tensors());
+      end(*ticket, {}, outputs.tensors(), /*bytes_stay=*/false);
     } catch (...) {
     }
   }

@@ -16,6 +16,8 @@ __attribute__((constructor)) void loaded() {
   }
 }
 
+__attribute__((destructor)) void unloaded() { msda::record::finish(); }
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void msda_record_label(const char* label) {

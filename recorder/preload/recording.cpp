@@ -31,7 +31,7 @@ constexpr char kRecover[] = "; what is there can be had by msda-replay recover";
 class Seen {
  public:
   struct Entry {
-    std::string inputs;
+    std::string inputs, before;
     uint64_t invocation = 0;
     int64_t duplicates = 0;
     std::set<std::string> outputs;
@@ -45,7 +45,7 @@ class Seen {
   Entry& add(const std::string& inputs, uint64_t invocation) {
     constexpr size_t kMost = 256;
     if (entries_.size() == kMost) entries_.erase(entries_.begin());
-    entries_.push_back({inputs, invocation, 0, {}});
+    entries_.push_back({inputs, "", invocation, 0, {}});
     return entries_.back();
   }
 
@@ -53,72 +53,99 @@ class Seen {
   std::vector<Entry> entries_;
 };
 
+// The outputs of a thread's last call, if it was a duplicate. They are written when it is known that no equal call
+// follows.
+struct Latest {
+  std::mutex mutex;
+  Ticket ticket;
+  std::vector<HostTensor> outputs_before, outputs;
+  std::vector<std::string> digests;  // of outputs
+};
+
 class Recording {
  public:
   bool over() const { return over_; }
 
   std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs,
-                              const std::vector<HostTensor>& outputs_before) {
+                              const std::vector<HostTensor>& outputs_before, const LaunchParameters& parameters) {
     if (!start()) return std::nullopt;
-    std::vector<std::string> digests;
-    std::string all = describe(facts);
-    for (const auto* tensors : {&inputs, &outputs_before}) {
-      for (const HostTensor& tensor : *tensors) {
-        digests.push_back(spool::digest_of(tensor.bytes));
-        all += tensor.name + " " + tensor.type + " " + digests.back() + "\n";
-        for (const int64_t side : tensor.shape) all += std::to_string(side) + " ";
-      }
-    }
+    const std::vector<std::string> digests = digests_of(inputs), before = digests_of(outputs_before);
     Ticket ticket;
-    ticket.inputs_digest = spool::digest_of(std::as_bytes(std::span(all.data(), all.size())));
+    ticket.inputs_digest = digest_of_all(describe(facts), inputs, digests);
+    // The scatter sum adds to what is there; the other outputs are written over, whatever they held.
+    for (size_t i = 0; i < outputs_before.size(); ++i) {
+      if (outputs_before[i].name == "grad_value") ticket.before_digest = before[i];
+    }
     {
       const std::lock_guard lock(mutex_);
       if (Seen::Entry* entry = seen_.find(ticket.inputs_digest)) {
         ticket.invocation = entry->invocation;
         ticket.duplicate = true;
-        return ticket;
       }
+    }
+    if (latest().ticket.invocation != ticket.invocation || !ticket.duplicate) write_latest(latest());
+    if (ticket.duplicate) return ticket;
+    {
+      const std::lock_guard lock(mutex_);
       ticket.invocation = next_invocation_++;
-      seen_.add(ticket.inputs_digest, ticket.invocation);
+      seen_.add(ticket.inputs_digest, ticket.invocation).before = ticket.before_digest;
     }
     spool::Begin begin;
     begin.invocation = ticket.invocation;
     begin.texts = facts.texts;
     begin.integers = facts.integers;
+    begin.grid = facts.grid;
+    begin.block = facts.block;
     begin.texts["time"] = now();
     begin.texts["label"] = label();
     begin.integers["process"] = getpid();
     begin.integers["thread"] = static_cast<int64_t>(syscall(SYS_gettid));
     append(begin);
-    size_t at = 0;
-    for (const HostTensor& tensor : inputs) append(ticket, "inputs", tensor, digests[at++]);
-    for (const HostTensor& tensor : outputs_before) append(ticket, "outputs_before", tensor, digests[at++]);
+    append(ticket, "inputs", inputs, digests);
+    append(ticket, "outputs_before", outputs_before, before);
+    if (!parameters.bytes.empty()) {
+      append(spool::Parameters{ticket.invocation, parameters.offsets, parameters.sizes}, parameters.bytes);
+    }
     return ticket;
   }
 
-  void end(const Ticket& ticket, const std::vector<HostTensor>& outputs) {
-    std::string all;
-    std::vector<std::string> digests;
-    for (const HostTensor& tensor : outputs) {
-      digests.push_back(spool::digest_of(tensor.bytes));
-      all += digests.back();
-    }
+  void end(const Ticket& ticket, const std::vector<HostTensor>& outputs_before, const std::vector<HostTensor>& outputs,
+           bool bytes_stay) {
+    const std::vector<std::string> digests = digests_of(outputs);
     spool::Count count;
     {
       const std::lock_guard lock(mutex_);
       if (Seen::Entry* entry = seen_.find(ticket.inputs_digest)) {
         entry->duplicates += ticket.duplicate;
-        entry->outputs.insert(all);
+        if (entry->before == ticket.before_digest) entry->outputs.insert(digest_of_all("", outputs, digests));
         count = {ticket.invocation, entry->duplicates, static_cast<int64_t>(entry->outputs.size())};
       }
     }
     if (!ticket.duplicate) {
-      for (size_t i = 0; i < outputs.size(); ++i) append(ticket, "outputs", outputs[i], digests[i]);
+      append(ticket, "outputs", outputs, digests);
       append(spool::End{ticket.invocation});
     } else if (count.duplicates > 0) {
       append(count);
+      if (bytes_stay) {
+        const std::lock_guard lock(latest().mutex);
+        latest().ticket = ticket;
+        latest().outputs_before = outputs_before;
+        latest().outputs = outputs;
+        latest().digests = digests;
+      }
     }
     ring(writer_);
+  }
+
+  // What threads still hold back.
+  void finish() {
+    std::vector<std::shared_ptr<Latest>> all;
+    {
+      const std::lock_guard lock(mutex_);
+      all = latest_;
+    }
+    for (const auto& one : all) write_latest(*one);
+    if (started_) ring(writer_);
   }
 
   // In a forked child: the spool and the writer are the parent's.
@@ -127,6 +154,7 @@ class Recording {
     if (writer_.doorbell >= 0) close(writer_.doorbell);
     writer_ = {};
     seen_ = {};
+    latest_.clear();
     started_ = false;
     over_ = false;
     next_invocation_ = 0;
@@ -145,10 +173,33 @@ class Recording {
   }
 
  private:
+  Latest& latest() {
+    static thread_local std::shared_ptr<Latest> mine;
+    static thread_local pid_t process = 0;
+    if (process != getpid()) {  // the first call here, or the first after a fork
+      mine = std::make_shared<Latest>();
+      process = getpid();
+      const std::lock_guard lock(mutex_);
+      latest_.push_back(mine);
+    }
+    return *mine;
+  }
+
+  void write_latest(Latest& latest) {
+    const std::lock_guard lock(latest.mutex);
+    if (latest.outputs.empty()) return;
+    append(latest.ticket, "outputs_before", latest.outputs_before, digests_of(latest.outputs_before));
+    append(latest.ticket, "outputs", latest.outputs, latest.digests);
+    latest.outputs.clear();
+  }
+
+  // What makes calls with equal tensors different ones. A launch's grid and block do not: autotuning tries them out.
   static std::string describe(const CallFacts& facts) {
     std::string text;
     for (const auto& [name, value] : facts.texts) text += name + "=" + value + "\n";
-    for (const auto& [name, value] : facts.integers) text += name + "=" + std::to_string(value) + "\n";
+    if (const auto found = facts.integers.find("align_corners"); found != facts.integers.end()) {
+      text += std::to_string(found->second) + "\n";
+    }
     return text;
   }
 
@@ -222,8 +273,28 @@ class Recording {
     stop(spool_path_ + ": cannot write it: " + std::strerror(spool_.error() != 0 ? spool_.error() : ENOMEM) +
          "; recording ends here");
   }
-  void append(const Ticket& ticket, const char* section, const HostTensor& tensor, const std::string& digest) {
-    append(spool::Tensor{ticket.invocation, section, tensor.name, tensor.type, digest, tensor.shape}, tensor.bytes);
+  void append(const Ticket& ticket, const char* section, const std::vector<HostTensor>& tensors,
+              const std::vector<std::string>& digests) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const HostTensor& tensor = tensors[i];
+      append(spool::Tensor{ticket.invocation, section, tensor.name, tensor.type, digests[i], tensor.shape},
+             tensor.bytes);
+    }
+  }
+
+  static std::vector<std::string> digests_of(const std::vector<HostTensor>& tensors) {
+    std::vector<std::string> digests;
+    for (const HostTensor& tensor : tensors) digests.push_back(spool::digest_of(tensor.bytes));
+    return digests;
+  }
+  static std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors,
+                                   const std::vector<std::string>& digests) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      text += tensors[i].name + " " + tensors[i].type + " " + digests[i];
+      for (const int64_t side : tensors[i].shape) text += " " + std::to_string(side);
+      text += "\n";
+    }
+    return spool::digest_of(std::as_bytes(std::span(text.data(), text.size())));
   }
 
  public:
@@ -241,6 +312,7 @@ class Recording {
   WriterProcess writer_;
   uint64_t next_invocation_ = 0;
   Seen seen_;
+  std::vector<std::shared_ptr<Latest>> latest_;  // of every thread that recorded
 };
 
 }  // namespace
@@ -265,11 +337,12 @@ bool wanted(const char* kernel) noexcept {
 }
 
 std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs,
-                            const std::vector<HostTensor>& outputs_before) noexcept {
+                            const std::vector<HostTensor>& outputs_before,
+                            const LaunchParameters& parameters) noexcept {
   const int saved = errno;
   std::optional<Ticket> ticket;
   try {
-    ticket = Recording::instance().begin(facts, inputs, outputs_before);
+    ticket = Recording::instance().begin(facts, inputs, outputs_before, parameters);
   } catch (...) {
     Recording::instance().stop("out of memory; recording ends here");
   }
@@ -277,14 +350,22 @@ std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor
   return ticket;
 }
 
-void end(const Ticket& ticket, const std::vector<HostTensor>& outputs) noexcept {
+void end(const Ticket& ticket, const std::vector<HostTensor>& outputs_before, const std::vector<HostTensor>& outputs,
+         bool bytes_stay) noexcept {
   const int saved = errno;
   try {
-    Recording::instance().end(ticket, outputs);
+    Recording::instance().end(ticket, outputs_before, outputs, bytes_stay);
   } catch (...) {
     Recording::instance().stop("out of memory; recording ends here");
   }
   errno = saved;
+}
+
+void finish() noexcept {
+  try {
+    Recording::instance().finish();
+  } catch (...) {
+  }
 }
 
 void set_label(const char* label) noexcept {

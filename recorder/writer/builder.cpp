@@ -1,7 +1,11 @@
 #include "recorder/writer/builder.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
+
+#include "kernels/msda.h"
+#include "recorder/writer/confirm.h"
 
 namespace msda::record {
 namespace {
@@ -105,11 +109,20 @@ void Builder::take(const spool::Frame& frame) {
     }
     case spool::Kind::kTensor: {
       auto tensor = spool::decode<spool::Tensor>(frame.message);
-      const auto found = open_.find(tensor.invocation);
-      if (found == open_.end()) break;
+      Pending* pending = find(tensor.invocation);
+      if (pending == nullptr) break;
       spool::Frame place = frame;
       place.message.clear();
-      found->second.tensors.push_back({std::move(tensor), std::move(place)});
+      // A tensor that comes again takes the place of the first.
+      const auto same = std::ranges::find_if(pending->tensors, [&](const Item& item) {
+        return item.tensor.section == tensor.section && item.tensor.name == tensor.name;
+      });
+      if (same != pending->tensors.end()) {
+        if (settings_.release) spool_.release(same->frame);
+        *same = {std::move(tensor), std::move(place)};
+      } else {
+        pending->tensors.push_back({std::move(tensor), std::move(place)});
+      }
       break;
     }
     case spool::Kind::kParameters: {
@@ -131,20 +144,58 @@ void Builder::take(const spool::Frame& frame) {
   }
 }
 
+Builder::Pending* Builder::find(uint64_t invocation) {
+  const auto found = open_.find(invocation);
+  if (found != open_.end()) return &found->second;
+  for (Pending& pending : held_) {
+    if (pending.begin.invocation == invocation) return &pending;
+  }
+  return nullptr;
+}
+
 void Builder::complete(uint64_t invocation) {
   const auto found = open_.find(invocation);
   if (found == open_.end()) return;
   Pending pending = std::move(found->second);
   open_.erase(found);
-  if (settings_.keep_last == 0) {
-    write(pending);
+  if (!confirmed(pending)) {
+    unexplained_[pending.begin.texts["kernel"]] += 1;
+    release(pending);
     return;
   }
   held_.push_back(std::move(pending));
-  if (static_cast<int64_t>(held_.size()) > settings_.keep_last) {
+  const bool all = settings_.keep_last == 0;
+  if (static_cast<int64_t>(held_.size()) <= (all ? kHeldBack : settings_.keep_last)) return;
+  if (all) {
+    write(held_.front());
+  } else {
     release(held_.front());
-    held_.pop_front();
   }
+  held_.pop_front();
+}
+
+bool Builder::confirmed(Pending& pending) {
+  if (!integer(pending.begin.integers, "unconfirmed")) return true;
+  std::map<std::string, msda_tensor> tensors;
+  std::vector<std::vector<std::byte>> memory;
+  for (const Item& item : pending.tensors) {
+    if (item.tensor.section == "outputs_before") continue;
+    memory.push_back(spool_.payload(item.frame));
+    msda_dtype type = MSDA_FLOAT32;
+    while (type <= MSDA_INT64 && item.tensor.type != msda_dtype_name(type)) type = static_cast<msda_dtype>(type + 1);
+    tensors[item.tensor.name] = msda_contiguous(
+        memory.back().data(), type, static_cast<int32_t>(item.tensor.shape.size()), item.tensor.shape.data());
+  }
+  auto& texts = pending.begin.texts;
+  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
+  while (dialect <= MSDA_GRID_SAMPLE && texts["dialect"] != msda_dialect_name(dialect)) {
+    dialect = static_cast<msda_dialect>(dialect + 1);
+  }
+  const auto conventions = confirm(dialect, tensors);
+  if (!conventions) return false;
+  texts["padding_mode"] = msda_padding_name(conventions->padding);
+  pending.begin.integers["align_corners"] = conventions->align_corners;
+  return true;
 }
 
 void Builder::write(const Pending& pending) {

@@ -52,6 +52,10 @@ int follow(const Options& options) {
       if (got <= 0) break;
     }
     builder.finish();
+    for (const auto& [kernel, count] : builder.unexplained()) {
+      say(fmt::format("{}: {} call{} of {} not recorded: as float32, no padding and align_corners explain the outputs",
+                      options.output, count, count == 1 ? "" : "s", kernel));
+    }
     fs::remove(options.spool);
     report(builder.invocations() > 0 ? fmt::format("{}: {} invocation{}", options.output, builder.invocations(),
                                                    builder.invocations() == 1 ? "" : "s")

@@ -1,0 +1,55 @@
+// The part of the CUDA driver API that the recorder uses, declared here because the recorder builds without CUDA and
+// takes the driver from the process that it is loaded into. Names, signatures and layouts are those of cuda.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace msda::record::cuda {
+
+using Result = int;
+using DevicePointer = unsigned long long;
+using Context = struct ContextHandle*;
+using Stream = struct StreamHandle*;
+using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that was launched as one
+
+inline constexpr Result kSuccess = 0;
+inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;  // of `extra`
+inline constexpr uint64_t kPerThreadDefaultStream = 2;                                    // of cuGetProcAddress
+
+inline const Stream kStreamPerThread = reinterpret_cast<Stream>(uintptr_t{2});
+
+struct LaunchConfig {  // CUlaunchConfig
+  unsigned int grid[3], block[3], shared_bytes;
+  Stream stream;
+  void* attributes;
+  unsigned int attribute_count;
+};
+static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56);
+
+using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
+                            void**, void**);
+using LaunchKernelEx = Result(const LaunchConfig*, Function, void**, void**);
+using GetProcAddress = Result(const char*, void**, int, uint64_t);
+using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
+
+// What the recorder itself calls, found once in the process' libcuda. `complete` is false if any is missing.
+struct Driver {
+  Result (*function_name)(const char**, Function) = nullptr;                   // cuFuncGetName
+  Result (*function_parameter)(Function, size_t, size_t*, size_t*) = nullptr;  // cuFuncGetParamInfo
+  Result (*kernel_name)(const char**, Function) = nullptr;                     // cuKernelGetName
+  Result (*kernel_parameter)(Function, size_t, size_t*, size_t*) = nullptr;    // cuKernelGetParamInfo
+  Result (*copy_to_host)(void*, DevicePointer, size_t, Stream) = nullptr;      // cuMemcpyDtoHAsync_v2
+  Result (*synchronize)(Stream) = nullptr;                                     // cuStreamSynchronize
+  Result (*is_capturing)(Stream, int*) = nullptr;                              // cuStreamIsCapturing
+  Result (*host_alloc)(void**, size_t, unsigned) = nullptr;                    // cuMemHostAlloc
+  Result (*host_free)(void*) = nullptr;                                        // cuMemFreeHost
+  Result (*current_device)(int*) = nullptr;                                    // cuCtxGetDevice
+  Result (*device_name)(char*, int, int) = nullptr;                            // cuDeviceGetName
+  Result (*driver_version)(int*) = nullptr;                                    // cuDriverGetVersion
+  Result (*exchange_capture_mode)(int*) = nullptr;  // cuThreadExchangeStreamCaptureMode; may be missing
+  bool complete = false;
+};
+const Driver& driver();
+
+}  // namespace msda::record::cuda

@@ -1,0 +1,27 @@
+// Conventions that a launch's parameters do not tell, told by its results.
+//
+// A kernel with its padding compiled in, or with the element type nowhere in its image, is recorded on a supposition.
+// Before the call goes into a capture, the supposition is held against the call's own outputs: the operator is run in
+// float64 on the recorded inputs under each of the conventions, and those that give the recorded outputs are the
+// kernel's. If none does, the tensors are not what they were taken for, and the call is not written.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "kernels/msda.h"
+
+namespace msda::record {
+
+struct Conventions {
+  msda_padding padding;
+  bool align_corners;
+};
+
+// By name: value, spatial_shapes, sampling_locations, attention_weights, grad_output, and the recorded
+// grad_sampling_locations and grad_attention_weights. Empty if no conventions of the dialect explain the outputs. Where
+// several do, as for a call whose samples all lie inside, they agree on this call, and the first is as good as any.
+std::optional<Conventions> confirm(msda_dialect dialect, const std::map<std::string, msda_tensor>& tensors);
+
+}  // namespace msda::record

@@ -1,0 +1,96 @@
+"""Recording of kernel launches through the driver hook, on the stand-in CUDA driver of tests/stand_in_driver."""
+
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import BUILD
+from support import backward
+from test_recording import PRELOAD, environment, pytestmark, record  # noqa: F401
+
+from msda_replay import read_capture
+
+CLIENT = BUILD / "stand_in" / "stand_in_client"
+COL2IM = "_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1IfLj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_"
+TRITON = "triton_multi_scale_deformable_attention_bwd_kernel"
+
+
+def alone(*arguments, **variables):
+    return subprocess.run([CLIENT, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=environment(**variables))
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+@pytest.mark.parametrize("via", ["dlsym", "procaddress"])
+@pytest.mark.parametrize("entry", [[], ["--ex"], ["--packed"], ["--ptsz"], ["--as-kernel"], ["--ex", "--ptsz", "--as-kernel"]])
+@pytest.mark.parametrize("kernel", ["col2im17", "triton"])
+def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, via, asynchronous):
+    capture = tmp_path / "a.h5"
+    arguments = ["--kernel", kernel, "--launches", "3", "--via", via, "--seed", "1", *entry]
+    plain = alone(*arguments, MSDA_STAND_IN_ASYNC=asynchronous)
+    done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=asynchronous)
+    assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == 3
+    for call in invocations:
+        assert call.kernel == (COL2IM if kernel == "col2im17" else TRITON)
+        # The triton kernel's padding and align_corners are in none of its parameters: its outputs told them.
+        dialect, padding = ("deformable_detr", "zeros") if kernel == "col2im17" else ("msda_triton", "border")
+        assert (call.dialect, call.padding_mode, call.align_corners) == (dialect, padding, False)
+        assert list(call.facts["grid"]) and list(call.facts["block"]) and "stream" in call.facts
+        assert set(call.outputs) == {"grad_value", "grad_sampling_locations", "grad_attention_weights"}
+        assert not np.any(call.outputs_before["grad_value"])
+        truth = backward(call.inputs, padding_mode=padding)
+        for name, gradient in call.outputs.items():
+            np.testing.assert_allclose(gradient, truth[name], rtol=1e-2, atol=1e-3)
+    assert len({call.inputs["value"].tobytes() for call in invocations}) == 3
+    replay("run", capture, expect=0)
+
+
+def test_float64_launches(tmp_path):
+    done = record(CLIENT, "--kernel", "col2im17", "--double", options=["-o", tmp_path / "a.h5"])
+    (call,) = read_capture(tmp_path / "a.h5").invocations
+    assert done.returncode == 0 and call.inputs["value"].dtype == np.float64
+    truth = backward(call.inputs)
+    for name, gradient in call.outputs.items():
+        np.testing.assert_allclose(gradient, truth[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("keep", ["all", "last:1"])
+def test_autotuning_keeps_the_real_call(replay, tmp_path, keep):
+    """Trials on equal inputs are counted; of all, the last is the call that they were made for."""
+    arguments = ["--kernel", "triton", "--launches", "12", "--repeat", "4", "--seed", "9"]
+    capture = tmp_path / "a.h5"
+    done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep], MSDA_STAND_IN_ASYNC=1)
+    assert done.stdout == alone(*arguments).stdout
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == (3 if keep == "all" else 1)
+    for call in invocations:
+        # The trials found another grad_value before them, so their results say nothing of nondeterminism.
+        assert (call.facts["duplicates"], call.facts["distinct_outputs"]) == (3, 1)
+        assert not np.any(call.outputs_before["grad_value"])
+        np.testing.assert_allclose(call.outputs["grad_value"], backward(call.inputs, padding_mode="border")["grad_value"],
+                                   rtol=1e-2, atol=1e-3)
+    replay("run", capture, expect=0)
+    replay("verify", capture, expect=0)
+
+
+def test_threads_and_streams(tmp_path):
+    arguments = ["--kernel", "col2im17", "--launches", "6", "--threads", "4", "--streams", "3", "--seed", "2"]
+    capture = tmp_path / "a.h5"
+    plain = alone(*arguments, MSDA_STAND_IN_ASYNC=1)
+    done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
+    assert done.stdout == plain.stdout
+    sums = {call.inputs["value"].tobytes() for call in read_capture(capture).invocations}
+    assert len(sums) == len(read_capture(capture).invocations) > 1
+
+
+def test_other_kernels_pass_by(tmp_path):
+    plain = alone("--kernel", "tiny", "--launches", "2000", "--seed", "1")
+    done = record(CLIENT, "--kernel", "tiny", "--launches", "2000", "--seed", "1", options=["-o", tmp_path / "a.h5"])
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    assert "no call was recorded" in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_kernels_that_are_not_asked_for(tmp_path):
+    done = record(CLIENT, "--kernel", "col2im17", "--launches", "2", options=["-o", tmp_path / "a.h5", "--kernel", "triton"])
+    assert done.returncode == 0 and "no call was recorded" in done.stderr

@@ -1,0 +1,110 @@
+#include "tests/stand_in_driver/client.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace msda::stand_in {
+
+namespace {
+
+constexpr int kVersion = 13000;
+
+// dlsym by its own name, so that a hook of dlsym sees it.
+void* find_exported(void* library, const char* name) {
+  void* const found = dlsym(library, name);
+  if (!found) throw std::runtime_error(std::string("libcuda.so.1 has no ") + name);
+  return found;
+}
+
+// cuGetProcAddress knows names without their version, and a twin only by a flag.
+void* find_by_driver(decltype(&cuGetProcAddress_v2) get, std::string name) {
+  uint64_t flags = 0;
+  if (name.ends_with("_ptsz")) {
+    name.resize(name.size() - 5);
+    flags = kProcAddressPerThreadDefaultStream;
+  }
+  if (name.ends_with("_v2")) name.resize(name.size() - 3);
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult status{};
+  if (get(name.c_str(), &found, kVersion, flags, &status) || !found) {
+    throw std::runtime_error("cuGetProcAddress does not find " + name);
+  }
+  return found;
+}
+
+}  // namespace
+
+Client::Client(Via via) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) throw std::runtime_error(dlerror());
+  const auto get = reinterpret_cast<decltype(&cuGetProcAddress_v2)>(find_exported(library, "cuGetProcAddress_v2"));
+#define MSDA_STAND_IN_FIND(name)                                                                       \
+  api_.name = reinterpret_cast<decltype(api_.name)>(via == Via::kDlsym ? find_exported(library, #name) \
+                                                                       : find_by_driver(get, #name));
+  MSDA_STAND_IN_FUNCTIONS(MSDA_STAND_IN_FIND)
+#undef MSDA_STAND_IN_FIND
+  check(api_.cuInit(0));
+  check(api_.cuDevicePrimaryCtxRetain(&context_, 0));
+  enter_thread();
+}
+
+void Client::enter_thread() const { check(api_.cuCtxSetCurrent(context_)); }
+
+CUfunction Client::load(std::string_view kernel, bool as_kernel) const {
+  const std::string name(kernel), image = "stand-in\n" + name + "\n";
+  if (as_kernel) {
+    CUlibrary library = nullptr;
+    CUkernel handle = nullptr;
+    check(api_.cuLibraryLoadData(&library, image.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    check(api_.cuLibraryGetKernel(&handle, library, name.c_str()));
+    return reinterpret_cast<CUfunction>(handle);
+  }
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  check(api_.cuModuleLoadData(&module, image.c_str()));
+  check(api_.cuModuleGetFunction(&function, module, name.c_str()));
+  return function;
+}
+
+CUdeviceptr Client::allocate(size_t bytes) const {
+  CUdeviceptr pointer = 0;
+  check(api_.cuMemAlloc_v2(&pointer, bytes));
+  return pointer;
+}
+
+void Client::launch(LaunchWay way, CUfunction function, Extent grid, Extent block, CUstream stream,
+                    std::span<const Argument> arguments) const {
+  std::vector<void*> pointers;
+  std::vector<std::byte> buffer;
+  for (const Argument& argument : arguments) {
+    pointers.push_back(const_cast<void*>(argument.data));
+    if (!way.packed) continue;
+    const size_t at = (buffer.size() + argument.bytes - 1) / argument.bytes * argument.bytes;
+    buffer.resize(at + argument.bytes);
+    std::memcpy(buffer.data() + at, argument.data, argument.bytes);
+  }
+  size_t bytes = buffer.size();
+  void* options[] = {reinterpret_cast<void*>(kLaunchParamBufferPointer), buffer.data(),
+                     reinterpret_cast<void*>(kLaunchParamBufferSize), &bytes, reinterpret_cast<void*>(kLaunchParamEnd)};
+  void** const parameters = way.packed ? nullptr : pointers.data();
+  void** const extra = way.packed ? options : nullptr;
+  if (way.ex) {
+    const CUlaunchConfig config{grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, nullptr, 0};
+    const auto call = way.per_thread_default ? api_.cuLaunchKernelEx_ptsz : api_.cuLaunchKernelEx;
+    check(call(&config, function, parameters, extra));
+  } else {
+    const auto call = way.per_thread_default ? api_.cuLaunchKernel_ptsz : api_.cuLaunchKernel;
+    check(call(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, parameters, extra));
+  }
+}
+
+void Client::check(CUresult error) const {
+  if (error == 0) return;
+  const char* text = nullptr;
+  if (api_.cuGetErrorString(error, &text) || !text) text = "unknown error";
+  throw std::runtime_error("CUDA error " + std::to_string(error) + ": " + text);
+}
+
+}  // namespace msda::stand_in

@@ -1,0 +1,280 @@
+// Launches kernels of the stand-in driver on random problems and prints a checksum of each output: a run under a
+// recorder has to print the same as one without.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "tests/stand_in_driver/client.h"
+
+namespace msda::stand_in {
+namespace {
+
+constexpr char kUsage[] =
+    "stand_in_client [--kernel col2im17|triton|tiny] [--launches N] [--via dlsym|procaddress] [--streams S]\n"
+    "                [--threads T] [--seed X] [--ex] [--packed] [--ptsz] [--as-kernel] [--double] [--repeat R]\n"
+    "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
+    "the\n"
+    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17;\n"
+    "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n";
+
+struct Options {
+  std::string kernel = "col2im17";
+  int launches = 1, streams = 1, threads = 1, repeat = 1;
+  uint64_t seed = 1;
+  Via via = Via::kDlsym;
+  LaunchWay way;
+  bool as_kernel = false, float64 = false;
+};
+
+Options parse(int count, char** arguments) {
+  Options options;
+  for (int i = 1; i < count; ++i) {
+    const std::string name = arguments[i];
+    const auto value = [&]() -> std::string {
+      if (++i == count) throw std::invalid_argument(name + " needs a value");
+      return arguments[i];
+    };
+    if (name == "--kernel") {
+      options.kernel = value();
+    } else if (name == "--launches") {
+      options.launches = std::stoi(value());
+    } else if (name == "--streams") {
+      options.streams = std::stoi(value());
+    } else if (name == "--threads") {
+      options.threads = std::stoi(value());
+    } else if (name == "--repeat") {
+      options.repeat = std::stoi(value());
+    } else if (name == "--seed") {
+      options.seed = std::stoull(value());
+    } else if (name == "--via") {
+      const std::string via = value();
+      if (via != "dlsym" && via != "procaddress") throw std::invalid_argument("--via " + via);
+      options.via = via == "dlsym" ? Via::kDlsym : Via::kProcAddress;
+    } else if (name == "--ex") {
+      options.way.ex = true;
+    } else if (name == "--packed") {
+      options.way.packed = true;
+    } else if (name == "--ptsz") {
+      options.way.per_thread_default = true;
+    } else if (name == "--as-kernel") {
+      options.as_kernel = true;
+    } else if (name == "--double") {
+      options.float64 = true;
+    } else {
+      throw std::invalid_argument("unknown argument " + name);
+    }
+  }
+  const bool known = options.kernel == "col2im17" || options.kernel == "triton" || options.kernel == "tiny";
+  if (!known || options.launches < 0 || options.streams < 0 || options.threads < 1 || options.repeat < 1 ||
+      (options.float64 && options.kernel != "col2im17")) {
+    throw std::invalid_argument("these arguments make no sense together");
+  }
+  return options;
+}
+
+std::string kernel_name(const Options& options) {
+  if (options.kernel == "tiny") return "tiny_kernel";
+  if (options.kernel == "triton") return "triton_multi_scale_deformable_attention_bwd_kernel";
+  return std::string("_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1I") +
+         (options.float64 ? "d" : "f") + "Lj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
+}
+
+// FNV-1a.
+uint64_t checksum(const void* data, size_t bytes) {
+  uint64_t sum = 0xcbf29ce484222325;
+  for (size_t i = 0; i < bytes; ++i) sum = (sum ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
+  return sum;
+}
+
+std::string line(int launch, std::string_view name, uint64_t sum) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%d %.*s %016llx\n", launch, static_cast<int>(name.size()), name.data(),
+                static_cast<unsigned long long>(sum));
+  return text;
+}
+
+template <class T>
+std::vector<T> uniform(std::mt19937_64& random, size_t count, double low, double high) {
+  std::vector<T> values(count);
+  for (T& value : values) value = static_cast<T>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
+  return values;
+}
+
+constexpr int B = 2, Q = 40, M = 2, D = 8, L = 2, P = 2, S = 9 * 7 + 5 * 4;
+constexpr size_t kSamples = size_t{B} * Q * M * L * P;
+
+// What one launch has on the device, and where its outputs go in pinned host memory.
+struct Buffer {
+  CUdeviceptr device = 0;
+  size_t bytes = 0;
+  void* host = nullptr;
+};
+
+// Launches on its own problem. What the launch read and wrote is overwritten right after it on the same stream, as a
+// caching allocator's next user would: who reads it out of order reads 0xFF.
+template <class T>
+std::vector<Buffer> launch_backward(const Client& client, const Options& options, int launch, CUfunction function,
+                                    CUstream stream) {
+  std::mt19937_64 random(options.seed + static_cast<uint64_t>(launch / options.repeat));
+  std::vector<Buffer> buffers;
+  const auto upload = [&](const auto& values) {
+    buffers.push_back({client.upload(values), values.size() * sizeof(values[0])});
+    return buffers.back().device;
+  };
+  const CUdeviceptr value = upload(uniform<T>(random, size_t{B} * S * M * D, -1, 1));
+  const CUdeviceptr shapes = upload(std::vector<int64_t>{9, 7, 5, 4});
+  const CUdeviceptr starts = upload(std::vector<int64_t>{0, 63});
+  const CUdeviceptr locations = upload(uniform<T>(random, 2 * kSamples, -0.1, 1.1));
+  const CUdeviceptr attention = upload(uniform<T>(random, kSamples, 0, 1));
+  const CUdeviceptr grad_output = upload(uniform<T>(random, size_t{B} * Q * M * D, -1, 1));
+  // With --ptsz the default stream is the thread's; copies have no twins in the stand-in, but that stream has a handle.
+  if (!stream && options.way.per_thread_default) stream = reinterpret_cast<CUstream>(kStreamPerThread);
+  const size_t inputs = buffers.size();
+  for (const size_t count : {size_t{B} * S * M * D, 2 * kSamples, kSamples}) {
+    buffers.push_back({client.allocate(count * sizeof(T)), count * sizeof(T)});
+    client.check(client.api().cuMemHostAlloc(&buffers.back().host, buffers.back().bytes, 0));
+  }
+  const CUdeviceptr grad_value = buffers[inputs].device, grad_locations = buffers[inputs + 1].device;
+  const CUdeviceptr grad_attention = buffers[inputs + 2].device, scratch = 0;
+  const bool trial = launch % options.repeat < options.repeat - 1;
+  client.check(client.api().cuMemsetD8Async(grad_value, trial ? 0x3F : 0, buffers[inputs].bytes, stream));
+  if (options.kernel == "triton") {
+    const Argument arguments[] = {
+        grad_value, grad_locations, grad_attention, grad_output, value, locations, attention, shapes, B, S, D, Q, M, L,
+        P,          scratch,        scratch};
+    client.launch(options.way, function, {Q, B, M}, {128}, stream, arguments);
+  } else {
+    const int n = B * Q * M * D;
+    const Argument arguments[] = {n, grad_output, value, shapes, starts,     locations,      attention,     B, S, M,
+                                  D, L,           Q,     P,      grad_value, grad_locations, grad_attention};
+    client.launch(options.way, function, {B * Q * M}, {D}, stream, arguments);
+  }
+  for (const Buffer& buffer : buffers) {
+    if (buffer.host) {
+      client.check(client.api().cuMemcpyDtoHAsync_v2(buffer.host, buffer.device, buffer.bytes, stream));
+    }
+    client.check(client.api().cuMemsetD8Async(buffer.device, 0xFF, buffer.bytes, stream));
+  }
+  return buffers;
+}
+
+// The launches of one thread: every T-th, over the streams in turn.
+class Worker {
+ public:
+  Worker(const Client& client, const Options& options, CUfunction function, const std::vector<CUstream>& streams)
+      : client_(client), options_(options), function_(function), streams_(streams) {}
+
+  void tiny(int thread, std::vector<std::string>& lines) const {
+    const std::vector<CUdeviceptr> sums = [&] {
+      std::vector<CUdeviceptr> all;
+      for (size_t i = 0; i < streams_.size(); ++i) all.push_back(client_.upload(std::vector<int>{0}));
+      return all;
+    }();
+    for (int i = thread; i < options_.launches; i += options_.threads) {
+      const size_t at = static_cast<size_t>(i) % streams_.size();
+      const int addend = i % 7 + 1;
+      const Argument arguments[] = {sums[at], addend};
+      client_.launch(options_.way, function_, {}, {}, streams_[at], arguments);
+    }
+    synchronize();
+    int total = 0;
+    for (const CUdeviceptr sum : sums) {
+      total += client_.download<int>(sum, 1)[0];
+      client_.check(client_.api().cuMemFree_v2(sum));
+    }
+    lines[static_cast<size_t>(thread)] = line(thread, "sum", checksum(&total, sizeof total));
+  }
+
+  void backward(int thread, std::vector<std::string>& lines) const {
+    std::vector<std::pair<int, std::vector<Buffer>>> launched;
+    for (int i = thread; i < options_.launches; i += options_.threads) {
+      const CUstream stream = streams_[static_cast<size_t>(i) % streams_.size()];
+      const auto launch = options_.float64 ? launch_backward<double> : launch_backward<float>;
+      launched.emplace_back(i, launch(client_, options_, i, function_, stream));
+    }
+    synchronize();
+    constexpr std::string_view kNames[] = {"grad_value", "grad_sampling_locations", "grad_attention_weights"};
+    for (const auto& [i, buffers] : launched) {
+      size_t output = 0;
+      for (const Buffer& buffer : buffers) {
+        if (buffer.host) {
+          lines[static_cast<size_t>(i)] += line(i, kNames[output++], checksum(buffer.host, buffer.bytes));
+          client_.check(client_.api().cuMemFreeHost(buffer.host));
+        }
+        client_.check(client_.api().cuMemFree_v2(buffer.device));
+      }
+    }
+  }
+
+ private:
+  void synchronize() const {
+    for (const CUstream stream : streams_) client_.check(client_.api().cuStreamSynchronize(stream));
+    if (options_.way.per_thread_default) {
+      client_.check(client_.api().cuStreamSynchronize(reinterpret_cast<CUstream>(kStreamPerThread)));
+    }
+  }
+
+  const Client& client_;
+  const Options& options_;
+  CUfunction function_;
+  const std::vector<CUstream>& streams_;
+};
+
+void run(const Options& options) {
+  const Client client(options.via);
+  const CUfunction function = client.load(kernel_name(options), options.as_kernel);
+  std::vector<CUstream> streams(static_cast<size_t>(std::max(options.streams, 1)), nullptr);
+  // Non-blocking, as PyTorch's are.
+  for (int i = 0; i < options.streams; ++i) {
+    client.check(client.api().cuStreamCreate(&streams[static_cast<size_t>(i)], kStreamNonBlocking));
+  }
+  const bool tiny = options.kernel == "tiny";
+  const Worker worker(client, options, function, streams);
+  std::vector<std::string> lines(static_cast<size_t>(tiny ? options.threads : options.launches));
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < options.threads; ++t) {
+    threads.emplace_back([&, t] {
+      try {
+        client.enter_thread();
+        tiny ? worker.tiny(t, lines) : worker.backward(t, lines);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failure = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+  const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - start;
+  for (const CUstream stream : streams) {
+    if (stream) client.check(client.api().cuStreamDestroy_v2(stream));
+  }
+  for (const std::string& text : lines) std::fputs(text.c_str(), stdout);
+  if (options.launches) std::fprintf(stderr, "%.3f us a launch\n", taken.count() / options.launches);
+}
+
+}  // namespace
+}  // namespace msda::stand_in
+
+int main(int count, char** arguments) {
+  try {
+    msda::stand_in::run(msda::stand_in::parse(count, arguments));
+    return 0;
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "stand_in_client: %s\n%s", error.what(), msda::stand_in::kUsage);
+    return 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "stand_in_client: %s\n", error.what());
+    return 1;
+  }
+}

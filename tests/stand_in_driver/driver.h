@@ -1,0 +1,38 @@
+// What the files of the stand-in driver share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "tests/stand_in_driver/driver_api.h"
+
+namespace msda::stand_in {
+
+// First in every call: is the driver initialized, has this thread a context, has no kernel failed yet?
+CUresult enter();
+
+// A kernel failed. As on a GPU, the context is lost: every later call returns this error.
+void fail(CUresult error);
+
+// Is [pointer, pointer + bytes) inside one allocation? True if `bytes` is 0.
+bool allocated(CUdeviceptr pointer, size_t bytes);
+
+using Work = std::function<CUresult()>;
+
+// Gives work to a stream: it runs after all that the stream has, at once or, with MSDA_STAND_IN_ASYNC=1, on the
+// stream's thread. `null_is_per_thread`: what the stream 0 means, for the _ptsz twins. A capturing stream drops the
+// work.
+CUresult submit(CUstream stream, Work work, bool null_is_per_thread = false);
+
+// The same on the legacy stream, and waits for it.
+CUresult submit_and_wait(Work work);
+
+// Waits until every stream is idle.
+void wait_for_all();
+
+// For calls that CUDA forbids while a stream captures (allocating, waiting): invalidates the capture and returns an
+// error if one is under way that this thread must heed.
+CUresult forbidden_in_capture();
+
+}  // namespace msda::stand_in

@@ -1,0 +1,203 @@
+#include "tests/stand_in_driver/kernels.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/stand_in_driver/driver.h"
+
+namespace msda::stand_in {
+
+namespace {
+
+// Takes the arguments one after the other, each aligned to its size.
+class Arguments {
+ public:
+  explicit Arguments(const std::byte* bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T next() {
+    at_ = (at_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
+    T value;
+    std::memcpy(&value, bytes_ + at_, sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+
+ private:
+  const std::byte* bytes_;
+  size_t at_ = 0;
+};
+
+// The layout that Arguments reads: 'p' is a pointer, 'i' an int.
+std::vector<Parameter> layout(std::string_view types) {
+  std::vector<Parameter> parameters;
+  size_t at = 0;
+  for (const char type : types) {
+    const size_t bytes = type == 'p' ? 8 : 4;
+    at = (at + bytes - 1) / bytes * bytes;
+    parameters.push_back({at, bytes});
+    at += bytes;
+  }
+  return parameters;
+}
+
+// One backward launch of either family: what it is given, in device memory.
+template <class T>
+struct Launch {
+  int64_t B, S, M, D, L, Q, P;
+  const T *grad_output, *value, *locations, *attention;
+  const int64_t *shapes, *starts;  // no starts: one level after the other
+  T *grad_value, *grad_locations, *grad_attention;
+};
+
+// What one coordinate of a sample says about the lower and the upper row (or column) that it reads.
+struct Axis {
+  int64_t pixel[2];  // or -1: outside, reads zero
+  double weight[2];
+  double slope[2];  // derivative of the weight by the location
+  bool skipped = false;
+};
+
+// The cell is decided in the kernel's own type T, as it is on a GPU: only so can a replay look at the same pixels.
+template <class T>
+Axis locate_deformable_detr(T location, int64_t size) {
+  const T x = std::fma(location, static_cast<T>(size), T(-0.5));
+  if (!(x > -1 && x < static_cast<T>(size))) return {{-1, -1}, {0, 0}, {0, 0}, true};
+  const double low = std::floor(x), upper = x - low, side = static_cast<double>(size);
+  const auto pixel = static_cast<int64_t>(low);
+  return {{pixel, pixel + 1 < size ? pixel + 1 : -1}, {1 - upper, upper}, {-side, side}};
+}
+
+template <class T>
+Axis locate_msda_triton(T location, int64_t size) {
+  const T x = location * static_cast<T>(size) - T(0.5);
+  const double low = std::floor(x), upper = x - low, side = static_cast<double>(size);
+  const auto clamped = [&](double pixel) {
+    return !(pixel >= 0) ? 0 : pixel > side - 1 ? size - 1 : static_cast<int64_t>(pixel);
+  };
+  return {{clamped(low), clamped(low + 1)}, {1 - upper, upper}, {-side, side}};
+}
+
+// Null pointers, pointers to elsewhere and levels beyond the value: a GPU would fault.
+template <class T>
+bool addresses_good(const Launch<T>& k) {
+  const auto reachable = [](const void* pointer, int64_t count, size_t bytes) {
+    return count >= 0 && allocated(reinterpret_cast<uintptr_t>(pointer), static_cast<size_t>(count) * bytes);
+  };
+  const int64_t samples = k.B * k.Q * k.M * k.L * k.P;
+  if (!reachable(k.shapes, 2 * k.L, 8) || (k.starts && !reachable(k.starts, k.L, 8))) return false;
+  int64_t start = 0;
+  for (int64_t l = 0; l < k.L; ++l) {
+    if (k.starts) start = k.starts[l];
+    if (start < 0 || k.shapes[2 * l] < 0 || k.shapes[2 * l + 1] < 0) return false;
+    start += k.shapes[2 * l] * k.shapes[2 * l + 1];
+    if (start > k.S) return false;
+  }
+  return reachable(k.grad_output, k.B * k.Q * k.M * k.D, sizeof(T)) &&
+         reachable(k.value, k.B * k.S * k.M * k.D, sizeof(T)) && reachable(k.locations, 2 * samples, sizeof(T)) &&
+         reachable(k.attention, samples, sizeof(T)) && reachable(k.grad_value, k.B * k.S * k.M * k.D, sizeof(T)) &&
+         reachable(k.grad_locations, 2 * samples, sizeof(T)) && reachable(k.grad_attention, samples, sizeof(T));
+}
+
+// The definition as a loop, summed in float64. Adds to grad_value, overwrites the other two.
+template <class T>
+CUresult backward(const Launch<T>& k, Axis (*locate)(T, int64_t)) {
+  if (!addresses_good(k)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  std::vector<double> sums(static_cast<size_t>(k.B * k.S * k.M * k.D));
+  for (int64_t row = 0; row < k.B * k.Q * k.M; ++row) {
+    const int64_t m = row % k.M, b = row / k.M / k.Q;
+    int64_t start = 0;
+    for (int64_t l = 0; l < k.L; ++l) {
+      const int64_t height = k.shapes[2 * l], width = k.shapes[2 * l + 1];
+      if (k.starts) start = k.starts[l];
+      for (int64_t p = 0; p < k.P; ++p) {
+        const int64_t sample = (row * k.L + l) * k.P + p;
+        const Axis x = locate(k.locations[2 * sample], width), y = locate(k.locations[2 * sample + 1], height);
+        const double attention = k.attention[sample];
+        double grad_x = 0, grad_y = 0, grad_attention = 0;
+        for (int corner = 0; corner < 4 && !x.skipped && !y.skipped; ++corner) {
+          const int i = corner % 2, j = corner / 2;
+          if (x.pixel[i] < 0 || y.pixel[j] < 0) continue;
+          const int64_t pixel = (b * k.S + start + y.pixel[j] * width + x.pixel[i]) * k.M + m;
+          for (int64_t d = 0; d < k.D; ++d) {
+            const double go = k.grad_output[row * k.D + d], v = k.value[pixel * k.D + d];
+            grad_attention += go * v * x.weight[i] * y.weight[j];
+            grad_x += go * attention * v * x.slope[i] * y.weight[j];
+            grad_y += go * attention * v * x.weight[i] * y.slope[j];
+            sums[static_cast<size_t>(pixel * k.D + d)] += go * attention * x.weight[i] * y.weight[j];
+          }
+        }
+        k.grad_locations[2 * sample] = static_cast<T>(grad_x);
+        k.grad_locations[2 * sample + 1] = static_cast<T>(grad_y);
+        k.grad_attention[sample] = static_cast<T>(grad_attention);
+      }
+      start += height * width;
+    }
+  }
+  for (size_t i = 0; i < sums.size(); ++i) k.grad_value[i] = static_cast<T>(k.grad_value[i] + sums[i]);
+  return CUDA_SUCCESS;
+}
+
+template <class T>
+CUresult col2im17(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  Launch<T> k;
+  const auto n = arguments.next<int>();
+  k.grad_output = arguments.next<const T*>();
+  k.value = arguments.next<const T*>();
+  k.shapes = arguments.next<const int64_t*>();
+  k.starts = arguments.next<const int64_t*>();
+  k.locations = arguments.next<const T*>();
+  k.attention = arguments.next<const T*>();
+  for (int64_t* const size : {&k.B, &k.S, &k.M, &k.D, &k.L, &k.Q, &k.P}) *size = arguments.next<int>();
+  k.grad_value = arguments.next<T*>();
+  k.grad_locations = arguments.next<T*>();
+  k.grad_attention = arguments.next<T*>();
+  // The real kernel takes any n; a launch whose n is not the whole is a mistake of the test.
+  if (n != k.B * k.Q * k.M * k.D || !k.starts) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  return backward(k, locate_deformable_detr<T>);
+}
+
+CUresult triton(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  Launch<float> k;
+  k.grad_value = arguments.next<float*>();
+  k.grad_locations = arguments.next<float*>();
+  k.grad_attention = arguments.next<float*>();
+  k.grad_output = arguments.next<const float*>();
+  k.value = arguments.next<const float*>();
+  k.locations = arguments.next<const float*>();
+  k.attention = arguments.next<const float*>();
+  k.shapes = arguments.next<const int64_t*>();
+  k.starts = nullptr;
+  for (int64_t* const size : {&k.B, &k.S, &k.D, &k.Q, &k.M, &k.L, &k.P}) *size = arguments.next<int>();
+  return backward(k, locate_msda_triton<float>);
+}
+
+CUresult tiny(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  int* const sum = arguments.next<int*>();
+  if (!allocated(reinterpret_cast<uintptr_t>(sum), sizeof(int))) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *sum += arguments.next<int>();
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+const KernelCode* find_kernel_code(std::string_view name) {
+  static const std::vector<KernelCode> kernels = {
+      {"_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1IfLj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_"
+       "S5_",
+       layout("ippppppiiiiiiippp"), col2im17<float>},
+      {"_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1IdLj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_"
+       "S5_",
+       layout("ippppppiiiiiiippp"), col2im17<double>},
+      {"triton_multi_scale_deformable_attention_bwd_kernel", layout("ppppppppiiiiiiipp"), triton},
+      {"tiny_kernel", layout("pi"), tiny}};
+  for (const KernelCode& kernel : kernels) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace msda::stand_in

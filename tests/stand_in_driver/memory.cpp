@@ -1,0 +1,156 @@
+// Device memory, which is host memory, and the copies.
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "tests/stand_in_driver/driver.h"
+
+namespace msda::stand_in {
+
+namespace {
+
+constexpr size_t kAlignment = 512;         // of device memory; cuMemAlloc gives no less
+constexpr size_t kMost = size_t{1} << 34;  // more than this in one piece is "out of memory"
+constexpr int kGarbage = 0xCD;             // fresh memory holds this, so that who reads it unwritten shows
+
+struct Allocation {
+  size_t bytes;
+  bool host;
+};
+
+struct Memory {
+  std::mutex mutex;
+  std::map<CUdeviceptr, Allocation> allocations;  // by first address
+};
+
+// Never destroyed: streams may still work while the process exits.
+Memory& memory() {
+  static Memory* const instance = new Memory;
+  return *instance;
+}
+
+void* pointer_of(CUdeviceptr pointer) { return reinterpret_cast<void*>(static_cast<uintptr_t>(pointer)); }
+
+CUdeviceptr address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+// The allocation that `pointer` lies in, or end. Call with the lock held.
+std::map<CUdeviceptr, Allocation>::iterator find(CUdeviceptr pointer) {
+  auto& all = memory().allocations;
+  auto next = all.upper_bound(pointer);
+  if (next == all.begin()) return all.end();
+  --next;
+  return pointer - next->first < next->second.bytes ? next : all.end();
+}
+
+void* allocate(size_t bytes, bool host) {
+  void* pointer = nullptr;
+  if (bytes > kMost || posix_memalign(&pointer, kAlignment, bytes)) return nullptr;
+  std::memset(pointer, kGarbage, bytes);
+  const std::lock_guard lock(memory().mutex);
+  memory().allocations[address_of(pointer)] = {bytes, host};
+  return pointer;
+}
+
+CUresult release(CUdeviceptr pointer, bool host) {
+  const CUresult error = enter();
+  if (!pointer && error == CUDA_ERROR_INVALID_CONTEXT) return CUDA_SUCCESS;
+  if (error || !pointer) return error;
+  if (const CUresult forbidden = forbidden_in_capture()) return forbidden;
+  wait_for_all();  // as the real driver does
+  const std::lock_guard lock(memory().mutex);
+  const auto found = memory().allocations.find(pointer);
+  if (found == memory().allocations.end() || found->second.host != host) return CUDA_ERROR_INVALID_VALUE;
+  memory().allocations.erase(found);
+  std::free(pointer_of(pointer));
+  return CUDA_SUCCESS;
+}
+
+Work copy(void* to, const void* from, size_t bytes) {
+  return [=] {
+    if (bytes) std::memmove(to, from, bytes);
+    return CUDA_SUCCESS;
+  };
+}
+
+}  // namespace
+
+bool allocated(CUdeviceptr pointer, size_t bytes) {
+  if (!bytes) return true;
+  const std::lock_guard lock(memory().mutex);
+  const auto found = find(pointer);
+  return found != memory().allocations.end() && bytes <= found->second.bytes - (pointer - found->first);
+}
+
+extern "C" {
+
+CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
+  if (const CUresult error = enter()) return error;
+  if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = forbidden_in_capture()) return error;
+  void* const fresh = allocate(bytes, false);
+  if (!fresh) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pointer = address_of(fresh);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr pointer) { return release(pointer, false); }
+
+CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags) {
+  if (const CUresult error = enter()) return error;
+  if (!pointer || flags > 7) return CUDA_ERROR_INVALID_VALUE;
+  if (const CUresult error = forbidden_in_capture()) return error;
+  *pointer = nullptr;
+  if (!bytes) return CUDA_SUCCESS;
+  *pointer = allocate(bytes, true);
+  return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuMemFreeHost(void* pointer) { return release(address_of(pointer), true); }
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(memory().mutex);
+  const auto found = find(pointer);
+  if (found == memory().allocations.end()) return CUDA_ERROR_NOT_FOUND;
+  if (base) *base = found->first;
+  if (bytes) *bytes = found->second.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes) {
+  if (const CUresult error = enter()) return error;
+  if ((bytes && !from) || !allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit_and_wait(copy(pointer_of(to), from, bytes));
+}
+
+CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
+  if (const CUresult error = enter()) return error;
+  if ((bytes && !to) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit_and_wait(copy(to, pointer_of(from), bytes));
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  if (const CUresult error = enter()) return error;
+  if ((bytes && !to) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit(stream, copy(to, pointer_of(from), bytes));
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  if (const CUresult error = enter()) return error;
+  if (!allocated(to, bytes) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit(stream, copy(pointer_of(to), pointer_of(from), bytes));
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+  if (const CUresult error = enter()) return error;
+  if (!allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit(stream, [=] {
+    if (bytes) std::memset(pointer_of(to), value, bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
+}  // extern "C"
+
+}  // namespace msda::stand_in

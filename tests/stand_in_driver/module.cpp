@@ -1,0 +1,279 @@
+// Modules, libraries, their functions and kernels, and launches. An image is the line "stand-in" and then the names of
+// kernels (kernels.cpp), one a line.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "tests/stand_in_driver/driver.h"
+#include "tests/stand_in_driver/kernels.h"
+
+namespace msda::stand_in {
+
+struct CUfunc_st {
+  const KernelCode* code;
+  CUmodule module;
+};
+
+struct CUkern_st {
+  const KernelCode* code;
+  std::unique_ptr<CUfunc_st> function;  // what cuKernelGetFunction gives
+};
+
+struct CUmod_st {
+  std::map<std::string, CUfunc_st, std::less<>> functions;
+};
+
+struct CUlib_st {
+  bool image_good;
+  CUmod_st module;
+  std::map<std::string, CUkern_st, std::less<>> kernels;
+};
+
+namespace {
+
+constexpr unsigned int kMostThreads = 1024, kMostBlocksYZ = 65535, kMostSharedBytes = 48 << 10;
+constexpr size_t kMostArgumentBytes = 128;
+
+using ArgumentBytes = std::array<std::byte, kMostArgumentBytes>;
+
+// All live handles. A CUfunction may be a CUkernel in disguise, for launches alone.
+struct Modules {
+  std::mutex mutex;
+  std::map<CUmodule, std::unique_ptr<CUmod_st>> modules;
+  std::map<CUlibrary, std::unique_ptr<CUlib_st>> libraries;
+  std::set<CUfunction> functions;
+  std::set<CUkernel> kernels;
+};
+
+Modules& modules() {
+  static Modules* const instance = new Modules;
+  return *instance;
+}
+
+// The kernels of an image; none if it is not one of ours.
+std::vector<const KernelCode*> parse(std::string_view image) {
+  constexpr std::string_view kMagic = "stand-in\n";
+  if (!image.starts_with(kMagic)) return {};
+  image.remove_prefix(kMagic.size());
+  std::vector<const KernelCode*> codes;
+  while (!image.empty()) {
+    const size_t end = std::min(image.find('\n'), image.size());
+    codes.push_back(find_kernel_code(image.substr(0, end)));
+    if (!codes.back()) return {};
+    image.remove_prefix(std::min(end + 1, image.size()));
+  }
+  return codes;
+}
+
+CUresult parameter_info(const KernelCode& code, size_t index, size_t* offset, size_t* bytes) {
+  if (!offset || index >= code.parameters.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = code.parameters[index].offset;
+  if (bytes) *bytes = code.parameters[index].bytes;
+  return CUDA_SUCCESS;
+}
+
+// Null for a handle that is neither.
+const KernelCode* code_to_launch(CUfunction function) {
+  const std::lock_guard lock(modules().mutex);
+  if (modules().functions.contains(function)) return function->code;
+  const auto kernel = reinterpret_cast<CUkernel>(function);
+  return modules().kernels.contains(kernel) ? kernel->code : nullptr;
+}
+
+// Arguments packed by the caller.
+CUresult unpack(const KernelCode& code, void** extra, ArgumentBytes& bytes) {
+  const void* buffer = nullptr;
+  const size_t* size = nullptr;
+  for (; reinterpret_cast<uintptr_t>(*extra) != kLaunchParamEnd; extra += 2) {
+    const auto key = reinterpret_cast<uintptr_t>(*extra);
+    if (key == kLaunchParamBufferPointer) {
+      buffer = extra[1];
+    } else if (key == kLaunchParamBufferSize) {
+      size = static_cast<const size_t*>(extra[1]);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (!buffer || !size) return CUDA_ERROR_INVALID_VALUE;
+  if (*size > code.argument_bytes()) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  std::memcpy(bytes.data(), buffer, *size);  // what is missing stays 0
+  return CUDA_SUCCESS;
+}
+
+CUresult gather(const KernelCode& code, void** parameters, ArgumentBytes& bytes) {
+  for (size_t i = 0; i < code.parameters.size(); ++i) {
+    if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
+    std::memcpy(bytes.data() + code.parameters[i].offset, parameters[i], code.parameters[i].bytes);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra,
+                bool null_is_per_thread) {
+  if (const CUresult error = enter()) return error;
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  const KernelCode* const code = code_to_launch(function);
+  if (!code) return CUDA_ERROR_INVALID_HANDLE;
+  const CUlaunchConfig& c = *config;
+  if (!c.gridDimX || !c.gridDimY || !c.gridDimZ || c.gridDimY > kMostBlocksYZ || c.gridDimZ > kMostBlocksYZ ||
+      !c.blockDimX || !c.blockDimY || !c.blockDimZ ||
+      uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ > kMostThreads || c.sharedMemBytes > kMostSharedBytes ||
+      (c.numAttrs && !c.attrs) || !parameters == !extra) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  ArgumentBytes bytes{};
+  if (const CUresult error = parameters ? gather(*code, parameters, bytes) : unpack(*code, extra, bytes)) return error;
+  return submit(
+      c.hStream, [code, bytes] { return code->run(bytes.data()); }, null_is_per_thread);
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  if (const CUresult error = enter()) return error;
+  if (!module || !image) return CUDA_ERROR_INVALID_VALUE;
+  const auto codes = parse(static_cast<const char*>(image));
+  if (codes.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  auto fresh = std::make_unique<CUmod_st>();
+  *module = fresh.get();
+  for (const KernelCode* const code : codes) fresh->functions[code->name] = {code, *module};
+  const std::lock_guard lock(modules().mutex);
+  for (auto& [name, function] : fresh->functions) modules().functions.insert(&function);
+  modules().modules[*module] = std::move(fresh);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(modules().mutex);
+  const auto found = modules().modules.find(module);
+  if (found == modules().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
+  for (auto& [name, function] : found->second->functions) modules().functions.erase(&function);
+  modules().modules.erase(found);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(modules().mutex);
+  const auto found = modules().modules.find(module);
+  if (found == modules().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!function || !name || !*name) return CUDA_ERROR_INVALID_VALUE;
+  const auto named = found->second->functions.find(name);
+  if (named == found->second->functions.end()) return CUDA_ERROR_NOT_FOUND;
+  *function = &named->second;
+  return CUDA_SUCCESS;
+}
+
+// The real driver's three fail on a CUkernel in disguise, and so do these.
+CUresult cuFuncGetName(const char** name, CUfunction function) {
+  if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *name = function->code->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes) {
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
+  return parameter_info(*function->code, index, offset, bytes);
+}
+
+CUresult cuFuncGetModule(CUmodule* module, CUfunction function) {
+  if (!module || !function) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *module = function->module;
+  return CUDA_SUCCESS;
+}
+
+// Needs no context, and finds out only at the first use whether the image is one: both as in the real driver.
+CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void*, void**, unsigned int, void*, void**,
+                           unsigned int) {
+  if (const CUresult error = enter(); error && error != CUDA_ERROR_INVALID_CONTEXT) return error;
+  if (!library || !image) return CUDA_ERROR_INVALID_VALUE;
+  const auto codes = parse(static_cast<const char*>(image));
+  auto fresh = std::make_unique<CUlib_st>();
+  *library = fresh.get();
+  fresh->image_good = !codes.empty();
+  const std::lock_guard lock(modules().mutex);
+  for (const KernelCode* const code : codes) {
+    CUkern_st& kernel = fresh->kernels[code->name];
+    kernel = {code, std::make_unique<CUfunc_st>(CUfunc_st{code, &fresh->module})};
+    modules().kernels.insert(&kernel);
+    modules().functions.insert(kernel.function.get());
+  }
+  modules().libraries[*library] = std::move(fresh);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name) {
+  if (!kernel || !name) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  const auto found = modules().libraries.find(library);
+  if (found == modules().libraries.end()) return CUDA_ERROR_INVALID_HANDLE;
+  if (!found->second->image_good) return CUDA_ERROR_INVALID_IMAGE;
+  const auto named = found->second->kernels.find(name);
+  if (named == found->second->kernels.end()) return CUDA_ERROR_NOT_FOUND;
+  *kernel = &named->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
+  if (const CUresult error = enter()) return error;
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  *function = kernel->function.get();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetName(const char** name, CUkernel kernel) {
+  if (!name || !kernel) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  *name = kernel->code->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes) {
+  if (!kernel) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+  return parameter_info(*kernel->code, index, offset, bytes);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  return launch(config, function, parameters, extra, false);
+}
+
+CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  return launch(config, function, parameters, extra, true);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                        unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+                        CUstream stream, void** parameters, void** extra) {
+  const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
+  return launch(&config, function, parameters, extra, false);
+}
+
+CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                             unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                             unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
+  const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
+  return launch(&config, function, parameters, extra, true);
+}
+
+}  // extern "C"
+
+}  // namespace msda::stand_in

@@ -1,0 +1,86 @@
+// Streams: queues of work, each with a thread of its own if MSDA_STAND_IN_ASYNC=1.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/stand_in_driver/driver.h"
+
+namespace msda::stand_in {
+
+// A point in a stream: done once the stream has completed that many tasks. Without a stream: nothing to wait for.
+struct Ticket {
+  std::shared_ptr<CUstream_st> stream;
+  uint64_t number = 0;
+
+  bool done() const;
+};
+
+struct Task {
+  Work work;
+  std::vector<Ticket> after;  // in other streams
+};
+
+struct CUstream_st {
+  bool blocking = true;  // ordered with the legacy stream
+  bool closed = false;   // destroyed by the program; ends once its queue is empty
+  bool has_thread = false;
+  std::deque<Task> queue;
+  uint64_t submitted = 0, completed = 0;
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  std::thread::id capture_thread;
+};
+
+struct CUevent_st {
+  Ticket ticket;
+  bool captured = false;  // last recorded in a capturing stream
+};
+
+// Has every stream a thread?
+bool async_wanted();
+
+struct Streams {
+  const bool async = async_wanted();
+  std::mutex run;    // held while work runs on its caller's thread; taken before `mutex`
+  std::mutex mutex;  // guards all below, and the streams and events
+  std::condition_variable changed;
+  const std::shared_ptr<CUstream_st> legacy = std::make_shared<CUstream_st>();
+  std::vector<std::shared_ptr<CUstream_st>> others;
+  std::map<std::thread::id, std::shared_ptr<CUstream_st>> per_thread;  // these are among the others, too
+  std::map<CUevent, std::unique_ptr<CUevent_st>> events;
+};
+
+Streams& streams();
+
+// All below: call with `mutex` held.
+
+// Null for a handle that is no stream.
+std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_thread = false);
+
+// If a blocking stream captures, then work on the legacy stream would depend on it. Null if none does.
+std::shared_ptr<CUstream_st> capture_that_legacy_waits_for();
+
+// A capture that forbids this thread to allocate or wait. Null if there is none.
+std::shared_ptr<CUstream_st> capture_to_heed();
+
+bool idle(const std::shared_ptr<CUstream_st>& stream);
+
+// The rest takes the lock itself.
+
+struct Submitted {
+  CUresult result;
+  Ticket ticket;
+  bool captured;  // the work was dropped, as part of a graph
+};
+
+Submitted submit_after(CUstream handle, Work work, bool null_is_per_thread, Ticket after);
+
+void wait(const Ticket& ticket);
+
+}  // namespace msda::stand_in
