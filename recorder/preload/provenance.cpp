@@ -5,9 +5,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+
+#include "recorder/preload/driver_api.h"
 
 extern char** environ;
 
@@ -54,6 +57,18 @@ int add_library(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
+// Of the device that the calling thread works on, if it works on one.
+void add_device(std::map<std::string, std::string>& facts) {
+  const cuda::Driver& driver = cuda::driver();
+  int device = 0, version = 0;
+  char name[256] = {};
+  if (!driver.complete || driver.current_device(&device) != cuda::kSuccess) return;
+  if (driver.device_name(name, sizeof name - 1, device) == cuda::kSuccess) facts["gpu"] = name;
+  if (driver.driver_version(&version) == cuda::kSuccess) {
+    facts["cuda"] = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+}
+
 }  // namespace
 
 std::string now() {
@@ -84,6 +99,7 @@ spool::Run run_of_this_process() {
     run.facts["host"] = machine.nodename;
     run.facts["system"] = std::string(machine.sysname) + " " + machine.release + " " + machine.machine;
   }
+  add_device(run.facts);
   run.facts["process"] = std::to_string(getpid());
   return run;
 }

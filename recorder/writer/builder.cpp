@@ -193,6 +193,7 @@ bool Builder::confirmed(Pending& pending) {
   }
   const auto conventions = confirm(dialect, tensors);
   if (!conventions) return false;
+  if (!conventions->only_ones) ++ambiguous_[texts["kernel"]];
   texts["padding_mode"] = msda_padding_name(conventions->padding);
   pending.begin.integers["align_corners"] = conventions->align_corners;
   return true;

@@ -34,6 +34,8 @@ class Builder {
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun, and never ended
   // Calls that were not written, by kernel: no conventions that are known explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
+  // Calls, by kernel, whose padding_mode or align_corners their outputs leave open.
+  const std::map<std::string, int64_t>& ambiguous() const { return ambiguous_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
@@ -67,7 +69,7 @@ class Builder {
   std::deque<Pending> held_;            // whole; the last ones' outputs may still be replaced by those of equal calls
   std::map<uint64_t, int64_t> number_;  // of the invocations written
   std::map<uint64_t, spool::Count> counts_;
-  std::map<std::string, int64_t> unexplained_;
+  std::map<std::string, int64_t> unexplained_, ambiguous_;
   int64_t written_ = 0;
 };
 

@@ -70,7 +70,9 @@ std::optional<Conventions> confirm(msda_dialect dialect, const std::map<std::str
       const int64_t count = misses(locations, exact_locations) + misses(weights, exact_weights);
       if (count < fewest) {
         fewest = count;
-        best = Conventions{padding, align};
+        best = Conventions{padding, align, true};
+      } else if (best && count == fewest) {
+        best->only_ones = false;
       }
     }
   }

@@ -17,11 +17,13 @@ namespace msda::record {
 struct Conventions {
   msda_padding padding;
   bool align_corners;
+  bool only_ones;  // no other conventions give the recorded outputs as well
 };
 
 // By name: value, spatial_shapes, sampling_locations, attention_weights, grad_output, and the recorded
 // grad_sampling_locations and grad_attention_weights. Empty if no conventions of the dialect explain the outputs. Where
-// several do, as for a call whose samples all lie inside, they agree on this call, and the first is as good as any.
+// several do, as zeros and border do for a call whose samples all lie inside, the first is returned, and only_ones is
+// false.
 std::optional<Conventions> confirm(msda_dialect dialect, const std::map<std::string, msda_tensor>& tensors);
 
 }  // namespace msda::record

@@ -56,6 +56,12 @@ int follow(const Options& options) {
       say(fmt::format("{}: {} call{} of {} not recorded: as float32, no padding and align_corners explain the outputs",
                       options.output, count, count == 1 ? "" : "s", kernel));
     }
+    for (const auto& [kernel, count] : builder.ambiguous()) {
+      say(
+          fmt::format("{}: {} call{} of {}: no sample lies outside, so the outputs do not tell the padding; "
+                      "padding_mode zeros is noted",
+                      options.output, count, count == 1 ? "" : "s", kernel));
+    }
     fs::remove(options.spool);
     report(builder.invocations() > 0 ? fmt::format("{}: {} invocation{}", options.output, builder.invocations(),
                                                    builder.invocations() == 1 ? "" : "s")

@@ -29,7 +29,9 @@ def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, vi
     plain = alone(*arguments, MSDA_STAND_IN_ASYNC=asynchronous)
     done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=asynchronous)
     assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
-    invocations = read_capture(capture).invocations
+    whole = read_capture(capture)
+    assert whole.run["gpu"] and whole.run["cuda"]
+    invocations = whole.invocations
     assert len(invocations) == 3
     for call in invocations:
         assert call.kernel == (COL2IM if kernel == "col2im17" else TRITON)
