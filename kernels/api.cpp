@@ -11,6 +11,7 @@
 #include "kernels/checked_call.h"
 #include "kernels/cpu/table.h"
 #include "kernels/msda.h"
+#include "kernels/names.h"
 #include "kernels/parallel.h"
 #include "kernels/trace.h"
 
@@ -370,27 +371,9 @@ msda_status msda_stage(const msda_call* call, const msda_tensor* grad_output, co
 
 const char* msda_last_error(void) { return last_error.c_str(); }
 
-const char* msda_dialect_name(msda_dialect dialect) {
-  switch (dialect) {
-    case MSDA_DEFORMABLE_DETR:
-      return "deformable_detr";
-    case MSDA_MSDA_TRITON:
-      return "msda_triton";
-    case MSDA_GRID_SAMPLE:
-      return "grid_sample";
-  }
-  return "?";
-}
+const char* msda_dialect_name(msda_dialect dialect) { return msda::kernels::name_of(dialect); }
 
-const char* msda_padding_name(msda_padding padding) {
-  switch (padding) {
-    case MSDA_PADDING_ZEROS:
-      return "zeros";
-    case MSDA_PADDING_BORDER:
-      return "border";
-  }
-  return "?";
-}
+const char* msda_padding_name(msda_padding padding) { return msda::kernels::name_of(padding); }
 
 const char* msda_stage_name(msda_stage_id stage) {
   switch (stage) {
@@ -432,22 +415,6 @@ const char* msda_mode_name(msda_mode mode) {
   return "?";
 }
 
-const char* msda_dtype_name(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return "float16";
-    case MSDA_BFLOAT16:
-      return "bfloat16";
-    case MSDA_FLOAT32:
-      return "float32";
-    case MSDA_FLOAT64:
-      return "float64";
-    case MSDA_INT32:
-      return "int32";
-    case MSDA_INT64:
-      return "int64";
-  }
-  return "?";
-}
+const char* msda_dtype_name(msda_dtype dtype) { return msda::kernels::name_of(dtype); }
 
 const char* msda_cpu_isa(void) { return cpu::table().name; }

@@ -4,26 +4,13 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/names.h"
+
 namespace msda::adapters {
 namespace {
 
 // Far above any pyramid, and few enough that a wrong count cannot make the table a large copy.
 constexpr int64_t kMaxLevels = 1 << 16;
-
-int64_t element_bytes(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-    case MSDA_BFLOAT16:
-      return 2;
-    case MSDA_FLOAT32:
-    case MSDA_INT32:
-      return 4;
-    case MSDA_FLOAT64:
-    case MSDA_INT64:
-      return 8;
-  }
-  return 0;
-}
 
 std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   std::string shape;
@@ -33,7 +20,7 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
     return Refusal{tensor.name + " has a size that is not positive: [" + shape + "]"};
   }
   const auto elements = product(tensor.shape);
-  if (!elements || *elements > std::numeric_limits<int64_t>::max() / element_bytes(tensor.dtype)) {
+  if (!elements || *elements > std::numeric_limits<int64_t>::max() / kernels::bytes_of(tensor.dtype)) {
     return Refusal{tensor.name + " is too large to be true: [" + shape + "]"};
   }
   return std::nullopt;
@@ -41,7 +28,7 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
 
 }  // namespace
 
-int64_t DeviceTensor::bytes() const { return product(shape).value_or(0) * element_bytes(dtype); }
+int64_t DeviceTensor::bytes() const { return product(shape).value_or(0) * kernels::bytes_of(dtype); }
 
 bool has_layout(const Launch& launch, std::span<const uint64_t> sizes) {
   if (launch.parameters.size() != sizes.size()) return false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/msda.h"
+#include "kernels/names.h"
 #include "recorder/preload/interpose.h"
 #include "recorder/preload/recording.h"
 
@@ -16,31 +17,11 @@ namespace {
 using Backward = decltype(&msda_backward);
 std::atomic<Backward> real_backward{nullptr};
 
-int64_t size_of(msda_dtype type) {
-  switch (type) {
-    case MSDA_FLOAT16:
-    case MSDA_BFLOAT16:
-      return 2;
-    case MSDA_FLOAT32:
-    case MSDA_INT32:
-      return 4;
-    case MSDA_FLOAT64:
-    case MSDA_INT64:
-      return 8;
-  }
-  return 0;
-}
-
-const char* type_name(msda_dtype type) {
-  static constexpr const char* kNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
-  return kNames[type];
-}
-
 // A row-major copy of a tensor; false for one that makes no sense, which the real function will refuse.
 bool copy(const char* name, const msda_tensor& tensor, std::vector<std::byte>& memory, HostTensor& host) {
   if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64)
     return false;
-  const int64_t size = size_of(tensor.dtype);
+  const int64_t size = kernels::bytes_of(tensor.dtype);
   int64_t elements = 1;
   for (int i = 0; i < tensor.rank; ++i) {
     if (tensor.shape[i] < 0 || __builtin_mul_overflow(elements, tensor.shape[i], &elements)) return false;
@@ -54,8 +35,10 @@ bool copy(const char* name, const msda_tensor& tensor, std::vector<std::byte>& m
     stride *= tensor.shape[i];
   }
   const auto* data = static_cast<const std::byte*>(tensor.data);
-  host = {
-      name, type_name(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank}, {data, static_cast<size_t>(bytes)}};
+  host = {name,
+          kernels::name_of(tensor.dtype),
+          {tensor.shape, tensor.shape + tensor.rank},
+          {data, static_cast<size_t>(bytes)}};
   if (contiguous) return true;
   memory.resize(static_cast<size_t>(bytes));
   int64_t index[MSDA_MAX_RANK] = {};
@@ -89,7 +72,6 @@ class Copies {
 // Empty for a call that makes no sense or is not asked for.
 std::optional<Ticket> begin_call(const msda_call* call, const msda_tensor* grad_output) {
   if (call == nullptr || grad_output == nullptr || !wanted("msda_backward")) return std::nullopt;
-  static constexpr const char* kDialects[] = {"deformable_detr", "msda_triton", "grid_sample"};
   if (call->dialect < 0 || call->dialect > MSDA_GRID_SAMPLE || call->padding < 0 ||
       call->padding > MSDA_PADDING_BORDER) {
     return std::nullopt;
@@ -104,8 +86,8 @@ std::optional<Ticket> begin_call(const msda_call* call, const msda_tensor* grad_
   if (!inputs.ok()) return std::nullopt;
   CallFacts facts;
   facts.texts = {{"kernel", "msda_backward"},
-                 {"dialect", kDialects[call->dialect]},
-                 {"padding_mode", call->padding == MSDA_PADDING_BORDER ? "border" : "zeros"}};
+                 {"dialect", kernels::name_of(call->dialect)},
+                 {"padding_mode", kernels::name_of(call->padding)}};
   facts.integers = {{"align_corners", call->align_corners != 0}};
   return begin(facts, inputs.tensors(), {});  // it overwrites its outputs: what they held before decides nothing
 }

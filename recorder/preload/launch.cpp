@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "kernels/names.h"
 #include "recorder/adapters/adapter.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/staging.h"
@@ -149,11 +150,6 @@ bool read_parameters(const Launched& launched, bool is_kernel, adapters::Launch&
   return true;
 }
 
-const char* type_name(msda_dtype type) {
-  static constexpr const char* kNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
-  return kNames[type];
-}
-
 size_t staged_bytes(const std::vector<adapters::DeviceTensor>& tensors) {
   size_t total = 0;
   for (const auto& tensor : tensors) total += Staging::rounded(static_cast<size_t>(tensor.bytes()));
@@ -167,18 +163,17 @@ bool fetch(const std::vector<adapters::DeviceTensor>& tensors, cuda::Stream stre
   for (const auto& tensor : tensors) {
     const auto size = static_cast<size_t>(tensor.bytes());
     if (size > 0 && cuda::driver().copy_to_host(memory, tensor.address, size, stream) != cuda::kSuccess) return false;
-    host.push_back({tensor.name, type_name(tensor.dtype), tensor.shape, {memory, size}});
+    host.push_back({tensor.name, kernels::name_of(tensor.dtype), tensor.shape, {memory, size}});
     memory += Staging::rounded(size);
   }
   return true;
 }
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call) {
-  static constexpr const char* kDialects[] = {"deformable_detr", "msda_triton", "grid_sample"};
   CallFacts facts;
   facts.texts["kernel"] = launch.kernel;
-  facts.texts["dialect"] = kDialects[call.dialect];
-  if (call.padding) facts.texts["padding_mode"] = *call.padding == MSDA_PADDING_BORDER ? "border" : "zeros";
+  facts.texts["dialect"] = kernels::name_of(call.dialect);
+  if (call.padding) facts.texts["padding_mode"] = kernels::name_of(*call.padding);
   if (call.align_corners) facts.integers["align_corners"] = *call.align_corners;
   if (!call.padding || !call.align_corners) facts.integers["unconfirmed"] = 1;
   facts.integers["shared_bytes"] = launched.shared_bytes;

@@ -30,10 +30,8 @@ class Appender {
       return false;
     }
   }
-  bool failed() const { return error_ != 0; }
   int error() const { return error_; }  // errno of the first failure
   uint64_t bytes() const { return end_; }
-  int descriptor() const { return file_; }
   // Lets go of the file without touching it: in a forked child it is the parent's.
   void abandon() noexcept;
 

@@ -1,0 +1,29 @@
+// The words and sizes of msda.h's enumerations, inline: for libmsda, which gives them out by its C ABI, and for the
+// recorder, which must not link libmsda into its host.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/msda.h"
+
+namespace msda::kernels {
+
+inline constexpr const char* kDialectNames[] = {"deformable_detr", "msda_triton", "grid_sample"};
+inline constexpr const char* kPaddingNames[] = {"zeros", "border"};
+inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
+inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8};
+
+// The entry for an enumerator, or `otherwise` for a number that is none.
+template <class T, int kCount, class Enum>
+constexpr T look_up(const T (&table)[kCount], Enum value, T otherwise) {
+  const auto i = static_cast<int64_t>(value);
+  return i >= 0 && i < kCount ? table[i] : otherwise;
+}
+
+constexpr const char* name_of(msda_dialect dialect) { return look_up(kDialectNames, dialect, "?"); }
+constexpr const char* name_of(msda_padding padding) { return look_up(kPaddingNames, padding, "?"); }
+constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
+// Of one element; 0 for a number that is no type.
+constexpr int64_t bytes_of(msda_dtype dtype) { return look_up(kDtypeBytes, dtype, int64_t{0}); }
+
+}  // namespace msda::kernels
