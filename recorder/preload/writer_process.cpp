@@ -51,7 +51,9 @@ std::vector<char*> writer_environment() {
   } else {
     close(3);
   }
-  syscall(SYS_close_range, 4, ~0u, 0);
+  if (syscall(SYS_close_range, 4, ~0u, 0) != 0) {  // Linux before 5.9
+    for (int descriptor = 4; descriptor < 4096; ++descriptor) close(descriptor);
+  }
   execve(program, arguments, environment);
   _exit(127);
 }
