@@ -13,16 +13,24 @@
 #error "dlsym.cpp: write the jump below for this processor"
 #endif
 
+extern "C" {
+// The real dlsym's address, for the jump; set before anybody can call.
+__attribute__((visibility("hidden"))) void* msda_record_real_dlsym = nullptr;
+
+__attribute__((visibility("hidden"))) void msda_record_find_real_dlsym() {
+  if (msda_record_real_dlsym != nullptr) return;
+  void* found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
+  if (found == nullptr) found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+  msda_record_real_dlsym = found;
+}
+}
+
 namespace msda::record {
 
 void* real_dlsym(void* handle, const char* name) noexcept {
-  using Dlsym = void* (*)(void*, const char*);
-  static const Dlsym kReal = [] {
-    void* found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-    if (found == nullptr) found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-    return reinterpret_cast<Dlsym>(found);
-  }();
-  return kReal != nullptr ? kReal(handle, name) : nullptr;
+  msda_record_find_real_dlsym();
+  const auto real = reinterpret_cast<void* (*)(void*, const char*)>(msda_record_real_dlsym);
+  return real != nullptr ? real(handle, name) : nullptr;
 }
 
 void* next_definition(const char* name) noexcept { return real_dlsym(RTLD_NEXT, name); }
@@ -40,16 +48,6 @@ void* substitute(const char* name, void* found) noexcept {
 }  // namespace msda::record
 
 extern "C" {
-
-// The real dlsym's address, for the jump; set before anybody can call.
-__attribute__((visibility("hidden"))) void* msda_record_real_dlsym = nullptr;
-
-__attribute__((visibility("hidden"))) void msda_record_find_real_dlsym() {
-  if (msda_record_real_dlsym != nullptr) return;
-  void* found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-  if (found == nullptr) found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-  msda_record_real_dlsym = found;
-}
 
 __attribute__((visibility("hidden"))) void* msda_record_dlsym(void* handle, const char* name) {
   return msda::record::substitute(name, msda::record::real_dlsym(handle, name));

@@ -60,39 +60,23 @@ const char* name_of(cuda::Function function, bool& is_kernel) {
   return "";
 }
 
-// What is known of a function of the program. A handle may come to mean another function when its module is unloaded,
-// so a match is made sure of by the name at each launch; a function that was nothing to us stays that.
-struct Known {
-  std::string name;
-  const adapters::Adapter* adapter;
-};
-
+// What is known of the program's functions. A handle may come to mean another function when its module is unloaded, so
+// a match is made sure of by the name at each launch; a function that was nothing to us stays that.
 class Functions {
  public:
-  bool is_ours(cuda::Function function) {
-    const auto key = reinterpret_cast<uintptr_t>(function);
-    std::atomic<uintptr_t>& seen = strangers_[(key >> 4) % kStrangers];
-    if (seen.load(std::memory_order_relaxed) == key) return false;
-    if (adapter_of(function) != nullptr) return true;
-    seen.store(key, std::memory_order_relaxed);
-    return false;
+  bool is_stranger(cuda::Function function) const {
+    return stranger(function).load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(function);
   }
 
-  // Null for a function that no adapter knows or nobody asked for.
-  const adapters::Adapter* adapter_of(cuda::Function function) {
-    if (!cuda::driver().complete) return nullptr;
-    bool is_kernel = false;
-    const std::string name = name_of(function, is_kernel);
-    const std::lock_guard lock(mutex_);
-    const auto found = known_.find(name);
-    if (found != known_.end()) return found->second;
-    const adapters::Adapter* match = nullptr;
-    for (const adapters::Adapter* adapter : adapters::built_in()) {
-      if (match == nullptr && adapter->matches(name)) match = adapter;
+  // Null for a function that no adapter knows or nobody asked for: from then on it is a stranger.
+  const adapters::Adapter* adapter_of(cuda::Function function, std::string& name, bool& is_kernel) {
+    const adapters::Adapter* adapter = nullptr;
+    if (cuda::driver().complete) {
+      name = name_of(function, is_kernel);
+      adapter = adapter_of(name);
     }
-    if (match != nullptr && !wanted(name.c_str())) match = nullptr;
-    known_.emplace(name, match);
-    return match;
+    if (adapter == nullptr) stranger(function).store(reinterpret_cast<uintptr_t>(function), std::memory_order_relaxed);
+    return adapter;
   }
 
   // Once for each kernel and reason.
@@ -105,8 +89,25 @@ class Functions {
   }
 
  private:
+  const adapters::Adapter* adapter_of(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    const auto found = known_.find(name);
+    if (found != known_.end()) return found->second;
+    const adapters::Adapter* match = nullptr;
+    for (const adapters::Adapter* adapter : adapters::built_in()) {
+      if (match == nullptr && adapter->matches(name)) match = adapter;
+    }
+    if (match != nullptr && !wanted(name.c_str())) match = nullptr;
+    known_.emplace(name, match);
+    return match;
+  }
+
+  std::atomic<uintptr_t>& stranger(cuda::Function function) const {
+    return strangers_[(reinterpret_cast<uintptr_t>(function) >> 4) % kStrangers];
+  }
+
   static constexpr size_t kStrangers = 16384;
-  std::atomic<uintptr_t> strangers_[kStrangers] = {};
+  mutable std::atomic<uintptr_t> strangers_[kStrangers] = {};
   std::mutex mutex_;
   std::unordered_map<std::string, const adapters::Adapter*> known_;
   std::unordered_set<std::string> refused_;
@@ -180,17 +181,16 @@ CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, con
   facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(launched.stream));
   int device = 0;
   if (cuda::driver().current_device(&device) == cuda::kSuccess) facts.integers["device"] = device;
-  for (const unsigned side : launched.grid) facts.grid.push_back(side);
-  for (const unsigned side : launched.block) facts.block.push_back(side);
+  facts.grid.assign(launched.grid.begin(), launched.grid.end());
+  facts.block.assign(launched.block.begin(), launched.block.end());
   return facts;
 }
 
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
-  const adapters::Adapter* adapter = functions().adapter_of(launched.function);
-  if (adapter == nullptr) return;
   adapters::Launch launch;
   bool is_kernel = false;
-  launch.kernel = name_of(launched.function, is_kernel);
+  const adapters::Adapter* adapter = functions().adapter_of(launched.function, launch.kernel, is_kernel);
+  if (adapter == nullptr) return;
   if (!wanted(launch.kernel.c_str())) return;
   int capturing = 0;
   if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
@@ -202,10 +202,8 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     functions().refuse(launch.kernel, "the driver does not tell its parameters");
     return;
   }
-  for (int i = 0; i < 3; ++i) {
-    launch.grid[static_cast<size_t>(i)] = launched.grid[i];
-    launch.block[static_cast<size_t>(i)] = launched.block[i];
-  }
+  launch.grid = launched.grid;
+  launch.block = launched.block;
   const auto read = [&](uint64_t address, void* to, size_t size) {
     return cuda::driver().copy_to_host(to, address, size, launched.stream) == cuda::kSuccess &&
            cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
@@ -249,12 +247,11 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
 
 }  // namespace
 
-bool is_ours(cuda::Function function) noexcept {
-  if (inside) return false;
+bool passes_by(cuda::Function function) noexcept {
   try {
-    return functions().is_ours(function);
-  } catch (...) {
-    return false;
+    return inside || functions().is_stranger(function);
+  } catch (...) {  // no memory for the table
+    return true;
   }
 }
 

@@ -1,10 +1,9 @@
 // A kernel launch on its way: what it is, what its tensors hold before it and after it. One handler for every hook.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "recorder/preload/driver_api.h"
 
@@ -12,16 +11,16 @@ namespace msda::record {
 
 struct Launched {
   cuda::Function function;
-  unsigned grid[3], block[3];
+  std::array<uint32_t, 3> grid, block;
   unsigned shared_bytes;
   cuda::Stream stream;
   void** parameters;  // pointers to the parameters, or null where `extra` has them packed
   void** extra;
 };
 
-// Whether a launch of this function may be one to record. For all but a few functions in a program this is one look
-// into a table; safe on any thread.
-bool is_ours(cuda::Function function) noexcept;
+// Whether a launch of this function is known to be none to record: one look into a table, as for all but a few
+// functions of a program from their second launch on. Safe on any thread.
+bool passes_by(cuda::Function function) noexcept;
 
 // What before_launch() found out, for after_launch().
 struct SnapshotState;

@@ -81,15 +81,13 @@ class Recording {
       if (Seen::Entry* entry = seen_.find(ticket.inputs_digest)) {
         ticket.invocation = entry->invocation;
         ticket.duplicate = true;
+      } else {
+        ticket.invocation = next_invocation_++;
+        seen_.add(ticket.inputs_digest, ticket.invocation).before = ticket.before_digest;
       }
     }
-    if (latest().ticket.invocation != ticket.invocation || !ticket.duplicate) write_latest(latest());
+    if (latest().ticket.invocation != ticket.invocation) write_latest(latest());
     if (ticket.duplicate) return ticket;
-    {
-      const std::lock_guard lock(mutex_);
-      ticket.invocation = next_invocation_++;
-      seen_.add(ticket.inputs_digest, ticket.invocation).before = ticket.before_digest;
-    }
     spool::Begin begin;
     begin.invocation = ticket.invocation;
     begin.texts = facts.texts;
