@@ -54,7 +54,7 @@ void Appender::abandon() noexcept {
 
 int Appender::open(const std::string& path) noexcept {
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file_ < 0) return error_ = errno;
+  if (file_ < 0) return errno;  // the spool is as it was: another name may be tried
   const FileHeader header;
   const FileSizeSignalHeld held;
   if (!write_all(&header, sizeof header, 0)) return error_;

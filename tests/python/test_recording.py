@@ -25,7 +25,6 @@ pytestmark = pytest.mark.skipif("libasan" in LINKED or "libtsan" in LINKED,
                                 reason="a sanitizer must be loaded before anything preloaded")
 
 
-
 def environment(**variables):
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD"))}
     return {**kept, "MSDA_BUILD": str(BUILD), **{name: str(value) for name, value in variables.items()}}
@@ -251,6 +250,8 @@ def test_an_output_that_exists_is_kept(tmp_path, target):
     record(*command, options=["-o", link])
     record(*command, options=["-o", tmp_path / "spooled.h5"])
     assert precious.read_text() == "mine"
+    (other,) = tmp_path.glob("spooled.*.h5")
+    assert len(read_capture(other).invocations) == 1
 
 
 def test_fork_exec_and_threads(tmp_path, target):
