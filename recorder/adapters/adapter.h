@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,18 +38,25 @@ struct Launch {
 struct DeviceTensor {
   std::string name;  // as in the capture: "value", "grad_value", ...
   msda_dtype dtype = MSDA_FLOAT32;
-  std::vector<int64_t> shape;  // row-major, contiguous
+  std::vector<int64_t> shape;
   uint64_t address = 0;
+  std::vector<int64_t> strides = {};  // in elements, none negative; empty: row-major, contiguous
 
-  int64_t bytes() const;  // of all elements; the adapter has made sure that it fits into 63 bits
+  // From the first element to the last, both included: what is copied. The adapter has made sure that it fits into 63
+  // bits.
+  int64_t bytes() const;
 };
 
 struct Call {
-  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
+  // Absent for a kernel that is not the operator's backward: its tensors are recorded under its own names for them.
+  std::optional<msda_dialect> dialect;
   // Absent where the kernel's parameters do not tell, as with constants that were compiled in.
   std::optional<msda_padding> padding;
   std::optional<bool> align_corners;
   std::vector<DeviceTensor> inputs, outputs;
+  // Facts beyond those, which go into the capture as attributes.
+  std::map<std::string, std::string> texts = {};
+  std::map<std::string, int64_t> integers = {};
 };
 
 // Why a launch whose kernel's name is known is not recorded: one line.

@@ -28,7 +28,16 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
 
 }  // namespace
 
-int64_t DeviceTensor::bytes() const { return product(shape).value_or(0) * kernels::bytes_of(dtype); }
+int64_t DeviceTensor::bytes() const {
+  const int64_t size = kernels::bytes_of(dtype);
+  if (strides.empty()) return product(shape).value_or(0) * size;
+  int64_t last = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 1) return 0;
+    last += (shape[i] - 1) * strides[i];
+  }
+  return (last + 1) * size;
+}
 
 bool has_layout(const Launch& launch, std::span<const uint64_t> sizes) {
   if (launch.parameters.size() != sizes.size()) return false;

@@ -173,10 +173,12 @@ bool fetch(const std::vector<adapters::DeviceTensor>& tensors, cuda::Stream stre
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call) {
   CallFacts facts;
   facts.texts["kernel"] = launch.kernel;
-  facts.texts["dialect"] = kernels::name_of(call.dialect);
+  facts.texts.insert(call.texts.begin(), call.texts.end());
+  facts.integers.insert(call.integers.begin(), call.integers.end());
+  if (call.dialect) facts.texts["dialect"] = kernels::name_of(*call.dialect);
   if (call.padding) facts.texts["padding_mode"] = kernels::name_of(*call.padding);
   if (call.align_corners) facts.integers["align_corners"] = *call.align_corners;
-  if (!call.padding || !call.align_corners) facts.integers["unconfirmed"] = 1;
+  if (call.dialect && (!call.padding || !call.align_corners)) facts.integers["unconfirmed"] = 1;
   facts.integers["shared_bytes"] = launched.shared_bytes;
   facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(launched.stream));
   int device = 0;
