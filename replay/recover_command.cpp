@@ -24,6 +24,7 @@ int run(const RecoverOptions& options) {
     }
     fmt::print("{}: {} invocation{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s");
     if (builder.unfinished() > 0) fmt::print(", {} more had not ended", builder.unfinished());
+    if (builder.lost() > 0) fmt::print(", {} lay in memory that is gone", builder.lost());
     if (builder.trailing_bytes() > 0) fmt::print(", {} bytes at the end are not whole", builder.trailing_bytes());
     fmt::print("\n");
   } catch (const spool::Error& e) {

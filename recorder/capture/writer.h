@@ -29,7 +29,16 @@ class Writer {
   void add_output(const TensorView& tensor);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
+  // Opens an invocation that was written: its facts and parameters are replaced, and so is every tensor that is added.
+  void reopen_invocation(int64_t invocation, const CallFacts& facts, const Parameters& parameters = {});
+  // The tensors of another invocation's section ("inputs", "outputs_before") are the current one's, too.
+  void share(int64_t invocation, const std::string& section);
+
+  // An input as it was written.
+  std::vector<std::byte> read_input(int64_t invocation, const std::string& name) const;
+
   // What became known of an invocation after it was written.
+  void set_conventions(int64_t invocation, const std::string& padding_mode, bool align_corners);
   void set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs);
 
   // Everything so far to the disk.
@@ -37,6 +46,7 @@ class Writer {
   void close();
 
  private:
+  void write_facts(const CallFacts& facts, const Parameters& parameters);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
