@@ -191,9 +191,9 @@ class Recording {
     if (started_) return true;
     const std::lock_guard lock(start_mutex_);
     if (over_ || started_) return !over_;
-    if (!open_spool()) return false;
     process_ = getpid();
     memory_.open(config().ring_bytes);
+    if (!open_spool()) return false;
     const int session = lock_session();
     const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last, session,
                                    memory_.descriptor(), writer_);
