@@ -17,6 +17,7 @@
 
 #include "recorder/preload/config.h"
 #include "recorder/preload/provenance.h"
+#include "recorder/preload/seeds.h"
 #include "recorder/preload/warn.h"
 #include "recorder/preload/writer_process.h"
 #include "recorder/spool/appender.h"
@@ -219,6 +220,7 @@ class Recording {
     (void)kAtFork;
     append(run_of_this_process());
     for (const spool::Seed& seed : seeds_of_the_environment()) append(seed);
+    write_seeds([](const spool::Seed& seed) { instance().append(seed); });
     started_ = true;
     return true;
   }

@@ -93,7 +93,7 @@ void Builder::take(const spool::Frame& frame) {
       break;
     case spool::Kind::kSeed: {
       const auto seed = spool::decode<spool::Seed>(frame.message);
-      seeds_.push_back({seed.time, seed.source, seed.value});
+      seeds_.push_back({seed.time, seed.source, seed.value, static_cast<int64_t>(begun_)});
       break;
     }
     case spool::Kind::kKernel: {
@@ -104,6 +104,7 @@ void Builder::take(const spool::Frame& frame) {
     case spool::Kind::kBegin: {
       auto begin = spool::decode<spool::Begin>(frame.message);
       const uint64_t invocation = begin.invocation;
+      begun_ = std::max(begun_, invocation + 1);
       open_[invocation] = {std::move(begin), frame, {}, {}, {}};
       break;
     }
@@ -239,6 +240,10 @@ void Builder::finish() {
     if (number != number_.end()) writer().set_duplicates(number->second, count.duplicates, count.distinct_outputs);
   }
   if (written_ == 0 && !writer_) return;  // nothing was recorded: no file
+  for (capture::Seed& seed : seeds_) {
+    const auto next = number_.lower_bound(static_cast<uint64_t>(*seed.invocation));
+    seed.invocation = next == number_.end() ? written_ : next->second;
+  }
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
   writer().close();
 }

@@ -64,7 +64,8 @@ class Builder {
   spool::Follower spool_;
   std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
   spool::Run run_;
-  std::vector<capture::Seed> seeds_;
+  std::vector<capture::Seed> seeds_;  // until the end with the number of invocations begun before, not written
+  uint64_t begun_ = 0;
   std::map<uint64_t, Pending> open_;
   std::deque<Pending> held_;            // whole; the last ones' outputs may still be replaced by those of equal calls
   std::map<uint64_t, int64_t> number_;  // of the invocations written
