@@ -117,7 +117,7 @@ def test_a_forked_child_has_its_parents_seeds(tmp_path, parent_records):
 
 
 def test_threads_seed_and_fork(tmp_path, target):
-    """Threads that seed while others call, fork and open libraries; nothing hangs, nothing is lost."""
+    """Threads that seed while others call and fork; nothing hangs, nothing is lost."""
     command = target("""
         import threading
         libc = ctypes.CDLL("libc.so.6")
