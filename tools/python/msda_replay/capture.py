@@ -259,7 +259,7 @@ def read_capture(path):
             version = file.attrs.get("format_version")
             if version != FORMAT_VERSION:
                 raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
-            run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}, "seeds": []}
+            run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}}
             if "run" in file:
                 run.update({name: _plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
                 run["argv"] = [_plain(argument) for argument in file["run"].attrs.get("argv", [])]
