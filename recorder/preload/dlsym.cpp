@@ -41,6 +41,9 @@ void* substitute(const char* name, void* found) noexcept {
     if (void* ours = substitute_cpu_call(name, found)) return ours;
   } else if (name[0] == 'c' && name[1] == 'u') {
     if (void* ours = substitute_driver(name, found)) return ours;
+  } else if (std::strncmp(name, "srand", 5) == 0 || std::strncmp(name, "seed48", 6) == 0 ||
+             std::strncmp(name, "initstate", 9) == 0 || std::strncmp(name, "curandSet", 9) == 0) {
+    if (void* ours = substitute_seed(name, found)) return ours;
   }
   return found;
 }

@@ -17,5 +17,6 @@ void* substitute(const char* name, void* found) noexcept;
 // The hooks' own answers; null for a name that is not theirs.
 void* substitute_cpu_call(const char* name, void* found) noexcept;
 void* substitute_driver(const char* name, void* found) noexcept;
+void* substitute_seed(const char* name, void* found) noexcept;
 
 }  // namespace msda::record

@@ -20,6 +20,7 @@
 #include "recorder/preload/provenance.h"
 #include "recorder/preload/ring.h"
 #include "recorder/preload/seen.h"
+#include "recorder/preload/seeds.h"
 #include "recorder/preload/warn.h"
 #include "recorder/preload/writer_process.h"
 #include "recorder/spool/appender.h"
@@ -203,13 +204,12 @@ class Recording {
       warn("cannot start the writer " + (config().writer.empty() ? "msda-record" : config().writer) + ": " +
            std::strerror(error) + "; recording goes on into " + spool_path_ + kRecover);
     }
-    static const int kAtFork = pthread_atfork(nullptr, nullptr, [] { instance().forget(); });
     // Before the handlers of libraries that were there when recording began: CUDA's, too.
     static const int kAtExit = std::atexit([] { instance().finish(); });
-    (void)kAtFork;
     (void)kAtExit;
     append(run_of_this_process());
     for (const spool::Seed& seed : seeds_of_the_environment()) append(seed);
+    write_seeds([](const spool::Seed& seed) { instance().append(seed); });
     started_ = true;
     return true;
   }
@@ -295,6 +295,8 @@ class Recording {
   }
 
  private:
+  Recording() { pthread_atfork(nullptr, nullptr, [] { instance().forget(); }); }
+
   std::atomic<bool> over_{false}, started_{false};
   std::atomic<bool> writer_reads_{false};  // what lies in the shared memory
   std::mutex start_mutex_, mutex_;

@@ -83,7 +83,7 @@ void Builder::take(const spool::Frame& frame) {
       break;
     case spool::Kind::kSeed: {
       const auto seed = spool::decode<spool::Seed>(frame.message);
-      seeds_.push_back({seed.time, seed.source, seed.value});
+      seeds_.push_back({seed.time, seed.source, seed.value, static_cast<int64_t>(begun_)});
       break;
     }
     case spool::Kind::kKernel: {
@@ -94,6 +94,7 @@ void Builder::take(const spool::Frame& frame) {
     case spool::Kind::kBegin: {
       auto begin = spool::decode<spool::Begin>(frame.message);
       const std::pair key{begin.invocation, begin.attempt};
+      begun_ = std::max(begun_, begin.invocation + 1);
       open_[key] = {std::move(begin), frame, {}, {}, {}};
       break;
     }
@@ -337,6 +338,10 @@ void Builder::finish() {
   if (written_ == 0 && !writer_) return;  // nothing was recorded: no file
   for (const auto& [number, conventions] : conventions_.decided_later()) {
     writer().set_conventions(number, msda_padding_name(conventions.padding), conventions.align_corners);
+  }
+  for (capture::Seed& seed : seeds_) {
+    const auto next = first_number_.lower_bound(static_cast<uint64_t>(*seed.invocation));
+    seed.invocation = next == first_number_.end() ? written_ : next->second;
   }
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
   writer().close();

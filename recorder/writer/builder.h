@@ -78,7 +78,8 @@ class Builder {
   ConventionsOfKernels conventions_;
   std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
   spool::Run run_;
-  std::vector<capture::Seed> seeds_;
+  std::vector<capture::Seed> seeds_;  // until the end with the number of invocations begun before, not written
+  uint64_t begun_ = 0;
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   std::deque<Pending> held_;         // with keep_last: whole, and perhaps to be dropped
   std::deque<Pending> superseding_;  // of later calls with equal inputs: may be superseded themselves
