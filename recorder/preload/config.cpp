@@ -59,6 +59,14 @@ Config read() {
   } else if (!keep.empty() && keep != "all") {
     warn("MSDA_RECORD_KEEP=" + keep + " is neither all nor last:K, and is ignored");
   }
+  const std::string hook = environment("MSDA_RECORD_HOOK");
+  if (hook == "cupti") {
+    config.hook = Hook::kCupti;
+  } else if (hook == "driver") {
+    config.hook = Hook::kDriver;
+  } else if (!hook.empty() && hook != "auto") {
+    warn("MSDA_RECORD_HOOK=" + hook + " is none of auto, cupti and driver, and is ignored");
+  }
   config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
   config.writer = environment("MSDA_RECORD_WRITER");
   if (config.writer.empty()) config.writer = writer_program();

@@ -12,6 +12,8 @@ using DevicePointer = unsigned long long;
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
 using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that was launched as one
+using Module = struct ModuleHandle*;
+using Library = struct LibraryHandle*;
 
 inline constexpr Result kSuccess = 0;
 inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;  // of `extra`
@@ -30,6 +32,11 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
 using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
                             void**, void**);
 using LaunchKernelEx = Result(const LaunchConfig*, Function, void**, void**);
+using ModuleLoadData = Result(Module*, const void*);  // and of cuModuleLoadFatBinary
+using ModuleLoadDataEx = Result(Module*, const void*, unsigned, int*, void**);
+using ModuleUnload = Result(Module);
+using LibraryLoadData = Result(Library*, const void*, int*, void**, unsigned, int*, void**, unsigned);
+using LibraryUnload = Result(Library);
 using GetProcAddress = Result(const char*, void**, int, uint64_t);
 using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
 
@@ -48,6 +55,13 @@ struct Driver {
   Result (*device_name)(char*, int, int) = nullptr;                            // cuDeviceGetName
   Result (*driver_version)(int*) = nullptr;                                    // cuDriverGetVersion
   Result (*exchange_capture_mode)(int*) = nullptr;  // cuThreadExchangeStreamCaptureMode; may be missing
+  // Of a function's code; any may be missing.
+  Result (*function_module)(Module*, Function) = nullptr;       // cuFuncGetModule
+  Result (*function_load)(Function) = nullptr;                  // cuFuncLoad
+  Result (*function_attribute)(int*, int, Function) = nullptr;  // cuFuncGetAttribute
+  Result (*kernel_library)(Library*, Function) = nullptr;       // cuKernelGetLibrary
+  Result (*kernel_function)(Function*, Function) = nullptr;     // cuKernelGetFunction
+  Result (*device_attribute)(int*, int, int) = nullptr;         // cuDeviceGetAttribute
   bool complete = false;
 };
 const Driver& driver();

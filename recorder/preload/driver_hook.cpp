@@ -1,11 +1,13 @@
-// Catches kernel launches in the driver's own API, whichever way the program found it: by linking to libcuda, by dlsym,
-// or by cuGetProcAddress, which every CUDA runtime uses.
+// Catches kernel launches, and the code that is loaded for them, in the driver's own API, whichever way the program
+// found it: by linking to libcuda, by dlsym, or by cuGetProcAddress, which every CUDA runtime uses.
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstring>
 
+#include "recorder/preload/cupti_hook.h"
 #include "recorder/preload/driver_api.h"
+#include "recorder/preload/images.h"
 #include "recorder/preload/interpose.h"
 #include "recorder/preload/launch.h"
 
@@ -14,6 +16,11 @@
 extern "C" {
 MSDA_EXPORT msda::record::cuda::LaunchKernel cuLaunchKernel, cuLaunchKernel_ptsz;
 MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelEx_ptsz;
+MSDA_EXPORT msda::record::cuda::ModuleLoadData cuModuleLoadData, cuModuleLoadFatBinary;
+MSDA_EXPORT msda::record::cuda::ModuleLoadDataEx cuModuleLoadDataEx;
+MSDA_EXPORT msda::record::cuda::ModuleUnload cuModuleUnload;
+MSDA_EXPORT msda::record::cuda::LibraryLoadData cuLibraryLoadData;
+MSDA_EXPORT msda::record::cuda::LibraryUnload cuLibraryUnload;
 MSDA_EXPORT msda::record::cuda::GetProcAddress cuGetProcAddress;
 MSDA_EXPORT msda::record::cuda::GetProcAddressV2 cuGetProcAddress_v2;
 }
@@ -24,22 +31,42 @@ namespace {
 using cuda::Result;
 
 // A function of the driver that the recorder stands in for.
-struct Hook {
+struct Interposed {
   const char* name;
   void* ours;
   std::atomic<void*> real{nullptr};
 };
-enum HookId { kLaunch, kLaunchPtsz, kLaunchEx, kLaunchExPtsz, kGetProcAddress, kGetProcAddressV2, kHooks };
-Hook hooks[kHooks] = {{"cuLaunchKernel", reinterpret_cast<void*>(&cuLaunchKernel)},
-                      {"cuLaunchKernel_ptsz", reinterpret_cast<void*>(&cuLaunchKernel_ptsz)},
-                      {"cuLaunchKernelEx", reinterpret_cast<void*>(&cuLaunchKernelEx)},
-                      {"cuLaunchKernelEx_ptsz", reinterpret_cast<void*>(&cuLaunchKernelEx_ptsz)},
-                      {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress)},
-                      {"cuGetProcAddress_v2", reinterpret_cast<void*>(&cuGetProcAddress_v2)}};
+enum HookId {
+  kLaunch,
+  kLaunchPtsz,
+  kLaunchEx,
+  kLaunchExPtsz,
+  kModuleLoadData,
+  kModuleLoadDataEx,
+  kModuleLoadFatBinary,
+  kModuleUnload,
+  kLibraryLoadData,
+  kLibraryUnload,
+  kGetProcAddress,
+  kGetProcAddressV2,
+  kHooks
+};
+Interposed hooks[kHooks] = {{"cuLaunchKernel", reinterpret_cast<void*>(&cuLaunchKernel)},
+                            {"cuLaunchKernel_ptsz", reinterpret_cast<void*>(&cuLaunchKernel_ptsz)},
+                            {"cuLaunchKernelEx", reinterpret_cast<void*>(&cuLaunchKernelEx)},
+                            {"cuLaunchKernelEx_ptsz", reinterpret_cast<void*>(&cuLaunchKernelEx_ptsz)},
+                            {"cuModuleLoadData", reinterpret_cast<void*>(&cuModuleLoadData)},
+                            {"cuModuleLoadDataEx", reinterpret_cast<void*>(&cuModuleLoadDataEx)},
+                            {"cuModuleLoadFatBinary", reinterpret_cast<void*>(&cuModuleLoadFatBinary)},
+                            {"cuModuleUnload", reinterpret_cast<void*>(&cuModuleUnload)},
+                            {"cuLibraryLoadData", reinterpret_cast<void*>(&cuLibraryLoadData)},
+                            {"cuLibraryUnload", reinterpret_cast<void*>(&cuLibraryUnload)},
+                            {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress)},
+                            {"cuGetProcAddress_v2", reinterpret_cast<void*>(&cuGetProcAddress_v2)}};
 
 // Where a program found a real function; afterwards ours may be given out in its place.
 void* stand_in(HookId id, void* found) {
-  Hook& hook = hooks[id];
+  Interposed& hook = hooks[id];
   if (found == hook.ours) return found;
   hook.real.store(found, std::memory_order_release);
   return hook.ours;
@@ -47,10 +74,13 @@ void* stand_in(HookId id, void* found) {
 
 template <class Function>
 Function* real(HookId id) {
-  Hook& hook = hooks[id];
+  Interposed& hook = hooks[id];
   void* found = hook.real.load(std::memory_order_acquire);
-  if (found == nullptr) {  // the program is linked to libcuda: ours came first, the real one is next
+  if (found == nullptr) {
+    // A caller that is linked to libcuda: ours came first. The real one is next, or, where only a plug-in (Triton's
+    // launcher) brought libcuda into the process, in libcuda alone.
     found = next_definition(hook.name);
+    if (found == nullptr) found = definition_in("libcuda.so.1", hook.name);
     hook.real.store(found, std::memory_order_release);
   }
   return reinterpret_cast<Function*>(found);
@@ -71,6 +101,8 @@ void answer(const char* symbol, void** function, uint64_t flags) {
     if (*function == second || second == nullptr) *function = stand_in(kGetProcAddressV2, *function);
   } else if (std::strcmp(symbol, "cuGetProcAddress_v2") == 0) {
     *function = stand_in(kGetProcAddressV2, *function);
+  } else if (void* ours = substitute_driver(symbol, *function)) {  // of the rest, no name means two functions
+    *function = ours;
   }
 }
 
@@ -78,14 +110,34 @@ template <class RealLaunch>
 Result launch(HookId id, cuda::Function function, const unsigned* grid, const unsigned* block, unsigned shared_bytes,
               cuda::Stream stream, void** parameters, void** extra, RealLaunch&& real_launch) {
   if (hooks[id].real.load(std::memory_order_acquire) == nullptr) return kNotInitialized;
-  if (passes_by(function)) return real_launch();
+  if (passes_by(function) || cupti_takes_launches()) return real_launch();
   const Launched launched{
       function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, parameters, extra};
   Snapshot snapshot;
   before_launch(launched, snapshot);
+  launch_is_seen = true;
   const Result result = real_launch();
+  launch_is_seen = false;
   after_launch(launched, snapshot, result);
   return result;
+}
+
+template <class Function, class Handle, class... Rest>
+Result load(HookId id, Owner::Kind kind, Handle* handle, const void* image, Rest... rest) {
+  auto* next = real<Function>(id);
+  if (next == nullptr) return kNotInitialized;
+  Loading loading;
+  const Result result = next(handle, image, rest...);
+  if (result == cuda::kSuccess) loading.done({kind, reinterpret_cast<uintptr_t>(*handle)}, image);
+  return result;
+}
+
+template <class Function, class Handle>
+Result unload(HookId id, Owner::Kind kind, Handle handle) {
+  auto* next = real<Function>(id);
+  if (next == nullptr) return kNotInitialized;
+  unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: then the handle may become another's
+  return next(handle);
 }
 
 }  // namespace
@@ -137,6 +189,27 @@ cuda::Result cuLaunchKernelEx(const cuda::LaunchConfig* config, cuda::Function f
 cuda::Result cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Function f, void** parameters,
                                    void** extra) {
   return launch_ex(kLaunchExPtsz, config, f, parameters, extra);
+}
+
+cuda::Result cuModuleLoadData(cuda::Module* module, const void* image) {
+  return load<cuda::ModuleLoadData>(kModuleLoadData, Owner::kModule, module, image);
+}
+cuda::Result cuModuleLoadFatBinary(cuda::Module* module, const void* image) {
+  return load<cuda::ModuleLoadData>(kModuleLoadFatBinary, Owner::kModule, module, image);
+}
+cuda::Result cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned count, int* options, void** values) {
+  return load<cuda::ModuleLoadDataEx>(kModuleLoadDataEx, Owner::kModule, module, image, count, options, values);
+}
+cuda::Result cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_options, void** jit_values,
+                               unsigned jit_count, int* options, void** values, unsigned count) {
+  return load<cuda::LibraryLoadData>(kLibraryLoadData, Owner::kLibrary, library, image, jit_options, jit_values,
+                                     jit_count, options, values, count);
+}
+cuda::Result cuModuleUnload(cuda::Module module) {
+  return unload<cuda::ModuleUnload>(kModuleUnload, Owner::kModule, module);
+}
+cuda::Result cuLibraryUnload(cuda::Library library) {
+  return unload<cuda::LibraryUnload>(kLibraryUnload, Owner::kLibrary, library);
 }
 
 cuda::Result cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {

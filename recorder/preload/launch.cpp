@@ -10,6 +10,7 @@
 
 #include "kernels/names.h"
 #include "recorder/adapters/adapter.h"
+#include "recorder/preload/images.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/staging.h"
 #include "recorder/preload/warn.h"
@@ -241,7 +242,10 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     parameters.offsets.push_back(static_cast<int64_t>(parameter.offset));
     parameters.sizes.push_back(static_cast<int64_t>(parameter.size));
   }
-  const auto ticket = begin(facts_of(launched, launch, state->call), inputs, state->outputs_before, parameters);
+  CallFacts facts = facts_of(launched, launch, state->call);
+  facts.image = image_of(launched.function, is_kernel);
+  if (facts.image != nullptr) facts.code = code_facts_of(launched.function, is_kernel);
+  const auto ticket = begin(facts, inputs, state->outputs_before, parameters);
   if (!ticket) return;
   state->ticket = *ticket;
   snapshot.state = std::move(state);

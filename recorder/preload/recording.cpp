@@ -94,6 +94,7 @@ class Recording {
     begin.integers = facts.integers;
     begin.grid = facts.grid;
     begin.block = facts.block;
+    if (facts.image != nullptr) begin.texts["kernel_digest"] = append_code(facts);
     begin.texts["time"] = now();
     begin.texts["label"] = label();
     begin.integers["process"] = getpid();
@@ -152,6 +153,7 @@ class Recording {
     if (writer_.doorbell >= 0) close(writer_.doorbell);
     writer_ = {};
     seen_ = {};
+    code_.clear();
     latest_.clear();
     started_ = false;
     over_ = false;
@@ -271,6 +273,22 @@ class Recording {
     stop(spool_path_ + ": cannot write it: " + std::strerror(spool_.error() != 0 ? spool_.error() : ENOMEM) +
          "; recording ends here");
   }
+  // The kernel's code, with the first call of it.
+  const std::string& append_code(const CallFacts& facts) {
+    const Image& image = *facts.image;
+    bool first = false;
+    {
+      const std::lock_guard lock(mutex_);
+      first = code_.insert(image.digest).second;
+    }
+    const auto kernel = facts.texts.find("kernel");
+    if (first) {
+      append(spool::Kernel{image.digest, kernel == facts.texts.end() ? "" : kernel->second, facts.code.architecture,
+                           facts.code.integers},
+             image.bytes);
+    }
+    return image.digest;
+  }
   void append(const Ticket& ticket, const char* section, const std::vector<HostTensor>& tensors,
               const std::vector<std::string>& digests) {
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -310,6 +328,7 @@ class Recording {
   WriterProcess writer_;
   uint64_t next_invocation_ = 0;
   Seen seen_;
+  std::set<std::string> code_;                   // that the spool has, by digest
   std::vector<std::shared_ptr<Latest>> latest_;  // of every thread that recorded
 };
 

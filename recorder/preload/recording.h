@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "recorder/preload/images.h"
 
 namespace msda::record {
 
@@ -25,6 +28,8 @@ struct CallFacts {
   std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
   std::map<std::string, int64_t> integers;   // align_corners, and those of a launch
   std::vector<int64_t> grid, block;          // of a launch
+  std::shared_ptr<const Image> image;        // of the kernel's code; null if it is not known
+  CodeFacts code;
 };
 
 // The parameters of a launch as the kernel receives them.

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kBadUsage = 2;
 
 struct Options {
-  std::string output = "msda-capture.%p.h5", kernel, keep = "all";
+  std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all";
   bool force = false;
   uint64_t max_bytes = 0;
   std::vector<std::string> command;
@@ -137,6 +137,7 @@ int run(const Options& options) {
     signal(SIGQUIT, SIG_DFL);
     set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
     set("MSDA_RECORD_OUTPUT", options.output);
+    set("MSDA_RECORD_HOOK", options.hook);
     set("MSDA_RECORD_KEEP", options.keep);
     set("MSDA_RECORD_WRITER", this_program().string());
     if (options.force) set("MSDA_RECORD_FORCE", "1");
@@ -173,6 +174,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
       ->type_name("REGEX");
+  app.add_option("--hook", options.hook, "Who catches launches: the driver hook with CUPTI's help, or one of them")
+      ->check(CLI::IsMember({"auto", "cupti", "driver"}))
+      ->capture_default_str();
   app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
   app.add_option("--max-bytes", options.max_bytes, "Stop recording a process at so many bytes")->type_name("N");
   app.add_flag("--force", options.force, "Replace a capture that exists");
