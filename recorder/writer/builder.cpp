@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 
 #include "kernels/msda.h"
+#include "recorder/writer/code_facts.h"
 #include "recorder/writer/confirm.h"
 
 namespace msda::record {
@@ -97,8 +99,9 @@ void Builder::take(const spool::Frame& frame) {
       break;
     }
     case spool::Kind::kKernel: {
-      const auto kernel = spool::decode<spool::Kernel>(frame.message);
-      writer().add_kernel({kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)});
+      auto kernel = spool::decode<spool::Kernel>(frame.message);
+      const std::string digest = kernel.digest;
+      code_[digest] = {std::move(kernel), frame};
       break;
     }
     case spool::Kind::kBegin: {
@@ -199,6 +202,24 @@ bool Builder::confirmed(Pending& pending) {
   return true;
 }
 
+// Into the capture goes the code of calls that are in it. Not that of others, which no conventions explained.
+void Builder::write_code(const std::string& digest) {
+  const auto found = code_.find(digest);
+  if (found == code_.end()) return;
+  const auto& [kernel, frame] = found->second;
+  std::vector<std::filesystem::path> folders;
+  const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
+  if (settings_.trusted && triton != run_.libraries.end()) {
+    folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
+  }
+  capture::KernelImage image{kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)};
+  constexpr std::chrono::seconds kLimit{10};
+  image.facts.merge(count_instructions(find_disassembler(folders), image.image, kernel.name, kLimit));
+  writer().add_kernel(image);
+  if (settings_.release) spool_.release(frame);
+  code_.erase(found);
+}
+
 void Builder::write(const Pending& pending) {
   const auto count = counts_.find(pending.begin.invocation);
   const capture::CallFacts facts = facts_of(pending.begin, count == counts_.end() ? nullptr : &count->second);
@@ -206,6 +227,7 @@ void Builder::write(const Pending& pending) {
   if (!pending.parameters.offsets.empty()) {
     parameters = {spool_.payload(pending.parameter_frame), pending.parameters.offsets, pending.parameters.sizes};
   }
+  write_code(facts.kernel_digest);
   const int64_t number = writer().begin_invocation(facts, parameters);
   number_[pending.begin.invocation] = number;
   for (const Item& item : pending.tensors) {

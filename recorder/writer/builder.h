@@ -21,6 +21,8 @@ class Builder {
     int64_t keep_last = 0;  // 0: all
     std::string tool_version;
     bool release = true;  // give the spool's space back once its content is in the capture
+    // The spool is that of a process which runs as this one: programs that came with its libraries may be run.
+    bool trusted = false;
   };
   // Throws spool::Error or capture::Error, as all of these do.
   explicit Builder(const Settings& settings);
@@ -44,6 +46,10 @@ class Builder {
     spool::Tensor tensor;
     spool::Frame frame;
   };
+  struct Code {
+    spool::Kernel kernel;
+    spool::Frame frame;
+  };
   struct Pending {
     spool::Begin begin;
     spool::Frame begin_frame;
@@ -57,6 +63,7 @@ class Builder {
   void complete(uint64_t invocation);
   bool confirmed(Pending& pending);
   void write(const Pending& pending);
+  void write_code(const std::string& digest);
   void release(const Pending& pending);
   capture::Writer& writer();
 
@@ -65,6 +72,7 @@ class Builder {
   std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
   spool::Run run_;
   std::vector<capture::Seed> seeds_;
+  std::map<std::string, Code> code_;  // by digest, until the first call of it is written
   std::map<uint64_t, Pending> open_;
   std::deque<Pending> held_;            // whole; the last ones' outputs may still be replaced by those of equal calls
   std::map<uint64_t, int64_t> number_;  // of the invocations written

@@ -43,7 +43,7 @@ int follow(const Options& options) {
   };
   try {
     msda::record::Builder builder(
-        {options.spool, options.output, options.force, options.keep_last, MSDA_VERSION, true});
+        {options.spool, options.output, options.force, options.keep_last, MSDA_VERSION, true, true});
     char news[4096];
     for (;;) {
       const ssize_t got = read(STDIN_FILENO, news, sizeof news);

@@ -285,4 +285,6 @@ def test_only_interposed_names_are_seen():
     names = subprocess.run(["nm", "-D", "--defined-only", PRELOAD], capture_output=True, text=True, check=True).stdout
     assert {line.split()[-1] for line in names.splitlines()} == {
         "dlsym", "msda_backward", "msda_record_label", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
-        "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"}
+        "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz", "cuModuleLoadData", "cuModuleLoadDataEx",
+        "cuModuleLoadFatBinary", "cuModuleUnload", "cuLibraryLoadData", "cuLibraryUnload", "cuptiSubscribe",
+        "cuptiSubscribe_v2", "cuptiFinalize", "InitializeInjection"}
