@@ -70,25 +70,27 @@ constinit thread_local OnItsWay on_its_way;
 bool read(uint32_t id, const void* parameters, Launched& launched) {
   if (id == cupti::kLaunchKernel || id == cupti::kLaunchKernelPtsz) {
     const auto& p = *static_cast<const cupti::LaunchKernelParameters*>(parameters);
-    launched = {p.function,
-                {p.grid[0], p.grid[1], p.grid[2]},
-                {p.block[0], p.block[1], p.block[2]},
-                p.shared_bytes,
-                p.stream,
-                p.parameters,
-                p.extra};
-    return true;
+    launched.function = p.function;
+    launched.grid = {p.grid[0], p.grid[1], p.grid[2]};
+    launched.block = {p.block[0], p.block[1], p.block[2]};
+    launched.shared_bytes = p.shared_bytes;
+    launched.stream = p.stream;
+    launched.parameters = p.parameters;
+    launched.extra = p.extra;
+  } else {
+    const auto& p = *static_cast<const cupti::LaunchKernelExParameters*>(parameters);
+    if (p.config == nullptr) return false;
+    const auto &grid = p.config->grid, &block = p.config->block;
+    launched.function = p.function;
+    launched.grid = {grid[0], grid[1], grid[2]};
+    launched.block = {block[0], block[1], block[2]};
+    launched.shared_bytes = p.config->shared_bytes;
+    launched.stream = p.config->stream;
+    launched.parameters = p.parameters;
+    launched.extra = p.extra;
   }
-  const auto& p = *static_cast<const cupti::LaunchKernelExParameters*>(parameters);
-  if (p.config == nullptr) return false;
-  const cuda::LaunchConfig& c = *p.config;
-  launched = {p.function,
-              {c.grid[0], c.grid[1], c.grid[2]},
-              {c.block[0], c.block[1], c.block[2]},
-              c.shared_bytes,
-              c.stream,
-              p.parameters,
-              p.extra};
+  const bool per_thread = id == cupti::kLaunchKernelPtsz || id == cupti::kLaunchKernelExPtsz;
+  if (launched.stream == nullptr && per_thread) launched.stream = cuda::kStreamPerThread;
   return true;
 }
 

@@ -91,6 +91,7 @@ def test_every_hook_records_the_same(tmp_path, entry, via):
         capture = tmp_path / f"{hook}.h5"
         assert launch(capture, hook, "--launches", 3, "--via", via, "--cupti", *entry) == []
         calls = read_capture(capture).invocations
+        assert [call.facts.get("duplicates", 0) for call in calls] == [0, 0, 0]  # each launch is handled once
         seen.append([{**call.inputs, **call.outputs, "before": call.outputs_before["grad_value"]} for call in calls])
     assert len(seen[0]) == 3
     for others in seen[1:]:
