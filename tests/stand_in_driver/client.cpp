@@ -82,18 +82,24 @@ CUfunction Client::load_image(const std::string& kernel, const std::string& imag
   if (as_kernel) {
     CUlibrary library = nullptr;
     CUkernel handle = nullptr;
-    check(api_.cuLibraryLoadData(&library, copy.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    for (const bool again : {false, true}) {
+      if (again) check(api_.cuLibraryUnload(library));
+      check(api_.cuLibraryLoadData(&library, copy.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    }
     check(api_.cuLibraryGetKernel(&handle, library, kernel.c_str()));
     return reinterpret_cast<CUfunction>(handle);
   }
   CUmodule module = nullptr;
   CUfunction function = nullptr;
-  if (call == "ex") {
-    check(api_.cuModuleLoadDataEx(&module, copy.data(), 0, nullptr, nullptr));
-  } else if (call == "fatbin") {
-    check(api_.cuModuleLoadFatBinary(&module, copy.data()));
-  } else {
-    check(api_.cuModuleLoadData(&module, copy.data()));
+  for (const bool again : {false, true}) {
+    if (again) check(api_.cuModuleUnload(module));
+    if (call == "ex") {
+      check(api_.cuModuleLoadDataEx(&module, copy.data(), 0, nullptr, nullptr));
+    } else if (call == "fatbin") {
+      check(api_.cuModuleLoadFatBinary(&module, copy.data()));
+    } else {
+      check(api_.cuModuleLoadData(&module, copy.data()));
+    }
   }
   check(api_.cuModuleGetFunction(&function, module, kernel.c_str()));
   return function;

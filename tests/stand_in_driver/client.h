@@ -43,6 +43,7 @@ namespace msda::stand_in {
   X(cuModuleUnload)                \
   X(cuModuleGetFunction)           \
   X(cuLibraryLoadData)             \
+  X(cuLibraryUnload)               \
   X(cuLibraryGetKernel)            \
   X(cuLaunchKernel)                \
   X(cuLaunchKernel_ptsz)           \
@@ -96,7 +97,8 @@ class Client {
 
   // The kernel, from a module of its own; `as_kernel`: a CUkernel in disguise, as CUDA's runtime passes.
   CUfunction load(const std::string& kernel, bool as_kernel = false) const;
-  // The same from an image of the caller's; `call` is data, ex or fatbin, of cuModuleLoad*.
+  // The same from an image of the caller's; `call` is data, ex or fatbin, of cuModuleLoad*. It is loaded twice, and
+  // unloaded between.
   CUfunction load_image(const std::string& kernel, const std::string& image, const std::string& call,
                         bool as_kernel) const;
 

@@ -111,6 +111,7 @@ TEST_F(CodeFactsOfACubin, NeverHurtTheCapture) {
 TEST_F(CodeFactsOfACubin, EndInTime) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(count_instructions(script("exec sleep 60"), some_, "f", milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("sleep 60 & wait"), some_, "f", milliseconds(300)), IsEmpty());
   EXPECT_THAT(count_instructions(script("exec yes"), some_, "f", milliseconds(300)), IsEmpty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
 }
