@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 
 #include "kernels/msda.h"
+#include "recorder/writer/code_facts.h"
 #include "recorder/writer/types.h"
 
 namespace msda::record {
@@ -87,8 +89,9 @@ void Builder::take(const spool::Frame& frame) {
       break;
     }
     case spool::Kind::kKernel: {
-      const auto kernel = spool::decode<spool::Kernel>(frame.message);
-      writer().add_kernel({kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)});
+      auto kernel = spool::decode<spool::Kernel>(frame.message);
+      const std::string digest = kernel.digest;
+      code_[digest] = {std::move(kernel), frame};
       break;
     }
     case spool::Kind::kBegin: {
@@ -201,9 +204,29 @@ std::vector<Item> Builder::inputs_of(uint64_t invocation) {
   return inputs;
 }
 
+// Into the capture goes the code of calls that are in it. Not that of others, which no conventions explained.
+void Builder::write_code(const Pending& pending) {
+  const auto digest = pending.begin.texts.find("kernel_digest");
+  const auto found = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  if (found == code_.end()) return;
+  const auto& [kernel, frame] = found->second;
+  std::vector<std::filesystem::path> folders;
+  const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
+  if (settings_.trusted && triton != run_.libraries.end()) {
+    folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
+  }
+  capture::KernelImage image{kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)};
+  constexpr std::chrono::seconds kLimit{10};
+  image.facts.merge(count_instructions(find_disassembler(folders), image.image, kernel.name, kLimit));
+  writer().add_kernel(image);
+  if (settings_.release) spool_.release(frame);
+  code_.erase(found);
+}
+
 void Builder::write(Pending& pending) {
   const uint64_t invocation = pending.begin.invocation;
   const auto count = counts_.find(invocation);
+  write_code(pending);
   const int64_t number =
       writer().begin_invocation(facts_of(pending.begin, count == counts_.end() ? nullptr : &count->second),
                                 {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
@@ -268,6 +291,7 @@ void Builder::write_superseding(Pending& pending) {
       hold(std::move(other));
     }
   } else if (number != number_.end()) {
+    write_code(pending);
     writer().reopen_invocation(number->second, facts_of(pending.begin, nullptr),
                                {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
     add_tensors(pending);

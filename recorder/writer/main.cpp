@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kBadUsage = 2;
 
 struct Options {
-  std::string output = "msda-capture.%p.h5", kernel, keep = "all";
+  std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all";
   bool force = false;
   uint64_t max_bytes = 0;
   std::vector<std::string> command;
@@ -44,7 +44,7 @@ int follow(const Options& options) {
   };
   try {
     msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last, MSDA_VERSION,
-                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1});
+                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1, /*trusted=*/true});
     char news[4096];
     for (;;) {
       const ssize_t got = read(STDIN_FILENO, news, sizeof news);
@@ -138,6 +138,7 @@ int run(const Options& options) {
     signal(SIGQUIT, SIG_DFL);
     set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
     set("MSDA_RECORD_OUTPUT", options.output);
+    set("MSDA_RECORD_HOOK", options.hook);
     set("MSDA_RECORD_KEEP", options.keep);
     set("MSDA_RECORD_WRITER", this_program().string());
     if (options.force) set("MSDA_RECORD_FORCE", "1");
@@ -174,6 +175,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
       ->type_name("REGEX");
+  app.add_option("--hook", options.hook, "Who catches launches: the driver hook with CUPTI's help, or one of them")
+      ->check(CLI::IsMember({"auto", "cupti", "driver"}))
+      ->capture_default_str();
   app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
   app.add_option("--max-bytes", options.max_bytes, "Stop recording a process at so many bytes")->type_name("N");
   app.add_flag("--force", options.force, "Replace a capture that exists");
