@@ -131,23 +131,42 @@ std::vector<Cubin> cubins_in(const void* image) {
   return {{cubin, 0}};
 }
 
-std::vector<std::string_view> functions_in(std::span<const std::byte> cubin) {
+namespace {
+
+// Of each section .text.<name>: the name, and where its content is.
+template <class Visit>
+void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
   constexpr std::string_view kPrefix = ".text.";
-  std::vector<std::string_view> names;
   const auto sections = sections_of(cubin.data(), cubin.size());
-  if (!sections) return names;
+  if (!sections) return;
   const Elf64_Shdr strings = section(cubin.data(), *sections, sections->names);
-  if (!fits(strings.sh_offset, strings.sh_size, cubin.size())) return names;
+  if (!fits(strings.sh_offset, strings.sh_size, cubin.size())) return;
   const std::string_view text(reinterpret_cast<const char*>(cubin.data()) + strings.sh_offset, strings.sh_size);
   for (uint64_t i = 0; i < sections->count; ++i) {
-    const uint32_t name = section(cubin.data(), *sections, i).sh_name;
-    if (name >= text.size()) continue;
-    const std::string_view rest = text.substr(name);
+    const Elf64_Shdr one = section(cubin.data(), *sections, i);
+    if (one.sh_name >= text.size()) continue;
+    const std::string_view rest = text.substr(one.sh_name);
     const size_t end = rest.find('\0');
-    if (end != rest.npos && rest.starts_with(kPrefix))
-      names.push_back(rest.substr(kPrefix.size(), end - kPrefix.size()));
+    if (end == rest.npos || !rest.starts_with(kPrefix)) continue;
+    visit(rest.substr(kPrefix.size(), end - kPrefix.size()), one);
   }
+}
+
+}  // namespace
+
+std::vector<std::string_view> functions_in(std::span<const std::byte> cubin) {
+  std::vector<std::string_view> names;
+  for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr&) { names.push_back(name); });
   return names;
+}
+
+std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function) {
+  std::span<const std::byte> code;
+  for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr& one) {
+    if (name != function || one.sh_type == SHT_NOBITS || !fits(one.sh_offset, one.sh_size, cubin.size())) return;
+    code = cubin.subspan(one.sh_offset, one.sh_size);
+  });
+  return code;
 }
 
 }  // namespace msda::record

@@ -24,4 +24,7 @@ std::span<const std::byte> cubin_at(const void* image, size_t bytes);
 // The names of its functions, kernels among them, in those very bytes. Empty for a cubin that contradicts itself.
 std::vector<std::string_view> functions_in(std::span<const std::byte> cubin);
 
+// The machine code of the function of that name; empty if there is none.
+std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);
+
 }  // namespace msda::record

@@ -30,6 +30,7 @@ Driver find() {
   get(driver.host_register, "cuMemHostRegister_v2");
   get(driver.allocate, "cuMemAlloc_v2");
   get(driver.set_bytes, "cuMemsetD8_v2");
+  get(driver.address_range, "cuMemGetAddressRange_v2");
   get(driver.current_context, "cuCtxGetCurrent");
   get(driver.launch, "cuLaunchKernel");
   get(driver.library_load, "cuLibraryLoadData");

@@ -68,6 +68,7 @@ struct Driver {
   Result (*host_register)(void*, size_t, unsigned) = nullptr;                  // cuMemHostRegister_v2
   Result (*allocate)(DevicePointer*, size_t) = nullptr;                        // cuMemAlloc_v2
   Result (*set_bytes)(DevicePointer, unsigned char, size_t) = nullptr;         // cuMemsetD8_v2
+  Result (*address_range)(DevicePointer*, size_t*, DevicePointer) = nullptr;   // cuMemGetAddressRange_v2
   Result (*current_context)(Context*) = nullptr;                               // cuCtxGetCurrent
   LaunchKernel* launch = nullptr;                                              // cuLaunchKernel
   LibraryLoadData* library_load = nullptr;                                     // cuLibraryLoadData

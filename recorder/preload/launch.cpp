@@ -13,7 +13,9 @@
 #include "recorder/adapters/adapter.h"
 #include "recorder/preload/config.h"
 #include "recorder/preload/courier.h"
+#include "recorder/preload/cubin.h"
 #include "recorder/preload/digester.h"
+#include "recorder/preload/element_type.h"
 #include "recorder/preload/functions.h"
 #include "recorder/preload/images.h"
 #include "recorder/preload/launch_facts.h"
@@ -33,7 +35,7 @@ struct Known {
   std::string code;                  // the function, by its handle
   bool inputs_stay = false;          // none of them is an output too
   Digest tables;                     // of the inputs that decide how the others are read
-  std::string content;               // the key of the last content
+  std::string label, content;        // of the last launch; the key of its content
   std::atomic<bool> repeats{false};  // the last content was recorded before
 };
 
@@ -115,10 +117,10 @@ bool wait_for(const Digests& digests, cuda::Stream stream) {
   return true;
 }
 
-// How a launch's content is told from others: what it is, and what its inputs hold.
-std::string content_key(const Known& known, const Digests& digests) {
+// How a launch's content is told from others: what it is, for what it is done, and what its inputs hold.
+std::string content_key(const Known& known, const std::string& label, const Digests& digests) {
   const adapters::Call& call = known.call;
-  std::string key = known.name;
+  std::string key = label + "\n" + known.name;
   if (call.padding) key += std::string(" ") + kernels::name_of(*call.padding);
   if (call.align_corners) key += *call.align_corners ? " align" : " no align";
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -169,8 +171,26 @@ bool fetch(const Tensors& tensors, cuda::Stream stream, std::byte*& memory, uint
   return true;
 }
 
+// The first tensor that does not lie in allocated memory from end to end; empty if there is none. Reading it would be
+// an error that the program's context does not recover from.
+std::string stray(const adapters::Call& call) {
+  for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
+    for (const auto& tensor : *tensors) {
+      const uint64_t end = tensor.address + static_cast<uint64_t>(tensor.bytes());
+      for (uint64_t at = tensor.address; at < end;) {
+        cuda::DevicePointer base = 0;
+        size_t bytes = 0;
+        if (cuda::driver().address_range(&base, &bytes, at) != cuda::kSuccess || base + bytes <= at) return tensor.name;
+        at = base + bytes;
+      }
+    }
+  }
+  return "";
+}
+
 // Null, with the reason said, for a launch that no adapter can read.
-std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter& adapter, adapters::Launch launch) {
+std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+                              adapters::Launch launch) {
   auto known = std::make_shared<Known>();
   known->name = launch.kernel;
   const auto read = [&](uint64_t address, void* to, size_t size) {
@@ -182,14 +202,18 @@ std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter&
            cuda::driver().copy_to_host(to, address, size, launched.stream) == cuda::kSuccess &&
            cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
   };
-  // Where nothing tells the type of the tensors, float32 is supposed, and the writer holds it against the outputs.
-  launch.float_type = MSDA_FLOAT32;
+  const auto image = image_of(launched.function, is_kernel);
+  launch.float_type = image ? element_type_of(code_of(image->bytes, launch.kernel)) : MSDA_FLOAT32;
   adapters::Decoded decoded = adapter.decode(launch, read);
   if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded)) {
     Functions::instance().refuse(launch.kernel, refusal->reason);
     return nullptr;
   }
   known->call = std::get<adapters::Call>(std::move(decoded));
+  if (const std::string name = stray(known->call); !name.empty()) {
+    Functions::instance().refuse(launch.kernel, name + " does not lie in device memory from end to end");
+    return nullptr;
+  }
   known->inputs_stay = !overlap(known->call.inputs, known->call.outputs);
   known->code = std::to_string(reinterpret_cast<uintptr_t>(launched.function));
   known->launch = std::move(launch);
@@ -205,7 +229,8 @@ OfThread& this_thread() {
 
 // The digests of inputs and output buffers, waited for. `known` is decoded anew if the tables that it was read by have
 // changed.
-Digests look(const Launched& launched, const adapters::Adapter& adapter, std::shared_ptr<Known>& known) {
+Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+             std::shared_ptr<Known>& known) {
   for (int again = 0; again < 2; ++again) {
     std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
     const auto outputs = ranges_of(known->call.outputs);
@@ -219,7 +244,7 @@ Digests look(const Launched& launched, const adapters::Adapter& adapter, std::sh
     const Digest tables = tables_of(known->call, digests);
     if (known->content.empty()) known->tables = tables;
     if (known->tables == tables) return digests;
-    known = decode(launched, adapter, known->launch);
+    known = decode(launched, adapter, is_kernel, known->launch);
     if (!known) return {};
   }
   return {};
@@ -277,11 +302,13 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   mine.waits = waits_now;
   if (!state->follows) {
     mine.last = nullptr;
-    if (!known) known = decode(launched, *adapter, std::move(launch));
-    const Digests digests = known ? look(launched, *adapter, known) : Digests();
+    if (!known) known = decode(launched, *adapter, is_kernel, std::move(launch));
+    const Digests digests = known ? look(launched, *adapter, is_kernel, known) : Digests();
     if (!digests) return;
     const size_t inputs = known->call.inputs.size(), outputs = known->call.outputs.size();
-    known->content = content_key(*known, digests);
+    CallFacts facts = stamped(facts_of(launched, known->launch, known->call));
+    known->label = facts.texts["label"];
+    known->content = content_key(*known, known->label, digests);
     const auto content = enter(known->content, digests_in_words(digests, inputs, outputs));
     if (!content) return;
     known->repeats = content->known;
@@ -292,7 +319,7 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
       leave(*content);
       return;
     }
-    state->record.facts = stamped(facts_of(launched, known->launch, known->call));
+    state->record.facts = std::move(facts);
     if (const auto image = image_of(launched.function, is_kernel)) {
       state->record.facts.texts["kernel_digest"] = image->digest;
       deliver_code(known->name, *image, code_facts_of(launched.function, is_kernel));
@@ -317,8 +344,9 @@ void follow(const Launched& launched, SnapshotState& state) {
   std::string failure;
   Digests digests = Digester::instance().start(ranges, launched.stream, failure);
   const size_t inputs = known->call.inputs.size(), all = ranges.size();
-  const auto counted = [known, content = known->content, inputs, all, outputs](const Digests& ready) {
-    if (content_key(*known, ready) != content) {
+  const auto counted = [known, label = known->label, content = known->content, inputs, all,
+                        outputs](const Digests& ready) {
+    if (content_key(*known, label, ready) != content) {
       known->repeats = false;
       missed(known->name);
       return;

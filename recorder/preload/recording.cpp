@@ -35,16 +35,17 @@ class Recording {
  public:
   bool over() const { return over_; }
 
-  std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs) {
+  std::optional<Ticket> begin(const CallFacts& given, const std::vector<HostTensor>& inputs) {
     if (!start()) return std::nullopt;
-    std::string key;
-    for (const auto& [name, value] : facts.texts) key += name + "=" + value + "\n";
-    for (const auto& [name, value] : facts.integers) key += name + "=" + std::to_string(value) + "\n";
+    const CallFacts facts = stamped(given);
+    std::string key = facts.texts.at("label") + "\n";
+    for (const auto& [name, value] : given.texts) key += name + "=" + value + "\n";
+    for (const auto& [name, value] : given.integers) key += name + "=" + std::to_string(value) + "\n";
     const auto content = enter(digest_of_all(key, inputs), "");
     if (!content) return std::nullopt;
     const Ticket ticket{content->invocation, content->key, content->known};
     if (ticket.duplicate) return ticket;
-    append(begin_of(stamped(facts), ticket.invocation, 0));
+    append(begin_of(facts, ticket.invocation, 0));
     append(ticket.invocation, 0, "inputs", inputs, std::nullopt);
     return ticket;
   }
@@ -151,6 +152,7 @@ class Recording {
     next_invocation_ = 0;
     new (&mutex_) std::mutex;
     new (&start_mutex_) std::mutex;
+    new (&label_mutex_) std::mutex;
   }
 
   // Nothing more from this process.
@@ -158,9 +160,21 @@ class Recording {
     if (!over_.exchange(true)) warn(why);
   }
 
-  static std::string& label() {
-    static thread_local std::string label;
-    return label;
+  // What the thread was given; or what any thread was given last, as a backward pass runs on a thread of its
+  // framework's; or the test that pytest is running.
+  std::string label() {
+    const std::lock_guard lock(label_mutex_);
+    if (label_of_thread() || label_) return label_of_thread() ? *label_of_thread() : *label_;
+    const char* test = getenv("PYTEST_CURRENT_TEST");
+    const std::string text = test != nullptr ? test : "";
+    return text.substr(0, text.rfind(" ("));  // without the phase: "test_msda.py::test_backward[32] (call)"
+  }
+
+  void set_label(const char* label) {
+    const std::lock_guard lock(label_mutex_);
+    std::optional<std::string> given;
+    if (label != nullptr) given = label;
+    label_of_thread() = label_ = given;
   }
 
  private:
@@ -276,6 +290,11 @@ class Recording {
     }
   }
 
+  static std::optional<std::string>& label_of_thread() {
+    static thread_local std::optional<std::string> label;
+    return label;
+  }
+
   static std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors) {
     for (const HostTensor& tensor : tensors) {
       text += tensor.name + " " + tensor.type + " " + spool::digest_of(tensor.bytes);
@@ -310,6 +329,8 @@ class Recording {
   Seen seen_;
   std::set<std::string> images_;  // those in the spool
   std::map<std::string, int64_t> missed_;
+  std::mutex label_mutex_;
+  std::optional<std::string> label_;
 };
 
 // What the recorder was about to do for the host, without harm to it.
@@ -357,7 +378,7 @@ void end(const Ticket& ticket, const std::vector<HostTensor>& outputs) noexcept 
 
 CallFacts stamped(CallFacts facts) {
   facts.texts["time"] = now();
-  facts.texts["label"] = Recording::label();
+  facts.texts["label"] = Recording::instance().label();
   facts.integers["process"] = getpid();
   facts.integers["thread"] = static_cast<int64_t>(syscall(SYS_gettid));
   return facts;
@@ -400,10 +421,7 @@ void finish() noexcept {
 }
 
 void set_label(const char* label) noexcept {
-  try {
-    Recording::label() = label != nullptr ? label : "";
-  } catch (...) {
-  }
+  harmlessly([&](Recording& recording) { recording.set_label(label); });
 }
 
 }  // namespace msda::record

@@ -170,7 +170,7 @@ bool Builder::settle(Pending& pending) {
     for (const Item& item : items) {
       if (item.tensor.section == "outputs_before") continue;
       const auto bytes = payloads_.bytes(item, memory.emplace_back());
-      msda_dtype type = MSDA_FLOAT32;
+      msda_dtype type = MSDA_FLOAT16;
       while (type <= MSDA_INT64 && item.tensor.type != msda_dtype_name(type)) type = static_cast<msda_dtype>(type + 1);
       tensors[item.tensor.name] =
           msda_contiguous(const_cast<std::byte*>(bytes.data()), type, static_cast<int32_t>(item.tensor.shape.size()),
@@ -182,6 +182,11 @@ bool Builder::settle(Pending& pending) {
     }
     conventions = conventions_.find(image, dialect, tensors);
     if (!conventions) return false;
+  }
+  if (conventions->float_type == MSDA_BFLOAT16) {
+    for (Item& item : pending.tensors) {
+      if (item.tensor.type == "float16") item.tensor.type = "bfloat16";
+    }
   }
   texts["padding_mode"] = msda_padding_name(conventions->padding);
   pending.begin.integers["align_corners"] = conventions->align_corners;

@@ -54,7 +54,7 @@ int follow(const Options& options) {
     }
     builder.finish();
     for (const auto& [kernel, count] : builder.unexplained()) {
-      say(fmt::format("{}: {} call{} of {} not recorded: as float32, no padding and align_corners explain the outputs",
+      say(fmt::format("{}: {} call{} of {} not recorded: no padding and align_corners explain the outputs",
                       options.output, count, count == 1 ? "" : "s", kernel));
     }
     for (const auto& [kernel, count] : builder.ambiguous()) {

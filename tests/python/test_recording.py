@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif("libasan" in LINKED or "libtsan" in LINKED,
 
 
 def environment(**variables):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD"))}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD", "PYTEST_"))}
     return {**kept, "MSDA_BUILD": str(BUILD), **{name: str(value) for name, value in variables.items()}}
 
 
