@@ -29,6 +29,15 @@ class Writer {
   void add_output(const TensorView& tensor);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
+  // A stage's tensor, in parts. A part is the box of it that begins at `offset` and has the part's shape; its name is
+  // of no account. What no part covers when the stage ends is 0. Several stages may be begun at a time.
+  void begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape);
+  void add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part);
+  void end_stage(const std::string& stage);
+  void add_stage_facts(const std::string& stage, const StageFacts& facts);
+  // Takes back all stages of the open invocation, whole or not.
+  void drop_stages();
+
   // What became known of an invocation after it was written.
   void set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs);
 

@@ -59,6 +59,13 @@ Config read() {
   } else if (!keep.empty() && keep != "all") {
     warn("MSDA_RECORD_KEEP=" + keep + " is neither all nor last:K, and is ignored");
   }
+  config.stages = environment("MSDA_RECORD_STAGES");
+  if (config.stages != "summary" && config.stages != "full") {
+    if (!config.stages.empty() && config.stages != "none") {
+      warn("MSDA_RECORD_STAGES=" + config.stages + " is none of none, summary and full, and is ignored");
+    }
+    config.stages = "none";
+  }
   config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
   config.writer = environment("MSDA_RECORD_WRITER");
   if (config.writer.empty()) config.writer = writer_program();

@@ -208,8 +208,8 @@ class Recording {
     if (over_ || started_) return !over_;
     if (!open_spool()) return false;
     const int session = lock_session();
-    const int error =
-        start_writer(config().writer, spool_path_, output_, config().force, config().keep_last, session, writer_);
+    const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last,
+                                   config().stages, session, writer_);
     if (session >= 0) close(session);
     if (error != 0) {
       warn("cannot start the writer " + (config().writer.empty() ? "msda-record" : config().writer) + ": " +

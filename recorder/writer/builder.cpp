@@ -221,7 +221,26 @@ void Builder::write(const Pending& pending) {
   }
   writer().flush();
   ++written_;
+  if (settings_.stages != Stages::kNone) write_stages(pending, facts);
   release(pending);
+}
+
+void Builder::write_stages(const Pending& pending, const capture::CallFacts& facts) {
+  std::map<std::string, capture::TensorView> inputs;
+  std::vector<std::vector<std::byte>> memory;
+  for (const Item& item : pending.tensors) {
+    if (item.tensor.section != "inputs") continue;
+    memory.push_back(spool_.payload(item.frame));
+    inputs[item.tensor.name] = {item.tensor.name, type_of(item.tensor.type), item.tensor.shape, memory.back()};
+  }
+  try {
+    add_stages(facts, inputs, settings_.stages == Stages::kFull, kStageMemory, writer());
+  } catch (const NoStages& e) {
+    writer().drop_stages();
+    Stageless& of_kernel = stageless_[facts.kernel];
+    if (of_kernel.count++ == 0) of_kernel.why = e.what();
+  }
+  writer().flush();
 }
 
 void Builder::release(const Pending& pending) {

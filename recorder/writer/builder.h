@@ -10,6 +10,7 @@
 
 #include "recorder/capture/writer.h"
 #include "recorder/spool/follower.h"
+#include "recorder/writer/stages.h"
 
 namespace msda::record {
 
@@ -21,6 +22,7 @@ class Builder {
     int64_t keep_last = 0;  // 0: all
     std::string tool_version;
     bool release = true;  // give the spool's space back once its content is in the capture
+    Stages stages = Stages::kNone;
   };
   // Throws spool::Error or capture::Error, as all of these do.
   explicit Builder(const Settings& settings);
@@ -36,6 +38,12 @@ class Builder {
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
   // Calls, by kernel, whose padding_mode or align_corners their outputs leave open.
   const std::map<std::string, int64_t>& ambiguous() const { return ambiguous_; }
+  // Calls, by kernel, that were written without the stages that were asked for, and why the first of them was.
+  struct Stageless {
+    int64_t count = 0;
+    std::string why;
+  };
+  const std::map<std::string, Stageless>& stageless() const { return stageless_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
@@ -57,6 +65,7 @@ class Builder {
   void complete(uint64_t invocation);
   bool confirmed(Pending& pending);
   void write(const Pending& pending);
+  void write_stages(const Pending& pending, const capture::CallFacts& facts);
   void release(const Pending& pending);
   capture::Writer& writer();
 
@@ -70,6 +79,7 @@ class Builder {
   std::map<uint64_t, int64_t> number_;  // of the invocations written
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_, ambiguous_;
+  std::map<std::string, Stageless> stageless_;
   int64_t written_ = 0;
 };
 
