@@ -125,7 +125,7 @@ void print_map(const char* title, const Json& map) {
 
 void print_tensor(const Json& tensor, const std::string& name) {
   std::vector<int64_t> shape = tensor["shape"];
-  fmt::print("  {:<52} {:<9} [{}]", "  " + name, plain(tensor["type"]), fmt::join(shape, ","));
+  fmt::print("    {:<50} {:<9} [{}]", name, plain(tensor["type"]), fmt::join(shape, ","));
   if (tensor.contains("statistics")) {
     const Json& s = tensor["statistics"];
     fmt::print("  from {} to {}", plain(s["lowest"]), plain(s["highest"]));
