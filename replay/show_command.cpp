@@ -123,9 +123,9 @@ void print_map(const char* title, const Json& map) {
   for (const auto& [name, value] : map.items()) fmt::print("  {} = {}\n", name, plain(value));
 }
 
-void print_tensor(const Json& tensor, const std::string& name) {
+void print_tensor(const Json& tensor, const std::string& title) {
   std::vector<int64_t> shape = tensor["shape"];
-  fmt::print("    {:<50} {:<9} [{}]", name, plain(tensor["type"]), fmt::join(shape, ","));
+  fmt::print("    {:<50} {:<9} [{}]", title, plain(tensor["type"]), fmt::join(shape, ","));
   if (tensor.contains("statistics")) {
     const Json& s = tensor["statistics"];
     fmt::print("  from {} to {}", plain(s["lowest"]), plain(s["highest"]));
