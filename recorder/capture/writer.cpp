@@ -120,7 +120,8 @@ struct Writer::Impl {
     const auto attribute =
         checked(Attribute(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT)),
                 "create attribute " + name);
-    check(H5Awrite(attribute.get(), type, value), "write attribute " + name);
+    static constexpr char kNothing = 0;  // HDF5 wants memory even for no values
+    check(H5Awrite(attribute.get(), type, value != nullptr ? value : &kNothing), "write attribute " + name);
   }
   void attribute(hid_t object, const std::string& name, const std::string& value) const {
     const char* text = value.c_str();

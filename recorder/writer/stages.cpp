@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/msda.h"
+#include "kernels/parallel.h"
 #include "recorder/writer/summarize.h"
 
 namespace msda::record {
@@ -210,7 +211,7 @@ class StageAdder {
     };
     run(MSDA_MODE_DETERMINISTIC, numbers_);
     if (!call_.float64) run(MSDA_MODE_FLOAT64, exact_);
-    for (size_t i = 0; i < boxes.size(); ++i) take(i, boxes[i], numbers_[i], exact_[i]);
+    take(MSDA_STAGE_PIXEL_COORDINATES, boxes);
   }
 
   // The scatter sum knows no samples; levels, heads and channels do not meet in it. By the loops of msda_backward,
@@ -260,7 +261,7 @@ class StageAdder {
     };
     run(MSDA_MODE_DETERMINISTIC, numbers_[0]);
     if (!call_.float64) run(MSDA_MODE_FLOAT64, exact_[0]);
-    take(MSDA_STAGE_GRAD_VALUE, box, numbers_[0], exact_[0]);
+    take(MSDA_STAGE_GRAD_VALUE, std::span(&box, 1));
   }
 
   static unsigned cores() { return std::thread::hardware_concurrency(); }
@@ -278,20 +279,24 @@ class StageAdder {
     if (status != MSDA_OK) throw NoStages(msda_last_error());
   }
 
-  void take(size_t stage, const Box& box, std::span<const double> numbers, std::span<const double> exact) {
-    Tally& tally = tallies_[stage];
-    tally.recorded.add(numbers, box);
-    if (!call_.float64) {
-      tally.exact.add(exact, box);
-      tally.apart.add(numbers, exact, box);
+  // The numbers of the part in work, one or more stages of it: into the tallies, on all cores, and into the file.
+  void take(size_t first_stage, std::span<const Box> boxes) {
+    const auto stages = static_cast<int64_t>(boxes.size()), tasks = call_.float64 ? stages : 3 * stages;
+    kernels::parallel_for(tasks, kernels::thread_count(0, tasks), [&](int64_t task, int) {
+      const auto i = static_cast<size_t>(task % stages);
+      Tally& tally = tallies_[first_stage + i];
+      if (task / stages == 0) tally.recorded.add(numbers_[i], boxes[i]);
+      if (task / stages == 1) tally.exact.add(exact_[i], boxes[i]);
+      if (task / stages == 2) tally.apart.add(numbers_[i], exact_[i], boxes[i]);
+    });
+    for (size_t i = 0; full_ && i < boxes.size(); ++i) {
+      TensorView view{name(first_stage + i), type(), boxes[i].shape, std::as_bytes(std::span(numbers_[i]))};
+      if (!call_.float64) {
+        to_file_.assign(numbers_[i].begin(), numbers_[i].end());
+        view.bytes = std::as_bytes(std::span(to_file_));
+      }
+      writer_.add_stage_part(view.name, boxes[i].offset, view);
     }
-    if (!full_) return;
-    TensorView view{name(stage), type(), box.shape, std::as_bytes(numbers)};
-    if (!call_.float64) {
-      to_file_.assign(numbers.begin(), numbers.end());
-      view.bytes = std::as_bytes(std::span(to_file_));
-    }
-    writer_.add_stage_part(name(stage), box.offset, view);
   }
 
   const Call& call_;

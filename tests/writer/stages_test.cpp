@@ -14,6 +14,8 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/capture/reader.h"
+#include "recorder/spool/appender.h"
+#include "recorder/writer/builder.h"
 #include "recorder/writer/summarize.h"
 #include "tests/support/problem.h"
 
@@ -278,6 +280,41 @@ TEST_F(StagesOfACall, Refusals) {
   facts.dialect = "deformable_detr";
   facts.padding_mode = "border";
   expect_refused(facts, inputs_of(problem), "deformable_detr knows padding zeros");
+}
+
+// In a whole recording: what can have stages has them, what cannot is written without, and told by kernel.
+TEST_F(StagesOfACall, InARecording) {
+  const Problem problem =
+      make_problem({1, 2, 4, 3, 2, {{2, 3}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 1);
+  spool::Appender spool;
+  ASSERT_EQ(spool.open(folder + "/a.spool"), 0);
+  uint64_t number = 0;
+  for (const auto& [kernel, dialect] :
+       {std::pair{"other", ""}, {"bwd", "msda_triton"}, {"other", ""}, {"newer", "msda_trident"}}) {
+    spool.append(spool::Begin{number, {{"kernel", kernel}, {"dialect", dialect}}, {}, {}, {}});
+    for (const auto& [name, view] : inputs_of(problem)) {
+      const spool::Tensor tensor{number, "inputs", name, std::string(name_of(view.type)), "", view.shape};
+      spool.append(tensor, view.bytes);
+    }
+    spool.append(spool::End{number++});
+  }
+  Builder::Settings settings;
+  settings.spool = folder + "/a.spool";
+  settings.output = folder + "/a.h5";
+  settings.stages = Stages::kFull;
+  Builder builder(settings);
+  builder.finish();
+  EXPECT_EQ(builder.invocations(), 4);
+  ASSERT_EQ(builder.stageless().size(), 2u);
+  EXPECT_EQ(builder.stageless().at("other").count, 2);
+  EXPECT_EQ(builder.stageless().at("other").why, "its conventions are not known");
+  EXPECT_EQ(builder.stageless().at("newer").count, 1);
+  const capture::Reader reader(settings.output);
+  for (const int64_t id : reader.invocation_ids()) {
+    const capture::Invocation invocation = reader.invocation(id);
+    EXPECT_EQ(invocation.inputs.size(), 5u);
+    EXPECT_EQ(invocation.stages.size(), id == 1 ? 9u : 0u);
+  }
 }
 
 }  // namespace
