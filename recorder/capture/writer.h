@@ -29,8 +29,9 @@ class Writer {
   void add_output(const TensorView& tensor);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
-  // A stage's tensor, in parts. A part is the box of it that begins at `offset` and has the part's shape; its name is
-  // of no account. What no part covers when the stage ends is 0. Several stages may be begun at a time.
+  // A stage's tensor, in parts that together are the whole. A part is the box of it that begins at `offset` and has the
+  // part's shape; its name is of no account. Several stages may be begun at a time; end_stage() gives one its digest,
+  // of what lies in the file.
   void begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape);
   void add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part);
   void end_stage(const std::string& stage);
