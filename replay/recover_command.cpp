@@ -19,6 +19,7 @@ struct RecoverOptions {
 int run(const RecoverOptions& options) {
   try {
     record::Builder builder({options.spool, options.output, options.force, 0, MSDA_VERSION, /*release=*/false,
+                             /*shared_memory=*/-1,
                              record::stages_from(options.stages).value_or(record::Stages::kNone)});
     builder.finish();
     if (builder.invocations() == 0) {
@@ -26,6 +27,7 @@ int run(const RecoverOptions& options) {
     }
     fmt::print("{}: {} invocation{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s");
     if (builder.unfinished() > 0) fmt::print(", {} more had not ended", builder.unfinished());
+    if (builder.lost() > 0) fmt::print(", {} lay in memory that is gone", builder.lost());
     if (builder.trailing_bytes() > 0) fmt::print(", {} bytes at the end are not whole", builder.trailing_bytes());
     fmt::print("\n");
     for (const auto& [kernel, calls] : builder.stageless()) {

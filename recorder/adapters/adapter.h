@@ -41,6 +41,7 @@ struct DeviceTensor {
   std::vector<int64_t> shape;
   uint64_t address = 0;
   std::vector<int64_t> strides = {};  // in elements, none negative; empty: row-major, contiguous
+  bool written_over = false;          // of an output: the kernel writes every element of it, whatever it held
 
   // From the first element to the last, both included: what is copied. The adapter has made sure that it fits into 63
   // bits.

@@ -124,7 +124,12 @@ class MsdaTriton final : public Adapter {
                            .align_corners = std::nullopt,
                            .inputs = {},
                            .outputs = {}};
-    return with_tensors(conventions, std::get<Sizes>(sizes), *launch.float_type, addresses);
+    Decoded decoded = with_tensors(conventions, std::get<Sizes>(sizes), *launch.float_type, addresses);
+    if (auto* call = std::get_if<Call>(&decoded)) {
+      // It stores these two; grad_value it adds to.
+      for (DeviceTensor& output : call->outputs) output.written_over = output.name != "grad_value";
+    }
+    return decoded;
   }
 };
 

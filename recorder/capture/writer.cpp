@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -88,6 +91,7 @@ struct Writer::Impl {
     std::vector<int64_t> shape;
   };
   std::map<std::string, OpenStage> open_stages;
+  bool reserved = false;  // the file may be longer than HDF5 needs it
 
   [[noreturn]] void fail(const std::string& doing) const {
     const std::string why = hdf5::last_error();
@@ -117,6 +121,7 @@ struct Writer::Impl {
                        const void* value) const {
     const Space space(shape.empty() ? H5Screate(H5S_SCALAR)
                                     : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr));
+    if (H5Aexists(object, name.c_str()) > 0) check(H5Adelete(object, name.c_str()), "replace attribute " + name);
     const auto attribute =
         checked(Attribute(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT)),
                 "create attribute " + name);
@@ -162,6 +167,9 @@ struct Writer::Impl {
     const std::vector<hsize_t> sizes(shape.begin(), shape.end());
     const Space space(sizes.empty() ? H5Screate(H5S_SCALAR)
                                     : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
+    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {  // HDF5 puts the new one where the old one was
+      check(H5Ldelete(file.get(), name.c_str(), H5P_DEFAULT), "replace " + name);
+    }
     auto data =
         checked(Dataset(H5Dcreate2(file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)),
                 "create " + name);
@@ -277,9 +285,39 @@ void Writer::add_kernel(const KernelImage& kernel) {
 }
 
 int64_t Writer::begin_invocation(const CallFacts& facts, const Parameters& parameters) {
-  impl_->open_stages.clear();
   const int64_t id = impl_->invocations++;
-  impl_->current = fmt::format("/invocations/{:06}", id);
+  continue_invocation(id);
+  write_facts(facts, parameters);
+  for (const char* name : {"/inputs", "/outputs"}) impl_->group(impl_->current + name);
+  return id;
+}
+
+void Writer::continue_invocation(int64_t invocation) {
+  impl_->open_stages.clear();
+  impl_->current = fmt::format("/invocations/{:06}", invocation);
+}
+
+void Writer::reopen_invocation(int64_t invocation, const CallFacts& facts, const Parameters& parameters) {
+  continue_invocation(invocation);
+  write_facts(facts, parameters);
+}
+
+void Writer::share(int64_t invocation, const std::string& section) {
+  const std::string from = fmt::format("/invocations/{:06}/{}", invocation, section);
+  if (H5Lexists(impl_->file.get(), from.c_str(), H5P_DEFAULT) <= 0) return;
+  const Group source = impl_->group(from), target = impl_->group(impl_->current + "/" + section);
+  H5G_info_t info{};
+  impl_->check(H5Gget_info(source.get(), &info), "read " + from);
+  for (hsize_t i = 0; i < info.nlinks; ++i) {
+    char name[256] = {};
+    if (H5Lget_name_by_idx(source.get(), ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT) < 0 ||
+        H5Lcreate_hard(source.get(), name, target.get(), name, H5P_DEFAULT, H5P_DEFAULT) < 0) {
+      impl_->fail("link what " + from + " holds");
+    }
+  }
+}
+
+void Writer::write_facts(const CallFacts& facts, const Parameters& parameters) {
   const Group group = impl_->group(impl_->current);
   const hid_t at = group.get();
   impl_->attribute(at, "kernel", facts.kernel);
@@ -309,8 +347,6 @@ int64_t Writer::begin_invocation(const CallFacts& facts, const Parameters& param
     impl_->attribute(data.get(), "offsets", parameters.offsets);
     impl_->attribute(data.get(), "sizes", parameters.sizes);
   }
-  for (const char* name : {"/inputs", "/outputs"}) impl_->group(impl_->current + name);
-  return id;
 }
 
 void Writer::add_input(const TensorView& tensor) { impl_->tensor(impl_->current + "/inputs", tensor); }
@@ -388,21 +424,57 @@ void Writer::drop_stages() {
   impl_->check(H5Ldelete(impl_->file.get(), name.c_str(), H5P_DEFAULT), "delete " + name);
 }
 
+std::vector<std::byte> Writer::read_input(int64_t invocation, const std::string& name) const {
+  const std::string path = fmt::format("/invocations/{:06}/inputs/{}", invocation, name);
+  const auto data = impl_->checked(Dataset(H5Dopen2(impl_->file.get(), path.c_str(), H5P_DEFAULT)), "open " + path);
+  const Type type(H5Dget_type(data.get()));
+  const Space space(H5Dget_space(data.get()));
+  std::vector<std::byte> bytes(static_cast<size_t>(H5Sget_simple_extent_npoints(space.get())) *
+                               H5Tget_size(type.get()));
+  impl_->check(H5Dread(data.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), "read " + path);
+  return bytes;
+}
+
+void Writer::set_conventions(int64_t invocation, const std::string& padding_mode, bool align_corners) {
+  const Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
+  impl_->attribute(group.get(), "padding_mode", padding_mode);
+  impl_->attribute(group.get(), "align_corners", align_corners);
+}
+
 void Writer::set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs) {
   const Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
-  for (const char* name : {"duplicates", "distinct_outputs"}) {
-    if (H5Aexists(group.get(), name) > 0) impl_->check(H5Adelete(group.get(), name), fmt::format("replace {}", name));
-  }
   impl_->attribute(group.get(), "duplicates", duplicates);
   impl_->attribute(group.get(), "distinct_outputs", distinct_outputs);
 }
 
 void Writer::flush() { impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL), "flush"); }
 
+bool Writer::reserve(int64_t bytes) {
+  flush();
+  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat before {};
+  rlimit limit{};
+  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) impl_->fail("look at its size");
+  int64_t size = 0;
+  const bool absurd = __builtin_add_overflow(before.st_size, bytes, &size);
+  // Beyond the limit there is a signal.
+  const bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur &&
+                    posix_fallocate(fd, before.st_size, std::max<int64_t>(bytes, 1)) == 0;
+  if (!room && ftruncate(fd, before.st_size) != 0) {
+  }  // what was had of the room stays
+  ::close(fd);
+  impl_->reserved = impl_->reserved || room;
+  return room;
+}
+
 void Writer::close() {
   impl_->open_stages.clear();
   flush();
+  haddr_t end = 0;
+  const bool cut = impl_->reserved && H5Fget_eoa(impl_->file.get(), &end) >= 0;
   impl_->file = File();
+  if (cut && truncate(impl_->path.c_str(), static_cast<off_t>(end)) != 0) {
+  }  // room that was not needed stays
 }
 
 }  // namespace msda::capture

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "recorder/preload/warn.h"
@@ -24,6 +25,13 @@ uint64_t number(const char* name) {
   if (*end == 0 && text[0] != '-') return value;
   warn(std::string(name) + "=" + text + " is not a number, and is ignored");
   return 0;
+}
+
+// One GiB, or an eighth of the machine's memory if that is less.
+uint64_t ring_bytes_of_this_machine() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  const uint64_t eighth = pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 8 : 0;
+  return std::min<uint64_t>(eighth, 1 << 30);
 }
 
 // msda-record as it lies beside this library in a build folder and after installation.
@@ -67,6 +75,9 @@ Config read() {
     config.stages = "none";
   }
   config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
+  config.ring_bytes = number("MSDA_RECORD_RING_BYTES");
+  if (config.ring_bytes == 0) config.ring_bytes = ring_bytes_of_this_machine();
+  config.digest_only = environment("MSDA_RECORD_DIGEST_ONLY") == "1";
   config.writer = environment("MSDA_RECORD_WRITER");
   if (config.writer.empty()) config.writer = writer_program();
   config.session = environment("MSDA_RECORD_SESSION");

@@ -7,14 +7,16 @@
 namespace msda::record {
 
 struct Config {
-  std::string output;      // pattern, absolute; %p is the process, %r its rank
-  bool force = false;      // replace an output that exists
-  std::string kernel;      // regular expression that a kernel's name must match somewhere; empty: any
-  int64_t keep_last = 0;   // 0: all
-  std::string stages;      // none, summary or full
-  uint64_t max_bytes = 0;  // of a process' spool; 0: no limit
-  std::string writer;      // the program msda-record
-  std::string session;     // folder in which msda-record waits for writers; empty without it
+  std::string output;        // pattern, absolute; %p is the process, %r its rank
+  bool force = false;        // replace an output that exists
+  std::string kernel;        // regular expression that a kernel's name must match somewhere; empty: any
+  int64_t keep_last = 0;     // 0: all
+  std::string stages;        // none, summary or full
+  uint64_t max_bytes = 0;    // of a process' spool; 0: no limit
+  uint64_t ring_bytes = 0;   // of pinned memory shared with the writer, at most
+  bool digest_only = false;  // of the tensors their digests alone
+  std::string writer;        // the program msda-record
+  std::string session;       // folder in which msda-record waits for writers; empty without it
 };
 
 const Config& config();

@@ -89,7 +89,7 @@ std::optional<Ticket> begin_call(const msda_call* call, const msda_tensor* grad_
                  {"dialect", kernels::name_of(call->dialect)},
                  {"padding_mode", kernels::name_of(call->padding)}};
   facts.integers = {{"align_corners", call->align_corners != 0}};
-  return begin(facts, inputs.tensors(), {});  // it overwrites its outputs: what they held before decides nothing
+  return begin(facts, inputs.tensors());  // it overwrites its outputs: what they held before decides nothing
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ extern "C" MSDA_API msda_status msda_backward(const msda_call* call, const msda_
       outputs.add("grad_value", grad_value);
       outputs.add("grad_sampling_locations", grad_sampling_locations);
       outputs.add("grad_attention_weights", grad_attention_weights);
-      end(*ticket, {}, outputs.tensors(), /*bytes_stay=*/false);
+      end(*ticket, outputs.tensors());
     } catch (...) {
     }
   }

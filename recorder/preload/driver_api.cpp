@@ -11,11 +11,12 @@ Driver find() {
   Driver driver;
   // The one that the process has; the recorder never loads it.
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  driver.missing = "libcuda.so.1";
   if (library == nullptr) return driver;
-  bool complete = true;
+  driver.missing = nullptr;
   const auto get = [&]<class F>(F*& function, const char* name) {
     function = reinterpret_cast<F*>(real_dlsym(library, name));
-    complete = complete && function != nullptr;
+    if (function == nullptr && driver.missing == nullptr) driver.missing = name;
   };
   get(driver.function_name, "cuFuncGetName");
   get(driver.function_parameter, "cuFuncGetParamInfo");
@@ -23,13 +24,20 @@ Driver find() {
   get(driver.kernel_parameter, "cuKernelGetParamInfo");
   get(driver.copy_to_host, "cuMemcpyDtoHAsync_v2");
   get(driver.synchronize, "cuStreamSynchronize");
+  get(driver.query, "cuStreamQuery");
   get(driver.is_capturing, "cuStreamIsCapturing");
   get(driver.host_alloc, "cuMemHostAlloc");
-  get(driver.host_free, "cuMemFreeHost");
+  get(driver.host_register, "cuMemHostRegister_v2");
+  get(driver.allocate, "cuMemAlloc_v2");
+  get(driver.set_bytes, "cuMemsetD8_v2");
+  get(driver.current_context, "cuCtxGetCurrent");
+  get(driver.launch, "cuLaunchKernel");
+  get(driver.library_load, "cuLibraryLoadData");
+  get(driver.library_kernel, "cuLibraryGetKernel");
   get(driver.current_device, "cuCtxGetDevice");
   get(driver.device_name, "cuDeviceGetName");
   get(driver.driver_version, "cuDriverGetVersion");
-  driver.complete = complete;
+  driver.complete = driver.missing == nullptr;
   get(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   return driver;
 }

@@ -11,24 +11,39 @@ using Result = int;
 using DevicePointer = unsigned long long;
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
+using Event = struct EventHandle*;
+using Library = struct LibraryHandle*;
 using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that was launched as one
 
-inline constexpr Result kSuccess = 0;
+inline constexpr Result kSuccess = 0, kNotReady = 600;
 inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;  // of `extra`
 inline constexpr uint64_t kPerThreadDefaultStream = 2;                                    // of cuGetProcAddress
 
 inline const Stream kStreamPerThread = reinterpret_cast<Stream>(uintptr_t{2});
 
+struct LaunchAttribute {  // CUlaunchAttribute
+  int id;
+  char padding[4];
+  union {
+    unsigned int numbers[16];
+    char bytes[64];
+  };
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
 struct LaunchConfig {  // CUlaunchConfig
   unsigned int grid[3], block[3], shared_bytes;
   Stream stream;
-  void* attributes;
+  const LaunchAttribute* attributes;
   unsigned int attribute_count;
 };
 static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56);
 
 using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
                             void**, void**);
+using WaitForContext = Result();
+using WaitForStream = Result(Stream);
+using WaitForEvent = Result(Event);
 using LaunchKernelEx = Result(const LaunchConfig*, Function, void**, void**);
 using GetProcAddress = Result(const char*, void**, int, uint64_t);
 using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
@@ -41,13 +56,22 @@ struct Driver {
   Result (*kernel_parameter)(Function, size_t, size_t*, size_t*) = nullptr;    // cuKernelGetParamInfo
   Result (*copy_to_host)(void*, DevicePointer, size_t, Stream) = nullptr;      // cuMemcpyDtoHAsync_v2
   Result (*synchronize)(Stream) = nullptr;                                     // cuStreamSynchronize
+  Result (*query)(Stream) = nullptr;                                           // cuStreamQuery
   Result (*is_capturing)(Stream, int*) = nullptr;                              // cuStreamIsCapturing
   Result (*host_alloc)(void**, size_t, unsigned) = nullptr;                    // cuMemHostAlloc
-  Result (*host_free)(void*) = nullptr;                                        // cuMemFreeHost
-  Result (*current_device)(int*) = nullptr;                                    // cuCtxGetDevice
-  Result (*device_name)(char*, int, int) = nullptr;                            // cuDeviceGetName
-  Result (*driver_version)(int*) = nullptr;                                    // cuDriverGetVersion
-  Result (*exchange_capture_mode)(int*) = nullptr;  // cuThreadExchangeStreamCaptureMode; may be missing
+  Result (*host_register)(void*, size_t, unsigned) = nullptr;                  // cuMemHostRegister_v2
+  Result (*allocate)(DevicePointer*, size_t) = nullptr;                        // cuMemAlloc_v2
+  Result (*set_bytes)(DevicePointer, unsigned char, size_t) = nullptr;         // cuMemsetD8_v2
+  Result (*current_context)(Context*) = nullptr;                               // cuCtxGetCurrent
+  LaunchKernel* launch = nullptr;                                              // cuLaunchKernel
+  Result (*library_load)(Library*, const void*, int*, void**, unsigned, int*, void**,
+                         unsigned) = nullptr;                           // cuLibraryLoadData
+  Result (*library_kernel)(Function*, Library, const char*) = nullptr;  // cuLibraryGetKernel
+  Result (*current_device)(int*) = nullptr;                             // cuCtxGetDevice
+  Result (*device_name)(char*, int, int) = nullptr;                     // cuDeviceGetName
+  Result (*driver_version)(int*) = nullptr;                             // cuDriverGetVersion
+  Result (*exchange_capture_mode)(int*) = nullptr;                      // cuThreadExchangeStreamCaptureMode; may be missing
+  const char* missing = nullptr;  // the first function that this driver does not have
   bool complete = false;
 };
 const Driver& driver();

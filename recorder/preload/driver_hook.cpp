@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <span>
 
 #include "recorder/preload/driver_api.h"
 #include "recorder/preload/interpose.h"
@@ -14,6 +15,9 @@
 extern "C" {
 MSDA_EXPORT msda::record::cuda::LaunchKernel cuLaunchKernel, cuLaunchKernel_ptsz;
 MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelEx_ptsz;
+MSDA_EXPORT msda::record::cuda::WaitForContext cuCtxSynchronize;
+MSDA_EXPORT msda::record::cuda::WaitForStream cuStreamSynchronize, cuStreamSynchronize_ptsz;
+MSDA_EXPORT msda::record::cuda::WaitForEvent cuEventSynchronize;
 MSDA_EXPORT msda::record::cuda::GetProcAddress cuGetProcAddress;
 MSDA_EXPORT msda::record::cuda::GetProcAddressV2 cuGetProcAddress_v2;
 }
@@ -26,16 +30,38 @@ using cuda::Result;
 // A function of the driver that the recorder stands in for.
 struct Hook {
   const char* name;
+  const char* asked_for;  // of cuGetProcAddress, which gives the twin for per-thread default streams by a flag
+  bool per_thread;
   void* ours;
   std::atomic<void*> real{nullptr};
 };
-enum HookId { kLaunch, kLaunchPtsz, kLaunchEx, kLaunchExPtsz, kGetProcAddress, kGetProcAddressV2, kHooks };
-Hook hooks[kHooks] = {{"cuLaunchKernel", reinterpret_cast<void*>(&cuLaunchKernel)},
-                      {"cuLaunchKernel_ptsz", reinterpret_cast<void*>(&cuLaunchKernel_ptsz)},
-                      {"cuLaunchKernelEx", reinterpret_cast<void*>(&cuLaunchKernelEx)},
-                      {"cuLaunchKernelEx_ptsz", reinterpret_cast<void*>(&cuLaunchKernelEx_ptsz)},
-                      {"cuGetProcAddress", reinterpret_cast<void*>(&cuGetProcAddress)},
-                      {"cuGetProcAddress_v2", reinterpret_cast<void*>(&cuGetProcAddress_v2)}};
+enum HookId {
+  kLaunch,
+  kLaunchPtsz,
+  kLaunchEx,
+  kLaunchExPtsz,
+  kWaitForContext,
+  kWaitForStream,
+  kWaitForStreamPtsz,
+  kWaitForEvent,
+  kGetProcAddress,
+  kGetProcAddressV2,
+  kHooks
+};
+template <class Function>
+void* pointer_to(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+Hook hooks[kHooks] = {{"cuLaunchKernel", "cuLaunchKernel", false, pointer_to(&cuLaunchKernel)},
+                      {"cuLaunchKernel_ptsz", "cuLaunchKernel", true, pointer_to(&cuLaunchKernel_ptsz)},
+                      {"cuLaunchKernelEx", "cuLaunchKernelEx", false, pointer_to(&cuLaunchKernelEx)},
+                      {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", true, pointer_to(&cuLaunchKernelEx_ptsz)},
+                      {"cuCtxSynchronize", "cuCtxSynchronize", false, pointer_to(&cuCtxSynchronize)},
+                      {"cuStreamSynchronize", "cuStreamSynchronize", false, pointer_to(&cuStreamSynchronize)},
+                      {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", true, pointer_to(&cuStreamSynchronize_ptsz)},
+                      {"cuEventSynchronize", "cuEventSynchronize", false, pointer_to(&cuEventSynchronize)},
+                      {"cuGetProcAddress", "", false, pointer_to(&cuGetProcAddress)},
+                      {"cuGetProcAddress_v2", "", false, pointer_to(&cuGetProcAddress_v2)}};
 
 // Where a program found a real function; afterwards ours may be given out in its place.
 void* stand_in(HookId id, void* found) {
@@ -61,11 +87,15 @@ constexpr Result kNotInitialized = 3;
 void answer(const char* symbol, void** function, uint64_t flags) {
   if (symbol == nullptr || function == nullptr || *function == nullptr || std::strncmp(symbol, "cu", 2) != 0) return;
   const bool per_thread = (flags & cuda::kPerThreadDefaultStream) != 0;
-  if (std::strcmp(symbol, "cuLaunchKernel") == 0) {
-    *function = stand_in(per_thread ? kLaunchPtsz : kLaunch, *function);
-  } else if (std::strcmp(symbol, "cuLaunchKernelEx") == 0) {
-    *function = stand_in(per_thread ? kLaunchExPtsz : kLaunchEx, *function);
-  } else if (std::strcmp(symbol, "cuGetProcAddress") == 0) {
+  for (int id = 0; id < kGetProcAddress; ++id) {
+    if (std::strcmp(symbol, hooks[id].asked_for) != 0) continue;
+    // Of a function without such a twin there is but one.
+    const bool has_twin = std::strcmp(hooks[id + 1].asked_for, symbol) == 0;
+    if (per_thread && has_twin) ++id;
+    *function = stand_in(static_cast<HookId>(id), *function);
+    return;
+  }
+  if (std::strcmp(symbol, "cuGetProcAddress") == 0) {
     // From CUDA 12 on this name means the one with five parameters; which of the two was found decides.
     void* second = hooks[kGetProcAddressV2].real.load();
     if (*function == second || second == nullptr) *function = stand_in(kGetProcAddressV2, *function);
@@ -76,15 +106,27 @@ void answer(const char* symbol, void** function, uint64_t flags) {
 
 template <class RealLaunch>
 Result launch(HookId id, cuda::Function function, const unsigned* grid, const unsigned* block, unsigned shared_bytes,
-              cuda::Stream stream, void** parameters, void** extra, RealLaunch&& real_launch) {
+              cuda::Stream stream, void** parameters, void** extra, std::span<const cuda::LaunchAttribute> attributes,
+              RealLaunch&& real_launch) {
   if (hooks[id].real.load(std::memory_order_acquire) == nullptr) return kNotInitialized;
   if (passes_by(function)) return real_launch();
+  if (stream == nullptr && hooks[id].per_thread) stream = cuda::kStreamPerThread;
   const Launched launched{
-      function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, parameters, extra};
+      function,  {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, parameters, extra,
+      attributes};
   Snapshot snapshot;
   before_launch(launched, snapshot);
   const Result result = real_launch();
   after_launch(launched, snapshot, result);
+  return result;
+}
+
+template <class Wait, class... Arguments>
+Result waited(HookId id, Arguments... arguments) {
+  auto* next = real<Wait>(id);
+  if (next == nullptr) return kNotInitialized;
+  const Result result = next(arguments...);
+  program_waited();
   return result;
 }
 
@@ -106,7 +148,7 @@ using namespace msda::record;
 static cuda::Result launch_plain(HookId id, cuda::Function function, const unsigned* grid, const unsigned* block,
                                  unsigned shared_bytes, cuda::Stream stream, void** parameters, void** extra) {
   auto* next = real<cuda::LaunchKernel>(id);
-  return launch(id, function, grid, block, shared_bytes, stream, parameters, extra, [&] {
+  return launch(id, function, grid, block, shared_bytes, stream, parameters, extra, {}, [&] {
     return next(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, stream, parameters,
                 extra);
   });
@@ -117,6 +159,7 @@ static cuda::Result launch_ex(HookId id, const cuda::LaunchConfig* config, cuda:
   auto* next = real<cuda::LaunchKernelEx>(id);
   if (config == nullptr) return next != nullptr ? next(config, function, parameters, extra) : kNotInitialized;
   return launch(id, function, config->grid, config->block, config->shared_bytes, config->stream, parameters, extra,
+                {config->attributes, config->attributes != nullptr ? config->attribute_count : 0},
                 [&] { return next(config, function, parameters, extra); });
 }
 
@@ -138,6 +181,13 @@ cuda::Result cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Funct
                                    void** extra) {
   return launch_ex(kLaunchExPtsz, config, f, parameters, extra);
 }
+
+cuda::Result cuCtxSynchronize() { return waited<cuda::WaitForContext>(kWaitForContext); }
+cuda::Result cuStreamSynchronize(cuda::Stream stream) { return waited<cuda::WaitForStream>(kWaitForStream, stream); }
+cuda::Result cuStreamSynchronize_ptsz(cuda::Stream stream) {
+  return waited<cuda::WaitForStream>(kWaitForStreamPtsz, stream);
+}
+cuda::Result cuEventSynchronize(cuda::Event event) { return waited<cuda::WaitForEvent>(kWaitForEvent, event); }
 
 cuda::Result cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
   auto* next = real<cuda::GetProcAddress>(kGetProcAddress);

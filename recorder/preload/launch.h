@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "recorder/preload/driver_api.h"
 
@@ -16,6 +17,7 @@ struct Launched {
   cuda::Stream stream;
   void** parameters;  // pointers to the parameters, or null where `extra` has them packed
   void** extra;
+  std::span<const cuda::LaunchAttribute> attributes = {};
 };
 
 // Whether a launch of this function is known to be none to record: one look into a table, as for all but a few
@@ -31,8 +33,16 @@ class Snapshot {
   std::unique_ptr<SnapshotState> state;  // null: nothing is recorded of this launch
 };
 
-// On the launch's own stream, which they wait for. Neither throws, and neither changes what the launch does.
+// On the launch's own stream. Neither throws, and neither changes what the launch does.
+//
+// A launch whose parameters, and by the digests its inputs too, are those of one before that is recorded already, and
+// which follows that one without the program having waited for the device between them, is taken for a trial that the
+// program repeats, and perhaps times: nothing is done before it, and behind it only digests are asked for. All others
+// are waited for before, to tell by their inputs whether they are new.
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
+
+// The program has waited for the device.
+void program_waited() noexcept;
 
 }  // namespace msda::record

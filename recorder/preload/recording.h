@@ -13,11 +13,13 @@
 
 namespace msda::record {
 
-// A tensor in host memory, row-major.
+// A tensor in host memory.
 struct HostTensor {
   std::string name, type;  // "value", "float32"
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes;     // from its first element to its last
+  std::vector<int64_t> strides = {};    // in elements; empty: row-major
+  std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if that is where they are
 };
 
 // What is known of a call before it runs.
@@ -27,32 +29,61 @@ struct CallFacts {
   std::vector<int64_t> grid, block;          // of a launch
 };
 
-// The parameters of a launch as the kernel receives them.
-struct LaunchParameters {
-  std::vector<int64_t> offsets, sizes;
-  std::span<const std::byte> bytes;
-};
-
-// A call that has begun; its number, and what its inputs are known by.
-struct Ticket {
-  uint64_t invocation = 0;
-  std::string inputs_digest, before_digest;  // of all inputs; of what grad_value held
-  bool duplicate = false;  // of a call with equal inputs that is recorded: its outputs are counted only
-};
+// With the time, the process, the calling thread and its label.
+CallFacts stamped(CallFacts facts);
 
 // Whether a kernel of this name is asked for, and recording is not over.
 bool wanted(const char* kernel) noexcept;
 
-// Empty if the call is not to be recorded. Starts the recording with the first one.
-std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs,
-                            const std::vector<HostTensor>& outputs_before,
-                            const LaunchParameters& parameters = {}) noexcept;
+// A call on the CPU that has begun; its number, and what its inputs are known by.
+struct Ticket {
+  uint64_t invocation = 0;
+  std::string content;
+  bool duplicate = false;  // of a call with equal inputs that is recorded: it is counted only
+};
 
-// With `bytes_stay` the bytes stay as they are until this thread's next end(). Then what the capture holds of equal
-// calls is what the last one found and left: an autotuner's trials come before the call that they are made for.
-// Without, it is the first one's.
-void end(const Ticket& ticket, const std::vector<HostTensor>& outputs_before, const std::vector<HostTensor>& outputs,
-         bool bytes_stay) noexcept;
+// Empty if the call is not to be recorded. Starts the recording with the first one.
+std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs) noexcept;
+void end(const Ticket& ticket, const std::vector<HostTensor>& outputs) noexcept;
+
+// A launch's content, by the digests of its inputs.
+struct Content {
+  std::string key;
+  uint64_t invocation = 0;
+  bool known = false;        // recorded, or on its way
+  bool same_before = false;  // ... and its output buffers held what they hold now
+};
+
+// Empty if nothing is recorded any more. Starts the recording with the first one.
+std::optional<Content> enter(const std::string& key, const std::string& before) noexcept;
+// The launch that content was entered for did not take place.
+void leave(const Content& content) noexcept;
+
+// A launch that the device is done with. Of a known content the outputs, and what the buffers held before if that was
+// another content, take the place of those that are recorded: an autotuner's trials come before the call that they are
+// made for.
+struct LaunchRecord {
+  Content content;
+  CallFacts facts;
+  std::vector<int64_t> parameter_offsets, parameter_sizes;
+  std::vector<std::byte> parameter_bytes;
+  std::vector<HostTensor> inputs, outputs_before, outputs;
+  std::optional<uint32_t> block;  // of the shared memory, in which the tensors lie
+  std::string code;               // outputs of the same code on the same content should be equal:
+  std::string outputs_digest;     // of all, or of what does not depend on what the buffers held before; empty: unknown
+};
+void deliver(const LaunchRecord& record) noexcept;
+// The same for one of which nothing is to be kept.
+void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept;
+// An image of code that a launch's facts name by "kernel_digest"; kept once.
+void deliver_image(const std::string& digest, const std::string& kernel, std::span<const std::byte> image,
+                   const std::map<std::string, int64_t>& facts) noexcept;
+// A launch that was neither recorded nor counted, though it should have been.
+void missed(const std::string& kernel) noexcept;
+
+// The memory shared with the writer; null if there is none.
+class Ring;
+Ring* ring_of_this_process() noexcept;
 
 // The program ends in good order.
 void finish() noexcept;

@@ -35,8 +35,17 @@ std::vector<char*> writer_environment() {
   return variables;
 }
 
+// Where the writer looks for a descriptor; closed if there is none.
+void place(int descriptor, int at) {
+  if (descriptor >= 0) {
+    dup2(descriptor, at);
+  } else {
+    close(at);
+  }
+}
+
 [[noreturn]] void become_writer(const char* program, char* const* arguments, char* const* environment, int doorbell,
-                                int session_lock) {
+                                int session_lock, int shared_memory) {
   setsid();
   sigset_t none;
   sigemptyset(&none);
@@ -46,13 +55,10 @@ std::vector<char*> writer_environment() {
   dup2(doorbell, STDIN_FILENO);
   const int null = open("/dev/null", O_WRONLY);
   dup2(null, STDOUT_FILENO);
-  if (session_lock >= 0) {
-    dup2(session_lock, 3);
-  } else {
-    close(3);
-  }
-  if (syscall(SYS_close_range, 4, ~0u, 0) != 0) {  // Linux before 5.9
-    for (int descriptor = 4; descriptor < 4096; ++descriptor) close(descriptor);
+  place(session_lock, 3);
+  place(shared_memory, 4);
+  if (syscall(SYS_close_range, 5, ~0u, 0) != 0) {  // Linux before 5.9
+    for (int descriptor = 5; descriptor < 4096; ++descriptor) close(descriptor);
   }
   execve(program, arguments, environment);
   _exit(127);
@@ -61,7 +67,8 @@ std::vector<char*> writer_environment() {
 }  // namespace
 
 int start_writer(const std::string& program, const std::string& spool, const std::string& output, bool force,
-                 long keep_last, const std::string& stages, int session_lock, WriterProcess& writer) noexcept {
+                 long keep_last, const std::string& stages, int session_lock, int shared_memory,
+                 WriterProcess& writer) noexcept {
   if (program.empty() || access(program.c_str(), X_OK) != 0) return ENOENT;
   int ends[2];
   // A socket, not a pipe: ringing where nobody listens any more must not raise SIGPIPE in the host.
@@ -80,7 +87,7 @@ int start_writer(const std::string& program, const std::string& spool, const std
       const pid_t grandchild = bare_fork();
       if (grandchild == 0) {
         become_writer(program.c_str(), const_cast<char* const*>(arguments.data()), environment.data(), ends[0],
-                      session_lock);
+                      session_lock, shared_memory);
       }
       _exit(grandchild < 0 ? 1 : 0);
     }
@@ -104,9 +111,10 @@ int start_writer(const std::string& program, const std::string& spool, const std
   return error;
 }
 
-void ring(const WriterProcess& writer) noexcept {
+bool knock(const WriterProcess& writer) noexcept {
   const char news = 0;
-  send(writer.doorbell, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);  // a full buffer is news enough
+  const ssize_t sent = send(writer.doorbell, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  return sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer is news enough
 }
 
 int above_standard(int descriptor) noexcept {

@@ -44,29 +44,35 @@ struct Kernel {
   }
 };
 
-// An invocation begins; its tensors follow, among those of other threads' invocations, and an End.
+// An invocation begins; its tensors follow, among those of other threads' invocations, and an End. Attempts from 1 on
+// are later calls with equal inputs, whose outputs and facts take the place of those before.
 struct Begin {
   static constexpr Kind kKind = Kind::kBegin;
   uint64_t invocation = 0;
+  uint32_t attempt = 0;
   std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode, time, label, ...
   std::map<std::string, int64_t> integers;   // align_corners, stream, thread, ...
   std::vector<int64_t> grid, block;          // three each, or none
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& texts& integers& grid& block;
+    archive& invocation& attempt& texts& integers& grid& block;
   }
 };
 
-// Payload: the tensor, row-major.
+// Payload: the tensor, from its first element to its last; none if it lies in a block of the shared memory (ring.h).
 struct Tensor {
   static constexpr Kind kKind = Kind::kTensor;
   uint64_t invocation = 0;
+  uint32_t attempt = 0;
   std::string section;  // inputs, outputs_before, outputs
-  std::string name, type, digest;
+  std::string name, type;
   std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // in elements; empty: row-major
+  int64_t block = -1;
+  uint64_t offset = 0, bytes = 0;  // in the shared memory
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& section& name& type& digest& shape;
+    archive& invocation& attempt& section& name& type& shape& strides& block& offset& bytes;
   }
 };
 
@@ -74,10 +80,11 @@ struct Tensor {
 struct Parameters {
   static constexpr Kind kKind = Kind::kParameters;
   uint64_t invocation = 0;
+  uint32_t attempt = 0;
   std::vector<int64_t> offsets, sizes;
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& offsets& sizes;
+    archive& invocation& attempt& offsets& sizes;
   }
 };
 
@@ -85,9 +92,10 @@ struct Parameters {
 struct End {
   static constexpr Kind kKind = Kind::kEnd;
   uint64_t invocation = 0;
+  uint32_t attempt = 0;
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation;
+    archive& invocation& attempt;
   }
 };
 

@@ -1,25 +1,17 @@
 #include "recorder/writer/builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "kernels/msda.h"
-#include "recorder/writer/confirm.h"
+#include "recorder/capture/reader.h"
+#include "recorder/writer/types.h"
 
 namespace msda::record {
 namespace {
-
-using capture::ElementType;
-
-ElementType type_of(const std::string& name) {
-  for (const ElementType type :
-       {ElementType::kFloat16, ElementType::kBFloat16, ElementType::kFloat32, ElementType::kFloat64,
-        ElementType::kInt32, ElementType::kInt64, ElementType::kUInt8}) {
-    if (name_of(type) == name) return type;
-  }
-  throw spool::Error("a tensor in the spool has the unknown type " + name);
-}
 
 std::string take_text(std::map<std::string, std::string>& texts, const char* name) {
   const auto found = texts.find(name);
@@ -65,7 +57,8 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
 
 }  // namespace
 
-Builder::Builder(const Settings& settings) : settings_(settings), spool_(settings.spool) {}
+Builder::Builder(const Settings& settings)
+    : settings_(settings), spool_(settings.spool), payloads_(spool_, settings.shared_memory, settings.release) {}
 
 capture::Writer& Builder::writer() {
   if (!writer_) {
@@ -103,38 +96,29 @@ void Builder::take(const spool::Frame& frame) {
     }
     case spool::Kind::kBegin: {
       auto begin = spool::decode<spool::Begin>(frame.message);
-      const uint64_t invocation = begin.invocation;
-      open_[invocation] = {std::move(begin), frame, {}, {}, {}};
+      const std::pair key{begin.invocation, begin.attempt};
+      open_[key] = {std::move(begin), frame, {}, {}, {}};
       break;
     }
     case spool::Kind::kTensor: {
-      auto tensor = spool::decode<spool::Tensor>(frame.message);
-      Pending* pending = find(tensor.invocation);
-      if (pending == nullptr) break;
-      spool::Frame place = frame;
-      place.message.clear();
-      // A tensor that comes again takes the place of the first.
-      const auto same = std::ranges::find_if(pending->tensors, [&](const Item& item) {
-        return item.tensor.section == tensor.section && item.tensor.name == tensor.name;
-      });
-      if (same != pending->tensors.end()) {
-        if (settings_.release) spool_.release(same->frame);
-        *same = {std::move(tensor), std::move(place)};
-      } else {
-        pending->tensors.push_back({std::move(tensor), std::move(place)});
-      }
+      Item item{spool::decode<spool::Tensor>(frame.message), frame, nullptr};
+      item.frame.message.clear();
+      const auto found = open_.find({item.tensor.invocation, item.tensor.attempt});
+      if (found == open_.end()) break;
+      payloads_.arrived(item);
+      found->second.tensors.push_back(std::move(item));
       break;
     }
     case spool::Kind::kParameters: {
       auto parameters = spool::decode<spool::Parameters>(frame.message);
-      const auto found = open_.find(parameters.invocation);
+      const auto found = open_.find({parameters.invocation, parameters.attempt});
       if (found == open_.end()) break;
       found->second.parameters = std::move(parameters);
-      found->second.parameter_frame = frame;
+      found->second.parameter_bytes = spool_.payload(frame);
       break;
     }
     case spool::Kind::kEnd:
-      complete(spool::decode<spool::End>(frame.message).invocation);
+      complete(spool::decode<spool::End>(frame.message));
       break;
     case spool::Kind::kCount: {
       const auto count = spool::decode<spool::Count>(frame.message);
@@ -144,72 +128,107 @@ void Builder::take(const spool::Frame& frame) {
   }
 }
 
-Builder::Pending* Builder::find(uint64_t invocation) {
-  const auto found = open_.find(invocation);
-  if (found != open_.end()) return &found->second;
-  for (Pending& pending : held_) {
-    if (pending.begin.invocation == invocation) return &pending;
-  }
-  return nullptr;
+Builder::Id Builder::id_of(const Pending& pending) {
+  const auto padding = pending.begin.texts.find("padding_mode");
+  return {pending.begin.invocation, padding != pending.begin.texts.end() ? padding->second : "",
+          integer(pending.begin.integers, "align_corners").value_or(0)};
 }
 
-void Builder::complete(uint64_t invocation) {
-  const auto found = open_.find(invocation);
+void Builder::complete(const spool::End& end) {
+  const auto found = open_.find({end.invocation, end.attempt});
   if (found == open_.end()) return;
   Pending pending = std::move(found->second);
   open_.erase(found);
-  if (!confirmed(pending)) {
+  if (!std::ranges::all_of(pending.tensors, [&](const Item& item) { return payloads_.has(item); })) {
+    ++lost_;
+  } else if (!settle(pending)) {
     unexplained_[pending.begin.texts["kernel"]] += 1;
-    release(pending);
-    return;
-  }
-  held_.push_back(std::move(pending));
-  const bool all = settings_.keep_last == 0;
-  if (static_cast<int64_t>(held_.size()) <= (all ? kHeldBack : settings_.keep_last)) return;
-  if (all) {
-    write(held_.front());
+    drop(pending);
+  } else if (end.attempt > 0) {
+    supersede(std::move(pending));
+  } else if (settings_.keep_last > 0) {
+    hold(std::move(pending));
   } else {
-    release(held_.front());
+    write(pending);
   }
-  held_.pop_front();
 }
 
-bool Builder::confirmed(Pending& pending) {
-  if (!integer(pending.begin.integers, "unconfirmed")) return true;
-  std::map<std::string, msda_tensor> tensors;
-  std::vector<std::vector<std::byte>> memory;
-  for (const Item& item : pending.tensors) {
-    if (item.tensor.section == "outputs_before") continue;
-    memory.push_back(spool_.payload(item.frame));
-    msda_dtype type = MSDA_FLOAT32;
-    while (type <= MSDA_INT64 && item.tensor.type != msda_dtype_name(type)) type = static_cast<msda_dtype>(type + 1);
-    tensors[item.tensor.name] = msda_contiguous(
-        memory.back().data(), type, static_cast<int32_t>(item.tensor.shape.size()), item.tensor.shape.data());
-  }
+// Finds out the conventions that the launch did not tell; false if nothing explains the outputs.
+bool Builder::settle(Pending& pending) {
   auto& texts = pending.begin.texts;
-  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
-  while (dialect <= MSDA_GRID_SAMPLE && texts["dialect"] != msda_dialect_name(dialect)) {
-    dialect = static_cast<msda_dialect>(dialect + 1);
+  if (!integer(pending.begin.integers, "unconfirmed")) return true;
+  const std::string image = texts["kernel_digest"];
+  auto conventions = conventions_.known(image);
+  if (!conventions) {
+    std::vector<Item> items = pending.tensors;
+    if (pending.begin.attempt > 0) {
+      for (Item& item : inputs_of(pending.begin.invocation)) items.push_back(std::move(item));
+    }
+    std::map<std::string, msda_tensor> tensors;
+    std::deque<std::vector<std::byte>> memory;
+    for (const Item& item : items) {
+      if (item.tensor.section == "outputs_before") continue;
+      const auto bytes = payloads_.bytes(item, memory.emplace_back());
+      msda_dtype type = MSDA_FLOAT32;
+      while (type <= MSDA_INT64 && item.tensor.type != msda_dtype_name(type)) type = static_cast<msda_dtype>(type + 1);
+      tensors[item.tensor.name] =
+          msda_contiguous(const_cast<std::byte*>(bytes.data()), type, static_cast<int32_t>(item.tensor.shape.size()),
+                          item.tensor.shape.data());
+    }
+    msda_dialect dialect = MSDA_DEFORMABLE_DETR;
+    while (dialect <= MSDA_GRID_SAMPLE && texts["dialect"] != msda_dialect_name(dialect)) {
+      dialect = static_cast<msda_dialect>(dialect + 1);
+    }
+    conventions = conventions_.find(image, dialect, tensors);
+    if (!conventions) return false;
   }
-  const auto conventions = confirm(dialect, tensors);
-  if (!conventions) return false;
-  if (!conventions->only_ones) ++ambiguous_[texts["kernel"]];
   texts["padding_mode"] = msda_padding_name(conventions->padding);
   pending.begin.integers["align_corners"] = conventions->align_corners;
+  pending.begin.integers["ambiguous"] = !conventions->only_ones;
   return true;
 }
 
-void Builder::write(const Pending& pending) {
-  const auto count = counts_.find(pending.begin.invocation);
-  const capture::CallFacts facts = facts_of(pending.begin, count == counts_.end() ? nullptr : &count->second);
-  capture::Parameters parameters;
-  if (!pending.parameters.offsets.empty()) {
-    parameters = {spool_.payload(pending.parameter_frame), pending.parameters.offsets, pending.parameters.sizes};
+// With their bytes, of an invocation that is written or held; empty if it is neither.
+std::vector<Item> Builder::inputs_of(uint64_t invocation) {
+  std::vector<Item> inputs;
+  if (const Pending* held = find_held(invocation)) {
+    std::ranges::copy_if(held->tensors, std::back_inserter(inputs),
+                         [](const Item& item) { return item.tensor.section == "inputs"; });
+  } else if (const auto known = inputs_.find(invocation); known != inputs_.end()) {
+    for (const spool::Tensor& tensor : known->second) {
+      auto bytes = writer().read_input(first_number_.at(invocation), tensor.name);
+      inputs.push_back({tensor, {}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
+    }
   }
-  const int64_t number = writer().begin_invocation(facts, parameters);
-  number_[pending.begin.invocation] = number;
+  return inputs;
+}
+
+void Builder::write(Pending& pending) {
+  const uint64_t invocation = pending.begin.invocation;
+  const auto count = counts_.find(invocation);
+  const int64_t number =
+      writer().begin_invocation(facts_of(pending.begin, count == counts_.end() ? nullptr : &count->second),
+                                {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
+  number_[id_of(pending)] = number;
+  first_number_.emplace(invocation, number);
+  if (integer(pending.begin.integers, "unconfirmed")) {
+    for (const Item& item : pending.tensors) {
+      if (item.tensor.section == "inputs") inputs_[invocation].push_back(item.tensor);
+    }
+  }
+  if (integer(pending.begin.integers, "ambiguous").value_or(0) != 0) {
+    conventions_.note_ambiguous(pending.begin.texts["kernel_digest"], pending.begin.texts["kernel"], number);
+  }
+  add_tensors(pending);
+  writer().flush();
+  ++written_;
+  drop(pending);
+}
+
+void Builder::add_tensors(const Pending& pending) {
   for (const Item& item : pending.tensors) {
-    const std::vector<std::byte> bytes = spool_.payload(item.frame);
+    std::vector<std::byte> memory;
+    const auto bytes = payloads_.bytes(item, memory);
     const capture::TensorView view{item.tensor.name, type_of(item.tensor.type), item.tensor.shape, bytes};
     if (item.tensor.section == "inputs") {
       writer().add_input(view);
@@ -219,47 +238,149 @@ void Builder::write(const Pending& pending) {
       writer().add_output(view);
     }
   }
-  writer().flush();
-  ++written_;
-  if (settings_.stages != Stages::kNone) write_stages(pending, facts);
-  release(pending);
 }
 
-void Builder::write_stages(const Pending& pending, const capture::CallFacts& facts) {
-  std::map<std::string, capture::TensorView> inputs;
-  std::vector<std::vector<std::byte>> memory;
-  for (const Item& item : pending.tensors) {
-    if (item.tensor.section != "inputs") continue;
-    memory.push_back(spool_.payload(item.frame));
-    inputs[item.tensor.name] = {item.tensor.name, type_of(item.tensor.type), item.tensor.shape, memory.back()};
+// The last of a row of calls with equal inputs is the one to keep: a tuner's trials come before the call that they are
+// made for. So each waits, for as long as few others do.
+void Builder::supersede(Pending pending) {
+  constexpr size_t kMost = 4;
+  const Id id = id_of(pending);
+  const auto same = std::ranges::find_if(superseding_, [&](const Pending& other) { return id_of(other) == id; });
+  if (same != superseding_.end()) {
+    drop(*same);
+    superseding_.erase(same);
   }
-  try {
-    add_stages(facts, inputs, settings_.stages == Stages::kFull, kStageMemory, writer());
-  } catch (const NoStages& e) {
-    writer().drop_stages();
-    Stageless& of_kernel = stageless_[facts.kernel];
-    if (of_kernel.count++ == 0) of_kernel.why = e.what();
-  }
-  writer().flush();
+  superseding_.push_back(std::move(pending));
+  if (superseding_.size() <= kMost) return;
+  write_superseding(superseding_.front());
+  superseding_.pop_front();
 }
 
-void Builder::release(const Pending& pending) {
-  if (!settings_.release) return;
-  spool_.release(pending.begin_frame);  // first: without it the rest is nobody's
-  for (const Item& item : pending.tensors) spool_.release(item.frame);
+void Builder::write_superseding(Pending& pending) {
+  const uint64_t invocation = pending.begin.invocation;
+  const auto number = number_.find(id_of(pending));
+  const auto first = first_number_.find(invocation);
+  if (Pending* held = find_held(invocation)) {
+    if (id_of(*held) == id_of(pending)) {
+      merge(*held, pending);
+    } else {
+      Pending other = *held;
+      other.begin = pending.begin;
+      merge(other, pending);
+      hold(std::move(other));
+    }
+  } else if (number != number_.end()) {
+    writer().reopen_invocation(number->second, facts_of(pending.begin, nullptr),
+                               {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
+    add_tensors(pending);
+    writer().flush();
+  } else if (first != first_number_.end()) {  // other conventions than those of the call whose inputs it shares
+    const bool has_before =
+        std::ranges::any_of(pending.tensors, [](const Item& item) { return item.tensor.section == "outputs_before"; });
+    write(pending);
+    writer().share(first->second, "inputs");
+    if (!has_before) writer().share(first->second, "outputs_before");
+    writer().flush();
+    return;
+  }
+  drop(pending);
+}
+
+// The later one's facts and tensors take the place of those held.
+void Builder::merge(Pending& held, Pending& later) {
+  held.begin = later.begin;
+  held.parameters = later.parameters;
+  held.parameter_bytes = later.parameter_bytes;
+  for (Item& item : later.tensors) {
+    payloads_.take(item);
+    const auto same = std::ranges::find_if(held.tensors, [&](const Item& other) {
+      return other.tensor.section == item.tensor.section && other.tensor.name == item.tensor.name;
+    });
+    if (same != held.tensors.end()) {
+      *same = item;
+    } else {
+      held.tensors.push_back(item);
+    }
+  }
+}
+
+// For as long as it is among the last ones. Its bytes are taken into this process, so that the target has its memory.
+void Builder::hold(Pending pending) {
+  for (Item& item : pending.tensors) payloads_.take(item);
+  held_.push_back(std::move(pending));
+  if (static_cast<int64_t>(held_.size()) <= settings_.keep_last) return;
+  drop(held_.front());
+  held_.pop_front();
+}
+
+Builder::Pending* Builder::find_held(uint64_t invocation) {
+  const auto found =
+      std::ranges::find_if(held_, [&](const Pending& held) { return held.begin.invocation == invocation; });
+  return found != held_.end() ? &*found : nullptr;
+}
+
+void Builder::drop(Pending& pending) {
+  if (settings_.release) spool_.release(pending.begin_frame);  // first: without it the rest is nobody's
+  for (const Item& item : pending.tensors) payloads_.release(item);
+  pending.tensors.clear();
 }
 
 void Builder::finish() {
   follow();
-  for (const Pending& pending : held_) write(pending);
+  for (Pending& pending : superseding_) write_superseding(pending);
+  superseding_.clear();
+  for (Pending& pending : held_) write(pending);
   held_.clear();
   for (const auto& [invocation, count] : counts_) {
-    const auto number = number_.find(invocation);
-    if (number != number_.end()) writer().set_duplicates(number->second, count.duplicates, count.distinct_outputs);
+    const auto number = first_number_.find(invocation);
+    if (number != first_number_.end()) {
+      writer().set_duplicates(number->second, count.duplicates, count.distinct_outputs);
+    }
   }
   if (written_ == 0 && !writer_) return;  // nothing was recorded: no file
+  for (const auto& [number, conventions] : conventions_.decided_later()) {
+    writer().set_conventions(number, msda_padding_name(conventions.padding), conventions.align_corners);
+  }
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
+  if (settings_.stages != Stages::kNone) write_stages();
   writer().close();
+}
+
+// Of what the capture holds now that the target has ended: before, the target would wait for it, and conventions might
+// still turn out to be others.
+void Builder::write_stages() {
+  writer().flush();
+  const capture::Reader reader(settings_.output);
+  for (const int64_t id : reader.invocation_ids()) {
+    std::string kernel = fmt::format("invocation {}", id);  // until it can be read
+    const auto without = [&](const std::string& why) {
+      Stageless& of_kernel = stageless_[kernel];
+      if (of_kernel.count++ == 0) of_kernel.why = why;
+    };
+    std::deque<capture::Tensor> memory;
+    std::map<std::string, capture::TensorView> inputs;
+    capture::CallFacts facts;
+    try {
+      const capture::Invocation invocation = reader.invocation(id);
+      facts = invocation.facts;
+      kernel = facts.kernel;
+      for (const capture::TensorInfo& info : invocation.inputs) {
+        const capture::Tensor& tensor = memory.emplace_back(reader.read(info));
+        inputs[info.name] = {info.name, info.type, info.shape, tensor.bytes()};
+      }
+    } catch (const capture::Error& e) {
+      without(e.what());
+      continue;
+    }
+    writer().continue_invocation(id);
+    try {
+      add_stages(facts, inputs, settings_.stages == Stages::kFull, kStageMemory, writer());
+    } catch (const NoStages& e) {
+      writer().drop_stages();
+      without(e.what());
+    }
+    writer().flush();
+  }
 }
 
 }  // namespace msda::record

@@ -5,11 +5,16 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "recorder/capture/writer.h"
 #include "recorder/spool/follower.h"
+#include "recorder/writer/conventions.h"
+#include "recorder/writer/payloads.h"
 #include "recorder/writer/stages.h"
 
 namespace msda::record {
@@ -21,7 +26,8 @@ class Builder {
     bool force = false;     // replace an output that exists
     int64_t keep_last = 0;  // 0: all
     std::string tool_version;
-    bool release = true;  // give the spool's space back once its content is in the capture
+    bool release = true;     // give the spool's space back once its content is in the capture
+    int shared_memory = -1;  // descriptor of the memory shared with the target; -1 if there is none
     Stages stages = Stages::kNone;
   };
   // Throws spool::Error or capture::Error, as all of these do.
@@ -34,10 +40,11 @@ class Builder {
 
   int64_t invocations() const { return written_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun, and never ended
+  int64_t lost() const { return lost_; }  // whole, but with bytes in memory that is gone
   // Calls that were not written, by kernel: no conventions that are known explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
   // Calls, by kernel, whose padding_mode or align_corners their outputs leave open.
-  const std::map<std::string, int64_t>& ambiguous() const { return ambiguous_; }
+  std::map<std::string, int64_t> ambiguous() const { return conventions_.ambiguous(); }
   // Calls, by kernel, that were written without the stages that were asked for, and why the first of them was.
   struct Stageless {
     int64_t count = 0;
@@ -47,40 +54,50 @@ class Builder {
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
-  static constexpr int64_t kHeldBack = 8;
-  struct Item {
-    spool::Tensor tensor;
-    spool::Frame frame;
-  };
   struct Pending {
     spool::Begin begin;
     spool::Frame begin_frame;
     std::vector<Item> tensors;
     spool::Parameters parameters;
-    spool::Frame parameter_frame;
+    std::vector<std::byte> parameter_bytes;
   };
+  // Of an invocation as the target counts them; its calls may turn out to follow different conventions, which their
+  // parameters do not tell, and then they are different invocations of the capture.
+  using Id = std::tuple<uint64_t, std::string, int64_t>;
 
+  static Id id_of(const Pending& pending);
   void take(const spool::Frame& frame);
-  Pending* find(uint64_t invocation);  // begun and not yet written, or null
-  void complete(uint64_t invocation);
-  bool confirmed(Pending& pending);
-  void write(const Pending& pending);
-  void write_stages(const Pending& pending, const capture::CallFacts& facts);
-  void release(const Pending& pending);
+  void complete(const spool::End& end);
+  bool settle(Pending& pending);
+  std::vector<Item> inputs_of(uint64_t invocation);
+  void write(Pending& pending);
+  void supersede(Pending pending);
+  void write_superseding(Pending& pending);
+  void merge(Pending& held, Pending& later);
+  void drop(Pending& pending);
+  void add_tensors(const Pending& pending);
+  void hold(Pending pending);
+  Pending* find_held(uint64_t invocation);
+  void write_stages();
   capture::Writer& writer();
 
   Settings settings_;
   spool::Follower spool_;
+  Payloads payloads_;
+  ConventionsOfKernels conventions_;
   std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
   spool::Run run_;
   std::vector<capture::Seed> seeds_;
-  std::map<uint64_t, Pending> open_;
-  std::deque<Pending> held_;            // whole; the last ones' outputs may still be replaced by those of equal calls
-  std::map<uint64_t, int64_t> number_;  // of the invocations written
+  std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
+  std::deque<Pending> held_;         // with keep_last: whole, and perhaps to be dropped
+  std::deque<Pending> superseding_;  // of later calls with equal inputs: may be superseded themselves
+  std::map<Id, int64_t> number_;     // of what is written
+  std::map<uint64_t, int64_t> first_number_;
+  std::map<uint64_t, std::vector<spool::Tensor>> inputs_;  // of those written whose conventions outputs told
   std::map<uint64_t, spool::Count> counts_;
-  std::map<std::string, int64_t> unexplained_, ambiguous_;
+  std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
-  int64_t written_ = 0;
+  int64_t written_ = 0, lost_ = 0;
 };
 
 }  // namespace msda::record

@@ -34,7 +34,8 @@ struct Options {
 
 void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c_str(), stderr); }
 
-// The writer: standard input is the recorded process' doorbell, descriptor 3 its session's file, if there is one.
+// The writer: standard input is the recorded process' doorbell, descriptor 3 its session's file and descriptor 4 the
+// memory shared with it, if there are any.
 int follow(const Options& options) {
   signal(SIGINT, SIG_IGN);
   const auto report = [](const std::string& text) {
@@ -42,7 +43,8 @@ int follow(const Options& options) {
     }  // msda-record is gone
   };
   try {
-    msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last, MSDA_VERSION, true,
+    msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last, MSDA_VERSION,
+                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1,
                                    msda::record::stages_from(options.stages).value_or(msda::record::Stages::kNone)});
     char news[4096];
     for (;;) {

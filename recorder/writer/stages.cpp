@@ -125,14 +125,8 @@ class StageAdder {
       : call_(call), full_(full), memory_(memory), writer_(writer), tallies_(MSDA_STAGE_COUNT, Tally(call.float64)) {}
 
   void add_all() {
-    for (size_t i = 0; full_ && i < MSDA_STAGE_COUNT; ++i) {
-      std::vector<int64_t> shape{call_.B, call_.S, call_.M, call_.D};
-      if (i != MSDA_STAGE_GRAD_VALUE) {
-        shape = {call_.B, call_.Q, call_.M, call_.L, call_.P};
-        std::ranges::copy(of_sample(i), std::back_inserter(shape));
-      }
-      writer_.begin_stage(name(i), type(), shape);
-    }
+    make_room();
+    for (size_t i = 0; full_ && i < MSDA_STAGE_COUNT; ++i) writer_.begin_stage(name(i), type(), shape_of(i));
     add_samples();
     add_grad_value();
     for (size_t i = 0; i < MSDA_STAGE_COUNT; ++i) {
@@ -147,6 +141,27 @@ class StageAdder {
  private:
   static std::string name(size_t stage) { return msda_stage_name(static_cast<msda_stage_id>(stage)); }
   ElementType type() const { return call_.float64 ? ElementType::kFloat64 : ElementType::kFloat32; }
+
+  std::vector<int64_t> shape_of(size_t stage) const {
+    if (stage == MSDA_STAGE_GRAD_VALUE) return {call_.B, call_.S, call_.M, call_.D};
+    std::vector<int64_t> shape{call_.B, call_.Q, call_.M, call_.L, call_.P};
+    std::ranges::copy(of_sample(stage), std::back_inserter(shape));
+    return shape;
+  }
+
+  void make_room() {
+    int64_t bytes = int64_t{1} << 18;  // for groups and attributes
+    bool fits = true;
+    for (size_t i = 0; full_ && i < MSDA_STAGE_COUNT; ++i) {
+      int64_t of_stage = capture::size_of(type());
+      for (const int64_t size : shape_of(i)) fits = fits && !__builtin_mul_overflow(of_stage, size, &of_stage);
+      fits = fits && !__builtin_add_overflow(bytes, of_stage, &bytes);
+    }
+    if (!fits || !writer_.reserve(bytes)) {
+      throw NoStages(fits ? "no room on the disk for the " + std::to_string((bytes >> 20) + 1) + " MiB that they take"
+                          : "they are larger than any disk");
+    }
+  }
 
   // What the shape of a stage has after that of the samples.
   std::vector<int64_t> of_sample(size_t stage) const {

@@ -1,6 +1,9 @@
 """Recording of kernel launches through the driver hook, on the stand-in CUDA driver of tests/stand_in_driver."""
 
+import pathlib
+import random
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -96,3 +99,52 @@ def test_other_kernels_pass_by(tmp_path):
 def test_kernels_that_are_not_asked_for(tmp_path):
     done = record(CLIENT, "--kernel", "col2im17", "--launches", "2", options=["-o", tmp_path / "a.h5", "--kernel", "triton"])
     assert done.returncode == 0 and "no call was recorded" in done.stderr
+
+
+def test_launches_killed_at_random_moments(replay, tmp_path):
+    rng = random.Random(2)
+    recorded = 0
+    for i in range(20):
+        capture = tmp_path / f"{i}.h5"
+        process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "100000", "--seed", str(i)], stdout=subprocess.DEVNULL,
+                                   env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_KEEP="last:3"))
+        time.sleep(rng.uniform(0.05, 0.4))
+        process.kill()
+        process.wait()
+        end = time.monotonic() + 20
+        while pathlib.Path(f"{capture}.spool").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        if capture.exists():
+            replay("verify", capture, expect=0)
+            recorded += len(read_capture(capture).invocations)
+    assert recorded > 20
+
+
+def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
+    """What is in the shared memory goes with the writer; what comes after it is in the spool."""
+    capture = tmp_path / "a.h5"
+    process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "1000", "--seed", "1"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))
+    while not capture.exists():
+        time.sleep(0.001)
+    subprocess.run(["pkill", "-9", "-f", f"[-]-follow {capture}.spool"], check=True)
+    _, errors = process.communicate()
+    assert process.returncode == 0 and errors.count("msda-record:") == 1 and "is gone; recording goes on into" in errors
+    replay("recover", f"{capture}.spool", "-o", tmp_path / "b.h5", expect=0)
+    assert len(read_capture(tmp_path / "b.h5").invocations) > 100
+    replay("verify", tmp_path / "b.h5", expect=0)
+
+
+def test_memory_that_is_too_small_for_a_launch(tmp_path):
+    arguments = ["--kernel", "col2im17", "--launches", "2", "--seed", "1"]
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5"], MSDA_RECORD_RING_BYTES=4096)
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
+    assert "MSDA_RECORD_RING_BYTES" in done.stderr and "no call was recorded" in done.stderr
+
+
+def test_a_small_memory_makes_the_program_wait(replay, tmp_path):
+    arguments = ["--kernel", "col2im17", "--launches", "200", "--seed", "1"]
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5"], MSDA_RECORD_RING_BYTES=200000)
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
+    assert len(read_capture(tmp_path / "a.h5").invocations) == 200
+    replay("verify", tmp_path / "a.h5", expect=0)

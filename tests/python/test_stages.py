@@ -1,6 +1,7 @@
 """msda-record --stages: intermediate tensors beside the recorded ones, against NumPy."""
 
 import pathlib
+import resource
 import subprocess
 
 import h5py
@@ -210,3 +211,19 @@ def test_recover(replay, tmp_path, target):  # noqa: F811
     assert set(call.stages) == set(STAGES)
     assert call.stages["grad_value"].tobytes() == call.outputs["grad_value"].tobytes()
     assert "none" in replay("recover", spool, "-o", capture, "--force", "--stages", "some", expect=2).err
+
+
+@pytest.mark.parametrize("room, with_stages", [(8_000_000, 0), (25_000_000, 1)])
+def test_a_disk_without_room(replay, tmp_path, room, with_stages):
+    """Stages that do not fit are left out; the calls are whole. A limit on file sizes stands for the disk."""
+    capture = tmp_path / "a.h5"
+    subprocess.run([FLAKY, "--seed", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
+    out = replay("recover", f"{capture}.spool", "-o", capture, "--stages", "full", expect=0,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))).out
+    assert f"{2 - with_stages} call" in out and "without stages: no room on the disk for the 15 MiB that they take" in out
+    replay("verify", capture, expect=0)
+    invocations = read_capture(capture).invocations
+    assert [len(call.outputs) for call in invocations] == [3, 3]
+    assert [len(call.stages) for call in invocations] == [9 * with_stages, 0]
+    assert capture.stat().st_size < room

@@ -24,7 +24,7 @@ std::vector<std::byte> some_bytes(size_t size) {
 }
 
 Begin some_begin() {
-  return {42, {{"kernel", "k"}, {"label", ""}}, {{"stream", -1}, {"thread", 1LL << 40}}, {1, 2, 3}, {}};
+  return {42, 1, {{"kernel", "k"}, {"label", ""}}, {{"stream", -1}, {"thread", 1LL << 40}}, {1, 2, 3}, {}};
 }
 
 TEST(Messages, ThereAndBack) {
@@ -71,7 +71,7 @@ TEST_F(SpoolFile, FramesComeAsTheyWereAppended) {
   EXPECT_FALSE(follower.next());
   const auto payload = some_bytes(100'000);
   ASSERT_TRUE(appender.append(some_begin()));
-  ASSERT_TRUE(appender.append(Tensor{42, "inputs", "value", "float32", "d", {5, 5}}, payload));
+  ASSERT_TRUE(appender.append(Tensor{42, 1, "inputs", "value", "float32", {5, 5}, {}}, payload));
   const auto begin = follower.next(), tensor = follower.next();
   ASSERT_TRUE(begin && tensor);
   EXPECT_EQ(begin->kind, Kind::kBegin);

@@ -142,6 +142,22 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   return submit(stream, copy(pointer_of(to), pointer_of(from), bytes));
 }
 
+// All host memory can be reached here; there is nothing to register.
+CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
+  if (const CUresult error = enter()) return error;
+  if (!pointer || !bytes || flags > 15) return CUDA_ERROR_INVALID_VALUE;
+  return forbidden_in_capture();
+}
+
+CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes) {
+  if (const CUresult error = enter()) return error;
+  if (!allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit_and_wait([=] {
+    if (bytes) std::memset(pointer_of(to), value, bytes);
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if (!allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
 // Modules, libraries, their functions and kernels, and launches. An image is the line "stand-in" and then the names of
-// kernels (kernels.cpp), one a line.
+// kernels (kernels.cpp), one a line; or PTX, of which only the kernels' names are read.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -37,7 +37,7 @@ struct CUlib_st {
 namespace {
 
 constexpr unsigned int kMostThreads = 1024, kMostBlocksYZ = 65535, kMostSharedBytes = 48 << 10;
-constexpr size_t kMostArgumentBytes = 128;
+constexpr size_t kMostArgumentBytes = 4096;
 
 using ArgumentBytes = std::array<std::byte, kMostArgumentBytes>;
 
@@ -55,9 +55,21 @@ Modules& modules() {
   return *instance;
 }
 
-// The kernels of an image; none if it is not one of ours.
+std::vector<const KernelCode*> parse_ptx(std::string_view image) {
+  constexpr std::string_view kEntry = "\n.visible .entry ";
+  std::vector<const KernelCode*> codes;
+  for (size_t at = image.find(kEntry); at != image.npos; at = image.find(kEntry, at + 1)) {
+    const std::string_view name = image.substr(at + kEntry.size());
+    codes.push_back(find_kernel_code(name.substr(0, name.find('('))));
+    if (!codes.back()) return {};
+  }
+  return codes;
+}
+
+// The kernels of an image; none if it is not one that we know.
 std::vector<const KernelCode*> parse(std::string_view image) {
   constexpr std::string_view kMagic = "stand-in\n";
+  if (image.find("\n.version ") != image.npos) return parse_ptx(image);
   if (!image.starts_with(kMagic)) return {};
   image.remove_prefix(kMagic.size());
   std::vector<const KernelCode*> codes;

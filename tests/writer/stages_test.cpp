@@ -292,12 +292,17 @@ TEST_F(StagesOfACall, InARecording) {
   uint64_t number = 0;
   for (const auto& [kernel, dialect] :
        {std::pair{"other", ""}, {"bwd", "msda_triton"}, {"other", ""}, {"newer", "msda_trident"}}) {
-    spool.append(spool::Begin{number, {{"kernel", kernel}, {"dialect", dialect}}, {}, {}, {}});
+    spool.append(spool::Begin{number, 0, {{"kernel", kernel}, {"dialect", dialect}}, {}, {}, {}});
     for (const auto& [name, view] : inputs_of(problem)) {
-      const spool::Tensor tensor{number, "inputs", name, std::string(name_of(view.type)), "", view.shape};
+      spool::Tensor tensor;
+      tensor.invocation = number;
+      tensor.section = "inputs";
+      tensor.name = name;
+      tensor.type = name_of(view.type);
+      tensor.shape = view.shape;
       spool.append(tensor, view.bytes);
     }
-    spool.append(spool::End{number++});
+    spool.append(spool::End{number++, 0});
   }
   Builder::Settings settings;
   settings.spool = folder + "/a.spool";
