@@ -19,7 +19,7 @@ struct RecoverOptions {
 int run(const RecoverOptions& options) {
   try {
     record::Builder builder({options.spool, options.output, options.force, 0, MSDA_VERSION, /*release=*/false,
-                             /*shared_memory=*/-1,
+                             /*shared_memory=*/-1, /*trusted=*/false,
                              record::stages_from(options.stages).value_or(record::Stages::kNone)});
     builder.finish();
     if (builder.invocations() == 0) {

@@ -93,8 +93,10 @@ Json json_of(const capture::Reader& reader) {
   Json json = {
       {"argv", run.argv}, {"facts", run.facts}, {"libraries", run.libraries}, {"environment", run.environment}};
   json["seeds"] = Json::array();
-  for (const auto& seed : reader.seeds())
+  for (const auto& seed : reader.seeds()) {
     json["seeds"].push_back({{"time", seed.time}, {"source", seed.source}, {"value", seed.value}});
+    put(json["seeds"].back(), "invocation", seed.invocation);
+  }
   json["kernels"] = Json::array();
   for (const auto& kernel : reader.kernels()) {
     json["kernels"].push_back({{"digest", kernel.digest},
@@ -121,6 +123,18 @@ void print_map(const char* title, const Json& map) {
   if (map.empty()) return;
   fmt::print("{}\n", title);
   for (const auto& [name, value] : map.items()) fmt::print("  {} = {}\n", name, plain(value));
+}
+
+void print_seeds(const Json& seeds) {
+  constexpr size_t kShown = 20;
+  if (!seeds.empty()) fmt::print("Seeds\n");
+  for (size_t i = 0; i < seeds.size() && i < kShown; ++i) {
+    const Json& seed = seeds[i];
+    fmt::print("  {} {} {}", plain(seed["time"]), plain(seed["source"]), plain(seed["value"]));
+    if (seed.contains("invocation")) fmt::print(", before invocation {}", plain(seed["invocation"]));
+    fmt::print("\n");
+  }
+  if (seeds.size() > kShown) fmt::print("  and {} more: --json has them all\n", seeds.size() - kShown);
 }
 
 void print_tensor(const Json& tensor, const std::string& title) {
@@ -176,9 +190,7 @@ int run(const Options& options) {
   print_map("Machine", run["facts"]);
   print_map("Libraries", run["libraries"]);
   print_map("Environment", run["environment"]);
-  if (!run["seeds"].empty()) fmt::print("Seeds\n");
-  for (const Json& seed : run["seeds"])
-    fmt::print("  {} {} {}\n", plain(seed["time"]), plain(seed["source"]), plain(seed["value"]));
+  print_seeds(run["seeds"]);
   if (!run["kernels"].empty()) fmt::print("Kernels\n");
   for (const Json& kernel : run["kernels"]) {
     fmt::print("  {} {} {}, {} bytes of code\n", plain(kernel["digest"]), plain(kernel["architecture"]),

@@ -61,6 +61,7 @@ struct Run {
 struct Seed {
   std::string time, source;  // ISO 8601; torch_cuda, torch_cpu, curand, libc, environment
   uint64_t value = 0;
+  std::optional<int64_t> invocation;  // the first that was begun after it, or one more than there are
 };
 
 struct KernelImage {

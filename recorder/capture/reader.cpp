@@ -400,6 +400,7 @@ std::vector<Seed> Reader::seeds() const {
     char time[64];
     char source[64];
     uint64_t value;
+    int64_t invocation;
   };
   Type type(H5Tcreate(H5T_COMPOUND, sizeof(Record)));
   Type text(H5Tcopy(H5T_C_S1));
@@ -412,6 +413,8 @@ std::vector<Seed> Reader::seeds() const {
   const Dataset dataset = impl_->open_dataset("/run/seeds");
   const Type stored(H5Dget_type(dataset.get()));
   if (H5Tget_class(stored.get()) != H5T_COMPOUND) impl_->fail("/run/seeds is not a table");
+  const bool has_invocation = H5Tget_member_index(stored.get(), "invocation") >= 0;  // not in older files
+  if (has_invocation) H5Tinsert(type.get(), "invocation", offsetof(Record, invocation), H5T_NATIVE_INT64);
   impl_->checked_bytes("/run/seeds", dataset, static_cast<int64_t>(H5Tget_size(stored.get())), shape);
   if (shape.size() != 1) impl_->fail("/run/seeds is not a list");
   std::vector<Record> records(static_cast<size_t>(shape[0]));
@@ -419,8 +422,10 @@ std::vector<Seed> Reader::seeds() const {
     impl_->fail(fmt::format("cannot read /run/seeds: {}", hdf5::last_error()));
   }
   const auto cut = [](const char* at, size_t size) { return std::string(at, strnlen(at, size)); };
-  for (const Record& r : records)
-    seeds.push_back({cut(r.time, sizeof r.time), cut(r.source, sizeof r.source), r.value});
+  for (const Record& r : records) {
+    seeds.push_back({cut(r.time, sizeof r.time), cut(r.source, sizeof r.source), r.value, std::nullopt});
+    if (has_invocation && r.invocation >= 0) seeds.back().invocation = r.invocation;
+  }
   return seeds;
 }
 

@@ -56,6 +56,7 @@ struct SeedRecord {
   char time[32];
   char source[24];
   uint64_t value;
+  int64_t invocation;
 };
 
 void copy_text(std::string_view from, std::span<char> to) {
@@ -75,6 +76,7 @@ Type seed_type() {
   H5Tinsert(type.get(), "time", offsetof(SeedRecord, time), text(sizeof SeedRecord::time).get());
   H5Tinsert(type.get(), "source", offsetof(SeedRecord, source), text(sizeof SeedRecord::source).get());
   H5Tinsert(type.get(), "value", offsetof(SeedRecord, value), H5T_STD_U64LE);
+  H5Tinsert(type.get(), "invocation", offsetof(SeedRecord, invocation), H5T_STD_I64LE);
   return type;
 }
 
@@ -268,6 +270,7 @@ void Writer::write_run(const Run& run, const std::vector<Seed>& seeds) {
     copy_text(seeds[i].time, records[i].time);
     copy_text(seeds[i].source, records[i].source);
     records[i].value = seeds[i].value;
+    records[i].invocation = seeds[i].invocation.value_or(-1);
   }
   static constexpr std::string_view kSeedDimension[] = {"seed"};
   impl_->dataset("/run/seeds", seed_type().get(), {static_cast<int64_t>(records.size())},

@@ -74,6 +74,14 @@ Config read() {
     }
     config.stages = "none";
   }
+  const std::string hook = environment("MSDA_RECORD_HOOK");
+  if (hook == "cupti") {
+    config.hook = Hook::kCupti;
+  } else if (hook == "driver") {
+    config.hook = Hook::kDriver;
+  } else if (!hook.empty() && hook != "auto") {
+    warn("MSDA_RECORD_HOOK=" + hook + " is none of auto, cupti and driver, and is ignored");
+  }
   config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
   config.ring_bytes = number("MSDA_RECORD_RING_BYTES");
   if (config.ring_bytes == 0) config.ring_bytes = ring_bytes_of_this_machine();

@@ -6,10 +6,15 @@
 
 namespace msda::record {
 
+// Who catches launches: the driver hook, with CUPTI for what it does not see; CUPTI, as long as it is to be had; the
+// driver hook alone.
+enum class Hook { kAuto, kCupti, kDriver };
+
 struct Config {
-  std::string output;        // pattern, absolute; %p is the process, %r its rank
-  bool force = false;        // replace an output that exists
-  std::string kernel;        // regular expression that a kernel's name must match somewhere; empty: any
+  std::string output;  // pattern, absolute; %p is the process, %r its rank
+  bool force = false;  // replace an output that exists
+  std::string kernel;  // regular expression that a kernel's name must match somewhere; empty: any
+  Hook hook = Hook::kAuto;
   int64_t keep_last = 0;     // 0: all
   std::string stages;        // none, summary or full
   uint64_t max_bytes = 0;    // of a process' spool; 0: no limit

@@ -35,12 +35,22 @@ void* real_dlsym(void* handle, const char* name) noexcept {
 
 void* next_definition(const char* name) noexcept { return real_dlsym(RTLD_NEXT, name); }
 
+void* definition_in(const char* library, const char* name) noexcept {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+  return handle != nullptr ? real_dlsym(handle, name) : nullptr;
+}
+
 void* substitute(const char* name, void* found) noexcept {
   if (found == nullptr || name == nullptr) return found;
   if (std::strncmp(name, "msda_", 5) == 0) {
     if (void* ours = substitute_cpu_call(name, found)) return ours;
-  } else if (name[0] == 'c' && name[1] == 'u') {
+  } else if (std::strncmp(name, "cupti", 5) == 0) {
+    if (void* ours = substitute_cupti(name, found)) return ours;
+  } else if (name[0] == 'c' && name[1] == 'u' && std::strchr("CEGLMS", name[2]) != nullptr) {
     if (void* ours = substitute_driver(name, found)) return ours;
+  } else if (std::strncmp(name, "srand", 5) == 0 || std::strncmp(name, "seed48", 6) == 0 ||
+             std::strncmp(name, "initstate", 9) == 0 || std::strncmp(name, "curandSet", 9) == 0) {
+    if (void* ours = substitute_seed(name, found)) return ours;
   }
   return found;
 }

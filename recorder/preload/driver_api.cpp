@@ -39,6 +39,12 @@ Driver find() {
   get(driver.driver_version, "cuDriverGetVersion");
   driver.complete = driver.missing == nullptr;
   get(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  get(driver.function_module, "cuFuncGetModule");
+  get(driver.function_load, "cuFuncLoad");
+  get(driver.function_attribute, "cuFuncGetAttribute");
+  get(driver.kernel_library, "cuKernelGetLibrary");
+  get(driver.kernel_function, "cuKernelGetFunction");
+  get(driver.device_attribute, "cuDeviceGetAttribute");
   return driver;
 }
 

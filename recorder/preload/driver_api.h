@@ -12,8 +12,9 @@ using DevicePointer = unsigned long long;
 using Context = struct ContextHandle*;
 using Stream = struct StreamHandle*;
 using Event = struct EventHandle*;
-using Library = struct LibraryHandle*;
 using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that was launched as one
+using Module = struct ModuleHandle*;
+using Library = struct LibraryHandle*;
 
 inline constexpr Result kSuccess = 0, kNotReady = 600;
 inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;  // of `extra`
@@ -45,6 +46,11 @@ using WaitForContext = Result();
 using WaitForStream = Result(Stream);
 using WaitForEvent = Result(Event);
 using LaunchKernelEx = Result(const LaunchConfig*, Function, void**, void**);
+using ModuleLoadData = Result(Module*, const void*);  // and of cuModuleLoadFatBinary
+using ModuleLoadDataEx = Result(Module*, const void*, unsigned, int*, void**);
+using ModuleUnload = Result(Module);
+using LibraryLoadData = Result(Library*, const void*, int*, void**, unsigned, int*, void**, unsigned);
+using LibraryUnload = Result(Library);
 using GetProcAddress = Result(const char*, void**, int, uint64_t);
 using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
 
@@ -64,14 +70,20 @@ struct Driver {
   Result (*set_bytes)(DevicePointer, unsigned char, size_t) = nullptr;         // cuMemsetD8_v2
   Result (*current_context)(Context*) = nullptr;                               // cuCtxGetCurrent
   LaunchKernel* launch = nullptr;                                              // cuLaunchKernel
-  Result (*library_load)(Library*, const void*, int*, void**, unsigned, int*, void**,
-                         unsigned) = nullptr;                           // cuLibraryLoadData
-  Result (*library_kernel)(Function*, Library, const char*) = nullptr;  // cuLibraryGetKernel
-  Result (*current_device)(int*) = nullptr;                             // cuCtxGetDevice
-  Result (*device_name)(char*, int, int) = nullptr;                     // cuDeviceGetName
-  Result (*driver_version)(int*) = nullptr;                             // cuDriverGetVersion
-  Result (*exchange_capture_mode)(int*) = nullptr;                      // cuThreadExchangeStreamCaptureMode; may be missing
-  const char* missing = nullptr;  // the first function that this driver does not have
+  LibraryLoadData* library_load = nullptr;                                     // cuLibraryLoadData
+  Result (*library_kernel)(Function*, Library, const char*) = nullptr;         // cuLibraryGetKernel
+  Result (*current_device)(int*) = nullptr;                                    // cuCtxGetDevice
+  Result (*device_name)(char*, int, int) = nullptr;                            // cuDeviceGetName
+  Result (*driver_version)(int*) = nullptr;                                    // cuDriverGetVersion
+  const char* missing = nullptr;  // the first of these that this driver does not have
+  // Any of these may be missing.
+  Result (*exchange_capture_mode)(int*) = nullptr;              // cuThreadExchangeStreamCaptureMode
+  Result (*function_module)(Module*, Function) = nullptr;       // cuFuncGetModule
+  Result (*function_load)(Function) = nullptr;                  // cuFuncLoad
+  Result (*function_attribute)(int*, int, Function) = nullptr;  // cuFuncGetAttribute
+  Result (*kernel_library)(Library*, Function) = nullptr;       // cuKernelGetLibrary
+  Result (*kernel_function)(Function*, Function) = nullptr;     // cuKernelGetFunction
+  Result (*device_attribute)(int*, int, int) = nullptr;         // cuDeviceGetAttribute
   bool complete = false;
 };
 const Driver& driver();

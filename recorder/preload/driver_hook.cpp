@@ -1,12 +1,14 @@
-// Catches kernel launches in the driver's own API, whichever way the program found it: by linking to libcuda, by dlsym,
-// or by cuGetProcAddress, which every CUDA runtime uses.
+// Catches kernel launches, and the code that is loaded for them, in the driver's own API, whichever way the program
+// found it: by linking to libcuda, by dlsym, or by cuGetProcAddress, which every CUDA runtime uses.
 #include <dlfcn.h>
 
 #include <atomic>
 #include <cstring>
 #include <span>
 
+#include "recorder/preload/cupti_hook.h"
 #include "recorder/preload/driver_api.h"
+#include "recorder/preload/images.h"
 #include "recorder/preload/interpose.h"
 #include "recorder/preload/launch.h"
 
@@ -18,6 +20,11 @@ MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelE
 MSDA_EXPORT msda::record::cuda::WaitForContext cuCtxSynchronize;
 MSDA_EXPORT msda::record::cuda::WaitForStream cuStreamSynchronize, cuStreamSynchronize_ptsz;
 MSDA_EXPORT msda::record::cuda::WaitForEvent cuEventSynchronize;
+MSDA_EXPORT msda::record::cuda::ModuleLoadData cuModuleLoadData, cuModuleLoadFatBinary;
+MSDA_EXPORT msda::record::cuda::ModuleLoadDataEx cuModuleLoadDataEx;
+MSDA_EXPORT msda::record::cuda::ModuleUnload cuModuleUnload;
+MSDA_EXPORT msda::record::cuda::LibraryLoadData cuLibraryLoadData;
+MSDA_EXPORT msda::record::cuda::LibraryUnload cuLibraryUnload;
 MSDA_EXPORT msda::record::cuda::GetProcAddress cuGetProcAddress;
 MSDA_EXPORT msda::record::cuda::GetProcAddressV2 cuGetProcAddress_v2;
 }
@@ -28,7 +35,7 @@ namespace {
 using cuda::Result;
 
 // A function of the driver that the recorder stands in for.
-struct Hook {
+struct Interposed {
   const char* name;
   const char* asked_for;  // of cuGetProcAddress, which gives the twin for per-thread default streams by a flag
   bool per_thread;
@@ -44,6 +51,12 @@ enum HookId {
   kWaitForStream,
   kWaitForStreamPtsz,
   kWaitForEvent,
+  kModuleLoadData,
+  kModuleLoadDataEx,
+  kModuleLoadFatBinary,
+  kModuleUnload,
+  kLibraryLoadData,
+  kLibraryUnload,
   kGetProcAddress,
   kGetProcAddressV2,
   kHooks
@@ -52,20 +65,27 @@ template <class Function>
 void* pointer_to(Function* function) {
   return reinterpret_cast<void*>(function);
 }
-Hook hooks[kHooks] = {{"cuLaunchKernel", "cuLaunchKernel", false, pointer_to(&cuLaunchKernel)},
-                      {"cuLaunchKernel_ptsz", "cuLaunchKernel", true, pointer_to(&cuLaunchKernel_ptsz)},
-                      {"cuLaunchKernelEx", "cuLaunchKernelEx", false, pointer_to(&cuLaunchKernelEx)},
-                      {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", true, pointer_to(&cuLaunchKernelEx_ptsz)},
-                      {"cuCtxSynchronize", "cuCtxSynchronize", false, pointer_to(&cuCtxSynchronize)},
-                      {"cuStreamSynchronize", "cuStreamSynchronize", false, pointer_to(&cuStreamSynchronize)},
-                      {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", true, pointer_to(&cuStreamSynchronize_ptsz)},
-                      {"cuEventSynchronize", "cuEventSynchronize", false, pointer_to(&cuEventSynchronize)},
-                      {"cuGetProcAddress", "", false, pointer_to(&cuGetProcAddress)},
-                      {"cuGetProcAddress_v2", "", false, pointer_to(&cuGetProcAddress_v2)}};
+Interposed hooks[kHooks] = {
+    {"cuLaunchKernel", "cuLaunchKernel", false, pointer_to(&cuLaunchKernel)},
+    {"cuLaunchKernel_ptsz", "cuLaunchKernel", true, pointer_to(&cuLaunchKernel_ptsz)},
+    {"cuLaunchKernelEx", "cuLaunchKernelEx", false, pointer_to(&cuLaunchKernelEx)},
+    {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", true, pointer_to(&cuLaunchKernelEx_ptsz)},
+    {"cuCtxSynchronize", "cuCtxSynchronize", false, pointer_to(&cuCtxSynchronize)},
+    {"cuStreamSynchronize", "cuStreamSynchronize", false, pointer_to(&cuStreamSynchronize)},
+    {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", true, pointer_to(&cuStreamSynchronize_ptsz)},
+    {"cuEventSynchronize", "cuEventSynchronize", false, pointer_to(&cuEventSynchronize)},
+    {"cuModuleLoadData", "cuModuleLoadData", false, pointer_to(&cuModuleLoadData)},
+    {"cuModuleLoadDataEx", "cuModuleLoadDataEx", false, pointer_to(&cuModuleLoadDataEx)},
+    {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", false, pointer_to(&cuModuleLoadFatBinary)},
+    {"cuModuleUnload", "cuModuleUnload", false, pointer_to(&cuModuleUnload)},
+    {"cuLibraryLoadData", "cuLibraryLoadData", false, pointer_to(&cuLibraryLoadData)},
+    {"cuLibraryUnload", "cuLibraryUnload", false, pointer_to(&cuLibraryUnload)},
+    {"cuGetProcAddress", "", false, pointer_to(&cuGetProcAddress)},
+    {"cuGetProcAddress_v2", "", false, pointer_to(&cuGetProcAddress_v2)}};
 
 // Where a program found a real function; afterwards ours may be given out in its place.
 void* stand_in(HookId id, void* found) {
-  Hook& hook = hooks[id];
+  Interposed& hook = hooks[id];
   if (found == hook.ours) return found;
   hook.real.store(found, std::memory_order_release);
   return hook.ours;
@@ -73,10 +93,13 @@ void* stand_in(HookId id, void* found) {
 
 template <class Function>
 Function* real(HookId id) {
-  Hook& hook = hooks[id];
+  Interposed& hook = hooks[id];
   void* found = hook.real.load(std::memory_order_acquire);
-  if (found == nullptr) {  // the program is linked to libcuda: ours came first, the real one is next
+  if (found == nullptr) {
+    // A caller that is linked to libcuda: ours came first. The real one is next, or, where only a plug-in (Triton's
+    // launcher) brought libcuda into the process, in libcuda alone.
     found = next_definition(hook.name);
+    if (found == nullptr) found = definition_in("libcuda.so.1", hook.name);
     hook.real.store(found, std::memory_order_release);
   }
   return reinterpret_cast<Function*>(found);
@@ -109,14 +132,16 @@ Result launch(HookId id, cuda::Function function, const unsigned* grid, const un
               cuda::Stream stream, void** parameters, void** extra, std::span<const cuda::LaunchAttribute> attributes,
               RealLaunch&& real_launch) {
   if (hooks[id].real.load(std::memory_order_acquire) == nullptr) return kNotInitialized;
-  if (passes_by(function)) return real_launch();
+  if (passes_by(function) || cupti_takes_launches()) return real_launch();
   if (stream == nullptr && hooks[id].per_thread) stream = cuda::kStreamPerThread;
   const Launched launched{
       function,  {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, parameters, extra,
       attributes};
   Snapshot snapshot;
   before_launch(launched, snapshot);
+  launch_is_seen = true;
   const Result result = real_launch();
+  launch_is_seen = false;
   after_launch(launched, snapshot, result);
   return result;
 }
@@ -128,6 +153,24 @@ Result waited(HookId id, Arguments... arguments) {
   const Result result = next(arguments...);
   program_waited();
   return result;
+}
+
+template <class Function, class Handle, class... Rest>
+Result load(HookId id, Owner::Kind kind, Handle* handle, const void* image, Rest... rest) {
+  auto* next = real<Function>(id);
+  if (next == nullptr) return kNotInitialized;
+  Loading loading;
+  const Result result = next(handle, image, rest...);
+  if (result == cuda::kSuccess) loading.done({kind, reinterpret_cast<uintptr_t>(*handle)}, image);
+  return result;
+}
+
+template <class Function, class Handle>
+Result unload(HookId id, Owner::Kind kind, Handle handle) {
+  auto* next = real<Function>(id);
+  if (next == nullptr) return kNotInitialized;
+  unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: then the handle may become another's
+  return next(handle);
 }
 
 }  // namespace
@@ -188,6 +231,26 @@ cuda::Result cuStreamSynchronize_ptsz(cuda::Stream stream) {
   return waited<cuda::WaitForStream>(kWaitForStreamPtsz, stream);
 }
 cuda::Result cuEventSynchronize(cuda::Event event) { return waited<cuda::WaitForEvent>(kWaitForEvent, event); }
+cuda::Result cuModuleLoadData(cuda::Module* module, const void* image) {
+  return load<cuda::ModuleLoadData>(kModuleLoadData, Owner::kModule, module, image);
+}
+cuda::Result cuModuleLoadFatBinary(cuda::Module* module, const void* image) {
+  return load<cuda::ModuleLoadData>(kModuleLoadFatBinary, Owner::kModule, module, image);
+}
+cuda::Result cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned count, int* options, void** values) {
+  return load<cuda::ModuleLoadDataEx>(kModuleLoadDataEx, Owner::kModule, module, image, count, options, values);
+}
+cuda::Result cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_options, void** jit_values,
+                               unsigned jit_count, int* options, void** values, unsigned count) {
+  return load<cuda::LibraryLoadData>(kLibraryLoadData, Owner::kLibrary, library, image, jit_options, jit_values,
+                                     jit_count, options, values, count);
+}
+cuda::Result cuModuleUnload(cuda::Module module) {
+  return unload<cuda::ModuleUnload>(kModuleUnload, Owner::kModule, module);
+}
+cuda::Result cuLibraryUnload(cuda::Library library) {
+  return unload<cuda::LibraryUnload>(kLibraryUnload, Owner::kLibrary, library);
+}
 
 cuda::Result cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
   auto* next = real<cuda::GetProcAddress>(kGetProcAddress);

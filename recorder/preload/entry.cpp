@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "recorder/preload/config.h"
+#include "recorder/preload/cupti_hook.h"
 #include "recorder/preload/msda_record.h"
 #include "recorder/preload/recording.h"
 
@@ -13,6 +14,7 @@ namespace {
 __attribute__((constructor)) void loaded() {
   try {
     msda::record::config();  // while the folder is still the one that a relative output means
+    msda::record::offer_injection();
   } catch (...) {
   }
 }

@@ -15,6 +15,7 @@
 #include "recorder/preload/courier.h"
 #include "recorder/preload/digester.h"
 #include "recorder/preload/functions.h"
+#include "recorder/preload/images.h"
 #include "recorder/preload/launch_facts.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/ring.h"
@@ -292,6 +293,10 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
       return;
     }
     state->record.facts = stamped(facts_of(launched, known->launch, known->call));
+    if (const auto image = image_of(launched.function, is_kernel)) {
+      state->record.facts.texts["kernel_digest"] = image->digest;
+      deliver_code(known->name, *image, code_facts_of(launched.function, is_kernel));
+    }
     add_parameters(known->launch, state->record);
   }
   state->known = known;

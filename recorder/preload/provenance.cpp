@@ -71,15 +71,19 @@ void add_device(std::map<std::string, std::string>& facts) {
 
 }  // namespace
 
-std::string now() {
-  timespec time{};
-  clock_gettime(CLOCK_REALTIME, &time);
+std::string iso_8601(const timespec& time) {
   tm utc{};
   gmtime_r(&time.tv_sec, &utc);
   char text[32], millis[8];
   strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
   snprintf(millis, sizeof millis, ".%03dZ", static_cast<int>(time.tv_nsec / 1000000) % 1000);
   return std::string(text) + millis;
+}
+
+std::string now() {
+  timespec time{};
+  clock_gettime(CLOCK_REALTIME, &time);
+  return iso_8601(time);
 }
 
 spool::Run run_of_this_process() {

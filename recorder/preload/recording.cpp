@@ -19,6 +19,7 @@
 #include "recorder/preload/courier.h"
 #include "recorder/preload/provenance.h"
 #include "recorder/preload/ring.h"
+#include "recorder/preload/seeds.h"
 #include "recorder/preload/seen.h"
 #include "recorder/preload/warn.h"
 #include "recorder/preload/writer_process.h"
@@ -105,14 +106,12 @@ class Recording {
     ring_doorbell();
   }
 
-  void deliver_image(const std::string& digest, const std::string& kernel, std::span<const std::byte> image,
-                     const std::map<std::string, int64_t>& facts) {
-    if (!start()) return;
+  void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) {
     {
       const std::lock_guard lock(mutex_);
-      if (!images_.insert(digest).second) return;
+      if (!images_.insert(image.digest).second) return;
     }
-    append(spool::Kernel{digest, kernel, "", facts}, image);
+    append(spool::Kernel{image.digest, kernel, facts.architecture, facts.integers}, image.bytes);
   }
 
   void missed(const std::string& kernel) {
@@ -203,13 +202,12 @@ class Recording {
       warn("cannot start the writer " + (config().writer.empty() ? "msda-record" : config().writer) + ": " +
            std::strerror(error) + "; recording goes on into " + spool_path_ + kRecover);
     }
-    static const int kAtFork = pthread_atfork(nullptr, nullptr, [] { instance().forget(); });
     // Before the handlers of libraries that were there when recording began: CUDA's, too.
     static const int kAtExit = std::atexit([] { instance().finish(); });
-    (void)kAtFork;
     (void)kAtExit;
     append(run_of_this_process());
     for (const spool::Seed& seed : seeds_of_the_environment()) append(seed);
+    write_seeds([](const spool::Seed& seed) { instance().append(seed); });
     started_ = true;
     return true;
   }
@@ -295,6 +293,10 @@ class Recording {
   }
 
  private:
+  Recording() {
+    pthread_atfork(nullptr, nullptr, [] { instance().forget(); });
+  }
+
   std::atomic<bool> over_{false}, started_{false};
   std::atomic<bool> writer_reads_{false};  // what lies in the shared memory
   std::mutex start_mutex_, mutex_;
@@ -379,9 +381,8 @@ void count(const std::string& key, const std::string& code, const std::string& o
   harmlessly([&](Recording& recording) { recording.count(key, code, outputs_digest); });
 }
 
-void deliver_image(const std::string& digest, const std::string& kernel, std::span<const std::byte> image,
-                   const std::map<std::string, int64_t>& facts) noexcept {
-  harmlessly([&](Recording& recording) { recording.deliver_image(digest, kernel, image, facts); });
+void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) noexcept {
+  harmlessly([&](Recording& recording) { recording.deliver_code(kernel, image, facts); });
 }
 
 void missed(const std::string& kernel) noexcept {

@@ -6,10 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "recorder/preload/images.h"
 
 namespace msda::record {
 
@@ -27,6 +30,8 @@ struct CallFacts {
   std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
   std::map<std::string, int64_t> integers;   // align_corners, and those of a launch
   std::vector<int64_t> grid, block;          // of a launch
+  std::shared_ptr<const Image> image;        // of the kernel's code; null if it is not known
+  CodeFacts code;
 };
 
 // With the time, the process, the calling thread and its label.
@@ -75,9 +80,8 @@ struct LaunchRecord {
 void deliver(const LaunchRecord& record) noexcept;
 // The same for one of which nothing is to be kept.
 void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept;
-// An image of code that a launch's facts name by "kernel_digest"; kept once.
-void deliver_image(const std::string& digest, const std::string& kernel, std::span<const std::byte> image,
-                   const std::map<std::string, int64_t>& facts) noexcept;
+// The image of a launch's code, that its facts name by "kernel_digest"; kept once.
+void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) noexcept;
 // A launch that was neither recorded nor counted, though it should have been.
 void missed(const std::string& kernel) noexcept;
 

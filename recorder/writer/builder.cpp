@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 
 #include "kernels/msda.h"
 #include "recorder/capture/reader.h"
+#include "recorder/writer/code_facts.h"
 #include "recorder/writer/types.h"
 
 namespace msda::record {
@@ -86,17 +88,19 @@ void Builder::take(const spool::Frame& frame) {
       break;
     case spool::Kind::kSeed: {
       const auto seed = spool::decode<spool::Seed>(frame.message);
-      seeds_.push_back({seed.time, seed.source, seed.value});
+      seeds_.push_back({seed.time, seed.source, seed.value, static_cast<int64_t>(begun_)});
       break;
     }
     case spool::Kind::kKernel: {
-      const auto kernel = spool::decode<spool::Kernel>(frame.message);
-      writer().add_kernel({kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)});
+      auto kernel = spool::decode<spool::Kernel>(frame.message);
+      const std::string digest = kernel.digest;
+      code_[digest] = {std::move(kernel), frame};
       break;
     }
     case spool::Kind::kBegin: {
       auto begin = spool::decode<spool::Begin>(frame.message);
       const std::pair key{begin.invocation, begin.attempt};
+      begun_ = std::max(begun_, begin.invocation + 1);
       open_[key] = {std::move(begin), frame, {}, {}, {}};
       break;
     }
@@ -203,9 +207,29 @@ std::vector<Item> Builder::inputs_of(uint64_t invocation) {
   return inputs;
 }
 
+// Into the capture goes the code of calls that are in it. Not that of others, which no conventions explained.
+void Builder::write_code(const Pending& pending) {
+  const auto digest = pending.begin.texts.find("kernel_digest");
+  const auto found = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  if (found == code_.end()) return;
+  const auto& [kernel, frame] = found->second;
+  std::vector<std::filesystem::path> folders;
+  const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
+  if (settings_.trusted && triton != run_.libraries.end()) {
+    folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
+  }
+  capture::KernelImage image{kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)};
+  constexpr std::chrono::seconds kLimit{10};
+  image.facts.merge(count_instructions(find_disassembler(folders), image.image, kernel.name, kLimit));
+  writer().add_kernel(image);
+  if (settings_.release) spool_.release(frame);
+  code_.erase(found);
+}
+
 void Builder::write(Pending& pending) {
   const uint64_t invocation = pending.begin.invocation;
   const auto count = counts_.find(invocation);
+  write_code(pending);
   const int64_t number =
       writer().begin_invocation(facts_of(pending.begin, count == counts_.end() ? nullptr : &count->second),
                                 {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
@@ -270,6 +294,7 @@ void Builder::write_superseding(Pending& pending) {
       hold(std::move(other));
     }
   } else if (number != number_.end()) {
+    write_code(pending);
     writer().reopen_invocation(number->second, facts_of(pending.begin, nullptr),
                                {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
     add_tensors(pending);
@@ -340,6 +365,10 @@ void Builder::finish() {
   if (written_ == 0 && !writer_) return;  // nothing was recorded: no file
   for (const auto& [number, conventions] : conventions_.decided_later()) {
     writer().set_conventions(number, msda_padding_name(conventions.padding), conventions.align_corners);
+  }
+  for (capture::Seed& seed : seeds_) {
+    const auto next = first_number_.lower_bound(static_cast<uint64_t>(*seed.invocation));
+    seed.invocation = next == first_number_.end() ? written_ : next->second;
   }
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
   if (settings_.stages != Stages::kNone) write_stages();

@@ -28,6 +28,8 @@ class Builder {
     std::string tool_version;
     bool release = true;     // give the spool's space back once its content is in the capture
     int shared_memory = -1;  // descriptor of the memory shared with the target; -1 if there is none
+    // The spool is that of a process which runs as this one: programs that came with its libraries may be run.
+    bool trusted = false;
     Stages stages = Stages::kNone;
   };
   // Throws spool::Error or capture::Error, as all of these do.
@@ -54,6 +56,10 @@ class Builder {
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
+  struct Code {
+    spool::Kernel kernel;
+    spool::Frame frame;
+  };
   struct Pending {
     spool::Begin begin;
     spool::Frame begin_frame;
@@ -71,6 +77,7 @@ class Builder {
   bool settle(Pending& pending);
   std::vector<Item> inputs_of(uint64_t invocation);
   void write(Pending& pending);
+  void write_code(const Pending& pending);
   void supersede(Pending pending);
   void write_superseding(Pending& pending);
   void merge(Pending& held, Pending& later);
@@ -87,7 +94,9 @@ class Builder {
   ConventionsOfKernels conventions_;
   std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
   spool::Run run_;
-  std::vector<capture::Seed> seeds_;
+  std::vector<capture::Seed> seeds_;  // until the end with the number of invocations begun before, not written
+  uint64_t begun_ = 0;
+  std::map<std::string, Code> code_;  // by digest, until the first call of it is written
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   std::deque<Pending> held_;         // with keep_last: whole, and perhaps to be dropped
   std::deque<Pending> superseding_;  // of later calls with equal inputs: may be superseded themselves

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kBadUsage = 2;
 
 struct Options {
-  std::string output = "msda-capture.%p.h5", kernel, keep = "all", stages = "none";
+  std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
   bool force = false;
   uint64_t max_bytes = 0;
   std::vector<std::string> command;
@@ -44,7 +44,7 @@ int follow(const Options& options) {
   };
   try {
     msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last, MSDA_VERSION,
-                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1,
+                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1, /*trusted=*/true,
                                    msda::record::stages_from(options.stages).value_or(msda::record::Stages::kNone)});
     char news[4096];
     for (;;) {
@@ -143,6 +143,7 @@ int run(const Options& options) {
     signal(SIGQUIT, SIG_DFL);
     set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
     set("MSDA_RECORD_OUTPUT", options.output);
+    set("MSDA_RECORD_HOOK", options.hook);
     set("MSDA_RECORD_KEEP", options.keep);
     set("MSDA_RECORD_STAGES", options.stages);
     set("MSDA_RECORD_WRITER", this_program().string());
@@ -180,6 +181,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
       ->type_name("REGEX");
+  app.add_option("--hook", options.hook, "Who catches launches: the driver hook with CUPTI's help, or one of them")
+      ->check(CLI::IsMember({"auto", "cupti", "driver"}))
+      ->capture_default_str();
   app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
   app.add_option("--stages", options.stages, "Also keep the operator's intermediate tensors, computed after the call")
       ->check(CLI::IsMember({"none", "summary", "full"}))

@@ -109,7 +109,7 @@ TEST_F(CaptureFile, GivesBackEverything) {
   run.environment = {{"CUDA_VISIBLE_DEVICES", "0"}, {"EMPTY", ""}};
   run.libraries = {{"libtorch", "2.11"}};
   run.facts = {{"host", "here"}, {"gpu", "NVIDIA H200"}};
-  const std::vector<Seed> seeds{{"2026-11-21T00:00:00Z", "torch_cuda", 0xfedcba9876543210}, {"", "libc", 1}};
+  const std::vector<Seed> seeds{{"2026-11-21T00:00:00Z", "torch_cuda", 0xfedcba9876543210, 1}, {"", "libc", 1, {}}};
   KernelImage kernel{
       digest(std::as_bytes(std::span(value))), "kernel<float>", "sm_90", {{"registers", 32}, {"atomics", 4}}, {}};
   kernel.image.assign(5, std::byte{0x7f});
@@ -160,6 +160,8 @@ TEST_F(CaptureFile, GivesBackEverything) {
   EXPECT_EQ(reader.seeds()[0].source, "torch_cuda");
   EXPECT_EQ(reader.seeds()[0].time, seeds[0].time);
   EXPECT_EQ(reader.seeds()[0].value, seeds[0].value);
+  EXPECT_EQ(reader.seeds()[0].invocation, 1);
+  EXPECT_EQ(reader.seeds()[1].invocation, std::nullopt);
   ASSERT_EQ(reader.kernels().size(), 1u);
   EXPECT_EQ(reader.kernels()[0].digest, kernel.digest);
   EXPECT_EQ(reader.kernels()[0].architecture, "sm_90");

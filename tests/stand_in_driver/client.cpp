@@ -5,6 +5,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tests/stand_in_driver/profiler.h"
+
 namespace msda::stand_in {
 
 namespace {
@@ -36,7 +38,19 @@ void* find_by_driver(decltype(&cuGetProcAddress_v2) get, std::string name) {
 
 }  // namespace
 
+void find_linked(Api& api, ProfilerApi& profiler) {
+  void* const plugin = dlopen("libstand_in_plugin.so", RTLD_NOW | RTLD_LOCAL);
+  if (!plugin) throw std::runtime_error(dlerror());
+  reinterpret_cast<void (*)(Api*, ProfilerApi*)>(find_exported(plugin, "plugin_find"))(&api, &profiler);
+}
+
 Client::Client(Via via) {
+  if (via == Via::kLinked) {
+    ProfilerApi unused{};
+    find_linked(api_, unused);
+    start();
+    return;
+  }
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) throw std::runtime_error(dlerror());
   const auto get = reinterpret_cast<decltype(&cuGetProcAddress_v2)>(find_exported(library, "cuGetProcAddress_v2"));
@@ -45,6 +59,11 @@ Client::Client(Via via) {
                                                                        : find_by_driver(get, #name));
   MSDA_STAND_IN_FUNCTIONS(MSDA_STAND_IN_FIND)
 #undef MSDA_STAND_IN_FIND
+  hidden_launch_ = reinterpret_cast<decltype(hidden_launch_)>(find_exported(library, "stand_in_hidden_launch"));
+  start();
+}
+
+void Client::start() {
   check(api_.cuInit(0));
   check(api_.cuDevicePrimaryCtxRetain(&context_, 0));
   enter_thread();
@@ -52,19 +71,37 @@ Client::Client(Via via) {
 
 void Client::enter_thread() const { check(api_.cuCtxSetCurrent(context_)); }
 
-CUfunction Client::load(std::string_view kernel, bool as_kernel) const {
-  const std::string name(kernel), image = "stand-in\n" + name + "\n";
+CUfunction Client::load(const std::string& kernel, bool as_kernel) const {
+  return load_image(kernel, "stand-in\n" + kernel + "\n", "data", as_kernel);
+}
+
+CUfunction Client::load_image(const std::string& kernel, const std::string& image, const std::string& call,
+                              bool as_kernel) const {
+  // As large as the image and no larger: whoever reads past its end is found out by a sanitizer.
+  const std::vector<char> copy(image.c_str(), image.c_str() + image.size() + 1);
   if (as_kernel) {
     CUlibrary library = nullptr;
     CUkernel handle = nullptr;
-    check(api_.cuLibraryLoadData(&library, image.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0));
-    check(api_.cuLibraryGetKernel(&handle, library, name.c_str()));
+    for (const bool again : {false, true}) {
+      if (again) check(api_.cuLibraryUnload(library));
+      check(api_.cuLibraryLoadData(&library, copy.data(), nullptr, nullptr, 0, nullptr, nullptr, 0));
+    }
+    check(api_.cuLibraryGetKernel(&handle, library, kernel.c_str()));
     return reinterpret_cast<CUfunction>(handle);
   }
   CUmodule module = nullptr;
   CUfunction function = nullptr;
-  check(api_.cuModuleLoadData(&module, image.c_str()));
-  check(api_.cuModuleGetFunction(&function, module, name.c_str()));
+  for (const bool again : {false, true}) {
+    if (again) check(api_.cuModuleUnload(module));
+    if (call == "ex") {
+      check(api_.cuModuleLoadDataEx(&module, copy.data(), 0, nullptr, nullptr));
+    } else if (call == "fatbin") {
+      check(api_.cuModuleLoadFatBinary(&module, copy.data()));
+    } else {
+      check(api_.cuModuleLoadData(&module, copy.data()));
+    }
+  }
+  check(api_.cuModuleGetFunction(&function, module, kernel.c_str()));
   return function;
 }
 
@@ -90,9 +127,10 @@ void Client::launch(LaunchWay way, CUfunction function, Extent grid, Extent bloc
                      reinterpret_cast<void*>(kLaunchParamBufferSize), &bytes, reinterpret_cast<void*>(kLaunchParamEnd)};
   void** const parameters = way.packed ? nullptr : pointers.data();
   void** const extra = way.packed ? options : nullptr;
-  if (way.ex) {
+  if (way.ex || way.hidden) {
     const CUlaunchConfig config{grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, nullptr, 0};
-    const auto call = way.per_thread_default ? api_.cuLaunchKernelEx_ptsz : api_.cuLaunchKernelEx;
+    const auto twin = way.per_thread_default ? api_.cuLaunchKernelEx_ptsz : api_.cuLaunchKernelEx;
+    const auto call = way.hidden ? hidden_launch_ : twin;
     check(call(&config, function, parameters, extra));
   } else {
     const auto call = way.per_thread_default ? api_.cuLaunchKernel_ptsz : api_.cuLaunchKernel;

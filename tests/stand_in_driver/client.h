@@ -38,9 +38,12 @@ namespace msda::stand_in {
   X(cuEventSynchronize)            \
   X(cuStreamWaitEvent)             \
   X(cuModuleLoadData)              \
+  X(cuModuleLoadDataEx)            \
+  X(cuModuleLoadFatBinary)         \
   X(cuModuleUnload)                \
   X(cuModuleGetFunction)           \
   X(cuLibraryLoadData)             \
+  X(cuLibraryUnload)               \
   X(cuLibraryGetKernel)            \
   X(cuLaunchKernel)                \
   X(cuLaunchKernel_ptsz)           \
@@ -53,14 +56,20 @@ struct Api {
 #undef MSDA_STAND_IN_MEMBER
 };
 
-// Where a program gets the driver's functions: each by dlsym, or only cuGetProcAddress_v2 and from it the others.
-enum class Via { kDlsym, kProcAddress };
+// Where a program gets the driver's functions: each by dlsym; only cuGetProcAddress_v2, and from it the others; or by
+// linking, in a plug-in.
+enum class Via { kDlsym, kProcAddress, kLinked };
+
+struct ProfilerApi;
+// As the plug-in is linked to them. Throws std::runtime_error.
+void find_linked(Api& api, ProfilerApi& profiler);
 
 // Which of the ways to launch.
 struct LaunchWay {
   bool ex = false;                  // cuLaunchKernelEx
   bool packed = false;              // arguments by `extra` instead of kernelParams
   bool per_thread_default = false;  // the _ptsz twin
+  bool hidden = false;              // by a function that nobody knows
 };
 
 struct Extent {
@@ -87,7 +96,11 @@ class Client {
   void enter_thread() const;
 
   // The kernel, from a module of its own; `as_kernel`: a CUkernel in disguise, as CUDA's runtime passes.
-  CUfunction load(std::string_view kernel, bool as_kernel = false) const;
+  CUfunction load(const std::string& kernel, bool as_kernel = false) const;
+  // The same from an image of the caller's; `call` is data, ex or fatbin, of cuModuleLoad*. It is loaded twice, and
+  // unloaded between.
+  CUfunction load_image(const std::string& kernel, const std::string& image, const std::string& call,
+                        bool as_kernel) const;
 
   CUdeviceptr allocate(size_t bytes) const;
 
@@ -112,7 +125,10 @@ class Client {
   void check(CUresult error) const;
 
  private:
+  void start();
+
   Api api_;
+  decltype(&msda::stand_in::stand_in_hidden_launch) hidden_launch_ = nullptr;
   CUcontext context_ = nullptr;
 };
 

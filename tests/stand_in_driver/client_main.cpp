@@ -5,24 +5,34 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "tests/stand_in_driver/client.h"
+#include "tests/stand_in_driver/profiler.h"
 
 namespace msda::stand_in {
 namespace {
 
 constexpr char kUsage[] =
-    "stand_in_client [--kernel col2im17|triton|tiny] [--launches N] [--via dlsym|procaddress] [--streams S]\n"
-    "                [--threads T] [--seed X] [--ex] [--packed] [--ptsz] [--as-kernel] [--double] [--repeat R]\n"
+    "stand_in_client [--kernel col2im17|triton|tiny] [--launches N] [--via dlsym|procaddress|linked] [--streams S]\n"
+    "                [--threads T] [--seed X] [--ex] [--packed] [--ptsz] [--hidden] [--as-kernel] [--double]\n"
+    "                [--repeat R] [--image FILE]... [--load data|ex|fatbin] [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
     "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17;\n"
-    "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n";
+    "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n"
+    "  --hidden launches by a function that no hook knows; --image, which may come again, is loaded for the kernel, "
+    "and\n"
+    "  launches take the images in turn; --cupti loads libcupti first, as PyTorch does; --profile N subscribes to "
+    "CUPTI\n"
+    "  before launch N and prints how many launches it was told of; --finalize N calls cuptiFinalize then\n";
 
 struct Options {
   std::string kernel = "col2im17";
@@ -30,7 +40,10 @@ struct Options {
   uint64_t seed = 1;
   Via via = Via::kDlsym;
   LaunchWay way;
-  bool as_kernel = false, float64 = false;
+  bool as_kernel = false, float64 = false, cupti = false;
+  std::vector<std::string> images;
+  std::string load = "data";
+  int profile = -1, finalize = -1;
 };
 
 Options parse(int count, char** arguments) {
@@ -55,8 +68,20 @@ Options parse(int count, char** arguments) {
       options.seed = std::stoull(value());
     } else if (name == "--via") {
       const std::string via = value();
-      if (via != "dlsym" && via != "procaddress") throw std::invalid_argument("--via " + via);
-      options.via = via == "dlsym" ? Via::kDlsym : Via::kProcAddress;
+      if (via != "dlsym" && via != "procaddress" && via != "linked") throw std::invalid_argument("--via " + via);
+      options.via = via == "dlsym" ? Via::kDlsym : via == "linked" ? Via::kLinked : Via::kProcAddress;
+    } else if (name == "--image") {
+      options.images.push_back(value());
+    } else if (name == "--load") {
+      options.load = value();
+    } else if (name == "--profile") {
+      options.profile = std::stoi(value());
+    } else if (name == "--finalize") {
+      options.finalize = std::stoi(value());
+    } else if (name == "--cupti") {
+      options.cupti = true;
+    } else if (name == "--hidden") {
+      options.way.hidden = true;
     } else if (name == "--ex") {
       options.way.ex = true;
     } else if (name == "--packed") {
@@ -168,8 +193,9 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
 // The launches of one thread: every T-th, over the streams in turn.
 class Worker {
  public:
-  Worker(const Client& client, const Options& options, CUfunction function, const std::vector<CUstream>& streams)
-      : client_(client), options_(options), function_(function), streams_(streams) {}
+  Worker(const Client& client, const Options& options, const std::vector<CUfunction>& functions,
+         const std::vector<CUstream>& streams)
+      : client_(client), options_(options), functions_(functions), streams_(streams) {}
 
   void tiny(int thread, std::vector<std::string>& lines) const {
     const std::vector<CUdeviceptr> sums = [&] {
@@ -181,7 +207,7 @@ class Worker {
       const size_t at = static_cast<size_t>(i) % streams_.size();
       const int addend = i % 7 + 1;
       const Argument arguments[] = {sums[at], addend};
-      client_.launch(options_.way, function_, {}, {}, streams_[at], arguments);
+      client_.launch(options_.way, functions_[0], {}, {}, streams_[at], arguments);
     }
     synchronize();
     int total = 0;
@@ -194,12 +220,17 @@ class Worker {
 
   void backward(int thread, std::vector<std::string>& lines) const {
     std::vector<std::pair<int, std::vector<Buffer>>> launched;
+    std::optional<Profiler> profiler;
     for (int i = thread; i < options_.launches; i += options_.threads) {
       const CUstream stream = streams_[static_cast<size_t>(i) % streams_.size()];
       const auto launch = options_.float64 ? launch_backward<double> : launch_backward<float>;
-      launched.emplace_back(i, launch(client_, options_, i, function_, stream));
+      if (i == options_.profile) profiler.emplace(profiler_api(options_.via));
+      if (i == options_.finalize) profiler_api(options_.via).finalize();
+      const CUfunction function = functions_[static_cast<size_t>(i) % functions_.size()];
+      launched.emplace_back(i, launch(client_, options_, i, function, stream));
     }
     synchronize();
+    if (profiler) lines[0] = "profiler: " + std::to_string(profiler->launches()) + " launches\n";
     constexpr std::string_view kNames[] = {"grad_value", "grad_sampling_locations", "grad_attention_weights"};
     for (const auto& [i, buffers] : launched) {
       size_t output = 0;
@@ -223,20 +254,28 @@ class Worker {
 
   const Client& client_;
   const Options& options_;
-  CUfunction function_;
+  const std::vector<CUfunction>& functions_;
   const std::vector<CUstream>& streams_;
 };
 
 void run(const Options& options) {
+  if (options.cupti) profiler_api(options.via);
   const Client client(options.via);
-  const CUfunction function = client.load(kernel_name(options), options.as_kernel);
+  const std::string kernel = kernel_name(options);
+  std::vector<CUfunction> functions;
+  for (const std::string& path : options.images) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string image{std::istreambuf_iterator<char>(file), {}};
+    functions.push_back(client.load_image(kernel, image, options.load, options.as_kernel));
+  }
+  if (functions.empty()) functions.push_back(client.load(kernel, options.as_kernel));
   std::vector<CUstream> streams(static_cast<size_t>(std::max(options.streams, 1)), nullptr);
   // Non-blocking, as PyTorch's are.
   for (int i = 0; i < options.streams; ++i) {
     client.check(client.api().cuStreamCreate(&streams[static_cast<size_t>(i)], kStreamNonBlocking));
   }
   const bool tiny = options.kernel == "tiny";
-  const Worker worker(client, options, function, streams);
+  const Worker worker(client, options, functions, streams);
   std::vector<std::string> lines(static_cast<size_t>(tiny ? options.threads : options.launches));
   std::mutex mutex;
   std::exception_ptr failure;

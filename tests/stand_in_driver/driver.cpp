@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "tests/stand_in_driver/trace.h"
+
 namespace msda::stand_in {
 
 struct CUctx_st {
@@ -109,14 +111,19 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuEventSynchronize, 2000),
                           ENTRY(cuEventQuery, 2000),
                           ENTRY(cuModuleLoadData, 2000),
+                          ENTRY(cuModuleLoadDataEx, 2010),
+                          ENTRY(cuModuleLoadFatBinary, 2000),
                           ENTRY(cuModuleUnload, 2000),
                           ENTRY(cuModuleGetFunction, 2000),
                           ENTRY(cuFuncGetName, 12030),
                           ENTRY(cuFuncGetParamInfo, 12040),
                           ENTRY(cuFuncGetModule, 11000),
+                          ENTRY(cuFuncGetAttribute, 2020),
                           ENTRY(cuLibraryLoadData, 12000),
+                          ENTRY(cuLibraryUnload, 12000),
                           ENTRY(cuLibraryGetKernel, 12000),
                           ENTRY(cuKernelGetFunction, 12000),
+                          ENTRY(cuKernelGetLibrary, 12050),
                           ENTRY(cuKernelGetName, 12030),
                           ENTRY(cuKernelGetParamInfo, 12040),
                           ENTRY_WITH_TWIN(cuLaunchKernel, 4000),
@@ -147,6 +154,7 @@ extern "C" {
 CUresult cuInit(unsigned int flags) {
   if (flags) return CUDA_ERROR_INVALID_VALUE;
   initialized = true;
+  inject();
   return CUDA_SUCCESS;
 }
 

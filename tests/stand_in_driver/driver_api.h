@@ -148,17 +148,23 @@ CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventQuery(CUevent event);
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image);
+// The option lists are enum* in cuda.h; the stand-in ignores them.
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int count, int* options, void** values);
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name);
 CUresult cuFuncGetName(const char** name, CUfunction function);
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes);
 CUresult cuFuncGetModule(CUmodule* module, CUfunction function);
+CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function);
 // The option lists are enum* and void** in cuda.h; the stand-in ignores them.
 CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void* jit_options, void** jit_values,
                            unsigned int jit_count, void* library_options, void** library_values,
                            unsigned int library_count);
+CUresult cuLibraryUnload(CUlibrary library);
 CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* name);
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel);
+CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel);
 CUresult cuKernelGetName(const char** name, CUkernel kernel);
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, size_t* bytes);
 
@@ -170,6 +176,8 @@ CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned 
                              unsigned int shared_bytes, CUstream stream, void** parameters, void** extra);
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
+// cuLaunchKernelEx under a name that nobody knows, as cuGetExportTable's functions are.
+CUresult stand_in_hidden_launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
 
 #pragma GCC visibility pop
 

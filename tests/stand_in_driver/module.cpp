@@ -1,7 +1,6 @@
-// Modules, libraries, their functions and kernels, and launches. An image is the line "stand-in" and then the names of
-// kernels (kernels.cpp), one a line; or PTX, of which only the kernels' names are read.
-#include <algorithm>
+// Modules, libraries, their functions and kernels, and launches.
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -10,7 +9,9 @@
 #include <vector>
 
 #include "tests/stand_in_driver/driver.h"
+#include "tests/stand_in_driver/image.h"
 #include "tests/stand_in_driver/kernels.h"
+#include "tests/stand_in_driver/trace.h"
 
 namespace msda::stand_in {
 
@@ -21,10 +22,18 @@ struct CUfunc_st {
 
 struct CUkern_st {
   const KernelCode* code;
+  CUlibrary library;
   std::unique_ptr<CUfunc_st> function;  // what cuKernelGetFunction gives
 };
 
+static uint32_t next_id() {
+  static std::atomic<uint32_t> id{0};
+  return ++id;
+}
+
 struct CUmod_st {
+  const uint32_t id = next_id();
+  std::vector<std::byte> cubin;
   std::map<std::string, CUfunc_st, std::less<>> functions;
 };
 
@@ -32,6 +41,7 @@ struct CUlib_st {
   bool image_good;
   CUmod_st module;
   std::map<std::string, CUkern_st, std::less<>> kernels;
+  std::atomic<bool> loaded{false};  // to the device: with the first use of a kernel
 };
 
 namespace {
@@ -55,31 +65,8 @@ Modules& modules() {
   return *instance;
 }
 
-std::vector<const KernelCode*> parse_ptx(std::string_view image) {
-  constexpr std::string_view kEntry = "\n.visible .entry ";
-  std::vector<const KernelCode*> codes;
-  for (size_t at = image.find(kEntry); at != image.npos; at = image.find(kEntry, at + 1)) {
-    const std::string_view name = image.substr(at + kEntry.size());
-    codes.push_back(find_kernel_code(name.substr(0, name.find('('))));
-    if (!codes.back()) return {};
-  }
-  return codes;
-}
-
-// The kernels of an image; none if it is not one that we know.
-std::vector<const KernelCode*> parse(std::string_view image) {
-  constexpr std::string_view kMagic = "stand-in\n";
-  if (image.find("\n.version ") != image.npos) return parse_ptx(image);
-  if (!image.starts_with(kMagic)) return {};
-  image.remove_prefix(kMagic.size());
-  std::vector<const KernelCode*> codes;
-  while (!image.empty()) {
-    const size_t end = std::min(image.find('\n'), image.size());
-    codes.push_back(find_kernel_code(image.substr(0, end)));
-    if (!codes.back()) return {};
-    image.remove_prefix(std::min(end + 1, image.size()));
-  }
-  return codes;
+void load(CUlibrary library) {
+  if (!library->loaded.exchange(true)) trace_module(kCbidModuleLoaded, library->module.id, library->module.cubin);
 }
 
 CUresult parameter_info(const KernelCode& code, size_t index, size_t* offset, size_t* bytes) {
@@ -91,10 +78,19 @@ CUresult parameter_info(const KernelCode& code, size_t index, size_t* offset, si
 
 // Null for a handle that is neither.
 const KernelCode* code_to_launch(CUfunction function) {
-  const std::lock_guard lock(modules().mutex);
-  if (modules().functions.contains(function)) return function->code;
   const auto kernel = reinterpret_cast<CUkernel>(function);
-  return modules().kernels.contains(kernel) ? kernel->code : nullptr;
+  {
+    const std::lock_guard lock(modules().mutex);
+    if (modules().functions.contains(function)) return function->code;
+    if (!modules().kernels.contains(kernel)) return nullptr;
+  }
+  load(kernel->library);
+  return kernel->code;
+}
+
+const char* name_to_tell(CUfunction function) {
+  const KernelCode* const code = code_to_launch(function);
+  return code ? code->name.c_str() : "";
 }
 
 // Arguments packed by the caller.
@@ -151,22 +147,31 @@ extern "C" {
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (const CUresult error = enter()) return error;
   if (!module || !image) return CUDA_ERROR_INVALID_VALUE;
-  const auto codes = parse(static_cast<const char*>(image));
+  auto [codes, cubin] = read_image(image);
   if (codes.empty()) return CUDA_ERROR_INVALID_IMAGE;
   auto fresh = std::make_unique<CUmod_st>();
   *module = fresh.get();
+  fresh->cubin = std::move(cubin);
   for (const KernelCode* const code : codes) fresh->functions[code->name] = {code, *module};
+  trace_module(kCbidModuleLoaded, fresh->id, fresh->cubin);
   const std::lock_guard lock(modules().mutex);
   for (auto& [name, function] : fresh->functions) modules().functions.insert(&function);
   modules().modules[*module] = std::move(fresh);
   return CUDA_SUCCESS;
 }
 
+CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned int, int*, void**) {
+  return cuModuleLoadData(module, image);
+}
+
+CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) { return cuModuleLoadData(module, image); }
+
 CUresult cuModuleUnload(CUmodule module) {
   if (const CUresult error = enter()) return error;
   const std::lock_guard lock(modules().mutex);
   const auto found = modules().modules.find(module);
   if (found == modules().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
+  trace_module(kCbidModuleUnloadStarting, module->id, module->cubin);
   for (auto& [name, function] : found->second->functions) modules().functions.erase(&function);
   modules().modules.erase(found);
   return CUDA_SUCCESS;
@@ -213,18 +218,31 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void*, void**,
                            unsigned int) {
   if (const CUresult error = enter(); error && error != CUDA_ERROR_INVALID_CONTEXT) return error;
   if (!library || !image) return CUDA_ERROR_INVALID_VALUE;
-  const auto codes = parse(static_cast<const char*>(image));
+  auto [codes, cubin] = read_image(image);
   auto fresh = std::make_unique<CUlib_st>();
   *library = fresh.get();
+  fresh->module.cubin = std::move(cubin);
   fresh->image_good = !codes.empty();
   const std::lock_guard lock(modules().mutex);
   for (const KernelCode* const code : codes) {
     CUkern_st& kernel = fresh->kernels[code->name];
-    kernel = {code, std::make_unique<CUfunc_st>(CUfunc_st{code, &fresh->module})};
+    kernel = {code, *library, std::make_unique<CUfunc_st>(CUfunc_st{code, &fresh->module})};
     modules().kernels.insert(&kernel);
     modules().functions.insert(kernel.function.get());
   }
   modules().libraries[*library] = std::move(fresh);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary library) {
+  const std::lock_guard lock(modules().mutex);
+  const auto found = modules().libraries.find(library);
+  if (found == modules().libraries.end()) return CUDA_ERROR_INVALID_HANDLE;
+  for (auto& [name, kernel] : library->kernels) {
+    modules().functions.erase(kernel.function.get());
+    modules().kernels.erase(&kernel);
+  }
+  modules().libraries.erase(found);
   return CUDA_SUCCESS;
 }
 
@@ -243,9 +261,30 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
 CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   if (const CUresult error = enter()) return error;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
+  {
+    const std::lock_guard lock(modules().mutex);
+    if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
+    *function = kernel->function.get();
+  }
+  load(kernel->library);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary* library, CUkernel kernel) {
+  if (!library || !kernel) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(modules().mutex);
   if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
-  *function = kernel->function.get();
+  *library = kernel->library;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function) {
+  // By CUfunction_attribute: threads, shared, constant and local bytes, registers, versions of PTX and code.
+  constexpr int kValues[] = {1024, 16, 8, 0, 40, 90, 90};
+  if (!value || attribute < 0 || attribute > 6) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
+  *value = kValues[attribute];
   return CUDA_SUCCESS;
 }
 
@@ -265,25 +304,39 @@ CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t* offset, siz
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
-  return launch(config, function, parameters, extra, false);
+  const LaunchExParameters told{config, function, parameters, extra};
+  return traced(kCbidLaunchEx, name_to_tell(function), &told,
+                [&] { return launch(config, function, parameters, extra, false); });
 }
 
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
-  return launch(config, function, parameters, extra, true);
+  const LaunchExParameters told{config, function, parameters, extra};
+  return traced(kCbidLaunchExPtsz, name_to_tell(function), &told,
+                [&] { return launch(config, function, parameters, extra, true); });
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                         unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
                         CUstream stream, void** parameters, void** extra) {
   const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
-  return launch(&config, function, parameters, extra, false);
+  const LaunchParameters told{
+      function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra};
+  return traced(kCbidLaunch, name_to_tell(function), &told,
+                [&] { return launch(&config, function, parameters, extra, false); });
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
                              unsigned int shared_bytes, CUstream stream, void** parameters, void** extra) {
   const CUlaunchConfig config{grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0};
-  return launch(&config, function, parameters, extra, true);
+  const LaunchParameters told{
+      function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, parameters, extra};
+  return traced(kCbidLaunchPtsz, name_to_tell(function), &told,
+                [&] { return launch(&config, function, parameters, extra, true); });
+}
+
+CUresult stand_in_hidden_launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  return cuLaunchKernelEx(config, function, parameters, extra);
 }
 
 }  // extern "C"

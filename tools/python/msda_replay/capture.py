@@ -34,6 +34,9 @@ GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 DIALECTS = ("deformable_detr", "msda_triton", "grid_sample")
 PADDING_MODES = ("zeros", "border")
 
+# A row of /run/seeds.
+_SEED = np.dtype([("time", "S32"), ("source", "S24"), ("value", "<u8"), ("invocation", "<i8")])
+
 # Attributes of an invocation beside those with a field of their own.
 FACTS = (
     "kernel_digest", "grid", "block", "shared_bytes", "stream", "device", "process", "thread", "duplicates",
@@ -79,7 +82,8 @@ class Invocation:
 
 @dataclass
 class Capture:
-    """A whole file. `run` holds argv (a list), environment and libraries (mappings), and further texts."""
+    """A whole file. `run` holds argv (a list), environment and libraries (mappings), seeds (a list of mappings: time,
+    source, value, and invocation, the first that was begun after it), and further texts."""
 
     invocations: List[Invocation]
     run: Dict[str, Any] = field(default_factory=dict)
@@ -161,6 +165,14 @@ def _write_invocation(group, invocation):
             _write_tensor(subgroup, tensor, array)
 
 
+def _write_seeds(group, seeds):
+    rows = [(s.get("time", ""), s["source"], s["value"], s.get("invocation", -1)) for s in seeds]
+    table = np.array(rows, _SEED)
+    dataset = group.create_dataset("seeds", data=table)
+    dataset.attrs["digest"] = digest(table.tobytes())
+    dataset.dims[0].label = "seed"
+
+
 def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, overwrite: bool = False):
     """Writes a capture file, readable by its owner only.
 
@@ -190,6 +202,8 @@ def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, ov
                 subgroup = group.create_group(section)
                 for name, value in run.pop(section, {}).items():
                     subgroup.attrs[name] = str(value)
+            if "seeds" in run:
+                _write_seeds(group, run.pop("seeds"))
             for name, value in run.items():
                 group.attrs[name] = str(value)
             file.create_group("invocations")
@@ -239,6 +253,13 @@ def _read_invocation(group):
     )
 
 
+def _read_seeds(table):
+    if not table.dtype.names:
+        raise CaptureError(f"{table.file.filename}: /run/seeds is not a table")
+    seeds = [{name: _plain(row[name]) for name in table.dtype.names} for row in table[()]]
+    return [{name: value for name, value in seed.items() if (name, value) != ("invocation", -1)} for seed in seeds]
+
+
 def read_capture(path):
     """Reads a whole capture into memory. bfloat16 tensors come as float32. Raises CaptureError."""
     path = os.fspath(path)
@@ -256,6 +277,8 @@ def read_capture(path):
                 for section in ("environment", "libraries"):
                     if section in file["run"]:
                         run[section] = {name: _plain(value) for name, value in file["run"][section].attrs.items()}
+                if "seeds" in file["run"]:
+                    run["seeds"] = _read_seeds(file["run/seeds"])
             invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
             return Capture(invocations, run, _plain(file.attrs.get("tool_version", "")), _plain(file.attrs.get("created", "")))
     except OSError as error:

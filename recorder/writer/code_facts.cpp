@@ -1,0 +1,200 @@
+#include "recorder/writer/code_facts.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+
+extern char** environ;
+
+namespace msda::record {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r");
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
+}
+
+// A file descriptor that is closed.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return number_; }
+  void reset(int number = -1) {
+    if (number_ >= 0) close(number_);
+    number_ = number;
+  }
+
+ private:
+  int number_;
+};
+
+bool write_all(int file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = write(file, bytes.data(), bytes.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(wrote));
+  }
+  return true;
+}
+
+// Runs a program; gives its output to `take`, line by line. False if it did not end well, and in time.
+template <class Take>
+bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& take) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return false;
+  Descriptor output(ends[0]), input(ends[1]);
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  // The session's lock and the target's memory are not for it; and a group of its own can be ended as a whole.
+  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return false;
+  input.reset();
+  std::string line;
+  char buffer[65536];
+  constexpr size_t kLongestLine = 65536;
+  bool good = true;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    pollfd news{output.get(), POLLIN, 0};
+    const int ready = left > 0 ? poll(&news, 1, static_cast<int>(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    const ssize_t got = ready > 0 ? read(output.get(), buffer, sizeof buffer) : -1;
+    if (got == 0) break;
+    if (got < 0) {
+      good = false;
+      break;
+    }
+    for (const char c : std::string_view(buffer, static_cast<size_t>(got))) {
+      if (c == '\n') {
+        take(line);
+        line.clear();
+      } else if (line.size() < kLongestLine) {
+        line += c;
+      }
+    }
+  }
+  if (!good) kill(-child, SIGKILL);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+void InstructionCounter::line(std::string_view text) {
+  text = trimmed(text);
+  // nvdisasm: ".text.NAME:" and at its end another section's header; cuobjdump: "Function : NAME".
+  constexpr std::string_view kSection = ".section", kText = ".text.", kFunction = "Function : ";
+  if (text.starts_with(kFunction)) {
+    inside_ = text.substr(kFunction.size()) == function_;
+  } else if (text.starts_with(kText) && text.ends_with(':')) {
+    inside_ = text.substr(kText.size(), text.size() - kText.size() - 1) == function_;
+  } else if (text.starts_with(kSection)) {
+    inside_ = false;
+  }
+  if (!inside_) return;
+  found_ = true;
+  // "/*0090*/  @!P0 RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R2], R4 ;" and, of cuobjdump, the instruction's bits.
+  constexpr size_t kFewest = 4, kMostDigits = 8;
+  const size_t end = text.starts_with("/*") ? text.find("*/") : text.npos;
+  if (end == text.npos || end < 2 + kFewest || end > 2 + kMostDigits ||
+      text.substr(2, end - 2).find_first_not_of("0123456789abcdef") != text.npos) {
+    return;
+  }
+  text = trimmed(text.substr(end + 2));
+  if (text.starts_with('{')) text = trimmed(text.substr(1));  // of a pair that is issued together
+  if (text.starts_with('@')) text = trimmed(text.substr(std::min(text.find(' '), text.size())));
+  const std::string_view opcode = text.substr(0, text.find_first_of(". ;"));
+  if (opcode.empty() || opcode.starts_with("/*")) return;
+  ++instructions_;
+  // Code ends in a branch to itself, and is filled up with NOP.
+  padding_ = opcode == "NOP" ? padding_ + 1 : opcode == "BRA" ? 1 : 0;
+  const auto is = [&](std::initializer_list<std::string_view> names) {
+    return std::ranges::find(names, opcode) != names.end();
+  };
+  fused_ += is({"FFMA", "FFMA2", "DFMA"});
+  reductions_ += is({"RED", "REDG", "REDS"});
+  global_ += is({"ATOM", "ATOMG"});
+  shared_ += is({"ATOMS"});
+}
+
+CodeFactCounts InstructionCounter::counts() const {
+  if (!found_) return {};
+  return {{"instructions", instructions_ - padding_},
+          {"fused_multiply_adds", fused_},
+          {"reductions", reductions_},
+          {"global_atomics", global_},
+          {"shared_atomics", shared_},
+          {"atomics", reductions_ + global_ + shared_}};
+}
+
+fs::path find_disassembler(const std::vector<fs::path>& first) {
+  std::vector<fs::path> folders = first;
+  if (const char* path = getenv("PATH")) {
+    std::istringstream stream(path);
+    std::string folder;
+    while (std::getline(stream, folder, ':')) {
+      if (folder.starts_with('/')) folders.emplace_back(folder);  // what lies in the working folder is nobody's tool
+    }
+  }
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* home = getenv(variable)) folders.push_back(fs::path(home) / "bin");
+  }
+  folders.emplace_back("/usr/local/cuda/bin");
+  for (const char* program : {"nvdisasm", "cuobjdump"}) {
+    for (const fs::path& folder : folders) {
+      if (access((folder / program).c_str(), X_OK) == 0) return folder / program;
+    }
+  }
+  return {};
+}
+
+CodeFactCounts count_instructions(const fs::path& disassembler, std::span<const std::byte> cubin,
+                                  const std::string& function, std::chrono::milliseconds limit) {
+  if (disassembler.empty() || cubin.empty()) return {};
+  const auto deadline = Clock::now() + limit;
+  std::string path = (fs::temp_directory_path() / "msda-cubin-XXXXXX").string();
+  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
+  if (file.get() < 0) return {};
+  InstructionCounter counter(function);
+  bool good = write_all(file.get(), cubin);
+  if (good) {
+    const std::string option = disassembler.filename() == "cuobjdump" ? "-sass" : "-c";
+    good = run({disassembler.string(), option, path}, deadline, [&](std::string_view line) { counter.line(line); });
+  }
+  unlink(path.c_str());
+  return good ? counter.counts() : CodeFactCounts();
+}
+
+}  // namespace msda::record

@@ -1,0 +1,199 @@
+// What is found in images, and that nothing beyond them is read.
+#include "recorder/preload/cubin.h"
+
+#include <elf.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+namespace msda::record {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+template <class T>
+std::string bytes_of(const T& value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+// An ELF file with a section .text.<name> for each name: header, code, names, section headers.
+std::string make_cubin(const std::vector<std::string>& functions, const std::string& code = "code") {
+  std::string names(1, '\0');
+  std::vector<Elf64_Shdr> sections(1);
+  std::string body;
+  const auto add = [&](const std::string& name, uint32_t type, const std::string& content) {
+    Elf64_Shdr section{};
+    section.sh_name = static_cast<uint32_t>(names.size());
+    section.sh_type = type;
+    section.sh_offset = sizeof(Elf64_Ehdr) + body.size();
+    section.sh_size = content.size();
+    names += name + '\0';
+    body += content;
+    sections.push_back(section);
+  };
+  for (const std::string& function : functions) add(".text." + function, SHT_PROGBITS, code);
+  add(".nv.shared", SHT_NOBITS, "");
+  sections.back().sh_size = 1 << 20;  // takes no space in the file
+  add(".shstrtab", SHT_STRTAB, "");
+  sections.back().sh_size = names.size();
+  body += names;
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_machine = 190;
+  header.e_shoff = sizeof header + body.size();
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = static_cast<uint16_t>(sections.size());
+  header.e_shstrndx = static_cast<uint16_t>(sections.size() - 1);
+  std::string file = bytes_of(header) + body;
+  for (const Elf64_Shdr& section : sections) file += bytes_of(section);
+  return file;
+}
+
+std::string make_entry(uint16_t kind, uint32_t architecture, const std::string& content) {
+  std::string entry = bytes_of(kind) + bytes_of(uint16_t{0x101}) + bytes_of(uint32_t{64}) +
+                      bytes_of(uint64_t{content.size()}) + std::string(12, '\0') + bytes_of(architecture);
+  entry.resize(64);
+  return entry + content;
+}
+std::string make_fatbin(const std::string& entries) {
+  return bytes_of(uint32_t{0xBA55ED50}) + bytes_of(uint16_t{1}) + bytes_of(uint16_t{16}) +
+         bytes_of(uint64_t{entries.size()}) + entries;
+}
+
+// Bytes that end where a page ends behind which nothing may be read.
+class Guarded {
+ public:
+  explicit Guarded(const std::string& content) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t pages = (content.size() + page - 1) / page + 1;
+    size_ = pages * page;
+    memory_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(memory_ + size_ - page, page, PROT_NONE);
+    bytes_ = content.size();
+    data_ = memory_ + size_ - page - bytes_;
+    std::memcpy(data_, content.data(), bytes_);
+  }
+  ~Guarded() { munmap(memory_, size_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  const void* data() const { return data_; }
+  size_t size() const { return bytes_; }
+
+ private:
+  char *memory_, *data_;
+  size_t size_, bytes_;
+};
+
+std::string text(std::span<const std::byte> bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+TEST(Cubin, IsFoundWithItsSizeAndFunctions) {
+  const std::string file = make_cubin({"first", "_Z6secondv"});
+  const Guarded image(file);
+  const auto cubins = cubins_in(image.data());
+  ASSERT_EQ(cubins.size(), 1u);
+  EXPECT_EQ(text(cubins[0].bytes), file);
+  EXPECT_EQ(cubins[0].architecture, 0);
+  EXPECT_THAT(functions_in(cubins[0].bytes), ElementsAre("first", "_Z6secondv"));
+}
+
+TEST(Cubin, OtherImagesHaveNone) {
+  for (const std::string& other : {std::string("stand-in\n"), std::string("//\n.version 8.0"), std::string(4, '\0')}) {
+    EXPECT_THAT(cubins_in(Guarded(other).data()), IsEmpty());
+  }
+  EXPECT_THAT(cubins_in(nullptr), IsEmpty());
+  std::string host = make_cubin({"f"});
+  host[offsetof(Elf64_Ehdr, e_machine)] = EM_X86_64;
+  EXPECT_THAT(cubins_in(Guarded(host).data()), IsEmpty());
+}
+
+TEST(Cubin, CutShortIsNone) {
+  const std::string file = make_cubin({"f"});
+  for (size_t size = 0; size < file.size(); ++size) {
+    const Guarded image(file.substr(0, size));
+    EXPECT_THAT(cubin_at(image.data(), size), IsEmpty()) << size;
+  }
+}
+
+TEST(Cubin, DamageIsNeverReadPast) {
+  const std::string file = make_cubin({"f", "g"});
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    std::string damaged = file;
+    for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
+      const char values[] = {'\0', '\x7f', '\xff', static_cast<char>(random())};
+      damaged[random() % damaged.size()] = values[random() % 4];
+    }
+    const Guarded image(damaged);
+    functions_in(cubin_at(image.data(), image.size()));
+    std::string fatbin = make_fatbin(make_entry(2, 90, file) + make_entry(2, 80, file));
+    fatbin[16 + random() % (fatbin.size() - 16)] = static_cast<char>(random());
+    const Guarded whole(fatbin);
+    for (const Cubin& cubin : cubins_in(whole.data())) functions_in(cubin.bytes);
+  }
+}
+
+TEST(Cubin, AFatbinHasOneForEachArchitecture) {
+  const std::string a = make_cubin({"f"}, "for 90"), b = make_cubin({"f"}, "for 80");
+  const std::string compressed = "\x28\xb5\x2f\xfd and so on";
+  const Guarded image(make_fatbin(make_entry(2, 90, a) + make_entry(2, 100, compressed) +
+                                  make_entry(1, 90, "//\n.version 8.0") + make_entry(2, 80, b)));
+  const auto cubins = cubins_in(image.data());
+  ASSERT_EQ(cubins.size(), 2u);
+  EXPECT_EQ(text(cubins[0].bytes), a);
+  EXPECT_EQ(text(cubins[1].bytes), b);
+  EXPECT_EQ(cubins[0].architecture, 90);
+  EXPECT_EQ(cubins[1].architecture, 80);
+  struct {
+    uint32_t magic = 0x466243B1, version = 1;
+    const void* fatbin;
+    const void* name = nullptr;
+  } wrapper{.fatbin = image.data()};
+  EXPECT_EQ(cubins_in(&wrapper).size(), 2u);
+}
+
+// As the real tools write them.
+TEST(Cubin, OfNvcc) {
+  if (access("/usr/local/cuda/bin/nvcc", X_OK) != 0) GTEST_SKIP() << "no nvcc here";
+  std::string folder = "/tmp/cubin-test-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  std::ofstream(folder + "/k.cu") << "__device__ int x; extern \"C\" __global__ void k(int* p) { *p = x; }\n";
+  const auto run = [&](const std::string& options) {
+    return std::system(("cd " + folder + " && /usr/local/cuda/bin/nvcc k.cu " + options).c_str());
+  };
+  ASSERT_EQ(run("-cubin -arch=sm_90 -o k.cubin"), 0);
+  ASSERT_EQ(run("-fatbin --compress-mode=none -gencode arch=compute_90,code=[sm_90,compute_90] "
+                "-gencode arch=compute_80,code=sm_80 -o plain.fatbin"),
+            0);
+  ASSERT_EQ(run("-fatbin --compress-mode=size -arch=sm_90 -o small.fatbin"), 0);
+  const auto read = [&](const std::string& name) {
+    std::ifstream file(folder + "/" + name, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const std::string cubin = read("k.cubin");
+  const Guarded plain(read("plain.fatbin")), alone(cubin), small(read("small.fatbin"));
+  std::system(("rm -r " + folder).c_str());
+  ASSERT_EQ(cubins_in(alone.data()).size(), 1u);
+  EXPECT_EQ(text(cubins_in(alone.data())[0].bytes), cubin);
+  EXPECT_THAT(functions_in(cubins_in(alone.data())[0].bytes), ElementsAre("k"));
+  EXPECT_THAT(cubins_in(small.data()), IsEmpty());
+  const auto cubins = cubins_in(plain.data());
+  ASSERT_EQ(cubins.size(), 2u);
+  EXPECT_EQ(cubins[0].architecture + cubins[1].architecture, 170);
+  for (const Cubin& one : cubins) EXPECT_THAT(functions_in(one.bytes), ElementsAre("k"));
+}
+
+}  // namespace
+}  // namespace msda::record
