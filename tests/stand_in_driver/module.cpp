@@ -88,9 +88,12 @@ const KernelCode* code_to_launch(CUfunction function) {
   return kernel->code;
 }
 
+// Without loading what is not loaded yet.
 const char* name_to_tell(CUfunction function) {
-  const KernelCode* const code = code_to_launch(function);
-  return code ? code->name.c_str() : "";
+  const std::lock_guard lock(modules().mutex);
+  if (modules().functions.contains(function)) return function->code->name.c_str();
+  const auto kernel = reinterpret_cast<CUkernel>(function);
+  return modules().kernels.contains(kernel) ? kernel->code->name.c_str() : "";
 }
 
 // Arguments packed by the caller.
