@@ -185,7 +185,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cupti", "driver"}))
       ->capture_default_str();
   app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
-  app.add_option("--stages", options.stages, "Also keep the operator's intermediate tensors, computed after the call")
+  app.add_option("--stages", options.stages,
+                 "Also keep the operator's intermediate tensors, computed when it has ended")
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
   app.add_option("--max-bytes", options.max_bytes, "Stop recording a process at so many bytes")->type_name("N");
