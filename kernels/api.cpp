@@ -226,8 +226,8 @@ void mixed_backward(const CheckedCall& checked, const msda_call& call, const msd
 
 struct StageShape {
   std::vector<int64_t> shape;
-  int64_t per_sample;  // numbers a sample has; 0 for grad_value
-  const double* (*of)(const SampleTrace&);
+  int64_t per_sample;                       // numbers that a sample has
+  const double* (*of)(const SampleTrace&);  // null for grad_value, which no sample owns
 };
 
 StageShape stage_shape(const CheckedCall& checked, msda_stage_id stage) {
@@ -263,25 +263,55 @@ StageShape stage_shape(const CheckedCall& checked, msda_stage_id stage) {
   }
 }
 
+// A result of msda_stages, and which of a trace's numbers go there.
+struct StageResult {
+  StageShape shape;
+  const msda_tensor* tensor;
+};
+
 template <class In>
-void stage_tensor(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output,
-                  const msda_options& options, uint32_t float64_stages, const StageShape& shape,
-                  const msda_tensor& result) {
+void stage_tensors(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output,
+                   const msda_options& options, uint32_t float64_stages, const std::vector<StageResult>& results) {
   const Inputs<In> inputs(checked, call, &grad_output);
-  if (shape.per_sample == 0 && shape.of == nullptr) {
-    return traced_grad_value(inputs.problem(), options, float64_stages, result);
+  std::vector<std::pair<StageShape, ContiguousOutput<double>>> of_samples;
+  for (const auto& [shape, tensor] : results) {
+    if (shape.of == nullptr) {
+      traced_grad_value(inputs.problem(), options, float64_stages, *tensor);
+    } else {
+      of_samples.emplace_back(shape, *tensor);
+    }
   }
-  ContiguousOutput<double> out(result);
+  if (of_samples.empty()) return;
   for_each_trace(inputs.problem(), options, float64_stages, [&](int64_t sample, const SampleTrace& trace) {
-    std::copy_n(shape.of(trace), shape.per_sample, out.data() + sample * shape.per_sample);
+    for (auto& [shape, out] : of_samples) {
+      std::copy_n(shape.of(trace), shape.per_sample, out.data() + sample * shape.per_sample);
+    }
   });
-  out.store();
+  for (auto& [shape, out] : of_samples) out.store();
 }
 
 // Which stages a mode computes in float64, for a call whose inputs may force all of them.
 uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options) {
   if (checked.float64_inputs || options.mode == MSDA_MODE_FLOAT64) return kAllStages;
   return options.mode == MSDA_MODE_MIXED ? options.float64_stages : 0;
+}
+
+void backward_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                     const msda_tensor* const results[MSDA_STAGE_COUNT]) {
+  if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
+  const CheckedCall checked = check_call(*call, grad_output);
+  const msda_options chosen = checked_options(options);
+  if (chosen.mode == MSDA_MODE_ATOMIC) throw InvalidArgument("stages have no order: the mode atomic has none of them");
+  std::vector<StageResult> wanted;
+  for (int i = 0; i < MSDA_STAGE_COUNT; ++i) {
+    if (results[i] == nullptr) continue;
+    const auto stage = static_cast<msda_stage_id>(i);
+    wanted.push_back({stage_shape(checked, stage), results[i]});
+    check_result(msda_stage_name(stage), *results[i], wanted.back().shape.shape);
+  }
+  const uint32_t stages = float64_stages_of(checked, chosen);
+  if (checked.float64_inputs) return stage_tensors<double>(checked, *call, *grad_output, chosen, stages, wanted);
+  stage_tensors<float>(checked, *call, *grad_output, chosen, stages, wanted);
 }
 
 }  // namespace
@@ -349,23 +379,24 @@ msda_status msda_backward(const msda_call* call, const msda_tensor* grad_output,
   });
 }
 
+msda_status msda_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                        const msda_tensor* const results[MSDA_STAGE_COUNT]) {
+  return guarded([&] {
+    if (results == nullptr) throw InvalidArgument("results is a null pointer");
+    backward_stages(call, grad_output, options, results);
+  });
+}
+
 msda_status msda_stage(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                        msda_stage_id stage, const msda_tensor* result) {
   return guarded([&] {
-    if (call == nullptr || grad_output == nullptr || result == nullptr) {
-      throw InvalidArgument("call, grad_output or result is a null pointer");
+    if (result == nullptr) throw InvalidArgument("result is a null pointer");
+    if (stage < 0 || stage >= MSDA_STAGE_COUNT) {
+      throw InvalidArgument(fmt::format("no such stage: {}", static_cast<int>(stage)));
     }
-    const CheckedCall checked = check_call(*call, grad_output);
-    const msda_options chosen = checked_options(options);
-    if (chosen.mode == MSDA_MODE_ATOMIC)
-      throw InvalidArgument("stages have no order: the mode atomic has none of them");
-    const StageShape shape = stage_shape(checked, stage);
-    check_result(msda_stage_name(stage), *result, shape.shape);
-    const uint32_t stages = float64_stages_of(checked, chosen);
-    if (checked.float64_inputs) {
-      return stage_tensor<double>(checked, *call, *grad_output, chosen, stages, shape, *result);
-    }
-    stage_tensor<float>(checked, *call, *grad_output, chosen, stages, shape, *result);
+    const msda_tensor* results[MSDA_STAGE_COUNT] = {};
+    results[stage] = result;
+    backward_stages(call, grad_output, options, results);
   });
 }
 

@@ -73,7 +73,7 @@ typedef enum msda_dialect MSDA_ENUM_TYPE {
 
 typedef enum msda_padding MSDA_ENUM_TYPE { MSDA_PADDING_ZEROS = 0, MSDA_PADDING_BORDER = 1 } msda_padding;
 
-/* What the backward pass computes on its way, in order. msda_stage() returns any of them. */
+/* What the backward pass computes on its way, in order. msda_stage() and msda_stages() return any of them. */
 typedef enum msda_stage_id MSDA_ENUM_TYPE {
   MSDA_STAGE_PIXEL_COORDINATES = 0,       /* [B,Q,M,L,P,2]   (x, y) in pixels, before any clipping */
   MSDA_STAGE_CELL = 1,                    /* [B,Q,M,L,P,2]   (x, y) of the pixel at the cell's upper left corner */
@@ -138,6 +138,10 @@ MSDA_API msda_status msda_backward(const msda_call* call, const msda_tensor* gra
 /* One intermediate tensor of the backward pass, with the shape given at its name above. Not for MSDA_MODE_ATOMIC. */
 MSDA_API msda_status msda_stage(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                                 msda_stage_id stage, const msda_tensor* result);
+
+/* Several of them in one pass over the samples: results[stage] for each stage that is wanted, null for the others. */
+MSDA_API msda_status msda_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                                 const msda_tensor* const results[MSDA_STAGE_COUNT]);
 
 /* What went wrong in this thread's last call that did not return MSDA_OK: one line, never null, valid until the next.
  */

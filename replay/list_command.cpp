@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 
 #include "replay/commands.h"
@@ -32,13 +33,21 @@ std::string sizes_of(const capture::Invocation& invocation) {
 
 int64_t bytes_of(const capture::Invocation& invocation) {
   int64_t bytes = 0;
-  for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs, &invocation.stages}) {
+  for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs}) {
     for (const auto& tensor : *group) bytes += tensor.bytes();
   }
+  for (const auto& stage : invocation.stages) bytes += stage.full ? stage.full->bytes() : 0;
   for (const auto& result : invocation.results) {
     for (const auto& tensor : result.tensors) bytes += tensor.bytes();
   }
   return bytes;
+}
+
+// What is kept of the stages: none, their summaries, or at least one in full.
+const char* stages_of(const capture::Invocation& invocation) {
+  if (invocation.stages.empty()) return "none";
+  return std::ranges::any_of(invocation.stages, [](const auto& stage) { return stage.full.has_value(); }) ? "full"
+                                                                                                          : "summary";
 }
 
 Json json_of(const capture::Invocation& invocation) {
@@ -55,6 +64,7 @@ Json json_of(const capture::Invocation& invocation) {
   const auto* value = find(invocation.inputs, "value");
   json["type"] = value != nullptr ? Json(name_of(value->type)) : Json();
   json["sizes"] = sizes_of(invocation);
+  json["stages"] = stages_of(invocation);
   json["results"] = Json::array();
   for (const auto& result : invocation.results) {
     json["results"].push_back(
@@ -85,6 +95,7 @@ int run(const ListOptions& options) {
           sizes_of(invocation)};
       if (!facts.kernel.empty()) words.push_back(facts.kernel);
       if (invocation.reference() != nullptr) words.push_back("with reference");
+      if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));
       if (facts.duplicates.value_or(0) > 0) words.push_back(fmt::format("{} duplicates", *facts.duplicates));
       if (!facts.label.empty()) words.push_back("label " + facts.label);
       text += fmt::format("{}\n", fmt::join(words, "  "));

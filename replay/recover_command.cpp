@@ -13,11 +13,14 @@ namespace {
 struct RecoverOptions {
   std::string spool, output;
   bool force = false;
+  std::string stages = "none";
 };
 
 int run(const RecoverOptions& options) {
   try {
-    record::Builder builder({options.spool, options.output, options.force, 0, MSDA_VERSION, /*release=*/false});
+    record::Builder builder({options.spool, options.output, options.force, 0, MSDA_VERSION, /*release=*/false,
+                             /*shared_memory=*/-1, /*trusted=*/false,
+                             record::stages_from(options.stages).value_or(record::Stages::kNone)});
     builder.finish();
     if (builder.invocations() == 0) {
       throw BadInput(fmt::format("{}: holds no whole invocation: nothing to recover", options.spool));
@@ -27,6 +30,9 @@ int run(const RecoverOptions& options) {
     if (builder.lost() > 0) fmt::print(", {} lay in memory that is gone", builder.lost());
     if (builder.trailing_bytes() > 0) fmt::print(", {} bytes at the end are not whole", builder.trailing_bytes());
     fmt::print("\n");
+    for (const auto& [kernel, calls] : builder.stageless()) {
+      fmt::print("{} call{} of {} without stages: {}\n", calls.count, calls.count == 1 ? "" : "s", kernel, calls.why);
+    }
   } catch (const spool::Error& e) {
     throw BadInput(e.what());
   }
@@ -41,6 +47,9 @@ void add_recover_command(CLI::App& app, int& status) {
   command->add_option("SPOOL", options->spool, "The file CAPTURE.spool beside the capture")->required();
   command->add_option("-o,--output", options->output, "Capture file to write")->type_name("FILE")->required();
   command->add_flag("--force", options->force, "Replace the file if it exists");
+  command->add_option("--stages", options->stages, "Also compute the operator's intermediate tensors")
+      ->check(CLI::IsMember({"none", "summary", "full"}))
+      ->type_name("none|summary|full");
   command->callback([options, &status] { status = run(*options); });
 }
 

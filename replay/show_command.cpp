@@ -11,6 +11,7 @@
 #include "replay/errors.h"
 #include "replay/loaded_call.h"
 #include "replay/options.h"
+#include "replay/recorded_stages.h"
 #include "replay/statistics.h"
 
 namespace msda::replay {
@@ -25,13 +26,14 @@ Statistics statistics_of(const capture::Tensor& tensor) {
   return statistics;
 }
 
-Json json_of(const capture::Reader& reader, const capture::TensorInfo& info) {
+Json json_of(const capture::Reader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
   Json json = {{"name", info.name},
                {"path", info.path},
                {"type", name_of(info.type)},
                {"shape", info.shape},
                {"digest", info.digest}};
-  if (info.type != capture::ElementType::kUInt8) json["statistics"] = statistics_of(reader.read(info)).json();
+  with_statistics = with_statistics && info.type != capture::ElementType::kUInt8;
+  if (with_statistics) json["statistics"] = statistics_of(reader.read(info)).json();
   return json;
 }
 
@@ -68,9 +70,14 @@ Json json_of(const capture::Reader& reader, const capture::Invocation& invocatio
                           {"sizes", invocation.parameters.sizes}};
   }
   json["tensors"] = Json::array();
-  for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs, &invocation.stages}) {
+  for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs}) {
     for (const auto& tensor : *group) json["tensors"].push_back(json_of(reader, tensor));
   }
+  for (const auto& stage : invocation.stages) {
+    // One that has a summary is not read for its statistics again: it may be the largest there is.
+    if (stage.full) json["tensors"].push_back(json_of(reader, *stage.full, !stage.facts));
+  }
+  if (!invocation.stages.empty()) json["stages"] = recorded_stages_json(invocation.stages);
   json["results"] = Json::array();
   for (const auto& result : invocation.results) {
     Json told = {{"name", result.facts.name}, {"role", result.facts.role}, {"dialect", result.facts.dialect}};
@@ -130,10 +137,9 @@ void print_seeds(const Json& seeds) {
   if (seeds.size() > kShown) fmt::print("  and {} more: --json has them all\n", seeds.size() - kShown);
 }
 
-void print_tensor(const Json& tensor, const std::string& group) {
+void print_tensor(const Json& tensor, const std::string& title) {
   std::vector<int64_t> shape = tensor["shape"];
-  fmt::print("  {:<52} {:<9} [{}]", group + "/" + tensor["name"].get<std::string>(), plain(tensor["type"]),
-             fmt::join(shape, ","));
+  fmt::print("    {:<50} {:<9} [{}]", title, plain(tensor["type"]), fmt::join(shape, ","));
   if (tensor.contains("statistics")) {
     const Json& s = tensor["statistics"];
     fmt::print("  from {} to {}", plain(s["lowest"]), plain(s["highest"]));
@@ -144,20 +150,23 @@ void print_tensor(const Json& tensor, const std::string& group) {
   fmt::print("\n");
 }
 
-void print_invocation(const Json& json) {
+void print_invocation(const Json& json, const std::string& stages) {
   fmt::print("\nInvocation {}\n", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
-    if (name != "id" && name != "tensors" && name != "results") fmt::print("  {} = {}\n", name, plain(value));
+    if (name == "id" || name == "tensors" || name == "results" || name == "stages") continue;
+    fmt::print("  {} = {}\n", name, plain(value));
   }
   fmt::print("  tensors\n");
   for (const Json& tensor : json["tensors"]) {
     const std::string path = tensor["path"];
-    const size_t end = path.rfind('/');
-    print_tensor(tensor, "  " + path.substr(path.find('/', 13) + 1, end - path.find('/', 13) - 1));
+    print_tensor(tensor, path.substr(path.find('/', 13) + 1));
   }
   for (const Json& result : json["results"]) {
-    for (const Json& tensor : result["tensors"]) print_tensor(tensor, "  results/" + result["name"].get<std::string>());
+    for (const Json& tensor : result["tensors"]) {
+      print_tensor(tensor, fmt::format("results/{}/{}", plain(result["name"]), plain(tensor["name"])));
+    }
   }
+  if (!stages.empty()) fmt::print("  stages\n{}", stages);
 }
 
 int run(const Options& options) {
@@ -167,8 +176,12 @@ int run(const Options& options) {
                {"tool_version", reader.tool_version()},
                {"run", json_of(reader)},
                {"invocations", Json::array()}};
-  for (const int64_t id : chosen_invocations(options, reader))
-    json["invocations"].push_back(json_of(reader, reader.invocation(id)));
+  std::vector<std::string> stages;  // a table for each invocation
+  for (const int64_t id : chosen_invocations(options, reader)) {
+    const capture::Invocation invocation = reader.invocation(id);
+    json["invocations"].push_back(json_of(reader, invocation));
+    stages.push_back(recorded_stages_text(invocation.stages));
+  }
   if (!options.json.empty()) write_json(options, json.dump(2, ' ', false, Json::error_handler_t::replace));
   if (options.json == "-") return kWithinTolerance;
   fmt::print("{}\n  written {} by msda-replay {}\n", options.capture, reader.created(), reader.tool_version());
@@ -184,7 +197,7 @@ int run(const Options& options) {
                plain(kernel["name"]), plain(kernel["image_bytes"]));
     for (const auto& [name, value] : kernel["facts"].items()) fmt::print("    {} = {}\n", name, plain(value));
   }
-  for (const Json& invocation : json["invocations"]) print_invocation(invocation);
+  for (size_t i = 0; i < stages.size(); ++i) print_invocation(json["invocations"][i], stages[i]);
   return kWithinTolerance;
 }
 

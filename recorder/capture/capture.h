@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "recorder/capture/schema.h"
+#include "recorder/capture/stage_summary.h"
 
 namespace msda::capture {
 
@@ -104,12 +105,18 @@ struct Invocation {
   int64_t id = 0;
   std::string path;
   CallFacts facts;
-  std::vector<TensorInfo> inputs, outputs_before, outputs, stages;
+  std::vector<TensorInfo> inputs, outputs_before, outputs;
   struct Result {
     ResultFacts facts;
     std::vector<TensorInfo> tensors;
   };
   std::vector<Result> results;
+  struct Stage {
+    std::string name;
+    std::optional<StageFacts> facts;
+    std::optional<TensorInfo> full;
+  };
+  std::vector<Stage> stages;  // in the order of their computation; those that the format does not know after them
   Parameters parameters;
 
   const Result* reference() const;  // the result whose role is "reference", or null

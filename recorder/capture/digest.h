@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -9,5 +10,19 @@ namespace msda::capture {
 
 // Of the bytes as they lie in the file: row-major, little-endian.
 std::string digest(std::span<const std::byte> bytes);
+
+// The same of bytes that come piece by piece.
+class Digester {
+ public:
+  Digester();
+  Digester(Digester&&) noexcept;
+  ~Digester();
+  void add(std::span<const std::byte> bytes);
+  std::string digest() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace msda::capture

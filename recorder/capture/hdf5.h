@@ -4,8 +4,10 @@
 #include <hdf5.h>
 #include <hdf5_hl.h>
 
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "recorder/capture/capture.h"
 
@@ -50,5 +52,9 @@ std::string last_error();
 // The type in the file: little-endian, float16 and bfloat16 as HDF5 floats of their own layout, which any HDF5 reader
 // converts (h5py shows bfloat16 as float32).
 Type file_type(ElementType type);
+
+// The digest of a dataset that is not chunked, read piece by piece as `type`, which is its own; `shape` is its shape.
+// Empty if reading fails.
+std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);
 
 }  // namespace msda::capture::hdf5

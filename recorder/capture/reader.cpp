@@ -262,6 +262,51 @@ struct Reader::Impl {
     return infos;
   }
 
+  // A field of a stage's summary; where it is missing, as it is left.
+  void read_field(const Object& group, const std::string& name, int64_t& field) const {
+    field = integer(group, name).value_or(0);
+  }
+  void read_field(const Object& group, const std::string& name, std::optional<double>& field) const {
+    field = real(group, name);
+  }
+  void read_field(const Object& group, const std::string& name, std::optional<Extreme>& field) const {
+    if (const auto value = real(group, name)) field = {*value, integers(group, name + "_index")};
+  }
+
+  std::vector<Invocation::Stage> stages(const std::string& where) const {
+    std::vector<Invocation::Stage> result;
+    for (const std::string& name : children(where)) {
+      Invocation::Stage stage{name, {}, {}};
+      const std::string at = where + "/" + name;
+      const Object group = open(at);
+      if (H5Iget_type(group.get()) != H5I_GROUP) continue;  // no stage
+      const auto read_fields_of = [this](const Object& object) {
+        return [&](const char* field_name, auto& field) { read_field(object, field_name, field); };
+      };
+      if (H5Aexists(group.get(), "count") > 0) {
+        stage.facts.emplace();
+        stage.facts->arithmetic = text(group, "arithmetic");
+        for_each_summary_attribute(stage.facts->summary, read_fields_of(group));
+        if (exists(at + "/float64")) {
+          const Object beside = open(at + "/float64");
+          for_each_summary_attribute(stage.facts->float64.emplace().summary, read_fields_of(beside));
+          for_each_difference_attribute(*stage.facts->float64, read_fields_of(beside));
+        }
+      }
+      if (exists(at + "/full")) {
+        stage.full = tensor_info("full", at, find_stage(name));
+        stage.full->name = name;
+      }
+      if (stage.facts || stage.full) result.push_back(std::move(stage));
+    }
+    // By name they come; as they are computed they are read.
+    std::ranges::stable_sort(result, {}, [](const Invocation::Stage& stage) {
+      const auto order = all_stages();
+      return std::ranges::find(order, stage.name, &TensorSchema::name) - order.begin();
+    });
+    return result;
+  }
+
   // Reads a whole dataset as `type`.
   std::unique_ptr<std::byte[]> read_all(const std::string& name, hid_t type, int64_t element_size,
                                         std::vector<int64_t>& shape) const {
@@ -446,12 +491,7 @@ Invocation Reader::invocation(int64_t id) const {
     result.results.push_back(
         {{name, impl_->text(object, "role"), impl_->text(object, "dialect")}, impl_->tensor_infos(path)});
   }
-  for (const std::string& stage : impl_->children(result.path + "/stages")) {
-    const std::string path = result.path + "/stages/" + stage;
-    if (!impl_->exists(path + "/full")) continue;
-    result.stages.push_back(impl_->tensor_info("full", path, find_stage(stage)));
-    result.stages.back().name = stage;
-  }
+  result.stages = impl_->stages(result.path + "/stages");
   if (impl_->exists(result.path + "/parameters")) {
     const TensorInfo info = impl_->tensor_info("parameters", result.path, nullptr);
     const Tensor bytes = read(info);
@@ -503,9 +543,14 @@ std::string Reader::digest_of(const TensorInfo& dataset) const {
   }
   const auto size = static_cast<int64_t>(H5Tget_size(type.get()));
   std::vector<int64_t> shape;
+  const int64_t bytes = impl_->checked_bytes(dataset.path, opened, size, shape);
+  const Properties properties(H5Dget_create_plist(opened.get()));
+  if (H5Pget_layout(properties.get()) != H5D_CHUNKED) {
+    if (const auto found = hdf5::digest_of(opened.get(), type.get(), shape)) return *found;
+    impl_->fail(fmt::format("cannot read {}: {}; the file is damaged", dataset.path, hdf5::last_error()));
+  }
+  // In pieces, a large chunk would be unpacked again for each.
   const auto data = impl_->read_all(dataset.path, type.get(), size, shape);
-  int64_t bytes = size;
-  for (const int64_t n : shape) bytes *= n;
   return digest({data.get(), static_cast<size_t>(bytes)});
 }
 

@@ -90,5 +90,6 @@ bool is_float(ElementType type) { return type <= ElementType::kFloat64; }
 
 const TensorSchema* find_tensor(std::string_view name) { return find(kTensors, name); }
 const TensorSchema* find_stage(std::string_view name) { return find(kStages, name); }
+std::span<const TensorSchema> all_stages() { return kStages; }
 
 }  // namespace msda::capture

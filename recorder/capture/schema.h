@@ -30,5 +30,7 @@ struct TensorSchema {
 const TensorSchema* find_tensor(std::string_view name);
 // The stages' intermediate tensors, in stages/<stage>/full.
 const TensorSchema* find_stage(std::string_view name);
+// All of them, in the order of their computation.
+std::span<const TensorSchema> all_stages();
 
 }  // namespace msda::capture

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -84,6 +87,13 @@ struct Writer::Impl {
   File file;
   int64_t invocations = 0;
   std::string current;  // path of the open invocation
+  struct OpenStage {
+    Dataset dataset;
+    ElementType type;
+    std::vector<int64_t> shape;
+  };
+  std::map<std::string, OpenStage> open_stages;
+  bool reserved = false;  // the file may be longer than HDF5 needs it
 
   [[noreturn]] void fail(const std::string& doing) const {
     const std::string why = hdf5::last_error();
@@ -117,7 +127,8 @@ struct Writer::Impl {
     const auto attribute =
         checked(Attribute(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT)),
                 "create attribute " + name);
-    check(H5Awrite(attribute.get(), type, value), "write attribute " + name);
+    static constexpr char kNothing = 0;  // HDF5 wants memory even for no values
+    check(H5Awrite(attribute.get(), type, value != nullptr ? value : &kNothing), "write attribute " + name);
   }
   void attribute(hid_t object, const std::string& name, const std::string& value) const {
     const char* text = value.c_str();
@@ -152,8 +163,9 @@ struct Writer::Impl {
     if (!value.empty()) attribute(object, name, value);
   }
 
-  Dataset dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
-                  std::span<const std::byte> bytes, std::span<const std::string_view> dimensions) const {
+  // Without its data and its digest.
+  Dataset empty_dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
+                        std::span<const std::string_view> dimensions) const {
     const std::vector<hsize_t> sizes(shape.begin(), shape.end());
     const Space space(sizes.empty() ? H5Screate(H5S_SCALAR)
                                     : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
@@ -163,27 +175,63 @@ struct Writer::Impl {
     auto data =
         checked(Dataset(H5Dcreate2(file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)),
                 "create " + name);
-    if (!bytes.empty()) check(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), "write " + name);
-    attribute(data.get(), "digest", digest(bytes));
     for (size_t i = 0; i < dimensions.size(); ++i) {
       check(H5DSset_label(data.get(), static_cast<unsigned>(i), std::string(dimensions[i]).c_str()), "label " + name);
     }
     return data;
   }
 
-  void tensor(const std::string& where, const TensorView& tensor) const {
-    if (current.empty()) throw Error(path + ": a tensor was added before the first invocation began");
-    const std::string name = where + "/" + tensor.name;
+  Dataset dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
+                  std::span<const std::byte> bytes, std::span<const std::string_view> dimensions) const {
+    auto data = empty_dataset(name, type, shape, dimensions);
+    if (!bytes.empty()) check(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), "write " + name);
+    attribute(data.get(), "digest", digest(bytes));
+    return data;
+  }
+
+  void check_size(const std::string& name, const TensorView& tensor) const {
     int64_t bytes = size_of(tensor.type);
-    for (const int64_t size : tensor.shape) bytes *= size;
+    for (const int64_t size : tensor.shape) {
+      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) throw Error(path + ": " + name + ": absurd shape");
+    }
     if (bytes != static_cast<int64_t>(tensor.bytes.size())) {
       throw Error(fmt::format("{}: {} has {} bytes, its shape wants {}", path, name, tensor.bytes.size(), bytes));
     }
-    const TensorSchema* schema = find_tensor(tensor.name);
+  }
+
+  static std::span<const std::string_view> dimensions_of(const TensorSchema* schema,
+                                                         const std::vector<int64_t>& shape) {
+    if (schema == nullptr || schema->dimensions.size() != shape.size()) return {};
+    return schema->dimensions;
+  }
+
+  void tensor(const std::string& where, const TensorView& tensor) const {
+    if (current.empty()) throw Error(path + ": a tensor was added before the first invocation began");
+    const std::string name = where + "/" + tensor.name;
+    check_size(name, tensor);
     dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
-            schema != nullptr && schema->dimensions.size() == tensor.shape.size()
-                ? schema->dimensions
-                : std::span<const std::string_view>{});
+            dimensions_of(find_tensor(tensor.name), tensor.shape));
+  }
+
+  std::string stage_path(const std::string& stage) const {
+    if (current.empty()) throw Error(path + ": a stage was added before the first invocation began");
+    return current + "/stages/" + stage;
+  }
+  OpenStage& open_stage(const std::string& stage) {
+    const auto found = open_stages.find(stage);
+    if (found == open_stages.end()) throw Error(path + ": " + stage_path(stage) + " was not begun");
+    return found->second;
+  }
+
+  // A field of a stage's summary.
+  void field(hid_t object, const std::string& name, const std::optional<Extreme>& extreme) const {
+    if (!extreme) return;
+    attribute(object, name, extreme->value);
+    attribute(object, name + "_index", std::span<const int64_t>(extreme->index));
+  }
+  template <class T>
+  void field(hid_t object, const std::string& name, const T& value) const {
+    attribute(object, name, value);
   }
 };
 
@@ -241,14 +289,19 @@ void Writer::add_kernel(const KernelImage& kernel) {
 
 int64_t Writer::begin_invocation(const CallFacts& facts, const Parameters& parameters) {
   const int64_t id = impl_->invocations++;
-  impl_->current = fmt::format("/invocations/{:06}", id);
+  continue_invocation(id);
   write_facts(facts, parameters);
   for (const char* name : {"/inputs", "/outputs"}) impl_->group(impl_->current + name);
   return id;
 }
 
-void Writer::reopen_invocation(int64_t invocation, const CallFacts& facts, const Parameters& parameters) {
+void Writer::continue_invocation(int64_t invocation) {
+  impl_->open_stages.clear();
   impl_->current = fmt::format("/invocations/{:06}", invocation);
+}
+
+void Writer::reopen_invocation(int64_t invocation, const CallFacts& facts, const Parameters& parameters) {
+  continue_invocation(invocation);
   write_facts(facts, parameters);
 }
 
@@ -316,6 +369,64 @@ void Writer::add_result(const ResultFacts& facts, const std::vector<TensorView>&
   for (const TensorView& tensor : tensors) impl_->tensor(name, tensor);
 }
 
+void Writer::begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape) {
+  const std::string name = impl_->stage_path(stage);
+  impl_->group(name);
+  auto data = impl_->empty_dataset(name + "/full", hdf5::file_type(type).get(), shape,
+                                   Impl::dimensions_of(find_stage(stage), shape));
+  impl_->open_stages[stage] = {std::move(data), type, shape};
+}
+
+void Writer::add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part) {
+  const Impl::OpenStage& open = impl_->open_stage(stage);
+  const std::string name = impl_->stage_path(stage) + "/full";
+  impl_->check_size(name, part);
+  bool inside = part.type == open.type && offset.size() == open.shape.size() && part.shape.size() == open.shape.size();
+  for (size_t i = 0; inside && i < offset.size(); ++i) {
+    inside = offset[i] >= 0 && offset[i] <= open.shape[i] && part.shape[i] <= open.shape[i] - offset[i];
+  }
+  if (!inside) throw Error(fmt::format("{}: a part of {} is no part of it", impl_->path, name));
+  if (part.bytes.empty()) return;
+  const std::vector<hsize_t> start(offset.begin(), offset.end()), count(part.shape.begin(), part.shape.end());
+  const Space in_file(H5Dget_space(open.dataset.get()));
+  const Space in_memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
+  impl_->check(H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
+               "select a part of " + name);
+  impl_->check(H5Dwrite(open.dataset.get(), hdf5::file_type(open.type).get(), in_memory.get(), in_file.get(),
+                        H5P_DEFAULT, part.bytes.data()),
+               "write " + name);
+}
+
+void Writer::end_stage(const std::string& stage) {
+  const Impl::OpenStage& open = impl_->open_stage(stage);
+  const std::string name = impl_->stage_path(stage) + "/full";
+  const auto found = hdf5::digest_of(open.dataset.get(), hdf5::file_type(open.type).get(), open.shape);
+  if (!found) impl_->fail("read back " + name);
+  impl_->attribute(open.dataset.get(), "digest", *found);
+  impl_->open_stages.erase(stage);
+}
+
+void Writer::add_stage_facts(const std::string& stage, const StageFacts& facts) {
+  const std::string name = impl_->stage_path(stage);
+  const Group group = impl_->group(name);
+  const auto write_fields_to = [this](const Group& to) {
+    return [&](const char* field_name, const auto& field) { impl_->field(to.get(), field_name, field); };
+  };
+  impl_->attribute(group.get(), "arithmetic", facts.arithmetic);
+  for_each_summary_attribute(facts.summary, write_fields_to(group));
+  if (!facts.float64) return;
+  const Group beside = impl_->group(name + "/float64");
+  for_each_summary_attribute(facts.float64->summary, write_fields_to(beside));
+  for_each_difference_attribute(*facts.float64, write_fields_to(beside));
+}
+
+void Writer::drop_stages() {
+  impl_->open_stages.clear();
+  const std::string name = impl_->current + "/stages";
+  if (impl_->current.empty() || H5Lexists(impl_->file.get(), name.c_str(), H5P_DEFAULT) <= 0) return;
+  impl_->check(H5Ldelete(impl_->file.get(), name.c_str(), H5P_DEFAULT), "delete " + name);
+}
+
 std::vector<std::byte> Writer::read_input(int64_t invocation, const std::string& name) const {
   const std::string path = fmt::format("/invocations/{:06}/inputs/{}", invocation, name);
   const auto data = impl_->checked(Dataset(H5Dopen2(impl_->file.get(), path.c_str(), H5P_DEFAULT)), "open " + path);
@@ -341,9 +452,32 @@ void Writer::set_duplicates(int64_t invocation, int64_t duplicates, int64_t dist
 
 void Writer::flush() { impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL), "flush"); }
 
-void Writer::close() {
+bool Writer::reserve(int64_t bytes) {
   flush();
+  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat before {};
+  rlimit limit{};
+  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) impl_->fail("look at its size");
+  int64_t size = 0;
+  const bool absurd = __builtin_add_overflow(before.st_size, bytes, &size);
+  // Beyond the limit there is a signal.
+  const bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur &&
+                    posix_fallocate(fd, before.st_size, std::max<int64_t>(bytes, 1)) == 0;
+  if (!room && ftruncate(fd, before.st_size) != 0) {
+  }  // what was had of the room stays
+  ::close(fd);
+  impl_->reserved = impl_->reserved || room;
+  return room;
+}
+
+void Writer::close() {
+  impl_->open_stages.clear();
+  flush();
+  haddr_t end = 0;
+  const bool cut = impl_->reserved && H5Fget_eoa(impl_->file.get(), &end) >= 0;
   impl_->file = File();
+  if (cut && truncate(impl_->path.c_str(), static_cast<off_t>(end)) != 0) {
+  }  // room that was not needed stays
 }
 
 }  // namespace msda::capture

@@ -29,10 +29,22 @@ class Writer {
   void add_output(const TensorView& tensor);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
+  // Opens an invocation that was written, for more of what it does not have.
+  void continue_invocation(int64_t invocation);
   // Opens an invocation that was written: its facts and parameters are replaced, and so is every tensor that is added.
   void reopen_invocation(int64_t invocation, const CallFacts& facts, const Parameters& parameters = {});
   // The tensors of another invocation's section ("inputs", "outputs_before") are the current one's, too.
   void share(int64_t invocation, const std::string& section);
+
+  // A stage's tensor, in parts that together are the whole. A part is the box of it that begins at `offset` and has the
+  // part's shape; its name is of no account. Several stages may be begun at a time; end_stage() gives one its digest,
+  // of what lies in the file.
+  void begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape);
+  void add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part);
+  void end_stage(const std::string& stage);
+  void add_stage_facts(const std::string& stage, const StageFacts& facts);
+  // Takes back all stages of the open invocation, whole or not.
+  void drop_stages();
 
   // An input as it was written.
   std::vector<std::byte> read_input(int64_t invocation, const std::string& name) const;
@@ -43,6 +55,9 @@ class Writer {
 
   // Everything so far to the disk.
   void flush();
+  // Makes room on the disk for so many bytes more, so that what is flushed is not lost with what does not fit: libhdf5
+  // leaves a file that it could not write whole unreadable. False if there is no room.
+  bool reserve(int64_t bytes);
   void close();
 
  private:

@@ -67,6 +67,13 @@ Config read() {
   } else if (!keep.empty() && keep != "all") {
     warn("MSDA_RECORD_KEEP=" + keep + " is neither all nor last:K, and is ignored");
   }
+  config.stages = environment("MSDA_RECORD_STAGES");
+  if (config.stages != "summary" && config.stages != "full") {
+    if (!config.stages.empty() && config.stages != "none") {
+      warn("MSDA_RECORD_STAGES=" + config.stages + " is none of none, summary and full, and is ignored");
+    }
+    config.stages = "none";
+  }
   const std::string hook = environment("MSDA_RECORD_HOOK");
   if (hook == "cupti") {
     config.hook = Hook::kCupti;

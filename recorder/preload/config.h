@@ -16,6 +16,7 @@ struct Config {
   std::string kernel;  // regular expression that a kernel's name must match somewhere; empty: any
   Hook hook = Hook::kAuto;
   int64_t keep_last = 0;     // 0: all
+  std::string stages;        // none, summary or full
   uint64_t max_bytes = 0;    // of a process' spool; 0: no limit
   uint64_t ring_bytes = 0;   // of pinned memory shared with the writer, at most
   bool digest_only = false;  // of the tensors their digests alone

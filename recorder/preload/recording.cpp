@@ -208,8 +208,8 @@ class Recording {
     memory_.open(config().ring_bytes);
     if (!open_spool()) return false;
     const int session = lock_session();
-    const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last, session,
-                                   memory_.descriptor(), writer_);
+    const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last,
+                                   config().stages, session, memory_.descriptor(), writer_);
     if (session >= 0) close(session);
     writer_reads_ = error == 0;
     if (error != 0) {

@@ -67,7 +67,8 @@ void place(int descriptor, int at) {
 }  // namespace
 
 int start_writer(const std::string& program, const std::string& spool, const std::string& output, bool force,
-                 long keep_last, int session_lock, int shared_memory, WriterProcess& writer) noexcept {
+                 long keep_last, const std::string& stages, int session_lock, int shared_memory,
+                 WriterProcess& writer) noexcept {
   if (program.empty() || access(program.c_str(), X_OK) != 0) return ENOENT;
   int ends[2];
   // A socket, not a pipe: ringing where nobody listens any more must not raise SIGPIPE in the host.
@@ -76,8 +77,8 @@ int start_writer(const std::string& program, const std::string& spool, const std
   int error = 0;
   try {
     const std::string keep = std::to_string(keep_last);
-    std::vector<const char*> arguments{program.c_str(), "--follow",    spool.c_str(), "--output",
-                                       output.c_str(),  "--keep-last", keep.c_str()};
+    std::vector<const char*> arguments{program.c_str(), "--follow",   spool.c_str(), "--output",    output.c_str(),
+                                       "--keep-last",   keep.c_str(), "--stages",    stages.c_str()};
     if (force) arguments.push_back("--force");
     arguments.push_back(nullptr);
     const std::vector<char*> environment = writer_environment();

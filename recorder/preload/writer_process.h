@@ -13,7 +13,8 @@ struct WriterProcess {
 // A grandchild in a session of its own: the host never sees a child of ours, no SIGCHLD, and no signal that is meant
 // for the host's group reaches the writer. `session_lock` (or -1) stays open in it. Returns an errno, 0 if all is well.
 int start_writer(const std::string& program, const std::string& spool, const std::string& output, bool force,
-                 long keep_last, int session_lock, int shared_memory, WriterProcess& writer) noexcept;
+                 long keep_last, const std::string& stages, int session_lock, int shared_memory,
+                 WriterProcess& writer) noexcept;
 // False if the writer is not there any more.
 bool knock(const WriterProcess& writer) noexcept;
 

@@ -1,11 +1,14 @@
 #include "recorder/writer/builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <optional>
 
 #include "kernels/msda.h"
+#include "recorder/capture/reader.h"
 #include "recorder/writer/code_facts.h"
 #include "recorder/writer/types.h"
 
@@ -373,7 +376,45 @@ void Builder::finish() {
     seed.invocation = next == first_number_.end() ? written_ : next->second;
   }
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
+  if (settings_.stages != Stages::kNone) write_stages();
   writer().close();
+}
+
+// Of what the capture holds now that the target has ended: before, the target would wait for it, and conventions might
+// still turn out to be others.
+void Builder::write_stages() {
+  writer().flush();
+  const capture::Reader reader(settings_.output);
+  for (const int64_t id : reader.invocation_ids()) {
+    std::string kernel = fmt::format("invocation {}", id);  // until it can be read
+    const auto without = [&](const std::string& why) {
+      Stageless& of_kernel = stageless_[kernel];
+      if (of_kernel.count++ == 0) of_kernel.why = why;
+    };
+    std::deque<capture::Tensor> memory;
+    std::map<std::string, capture::TensorView> inputs;
+    capture::CallFacts facts;
+    try {
+      const capture::Invocation invocation = reader.invocation(id);
+      facts = invocation.facts;
+      kernel = facts.kernel;
+      for (const capture::TensorInfo& info : invocation.inputs) {
+        const capture::Tensor& tensor = memory.emplace_back(reader.read(info));
+        inputs[info.name] = {info.name, info.type, info.shape, tensor.bytes()};
+      }
+    } catch (const capture::Error& e) {
+      without(e.what());
+      continue;
+    }
+    writer().continue_invocation(id);
+    try {
+      add_stages(facts, inputs, settings_.stages == Stages::kFull, kStageMemory, writer());
+    } catch (const NoStages& e) {
+      writer().drop_stages();
+      without(e.what());
+    }
+    writer().flush();
+  }
 }
 
 }  // namespace msda::record

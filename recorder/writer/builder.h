@@ -15,6 +15,7 @@
 #include "recorder/spool/follower.h"
 #include "recorder/writer/conventions.h"
 #include "recorder/writer/payloads.h"
+#include "recorder/writer/stages.h"
 
 namespace msda::record {
 
@@ -29,6 +30,7 @@ class Builder {
     int shared_memory = -1;  // descriptor of the memory shared with the target; -1 if there is none
     // The spool is that of a process which runs as this one: programs that came with its libraries may be run.
     bool trusted = false;
+    Stages stages = Stages::kNone;
   };
   // Throws spool::Error or capture::Error, as all of these do.
   explicit Builder(const Settings& settings);
@@ -45,6 +47,12 @@ class Builder {
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
   // Calls, by kernel, whose padding_mode or align_corners their outputs leave open.
   std::map<std::string, int64_t> ambiguous() const { return conventions_.ambiguous(); }
+  // Calls, by kernel, that were written without the stages that were asked for, and why the first of them was.
+  struct Stageless {
+    int64_t count = 0;
+    std::string why;
+  };
+  const std::map<std::string, Stageless>& stageless() const { return stageless_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
@@ -77,6 +85,7 @@ class Builder {
   void add_tensors(const Pending& pending);
   void hold(Pending pending);
   Pending* find_held(uint64_t invocation);
+  void write_stages();
   capture::Writer& writer();
 
   Settings settings_;
@@ -96,6 +105,7 @@ class Builder {
   std::map<uint64_t, std::vector<spool::Tensor>> inputs_;  // of those written whose conventions outputs told
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
+  std::map<std::string, Stageless> stageless_;
   int64_t written_ = 0, lost_ = 0;
 };
 

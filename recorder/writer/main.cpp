@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr int kBadUsage = 2;
 
 struct Options {
-  std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all";
+  std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
   bool force = false;
   uint64_t max_bytes = 0;
   std::vector<std::string> command;
@@ -44,7 +44,8 @@ int follow(const Options& options) {
   };
   try {
     msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last, MSDA_VERSION,
-                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1, /*trusted=*/true});
+                                   /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1, /*trusted=*/true,
+                                   msda::record::stages_from(options.stages).value_or(msda::record::Stages::kNone)});
     char news[4096];
     for (;;) {
       const ssize_t got = read(STDIN_FILENO, news, sizeof news);
@@ -62,6 +63,10 @@ int follow(const Options& options) {
           fmt::format("{}: {} call{} of {}: no sample lies outside, so the outputs do not tell the padding; "
                       "padding_mode zeros is noted",
                       options.output, count, count == 1 ? "" : "s", kernel));
+    }
+    for (const auto& [kernel, calls] : builder.stageless()) {
+      say(fmt::format("{}: {} call{} of {} without stages: {}", options.output, calls.count,
+                      calls.count == 1 ? "" : "s", kernel, calls.why));
     }
     fs::remove(options.spool);
     report(builder.invocations() > 0 ? fmt::format("{}: {} invocation{}", options.output, builder.invocations(),
@@ -140,6 +145,7 @@ int run(const Options& options) {
     set("MSDA_RECORD_OUTPUT", options.output);
     set("MSDA_RECORD_HOOK", options.hook);
     set("MSDA_RECORD_KEEP", options.keep);
+    set("MSDA_RECORD_STAGES", options.stages);
     set("MSDA_RECORD_WRITER", this_program().string());
     if (options.force) set("MSDA_RECORD_FORCE", "1");
     if (!options.kernel.empty()) set("MSDA_RECORD_KERNEL", options.kernel);
@@ -179,6 +185,10 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "cupti", "driver"}))
       ->capture_default_str();
   app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
+  app.add_option("--stages", options.stages,
+                 "Also keep the operator's intermediate tensors, computed when it has ended")
+      ->check(CLI::IsMember({"none", "summary", "full"}))
+      ->type_name("none|summary|full");
   app.add_option("--max-bytes", options.max_bytes, "Stop recording a process at so many bytes")->type_name("N");
   app.add_flag("--force", options.force, "Replace a capture that exists");
   app.add_option("--follow", options.spool)->group("");

@@ -212,6 +212,129 @@ TEST_F(CaptureFile, GivesBackEverything) {
     EXPECT_EQ(reader.digest_of(dataset), dataset.digest) << dataset.path;
 }
 
+// The parts of a stage come in any order; the summary says what it was given.
+TEST_F(CaptureFile, GivesBackStages) {
+  StageFacts facts;
+  facts.arithmetic = "float32";
+  facts.summary = {12, 9, 1, 2, 0, 3, 4, Extreme{-2.5, {0, 1, 0, 2}}, Extreme{0x1p-140, {0, 0, 0, 0}}, 0.75, 2.5};
+  facts.float64.emplace();
+  facts.float64->summary.count = 12;
+  facts.float64->summary.nan = 12;  // no finite number: no extremes
+  facts.float64->largest_absolute_difference = Extreme{1e-300, {0, 1, 0, 1}};
+  facts.float64->differing_finiteness = 5;
+  std::vector<float> numbers(12);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i) + 0.5f;
+  {
+    Writer writer(path, Writer::IfExists::kRefuse, "");
+    writer.begin_invocation({});
+    writer.begin_stage("grad_value", ElementType::kFloat32, {1, 2, 1, 6});
+    writer.begin_stage("cell", ElementType::kFloat64, {0, 1, 1, 1, 1, 2});
+    for (const int64_t half : {3, 0}) {  // columns of both rows
+      std::vector<float> box;
+      for (int64_t i : {0, 6}) box.insert(box.end(), numbers.begin() + i + half, numbers.begin() + i + half + 3);
+      writer.add_stage_part("grad_value", {0, 0, 0, half}, {"", ElementType::kFloat32, {1, 2, 1, 3}, bytes_of(box)});
+    }
+    writer.add_stage_facts("grad_value", facts);
+    writer.end_stage("grad_value");
+    writer.end_stage("cell");
+    writer.add_stage_facts("pixel_coordinates", StageFacts{"float64", {}, {}});
+    writer.begin_invocation({});
+    writer.begin_stage("cell", ElementType::kFloat32, {1, 1, 1, 1, 1, 2});
+    writer.drop_stages();
+    writer.close();
+  }
+  probe(path);
+  const Reader reader(path);
+  EXPECT_TRUE(reader.invocation(1).stages.empty());
+  const auto stages = reader.invocation(0).stages;
+  ASSERT_EQ(stages.size(), 3u);
+  EXPECT_EQ(stages[0].name, "pixel_coordinates");  // as they are computed, not by the alphabet
+  ASSERT_TRUE(stages[0].facts);
+  EXPECT_EQ(stages[0].facts->arithmetic, "float64");
+  EXPECT_EQ(stages[0].facts->summary.count, 0);
+  EXPECT_FALSE(stages[0].facts->float64);
+  EXPECT_FALSE(stages[0].full);
+  EXPECT_EQ(stages[1].name, "cell");
+  EXPECT_FALSE(stages[1].facts);
+  EXPECT_EQ(stages[1].full->elements(), 0);
+  ASSERT_TRUE(stages[2].full && stages[2].facts);
+  const Tensor read = reader.read(*stages[2].full);
+  EXPECT_EQ(stages[2].full->digest, digest(bytes_of(numbers)));
+  EXPECT_EQ(std::memcmp(read.data.get(), numbers.data(), 48), 0);
+  const StageSummary& summary = stages[2].facts->summary;
+  EXPECT_EQ(summary.count, 12);
+  EXPECT_EQ(summary.finite, 9);
+  EXPECT_EQ(summary.nan, 1);
+  EXPECT_EQ(summary.positive_infinite, 2);
+  EXPECT_EQ(summary.negative_infinite, 0);
+  EXPECT_EQ(summary.zeros, 3);
+  EXPECT_EQ(summary.subnormal, 4);
+  EXPECT_EQ(summary.minimum->value, -2.5);
+  EXPECT_EQ(summary.minimum->index, (std::vector<int64_t>{0, 1, 0, 2}));
+  EXPECT_EQ(summary.maximum->value, 0x1p-140);
+  EXPECT_EQ(summary.mean_magnitude, 0.75);
+  EXPECT_EQ(summary.largest_magnitude, 2.5);
+  const auto& beside = *stages[2].facts->float64;
+  EXPECT_EQ(beside.summary.nan, 12);
+  EXPECT_FALSE(beside.summary.minimum || beside.summary.mean_magnitude || beside.largest_relative_difference);
+  EXPECT_EQ(beside.largest_absolute_difference->value, 1e-300);
+  EXPECT_EQ(beside.largest_absolute_difference->index, (std::vector<int64_t>{0, 1, 0, 1}));
+  EXPECT_EQ(beside.differing_finiteness, 5);
+}
+
+TEST_F(CaptureFile, WriterRefusesPartsThatDoNotFit) {
+  Writer writer(path, Writer::IfExists::kRefuse, "");
+  const std::vector<float> two{1, 2};
+  const TensorView part{"", ElementType::kFloat32, {1, 2}, bytes_of(two)};
+  EXPECT_THAT(([&] { writer.begin_stage("cell", ElementType::kFloat32, {1, 2}); }), Throws<Error>());
+  writer.begin_invocation({});
+  EXPECT_THAT(([&] { writer.add_stage_part("cell", {0, 0}, part); }), ThrowsMessage<Error>(HasSubstr("was not begun")));
+  writer.begin_stage("cell", ElementType::kFloat32, {2, 3});
+  for (const std::vector<int64_t>& offset : {std::vector<int64_t>{0, 2}, {2, 0}, {-1, 0}, {0}, {0, 0, 0}}) {
+    EXPECT_THAT([&] { writer.add_stage_part("cell", offset, part); },
+                ThrowsMessage<Error>(HasSubstr("/invocations/000000/stages/cell/full is no part of it")));
+  }
+  EXPECT_THAT(([&] {
+                writer.add_stage_part("cell", {0, 0}, {"", ElementType::kInt32, {1, 2}, bytes_of(two)});
+              }),
+              Throws<Error>());
+  EXPECT_THAT(([&] {
+                writer.add_stage_part("cell", {0, 0}, {"", ElementType::kFloat32, {2, 2}, bytes_of(two)});
+              }),
+              ThrowsMessage<Error>(HasSubstr("has 8 bytes, its shape wants 16")));
+  EXPECT_THAT(([&] {
+                writer.add_stage_part("cell", {0, 0}, {"", ElementType::kFloat32, {1ll << 62, 1ll << 62}, {}});
+              }),
+              Throws<Error>());
+}
+
+// Larger than what is digested at a time, and cut in the midst of a dimension.
+TEST_F(CaptureFile, DigestsLargeDatasetsInPieces) {
+  constexpr int64_t kLast = 1'500'000;
+  std::vector<float> numbers(6 * kLast);
+  std::mt19937 random(7);
+  for (float& number : numbers) number = static_cast<float>(random());
+  {
+    Writer writer(path, Writer::IfExists::kRefuse, "");
+    writer.begin_invocation({});
+    writer.begin_stage("other", ElementType::kFloat32, {2, 3, kLast});
+    for (const int64_t i : {1, 0}) {
+      writer.add_stage_part(
+          "other", {i, 0, 0},
+          {"",
+           ElementType::kFloat32,
+           {1, 3, kLast},
+           bytes_of(numbers).subspan(static_cast<size_t>(i * 12 * kLast), static_cast<size_t>(12 * kLast))});
+    }
+    writer.end_stage("other");
+    writer.close();
+  }
+  const Reader reader(path);
+  const TensorInfo info = *reader.invocation(0).stages.at(0).full;
+  EXPECT_EQ(info.digest, digest(bytes_of(numbers)));
+  EXPECT_EQ(reader.digest_of(info), info.digest);
+}
+
 TEST_F(CaptureFile, IsItsOwnersAlone) {
   const mode_t old = umask(0);
   write_small();
@@ -411,6 +534,37 @@ TEST_F(CaptureFile, AttributesOfTheWrongKind) {
     H5Oclose(group);
   });
   expect_error("attribute dialect is not a text");
+}
+
+TEST_F(CaptureFile, StagesOfTheWrongKind) {
+  const auto write = [this] {
+    Writer writer(path, Writer::IfExists::kReplace, "");
+    writer.begin_invocation({});
+    writer.begin_stage("sampled_value", ElementType::kFloat32, {0, 1, 1, 1, 1, 1});
+    writer.end_stage("sampled_value");
+    StageFacts facts;
+    facts.float64.emplace();
+    writer.add_stage_facts("sampled_value", facts);
+    writer.close();
+  };
+  write();
+  read_all();
+  edit([](hid_t file) { replace(file, "/invocations/000000/stages/sampled_value/full", H5T_IEEE_F32LE, {0, 3}); });
+  expect_error("/invocations/000000/stages/sampled_value/full has rank 2, not 6");
+  write();
+  edit([](hid_t file) {
+    const hid_t group = H5Oopen(file, "/invocations/000000/stages/sampled_value/float64", H5P_DEFAULT);
+    H5Adelete(group, "nan");
+    const hid_t space = H5Screate(H5S_SCALAR), text = H5Tcopy(H5T_C_S1);
+    H5Aclose(H5Acreate2(group, "nan", text, space, H5P_DEFAULT, H5P_DEFAULT));
+    H5Tclose(text);
+    H5Sclose(space);
+    H5Oclose(group);
+  });
+  expect_error("attribute nan is not a number");
+  write();
+  edit([](hid_t file) { replace(file, "/invocations/000000/stages/sampled_value", H5T_IEEE_F32LE, {0}); });
+  EXPECT_TRUE(Reader(path).invocation(0).stages.empty());  // a dataset is no stage
 }
 
 TEST_F(CaptureFile, UnknownInvocation) {

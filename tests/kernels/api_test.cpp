@@ -206,6 +206,41 @@ TEST(Stages, FitTogether) {
   EXPECT_NEAR(received, contributed, 1e-4);
 }
 
+// One pass over the samples gives what a pass for each stage does, and leaves alone what was not asked for.
+TEST(Stages, TogetherAsOneByOne) {
+  const Problem problem =
+      make_problem({2, 2, 6, 5, 2, {{4, 3}, {2, 5}}}, kTriton, MSDA_FLOAT32, 9, Locations::kAnywhere);
+  const auto abi = analysis::abi_call(problem.call(), kTriton);
+  const std::vector<int64_t> samples{2, 5, 2, 2, 2};
+  const std::vector<std::vector<int64_t>> more{{2}, {2}, {4}, {4, 6}, {6}, {}, {2}, {4, 6}};
+  for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_FLOAT64}) {
+    msda_options options{};
+    options.mode = mode;
+    std::vector<OwnedTensor> together, alone;
+    for (size_t i = 0; i < MSDA_STAGE_COUNT; ++i) {
+      auto shape = i < more.size() ? samples : problem.shape_of(Gradient::kValue);
+      if (i < more.size()) shape.insert(shape.end(), more[i].begin(), more[i].end());
+      together.push_back(OwnedTensor::for_result(MSDA_FLOAT64, shape));
+      alone.push_back(together.back());
+    }
+    std::vector<msda_tensor> tensors;
+    for (const OwnedTensor& tensor : together) tensors.push_back(tensor.abi());
+    const msda_tensor* results[MSDA_STAGE_COUNT] = {};
+    for (size_t i = 0; i < MSDA_STAGE_COUNT; ++i) {
+      if (i != MSDA_STAGE_CELL) results[i] = &tensors[i];
+    }
+    ASSERT_EQ(msda_stages(&abi.call, &abi.grad_output, &options, results), MSDA_OK) << msda_last_error();
+    for (size_t i = 0; i < MSDA_STAGE_COUNT; ++i) {
+      const auto stage = static_cast<msda_stage_id>(i);
+      const msda_tensor result = alone[i].abi();
+      if (stage != MSDA_STAGE_CELL) {
+        ASSERT_EQ(msda_stage(&abi.call, &abi.grad_output, &options, stage, &result), MSDA_OK);
+      }
+      EXPECT_EQ(together[i].memory, alone[i].memory) << msda_stage_name(stage);
+    }
+  }
+}
+
 // What a refused call has to say.
 class Refusals : public ::testing::Test {
  protected:
@@ -303,6 +338,14 @@ TEST_F(Refusals, Stages) {
   EXPECT_THAT(msda_last_error(), HasSubstr("no such stage: 40"));
   options.mode = MSDA_MODE_ATOMIC;
   EXPECT_EQ(msda_stage(&abi.call, &abi.grad_output, &options, MSDA_STAGE_CELL, &result), MSDA_INVALID_ARGUMENT);
+  EXPECT_EQ(msda_stage(&abi.call, &abi.grad_output, nullptr, MSDA_STAGE_CELL, nullptr), MSDA_INVALID_ARGUMENT);
+  EXPECT_EQ(msda_stages(&abi.call, &abi.grad_output, nullptr, nullptr), MSDA_INVALID_ARGUMENT);
+  EXPECT_THAT(msda_last_error(), HasSubstr("results is a null pointer"));
+  const msda_tensor* wrong[MSDA_STAGE_COUNT] = {&result};
+  EXPECT_EQ(msda_stages(&abi.call, &abi.grad_output, nullptr, wrong), MSDA_OK);
+  wrong[MSDA_STAGE_SAMPLED_VALUE] = &result;
+  EXPECT_EQ(msda_stages(&abi.call, &abi.grad_output, nullptr, wrong), MSDA_INVALID_ARGUMENT);
+  EXPECT_THAT(msda_last_error(), HasSubstr("sampled_value has shape"));
 }
 
 TEST(Api, TooLargeForMemoryIsAnError) {

@@ -1,4 +1,4 @@
-"""Small problems with gradients from a NumPy implementation of its own: a loop over samples, in float64."""
+"""Small problems with gradients and stages from NumPy implementations of their own, in float64."""
 
 import numpy as np
 
@@ -50,3 +50,39 @@ def backward(inputs, padding_mode="zeros", align_corners=False):
             grads["grad_sampling_locations"][b, q, m, l, p, 0] += (go * v).sum() * a * (1 if cx else -1) * wy * scale[0]
             grads["grad_sampling_locations"][b, q, m, l, p, 1] += (go * v).sum() * a * (1 if cy else -1) * wx * scale[1]
     return grads
+
+
+def stages(inputs, padding_mode="zeros"):
+    """The intermediate tensors by name, in float64, as docs/capture-format.md shapes them: `location * size - 0.5`."""
+    value, locations = inputs["value"].astype(np.float64), inputs["sampling_locations"].astype(np.float64)
+    attention, grad_output = inputs["attention_weights"].astype(np.float64), inputs["grad_output"].astype(np.float64)
+    sizes = inputs["spatial_shapes"][:, ::-1]  # x, y
+    starts = np.concatenate([[0], np.cumsum(sizes.prod(1))])[:-1]
+    size = sizes[:, None]
+    pixel = locations * size - 0.5
+    cell = np.floor(pixel)
+    fraction = pixel - cell
+    corners = np.array([[0, 0], [1, 0], [0, 1], [1, 1]])  # x, y
+    weights = np.where(corners == 1, fraction[..., None, :], 1 - fraction[..., None, :]).prod(-1)
+    at = cell[..., None, :].astype(int) + corners
+    inside = ((at >= 0) & (at < size[:, None])).all(-1)
+    at = np.clip(at, 0, size[:, None] - 1)
+    row = starts[:, None, None] + at[..., 1] * sizes[:, 0][:, None, None] + at[..., 0]
+    b, m = (np.arange(n).reshape([-1 if i == axis else 1 for i in range(row.ndim)])
+            for axis, n in ((0, value.shape[0]), (2, value.shape[2])))
+    visible = np.ones_like(inside) if padding_mode == "border" else inside
+    corner_values = np.where(visible[..., None], value[b, row, m], 0)
+    sampled = (weights[..., None] * corner_values).sum(-2)
+    go = grad_output[:, :, :, None, None]
+    v00, v10, v01, v11 = ((go * corner_values[..., i, :]).sum(-1) for i in range(4))  # x, y
+    fx, fy = fraction[..., 0], fraction[..., 1]
+    slope = np.stack([(1 - fy) * (v10 - v00) + fy * (v11 - v01), (1 - fx) * (v01 - v00) + fx * (v11 - v10)], -1)
+    contributions = weights[..., None] * (attention[..., None] * go)[..., None, :] * visible[..., None]
+    grad_value = np.zeros_like(value)
+    np.add.at(grad_value, (b, row, m), contributions)
+    return {
+        "pixel_coordinates": pixel, "cell": cell, "interpolation_weights": weights, "corner_values": corner_values,
+        "sampled_value": sampled, "grad_attention_weights": (go * sampled).sum(-1),
+        "grad_sampling_locations": slope * attention[..., None] * size, "value_contributions": contributions,
+        "grad_value": grad_value,
+    }

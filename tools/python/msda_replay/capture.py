@@ -62,7 +62,8 @@ class Result:
 @dataclass
 class Invocation:
     """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes),
-    float32 or float64, the others int32 or int64. `facts` holds any of FACTS."""
+    float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages` and `stage_summaries` are read only:
+    a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run."""
 
     inputs: Dict[str, np.ndarray]
     outputs: Dict[str, np.ndarray]
@@ -76,6 +77,7 @@ class Invocation:
     atol: Optional[float] = None
     rtol: Optional[float] = None
     facts: Dict[str, Any] = field(default_factory=dict)
+    stage_summaries: Dict[str, Dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass
@@ -229,13 +231,22 @@ def _read_result(group):
     return Result(_tensors(group), role, dialect, attributes)
 
 
+def _read_summary(stage):
+    summary = {name: _plain(value) for name, value in stage.attrs.items()}
+    if "float64" in stage:
+        summary["float64"] = {name: _plain(value) for name, value in stage["float64"].attrs.items()}
+    return summary
+
+
 def _read_invocation(group):
     attributes = {name: _plain(value) for name, value in group.attrs.items()}
     sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
     results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
-    stages = {name: stage["full"][()] for name, stage in group.get("stages", {}).items() if "full" in stage}
+    groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
+    stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
+    summaries = {name: _read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
     return Invocation(
-        **sections, results=results, stages=stages, kernel=attributes.get("kernel", ""),
+        **sections, results=results, stages=stages, stage_summaries=summaries, kernel=attributes.get("kernel", ""),
         dialect=attributes.get("dialect", ""), padding_mode=attributes.get("padding_mode", "zeros"),
         align_corners=bool(attributes.get("align_corners", False)), atol=attributes.get("atol"),
         rtol=attributes.get("rtol"), facts={name: attributes[name] for name in FACTS if name in attributes},

@@ -1,0 +1,62 @@
+// Summaries of tensors that come in parts. What comes out does not depend on how a tensor was parted, not by a bit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "recorder/capture/stage_summary.h"
+
+namespace msda::record {
+
+// A part of a tensor: it begins at `offset` and has this shape. Its numbers come row-major.
+struct Box {
+  std::vector<int64_t> offset, shape;
+
+  int64_t elements() const;
+  // Where in the whole tensor element `flat` of the part lies.
+  std::vector<int64_t> index_of(int64_t flat) const;
+};
+
+// The sum of the magnitudes of finite numbers, exact, so that it is the same in any order and cannot overflow: for each
+// exponent the sum of the significands, in two halves, good for 2^37 numbers.
+class MagnitudeSum {
+ public:
+  void add(uint64_t bits) {
+    const uint64_t exponent = (bits >> 52) & 0x7ff, fraction = bits & ((uint64_t{1} << 52) - 1);
+    const uint64_t significand = exponent == 0 ? fraction : fraction | uint64_t{1} << 52;
+    high_[exponent] += significand >> 26;
+    low_[exponent] += significand & ((uint64_t{1} << 26) - 1);
+  }
+  double mean(int64_t count) const;
+
+ private:
+  std::array<uint64_t, 2047> high_{}, low_{};
+};
+
+class Summarizer {
+ public:
+  // `smallest_normal` is of the type whose values the numbers are.
+  explicit Summarizer(double smallest_normal) : smallest_normal_(smallest_normal) {}
+  void add(std::span<const double> numbers, const Box& box);
+  capture::StageSummary summary() const;
+
+ private:
+  double smallest_normal_;
+  capture::StageSummary counted_;  // but for what depends on the whole
+  MagnitudeSum magnitudes_;
+};
+
+// How far the numbers of one run are from those of the float64 run.
+class Differences {
+ public:
+  void add(std::span<const double> numbers, std::span<const double> float64, const Box& box);
+  // `float64` is the summary of the float64 run.
+  capture::StageInFloat64 beside(const capture::StageSummary& float64) const;
+
+ private:
+  capture::StageInFloat64 found_;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,71 @@
+#include "replay/recorded_stages.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/finding.h"
+
+namespace msda::replay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void put(Json& json, const std::string& name, int64_t value) { json[name] = value; }
+void put(Json& json, const std::string& name, const std::optional<double>& value) {
+  json[name] = value ? analysis::number(*value) : Json();
+}
+void put(Json& json, const std::string& name, const std::optional<capture::Extreme>& extreme) {
+  json[name] = extreme ? analysis::number(extreme->value) : Json();
+  json[name + "_index"] = extreme ? Json(extreme->index) : Json();
+}
+
+std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : "-"; }
+std::string number_text(const std::optional<capture::Extreme>& extreme) {
+  return extreme ? fmt::format("{:.6g}", extreme->value) : "-";
+}
+std::string place_text(const std::optional<capture::Extreme>& extreme) {
+  return extreme && extreme->value != 0 ? fmt::format("[{}]", fmt::join(extreme->index, ",")) : "";
+}
+
+}  // namespace
+
+Json recorded_stages_json(const std::vector<capture::Invocation::Stage>& stages) {
+  Json result = Json::array();
+  for (const auto& stage : stages) {
+    Json& json = result.emplace_back(Json{{"stage", stage.name}});
+    if (!stage.facts) continue;
+    json["arithmetic"] = stage.facts->arithmetic;
+    for_each_summary_attribute(stage.facts->summary, [&](const char* name, const auto& x) { put(json, name, x); });
+    if (!stage.facts->float64) continue;
+    Json& beside = json["float64"] = Json::object();
+    const auto add = [&](const char* name, const auto& x) { put(beside, name, x); };
+    for_each_summary_attribute(stage.facts->float64->summary, add);
+    for_each_difference_attribute(*stage.facts->float64, add);
+  }
+  return result;
+}
+
+std::string recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages) {
+  std::string text;
+  for (const auto& stage : stages) {
+    if (!stage.facts) continue;
+    const auto& [arithmetic, s, float64] = *stage.facts;
+    if (text.empty()) {
+      text = fmt::format("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}  {:>12} {:>12}  {}\n",
+                         "stage, in " + arithmetic, "numbers", "lowest", "highest", "mean |x|", "zeros", "subnormal",
+                         "NaN", "inf", "from float64", "relative", "where");
+    }
+    text += fmt::format("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}", stage.name, s.count,
+                        number_text(s.minimum), number_text(s.maximum), number_text(s.mean_magnitude), s.zeros,
+                        s.subnormal, s.nan, s.positive_infinite + s.negative_infinite);
+    if (float64) {
+      text += fmt::format("  {:>12} {:>12}  {}", number_text(float64->largest_absolute_difference),
+                          number_text(float64->largest_relative_difference),
+                          place_text(float64->largest_absolute_difference));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,20 @@
+// The stages that a recording kept, as summaries: for people and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+
+namespace msda::replay {
+
+// [{"stage", "arithmetic", the attributes of docs/capture-format.md, "float64": {...}}]; without those for a stage that
+// has no summary. Numbers that are not finite are texts.
+nlohmann::ordered_json recorded_stages_json(const std::vector<capture::Invocation::Stage>& stages);
+
+// A table, a line for each stage that has a summary; empty if none has.
+std::string recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages);
+
+}  // namespace msda::replay

@@ -1,0 +1,229 @@
+"""msda-record --stages: intermediate tensors beside the recorded ones, against NumPy."""
+
+import pathlib
+import resource
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+from support import backward, make_problem, stages
+from test_launches import CLIENT
+from test_recording import FLAKY, PRELOAD, environment, pytestmark, record, target, wait_for  # noqa: F401
+
+from msda_replay import read_capture
+
+STAGES = ("pixel_coordinates", "cell", "interpolation_weights", "corner_values", "sampled_value", "grad_attention_weights",
+          "grad_sampling_locations", "value_contributions", "grad_value")
+# Records the problem in argv[1] by msda_triton's conventions; argv[2] is the padding.
+ONE_CALL = "Operator(1, int(sys.argv[2])).backward(dict(np.load(sys.argv[1])))"
+
+
+def check_summary(summary, tensor, smallest_normal):
+    """The attributes against NumPy's view of the tensor itself."""
+    tensor = tensor.astype(np.float64)
+    finite = np.isfinite(tensor)
+    magnitudes = np.abs(tensor[finite])
+    for name, expected in {
+        "count": tensor.size, "finite": finite.sum(), "nan": np.isnan(tensor).sum(), "zeros": (tensor == 0).sum(),
+        "positive_infinite": (tensor == np.inf).sum(), "negative_infinite": (tensor == -np.inf).sum(),
+        "subnormal": ((magnitudes > 0) & (magnitudes < smallest_normal)).sum(),
+    }.items():
+        assert summary[name] == expected, name
+    if not finite.any():
+        assert not {"minimum", "maximum", "mean_magnitude", "largest_magnitude"} & set(summary)
+        return
+    for name, find in (("minimum", np.nanargmin), ("maximum", np.nanargmax)):
+        flat = find(np.where(finite, tensor, np.nan))
+        assert summary[name] == tensor.flat[flat]
+        assert tuple(summary[f"{name}_index"]) == np.unravel_index(flat, tensor.shape)
+    assert summary["largest_magnitude"] == magnitudes.max()
+    assert summary["mean_magnitude"] == pytest.approx(magnitudes.mean(), rel=1e-12)
+
+
+@pytest.fixture
+def record_problem(tmp_path, target):  # noqa: F811
+    """Records one call on the inputs given; returns the invocation, the capture's path and the recorder's output."""
+
+    def run(inputs, how, padding=0):
+        np.savez(tmp_path / "inputs.npz", **inputs)
+        capture = tmp_path / f"{how}.h5"
+        done = record(*target(ONE_CALL), str(tmp_path / "inputs.npz"), str(padding),
+                      options=["-o", capture, "--force", "--stages", how])
+        assert done.returncode == 0, done.stderr
+        (call,) = read_capture(capture).invocations
+        return call, capture, done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border"])
+def test_full(replay, record_problem, rng, padding_mode):
+    inputs = make_problem(rng, batch=2, queries=30)
+    call, capture, _ = record_problem(inputs, "full", padding=int(padding_mode == "border"))
+    assert (call.padding_mode, call.dialect) == (padding_mode, "msda_triton")
+    assert set(call.stages) == set(call.stage_summaries) == set(STAGES)
+    truth = stages(inputs, padding_mode)
+    with h5py.File(capture) as file:
+        group = file["invocations/000000/stages"]
+        assert [d.label for d in group["value_contributions/full"].dims] == [
+            "batch", "query", "head", "level", "point", "corner", "channel"]
+        assert [d.label for d in group["grad_value/full"].dims] == ["batch", "pixel", "head", "channel"]
+    for name in STAGES:
+        stage, summary = call.stages[name], call.stage_summaries[name]
+        assert stage.dtype == np.float32 and summary["arithmetic"] == "float32"
+        np.testing.assert_allclose(stage, truth[name], rtol=1e-3, atol=1e-4, err_msg=name)
+        check_summary(summary, stage, np.finfo(np.float32).tiny)
+        beside = summary["float64"]
+        assert beside["count"] == stage.size and beside["differing_finiteness"] == 0
+        assert beside["mean_magnitude"] == pytest.approx(np.abs(truth[name]).mean(), rel=1e-12)
+        apart = np.abs(stage - truth[name])
+        assert beside["largest_absolute_difference"] == pytest.approx(apart.max(), rel=1e-6, abs=1e-15), name
+        if apart.max() > 0:
+            worst = tuple(beside["largest_absolute_difference_index"])
+            assert apart[worst] == pytest.approx(apart.max(), rel=1e-6)
+            relative = apart[truth[name] != 0] / np.abs(truth[name][truth[name] != 0])
+            assert beside["largest_relative_difference"] == pytest.approx(relative.max(), rel=1e-6)
+    # The recorded outputs are the last stages of the same arithmetic.
+    for name in ("grad_attention_weights", "grad_sampling_locations", "grad_value"):
+        assert call.stages[name].tobytes() == call.outputs[name].tobytes()
+        np.testing.assert_allclose(call.outputs[name], backward(inputs, padding_mode)[name], rtol=1e-3, atol=1e-4)
+    replay("verify", capture, expect=0)
+    replay("run", capture, expect=0)
+
+
+def test_summary_of_what_is_not_finite(record_problem, rng):
+    inputs = make_problem(rng)
+    inputs["value"][0, 0, 0, :4] = [np.nan, np.inf, -np.inf, 1e-40]
+    inputs["grad_output"][0, 3] *= 1e-39  # its contributions are subnormal in float32, and not in float64
+    inputs["grad_output"][0, 4] = 1e38    # these overflow
+    inputs["sampling_locations"][0, 5, 0, 0, 0] = [np.nan, 0.5]
+    inputs["sampling_locations"][0, 6, 0, 0, :] = 0.75 / inputs["spatial_shapes"][0, ::-1]  # reads pixel 0
+    inputs["attention_weights"][0, 4] = 50
+    summaries = record_problem(inputs, "summary")[0].stage_summaries
+    assert set(summaries) == set(STAGES)
+    full = record_problem(inputs, "full")[0]
+    for name in STAGES:
+        check_summary(summaries[name], full.stages[name], np.finfo(np.float32).tiny)
+        assert str(full.stage_summaries[name]) == str(summaries[name]), name  # text, for the arrays in it
+    values = summaries["corner_values"]
+    assert values["nan"] > 0 and values["positive_infinite"] == values["negative_infinite"] == values["nan"]
+    assert values["subnormal"] > 0 and values["float64"]["subnormal"] == 0
+    contributions = summaries["value_contributions"]
+    assert contributions["subnormal"] > 0 and contributions["float64"]["subnormal"] == 0
+    assert contributions["positive_infinite"] > 0 and contributions["float64"]["positive_infinite"] == 0
+    assert contributions["float64"]["differing_finiteness"] >= contributions["positive_infinite"]
+
+
+def test_summary_leaves_no_tensors(replay, record_problem, rng):
+    call, capture, _ = record_problem(make_problem(rng), "summary")
+    assert call.stages == {} and set(call.stage_summaries) == set(STAGES)
+    (listed,) = replay("list", capture, "--json", "-", expect=0).json[0]["invocations"]
+    assert listed["stages"] == "summary"
+    assert "stages summary" in replay("list", capture, expect=0).out
+    (shown,) = replay("show", capture, "--json", "-", expect=0).json["invocations"]
+    assert [stage["stage"] for stage in shown["stages"]] == list(STAGES)  # in their order
+    for stage in shown["stages"]:
+        summary = call.stage_summaries[stage["stage"]]
+        for name in ("count", "zeros", "maximum", "mean_magnitude"):
+            assert stage[name] == summary[name]
+            assert stage["float64"][name] == summary["float64"][name]
+        assert stage["minimum_index"] == list(summary["minimum_index"])
+        assert stage["float64"]["largest_absolute_difference"] == summary["float64"]["largest_absolute_difference"]
+    text = replay("show", capture, expect=0).out
+    assert "stage, in float32" in text and "from float64" in text
+    assert all(f"    {name} " in text for name in STAGES)
+
+
+def test_damage_is_found(replay, record_problem, rng):
+    _, capture, _ = record_problem(make_problem(rng), "full")
+    shown = replay("show", capture, expect=0).out
+    assert "stages/value_contributions/full" in shown
+    with h5py.File(capture, "r+") as file:
+        file["invocations/000000/stages/sampled_value/full"][0, 3, 1, 0, 0, 2] += 1
+    error = replay("verify", capture, expect=2).err
+    assert "1 of" in error and "/invocations/000000/stages/sampled_value/full is damaged" in error
+
+
+def test_float64_and_float16(record_problem, rng):
+    inputs = make_problem(rng, dtype=np.float64)
+    call, _, _ = record_problem(inputs, "full")
+    truth = stages(inputs)
+    for name in STAGES:
+        assert call.stages[name].dtype == np.float64 and call.stage_summaries[name]["arithmetic"] == "float64"
+        assert "float64" not in call.stage_summaries[name]  # it is that itself
+        np.testing.assert_allclose(call.stages[name], truth[name], rtol=1e-9, atol=1e-12)
+        check_summary(call.stage_summaries[name], call.stages[name], np.finfo(np.float64).tiny)
+    inputs = make_problem(rng, dtype=np.float16)
+    call, _, _ = record_problem(inputs, "full")
+    truth = stages(inputs)
+    for name in STAGES:
+        assert call.stages[name].dtype == np.float32  # float16 is storage only
+        near = np.abs(truth["pixel_coordinates"] - np.round(truth["pixel_coordinates"])).min() < 1e-5
+        assert not near
+        np.testing.assert_allclose(call.stages[name], truth[name], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("keep", ["all", "last:2"])
+def test_launches(replay, tmp_path, keep):
+    """Of a kernel, whose conventions its outputs tell; and of calls that equal ones are counted of."""
+    capture = tmp_path / "a.h5"
+    arguments = ["--kernel", "triton", "--launches", "6", "--repeat", "2", "--seed", "1"]
+    plain = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, env=environment())
+    done = record(CLIENT, *arguments, options=["-o", capture, "--stages", "full", "--keep", keep])
+    assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == (3 if keep == "all" else 2)
+    for call in invocations:
+        truth = stages(call.inputs, call.padding_mode)
+        for name in ("sampled_value", "value_contributions", "grad_value"):
+            np.testing.assert_allclose(call.stages[name], truth[name], rtol=1e-2, atol=1e-3)
+    replay("verify", capture, expect=0)
+
+
+def test_settings(tmp_path):
+    capture = tmp_path / "a.h5"
+    done = record(FLAKY, options=["-o", capture, "--stages", "some"])
+    assert done.returncode == 2 and done.stdout == "" and not capture.exists()
+    assert "--stages" in done.stderr and "summary" in done.stderr
+    # By the variable alone: one line, and none is taken.
+    alone = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True, env=environment())
+    for value, lines in (("some", 1), ("none", 0), ("summary", 0)):
+        done = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True,
+                              env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_STAGES=value))
+        assert (done.returncode, done.stdout) == (alone.returncode, alone.stdout)
+        assert done.stderr.count("\n") == lines and ("MSDA_RECORD_STAGES=some" in done.stderr) == (lines == 1)
+        wait_for(capture)
+        first = read_capture(capture).invocations[0]
+        assert set(first.stage_summaries) == (set(STAGES) if value == "summary" else set()) and not first.stages
+        capture.unlink()
+
+
+def test_recover(replay, tmp_path, target):  # noqa: F811
+    capture = tmp_path / "a.h5"
+    command = target("op.backward(make_inputs(**small))")
+    subprocess.run(command, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
+    spool = pathlib.Path(f"{capture}.spool")
+    replay("recover", spool, "-o", capture, expect=0)
+    assert not read_capture(capture).invocations[0].stage_summaries
+    replay("recover", spool, "-o", capture, "--force", "--stages", "full", expect=0)
+    (call,) = read_capture(capture).invocations
+    assert set(call.stages) == set(STAGES)
+    assert call.stages["grad_value"].tobytes() == call.outputs["grad_value"].tobytes()
+    assert "none" in replay("recover", spool, "-o", capture, "--force", "--stages", "some", expect=2).err
+
+
+@pytest.mark.parametrize("room, with_stages", [(8_000_000, 0), (25_000_000, 1)])
+def test_a_disk_without_room(replay, tmp_path, room, with_stages):
+    """Stages that do not fit are left out; the calls are whole. A limit on file sizes stands for the disk."""
+    capture = tmp_path / "a.h5"
+    subprocess.run([FLAKY, "--seed", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
+    out = replay("recover", f"{capture}.spool", "-o", capture, "--stages", "full", expect=0,
+                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))).out
+    assert f"{2 - with_stages} call" in out and "without stages: no room on the disk for the 15 MiB that they take" in out
+    replay("verify", capture, expect=0)
+    invocations = read_capture(capture).invocations
+    assert [len(call.outputs) for call in invocations] == [3, 3]
+    assert [len(call.stages) for call in invocations] == [9 * with_stages, 0]
+    assert capture.stat().st_size < room
