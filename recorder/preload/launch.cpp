@@ -10,6 +10,7 @@
 
 #include "kernels/names.h"
 #include "recorder/adapters/adapter.h"
+#include "recorder/preload/asked_adapters.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/staging.h"
 #include "recorder/preload/warn.h"
@@ -94,7 +95,7 @@ class Functions {
     const auto found = known_.find(name);
     if (found != known_.end()) return found->second;
     const adapters::Adapter* match = nullptr;
-    for (const adapters::Adapter* adapter : adapters::built_in()) {
+    for (const adapters::Adapter* adapter : asked_adapters()) {
       if (match == nullptr && adapter->matches(name)) match = adapter;
     }
     if (match != nullptr && !wanted(name.c_str())) match = nullptr;
@@ -164,7 +165,7 @@ bool fetch(const std::vector<adapters::DeviceTensor>& tensors, cuda::Stream stre
   for (const auto& tensor : tensors) {
     const auto size = static_cast<size_t>(tensor.bytes());
     if (size > 0 && cuda::driver().copy_to_host(memory, tensor.address, size, stream) != cuda::kSuccess) return false;
-    host.push_back({tensor.name, kernels::name_of(tensor.dtype), tensor.shape, {memory, size}});
+    host.push_back({tensor.name, tensor.dtype.name, tensor.shape, {memory, size}});
     memory += Staging::rounded(size);
   }
   return true;

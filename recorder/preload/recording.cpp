@@ -72,9 +72,11 @@ class Recording {
     const std::vector<std::string> digests = digests_of(inputs), before = digests_of(outputs_before);
     Ticket ticket;
     ticket.inputs_digest = digest_of_all(describe(facts), inputs, digests);
-    // The scatter sum adds to what is there; the other outputs are written over, whatever they held.
+    // The scatter sum (grid_sample's is grad_input) adds to what is there; the other outputs are written over, whatever
+    // they held.
     for (size_t i = 0; i < outputs_before.size(); ++i) {
-      if (outputs_before[i].name == "grad_value") ticket.before_digest = before[i];
+      const std::string& name = outputs_before[i].name;
+      if (name == "grad_value" || name == "grad_input") ticket.before_digest = before[i];
     }
     {
       const std::lock_guard lock(mutex_);

@@ -36,7 +36,7 @@ struct LaunchParameters {
 // A call that has begun; its number, and what its inputs are known by.
 struct Ticket {
   uint64_t invocation = 0;
-  std::string inputs_digest, before_digest;  // of all inputs; of what grad_value held
+  std::string inputs_digest, before_digest;  // of all inputs; of what the scatter sum held
   bool duplicate = false;  // of a call with equal inputs that is recorded: its outputs are counted only
 };
 
