@@ -12,16 +12,20 @@
 #include <utility>
 
 #include "tests/stand_in_driver/client.h"
+#include "tests/stand_in_driver/client_numbers.h"
+#include "tests/stand_in_driver/other_launches.h"
 
 namespace msda::stand_in {
 namespace {
 
 constexpr char kUsage[] =
-    "stand_in_client [--kernel col2im17|triton|tiny] [--launches N] [--via dlsym|procaddress] [--streams S]\n"
+    "stand_in_client [--kernel col2im17|triton|grid_sample|scale_add|tiny] [--launches N] [--via dlsym|procaddress] "
+    "[--streams S]\n"
     "                [--threads T] [--seed X] [--ex] [--packed] [--ptsz] [--as-kernel] [--double] [--repeat R]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
-    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17;\n"
+    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17 and\n"
+    "  grid_sample;\n"
     "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n";
 
 struct Options {
@@ -71,9 +75,11 @@ Options parse(int count, char** arguments) {
       throw std::invalid_argument("unknown argument " + name);
     }
   }
-  const bool known = options.kernel == "col2im17" || options.kernel == "triton" || options.kernel == "tiny";
-  if (!known || options.launches < 0 || options.streams < 0 || options.threads < 1 || options.repeat < 1 ||
-      (options.float64 && options.kernel != "col2im17")) {
+  const bool other = options.kernel == "grid_sample" || options.kernel == "scale_add";
+  const bool known = other || options.kernel == "col2im17" || options.kernel == "triton" || options.kernel == "tiny";
+  if (!known || (other && (options.threads > 1 || options.repeat > 1)) || options.launches < 0 || options.streams < 0 ||
+      options.threads < 1 || options.repeat < 1 ||
+      (options.float64 && options.kernel != "col2im17" && options.kernel != "grid_sample")) {
     throw std::invalid_argument("these arguments make no sense together");
   }
   return options;
@@ -84,27 +90,6 @@ std::string kernel_name(const Options& options) {
   if (options.kernel == "triton") return "triton_multi_scale_deformable_attention_bwd_kernel";
   return std::string("_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1I") +
          (options.float64 ? "d" : "f") + "Lj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
-}
-
-// FNV-1a.
-uint64_t checksum(const void* data, size_t bytes) {
-  uint64_t sum = 0xcbf29ce484222325;
-  for (size_t i = 0; i < bytes; ++i) sum = (sum ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
-  return sum;
-}
-
-std::string line(int launch, std::string_view name, uint64_t sum) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%d %.*s %016llx\n", launch, static_cast<int>(name.size()), name.data(),
-                static_cast<unsigned long long>(sum));
-  return text;
-}
-
-template <class T>
-std::vector<T> uniform(std::mt19937_64& random, size_t count, double low, double high) {
-  std::vector<T> values(count);
-  for (T& value : values) value = static_cast<T>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
-  return values;
 }
 
 constexpr int B = 2, Q = 40, M = 2, D = 8, L = 2, P = 2, S = 9 * 7 + 5 * 4;
@@ -229,6 +214,16 @@ class Worker {
 
 void run(const Options& options) {
   const Client client(options.via);
+  if (options.kernel == "grid_sample" || options.kernel == "scale_add") {
+    for (int i = 0; i < options.launches; ++i) {
+      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i};
+      const auto run_one = options.kernel == "scale_add" ? launch_scale_add
+                           : options.float64             ? launch_grid_sampler<double>
+                                                         : launch_grid_sampler<float>;
+      std::fputs(run_one(client, launch).c_str(), stdout);
+    }
+    return;
+  }
   const CUfunction function = client.load(kernel_name(options), options.as_kernel);
   std::vector<CUstream> streams(static_cast<size_t>(std::max(options.streams, 1)), nullptr);
   // Non-blocking, as PyTorch's are.
