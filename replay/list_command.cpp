@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
 
 #include "replay/commands.h"
@@ -52,9 +53,11 @@ int64_t bytes_of(const capture::Invocation& invocation) {
   return bytes;
 }
 
-// The tensor whose type stands for the call's.
+// The tensor whose type stands for the call's: of another operator's kernel the first floating-point output.
 const capture::TensorInfo* typical(const capture::Invocation& invocation) {
   if (!invocation.facts.dialect.empty()) return find(invocation.inputs, "value");
+  const auto found = std::ranges::find_if(invocation.outputs, is_float, &capture::TensorInfo::type);
+  if (found != invocation.outputs.end()) return &*found;
   return invocation.outputs.empty() ? nullptr : &invocation.outputs.front();
 }
 

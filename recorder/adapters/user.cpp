@@ -1,5 +1,6 @@
 #include "recorder/adapters/user.h"
 
+#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -8,6 +9,13 @@
 
 namespace msda::adapters {
 namespace {
+
+// The number in few digits that are enough, whatever the program's locale.
+template <class T>
+std::string in_words(T number) {
+  char text[64];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
 
 // One launch under one spec.
 class Reading {
@@ -69,7 +77,51 @@ class Reading {
     return tensor;
   }
 
+  // What the kernel is given besides tensors, in words: "rows=6 scale.alpha=0.5", and a hash of all that has no name.
+  // Launches that differ in it are different calls, though their tensors be equal.
+  std::string scalars() const {
+    std::string words;
+    for (size_t i = 0; i < spec_.scalars.size(); ++i) {
+      const ScalarSpec& scalar = spec_.scalars[i];
+      if (scalar.type == ScalarType::kPointer) continue;
+      words += (words.empty() ? "" : " ") + scalar.name + "=";
+      const auto integer = value(i);
+      if (scalar.type == ScalarType::kFloat32) {
+        words += in_words(bits<float>(scalar));
+      } else if (scalar.type == ScalarType::kFloat64) {
+        words += in_words(bits<double>(scalar));
+      } else if (scalar.type == ScalarType::kUInt64) {
+        words += in_words(bits<uint64_t>(scalar));
+      } else {
+        words += std::holds_alternative<int64_t>(integer) ? in_words(std::get<int64_t>(integer)) : "?";
+      }
+    }
+    if (const auto hash = unnamed()) {
+      words += (words.empty() ? "" : " ") + std::string("unnamed=") + in_words(*hash);
+    }
+    return words;
+  }
+
  private:
+  // FNV-1a of the bytes that are neither a scalar's nor a pointer's; nothing if there are none.
+  std::optional<uint64_t> unnamed() const {
+    uint64_t hash = 0xcbf29ce484222325;
+    bool any = false;
+    for (size_t i = 0; i < spec_.sizes.size(); ++i) {
+      std::vector<bool> known(spec_.sizes[i], spec_.are_pointers[i]);
+      for (const ScalarSpec& scalar : spec_.scalars) {
+        if (scalar.parameter != i) continue;
+        for (uint64_t at = 0; at < scalar.size; ++at) known[scalar.offset + at] = true;
+      }
+      for (uint64_t at = 0; at < known.size(); ++at) {
+        if (known[at]) continue;
+        any = true;
+        hash = (hash ^ static_cast<uint8_t>(launch_.bytes[launch_.parameters[i].offset + at])) * 0x100000001b3;
+      }
+    }
+    return any ? std::optional(hash) : std::nullopt;
+  }
+
   template <class T>
   T bits(const ScalarSpec& scalar) const {
     T value;
@@ -89,7 +141,7 @@ class UserAdapter final : public Adapter {
   std::string_view name() const override { return spec_.name; }
 
   bool matches(std::string_view kernel) const override {
-    return std::regex_search(kernel.begin(), kernel.end(), spec_.kernel);
+    return std::regex_match(kernel.begin(), kernel.end(), spec_.kernel);
   }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
@@ -110,7 +162,7 @@ class UserAdapter final : public Adapter {
               .align_corners = spec_.align_corners,
               .inputs = {},
               .outputs = {},
-              .texts = {{"adapter", spec_.name}}};
+              .texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}};
     for (const TensorSpec& spec : spec_.tensors) {
       auto tensor = reading.tensor(spec);
       if (const auto* refusal = std::get_if<Refusal>(&tensor)) return refused(refusal->reason);

@@ -195,11 +195,13 @@ void read_parameter(UserSpec& spec, const Node& node) {
       node.at("type").fail("is \"" + node.at("type").text() + "\"; there are " + listed(known));
     }
     spec.sizes.push_back(scalar->size);
-    if (name) add_scalar(spec, *name, {name->text(), index, 0, scalar->type});
+    spec.are_pointers.push_back(scalar->type == ScalarType::kPointer);
+    if (name) add_scalar(spec, *name, {name->text(), index, 0, scalar->type, scalar->size});
     return;
   }
   const uint64_t size = node.at("size").integer(1, kLargestStruct);
   spec.sizes.push_back(size);
+  spec.are_pointers.push_back(false);
   const auto fields = node.find("fields");
   if (!fields) return;
   if (!name) node.fail("has fields, but no \"name\" to call them by");
@@ -210,7 +212,7 @@ void read_parameter(UserSpec& spec, const Node& node) {
     if (offset + scalar.size > size)
       field.fail("reaches beyond the " + std::to_string(size) + " bytes of " + name->text());
     add_scalar(spec, field.at("name"),
-               {name->text() + "." + field.at("name").identifier(), index, offset, scalar.type});
+               {name->text() + "." + field.at("name").identifier(), index, offset, scalar.type, scalar.size});
   }
 }
 
@@ -313,8 +315,11 @@ std::regex read_pattern(const Node& node) {
   }
   if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
   try {
-    // Matched breadth first: the usual way takes stack for every character of a name, and names are long.
-    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
+    // Matched breadth first: the usual way takes stack for every character of a name, and names are long. And in one
+    // pass: a search would start anew at each character.
+    constexpr auto kHow = std::regex::ECMAScript | std::regex_constants::__polynomial;
+    const std::regex alone(pattern, kHow);  // or a parenthesis too many would close the other's
+    return std::regex(".*(?:" + pattern + ").*", kHow);
   } catch (const std::regex_error& e) {
     node.fail("is \"" + pattern + "\", no regular expression (ECMAScript's, without back references): " + e.what());
   }

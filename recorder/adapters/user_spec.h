@@ -21,6 +21,7 @@ struct ScalarSpec {
   size_t parameter;
   uint64_t offset;  // in the parameter
   ScalarType type;
+  uint64_t size;
 };
 
 struct TensorSpec {
@@ -33,8 +34,9 @@ struct TensorSpec {
 
 struct UserSpec {
   std::string name;
-  std::regex kernel;
+  std::regex kernel;                // of whole names
   std::vector<uint64_t> sizes;      // of the parameters
+  std::vector<bool> are_pointers;   // which of the parameters are
   std::vector<ScalarSpec> scalars;  // in expressions the first names; then come those of kExtents
   std::vector<Condition> conditions;
   std::vector<TensorSpec> tensors;
