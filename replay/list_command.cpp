@@ -56,7 +56,7 @@ int64_t bytes_of(const capture::Invocation& invocation) {
 // The tensor whose type stands for the call's: of another operator's kernel the first floating-point output.
 const capture::TensorInfo* typical(const capture::Invocation& invocation) {
   if (!invocation.facts.dialect.empty()) return find(invocation.inputs, "value");
-  const auto found = std::ranges::find_if(invocation.outputs, is_float, &capture::TensorInfo::type);
+  const auto found = std::ranges::find_if(invocation.outputs, capture::is_float, &capture::TensorInfo::type);
   if (found != invocation.outputs.end()) return &*found;
   return invocation.outputs.empty() ? nullptr : &invocation.outputs.front();
 }
