@@ -183,6 +183,15 @@ TEST(GridSampler2d, Strides) {
   GridSampler scattered;
   scattered.grad_grid.strides = {84, 14, 2, 3};
   EXPECT_THAT(scattered.reason(), HasSubstr("grad_grid is not contiguous"));
+  // One column: the kernel steps by its stride all the same.
+  GridSampler column;
+  column.n = 12;
+  column.grad_output.sizes[3] = column.grid.sizes[2] = column.grad_grid.sizes[2] = 1;
+  column.grad_output.strides = {18, 6, 1, 1};
+  column.grid.strides = column.grad_grid.strides = {12, 2, 2, 1};
+  EXPECT_EQ(column.reason(), "not refused");
+  column.grad_grid.strides[2] = 14;
+  EXPECT_THAT(column.reason(), HasSubstr("grad_grid is not contiguous"));
 }
 
 TEST(GridSampler2d, SizesThatCannotBeAreRefused) {
@@ -229,6 +238,8 @@ TEST(GridSampler2d, OverflowIsRefused) {
   large = {};
   large.wide = true;
   large.input.strides[0] = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(large.reason(), HasSubstr("too large"));
+  large.input.strides = {60, int64_t{1} << 62, 5, 1};  // twice that is less than nothing
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
   large.input.strides = {int64_t{1} << 61, int64_t{1} << 61, 5, 1};  // each fits, their sum in bytes does not
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
