@@ -28,8 +28,9 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
     for (const int64_t number : numbers) words += (words.empty() ? "" : ",") + std::to_string(number);
     return "[" + words + "]";
   };
-  const auto& [name, dtype, shape, address, strides] = tensor;
-  if (address == 0) return Refusal{name + " is a null pointer"};
+  const std::string& name = tensor.name;
+  const auto &shape = tensor.shape, &strides = tensor.strides;
+  if (tensor.address == 0) return Refusal{name + " is a null pointer"};
   if (std::ranges::any_of(shape, [](int64_t size) { return size < 1; })) {
     return Refusal{name + " has a size that is not positive: " + in_words(shape)};
   }
@@ -41,7 +42,7 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   }
   // What the tensor holds, and how far it reaches.
   const auto elements = product(shape);
-  const int64_t most = std::numeric_limits<int64_t>::max() / dtype.bytes;
+  const int64_t most = std::numeric_limits<int64_t>::max() / tensor.dtype.bytes;
   int64_t reach = 1;
   bool fits = elements && *elements <= most;
   for (size_t i = 0; fits && i < strides.size(); ++i) {
