@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "replay/commands.h"
+#include "replay/conventions_json.h"
 #include "replay/errors.h"
 #include "replay/options.h"
 
@@ -19,9 +20,19 @@ struct ListOptions : Options {
   std::vector<std::string> captures;
 };
 
-// Sizes by their letters, as far as the tensors that are there tell them.
+// Sizes by their letters, as far as the tensors that are there tell them; of another operator's kernel its tensors.
 std::string sizes_of(const capture::Invocation& invocation) {
   std::string text;
+  if (invocation.facts.dialect.empty()) {
+    for (const auto* group : {&invocation.inputs, &invocation.outputs}) {
+      for (const auto& tensor : *group) {
+        const bool again = group == &invocation.outputs && find(invocation.inputs, tensor.name) != nullptr;
+        if (again) continue;  // the kernel read it and wrote it
+        text += fmt::format("{}{}[{}]", text.empty() ? "" : " ", tensor.name, fmt::join(tensor.shape, ","));
+      }
+    }
+    return text;
+  }
   const auto* value = find(invocation.inputs, "value");
   const auto* locations = find(invocation.inputs, "sampling_locations");
   if (value != nullptr)
@@ -50,18 +61,23 @@ const char* stages_of(const capture::Invocation& invocation) {
                                                                                                           : "summary";
 }
 
+// The tensor whose type stands for the call's: of another operator's kernel the first floating-point output.
+const capture::TensorInfo* typical(const capture::Invocation& invocation) {
+  if (!invocation.facts.dialect.empty()) return find(invocation.inputs, "value");
+  const auto found = std::ranges::find_if(invocation.outputs, capture::is_float, &capture::TensorInfo::type);
+  if (found != invocation.outputs.end()) return &*found;
+  return invocation.outputs.empty() ? nullptr : &invocation.outputs.front();
+}
+
 Json json_of(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
-  Json json = {{"id", invocation.id},
-               {"kernel", facts.kernel},
-               {"dialect", facts.dialect},
-               {"padding_mode", facts.padding_mode},
-               {"align_corners", facts.align_corners},
-               {"bytes", bytes_of(invocation)},
-               {"duplicates", facts.duplicates.value_or(0)},
-               {"label", facts.label},
-               {"time", facts.time}};
-  const auto* value = find(invocation.inputs, "value");
+  Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
+  put_conventions(json, facts);
+  json["bytes"] = bytes_of(invocation);
+  json["duplicates"] = facts.duplicates.value_or(0);
+  json["label"] = facts.label;
+  json["time"] = facts.time;
+  const auto* value = typical(invocation);
   json["type"] = value != nullptr ? Json(name_of(value->type)) : Json();
   json["sizes"] = sizes_of(invocation);
   json["stages"] = stages_of(invocation);
@@ -85,10 +101,10 @@ int run(const ListOptions& options) {
     for (const int64_t id : reader.invocation_ids()) {
       const capture::Invocation invocation = reader.invocation(id);
       json["invocations"].push_back(json_of(invocation));
-      const auto* value = find(invocation.inputs, "value");
+      const auto* value = typical(invocation);
       const capture::CallFacts& facts = invocation.facts;
       std::vector<std::string> words{
-          fmt::format("{:>6}  {:<15}", id, facts.dialect),
+          fmt::format("{:>6}  {:<15}", id, facts.dialect.empty() ? "(no dialect)" : facts.dialect),
           fmt::format("{:<6}  {:<13}", facts.padding_mode, facts.align_corners ? "align_corners" : ""),
           fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
                       static_cast<double>(bytes_of(invocation)) / 1e6),

@@ -46,6 +46,13 @@ msda_padding padding_from(const std::string& name, const std::string& where) {
 
 }  // namespace
 
+std::string why_not_replayed(const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  if (!facts.dialect.empty()) return "";
+  return fmt::format("kernel {} is known only by its machine code",
+                     facts.kernel.empty() ? "(not named)" : facts.kernel);
+}
+
 analysis::Tensor LoadedCall::load(const capture::Reader& reader, const capture::TensorInfo& info) {
   memory_.push_back(reader.read(info));
   const capture::Tensor& tensor = memory_.back();

@@ -13,6 +13,9 @@ namespace msda::replay {
 // The kernels' word for an element type of the file; uint8, which they do not know, becomes float32.
 msda_dtype dtype_of(capture::ElementType type);
 
+// Why an invocation that is no call of the operator's is not replayed, after "is not replayed: "; empty for the others.
+std::string why_not_replayed(const capture::Invocation& invocation);
+
 class LoadedCall {
  public:
   // Throws capture::Error or BadInput, naming file and tensor. Tensors whose digest is not the recorded one are read,

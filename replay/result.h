@@ -21,12 +21,21 @@ struct InvocationResult {
   analysis::Report report;
 };
 
+// An invocation that is no call of the operator's.
+struct NotReplayed {
+  int64_t id;
+  std::string why;  // "kernel ... is known only by its machine code"
+};
+
+// A line for each.
+std::string to_text(const std::vector<NotReplayed>& not_replayed);
+
 // docs/run.schema.json.
 std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const analysis::Verdict& verdict);
+                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict);
 
 // The verdict, a table of each invocation's tensors, and each finding in three lines: where, what, why.
 std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const analysis::Verdict& verdict, bool quiet);
+                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict, bool quiet);
 
 }  // namespace msda::replay

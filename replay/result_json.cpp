@@ -81,9 +81,11 @@ Json to_json(const InvocationResult& result) {
 }  // namespace
 
 std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const analysis::Verdict& verdict) {
+                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict) {
   Json json = {{"capture", capture}, {"verdict", to_json(verdict)}, {"invocations", Json::array()}};
   for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
+  if (!not_replayed.empty()) json["not_replayed"] = Json::array();
+  for (const auto& [id, why] : not_replayed) json["not_replayed"].push_back({{"id", id}, {"why", why}});
   // A file name need not be UTF-8; JSON must be.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -166,12 +166,19 @@ std::string invocation_text(const InvocationResult& result) {
 
 }  // namespace
 
+std::string to_text(const std::vector<NotReplayed>& not_replayed) {
+  std::string text;
+  for (const auto& [id, why] : not_replayed) text += fmt::format("Invocation {}: not replayed: {}\n", id, why);
+  return text;
+}
+
 std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const analysis::Verdict& verdict, bool quiet) {
+                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict, bool quiet) {
   std::string text = verdict.summary + "\n";
   if (quiet) return text;
   text += fmt::format("({}; at fault: {})\n", capture, name_of(verdict.at_fault));
   for (const InvocationResult& result : results) text += invocation_text(result);
+  if (!not_replayed.empty()) text += "\n" + to_text(not_replayed);
   return text;
 }
 

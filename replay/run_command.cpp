@@ -6,6 +6,7 @@
 #include "replay/commands.h"
 #include "replay/errors.h"
 #include "replay/explain.h"
+#include "replay/loaded_call.h"
 
 namespace msda::replay {
 namespace {
@@ -16,8 +17,13 @@ int run(const Options& options) {
   const auto ids = chosen_invocations(options, reader);
   const Progress progress(!options.quiet);
   std::vector<InvocationResult> results;
+  std::vector<NotReplayed> not_replayed;
   std::vector<analysis::Verdict> verdicts;
   for (const int64_t id : ids) {
+    if (const std::string why = why_not_replayed(reader.invocation(id)); !why.empty()) {
+      not_replayed.push_back({id, why});
+      continue;
+    }
     const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", results.size() + 1, ids.size()) : "";
     results.push_back(explain_invocation(options, reader, id, count, progress));
     verdicts.push_back(results.back().report.verdict);
@@ -27,9 +33,16 @@ int run(const Options& options) {
     }
   }
   progress.show("");
+  if (results.empty() && !not_replayed.empty()) {
+    const bool listed = ids.size() > 1 && !options.quiet && options.json != "-";
+    if (listed) fmt::print("{}", to_text(not_replayed));
+    throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show tells what was recorded",
+                                  options.capture, ids.front(), not_replayed.front().why,
+                                  ids.size() > 1 ? fmt::format(", nor are the {} others", ids.size() - 1) : ""));
+  }
   const analysis::Verdict verdict = analysis::combine(verdicts);
-  if (options.json != "-") fmt::print("{}", to_text(options.capture, results, verdict, options.quiet));
-  if (!options.json.empty()) write_json(options, to_json(options.capture, results, verdict));
+  if (options.json != "-") fmt::print("{}", to_text(options.capture, results, not_replayed, verdict, options.quiet));
+  if (!options.json.empty()) write_json(options, to_json(options.capture, results, not_replayed, verdict));
   return verdict.causes.empty() ? kWithinTolerance : kDrift;
 }
 

@@ -8,6 +8,7 @@
 
 #include "analysis/tensor.h"
 #include "replay/commands.h"
+#include "replay/conventions_json.h"
 #include "replay/errors.h"
 #include "replay/loaded_call.h"
 #include "replay/options.h"
@@ -44,11 +45,8 @@ void put(Json& json, const char* name, const std::optional<T>& value) {
 
 Json json_of(const capture::Reader& reader, const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
-  Json json = {{"id", invocation.id},
-               {"kernel", facts.kernel},
-               {"dialect", facts.dialect},
-               {"padding_mode", facts.padding_mode},
-               {"align_corners", facts.align_corners}};
+  Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
+  put_conventions(json, facts);
   if (!facts.kernel_digest.empty()) json["kernel_digest"] = facts.kernel_digest;
   put(json, "grid", facts.grid);
   put(json, "block", facts.block);
@@ -153,8 +151,9 @@ void print_tensor(const Json& tensor, const std::string& title) {
 void print_invocation(const Json& json, const std::string& stages) {
   fmt::print("\nInvocation {}\n", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
-    if (name == "id" || name == "tensors" || name == "results" || name == "stages") continue;
-    fmt::print("  {} = {}\n", name, plain(value));
+    const bool elsewhere =
+        name == "id" || name == "tensors" || name == "results" || name == "stages" || value.is_null();
+    if (!elsewhere) fmt::print("  {} = {}\n", name, plain(value));
   }
   fmt::print("  tensors\n");
   for (const Json& tensor : json["tensors"]) {

@@ -56,8 +56,15 @@ int run(const StagesOptions& options) {
   const Progress progress(true);
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
   std::string text;
+  std::string none;  // why the first that has no stages has none
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
+    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+      text += fmt::format("Invocation {}: not replayed: {}\n", id, why);
+      json["not_replayed"].push_back({{"id", id}, {"why", why}});
+      if (none.empty()) none = fmt::format("invocation {} has no stages: {}", id, why);
+      continue;
+    }
     const LoadedCall loaded(reader, invocation);
     const analysis::Call& call = loaded.call();
     const auto tolerance = chosen_tolerance(options, invocation, call.value.dtype)
@@ -83,6 +90,9 @@ int run(const StagesOptions& options) {
     json["invocations"].push_back(told);
   }
   progress.show("");
+  if (json["invocations"].empty() && !none.empty()) {
+    throw Unavailable(fmt::format("{}: {}; msda-replay show tells what was recorded", options.capture, none));
+  }
   if (options.json != "-") fmt::print("{}", text);
   if (!options.json.empty()) write_json(options, json.dump(2, ' ', false, Json::error_handler_t::replace));
   return kWithinTolerance;

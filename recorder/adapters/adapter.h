@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "kernels/msda.h"
+#include "kernels/names.h"
 
 namespace msda::adapters {
 
@@ -35,9 +36,23 @@ struct Launch {
   std::optional<msda_dtype> float_type;
 };
 
+// What the elements of a tensor are, by the capture's word for it, and their size: a type of the operator's, or uint8,
+// which only other kernels have.
+struct ElementType {
+  constexpr ElementType(msda_dtype type) : name(kernels::name_of(type)), bytes(kernels::bytes_of(type)) {}  // NOLINT
+  static constexpr ElementType uint8() { return {"uint8", 1}; }
+  bool operator==(const ElementType& other) const { return std::string_view(name) == other.name; }
+
+  const char* name;
+  int64_t bytes;
+
+ private:
+  constexpr ElementType(const char* word, int64_t size) : name(word), bytes(size) {}
+};
+
 struct DeviceTensor {
   std::string name;  // as in the capture: "value", "grad_value", ...
-  msda_dtype dtype = MSDA_FLOAT32;
+  ElementType dtype = MSDA_FLOAT32;
   std::vector<int64_t> shape;
   uint64_t address = 0;
   std::vector<int64_t> strides = {};  // in elements, none negative; empty: row-major, contiguous

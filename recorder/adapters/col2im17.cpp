@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "recorder/adapters/decode.h"
+#include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
 namespace {
@@ -23,48 +24,6 @@ constexpr std::string_view kVariants[] = {
     "shm_reduce_v2",
     "shm_reduce_v2_multi_blocks",
     "gm",
-};
-
-struct ElementType {
-  std::string_view mangled;
-  msda_dtype dtype;
-};
-constexpr ElementType kElementTypes[] = {
-    {"f", MSDA_FLOAT32},
-    {"d", MSDA_FLOAT64},
-    {"N3c104HalfE", MSDA_FLOAT16},
-    {"N3c108BFloat16E", MSDA_BFLOAT16},
-};
-
-// A mangled name (Itanium C++ ABI), taken apart from left to right.
-class Mangled {
- public:
-  explicit Mangled(std::string_view rest) : rest_(rest) {}
-
-  bool take(std::string_view text) {
-    if (!rest_.starts_with(text)) return false;
-    rest_.remove_prefix(text.size());
-    return true;
-  }
-
-  std::string_view take_all_of(std::string_view characters) {
-    const std::string_view taken = rest_.substr(0, rest_.find_first_not_of(characters));
-    rest_.remove_prefix(taken.size());
-    return taken;
-  }
-
-  // A type that occurred before: "S_", "S0_", ... Empty if there is none here.
-  std::string_view take_seen() {
-    if (!take("S")) return {};
-    const char* start = rest_.data() - 1;
-    take_all_of("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    return take("_") ? std::string_view(start, rest_.data() - start) : std::string_view();
-  }
-
-  bool empty() const { return rest_.empty(); }
-
- private:
-  std::string_view rest_;
 };
 
 // The name from the kernel's template arguments on; nothing if it is no kernel that we know.
@@ -94,8 +53,8 @@ struct Signature {
 std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   auto name = after_identifier(kernel);
   if (!name) return Refusal{"none of the known variants of this kernel"};
-  const auto type = std::ranges::find_if(kElementTypes, [&](const auto& t) { return name->take(t.mangled); });
-  if (type == std::end(kElementTypes)) return Refusal{"an element type that is not known"};
+  const auto type = name->take_element_type();
+  if (!type) return Refusal{"an element type that is not known"};
 
   const Refusal other{"other parameters than the known kernels of this name have"};
   if (name->take("Lj") && (name->take_all_of("0123456789").empty() || !name->take("E"))) return other;
@@ -114,7 +73,7 @@ std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   if (name->take_seen().empty()) return other;
   const std::string_view gradient = name->take_seen();
   if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return other;
-  return Signature{type->dtype, wide_n, narrow_shapes};
+  return Signature{*type, wide_n, narrow_shapes};
 }
 
 class Col2im17 final : public Adapter {
@@ -132,7 +91,7 @@ class Col2im17 final : public Adapter {
     if (signature.narrow_shapes)
       return Refusal{"spatial_shapes are int32, as in TensorRT's plugin; only int64 is known"};
 
-    std::array<uint64_t, 17> layout;
+    std::array<Slot, 17> layout;
     layout.fill(sizeof(uint64_t));
     std::fill_n(layout.begin() + kSizes, 7, sizeof(int32_t));
     layout[0] = signature.wide_n ? sizeof(int64_t) : sizeof(int32_t);

@@ -4,48 +4,67 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/names.h"
-
 namespace msda::adapters {
 namespace {
 
 // Far above any pyramid, and few enough that a wrong count cannot make the table a large copy.
 constexpr int64_t kMaxLevels = 1 << 16;
 
-std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
-  std::string shape;
-  for (const int64_t size : tensor.shape) shape += (shape.empty() ? "" : ",") + std::to_string(size);
-  if (tensor.address == 0) return Refusal{tensor.name + " is a null pointer"};
-  if (std::ranges::any_of(tensor.shape, [](int64_t size) { return size < 1; })) {
-    return Refusal{tensor.name + " has a size that is not positive: [" + shape + "]"};
-  }
-  const auto elements = product(tensor.shape);
-  if (!elements || *elements > std::numeric_limits<int64_t>::max() / kernels::bytes_of(tensor.dtype)) {
-    return Refusal{tensor.name + " is too large to be true: [" + shape + "]"};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 int64_t DeviceTensor::bytes() const {
-  const int64_t size = kernels::bytes_of(dtype);
-  if (strides.empty()) return product(shape).value_or(0) * size;
+  if (strides.empty()) return product(shape).value_or(0) * dtype.bytes;
   int64_t last = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < 1) return 0;
     last += (shape[i] - 1) * strides[i];
   }
-  return (last + 1) * size;
+  return (last + 1) * dtype.bytes;
 }
 
-bool has_layout(const Launch& launch, std::span<const uint64_t> sizes) {
-  if (launch.parameters.size() != sizes.size()) return false;
+std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
+  const auto in_words = [](std::span<const int64_t> numbers) {
+    std::string words;
+    for (const int64_t number : numbers) words += (words.empty() ? "" : ",") + std::to_string(number);
+    return "[" + words + "]";
+  };
+  const std::string& name = tensor.name;
+  const auto &shape = tensor.shape, &strides = tensor.strides;
+  if (tensor.address == 0) return Refusal{name + " is a null pointer"};
+  if (std::ranges::any_of(shape, [](int64_t size) { return size < 1; })) {
+    return Refusal{name + " has a size that is not positive: " + in_words(shape)};
+  }
+  if (!strides.empty() && strides.size() != shape.size()) {
+    return Refusal{name + " has strides " + in_words(strides) + " for sizes " + in_words(shape)};
+  }
+  if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; })) {
+    return Refusal{name + " has a negative stride: " + in_words(strides)};
+  }
+  // What the tensor holds, and how far it reaches.
+  const auto elements = product(shape);
+  const int64_t most = std::numeric_limits<int64_t>::max() / tensor.dtype.bytes;
+  int64_t reach = 1;
+  bool fits = elements && *elements <= most;
+  for (size_t i = 0; fits && i < strides.size(); ++i) {
+    int64_t step = 0;
+    fits = !__builtin_mul_overflow(shape[i] - 1, strides[i], &step) && !__builtin_add_overflow(reach, step, &reach) &&
+           reach <= most;
+  }
+  if (!fits) {
+    return Refusal{name + " is too large to be true: " + in_words(shape) +
+                   (strides.empty() ? "" : " with strides " + in_words(strides))};
+  }
+  return std::nullopt;
+}
+
+bool has_layout(const Launch& launch, std::span<const Slot> slots) {
+  if (launch.parameters.size() != slots.size()) return false;
   uint64_t end = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    const uint64_t offset = (end + sizes[i] - 1) / sizes[i] * sizes[i];
-    if (launch.parameters[i].offset != offset || launch.parameters[i].size != sizes[i]) return false;
-    end = offset + sizes[i];
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto& [size, alignment] = slots[i];
+    const uint64_t offset = (end + alignment - 1) / alignment * alignment;
+    if (launch.parameters[i].offset != offset || launch.parameters[i].size != size) return false;
+    end = offset + size;
   }
   return end <= launch.bytes.size();
 }

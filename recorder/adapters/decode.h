@@ -16,10 +16,18 @@ namespace msda::adapters {
 
 // The built-in adapters, each in the file of its name. They are never destroyed: a program may launch while it exits.
 const Adapter& col2im17();
+const Adapter& grid_sampler_2d();
 const Adapter& msda_triton();
 
-// Whether the launch's parameters have just these sizes, each aligned to its own, and lie within its bytes.
-bool has_layout(const Launch& launch, std::span<const uint64_t> sizes);
+// A parameter as the kernel declares it. A scalar is aligned to its size, a struct to its largest member.
+struct Slot {
+  constexpr Slot(uint64_t bytes = 1) : size(bytes), alignment(bytes) {}  // NOLINT: implicit, for lists of scalars
+  constexpr Slot(uint64_t bytes, uint64_t aligned_to) : size(bytes), alignment(aligned_to) {}
+  uint64_t size, alignment;
+};
+
+// Whether the launch's parameters are just these, one after the other, and lie within its bytes.
+bool has_layout(const Launch& launch, std::span<const Slot> slots);
 
 // "17 parameters of 4 8 8 ... bytes", for a refusal.
 std::string layout_in_words(const Launch& launch);
@@ -39,6 +47,10 @@ struct Sizes {
 
 // The product of positive factors, or nothing if one of them is not or the product does not fit into 63 bits.
 std::optional<int64_t> product(std::span<const int64_t> factors);
+
+// Why this tensor cannot be: a null pointer, a size that is not positive, a stride that is negative, or more bytes from
+// the first element to the last than 63 bits can count. Every tensor of a call must have passed it.
+std::optional<Refusal> fault_of(const DeviceTensor& tensor);
 
 struct Addresses {
   uint64_t value, spatial_shapes;

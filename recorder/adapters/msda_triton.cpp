@@ -21,7 +21,7 @@ std::optional<std::vector<int64_t>> integers_of(const Launch& launch) {
   const size_t scratch = all.size() - end;
   if (end < kPointers || end > kPointers + 7 || scratch < 1 || scratch > 2) return std::nullopt;
 
-  std::vector<uint64_t> layout(all.size(), sizeof(uint64_t));
+  std::vector<Slot> layout(all.size(), sizeof(uint64_t));
   std::fill(layout.begin() + kPointers, layout.begin() + end, sizeof(int32_t));
   if (!has_layout(launch, layout)) return std::nullopt;
   std::vector<int64_t> integers;

@@ -85,12 +85,18 @@ struct Parameters {
 struct CallFacts {
   std::string kernel;         // its name as the driver knows it
   std::string kernel_digest;  // of its image, in /kernels
-  std::string dialect, padding_mode;
+  // Empty for a kernel that is not the operator's backward. Such a call's tensors have names and shapes of their own,
+  // it has no padding_mode and align_corners here, and what else is known of it is in texts and integers.
+  std::string dialect;
+  std::string padding_mode;
   bool align_corners = false;
   std::optional<std::array<int64_t, 3>> grid, block;
   std::optional<int64_t> shared_bytes, stream, device, process, thread, duplicates, distinct_outputs;
   std::string time, label;
   std::optional<RecordedTolerance> tolerance;
+  // Attributes with names of their own, as an adapter gives them. None is one of is_call_attribute().
+  std::map<std::string, std::string> texts;
+  std::map<std::string, int64_t> integers;
 };
 
 // Another result for the same inputs, results/<name>.

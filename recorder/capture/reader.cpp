@@ -256,10 +256,29 @@ struct Reader::Impl {
     return info;
   }
 
-  std::vector<TensorInfo> tensor_infos(const std::string& group) const {
+  // Checked against the format where they are the operator's.
+  std::vector<TensorInfo> tensor_infos(const std::string& group, bool has_dialect) const {
     std::vector<TensorInfo> infos;
-    for (const std::string& name : children(group)) infos.push_back(tensor_info(name, group, find_tensor(name)));
+    for (const std::string& name : children(group)) {
+      infos.push_back(tensor_info(name, group, has_dialect ? find_tensor(name) : nullptr));
+    }
     return infos;
+  }
+
+  // Attributes that the format gives no meaning to: the texts and integers among them.
+  void read_others(const Object& object, bool has_dialect, CallFacts& facts) const {
+    for (const std::string& name : attribute_names(object)) {
+      if (is_call_attribute(name, has_dialect)) continue;
+      const auto found = attribute(object, name);
+      const Type type(H5Aget_type(found->get()));
+      const Space space(H5Aget_space(found->get()));
+      if (H5Sget_simple_extent_npoints(space.get()) != 1) continue;
+      const H5T_class_t kind = H5Tget_class(type.get());
+      if (kind == H5T_STRING) facts.texts[name] = read_text(*found, type);
+      if (kind == H5T_INTEGER) facts.integers[name] = *integer(object, name);
+      const bool is_bool = kind == H5T_ENUM && H5Tget_size(type.get()) == 1;
+      if (is_bool) facts.integers[name] = *integer(object, name);
+    }
   }
 
   // A field of a stage's summary; where it is missing, as it is left.
@@ -466,8 +485,12 @@ Invocation Reader::invocation(int64_t id) const {
   facts.kernel = impl_->text(group, "kernel");
   facts.kernel_digest = impl_->text(group, "kernel_digest");
   facts.dialect = impl_->text(group, "dialect");
-  facts.padding_mode = impl_->text(group, "padding_mode");
-  facts.align_corners = impl_->integer(group, "align_corners").value_or(0) != 0;
+  const bool has_dialect = !facts.dialect.empty();
+  if (has_dialect) {
+    facts.padding_mode = impl_->text(group, "padding_mode");
+    facts.align_corners = impl_->integer(group, "align_corners").value_or(0) != 0;
+  }
+  impl_->read_others(group, has_dialect, facts);
   facts.grid = impl_->triple(group, "grid");
   facts.block = impl_->triple(group, "block");
   facts.shared_bytes = impl_->integer(group, "shared_bytes");
@@ -482,14 +505,14 @@ Invocation Reader::invocation(int64_t id) const {
   const auto atol = impl_->real(group, "atol"), rtol = impl_->real(group, "rtol");
   if (atol.has_value() != rtol.has_value()) impl_->fail(result.path + " has only one of the attributes atol and rtol");
   if (atol) facts.tolerance = {*atol, *rtol};
-  result.inputs = impl_->tensor_infos(result.path + "/inputs");
-  result.outputs_before = impl_->tensor_infos(result.path + "/outputs_before");
-  result.outputs = impl_->tensor_infos(result.path + "/outputs");
+  result.inputs = impl_->tensor_infos(result.path + "/inputs", has_dialect);
+  result.outputs_before = impl_->tensor_infos(result.path + "/outputs_before", has_dialect);
+  result.outputs = impl_->tensor_infos(result.path + "/outputs", has_dialect);
   for (const std::string& name : impl_->children(result.path + "/results")) {
     const std::string path = result.path + "/results/" + name;
     const Object object = impl_->open(path);
     result.results.push_back(
-        {{name, impl_->text(object, "role"), impl_->text(object, "dialect")}, impl_->tensor_infos(path)});
+        {{name, impl_->text(object, "role"), impl_->text(object, "dialect")}, impl_->tensor_infos(path, has_dialect)});
   }
   result.stages = impl_->stages(result.path + "/stages");
   if (impl_->exists(result.path + "/parameters")) {

@@ -18,8 +18,8 @@ std::string_view name_of(ElementType type);
 int64_t size_of(ElementType type);
 bool is_float(ElementType type);
 
-// A tensor that the format knows by name, in inputs/, outputs_before/, outputs/ and results/<name>/. Other datasets
-// there are read as they are, with no names for their dimensions.
+// A tensor that the format knows by name, in inputs/, outputs_before/, outputs/ and results/<name>/ of an invocation
+// with a dialect. Other datasets are read as they are, with no names for their dimensions.
 struct TensorSchema {
   std::string_view name;
   std::span<const std::string_view> dimensions;  // their number is the rank
@@ -28,6 +28,9 @@ struct TensorSchema {
 
 // Null for a name that the format does not know.
 const TensorSchema* find_tensor(std::string_view name);
+// Whether the format gives a meaning to this attribute of an invocation: of one without a dialect, to all but
+// padding_mode and align_corners.
+bool is_call_attribute(std::string_view name, bool has_dialect);
 // The stages' intermediate tensors, in stages/<stage>/full.
 const TensorSchema* find_stage(std::string_view name);
 // All of them, in the order of their computation.

@@ -86,7 +86,8 @@ struct Writer::Impl {
   std::string path;
   File file;
   int64_t invocations = 0;
-  std::string current;  // path of the open invocation
+  std::string current;       // path of the open invocation
+  bool has_dialect = false;  // of that: its tensors are the operator's
   struct OpenStage {
     Dataset dataset;
     ElementType type;
@@ -325,9 +326,12 @@ void Writer::write_facts(const CallFacts& facts, const Parameters& parameters) {
   const hid_t at = group.get();
   impl_->attribute(at, "kernel", facts.kernel);
   impl_->text_if_any(at, "kernel_digest", facts.kernel_digest);
-  impl_->attribute(at, "dialect", facts.dialect);
-  impl_->attribute(at, "padding_mode", facts.padding_mode);
-  impl_->attribute(at, "align_corners", facts.align_corners);
+  impl_->has_dialect = !facts.dialect.empty();
+  if (impl_->has_dialect) {
+    impl_->attribute(at, "dialect", facts.dialect);
+    impl_->attribute(at, "padding_mode", facts.padding_mode);
+    impl_->attribute(at, "align_corners", facts.align_corners);
+  }
   impl_->attribute(at, "grid", facts.grid);
   impl_->attribute(at, "block", facts.block);
   impl_->attribute(at, "shared_bytes", facts.shared_bytes);
@@ -342,6 +346,15 @@ void Writer::write_facts(const CallFacts& facts, const Parameters& parameters) {
   if (facts.tolerance) {
     impl_->attribute(at, "atol", facts.tolerance->atol);
     impl_->attribute(at, "rtol", facts.tolerance->rtol);
+  }
+  const auto is_free = [&](const std::string& name) {
+    return !is_call_attribute(name, impl_->has_dialect) && H5Aexists(at, name.c_str()) == 0;
+  };
+  for (const auto& [name, value] : facts.texts) {
+    if (is_free(name)) impl_->attribute(at, name, value);
+  }
+  for (const auto& [name, value] : facts.integers) {
+    if (is_free(name)) impl_->attribute(at, name, value);
   }
   if (!parameters.bytes.empty()) {
     static constexpr std::string_view kByte[] = {"byte"};

@@ -49,18 +49,34 @@ std::string writer_program() {
   return "";
 }
 
+// The program may change its folder.
+std::string absolute(const std::string& path) {
+  char* folder = path.empty() || path[0] != '/' ? getcwd(nullptr, 0) : nullptr;
+  const std::string result = folder != nullptr ? std::string(folder) + "/" + path : path;
+  std::free(folder);
+  return result;
+}
+
+// The parts of a list, by colons as in PATH.
+std::vector<std::string> list(const char* name) {
+  std::vector<std::string> parts;
+  std::string rest = environment(name);
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) parts.push_back(rest.substr(0, end));
+    rest = rest.substr(std::min(end + 1, rest.size()));
+  }
+  return parts;
+}
+
 Config read() {
   Config config;
   config.output = environment("MSDA_RECORD_OUTPUT");
   if (config.output.empty()) config.output = "msda-capture.%p.h5";
-  if (config.output[0] != '/') {  // the program may change its folder
-    if (char* folder = getcwd(nullptr, 0)) {
-      config.output = std::string(folder) + "/" + config.output;
-      std::free(folder);
-    }
-  }
+  config.output = absolute(config.output);
   config.force = environment("MSDA_RECORD_FORCE") == "1";
   config.kernel = environment("MSDA_RECORD_KERNEL");
+  for (const std::string& path : list("MSDA_RECORD_ADAPTERS")) config.adapters.push_back(absolute(path));
   const std::string keep = environment("MSDA_RECORD_KEEP");
   if (keep.starts_with("last:")) {
     config.keep_last = static_cast<int64_t>(std::strtoull(keep.c_str() + 5, nullptr, 10));

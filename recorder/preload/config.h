@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace msda::record {
 
@@ -11,9 +12,10 @@ namespace msda::record {
 enum class Hook { kAuto, kCupti, kDriver };
 
 struct Config {
-  std::string output;  // pattern, absolute; %p is the process, %r its rank
-  bool force = false;  // replace an output that exists
-  std::string kernel;  // regular expression that a kernel's name must match somewhere; empty: any
+  std::string output;                 // pattern, absolute; %p is the process, %r its rank
+  bool force = false;                 // replace an output that exists
+  std::string kernel;                 // regular expression that a kernel's name must match somewhere; empty: any
+  std::vector<std::string> adapters;  // files of user adapters, absolute
   Hook hook = Hook::kAuto;
   int64_t keep_last = 0;     // 0: all
   std::string stages;        // none, summary or full

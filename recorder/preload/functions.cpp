@@ -1,5 +1,6 @@
 #include "recorder/preload/functions.h"
 
+#include "recorder/preload/asked_adapters.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/warn.h"
 
@@ -43,7 +44,7 @@ const adapters::Adapter* Functions::adapter_of(const std::string& name) {
   const auto found = known_.find(name);
   if (found != known_.end()) return found->second;
   const adapters::Adapter* match = nullptr;
-  for (const adapters::Adapter* adapter : adapters::built_in()) {
+  for (const adapters::Adapter* adapter : asked_adapters()) {
     if (match == nullptr && adapter->matches(name)) match = adapter;
   }
   if (match != nullptr && !wanted(name.c_str())) match = nullptr;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
+#include "recorder/preload/asked_adapters.h"
 #include "recorder/preload/cubin.h"
 #include "recorder/spool/checksum.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 // Whether a function of this name may come to be recorded. By all that is known when code is loaded: its name.
 bool interesting(std::string_view function) {
-  return std::ranges::any_of(adapters::built_in(), [&](const auto* adapter) { return adapter->matches(function); });
+  return std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
 }
 
 struct Stored : Image {

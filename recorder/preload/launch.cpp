@@ -123,9 +123,11 @@ std::string content_key(const Known& known, const std::string& label, const Dige
   std::string key = label + "\n" + known.name;
   if (call.padding) key += std::string(" ") + kernels::name_of(*call.padding);
   if (call.align_corners) key += *call.align_corners ? " align" : " no align";
+  for (const auto& [name, value] : call.texts) key += "\n" + name + "=" + value;
+  for (const auto& [name, value] : call.integers) key += "\n" + name + "=" + std::to_string(value);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const auto& tensor = call.inputs[i];
-    key += "\n" + tensor.name + " " + kernels::name_of(tensor.dtype) + " " + in_hex(digests[i]);
+    key += "\n" + tensor.name + " " + tensor.dtype.name + " " + in_hex(digests[i]);
     for (const int64_t side : tensor.shape) key += " " + std::to_string(side);
     key += " by";
     for (const int64_t stride : tensor.strides) key += " " + std::to_string(stride);
@@ -164,7 +166,7 @@ bool fetch(const Tensors& tensors, cuda::Stream stream, std::byte*& memory, uint
   for (const auto& tensor : tensors) {
     const auto size = static_cast<size_t>(tensor.bytes());
     if (size > 0 && cuda::driver().copy_to_host(memory, tensor.address, size, stream) != cuda::kSuccess) return false;
-    host.push_back({tensor.name, kernels::name_of(tensor.dtype), tensor.shape, {memory, size}, tensor.strides, offset});
+    host.push_back({tensor.name, tensor.dtype.name, tensor.shape, {memory, size}, tensor.strides, offset});
     memory += rounded(size);
     offset += rounded(size);
   }
@@ -314,7 +316,10 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     known->repeats = content->known;
     state->known = known;
     state->record.content = *content;
-    state->record.code = known->code + " after " + digests_in_words(digests, inputs, outputs);
+    state->record.code = known->code + " after";
+    for (size_t i = 0; i < outputs; ++i) {
+      if (!known->call.outputs[i].written_over) state->record.code += " " + in_hex(digests[inputs + i]);
+    }
     if (!copy_before(launched, *state)) {
       leave(*content);
       return;

@@ -30,8 +30,6 @@ struct CallFacts {
   std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
   std::map<std::string, int64_t> integers;   // align_corners, and those of a launch
   std::vector<int64_t> grid, block;          // of a launch
-  std::shared_ptr<const Image> image;        // of the kernel's code; null if it is not known
-  CodeFacts code;
 };
 
 // With the time, the process, the calling thread and its label.

@@ -39,10 +39,11 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
   facts.kernel = take_text(texts, "kernel");
   facts.kernel_digest = take_text(texts, "kernel_digest");
   facts.dialect = take_text(texts, "dialect");
-  facts.padding_mode = take_text(texts, "padding_mode");
+  const bool has_dialect = !facts.dialect.empty();
+  if (has_dialect) facts.padding_mode = take_text(texts, "padding_mode");
   facts.time = take_text(texts, "time");
   facts.label = take_text(texts, "label");
-  facts.align_corners = integer(begin.integers, "align_corners").value_or(0) != 0;
+  if (has_dialect) facts.align_corners = integer(begin.integers, "align_corners").value_or(0) != 0;
   facts.grid = triple(begin.grid);
   facts.block = triple(begin.block);
   facts.shared_bytes = integer(begin.integers, "shared_bytes");
@@ -50,6 +51,11 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
   facts.device = integer(begin.integers, "device");
   facts.process = integer(begin.integers, "process");
   facts.thread = integer(begin.integers, "thread");
+  // What is left are facts of the adapter's own; "unconfirmed" was for confirmed().
+  facts.texts = std::move(texts);
+  for (const auto& [name, value] : begin.integers) {
+    if (!capture::is_call_attribute(name, has_dialect) && name != "unconfirmed") facts.integers[name] = value;
+  }
   if (count != nullptr) {
     facts.duplicates = count->duplicates;
     facts.distinct_outputs = count->distinct_outputs;

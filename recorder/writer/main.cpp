@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "recorder/adapters/user.h"
 #include "recorder/writer/builder.h"
 
 namespace {
@@ -26,6 +28,7 @@ struct Options {
   std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
   bool force = false;
   uint64_t max_bytes = 0;
+  std::vector<std::string> adapters;
   std::vector<std::string> command;
   // Of the writer.
   std::string spool;
@@ -149,6 +152,7 @@ int run(const Options& options) {
     set("MSDA_RECORD_WRITER", this_program().string());
     if (options.force) set("MSDA_RECORD_FORCE", "1");
     if (!options.kernel.empty()) set("MSDA_RECORD_KERNEL", options.kernel);
+    if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
     if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
     if (!session.folder().empty()) set("MSDA_RECORD_SESSION", session.folder());
     std::vector<char*> arguments;
@@ -184,6 +188,12 @@ int main(int argc, char** argv) {
   app.add_option("--hook", options.hook, "Who catches launches: the driver hook with CUPTI's help, or one of them")
       ->check(CLI::IsMember({"auto", "cupti", "driver"}))
       ->capture_default_str();
+  app.add_option("--adapter", options.adapters, "File of adapters for kernels of your own, in JSON; repeatable")
+      ->type_name("FILE")
+      ->envname("MSDA_RECORD_ADAPTERS")
+      ->delimiter(':')
+      ->expected(1)
+      ->take_all();
   app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
   app.add_option("--stages", options.stages,
                  "Also keep the operator's intermediate tensors, computed when it has ended")
@@ -202,6 +212,11 @@ int main(int argc, char** argv) {
     if (options.command.empty()) throw std::runtime_error("no program to run: msda-record [OPTIONS] -- COMMAND");
     const bool last = options.keep.starts_with("last:") && options.keep.size() > 5 &&
                       options.keep.find_first_not_of("0123456789", 5) == std::string::npos;
+    // Before the program starts: inside it, a bad file could only be passed over.
+    for (std::string& path : options.adapters) {
+      msda::adapters::read_user_adapters(path);
+      path = fs::absolute(path).string();
+    }
     if (options.keep != "all" && !last) throw std::runtime_error("--keep " + options.keep + ": give all or last:K");
     return run(options);
   } catch (const CLI::ParseError& e) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/adapters/adapter.h"
+#include "tests/adapters/launches.h"
 
 namespace msda::adapters {
 namespace {
@@ -17,27 +17,6 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint64_t kTable = 0x7000;  // where spatial_shapes lie
-
-// Parameters one after the other, each aligned to its size.
-class Packer {
- public:
-  template <typename T>
-  Packer& add(T value) {
-    const size_t offset = (launch_.bytes.size() + sizeof value - 1) / sizeof value * sizeof value;
-    launch_.bytes.resize(offset + sizeof value);
-    std::memcpy(&launch_.bytes[offset], &value, sizeof value);
-    launch_.parameters.push_back({offset, sizeof value});
-    return *this;
-  }
-
-  Launch launch(std::string kernel) {
-    launch_.kernel = std::move(kernel);
-    return launch_;
-  }
-
- private:
-  Launch launch_;
-};
 
 // A device on which nothing but the table can be read.
 ReadDevice device(const std::vector<int64_t>& sides) {
@@ -47,36 +26,6 @@ ReadDevice device(const std::vector<int64_t>& sides) {
     std::memcpy(to, reinterpret_cast<const char*>(sides.data()) + (address - kTable), bytes);
     return true;
   };
-}
-
-const Adapter* adapter_for(std::string_view kernel) {
-  for (const Adapter* adapter : built_in()) {
-    if (adapter->matches(kernel)) return adapter;
-  }
-  return nullptr;
-}
-
-Decoded decode(const Launch& launch, const ReadDevice& read) {
-  const Adapter* adapter = adapter_for(launch.kernel);
-  return adapter ? adapter->decode(launch, read) : Refusal{"no adapter"};
-}
-
-std::string reason(const Decoded& decoded) {
-  const auto* refusal = std::get_if<Refusal>(&decoded);
-  return refusal ? refusal->reason : "not refused";
-}
-
-// "name address type [shape]" of each tensor.
-std::vector<std::string> in_words(const std::vector<DeviceTensor>& tensors) {
-  const std::map<msda_dtype, std::string> types{{MSDA_FLOAT16, "f16"}, {MSDA_BFLOAT16, "bf16"}, {MSDA_FLOAT32, "f32"},
-                                                {MSDA_FLOAT64, "f64"}, {MSDA_INT32, "i32"},     {MSDA_INT64, "i64"}};
-  std::vector<std::string> words;
-  for (const DeviceTensor& t : tensors) {
-    words.push_back(t.name + " " + std::to_string(t.address) + " " + types.at(t.dtype) + " [");
-    for (const int64_t size : t.shape) words.back() += std::to_string(size) + ",";
-    words.back().back() = ']';
-  }
-  return words;
 }
 
 // ---- Deformable DETR's family ----
@@ -351,7 +300,7 @@ TEST(MsdaTriton, ElementTypeIsNeverGuessed) {
   Launch launch = kSeen.launch();
   for (const msda_dtype type : {MSDA_FLOAT16, MSDA_BFLOAT16, MSDA_FLOAT32, MSDA_FLOAT64}) {
     launch.float_type = type;
-    EXPECT_EQ(std::get<Call>(decode(launch, read)).outputs[0].dtype, type);
+    EXPECT_EQ(std::get<Call>(decode(launch, read)).outputs[0].dtype, ElementType(type));
   }
   launch.float_type = MSDA_INT32;
   EXPECT_THAT(reason(decode(launch, read)), HasSubstr("floating-point"));

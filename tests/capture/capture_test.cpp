@@ -212,6 +212,39 @@ TEST_F(CaptureFile, GivesBackEverything) {
     EXPECT_EQ(reader.digest_of(dataset), dataset.digest) << dataset.path;
 }
 
+// A kernel of another operator: names that the format knows mean nothing there.
+TEST_F(CaptureFile, KernelsOfOtherOperators) {
+  const std::vector<float> data{1, 2, 3, 4};
+  CallFacts facts;
+  facts.kernel = "kernel";
+  facts.texts = {{"padding_mode", "reflection"}, {"adapter", "mine"}, {"grid", "not a grid"}};
+  facts.integers = {{"align_corners", 1}, {"adapter", 7}, {"rows", -3}};
+  CallFacts ours = facts;
+  ours.dialect = "msda_triton";
+  ours.padding_mode = "zeros";
+  {
+    Writer writer(path, Writer::IfExists::kRefuse, "");
+    for (const CallFacts& each : {facts, ours}) {
+      writer.begin_invocation(each);
+      writer.add_input({"value", ElementType::kFloat32, {2, 2}, bytes_of(data)});
+      writer.add_output({"x", ElementType::kUInt8, {16}, bytes_of(data)});
+    }
+    writer.close();
+  }
+  probe(path);
+  const Reader reader(path);
+  const Invocation other = reader.invocation(0);
+  EXPECT_EQ(other.facts.dialect, "");
+  EXPECT_EQ(other.facts.padding_mode, "");
+  EXPECT_FALSE(other.facts.grid);
+  EXPECT_EQ(other.facts.texts,
+            (std::map<std::string, std::string>{{"padding_mode", "reflection"}, {"adapter", "mine"}}));
+  EXPECT_EQ(other.facts.integers, (std::map<std::string, int64_t>{{"align_corners", 1}, {"rows", -3}}));
+  EXPECT_EQ(find(other.inputs, "value")->shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(find(other.outputs, "x")->type, ElementType::kUInt8);
+  EXPECT_THAT([&] { reader.invocation(1); }, ThrowsMessage<Error>(HasSubstr("value has rank 2, not 4")));
+}
+
 // The parts of a stage come in any order; the summary says what it was given.
 TEST_F(CaptureFile, GivesBackStages) {
   StageFacts facts;

@@ -118,7 +118,7 @@ void Client::launch(LaunchWay way, CUfunction function, Extent grid, Extent bloc
   for (const Argument& argument : arguments) {
     pointers.push_back(const_cast<void*>(argument.data));
     if (!way.packed) continue;
-    const size_t at = (buffer.size() + argument.bytes - 1) / argument.bytes * argument.bytes;
+    const size_t at = (buffer.size() + argument.alignment - 1) / argument.alignment * argument.alignment;
     buffer.resize(at + argument.bytes);
     std::memcpy(buffer.data() + at, argument.data, argument.bytes);
   }

@@ -79,10 +79,10 @@ struct Extent {
 // An argument of a kernel, by its bytes; refers to the variable.
 struct Argument {
   template <class T>
-  Argument(const T& value) : data(&value), bytes(sizeof(T)) {}  // NOLINT: implicit, for argument lists
+  Argument(const T& value) : data(&value), bytes(sizeof(T)), alignment(alignof(T)) {}  // NOLINT: for argument lists
 
   const void* data;
-  size_t bytes;
+  size_t bytes, alignment;
 };
 
 class Client {

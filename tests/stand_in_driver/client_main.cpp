@@ -15,18 +15,22 @@
 #include <utility>
 
 #include "tests/stand_in_driver/client.h"
+#include "tests/stand_in_driver/client_numbers.h"
+#include "tests/stand_in_driver/other_launches.h"
 #include "tests/stand_in_driver/profiler.h"
 
 namespace msda::stand_in {
 namespace {
 
 constexpr char kUsage[] =
-    "stand_in_client [--kernel col2im17|triton|tiny] [--launches N] [--via dlsym|procaddress|linked] [--streams S]\n"
-    "                [--threads T] [--seed X] [--ex] [--packed] [--ptsz] [--hidden] [--as-kernel] [--double]\n"
-    "                [--repeat R] [--image FILE]... [--load data|ex|fatbin] [--cupti] [--profile N] [--finalize N]\n"
+    "stand_in_client [--kernel col2im17|triton|grid_sample|scale_add|tiny] [--launches N]\n"
+    "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
+    "[--ptsz]\n"
+    "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
+    "                [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
-    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17;\n"
+    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17 and grid_sample;\n"
     "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n"
     "  --hidden launches by a function that no hook knows; --image, which may come again, is loaded for the kernel, "
     "and\n"
@@ -96,40 +100,22 @@ Options parse(int count, char** arguments) {
       throw std::invalid_argument("unknown argument " + name);
     }
   }
-  const bool known = options.kernel == "col2im17" || options.kernel == "triton" || options.kernel == "tiny";
-  if (!known || options.launches < 0 || options.streams < 0 || options.threads < 1 || options.repeat < 1 ||
-      (options.float64 && options.kernel != "col2im17")) {
+  const bool other = options.kernel == "grid_sample" || options.kernel == "scale_add";
+  const bool known = other || options.kernel == "col2im17" || options.kernel == "triton" || options.kernel == "tiny";
+  if (!known || (other && (options.threads > 1 || options.repeat > 1)) || options.launches < 0 || options.streams < 0 ||
+      options.threads < 1 || options.repeat < 1 ||
+      (options.float64 && options.kernel != "col2im17" && options.kernel != "grid_sample")) {
     throw std::invalid_argument("these arguments make no sense together");
   }
   return options;
 }
 
 std::string kernel_name(const Options& options) {
+  if (options.kernel == "grid_sample" || options.kernel == "scale_add") return "";  // loaded where they are launched
   if (options.kernel == "tiny") return "tiny_kernel";
   if (options.kernel == "triton") return "triton_multi_scale_deformable_attention_bwd_kernel";
   return std::string("_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1I") +
          (options.float64 ? "d" : "f") + "Lj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
-}
-
-// FNV-1a.
-uint64_t checksum(const void* data, size_t bytes) {
-  uint64_t sum = 0xcbf29ce484222325;
-  for (size_t i = 0; i < bytes; ++i) sum = (sum ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
-  return sum;
-}
-
-std::string line(int launch, std::string_view name, uint64_t sum) {
-  char text[96];
-  std::snprintf(text, sizeof text, "%d %.*s %016llx\n", launch, static_cast<int>(name.size()), name.data(),
-                static_cast<unsigned long long>(sum));
-  return text;
-}
-
-template <class T>
-std::vector<T> uniform(std::mt19937_64& random, size_t count, double low, double high) {
-  std::vector<T> values(count);
-  for (T& value : values) value = static_cast<T>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
-  return values;
 }
 
 constexpr int B = 2, Q = 40, M = 2, D = 8, L = 2, P = 2, S = 9 * 7 + 5 * 4;
@@ -262,6 +248,16 @@ void run(const Options& options) {
   if (options.cupti) profiler_api(options.via);
   const Client client(options.via);
   const std::string kernel = kernel_name(options);
+  if (kernel.empty()) {
+    for (int i = 0; i < options.launches; ++i) {
+      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i};
+      const auto run_one = options.kernel == "scale_add" ? launch_scale_add
+                           : options.float64             ? launch_grid_sampler<double>
+                                                         : launch_grid_sampler<float>;
+      std::fputs(run_one(client, launch).c_str(), stdout);
+    }
+    return;
+  }
   std::vector<CUfunction> functions;
   for (const std::string& path : options.images) {
     std::ifstream file(path, std::ios::binary);

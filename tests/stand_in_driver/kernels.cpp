@@ -1,32 +1,12 @@
 #include "tests/stand_in_driver/kernels.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "tests/stand_in_driver/driver.h"
 
 namespace msda::stand_in {
 
 namespace {
-
-// Takes the arguments one after the other, each aligned to its size.
-class Arguments {
- public:
-  explicit Arguments(const std::byte* bytes) : bytes_(bytes) {}
-
-  template <class T>
-  T next() {
-    at_ = (at_ + sizeof(T) - 1) / sizeof(T) * sizeof(T);
-    T value;
-    std::memcpy(&value, bytes_ + at_, sizeof(T));
-    at_ += sizeof(T);
-    return value;
-  }
-
- private:
-  const std::byte* bytes_;
-  size_t at_ = 0;
-};
 
 // The layout that Arguments reads: 'p' is a pointer, 'i' an int.
 std::vector<Parameter> layout(std::string_view types) {
@@ -239,8 +219,10 @@ const KernelCode* find_kernel_code(std::string_view name) {
       {"triton_multi_scale_deformable_attention_bwd_kernel", layout("ppppppppiiiiiiipp"), triton},
       {"tiny_kernel", layout("pi"), tiny},
       {"msda_record_digest", digest_layout(), digest}};
-  for (const KernelCode& kernel : kernels) {
-    if (kernel.name == name) return &kernel;
+  for (const auto* all : {&kernels, &other_kernels()}) {
+    for (const KernelCode& kernel : *all) {
+      if (kernel.name == name) return &kernel;
+    }
   }
   return nullptr;
 }

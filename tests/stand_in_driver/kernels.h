@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,28 @@ struct KernelCode {
 
   size_t argument_bytes() const { return parameters.back().offset + parameters.back().bytes; }
 };
+
+// Takes a kernel's arguments one after the other, each aligned as its type is.
+class Arguments {
+ public:
+  explicit Arguments(const std::byte* bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T next() {
+    at_ = (at_ + alignof(T) - 1) / alignof(T) * alignof(T);
+    T value;
+    std::memcpy(&value, bytes_ + at_, sizeof(T));
+    at_ += sizeof(T);
+    return value;
+  }
+
+ private:
+  const std::byte* bytes_;
+  size_t at_ = 0;
+};
+
+// Kernels that are not the operator's backward: PyTorch's grid_sampler_2d backward, and one of a user's own.
+const std::vector<KernelCode>& other_kernels();
 
 // Null if there is no such kernel.
 const KernelCode* find_kernel_code(std::string_view name);

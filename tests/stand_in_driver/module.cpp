@@ -1,5 +1,4 @@
 // Modules, libraries, their functions and kernels, and launches.
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -47,9 +46,8 @@ struct CUlib_st {
 namespace {
 
 constexpr unsigned int kMostThreads = 1024, kMostBlocksYZ = 65535, kMostSharedBytes = 48 << 10;
-constexpr size_t kMostArgumentBytes = 4096;
 
-using ArgumentBytes = std::array<std::byte, kMostArgumentBytes>;
+using ArgumentBytes = std::vector<std::byte>;  // as many as the kernel has
 
 // All live handles. A CUfunction may be a CUkernel in disguise, for launches alone.
 struct Modules {
@@ -137,7 +135,7 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parame
       (c.numAttrs && !c.attrs) || !parameters == !extra) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  ArgumentBytes bytes{};
+  ArgumentBytes bytes(code->argument_bytes());
   if (const CUresult error = parameters ? gather(*code, parameters, bytes) : unpack(*code, extra, bytes)) return error;
   return submit(
       c.hStream, [code, bytes] { return code->run(bytes.data()); }, null_is_per_thread);

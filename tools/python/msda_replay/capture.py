@@ -40,8 +40,9 @@ _SEED = np.dtype([("time", "S32"), ("source", "S24"), ("value", "<u8"), ("invoca
 # Attributes of an invocation beside those with a field of their own.
 FACTS = (
     "kernel_digest", "grid", "block", "shared_bytes", "stream", "device", "process", "thread", "duplicates",
-    "distinct_outputs", "time", "label",
+    "distinct_outputs", "time", "label", "adapter",
 )
+_FIELDS = ("kernel", "dialect", "atol", "rtol")  # attributes with a field; with a dialect also its conventions
 
 
 class CaptureError(Exception):
@@ -63,7 +64,10 @@ class Result:
 class Invocation:
     """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes),
     float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages` and `stage_summaries` are read only:
-    a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run."""
+    a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run.
+
+    A kernel that is not the operator's backward has dialect "": its tensors have names and shapes of its own, uint8 among
+    their types, and `facts` holds whatever texts and integers are known of it, padding_mode and align_corners too."""
 
     inputs: Dict[str, np.ndarray]
     outputs: Dict[str, np.ndarray]
@@ -99,10 +103,10 @@ def _bfloat16_type():
     return type_
 
 
-def _write_tensor(group, name, array):
+def _write_tensor(group, name, array, has_dialect):
     array = np.ascontiguousarray(array)
     path = f"{group.name}/{name}"
-    dimensions = DIMENSIONS.get(name)
+    dimensions = DIMENSIONS.get(name) if has_dialect else None
     if dimensions and array.ndim != len(dimensions):
         raise CaptureError(f"{path} has rank {array.ndim}, not {len(dimensions)}: {list(dimensions)}")
     if array.dtype.name == "bfloat16":
@@ -111,7 +115,9 @@ def _write_tensor(group, name, array):
         if array.size:
             identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, array.astype(np.float32))
         dataset = h5py.Dataset(identifier)
-    elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64"):
+    elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64") or (
+        array.dtype == np.uint8 and not has_dialect
+    ):
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         dataset = group.create_dataset(name, data=array)
     else:
@@ -122,6 +128,13 @@ def _write_tensor(group, name, array):
 
 
 def _check(invocation):
+    if (invocation.atol is None) != (invocation.rtol is None):
+        raise CaptureError("atol and rtol go together")
+    if not invocation.dialect:
+        for name, value in invocation.facts.items():
+            if name in _FIELDS or (name not in FACTS and not isinstance(value, (str, int))):
+                raise CaptureError(f"fact {name!r} is {value!r}; give texts and integers, and fields as such")
+        return
     for name in INPUTS:
         if name not in invocation.inputs:
             raise CaptureError(f"an invocation has no input {name}; it takes {', '.join(INPUTS)}")
@@ -129,8 +142,6 @@ def _check(invocation):
         raise CaptureError(f"unknown dialect {invocation.dialect!r}; there are {', '.join(DIALECTS)}")
     if invocation.padding_mode not in PADDING_MODES:
         raise CaptureError(f"unknown padding_mode {invocation.padding_mode!r}; there are {', '.join(PADDING_MODES)}")
-    if (invocation.atol is None) != (invocation.rtol is None):
-        raise CaptureError("atol and rtol go together")
     unknown = set(invocation.facts) - set(FACTS)
     if unknown:
         raise CaptureError(f"unknown facts {sorted(unknown)}; there are {', '.join(FACTS)}")
@@ -140,9 +151,11 @@ def _write_invocation(group, invocation):
     _check(invocation)
     attributes = group.attrs
     attributes["kernel"] = invocation.kernel
-    attributes["dialect"] = invocation.dialect
-    attributes["padding_mode"] = invocation.padding_mode
-    attributes["align_corners"] = bool(invocation.align_corners)
+    has_dialect = bool(invocation.dialect)
+    if has_dialect:
+        attributes["dialect"] = invocation.dialect
+        attributes["padding_mode"] = invocation.padding_mode
+        attributes["align_corners"] = bool(invocation.align_corners)
     if invocation.atol is not None:
         attributes["atol"], attributes["rtol"] = float(invocation.atol), float(invocation.rtol)
     for name, value in invocation.facts.items():
@@ -153,7 +166,7 @@ def _write_invocation(group, invocation):
             continue
         subgroup = group.create_group(section)
         for name, array in tensors.items():
-            _write_tensor(subgroup, name, array)
+            _write_tensor(subgroup, name, array, has_dialect)
     for name, result in invocation.results.items():
         subgroup = group.create_group(f"results/{name}")
         subgroup.attrs["role"] = result.role
@@ -162,7 +175,7 @@ def _write_invocation(group, invocation):
         for note, number in result.notes.items():
             subgroup.attrs[note] = float(number)
         for tensor, array in result.tensors.items():
-            _write_tensor(subgroup, tensor, array)
+            _write_tensor(subgroup, tensor, array, has_dialect)
 
 
 def _write_seeds(group, seeds):
@@ -245,11 +258,16 @@ def _read_invocation(group):
     groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
     stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
     summaries = {name: _read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
+    dialect = attributes.get("dialect", "")
+    conventions = attributes if dialect else {}
+    fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
+    facts = {name: value for name, value in attributes.items()
+             if name in FACTS or (name not in fields and isinstance(value, (str, int)))}
     return Invocation(
         **sections, results=results, stages=stages, stage_summaries=summaries, kernel=attributes.get("kernel", ""),
-        dialect=attributes.get("dialect", ""), padding_mode=attributes.get("padding_mode", "zeros"),
-        align_corners=bool(attributes.get("align_corners", False)), atol=attributes.get("atol"),
-        rtol=attributes.get("rtol"), facts={name: attributes[name] for name in FACTS if name in attributes},
+        dialect=dialect, padding_mode=conventions.get("padding_mode", "zeros"),
+        align_corners=bool(conventions.get("align_corners", False)), atol=attributes.get("atol"),
+        rtol=attributes.get("rtol"), facts=facts,
     )
 
 

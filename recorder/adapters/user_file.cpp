@@ -1,0 +1,416 @@
+// Reads adapter files. Whatever is in one, it ends in adapters or in one BadAdapterFile.
+#include <fcntl.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <initializer_list>
+#include <set>
+
+#include "recorder/adapters/user.h"
+#include "recorder/adapters/user_spec.h"
+
+namespace msda::adapters {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kLargestFile = 1 << 20;
+constexpr size_t kLongestPattern = 500;    // the matching of one that is not long needs little stack
+constexpr int64_t kMostParameters = 256;   // as many as the recorder reads
+constexpr int64_t kLargestStruct = 32764;  // what CUDA allows all parameters together
+constexpr size_t kMostTensors = 64, kMostDimensions = 16, kMostConditions = 64, kMostAdapters = 256;
+
+struct Scalar {
+  const char* name;
+  ScalarType type;
+  uint64_t size;
+};
+constexpr Scalar kScalars[] = {
+    {"int32", ScalarType::kInt32, 4},   {"int64", ScalarType::kInt64, 8},     {"uint32", ScalarType::kUInt32, 4},
+    {"uint64", ScalarType::kUInt64, 8}, {"float32", ScalarType::kFloat32, 4}, {"float64", ScalarType::kFloat64, 8},
+    {"bool", ScalarType::kBool, 1},     {"pointer", ScalarType::kPointer, 8},
+};
+constexpr ElementType kElements[] = {MSDA_FLOAT16, MSDA_BFLOAT16, MSDA_FLOAT32,        MSDA_FLOAT64,
+                                     MSDA_INT32,   MSDA_INT64,    ElementType::uint8()};
+
+// The operator's tensors, which an adapter with a dialect names.
+struct OperatorTensor {
+  const char* name;
+  size_t rank;
+  bool is_input, is_needed, is_integer;
+};
+constexpr OperatorTensor kOperator[] = {
+    {"value", 4, true, true, false},
+    {"spatial_shapes", 2, true, true, true},
+    {"level_start_index", 1, true, false, true},
+    {"sampling_locations", 6, true, true, false},
+    {"attention_weights", 5, true, true, false},
+    {"grad_output", 4, true, true, false},
+    {"grad_value", 4, false, false, false},
+    {"grad_sampling_locations", 6, false, true, false},
+    {"grad_attention_weights", 5, false, true, false},
+};
+
+template <class Names>
+std::string listed(const Names& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+bool is_identifier(std::string_view name) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  return !name.empty() && name.size() <= 64 && is_letter(name[0]) &&
+         std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+}
+
+// A value of the file, and where it stands in it.
+class Node {
+ public:
+  Node(const std::string& file, const Json& json, std::string pointer)
+      : file_(&file), json_(&json), pointer_(std::move(pointer)) {}
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw BadAdapterFile(*file_ + ": " + (pointer_.empty() ? "the file" : pointer_) + " " + what +
+                         "; docs/user-adapters.md describes the format");
+  }
+
+  // An object with no keys but these.
+  const Node& with_keys(std::initializer_list<std::string_view> keys) const {
+    if (!json_->is_object()) fail("is not an object");
+    for (const auto& [key, value] : json_->items()) {
+      if (std::ranges::find(keys, key) == keys.end()) {
+        fail("has the unknown key \"" + key + "\"; there are " + listed(keys));
+      }
+    }
+    return *this;
+  }
+  std::optional<Node> find(const char* key) const {
+    const auto found = json_->find(key);
+    if (found == json_->end()) return std::nullopt;
+    return Node(*file_, *found, pointer_ + "/" + key);
+  }
+  Node at(const char* key) const {
+    const auto found = find(key);
+    if (!found) fail("has no \"" + std::string(key) + "\"");
+    return *found;
+  }
+  std::vector<Node> list(size_t least, size_t most) const {
+    if (!json_->is_array()) fail("is not a list");
+    if (json_->size() < least || json_->size() > most) {
+      fail("has " + std::to_string(json_->size()) + " elements, not " + std::to_string(least) + " to " +
+           std::to_string(most));
+    }
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < json_->size(); ++i)
+      nodes.emplace_back(*file_, (*json_)[i], pointer_ + "/" + std::to_string(i));
+    return nodes;
+  }
+  const std::string& text() const {
+    if (!json_->is_string()) fail("is not a text");
+    return json_->get_ref<const std::string&>();
+  }
+  bool boolean() const {
+    if (!json_->is_boolean()) fail("is not true or false");
+    return json_->get<bool>();
+  }
+  uint64_t integer(int64_t least, int64_t most) const {
+    // Compared as what it is: a number that does not fit must not be cut to one that does.
+    const bool fits = json_->is_number_unsigned() && json_->get<uint64_t>() <= static_cast<uint64_t>(most) &&
+                      json_->get<uint64_t>() >= static_cast<uint64_t>(least);
+    if (!fits) fail("is not an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    return json_->get<uint64_t>();
+  }
+  std::string identifier() const {
+    if (!is_identifier(text())) fail("is not a name of up to 64 letters, digits and _, a letter first");
+    return text();
+  }
+  // An expression: a text, or a number for short.
+  std::string expression() const {
+    if (json_->is_number_unsigned()) return std::to_string(json_->get<uint64_t>());
+    if (!json_->is_string()) fail("is neither an expression nor a number from 0 on");
+    return text();
+  }
+  // The entry of the table that has this name.
+  template <class Table>
+  const auto& one_of(const Table& table) const {
+    std::vector<std::string> names;
+    for (const auto& entry : table) {
+      if (text() == entry.name) return entry;
+      names.emplace_back(entry.name);
+    }
+    fail("is \"" + text() + "\"; there are " + listed(names));
+  }
+  // The index in a list of words.
+  template <class Words>
+  size_t word_of(const Words& words) const {
+    const auto found = std::ranges::find_if(words, [&](const char* word) { return text() == word; });
+    if (found == std::end(words)) fail("is \"" + text() + "\"; there are " + listed(words));
+    return static_cast<size_t>(found - std::begin(words));
+  }
+  template <class Work>
+  auto reading_expression(Work work) const {
+    try {
+      return work();
+    } catch (const BadExpression& e) {
+      fail(std::string("is no expression: ") + e.what());
+    }
+  }
+
+ private:
+  const std::string* file_;
+  const Json* json_;
+  std::string pointer_;
+};
+
+void add_scalar(UserSpec& spec, const Node& where, ScalarSpec scalar) {
+  if (std::ranges::find(spec.scalars, scalar.name, &ScalarSpec::name) != spec.scalars.end()) {
+    where.fail("is a name that another parameter has: " + scalar.name);
+  }
+  spec.scalars.push_back(std::move(scalar));
+}
+
+void read_parameter(UserSpec& spec, const Node& node) {
+  node.with_keys({"name", "type", "size", "fields"});
+  const size_t index = spec.sizes.size();
+  const auto name = node.find("name");
+  if (name && (name->identifier() == "grid" || name->text() == "block")) {
+    name->fail("is the launch's own word; give the parameter another name");
+  }
+  if (node.at("type").text() != "bytes") {
+    for (const char* key : {"size", "fields"}) {
+      if (const auto extra = node.find(key)) extra->fail("is for parameters of type bytes");
+    }
+    std::vector<std::string> known{"bytes"};
+    const auto scalar = std::ranges::find_if(kScalars, [&](const Scalar& s) {
+      known.emplace_back(s.name);
+      return node.at("type").text() == s.name;
+    });
+    if (scalar == std::end(kScalars)) {
+      node.at("type").fail("is \"" + node.at("type").text() + "\"; there are " + listed(known));
+    }
+    spec.sizes.push_back(scalar->size);
+    spec.are_pointers.push_back(scalar->type == ScalarType::kPointer);
+    if (name) add_scalar(spec, *name, {name->text(), index, 0, scalar->type, scalar->size});
+    return;
+  }
+  const uint64_t size = node.at("size").integer(1, kLargestStruct);
+  spec.sizes.push_back(size);
+  spec.are_pointers.push_back(false);
+  const auto fields = node.find("fields");
+  if (!fields) return;
+  if (!name) node.fail("has fields, but no \"name\" to call them by");
+  for (const Node& field : fields->list(1, kMostParameters)) {
+    field.with_keys({"name", "offset", "type"});
+    const Scalar& scalar = field.at("type").one_of(kScalars);
+    const uint64_t offset = field.at("offset").integer(0, kLargestStruct);
+    if (offset + scalar.size > size)
+      field.fail("reaches beyond the " + std::to_string(size) + " bytes of " + name->text());
+    add_scalar(spec, field.at("name"),
+               {name->text() + "." + field.at("name").identifier(), index, offset, scalar.type, scalar.size});
+  }
+}
+
+// What names mean in this adapter's expressions.
+Expression::Names names_of(const UserSpec& spec) {
+  return [&spec](std::string_view name) {
+    const auto found = std::ranges::find(spec.scalars, name, &ScalarSpec::name);
+    if (found != spec.scalars.end()) {
+      const ScalarType type = found->type;
+      if (type == ScalarType::kFloat32 || type == ScalarType::kFloat64 || type == ScalarType::kPointer) {
+        throw BadExpression(found->name + " is no integer");
+      }
+      return static_cast<size_t>(found - spec.scalars.begin());
+    }
+    const auto extent = std::ranges::find(kExtents, name);
+    if (extent != std::end(kExtents)) return spec.scalars.size() + static_cast<size_t>(extent - std::begin(kExtents));
+    std::vector<std::string_view> known;
+    for (const ScalarSpec& scalar : spec.scalars) known.push_back(scalar.name);
+    known.insert(known.end(), std::begin(kExtents), std::end(kExtents));
+    throw BadExpression("there is no \"" + std::string(name) + "\"; there are " + listed(known));
+  };
+}
+
+std::vector<Expression> read_expressions(const UserSpec& spec, const std::vector<Node>& nodes) {
+  std::vector<Expression> expressions;
+  for (const Node& node : nodes) {
+    expressions.push_back(node.reading_expression([&] { return Expression(node.expression(), names_of(spec)); }));
+  }
+  return expressions;
+}
+
+void read_tensor(UserSpec& spec, const Node& node) {
+  node.with_keys({"name", "role", "pointer", "type", "shape", "strides"});
+  const Node name = node.at("name");
+  if (std::ranges::find(spec.tensors, name.identifier(), &TensorSpec::name) != spec.tensors.end()) {
+    name.fail("is a name that another tensor has: " + name.text());
+  }
+  constexpr std::array kRoles{"input", "output", "inout"};
+  const size_t role = node.at("role").word_of(kRoles);
+  const Node pointer = node.at("pointer");
+  const auto scalar = std::ranges::find(spec.scalars, pointer.text(), &ScalarSpec::name);
+  if (scalar == spec.scalars.end() || scalar->type != ScalarType::kPointer) {
+    pointer.fail("is \"" + pointer.text() + "\", which is not the name of a parameter or field of type pointer");
+  }
+  TensorSpec tensor{name.text(),
+                    role != 1,
+                    role != 0,
+                    static_cast<size_t>(scalar - spec.scalars.begin()),
+                    node.at("type").one_of(kElements),
+                    read_expressions(spec, node.at("shape").list(1, kMostDimensions)),
+                    {}};
+  if (const auto strides = node.find("strides")) {
+    tensor.strides = read_expressions(spec, strides->list(tensor.shape.size(), tensor.shape.size()));
+  }
+  spec.tensors.push_back(std::move(tensor));
+}
+
+// With a dialect, the call is the operator's own, so it must have the operator's tensors.
+void read_conventions(UserSpec& spec, const Node& node, const Node& tensors) {
+  const auto dialect = node.find("dialect"), padding = node.find("padding_mode"), align = node.find("align_corners");
+  if (!dialect) {
+    for (const auto& extra : {padding, align}) {
+      if (extra) extra->fail("goes with a \"dialect\", and there is none");
+    }
+    return;
+  }
+  spec.dialect = static_cast<msda_dialect>(dialect->word_of(kernels::kDialectNames));
+  if (padding) spec.padding = static_cast<msda_padding>(padding->word_of(kernels::kPaddingNames));
+  if (align) spec.align_corners = align->boolean();
+  for (const TensorSpec& tensor : spec.tensors) {
+    const auto known = std::ranges::find_if(kOperator, [&](const auto& entry) { return tensor.name == entry.name; });
+    if (known == std::end(kOperator)) tensors.fail("has " + tensor.name + ", which the operator of a dialect has not");
+    if (tensor.shape.size() != known->rank) {
+      tensors.fail("has " + tensor.name + " of " + std::to_string(tensor.shape.size()) + " dimensions, not " +
+                   std::to_string(known->rank));
+    }
+    if (tensor.is_input != known->is_input || tensor.is_output == known->is_input) {
+      tensors.fail("has " + tensor.name + " in another role than " + (known->is_input ? "input" : "output"));
+    }
+    const bool integer = tensor.type == MSDA_INT32 || tensor.type == MSDA_INT64;
+    if (integer != known->is_integer || tensor.type == ElementType::uint8()) {
+      tensors.fail("has " + tensor.name + " of type " + tensor.type.name + ", not " +
+                   (known->is_integer ? "int32 or int64" : "a floating-point one"));
+    }
+  }
+  // The writer finds out the conventions that are not given, from the outputs.
+  const bool all_given = spec.padding && spec.align_corners;
+  for (const auto& entry : kOperator) {
+    if (entry.is_needed && (entry.is_input || !all_given) &&
+        std::ranges::find(spec.tensors, entry.name, &TensorSpec::name) == spec.tensors.end()) {
+      tensors.fail(std::string("has no ") + entry.name + ", which the operator of a dialect has");
+    }
+  }
+}
+
+std::regex read_pattern(const Node& node) {
+  const std::string& pattern = node.text();
+  if (pattern.empty() || pattern.size() > kLongestPattern) {
+    node.fail("is not a regular expression of 1 to " + std::to_string(kLongestPattern) + " characters");
+  }
+  if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
+  try {
+    // Matched breadth first: the usual way takes stack for every character of a name, and names are long. And in one
+    // pass: a search would start anew at each character.
+    constexpr auto kHow = std::regex::ECMAScript | std::regex_constants::__polynomial;
+    const std::regex alone(pattern, kHow);  // or a parenthesis too many would close the other's
+    return std::regex(".*(?:" + pattern + ").*", kHow);
+  } catch (const std::regex_error& e) {
+    node.fail("is \"" + pattern + "\", no regular expression (ECMAScript's, without back references): " + e.what());
+  }
+}
+
+std::unique_ptr<const Adapter> read_adapter(const Node& node) {
+  node.with_keys({"name", "kernel", "parameters", "conditions", "tensors", "dialect", "padding_mode", "align_corners"});
+  UserSpec spec;
+  spec.name = node.at("name").text();
+  const auto printable = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
+  if (spec.name.empty() || spec.name.size() > 100 || !std::ranges::all_of(spec.name, printable)) {
+    node.at("name").fail("is not a line of 1 to 100 characters");
+  }
+  spec.kernel = read_pattern(node.at("kernel"));
+  for (const Node& parameter : node.at("parameters").list(1, kMostParameters)) read_parameter(spec, parameter);
+  if (const auto conditions = node.find("conditions")) {
+    for (const Node& condition : conditions->list(0, kMostConditions)) {
+      spec.conditions.push_back(
+          condition.reading_expression([&] { return Condition(condition.text(), names_of(spec)); }));
+    }
+  }
+  const Node tensors = node.at("tensors");
+  for (const Node& tensor : tensors.list(1, kMostTensors)) read_tensor(spec, tensor);
+  if (std::ranges::none_of(spec.tensors, &TensorSpec::is_output)) {
+    tensors.fail("has no tensor of role output or inout: nothing of this kernel could differ");
+  }
+  read_conventions(spec, node, tensors);
+  return user_adapter(std::move(spec));
+}
+
+std::string contents_of(const std::string& path) {
+  const auto fail = [&](const std::string& why) { throw BadAdapterFile(path + ": " + why); };
+  // Not blocking, and no pipe: it is read inside somebody else's program.
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) fail(std::string("cannot open the adapter file: ") + std::strerror(errno));
+  std::string text;
+  struct stat status {};
+  const bool is_file = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  ssize_t got = 0;
+  try {
+    text.resize(kLargestFile + 1);
+    size_t size = 0;
+    while (is_file && size < text.size() && (got = read(file, text.data() + size, text.size() - size)) > 0) {
+      size += static_cast<size_t>(got);
+    }
+    text.resize(size);
+  } catch (...) {
+    close(file);
+    throw;
+  }
+  close(file);
+  if (!is_file) fail("is not a file; give a file of adapters in JSON");
+  if (got < 0) fail("cannot read the adapter file");
+  if (text.size() > kLargestFile) fail("is larger than a megabyte, which no adapter file is");
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<const Adapter>> parse_user_adapters(const std::string& path, const std::string& text) {
+  Json json;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::string twice;
+  const auto watch = [&](int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      twice = parsed.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    json = Json::parse(text, watch);
+  } catch (const Json::exception& e) {
+    const std::string what = e.what();
+    throw BadAdapterFile(path +
+                         ": is not JSON: " + what.substr(what.find("] ") == what.npos ? 0 : what.find("] ") + 2));
+  }
+  const Node file(path, json, "");
+  if (!twice.empty()) file.fail("has an object with two values for \"" + twice + "\"");
+  file.with_keys({"format", "version", "adapters"});
+  if (file.at("format").text() != "msda-adapter") file.at("format").fail("is not \"msda-adapter\"");
+  if (file.at("version").integer(0, 1 << 30) != 1)
+    file.at("version").fail("is not 1, the version that this program reads");
+  std::vector<std::unique_ptr<const Adapter>> adapters;
+  for (const Node& adapter : file.at("adapters").list(1, kMostAdapters)) adapters.push_back(read_adapter(adapter));
+  return adapters;
+}
+
+std::vector<std::unique_ptr<const Adapter>> read_user_adapters(const std::string& path) {
+  return parse_user_adapters(path, contents_of(path));
+}
+
+}  // namespace msda::adapters

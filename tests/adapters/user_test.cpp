@@ -1,0 +1,362 @@
+// User adapters: what they make of launches, what is refused, and that no file brings their reader down.
+#include "recorder/adapters/user.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "tests/adapters/launches.h"
+
+namespace msda::adapters {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Json = nlohmann::json;
+
+Json good_file() {
+  return Json::parse(R"({
+    "format": "msda-adapter", "version": 1,
+    "adapters": [{
+      "name": "mine", "kernel": "^_Z4mine",
+      "parameters": [
+        {"name": "n", "type": "int32"},
+        {"name": "wide", "type": "uint64"},
+        {"name": "flag", "type": "bool"},
+        {"name": "info", "type": "bytes", "size": 24, "fields": [
+          {"name": "data", "offset": 0, "type": "pointer"},
+          {"name": "rows", "offset": 8, "type": "int64"},
+          {"name": "scale", "offset": 16, "type": "float32"}]},
+        {"name": "y", "type": "pointer"},
+        {"type": "float64"}
+      ],
+      "conditions": ["n == info.rows * 3", "flag < 2"],
+      "tensors": [
+        {"name": "x", "role": "input", "pointer": "info.data", "type": "bfloat16", "shape": ["info.rows", 3]},
+        {"name": "y", "role": "inout", "pointer": "y", "type": "float64", "shape": ["grid.x * block.y", "n/4"],
+         "strides": ["wide", 1]},
+        {"name": "mask", "role": "output", "pointer": "y", "type": "uint8", "shape": [8]}
+      ]
+    }]
+  })");
+}
+
+struct Info {
+  uint64_t data = 0x100;
+  int64_t rows = 4;
+  float scale = 0.5f;
+  uint32_t padding = 0;
+};
+
+struct Mine {
+  int32_t n = 12;
+  uint64_t wide = 40;
+  uint8_t flag = 1;
+  Info info;
+  uint64_t y = 0x200;
+  double last = 1;
+  Launch launch() const {
+    Launch launch = Packer().add(n).add(wide).add(flag).add(info).add(y).add(last).launch("_Z4mineid");
+    launch.grid = {5, 6, 7};
+    launch.block = {8, 2, 1};
+    return launch;
+  }
+};
+
+std::vector<std::unique_ptr<const Adapter>> parse(const Json& json) {
+  return parse_user_adapters("a.json", json.dump());
+}
+
+std::string refusal(const Json& json, const Launch& launch) { return reason(parse(json)[0]->decode(launch, nullptr)); }
+std::string refusal(const Mine& mine) { return refusal(good_file(), mine.launch()); }
+
+TEST(UserAdapter, Decodes) {
+  const auto adapters = parse(good_file());
+  ASSERT_EQ(adapters.size(), 1u);
+  EXPECT_EQ(adapters[0]->name(), "mine");
+  EXPECT_TRUE(adapters[0]->matches("_Z4mineid"));
+  EXPECT_FALSE(adapters[0]->matches("a_Z4mineid"));
+  Json inner = good_file();
+  inner["adapters"][0]["kernel"] = "a|4mi|b";
+  EXPECT_TRUE(parse(inner)[0]->matches("_Z4mineid"));
+  EXPECT_FALSE(parse(inner)[0]->matches("_Z4Mineid"));
+  const Decoded decoded = adapters[0]->decode(Mine().launch(), nullptr);
+  ASSERT_EQ(reason(decoded), "not refused");
+  const Call& call = std::get<Call>(decoded);
+  EXPECT_EQ(call.dialect, std::nullopt);
+  EXPECT_THAT(in_words(call.inputs), ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,3] strides [40,1]"));
+  EXPECT_THAT(in_words(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
+  EXPECT_EQ(call.inputs[1].bytes(), (9 * 40 + 2 + 1) * 8);
+  EXPECT_EQ(call.texts.at("adapter"), "mine");
+}
+
+// Equal tensors do not make equal calls where a number differs, named or not; addresses do not count.
+TEST(UserAdapter, ScalarsTellCallsApart) {
+  const auto adapters = parse(good_file());
+  const auto scalars = [&](const Mine& mine) {
+    return std::get<Call>(adapters[0]->decode(mine.launch(), nullptr)).texts.at("scalars");
+  };
+  const std::string first = scalars(Mine());
+  EXPECT_THAT(first, testing::StartsWith("n=12 wide=40 flag=1 info.rows=4 info.scale=0.5 unnamed="));
+  Mine other;
+  other.y = 0x300;
+  other.info.data = 0x400;
+  EXPECT_EQ(scalars(other), first);
+  other.info.scale = 0.1f;
+  EXPECT_THAT(scalars(other), HasSubstr("info.scale=0.1 "));
+  other = {};
+  other.last = 2;
+  EXPECT_NE(scalars(other), first);
+  other = {};
+  other.info.padding = 1;  // may be padding, may be a field that nobody named
+  EXPECT_NE(scalars(other), first);
+}
+
+TEST(UserAdapter, LaunchesThatDoNotFitAreRefused) {
+  Mine mine;
+  mine.n = 13;
+  EXPECT_EQ(refusal(mine), "adapter mine: n == info.rows * 3 does not hold: its sides are 13 and 12");
+  mine = {};
+  mine.flag = 2;
+  EXPECT_THAT(refusal(mine), HasSubstr("flag is 2, not a bool"));
+  mine = {};
+  mine.wide = uint64_t{1} << 63;
+  EXPECT_THAT(refusal(mine), HasSubstr("wide is 9223372036854775808"));
+  mine.wide = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(refusal(mine), HasSubstr("y is too large"));
+  mine = {};
+  mine.info.rows = mine.n = 0;
+  EXPECT_THAT(refusal(mine), HasSubstr("x has a size that is not positive: [0,3]"));
+  mine = {};
+  mine.info.data = 0;
+  EXPECT_THAT(refusal(mine), HasSubstr("x is a null pointer"));
+  Json json = good_file();
+  json["adapters"][0]["tensors"][1]["strides"][1] = "0-1";
+  EXPECT_THAT(refusal(json, Mine().launch()), HasSubstr("negative stride"));
+  json["adapters"][0]["tensors"][1]["strides"][1] = "n/(n-12)";
+  EXPECT_THAT(refusal(json, Mine().launch()), HasSubstr("y: n/(n-12) divides by zero"));
+
+  const Launch good = Mine().launch();
+  for (size_t i = 0; i < good.parameters.size(); ++i) {
+    Launch launch = good;
+    launch.parameters[i].size *= 2;
+    EXPECT_THAT(refusal(good_file(), launch), HasSubstr("not 4 8 1 24 8 8 bytes")) << i;
+    launch = good;
+    launch.parameters[i].offset = std::numeric_limits<uint64_t>::max() - 3;
+    EXPECT_THAT(refusal(good_file(), launch), HasSubstr("not 4 8 1 24 8 8 bytes")) << i;
+    launch = good;
+    launch.parameters.resize(i);
+    EXPECT_NE(refusal(good_file(), launch), "not refused");
+  }
+  for (size_t size = 0; size < good.bytes.size(); ++size) {
+    Launch launch = good;
+    launch.bytes.resize(size);
+    EXPECT_NE(refusal(good_file(), launch), "not refused") << size;
+  }
+}
+
+TEST(UserAdapter, AnAdapterOfTheOperator) {
+  Json json = Json::parse(R"({"format": "msda-adapter", "version": 1, "adapters": [{
+    "name": "ours", "kernel": "msda_backward", "dialect": "msda_triton", "padding_mode": "border", "align_corners": true,
+    "parameters": [{"name": "p", "type": "pointer"}], "tensors": []}]})");
+  for (const auto& [name, rank] : std::initializer_list<std::pair<const char*, int>>{{"value", 4},
+                                                                                     {"spatial_shapes", 2},
+                                                                                     {"sampling_locations", 6},
+                                                                                     {"attention_weights", 5},
+                                                                                     {"grad_output", 4},
+                                                                                     {"grad_value", 4}}) {
+    json["adapters"][0]["tensors"].push_back({{"name", name},
+                                              {"role", std::string(name) == "grad_value" ? "output" : "input"},
+                                              {"pointer", "p"},
+                                              {"type", rank == 2 ? "int64" : "float32"},
+                                              {"shape", std::vector<int>(rank, 2)}});
+  }
+  const Decoded decoded = parse(json)[0]->decode(Packer().add(uint64_t{9}).launch("msda_backward"), nullptr);
+  const Call& call = std::get<Call>(decoded);
+  EXPECT_EQ(call.dialect, MSDA_MSDA_TRITON);
+  EXPECT_EQ(call.padding, MSDA_PADDING_BORDER);
+  EXPECT_EQ(call.align_corners, true);
+
+  const auto expect_error = [](const Json& bad, const std::string& message) {
+    EXPECT_THAT([&] { parse(bad); }, ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr("a.json"), HasSubstr(message))));
+  };
+  Json bad = json;
+  bad["adapters"][0].erase("padding_mode");  // the writer will ask the outputs, and needs them
+  expect_error(bad, "/adapters/0/tensors has no grad_sampling_locations");
+  bad = json;
+  bad["adapters"][0]["tensors"].erase(0);
+  expect_error(bad, "has no value");
+  for (const auto& [key, value, message] : std::initializer_list<std::tuple<const char*, Json, const char*>>{
+           {"shape", {2, 2}, "value of 2 dimensions, not 4"},
+           {"role", "inout", "value in another role than input"},
+           {"type", "int64", "not a floating-point one"},
+           {"type", "uint8", "not a floating-point one"},
+           {"name", "values", "has values, which the operator"}}) {
+    bad = json;
+    bad["adapters"][0]["tensors"][0][key] = value;
+    expect_error(bad, message);
+  }
+  for (const auto& [key, value, message] : std::initializer_list<std::tuple<const char*, Json, const char*>>{
+           {"dialect", "cudnn", "there are deformable_detr, msda_triton, grid_sample"},
+           {"padding_mode", "reflection", "there are zeros, border"},
+           {"align_corners", 1, "is not true or false"}}) {
+    bad = json;
+    bad["adapters"][0][key] = value;
+    expect_error(bad, std::string("/adapters/0/") + key);
+    expect_error(bad, message);
+  }
+  bad = json;
+  bad["adapters"][0].erase("dialect");
+  expect_error(bad, "goes with a \"dialect\"");
+}
+
+// The change at the pointer, and what is said of it at the same place or at the one given.
+TEST(UserAdapterFile, ErrorsNameThePlace) {
+  struct Case {
+    const char *pointer, *value, *where, *message;
+  };
+  const Case cases[] = {
+      {"/format", R"("msda-capture")", "/format", "is not \"msda-adapter\""},
+      {"/version", "2", "/version", "is not 1"},
+      {"/version", "1.0", "/version", "is not an integer"},
+      {"/extra", "1", "the file", "unknown key \"extra\"; there are format, version, adapters"},
+      {"/adapters", "{}", "/adapters", "is not a list"},
+      {"/adapters", "[]", "/adapters", "has 0 elements"},
+      {"/adapters/0", "[]", "/adapters/0", "is not an object"},
+      {"/adapters/0/name", R"("")", "/adapters/0/name", "1 to 100 characters"},
+      {"/adapters/0/name", R"("a\nb")", "/adapters/0/name", "is not a line"},
+      {"/adapters/0/kernel", R"("(")", "/adapters/0/kernel", "no regular expression"},
+      {"/adapters/0/kernel", R"("a)(b")", "/adapters/0/kernel", "no regular expression"},
+      {"/adapters/0/kernel", R"("(a)\\1")", "/adapters/0/kernel", "no regular expression"},
+      {"/adapters/0/kernel", R"("a{3}")", "/adapters/0/kernel", "write the repeats out"},
+      {"/adapters/0/kernel", "7", "/adapters/0/kernel", "is not a text"},
+      {"/adapters/0/parameters", "[]", "/adapters/0/parameters", "has 0 elements"},
+      {"/adapters/0/parameters/0/type", R"("int")", "/adapters/0/parameters/0/type", "there are bytes, int32"},
+      {"/adapters/0/parameters/0/name", R"("grid")", "/adapters/0/parameters/0/name", "another name"},
+      {"/adapters/0/parameters/0/name", R"("1n")", "/adapters/0/parameters/0/name", "a letter first"},
+      {"/adapters/0/parameters/0/name", R"("wide")", "/adapters/0/parameters/1/name", "another parameter has: wide"},
+      {"/adapters/0/parameters/0/size", "4", "/adapters/0/parameters/0/size", "is for parameters of type bytes"},
+      {"/adapters/0/parameters/3/size", "-24", "/adapters/0/parameters/3/size", "is not an integer from 1"},
+      {"/adapters/0/parameters/3/size", "1e30", "/adapters/0/parameters/3/size", "is not an integer from 1"},
+      {"/adapters/0/parameters/3/size", "18446744073709551615", "/adapters/0/parameters/3/size", "is not an integer"},
+      {"/adapters/0/parameters/3/size", "19", "/adapters/0/parameters/3/fields/2",
+       "reaches beyond the 19 bytes of info"},
+      {"/adapters/0/parameters/3/fields/0/offset", "17", "/adapters/0/parameters/3/fields/0", "reaches beyond"},
+      {"/adapters/0/parameters/3/fields/0/type", R"("bytes")", "/adapters/0/parameters/3/fields/0/type",
+       "there are int32"},
+      {"/adapters/0/parameters/3/fields/1/name", R"("data")", "/adapters/0/parameters/3/fields/1/name", "info.data"},
+      {"/adapters/0/conditions/0", R"("n")", "/adapters/0/conditions/0", "has no comparison"},
+      {"/adapters/0/conditions/0", R"("m == 1")", "/adapters/0/conditions/0", "there is no \"m\"; there are n, wide"},
+      {"/adapters/0/conditions/0", R"("y == 0")", "/adapters/0/conditions/0", "y is no integer"},
+      {"/adapters/0/tensors/0/role", R"("in")", "/adapters/0/tensors/0/role", "there are input, output, inout"},
+      {"/adapters/0/tensors/0/pointer", R"("n")", "/adapters/0/tensors/0/pointer", "of type pointer"},
+      {"/adapters/0/tensors/0/type", R"("float")", "/adapters/0/tensors/0/type", "there are float16, bfloat16"},
+      {"/adapters/0/tensors/0/name", R"("../x")", "/adapters/0/tensors/0/name", "is not a name"},
+      {"/adapters/0/tensors/0/name", R"("y")", "/adapters/0/tensors/1/name", "another tensor has"},
+      {"/adapters/0/tensors/0/shape", "[]", "/adapters/0/tensors/0/shape", "has 0 elements"},
+      {"/adapters/0/tensors/0/shape/0", "-1", "/adapters/0/tensors/0/shape/0", "neither an expression nor a number"},
+      {"/adapters/0/tensors/0/shape/0", R"("info.scale")", "/adapters/0/tensors/0/shape/0", "info.scale is no integer"},
+      {"/adapters/0/tensors/0/shape/0", R"("n ==")", "/adapters/0/tensors/0/shape/0", "where an operator or the end"},
+      {"/adapters/0/tensors/1/strides", "[1]", "/adapters/0/tensors/1/strides", "has 1 elements, not 2 to 2"},
+      {"/adapters/0/padding_mode", R"("zeros")", "/adapters/0/padding_mode", "goes with a \"dialect\""},
+  };
+  for (const Case& c : cases) {
+    Json json = good_file();
+    json[Json::json_pointer(c.pointer)] = Json::parse(c.value);
+    EXPECT_THAT([&] { parse(json); },
+                ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr(std::string("a.json: ") + c.where + " "),
+                                                    HasSubstr(c.message), HasSubstr("docs/user-adapters.md"))))
+        << c.pointer << " " << c.value;
+  }
+  // Everything that must be there.
+  for (const char* key : {"/format", "/version", "/adapters", "/adapters/0/name", "/adapters/0/kernel",
+                          "/adapters/0/parameters", "/adapters/0/tensors", "/adapters/0/tensors/0/shape",
+                          "/adapters/0/tensors/0/pointer", "/adapters/0/parameters/3/size"}) {
+    Json json = good_file();
+    const Json::json_pointer pointer(key);
+    json[pointer.parent_pointer()].erase(pointer.back());
+    EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(HasSubstr("has no \"" + pointer.back() + "\"")));
+  }
+  Json json = good_file();
+  json["adapters"][0]["tensors"].erase(2);
+  json["adapters"][0]["tensors"][1]["role"] = "input";
+  EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(HasSubstr("no tensor of role output or inout")));
+  EXPECT_THAT([] { parse_user_adapters("a.json", R"({"format": "msda-adapter", "format": "msda-adapter"})"); },
+              ThrowsMessage<BadAdapterFile>(HasSubstr("two values for \"format\"")));
+  EXPECT_THAT([] { parse_user_adapters("a.json", "{\n  \"format\": nope"); },
+              ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr("is not JSON"), HasSubstr("line 2"))));
+}
+
+TEST(UserAdapterFile, OfTheDisk) {
+  const std::string path = testing::TempDir() + "msda-adapter.json";
+  std::ofstream(path) << good_file().dump();
+  EXPECT_EQ(read_user_adapters(path).size(), 1u);
+  std::ofstream(path, std::ios::app) << std::string(1 << 20, ' ');
+  EXPECT_THAT([&] { read_user_adapters(path); }, ThrowsMessage<BadAdapterFile>(HasSubstr("larger than a megabyte")));
+  std::remove(path.c_str());
+  EXPECT_THAT([&] { read_user_adapters(path); }, ThrowsMessage<BadAdapterFile>(HasSubstr("No such file")));
+  EXPECT_THAT([&] { read_user_adapters(testing::TempDir()); },
+              ThrowsMessage<BadAdapterFile>(HasSubstr("is not a file")));
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT([&] { read_user_adapters(path); }, ThrowsMessage<BadAdapterFile>(HasSubstr("is not a file")));
+  std::remove(path.c_str());
+}
+
+// Whatever is damaged: adapters that decode to something, or BadAdapterFile.
+TEST(UserAdapterFile, DamagedOnes) {
+  std::mt19937 random(3);
+  const std::string good = good_file().dump();
+  const Launch launch = Mine().launch();
+  int accepted = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = good;
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+      const size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, random() % 8);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), random() % 16));
+          break;
+        default:
+          text[at] = "0123456789-{}[]\",:*/%"[random() % 21];
+      }
+    }
+    try {
+      for (const auto& adapter : parse_user_adapters("a.json", text)) {
+        adapter->matches(launch.kernel);
+        adapter->decode(launch, nullptr);
+        ++accepted;
+      }
+    } catch (const BadAdapterFile&) {
+    }
+  }
+  EXPECT_GT(accepted, 100);  // it is the checks that are tested, not JSON's alone
+  const std::string deep(100000, '[');
+  EXPECT_THROW(parse_user_adapters("a.json", deep), BadAdapterFile);
+  EXPECT_THROW(parse_user_adapters("a.json", deep + std::string(100000, ']')), BadAdapterFile);
+}
+
+// Names of kernels are long, and are matched on the program's own stack.
+TEST(UserAdapter, LongNames) {
+  Json json = good_file();
+  json["adapters"][0]["kernel"] = "(a|b)*c.*mine(.*)*$";
+  const auto adapters = parse(json);
+  EXPECT_TRUE(adapters[0]->matches(std::string(50000, 'a') + "c" + std::string(50000, 'x') + "mine"));
+  EXPECT_FALSE(adapters[0]->matches(std::string(50000, 'a')));
+}
+
+}  // namespace
+}  // namespace msda::adapters

@@ -1,0 +1,205 @@
+"""Recording of kernels that are not the operator's: PyTorch's grid_sampler_2d backward, and a user's own, by a JSON adapter."""
+
+import json
+import re
+import subprocess
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import SOURCE
+from test_launches import CLIENT, alone
+from test_recording import PRELOAD, environment, pytestmark, record, wait_for  # noqa: F401
+
+from msda_replay import Invocation, read_capture, write_capture
+
+# The example of the documentation is the adapter of the stand-in's kernel.
+EXAMPLE = json.loads(re.search(r"```json\n(.*?)```", (SOURCE / "docs" / "user-adapters.md").read_text(), re.S)[1])
+ENTRIES = [[], ["--ex"], ["--packed"], ["--as-kernel"]]
+
+
+def pixels(grid, size, padding, align_corners):
+    """Grid coordinates in pixels, as torch.nn.functional.grid_sample documents them."""
+    x = (grid + 1) / 2 * (size - 1) if align_corners else ((grid + 1) * size - 1) / 2
+    if padding == "reflection":
+        low, high = (0, size - 1) if align_corners else (-0.5, size - 0.5)
+        span = high - low  # a triangle wave, mirrored at low and at high
+        x = low + span - np.abs((x - low) % (2 * span) - span)
+    if padding != "zeros":
+        x = np.clip(x, 0, size - 1)
+    return x
+
+
+def forward(inputs, facts):
+    """grid_sample in float64."""
+    image, grid = inputs["input"].astype(np.float64), inputs["grid"].astype(np.float64)
+    x = pixels(grid[..., 0], image.shape[3], facts["padding_mode"], facts["align_corners"])
+    y = pixels(grid[..., 1], image.shape[2], facts["padding_mode"], facts["align_corners"])
+    padded = np.pad(image, ((0, 0), (0, 0), (9, 9), (9, 9)))
+    n = np.arange(len(image))[:, None, None]
+    pick = lambda row, column: np.moveaxis(padded[n, :, row + 9, column + 9], -1, 1)  # noqa: E731
+    if facts["interpolation"] == "nearest":
+        return pick(np.rint(y).astype(int), np.rint(x).astype(int))
+    row, column = np.floor(y).astype(int), np.floor(x).astype(int)
+    wy, wx = (y - row)[:, None], (x - column)[:, None]
+    return ((1 - wy) * (1 - wx) * pick(row, column) + (1 - wy) * wx * pick(row, column + 1)
+            + wy * (1 - wx) * pick(row + 1, column) + wy * wx * pick(row + 1, column + 1))
+
+
+def gradient(inputs, facts, name, step):
+    """Of sum(grad_output * forward), by central differences."""
+    result = np.empty(inputs[name].shape)
+    for at in np.ndindex(result.shape):
+        sides = []
+        for sign in (1, -1):
+            moved = inputs[name].astype(np.float64)
+            moved[at] += sign * step
+            sides.append((inputs["grad_output"] * forward({**inputs, name: moved}, facts)).sum())
+        result[at] = (sides[0] - sides[1]) / (2 * step)
+    return result
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_grid_sample(replay, tmp_path, entry, double):
+    capture = tmp_path / "a.h5"
+    arguments = ["--kernel", "grid_sample", "--launches", "12", "--seed", "5", *entry, *(["--double"] if double else [])]
+    done = record(CLIENT, *arguments, options=["-o", capture])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == 12
+    for i, call in enumerate(invocations):
+        assert "31grid_sampler_2d_backward_kernelI" + ("dl" if double else "fi") in call.kernel and call.dialect == ""
+        expected = {"padding_mode": ("zeros", "border", "reflection")[i % 3], "align_corners": i // 3 % 2,
+                    "interpolation": ("bilinear", "nearest")[i // 6 % 2]}
+        assert {name: call.facts[name] for name in expected} == expected
+        assert {name: tensor.shape for name, tensor in call.inputs.items()} == {
+            "grad_output": (2, 3, 3, 6), "input": (2, 3, 5, 4), "grid": (2, 3, 6, 2)}
+        assert set(call.outputs) == {"grad_grid"} | ({"grad_input"} if i % 5 != 4 else set())
+        assert np.all(call.outputs_before["grad_grid"] == 7)
+        tolerance = dict(rtol=1e-6, atol=1e-6) if double else dict(rtol=1e-4, atol=1e-5)
+        if "grad_input" in call.outputs and (i < 3 or entry == []):  # linear in the input: any step is exact
+            assert not np.any(call.outputs_before["grad_input"])
+            np.testing.assert_allclose(call.outputs["grad_input"], gradient(call.inputs, call.facts, "input", 1.0), **tolerance)
+        truth = gradient(call.inputs, call.facts, "grid", 1e-7)
+        np.testing.assert_allclose(call.outputs["grad_grid"], truth, rtol=1e-4, atol=1e-5)
+    replay("verify", capture, expect=0)
+    listed = replay("list", capture, "--json", "-", expect=0).json[0]["invocations"]
+    assert listed[0]["dialect"] is None and listed[2]["padding_mode"] == "reflection" and listed[3]["align_corners"] == 1
+    assert "input[2,3,5,4]" in listed[0]["sizes"] and listed[0]["type"] == ("float64" if double else "float32")
+    shown = replay("show", capture, "--invocation", 7, expect=0).out
+    assert "interpolation = nearest" in shown and "inputs/grid " in shown and "outputs_before/grad_input " in shown
+
+
+def test_scale_add(replay, tmp_path):
+    adapter, capture = tmp_path / "mine.json", tmp_path / "a.h5"
+    adapter.write_text(json.dumps(EXAMPLE))
+    for entry in ENTRIES:
+        arguments = ["--kernel", "scale_add", "--launches", "3", *entry]
+        done = record(CLIENT, *arguments, options=["-o", capture, "--force", "--adapter", "mine.json"], cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
+        invocations = read_capture(capture).invocations
+        assert len(invocations) == 3
+        for i, call in enumerate(invocations):
+            assert (call.kernel, call.dialect) == ("_Z9scale_addi5ScalePKfPfPh", "")
+            assert call.facts["adapter"] == "scale_add"
+            assert call.facts["scalars"] == f"rows={6 + i} scale.columns=5 scale.alpha=0.5"
+            assert set(call.inputs) == {"x", "y"} and set(call.outputs) == set(call.outputs_before) == {"y", "positive"}
+            x, before, after = call.inputs["x"], call.inputs["y"], call.outputs["y"]
+            assert x.shape == (6 + i, 5) and x.dtype == np.float32 and np.ptp(x) > 0
+            np.testing.assert_array_equal(before, call.outputs_before["y"])
+            np.testing.assert_allclose(after, before + np.float32(0.5) * x, rtol=1e-6)
+            assert call.outputs["positive"].dtype == np.uint8
+            np.testing.assert_array_equal(call.outputs["positive"], after > 0)
+            assert np.all(call.outputs_before["positive"] == 0xFF)
+    replay("verify", capture, expect=0)
+    # What was read can be written, and read again.
+    write_capture(tmp_path / "b.h5", invocations)
+    for one, again in zip(invocations, read_capture(tmp_path / "b.h5").invocations):
+        assert again.facts["scalars"] == one.facts["scalars"] and again.dialect == ""
+        np.testing.assert_array_equal(again.outputs["positive"], one.outputs["positive"])
+    replay("verify", tmp_path / "b.h5", expect=0)
+
+
+def test_commands_that_replay(replay, tmp_path, demo_capture):
+    capture, mixed = tmp_path / "a.h5", tmp_path / "mixed.h5"
+    record(CLIENT, "--kernel", "grid_sample", "--launches", "2", options=["-o", capture])
+    for command in ("run", "stages"):
+        done = replay(command, capture, "--invocation", 1, expect=3)
+        assert done.err.count("\n") == 1 and not done.out
+        assert str(capture) in done.err and "invocation 1" in done.err and "is known only by its machine code" in done.err
+    done = replay("run", capture, expect=3)
+    assert re.findall(r"^Invocation (\d): not replayed: kernel \S+ is known only by its machine code$", done.out, re.M) == ["0", "1"]
+    # Beside a call that can be replayed they are told, and change nothing.
+    other = read_capture(capture).invocations[0]
+    write_capture(mixed, [other, *read_capture(demo_capture).invocations])
+    alone_, both = replay("run", demo_capture, "--json", "-").json, replay("run", mixed, "--json", "-", expect=1).json
+    assert [told["id"] for told in both["not_replayed"]] == [0] and both["verdict"] == alone_["verdict"]
+    assert both["invocations"][0]["comparisons"] == alone_["invocations"][0]["comparisons"]
+    jsonschema.validate(both, json.loads((SOURCE / "docs" / "run.schema.json").read_text()))
+    assert "Invocation 0: not replayed: kernel _ZN" in replay("run", mixed, expect=1).out
+
+
+def test_user_adapters_come_first_and_kernel_filters(tmp_path):
+    capture, adapter = tmp_path / "a.h5", tmp_path / "mine.json"
+    mine = json.loads(json.dumps(EXAMPLE))
+    one = mine["adapters"][0]
+    one.update(name="mine", kernel="31grid_sampler_2d", conditions=[], parameters=[
+        {"type": "int32"}, {"type": "bytes", "size": 216}, {"type": "bytes", "size": 216},
+        {"type": "bytes", "size": 216}, {"type": "bytes", "size": 216},
+        {"name": "grad_grid", "type": "bytes", "size": 216, "fields": [
+            {"name": "data", "offset": 0, "type": "pointer"}, {"name": "n", "offset": 8, "type": "int32"}]},
+        {"type": "int32"}, {"type": "int32"}, {"type": "bool"}, {"type": "int32"}, {"type": "bool"}],
+        tensors=[{"name": "mine", "role": "output", "pointer": "grad_grid.data", "type": "float32",
+                  "shape": ["grad_grid.n", 36]}])
+    adapter.write_text(json.dumps(mine))
+    done = record(CLIENT, "--kernel", "grid_sample", options=["-o", capture, "--adapter", adapter])
+    (call,) = read_capture(capture).invocations
+    assert done.returncode == 0 and call.facts["adapter"] == "mine"
+    assert call.outputs["mine"].shape == (2, 36) and not call.inputs
+    done = record(CLIENT, "--kernel", "grid_sample",
+                  options=["-o", tmp_path / "b.h5", "--adapter", adapter, "--kernel", "scale_add"])
+    assert done.returncode == 0 and "no call was recorded" in done.stderr
+
+
+def test_launches_that_the_adapter_does_not_fit(tmp_path):
+    adapter = tmp_path / "mine.json"
+    mine = json.loads(json.dumps(EXAMPLE))
+    mine["adapters"][0]["conditions"].append("scale.columns == 6")
+    adapter.write_text(json.dumps(mine))
+    arguments = ["--kernel", "scale_add", "--launches", "3"]
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5", "--adapter", adapter])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
+    assert done.stderr.count("adapter scale_add: scale.columns == 6 does not hold: its sides are 5 and 6") == 1
+
+
+def test_files_that_are_wrong(tmp_path):
+    adapter, marker = tmp_path / "mine.json", tmp_path / "marker"
+    for text, message in (("{", "is not JSON"), ('{"format": 1}', "/format is not a text"), ("[]", "is not an object")):
+        adapter.write_text(text)
+        done = record("touch", marker, options=["--adapter", adapter])
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and not marker.exists()
+        assert str(adapter) in done.stderr and message in done.stderr
+        done = record("touch", marker, MSDA_RECORD_ADAPTERS=adapter)
+        assert done.returncode == 2 and message in done.stderr and not marker.exists()
+    # Inside the program it is too late: what is right is recorded.
+    good = tmp_path / "good.json"
+    good.write_text(json.dumps(EXAMPLE))
+    done = subprocess.run([CLIENT, "--kernel", "scale_add"], capture_output=True, text=True, cwd=tmp_path, env=environment(
+        LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT="a.h5", MSDA_RECORD_ADAPTERS=f"mine.json:{tmp_path}/none.json::good.json"))
+    assert done.returncode == 0 and done.stdout == alone("--kernel", "scale_add").stdout
+    assert "mine.json: the file is not an object" in done.stderr and "none.json: cannot open" in done.stderr
+    wait_for(tmp_path / "a.h5")
+    assert len(read_capture(tmp_path / "a.h5").invocations) == 1
+
+
+def test_other_tensors_of_known_names(tmp_path, replay):
+    """The format's ranks and labels are those of calls with a dialect."""
+    call = Invocation({"value": np.zeros((2, 2), np.float32)}, {"output": np.zeros(3, np.int32)}, "", facts={"mine": "yes", "n": 7})
+    write_capture(tmp_path / "a.h5", call)
+    (read,) = read_capture(tmp_path / "a.h5").invocations
+    assert read.inputs["value"].shape == (2, 2) and read.facts == {"mine": "yes", "n": 7}
+    shown = replay("show", tmp_path / "a.h5", expect=0).out
+    assert "mine = yes" in shown and "n = 7" in shown
+    replay("list", tmp_path / "a.h5", expect=0)
+    replay("verify", tmp_path / "a.h5", expect=0)

@@ -1,0 +1,38 @@
+// Names and structs of the kernels that are not the operator's backward, for those who launch them and those who run
+// them.
+#pragma once
+
+#include <cstdint>
+
+namespace msda::stand_in {
+
+// As PyTorch 2.x passes tensors to its kernels, by value.
+template <class T, class Index>
+struct TensorInfo {
+  T* data;
+  Index sizes[25], strides[25];
+  int dims;
+};
+
+// Names of PyTorch 2.15, CUDA 13.2.
+inline constexpr char kGridSamplerFloat[] =
+    "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelIfiEEvT0_NS_"
+    "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
+    "18GridSamplerPaddingEbS3_b";
+inline constexpr char kGridSamplerDouble[] =
+    "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelIdlEEvT0_NS_"
+    "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
+    "18GridSamplerPaddingEbS3_b";
+
+// A kernel that nobody but its user knows:
+//
+//     void scale_add(int rows, Scale scale, const float* x, float* y, unsigned char* positive)
+//
+// y += alpha * x, of [rows, columns], and whether each result is positive.
+struct Scale {
+  int columns;
+  float alpha;
+};
+inline constexpr char kScaleAdd[] = "_Z9scale_addi5ScalePKfPfPh";
+
+}  // namespace msda::stand_in

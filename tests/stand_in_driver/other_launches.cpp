@@ -1,0 +1,97 @@
+#include "tests/stand_in_driver/other_launches.h"
+
+#include <type_traits>
+
+#include "tests/stand_in_driver/client_numbers.h"
+#include "tests/stand_in_driver/other_kernels.h"
+
+namespace msda::stand_in {
+namespace {
+
+// A stream of its own, and the memory of one launch.
+class Stage {
+ public:
+  explicit Stage(const Client& client) : client_(client) {
+    client_.check(client_.api().cuStreamCreate(&stream_, kStreamNonBlocking));
+  }
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  ~Stage() {
+    for (const CUdeviceptr pointer : memory_) client_.api().cuMemFree_v2(pointer);
+    client_.api().cuStreamDestroy_v2(stream_);
+  }
+
+  CUstream stream() const { return stream_; }
+  void wait() const { client_.check(client_.api().cuStreamSynchronize(stream_)); }
+
+  template <class T>
+  T* upload(const std::vector<T>& values) {
+    memory_.push_back(client_.upload(values));
+    return reinterpret_cast<T*>(memory_.back());
+  }
+
+  template <class T>
+  std::string told(const OtherLaunch& launch, const char* name, const T* pointer, size_t count) const {
+    const auto values = client_.download<T>(reinterpret_cast<CUdeviceptr>(pointer), count);
+    return line(launch.number, name, checksum(values.data(), count * sizeof(T)));
+  }
+
+ private:
+  const Client& client_;
+  CUstream stream_ = nullptr;
+  std::vector<CUdeviceptr> memory_;
+};
+
+}  // namespace
+
+template <class T>
+std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch) {
+  using Index = std::conditional_t<std::is_same_v<T, double>, int64_t, int>;
+  constexpr Index N = 2, C = 3, H = 5, W = 4, HO = 3, WO = 6;
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const auto info = [](T* data, Index a, Index b, Index c, Index d) {
+    TensorInfo<T, Index> tensor{data, {a, b, c, d}, {b * c * d, c * d, d, 1}, 4};
+    for (int i = 4; i < 25; ++i) tensor.sizes[i] = tensor.strides[i] = static_cast<Index>(-77 - i);  // never set
+    return tensor;
+  };
+  const auto grad_output = info(stage.upload(uniform<T>(random, N * C * HO * WO, -1, 1)), N, C, HO, WO);
+  const auto input = info(stage.upload(uniform<T>(random, N * C * H * W, -1, 1)), N, C, H, W);
+  const auto grid = info(stage.upload(uniform<T>(random, N * HO * WO * 2, -1.3, 1.3)), N, HO, WO, 2);
+  auto grad_input = info(stage.upload(std::vector<T>(N * C * H * W, 0)), N, C, H, W);
+  const auto grad_grid = info(stage.upload(std::vector<T>(N * HO * WO * 2, 7)), N, HO, WO, 2);
+  const int padding = launch.number % 3, interpolation = launch.number / 6 % 2;
+  const bool align_corners = launch.number / 3 % 2 == 1, input_requires_grad = launch.number % 5 != 4;
+  T* const sums = grad_input.data;
+  if (!input_requires_grad) grad_input = {};
+  const Index n = N * HO * WO, span = input_requires_grad ? N * C * H * W : 0;
+  const Argument arguments[] = {
+      n,    grad_output,        input, grid, grad_input, grad_grid, interpolation, padding, align_corners,
+      span, input_requires_grad};
+  const CUfunction function =
+      client.load(std::is_same_v<T, double> ? kGridSamplerDouble : kGridSamplerFloat, launch.as_kernel);
+  client.launch(launch.way, function, {1}, {256}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "grad_input", sums, N * C * H * W) +
+         stage.told(launch, "grad_grid", grad_grid.data, N * HO * WO * 2);
+}
+
+template std::string launch_grid_sampler<float>(const Client&, const OtherLaunch&);
+template std::string launch_grid_sampler<double>(const Client&, const OtherLaunch&);
+
+std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
+  const int rows = 6 + launch.number, columns = 5;
+  const auto count = static_cast<size_t>(rows * columns);
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const float* const x = stage.upload(uniform<float>(random, count, -1, 1));
+  float* const y = stage.upload(uniform<float>(random, count, -1, 1));
+  unsigned char* const positive = stage.upload(std::vector<unsigned char>(count, 0xFF));
+  const Scale scale{columns, 0.5f};
+  const Argument arguments[] = {rows, scale, x, y, positive};
+  client.launch(launch.way, client.load(kScaleAdd, launch.as_kernel), {2}, {64}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "y", y, count) + stage.told(launch, "positive", positive, count);
+}
+
+}  // namespace msda::stand_in

@@ -1,0 +1,27 @@
+// Launches of the kernels that are not the operator's backward (other_kernels.h), one after the other on a stream each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/stand_in_driver/client.h"
+
+namespace msda::stand_in {
+
+struct OtherLaunch {
+  LaunchWay way;
+  bool as_kernel;
+  uint64_t seed;
+  int number;
+};
+
+// Each returns a line with a checksum for each output.
+
+// The modes go by the launch's number: padding changes with each, align_corners with every third, interpolation with
+// every sixth; every fifth asks for no gradient of the input. T is float with int indices, or double with int64 ones.
+template <class T>
+std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch);
+
+std::string launch_scale_add(const Client& client, const OtherLaunch& launch);
+
+}  // namespace msda::stand_in
