@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "recorder/preload/recording.h"
+
 namespace msda::record {
 namespace {
 
@@ -39,7 +41,13 @@ void* Courier::run(void* state_pointer) {
   State& state = *static_cast<State*>(state_pointer);
   std::unique_lock lock(state.mutex);
   for (;;) {
-    state.news.wait(lock, [&] { return !state.jobs.empty(); });
+    const auto has_jobs = [&] { return !state.jobs.empty(); };
+    if (!state.news.wait_for(lock, std::chrono::milliseconds(200), has_jobs)) {
+      lock.unlock();
+      write_held();
+      lock.lock();
+      state.news.wait(lock, has_jobs);
+    }
     bool any = false;
     for (size_t i = 0; i < state.jobs.size();) {
       Job& job = state.jobs[i];

@@ -1,5 +1,6 @@
 // The recorder's own thread in the target: does what there is to do for a launch once the device is done with it, so
-// that the launch's caller need not wait. Started with the first launch that is recorded.
+// that the launch's caller need not wait. Started with the first launch that is recorded. When nothing has come for
+// 200 ms, it writes what recording.h holds back.
 #pragma once
 
 #include <functional>

@@ -372,7 +372,7 @@ void copy_after(const Launched& launched, SnapshotState& state) {
   const auto shared = std::make_shared<LaunchRecord>(std::move(record));
   const auto delivered = [shared, count](const Digests& ready) {
     shared->outputs_digest = digests_in_words(ready, 0, count);
-    deliver(*shared);
+    deliver(std::move(*shared));
   };
   if (digests && Courier::instance().when_ready(std::move(digests), delivered)) return;
   leave(shared->content);

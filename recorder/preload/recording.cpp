@@ -80,22 +80,31 @@ class Recording {
     if (!content.known) seen_.remove(content.key);
   }
 
-  void deliver(const LaunchRecord& record) {
+  void deliver(LaunchRecord&& record) {
     const std::lock_guard lock(mutex_);
-    const Content& content = record.content;
-    Seen::Entry* entry = seen_.find(content.key);
-    if (entry != nullptr) entry->add_outputs(record.code, record.outputs_digest);
-    const uint32_t attempt = content.known ? (entry != nullptr ? ++entry->attempts : 1) : 0;
-    append(begin_of(record.facts, content.invocation, attempt));
-    append(content.invocation, attempt, "inputs", record.inputs, record.block);
-    append(content.invocation, attempt, "outputs_before", record.outputs_before, record.block);
-    append(content.invocation, attempt, "outputs", record.outputs, record.block);
-    append(spool::Parameters{content.invocation, attempt, record.parameter_offsets, record.parameter_sizes},
-           record.parameter_bytes);
-    append(spool::End{content.invocation, attempt});
-    if (content.known && entry != nullptr) count(*entry);
+    if (Seen::Entry* entry = seen_.find(record.content.key)) {
+      entry->add_outputs(record.code, record.outputs_digest);
+      if (record.content.known) count(*entry);
+    }
+    // Of launches with equal inputs the last is kept, and the one before need not go to the writer.
+    if (held_ && record.content.known && held_->content.key == record.content.key) {
+      if (held_->block) memory_.give_back({*held_->block, 0, nullptr});
+      held_.reset();
+    }
+    write_held_locked();
+    if (record.content.known) {
+      held_ = std::move(record);
+    } else {
+      write(record);
+    }
     ring_doorbell();
-    if (record.block && (over_ || !writer_reads_)) memory_.give_back({*record.block, 0, nullptr});
+  }
+
+  // What was held back because an equal launch might have followed.
+  void write_held() {
+    const std::lock_guard lock(mutex_);
+    write_held_locked();
+    if (started_) ring_doorbell();
   }
 
   void count(const std::string& key, const std::string& code, const std::string& outputs_digest) {
@@ -134,7 +143,7 @@ class Recording {
     if (const size_t left = Courier::instance().drain(); left > 0 && !over_) {
       warn(std::to_string(left) + " launches never came to an end, and are not recorded");
     }
-    if (started_) ring_doorbell();
+    write_held();
   }
 
   // In a forked child: the spool and the writer are the parent's.
@@ -145,6 +154,7 @@ class Recording {
     if (writer_.doorbell >= 0) close(writer_.doorbell);
     writer_ = {};
     seen_ = {};
+    held_.reset();
     images_.clear();
     missed_.clear();
     started_ = false;
@@ -178,6 +188,25 @@ class Recording {
   }
 
  private:
+  void write_held_locked() {
+    if (held_) write(*held_);
+    held_.reset();
+  }
+
+  void write(const LaunchRecord& record) {
+    const Content& content = record.content;
+    Seen::Entry* entry = content.known ? seen_.find(content.key) : nullptr;
+    const uint32_t attempt = content.known ? (entry != nullptr ? ++entry->attempts : 1) : 0;
+    append(begin_of(record.facts, content.invocation, attempt));
+    append(content.invocation, attempt, "inputs", record.inputs, record.block);
+    append(content.invocation, attempt, "outputs_before", record.outputs_before, record.block);
+    append(content.invocation, attempt, "outputs", record.outputs, record.block);
+    append(spool::Parameters{content.invocation, attempt, record.parameter_offsets, record.parameter_sizes},
+           record.parameter_bytes);
+    append(spool::End{content.invocation, attempt});
+    if (record.block && (over_ || !writer_reads_)) memory_.give_back({*record.block, 0, nullptr});
+  }
+
   static spool::Begin begin_of(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
     spool::Begin begin;
     begin.invocation = invocation;
@@ -327,7 +356,8 @@ class Recording {
   WriterProcess writer_;
   uint64_t next_invocation_ = 0;
   Seen seen_;
-  std::set<std::string> images_;  // those in the spool
+  std::optional<LaunchRecord> held_;  // whose content is recorded already
+  std::set<std::string> images_;      // those in the spool
   std::map<std::string, int64_t> missed_;
   std::mutex label_mutex_;
   std::optional<std::string> label_;
@@ -394,8 +424,12 @@ void leave(const Content& content) noexcept {
   harmlessly([&](Recording& recording) { recording.leave(content); });
 }
 
-void deliver(const LaunchRecord& record) noexcept {
-  harmlessly([&](Recording& recording) { recording.deliver(record); });
+void deliver(LaunchRecord&& record) noexcept {
+  harmlessly([&](Recording& recording) { recording.deliver(std::move(record)); });
+}
+
+void write_held() noexcept {
+  harmlessly([&](Recording& recording) { recording.write_held(); });
 }
 
 void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept {

@@ -75,7 +75,9 @@ struct LaunchRecord {
   std::string code;               // outputs of the same code on the same content should be equal:
   std::string outputs_digest;     // of all, or of what does not depend on what the buffers held before; empty: unknown
 };
-void deliver(const LaunchRecord& record) noexcept;
+void deliver(LaunchRecord&& record) noexcept;
+// The last of a row of equal launches is held back until another one comes. Called when none has come for a while.
+void write_held() noexcept;
 // The same for one of which nothing is to be kept.
 void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept;
 // The image of a launch's code, that its facts name by "kernel_digest"; kept once.

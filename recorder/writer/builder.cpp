@@ -168,7 +168,7 @@ bool Builder::settle(Pending& pending) {
   auto& texts = pending.begin.texts;
   if (!integer(pending.begin.integers, "unconfirmed")) return true;
   const std::string image = texts["kernel_digest"];
-  auto conventions = conventions_.known(image);
+  auto conventions = conventions_.known(pending.begin.invocation, image);
   if (!conventions) {
     std::vector<Item> items = pending.tensors;
     if (pending.begin.attempt > 0) {
@@ -189,7 +189,7 @@ bool Builder::settle(Pending& pending) {
     while (dialect <= MSDA_GRID_SAMPLE && texts["dialect"] != msda_dialect_name(dialect)) {
       dialect = static_cast<msda_dialect>(dialect + 1);
     }
-    conventions = conventions_.find(image, dialect, tensors);
+    conventions = conventions_.find(pending.begin.invocation, image, dialect, tensors);
     if (!conventions) return false;
   }
   if (conventions->float_type == MSDA_BFLOAT16) {

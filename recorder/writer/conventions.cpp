@@ -2,15 +2,23 @@
 
 namespace msda::record {
 
-std::optional<Conventions> ConventionsOfKernels::known(const std::string& image) const {
-  const auto found = decided_.find(image);
-  return found != decided_.end() ? std::optional(found->second) : std::nullopt;
+std::optional<Conventions> ConventionsOfKernels::known(uint64_t invocation, const std::string& image) const {
+  if (const auto found = decided_.find(image); found != decided_.end()) return found->second;
+  const auto found = undecided_.find({invocation, image});
+  return found != undecided_.end() ? std::optional(found->second) : std::nullopt;
 }
 
-std::optional<Conventions> ConventionsOfKernels::find(const std::string& image, msda_dialect dialect,
+std::optional<Conventions> ConventionsOfKernels::find(uint64_t invocation, const std::string& image,
+                                                      msda_dialect dialect,
                                                       const std::map<std::string, msda_tensor>& tensors) {
   const auto conventions = confirm(dialect, tensors);
-  if (conventions && conventions->only_ones && !image.empty()) decided_[image] = *conventions;
+  if (conventions && !image.empty()) {
+    if (conventions->only_ones) {
+      decided_[image] = *conventions;
+    } else {
+      undecided_[{invocation, image}] = *conventions;
+    }
+  }
   return conventions;
 }
 
@@ -21,7 +29,8 @@ void ConventionsOfKernels::note_ambiguous(const std::string& image, const std::s
 std::vector<std::pair<int64_t, Conventions>> ConventionsOfKernels::decided_later() const {
   std::vector<std::pair<int64_t, Conventions>> decided;
   for (const Open& open : open_) {
-    if (const auto conventions = known(open.image)) decided.emplace_back(open.invocation, *conventions);
+    const auto found = decided_.find(open.image);
+    if (found != decided_.end()) decided.emplace_back(open.invocation, found->second);
   }
   return decided;
 }
@@ -29,7 +38,7 @@ std::vector<std::pair<int64_t, Conventions>> ConventionsOfKernels::decided_later
 std::map<std::string, int64_t> ConventionsOfKernels::ambiguous() const {
   std::map<std::string, int64_t> counts;
   for (const Open& open : open_) {
-    if (!known(open.image)) ++counts[open.kernel];
+    if (!decided_.contains(open.image)) ++counts[open.kernel];
   }
   return counts;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/msda.h"
@@ -16,9 +17,10 @@ class ConventionsOfKernels {
  public:
   // Conventions are constants of the image, so those that its outputs decided once hold for all its calls. `image` is
   // the digest of the kernel's image, or empty if that is not known.
-  std::optional<Conventions> known(const std::string& image) const;
-  // From a call's tensors; empty if nothing explains them.
-  std::optional<Conventions> find(const std::string& image, msda_dialect dialect,
+  std::optional<Conventions> known(uint64_t invocation, const std::string& image) const;
+  // From a call's tensors; empty if nothing explains them. What an invocation leaves open, later calls with equal
+  // inputs do, too.
+  std::optional<Conventions> find(uint64_t invocation, const std::string& image, msda_dialect dialect,
                                   const std::map<std::string, msda_tensor>& tensors);
 
   // A call was written under conventions that are not the only ones that explain it.
@@ -34,6 +36,7 @@ class ConventionsOfKernels {
     int64_t invocation;
   };
   std::map<std::string, Conventions> decided_;
+  std::map<std::pair<uint64_t, std::string>, Conventions> undecided_;
   std::vector<Open> open_;
 };
 
