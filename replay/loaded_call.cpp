@@ -48,6 +48,7 @@ msda_padding padding_from(const std::string& name, const std::string& where) {
 
 std::string why_not_replayed(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
+  if (invocation.inputs.empty() && !invocation.digests.empty()) return "only digests were recorded (--digest-only)";
   if (!facts.dialect.empty()) return "";
   return fmt::format("kernel {} is known only by its machine code",
                      facts.kernel.empty() ? "(not named)" : facts.kernel);

@@ -75,6 +75,7 @@ Json json_of(const capture::Reader& reader, const capture::Invocation& invocatio
     // One that has a summary is not read for its statistics again: it may be the largest there is.
     if (stage.full) json["tensors"].push_back(json_of(reader, *stage.full, !stage.facts));
   }
+  if (!invocation.digests.empty()) json["digests"] = invocation.digests;
   if (!invocation.stages.empty()) json["stages"] = recorded_stages_json(invocation.stages);
   json["results"] = Json::array();
   for (const auto& result : invocation.results) {
@@ -151,8 +152,8 @@ void print_tensor(const Json& tensor, const std::string& title) {
 void print_invocation(const Json& json, const std::string& stages) {
   fmt::print("\nInvocation {}\n", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
-    const bool elsewhere =
-        name == "id" || name == "tensors" || name == "results" || name == "stages" || value.is_null();
+    const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
+                           name == "digests" || value.is_null();
     if (!elsewhere) fmt::print("  {} = {}\n", name, plain(value));
   }
   fmt::print("  tensors\n");
@@ -164,6 +165,11 @@ void print_invocation(const Json& json, const std::string& stages) {
     for (const Json& tensor : result["tensors"]) {
       print_tensor(tensor, fmt::format("results/{}/{}", plain(result["name"]), plain(tensor["name"])));
     }
+  }
+  // Of tensors that are in the capture, there are the datasets' own.
+  if (json.contains("digests") && json["tensors"].empty()) {
+    fmt::print("  digests\n");
+    for (const auto& [name, value] : json["digests"].items()) fmt::print("    {:<40} {}\n", name, plain(value));
   }
   if (!stages.empty()) fmt::print("  stages\n{}", stages);
 }

@@ -123,6 +123,9 @@ struct Invocation {
     std::optional<TensorInfo> full;
   };
   std::vector<Stage> stages;  // in the order of their computation; those that the format does not know after them
+  // Of tensors, kept or not, as the recorder made them (recorder/preload/digest.h): "inputs/value" to
+  // "float32 4x5440x8x32 0123...".
+  std::map<std::string, std::string> digests;
   Parameters parameters;
 
   const Result* reference() const;  // the result whose role is "reference", or null

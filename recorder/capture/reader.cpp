@@ -515,6 +515,7 @@ Invocation Reader::invocation(int64_t id) const {
         {{name, impl_->text(object, "role"), impl_->text(object, "dialect")}, impl_->tensor_infos(path, has_dialect)});
   }
   result.stages = impl_->stages(result.path + "/stages");
+  result.digests = impl_->texts(result.path + "/digests");
   if (impl_->exists(result.path + "/parameters")) {
     const TensorInfo info = impl_->tensor_info("parameters", result.path, nullptr);
     const Tensor bytes = read(info);

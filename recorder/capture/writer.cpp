@@ -374,6 +374,11 @@ void Writer::add_output_before(const TensorView& tensor) {
 
 void Writer::add_output(const TensorView& tensor) { impl_->tensor(impl_->current + "/outputs", tensor); }
 
+void Writer::add_digests(const std::map<std::string, std::string>& digests) {
+  if (digests.empty()) return;
+  impl_->attributes(impl_->group(impl_->current + "/digests").get(), digests);
+}
+
 void Writer::add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors) {
   const std::string name = impl_->current + "/results/" + facts.name;
   const Group group = impl_->group(name);

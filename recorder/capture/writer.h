@@ -27,6 +27,8 @@ class Writer {
   void add_input(const TensorView& tensor);
   void add_output_before(const TensorView& tensor);
   void add_output(const TensorView& tensor);
+  // Of the tensors, kept or not, as the recorder's device made them: "inputs/value" to "float32 4x5440x8x32 0123...".
+  void add_digests(const std::map<std::string, std::string>& digests);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
   // Opens an invocation that was written, for more of what it does not have.

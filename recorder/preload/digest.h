@@ -12,6 +12,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace msda::record {
 
@@ -21,12 +22,19 @@ struct Digest {
 };
 
 inline std::string in_hex(const Digest& digest) {
-  static constexpr char kDigits[] = "0123456789abcdef";
+  constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
   for (const uint64_t half : {digest.first, digest.second}) {
     for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[half >> shift & 15];
   }
   return text;
+}
+
+// A tensor's type, shape and digest: "float32 4x5440x8x32 0123...".
+inline std::string digest_in_words(const std::string& type, const std::vector<int64_t>& shape, const Digest& digest) {
+  std::string text = type;
+  for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? " " : "x") + std::to_string(shape[i]);
+  return text + " " + in_hex(digest);
 }
 
 inline Digest digest_on_host(std::span<const std::byte> bytes) {

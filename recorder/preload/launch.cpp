@@ -1,23 +1,16 @@
 #include "recorder/preload/launch.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 #include <string>
-#include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
-#include "kernels/names.h"
-#include "recorder/adapters/adapter.h"
 #include "recorder/preload/config.h"
 #include "recorder/preload/courier.h"
-#include "recorder/preload/cubin.h"
-#include "recorder/preload/digester.h"
-#include "recorder/preload/element_type.h"
 #include "recorder/preload/functions.h"
 #include "recorder/preload/images.h"
+#include "recorder/preload/known_launch.h"
 #include "recorder/preload/launch_facts.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/ring.h"
@@ -25,24 +18,11 @@
 namespace msda::record {
 namespace {
 
-using Tensors = std::vector<adapters::DeviceTensor>;
-
-// A launch with certain parameters, as it was decoded when it came first.
-struct Known {
-  std::string name;
-  adapters::Launch launch;
-  adapters::Call call;
-  std::string code;                  // the function, by its handle
-  bool inputs_stay = false;          // none of them is an output too
-  Digest tables;                     // of the inputs that decide how the others are read
-  std::string label, content;        // of the last launch; the key of its content
-  std::atomic<bool> repeats{false};  // the last content was recorded before
-};
-
 std::atomic<uint64_t> waits{0};  // of the program for the device
 
 struct OfThread {
-  std::unordered_map<std::string, std::shared_ptr<Known>> known;
+  std::unordered_map<std::string, std::shared_ptr<Known>> known;  // by what makes launches the same
+  std::unordered_set<std::string> refused;
   const Known* last = nullptr;  // launched
   uint64_t waits = 0;           // before it
 };
@@ -51,10 +31,12 @@ thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of 
 }  // namespace
 
 struct SnapshotState {
+  // What is done: tensors are copied; of a trial (launch.h) and with --digest-only digests are asked for alone.
+  enum Way { kCopy, kTrial, kDigest } way = kCopy;
   std::shared_ptr<Known> known;
-  bool follows = false;
-  Digests digests;  // with --digest-only, of inputs and outputs before
-  LaunchRecord record;
+  LastContent last;     // of a trial: what it is taken for
+  Digests before;       // with kDigest: of inputs, and of outputs before
+  LaunchRecord record;  // otherwise
   std::byte* outputs_memory = nullptr;
   uint64_t outputs_offset = 0;
 };
@@ -86,72 +68,6 @@ class Inside {
   ~Inside() { inside = false; }
 };
 
-std::vector<DeviceRange> ranges_of(const Tensors& tensors) {
-  std::vector<DeviceRange> ranges;
-  for (const auto& tensor : tensors) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
-  return ranges;
-}
-
-bool overlap(const Tensors& inputs, const Tensors& outputs) {
-  for (const DeviceRange& a : ranges_of(inputs)) {
-    for (const DeviceRange& b : ranges_of(outputs)) {
-      if (a.address < b.address + b.bytes && b.address < a.address + a.bytes) return true;
-    }
-  }
-  return false;
-}
-
-// Not forever: the stream may wait for something that this very thread is going to do.
-bool wait_for(const Digests& digests, cuda::Stream stream) {
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
-  while (!digests.ready()) {
-    const auto waited = Clock::now() - begin;
-    if (waited < std::chrono::microseconds(300)) continue;
-    const cuda::Result state = cuda::driver().query(stream);
-    if ((state != cuda::kSuccess && state != cuda::kNotReady) || waited > std::chrono::seconds(10)) {
-      return digests.ready();
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  return true;
-}
-
-// How a launch's content is told from others: what it is, for what it is done, and what its inputs hold.
-std::string content_key(const Known& known, const std::string& label, const Digests& digests) {
-  const adapters::Call& call = known.call;
-  std::string key = label + "\n" + known.name;
-  if (call.padding) key += std::string(" ") + kernels::name_of(*call.padding);
-  if (call.align_corners) key += *call.align_corners ? " align" : " no align";
-  for (const auto& [name, value] : call.texts) key += "\n" + name + "=" + value;
-  for (const auto& [name, value] : call.integers) key += "\n" + name + "=" + std::to_string(value);
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    const auto& tensor = call.inputs[i];
-    key += "\n" + tensor.name + " " + tensor.dtype.name + " " + in_hex(digests[i]);
-    for (const int64_t side : tensor.shape) key += " " + std::to_string(side);
-    key += " by";
-    for (const int64_t stride : tensor.strides) key += " " + std::to_string(stride);
-  }
-  return key;
-}
-
-std::string digests_in_words(const Digests& digests, size_t first, size_t count) {
-  std::string words;
-  for (size_t i = first; i < first + count; ++i) words += in_hex(digests[i]) + " ";
-  return words;
-}
-
-// Of the inputs that an adapter may have read: the integers among them.
-Digest tables_of(const adapters::Call& call, const Digests& digests) {
-  Digest tables;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].dtype != MSDA_INT32 && call.inputs[i].dtype != MSDA_INT64) continue;
-    tables.first += digests[i].first;
-    tables.second += digests[i].second;
-  }
-  return tables;
-}
-
 constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 uint64_t staged_bytes(const Tensors& tensors) {
@@ -173,83 +89,21 @@ bool fetch(const Tensors& tensors, cuda::Stream stream, std::byte*& memory, uint
   return true;
 }
 
-// The first tensor that does not lie in allocated memory from end to end; empty if there is none. Reading it would be
-// an error that the program's context does not recover from.
-std::string stray(const adapters::Call& call) {
-  for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
-    for (const auto& tensor : *tensors) {
-      const uint64_t end = tensor.address + static_cast<uint64_t>(tensor.bytes());
-      for (uint64_t at = tensor.address; at < end;) {
-        cuda::DevicePointer base = 0;
-        size_t bytes = 0;
-        if (cuda::driver().address_range(&base, &bytes, at) != cuda::kSuccess || base + bytes <= at) return tensor.name;
-        at = base + bytes;
-      }
-    }
-  }
-  return "";
-}
-
-// Null, with the reason said, for a launch that no adapter can read.
-std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-                              adapters::Launch launch) {
-  auto known = std::make_shared<Known>();
-  known->name = launch.kernel;
-  const auto read = [&](uint64_t address, void* to, size_t size) {
-    // When a digest is there, so is all that the stream had to do: the copy need not wait for anybody.
-    std::string failure;
-    const DeviceRange first{address, 1};
-    const Digests reached = Digester::instance().start({&first, 1}, launched.stream, failure);
-    return reached && wait_for(reached, launched.stream) &&
-           cuda::driver().copy_to_host(to, address, size, launched.stream) == cuda::kSuccess &&
-           cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
-  };
-  const auto image = image_of(launched.function, is_kernel);
-  launch.float_type = image ? element_type_of(code_of(image->bytes, launch.kernel)) : MSDA_FLOAT32;
-  adapters::Decoded decoded = adapter.decode(launch, read);
-  if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded)) {
-    Functions::instance().refuse(launch.kernel, refusal->reason);
-    return nullptr;
-  }
-  known->call = std::get<adapters::Call>(std::move(decoded));
-  if (const std::string name = stray(known->call); !name.empty()) {
-    Functions::instance().refuse(launch.kernel, name + " does not lie in device memory from end to end");
-    return nullptr;
-  }
-  known->inputs_stay = !overlap(known->call.inputs, known->call.outputs);
-  known->code = std::to_string(reinterpret_cast<uintptr_t>(launched.function));
-  known->launch = std::move(launch);
-  return known;
-}
-
 OfThread& this_thread() {
   if (of_thread == nullptr) of_thread = new OfThread;
   constexpr size_t kMost = 1024;
   if (of_thread->known.size() > kMost) of_thread->known.clear();
+  if (of_thread->refused.size() > kMost) of_thread->refused.clear();
   return *of_thread;
 }
 
-// The digests of inputs and output buffers, waited for. `known` is decoded anew if the tables that it was read by have
-// changed.
-Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-             std::shared_ptr<Known>& known) {
-  for (int again = 0; again < 2; ++again) {
-    std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
-    const auto outputs = ranges_of(known->call.outputs);
-    ranges.insert(ranges.end(), outputs.begin(), outputs.end());
-    std::string failure = "its stream does not come forward, or failed";
-    Digests digests = Digester::instance().start(ranges, launched.stream, failure);
-    if (!digests || !wait_for(digests, launched.stream)) {
-      Functions::instance().refuse(known->name, failure);
-      return {};
-    }
-    const Digest tables = tables_of(known->call, digests);
-    if (known->content.empty()) known->tables = tables;
-    if (known->tables == tables) return digests;
-    known = decode(launched, adapter, is_kernel, known->launch);
-    if (!known) return {};
+// The tensors' types, shapes and digests, by section and name.
+void add_digests(const char* section, const Tensors& tensors, const Digests& digests, size_t first,
+                 LaunchRecord& record) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    record.digests[std::string(section) + "/" + tensors[i].name] =
+        digest_in_words(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
   }
-  return {};
 }
 
 // Room in the shared memory, and copies into it of what is not recorded yet.
@@ -281,6 +135,86 @@ bool copy_before(const Launched& launched, SnapshotState& state) {
   return true;
 }
 
+void give_back(const SnapshotState& state, cuda::Stream stream) {
+  Ring* ring = ring_of_this_process();
+  if (!state.record.block || ring == nullptr) return;
+  cuda::driver().synchronize(stream);  // copies into it may be under way
+  ring->give_back({*state.record.block, 0, nullptr});
+}
+
+// The digests of inputs and output buffers, waited for. `known` is decoded anew if the tables that it was read by have
+// changed.
+Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+             std::shared_ptr<Known>& known) {
+  for (int again = 0; again < 2; ++again) {
+    std::string failure = "its stream does not come forward, or failed";
+    Digests digests = Digester::instance().start(ranges_of(known->call), launched.stream, failure);
+    if (!digests || !wait_for(digests, launched.stream)) {
+      Functions::instance().refuse(known->name, failure);
+      return {};
+    }
+    if (known->same_tables(digests)) return digests;
+    known = decode(launched, adapter, is_kernel, known->launch);
+    if (!known) return {};
+  }
+  return {};
+}
+
+// What equal results are expected of: the same code on the same content, and on the same outputs before where the
+// kernel adds to them.
+std::string code_on(const Known& known, const Digests& digests) {
+  std::string code = known.code + " after";
+  for (size_t i = 0; i < known.call.outputs.size(); ++i) {
+    if (!known.call.outputs[i].written_over) code += " " + in_hex(digests[known.call.inputs.size() + i]);
+  }
+  return code;
+}
+
+void add_facts(const Launched& launched, bool is_kernel, SnapshotState& state) {
+  LaunchRecord& record = state.record;
+  record.facts = stamped(facts_of(launched, state.known->launch, state.known->call));
+  if (const auto image = image_of(launched.function, is_kernel)) {
+    record.facts.texts["kernel_digest"] = image->digest;
+    deliver_code(state.known->name, *image, code_facts_of(launched.function, is_kernel));
+  }
+  add_parameters(state.known->launch, record);
+}
+
+// What the buffers hold now, which the record of a launch begins with.
+void take_before(const Known& known, const Digests& digests, LaunchRecord& record) {
+  add_digests("inputs", known.call.inputs, digests, 0, record);
+  add_digests("outputs_before", known.call.outputs, digests, known.call.inputs.size(), record);
+  record.code = code_on(known, digests);
+}
+
+// False if the launch is not to be recorded.
+bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel, SnapshotState& state) {
+  const Digests digests = look(launched, adapter, is_kernel, state.known);
+  if (!digests) return false;
+  const Known& known = *state.known;
+  add_facts(launched, is_kernel, state);
+  const std::string label = state.record.facts.texts["label"], key = content_key(known, label, digests);
+  const auto content = enter(key, in_words(digests, known.call.inputs.size(), known.call.outputs.size()));
+  if (!content) return false;
+  state.known->set_last({label, key, content->known});
+  state.record.content = *content;
+  take_before(known, digests, state.record);
+  if (copy_before(launched, state)) return true;
+  leave(*content);
+  return false;
+}
+
+bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state) {
+  std::string failure;
+  state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
+  if (!state.before) {
+    Functions::instance().refuse(state.known->name, failure);
+    return false;
+  }
+  add_facts(launched, is_kernel, state);
+  return true;
+}
+
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   adapters::Launch launch;
   bool is_kernel = false;
@@ -297,86 +231,103 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     return;
   }
   OfThread& mine = this_thread();
+  const std::string key = key_of(launched, launch);
+  if (mine.refused.contains(key)) return;
   const uint64_t waits_now = waits.load(std::memory_order_relaxed);
-  auto& known = mine.known[key_of(launched, launch)];
+  auto& known = mine.known[key];
+  if (known && known->is_stale()) known.reset();
   auto state = std::make_unique<SnapshotState>();
-  state->follows = known && known->inputs_stay && known->repeats && mine.last == known.get() && mine.waits == waits_now;
+  if (known) state->last = known->last();
+  const bool follows =
+      known && known->inputs_stay && state->last.repeats && mine.last == known.get() && mine.waits == waits_now;
   mine.waits = waits_now;
-  if (!state->follows) {
-    mine.last = nullptr;
-    if (!known) known = decode(launched, *adapter, is_kernel, std::move(launch));
-    const Digests digests = known ? look(launched, *adapter, is_kernel, known) : Digests();
-    if (!digests) return;
-    const size_t inputs = known->call.inputs.size(), outputs = known->call.outputs.size();
-    CallFacts facts = stamped(facts_of(launched, known->launch, known->call));
-    known->label = facts.texts["label"];
-    known->content = content_key(*known, known->label, digests);
-    const auto content = enter(known->content, digests_in_words(digests, inputs, outputs));
-    if (!content) return;
-    known->repeats = content->known;
-    state->known = known;
-    state->record.content = *content;
-    state->record.code = known->code + " after";
-    for (size_t i = 0; i < outputs; ++i) {
-      if (!known->call.outputs[i].written_over) state->record.code += " " + in_hex(digests[inputs + i]);
-    }
-    if (!copy_before(launched, *state)) {
-      leave(*content);
-      return;
-    }
-    state->record.facts = std::move(facts);
-    if (const auto image = image_of(launched.function, is_kernel)) {
-      state->record.facts.texts["kernel_digest"] = image->digest;
-      deliver_code(known->name, *image, code_facts_of(launched.function, is_kernel));
-    }
-    add_parameters(known->launch, state->record);
+  mine.last = nullptr;
+  if (!known) known = decode(launched, *adapter, is_kernel, std::move(launch));
+  if (!known) {
+    mine.refused.insert(key);
+    return;
   }
   state->known = known;
+  state->way = follows ? SnapshotState::kTrial : config().digest_only ? SnapshotState::kDigest : SnapshotState::kCopy;
+  if (state->way == SnapshotState::kDigest && !begin_digest(launched, is_kernel, *state)) return;
+  if (state->way == SnapshotState::kCopy && !begin_copy(launched, *adapter, is_kernel, *state)) return;
+  known = state->known;
   mine.last = known.get();
   snapshot.state = std::move(state);
 }
 
-// Behind a trial: that its inputs were those that are recorded, and whether its outputs are new ones.
-void follow(const Launched& launched, SnapshotState& state) {
+// That a trial's inputs were those that are recorded, and whether its outputs are new ones.
+void end_trial(const Launched& launched, SnapshotState& state) {
   const std::shared_ptr<Known> known = state.known;
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
-  bool outputs = false;
   for (const auto& tensor : known->call.outputs) {
-    if (!tensor.written_over) continue;
-    ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
-    outputs = true;
+    if (tensor.written_over) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
   Digests digests = Digester::instance().start(ranges, launched.stream, failure);
-  const size_t inputs = known->call.inputs.size(), all = ranges.size();
-  const auto counted = [known, label = known->label, content = known->content, inputs, all,
-                        outputs](const Digests& ready) {
-    if (content_key(*known, label, ready) != content) {
-      known->repeats = false;
+  const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
+  const auto counted = [known, last = state.last, inputs, outputs](const Digests& ready) {
+    if (content_key(*known, last.label, ready) == last.key) {
+      count(last.key, known->code + " trial", in_words(ready, inputs, outputs));
+    } else {
+      known->set_last({});
       missed(known->name);
-      return;
     }
-    count(content, known->code + " trial", outputs ? digests_in_words(ready, inputs, all - inputs) : "");
   };
   if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
-void copy_after(const Launched& launched, SnapshotState& state) {
-  LaunchRecord& record = state.record;
+void end_copy(const Launched& launched, SnapshotState& state) {
   const auto& outputs = state.known->call.outputs;
-  const bool copied = fetch(outputs, launched.stream, state.outputs_memory, state.outputs_offset, record.outputs);
+  const bool copied = fetch(outputs, launched.stream, state.outputs_memory, state.outputs_offset, state.record.outputs);
   std::string failure;
   Digests digests = copied ? Digester::instance().start(ranges_of(outputs), launched.stream, failure) : Digests();
-  const size_t count = outputs.size();
-  const auto shared = std::make_shared<LaunchRecord>(std::move(record));
-  const auto delivered = [shared, count](const Digests& ready) {
-    shared->outputs_digest = digests_in_words(ready, 0, count);
-    deliver(std::move(*shared));
+  if (!digests) {
+    leave(state.record.content);
+    give_back(state, launched.stream);
+    Functions::instance().refuse(state.known->name, "its outputs cannot be copied to the host");
+    return;
+  }
+  const auto record = std::make_shared<LaunchRecord>(std::move(state.record));
+  const auto delivered = [known = state.known, record](const Digests& ready) {
+    add_digests("outputs", known->call.outputs, ready, 0, *record);
+    record->outputs_digest = in_words(ready, 0, known->call.outputs.size());
+    deliver(std::move(*record));
   };
-  if (digests && Courier::instance().when_ready(std::move(digests), delivered)) return;
-  leave(shared->content);
-  Functions::instance().refuse(state.known->name, "its outputs cannot be copied to the host");
+  if (!Courier::instance().when_ready(std::move(digests), delivered)) missed(state.known->name);
+}
+
+// With --digest-only it is found out here, and not before the launch, what its content was.
+void end_digest(const Launched& launched, SnapshotState& state) {
+  struct Pair {
+    Digests before;
+    LaunchRecord record;
+  };
+  std::string failure;
+  Digests digests = Digester::instance().start(ranges_of(state.known->call.outputs), launched.stream, failure);
+  const auto pair = std::make_shared<Pair>();
+  pair->before = std::move(state.before);
+  pair->record = std::move(state.record);
+  const auto delivered = [known = state.known, pair](const Digests& ready) {
+    auto& [before, record] = *pair;
+    if (!known->same_tables(before)) {
+      known->set_stale();
+      missed(known->name);
+      return;
+    }
+    const std::string label = record.facts.texts["label"], key = content_key(*known, label, before);
+    const size_t inputs = known->call.inputs.size(), outputs = known->call.outputs.size();
+    const auto content = enter(key, in_words(before, inputs, outputs));
+    if (!content) return;
+    known->set_last({label, key, content->known});
+    record.content = *content;
+    take_before(*known, before, record);
+    add_digests("outputs", known->call.outputs, ready, 0, record);
+    record.outputs_digest = in_words(ready, 0, outputs);
+    deliver(std::move(record));
+  };
+  if (!digests || !Courier::instance().when_ready(std::move(digests), delivered)) missed(state.known->name);
 }
 
 }  // namespace
@@ -407,12 +358,15 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
   const int saved = errno;
   try {
     SnapshotState& state = *snapshot.state;
-    if (result != cuda::kSuccess) {
-      if (!state.follows) leave(state.record.content);
-    } else if (state.follows) {
-      follow(launched, state);
-    } else {
-      copy_after(launched, state);
+    if (state.way == SnapshotState::kCopy && result != cuda::kSuccess) {
+      leave(state.record.content);
+      give_back(state, launched.stream);
+    } else if (result == cuda::kSuccess && state.way == SnapshotState::kTrial) {
+      end_trial(launched, state);
+    } else if (result == cuda::kSuccess && state.way == SnapshotState::kCopy) {
+      end_copy(launched, state);
+    } else if (result == cuda::kSuccess) {
+      end_digest(launched, state);
     }
   } catch (...) {
   }

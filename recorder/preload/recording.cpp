@@ -17,6 +17,7 @@
 
 #include "recorder/preload/config.h"
 #include "recorder/preload/courier.h"
+#include "recorder/preload/digest.h"
 #include "recorder/preload/provenance.h"
 #include "recorder/preload/ring.h"
 #include "recorder/preload/seeds.h"
@@ -43,10 +44,14 @@ class Recording {
     for (const auto& [name, value] : given.integers) key += name + "=" + std::to_string(value) + "\n";
     const auto content = enter(digest_of_all(key, inputs), "");
     if (!content) return std::nullopt;
-    const Ticket ticket{content->invocation, content->key, content->known};
+    Ticket ticket{content->invocation, content->key, content->known, {}};
     if (ticket.duplicate) return ticket;
     append(begin_of(facts, ticket.invocation, 0));
-    append(ticket.invocation, 0, "inputs", inputs, std::nullopt);
+    if (config().digest_only) {
+      add_digests("inputs", inputs, ticket.digests);
+    } else {
+      append(ticket.invocation, 0, "inputs", inputs, std::nullopt);
+    }
     return ticket;
   }
 
@@ -58,7 +63,13 @@ class Recording {
     if (ticket.duplicate) {
       if (entry != nullptr) count(*entry);
     } else {
-      append(ticket.invocation, 0, "outputs", outputs, std::nullopt);
+      if (config().digest_only) {
+        auto digests = ticket.digests;
+        add_digests("outputs", outputs, digests);
+        append(spool::Digests{ticket.invocation, 0, std::move(digests)});
+      } else {
+        append(ticket.invocation, 0, "outputs", outputs, std::nullopt);
+      }
       append(spool::End{ticket.invocation, 0});
     }
     ring_doorbell();
@@ -117,6 +128,7 @@ class Recording {
   }
 
   void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) {
+    if (!start()) return;
     {
       const std::lock_guard lock(mutex_);
       if (!images_.insert(image.digest).second) return;
@@ -203,6 +215,7 @@ class Recording {
     append(content.invocation, attempt, "outputs", record.outputs, record.block);
     append(spool::Parameters{content.invocation, attempt, record.parameter_offsets, record.parameter_sizes},
            record.parameter_bytes);
+    append(spool::Digests{content.invocation, attempt, record.digests});
     append(spool::End{content.invocation, attempt});
     if (record.block && (over_ || !writer_reads_)) memory_.give_back({*record.block, 0, nullptr});
   }
@@ -322,6 +335,14 @@ class Recording {
   static std::optional<std::string>& label_of_thread() {
     static thread_local std::optional<std::string> label;
     return label;
+  }
+
+  static void add_digests(const char* section, const std::vector<HostTensor>& tensors,
+                          std::map<std::string, std::string>& digests) {
+    for (const HostTensor& tensor : tensors) {
+      digests[std::string(section) + "/" + tensor.name] =
+          digest_in_words(tensor.type, tensor.shape, digest_on_host(tensor.bytes));
+    }
   }
 
   static std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors) {

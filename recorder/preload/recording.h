@@ -42,7 +42,8 @@ bool wanted(const char* kernel) noexcept;
 struct Ticket {
   uint64_t invocation = 0;
   std::string content;
-  bool duplicate = false;  // of a call with equal inputs that is recorded: it is counted only
+  bool duplicate = false;                      // of a call with equal inputs that is recorded: it is counted only
+  std::map<std::string, std::string> digests;  // of the inputs, where their bytes are not kept
 };
 
 // Empty if the call is not to be recorded. Starts the recording with the first one.
@@ -71,9 +72,10 @@ struct LaunchRecord {
   std::vector<int64_t> parameter_offsets, parameter_sizes;
   std::vector<std::byte> parameter_bytes;
   std::vector<HostTensor> inputs, outputs_before, outputs;
-  std::optional<uint32_t> block;  // of the shared memory, in which the tensors lie
-  std::string code;               // outputs of the same code on the same content should be equal:
-  std::string outputs_digest;     // of all, or of what does not depend on what the buffers held before; empty: unknown
+  std::map<std::string, std::string> digests;  // "inputs/value": "float32 4x5440x8x32 <digest of the device's>"
+  std::optional<uint32_t> block;               // of the shared memory, in which the tensors lie
+  std::string code;                            // outputs of the same code on the same content should be equal:
+  std::string outputs_digest;  // of all, or of what does not depend on what the buffers held before; empty: unknown
 };
 void deliver(LaunchRecord&& record) noexcept;
 // The last of a row of equal launches is held back until another one comes. Called when none has come for a while.

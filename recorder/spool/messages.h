@@ -11,7 +11,7 @@
 
 namespace msda::spool {
 
-enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount };
+enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount, kDigests };
 
 struct Run {
   static constexpr Kind kKind = Kind::kRun;
@@ -85,6 +85,18 @@ struct Parameters {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& invocation& attempt& offsets& sizes;
+  }
+};
+
+// What the device made of the tensors, kept or not: "inputs/value" to "float32 4x5440x8x32 0123...".
+struct Digests {
+  static constexpr Kind kKind = Kind::kDigests;
+  uint64_t invocation = 0;
+  uint32_t attempt = 0;
+  std::map<std::string, std::string> digests;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation& attempt& digests;
   }
 };
 

@@ -107,7 +107,7 @@ void Builder::take(const spool::Frame& frame) {
       auto begin = spool::decode<spool::Begin>(frame.message);
       const std::pair key{begin.invocation, begin.attempt};
       begun_ = std::max(begun_, begin.invocation + 1);
-      open_[key] = {std::move(begin), frame, {}, {}, {}};
+      open_[key] = {std::move(begin), frame, {}, {}, {}, {}};
       break;
     }
     case spool::Kind::kTensor: {
@@ -125,6 +125,12 @@ void Builder::take(const spool::Frame& frame) {
       if (found == open_.end()) break;
       found->second.parameters = std::move(parameters);
       found->second.parameter_bytes = spool_.payload(frame);
+      break;
+    }
+    case spool::Kind::kDigests: {
+      auto digests = spool::decode<spool::Digests>(frame.message);
+      const auto found = open_.find({digests.invocation, digests.attempt});
+      if (found != open_.end()) found->second.digests = std::move(digests.digests);
       break;
     }
     case spool::Kind::kEnd:
@@ -167,8 +173,10 @@ void Builder::complete(const spool::End& end) {
 bool Builder::settle(Pending& pending) {
   auto& texts = pending.begin.texts;
   if (!integer(pending.begin.integers, "unconfirmed")) return true;
+  const bool digests_alone = pending.tensors.empty();
   const std::string image = texts["kernel_digest"];
   auto conventions = conventions_.known(pending.begin.invocation, image);
+  if (!conventions && digests_alone) return true;
   if (!conventions) {
     std::vector<Item> items = pending.tensors;
     if (pending.begin.attempt > 0) {
@@ -261,6 +269,7 @@ void Builder::write(Pending& pending) {
 }
 
 void Builder::add_tensors(const Pending& pending) {
+  writer().add_digests(pending.digests);
   for (const Item& item : pending.tensors) {
     std::vector<std::byte> memory;
     const auto bytes = payloads_.bytes(item, memory);
@@ -327,6 +336,7 @@ void Builder::merge(Pending& held, Pending& later) {
   held.begin = later.begin;
   held.parameters = later.parameters;
   held.parameter_bytes = later.parameter_bytes;
+  held.digests = later.digests;
   for (Item& item : later.tensors) {
     payloads_.take(item);
     const auto same = std::ranges::find_if(held.tensors, [&](const Item& other) {

@@ -66,6 +66,7 @@ class Builder {
     std::vector<Item> tensors;
     spool::Parameters parameters;
     std::vector<std::byte> parameter_bytes;
+    std::map<std::string, std::string> digests;
   };
   // Of an invocation as the target counts them; its calls may turn out to follow different conventions, which their
   // parameters do not tell, and then they are different invocations of the capture.

@@ -26,7 +26,7 @@ constexpr int kBadUsage = 2;
 
 struct Options {
   std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
-  bool force = false;
+  bool force = false, digest_only = false;
   uint64_t max_bytes = 0;
   std::vector<std::string> adapters;
   std::vector<std::string> command;
@@ -151,6 +151,7 @@ int run(const Options& options) {
     set("MSDA_RECORD_STAGES", options.stages);
     set("MSDA_RECORD_WRITER", this_program().string());
     if (options.force) set("MSDA_RECORD_FORCE", "1");
+    if (options.digest_only) set("MSDA_RECORD_DIGEST_ONLY", "1");
     if (!options.kernel.empty()) set("MSDA_RECORD_KERNEL", options.kernel);
     if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
     if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
@@ -200,6 +201,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
   app.add_option("--max-bytes", options.max_bytes, "Stop recording a process at so many bytes")->type_name("N");
+  app.add_flag("--digest-only", options.digest_only, "Of the tensors keep their digests alone, not their bytes");
   app.add_flag("--force", options.force, "Replace a capture that exists");
   app.add_option("--follow", options.spool)->group("");
   app.add_option("--keep-last", options.keep_last)->group("");

@@ -148,3 +148,43 @@ def test_a_small_memory_makes_the_program_wait(replay, tmp_path):
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
     assert len(read_capture(tmp_path / "a.h5").invocations) == 200
     replay("verify", tmp_path / "a.h5", expect=0)
+
+
+def digest(array):
+    """As recorder/preload/digest.h describes it, in plain numbers."""
+    data = np.ascontiguousarray(array).tobytes()
+    data += bytes(-len(data) % 16)
+    words = [int.from_bytes(data[i:i + 8], "little") for i in range(0, len(data), 8)]
+    mask, sums = 2**64 - 1, [0, 0]
+    keys = ((0xA0761D6478BD642F, 0xE7037ED1A0B428DB), (0x8EBC6AF09C88C6E3, 0x589965CC75374CC3))
+    for piece in range(len(words) // 2):
+        at = piece * 16 * 0x9E3779B97F4A7C15
+        for i, (x, y) in enumerate(keys):
+            product = (words[2 * piece] ^ (at + x & mask)) * (words[2 * piece + 1] ^ (at + y & mask))
+            sums[i] += (product & mask) ^ (product >> 64)
+    return "".join(f"{value & mask:016x}" for value in sums)
+
+
+def described(array):
+    return f"{array.dtype} {'x'.join(map(str, array.shape))} {digest(array)}"
+
+
+@pytest.mark.parametrize("kernel", ["col2im17", "triton"])
+def test_digests_alone(replay, tmp_path, kernel):
+    arguments = ["--kernel", kernel, "--launches", "4", "--repeat", "2", "--seed", "5"]
+    plain = alone(*arguments, MSDA_STAND_IN_ASYNC=1)
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "whole.h5"], MSDA_STAND_IN_ASYNC=1)
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "digests.h5", "--digest-only"], MSDA_STAND_IN_ASYNC=1)
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    whole, alone_ = read_capture(tmp_path / "whole.h5").invocations, read_capture(tmp_path / "digests.h5").invocations
+    assert len(whole) == len(alone_) == 2 and (tmp_path / "digests.h5").stat().st_size < 100_000
+    for full, call in zip(whole, alone_):
+        assert not call.inputs and not call.outputs and call.facts["duplicates"] == 1
+        assert call.digests == full.digests and len(call.digests) == len(full.inputs) + 6
+        for section in ("inputs", "outputs_before", "outputs"):
+            for name, array in getattr(full, section).items():
+                assert full.digests[f"{section}/{name}"] == described(array)
+    assert "inputs/value" in replay("show", tmp_path / "digests.h5", expect=0).out
+    assert "--digest-only" in replay("run", tmp_path / "digests.h5", expect=3).err
+    replay("verify", tmp_path / "digests.h5", expect=0)

@@ -294,3 +294,14 @@ def test_only_interposed_names_are_seen():
         "initstate", "srand48", "seed48", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary", "cuModuleUnload",
         "cuLibraryLoadData", "cuLibraryUnload", "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiFinalize", "InitializeInjection",
         "_exit", "_Exit"}
+
+
+def test_digests_alone_of_calls_on_the_cpu(tmp_path, target):
+    program = target("op.backward(make_inputs(**small, seed=1))\nop.backward(make_inputs(**small, seed=1))")
+    record(*program, options=["-o", tmp_path / "whole.h5"])
+    record(*program, options=["-o", tmp_path / "digests.h5", "--digest-only"])
+    (whole,), (call,) = (read_capture(tmp_path / f"{name}.h5").invocations for name in ("whole", "digests"))
+    from test_launches import described
+    assert not call.inputs and not call.outputs and call.facts["duplicates"] == 1
+    assert call.digests == {f"{section}/{name}": described(array) for section in ("inputs", "outputs")
+                            for name, array in getattr(whole, section).items()}

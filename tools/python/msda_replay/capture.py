@@ -63,7 +63,7 @@ class Result:
 @dataclass
 class Invocation:
     """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes),
-    float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages` and `stage_summaries` are read only:
+    float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages`, `stage_summaries` and `digests` are read only:
     a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run.
 
     A kernel that is not the operator's backward has dialect "": its tensors have names and shapes of its own, uint8 among
@@ -78,6 +78,7 @@ class Invocation:
     outputs_before: Dict[str, np.ndarray] = field(default_factory=dict)
     results: Dict[str, Result] = field(default_factory=dict)
     stages: Dict[str, np.ndarray] = field(default_factory=dict)
+    digests: Dict[str, str] = field(default_factory=dict)
     atol: Optional[float] = None
     rtol: Optional[float] = None
     facts: Dict[str, Any] = field(default_factory=dict)
@@ -258,13 +259,14 @@ def _read_invocation(group):
     groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
     stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
     summaries = {name: _read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
+    digests = {name: _plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
     dialect = attributes.get("dialect", "")
     conventions = attributes if dialect else {}
     fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
     facts = {name: value for name, value in attributes.items()
              if name in FACTS or (name not in fields and isinstance(value, (str, int)))}
     return Invocation(
-        **sections, results=results, stages=stages, stage_summaries=summaries, kernel=attributes.get("kernel", ""),
+        **sections, results=results, stages=stages, digests=digests, stage_summaries=summaries, kernel=attributes.get("kernel", ""),
         dialect=dialect, padding_mode=conventions.get("padding_mode", "zeros"),
         align_corners=bool(conventions.get("align_corners", False)), atol=attributes.get("atol"),
         rtol=attributes.get("rtol"), facts=facts,
