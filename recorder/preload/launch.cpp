@@ -205,6 +205,7 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool
 }
 
 bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state) {
+  if (!start_recording()) return false;
   std::string failure;
   state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
   if (!state.before) {

@@ -145,6 +145,8 @@ class Recording {
     }
   }
 
+  bool starts() { return start(); }
+
   Ring* ring() {
     if (!start()) return nullptr;
     return memory_.descriptor() >= 0 ? &memory_ : nullptr;
@@ -172,6 +174,7 @@ class Recording {
     started_ = false;
     over_ = false;
     next_invocation_ = 0;
+    process_ = getpid();
     new (&mutex_) std::mutex;
     new (&start_mutex_) std::mutex;
     new (&label_mutex_) std::mutex;
@@ -246,7 +249,6 @@ class Recording {
     if (started_) return true;
     const std::lock_guard lock(start_mutex_);
     if (over_ || started_) return !over_;
-    process_ = getpid();
     memory_.open(config().ring_bytes);
     if (!open_spool()) return false;
     const int session = lock_session();
@@ -369,7 +371,7 @@ class Recording {
   std::atomic<bool> over_{false}, started_{false};
   std::atomic<bool> writer_reads_{false};  // what lies in the shared memory
   std::mutex start_mutex_, mutex_;
-  pid_t process_ = 0;
+  pid_t process_ = getpid();  // whose recording it is: a child of vfork shares it
   std::string output_, spool_path_;
   spool::Appender spool_;
   Ring memory_;
@@ -463,6 +465,12 @@ void deliver_code(const std::string& kernel, const Image& image, const CodeFacts
 
 void missed(const std::string& kernel) noexcept {
   harmlessly([&](Recording& recording) { recording.missed(kernel); });
+}
+
+bool start_recording() noexcept {
+  bool started = false;
+  harmlessly([&](Recording& recording) { started = recording.starts(); });
+  return started;
 }
 
 Ring* ring_of_this_process() noexcept {

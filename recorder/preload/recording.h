@@ -58,6 +58,8 @@ struct Content {
   bool same_before = false;  // ... and its output buffers held what they hold now
 };
 
+// Starts the recording, if that has not been done. False if nothing is recorded any more.
+bool start_recording() noexcept;
 // Empty if nothing is recorded any more. Starts the recording with the first one.
 std::optional<Content> enter(const std::string& key, const std::string& before) noexcept;
 // The launch that content was entered for did not take place.
