@@ -230,7 +230,8 @@ class Program {
       std::snprintf(line, sizeof line, "%s %s %016llx\n", name.c_str(), tensor,
                     static_cast<unsigned long long>(checksum(data.data(), bytes)));
       lines += line;
-      if (options_.has("save")) save_npy(options_.text("save") + "/" + name + "." + tensor + ".npy", kind, shape, data.data(), bytes);
+      if (options_.has("save"))
+        save_npy(options_.text("save") + "/" + name + "." + tensor + ".npy", kind, shape, data.data(), bytes);
     };
     tell("value", problem.value, value, type);
     tell("spatial_shapes", sizes_.levels, {sizes_.L(), 2}, "<i8");
@@ -402,10 +403,23 @@ class Program {
       Problem<T> one = problem(i);
       Gradients<T> gradients{std::vector<T>(sizes_.value(), T(0.f)), std::vector<T>(2 * sizes_.samples(), T(0.f)),
                              std::vector<T>(sizes_.samples(), T(0.f))};
-      const Call<T> call{int(sizes_.rows()), one.grad_output.data(), one.value.data(), sizes_.levels.data(),
-                         one.starts.data(), one.locations.data(), one.attention.data(), sizes_.B, sizes_.S(),
-                         sizes_.M, sizes_.D, sizes_.L(), sizes_.Q, sizes_.P, gradients.value.data(),
-                         gradients.locations.data(), gradients.attention.data()};
+      const Call<T> call{int(sizes_.rows()),
+                         one.grad_output.data(),
+                         one.value.data(),
+                         sizes_.levels.data(),
+                         one.starts.data(),
+                         one.locations.data(),
+                         one.attention.data(),
+                         sizes_.B,
+                         sizes_.S(),
+                         sizes_.M,
+                         sizes_.D,
+                         sizes_.L(),
+                         sizes_.Q,
+                         sizes_.P,
+                         gradients.value.data(),
+                         gradients.locations.data(),
+                         gradients.attention.data()};
       for (size_t sample = 0; sample < sizes_.samples(); ++sample) differentiate(call, int64_t(sample));
       char name[100];
       std::snprintf(name, sizeof name, "0-%04d-host", i);

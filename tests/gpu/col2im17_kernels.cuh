@@ -3,9 +3,8 @@
 // but grad_value has the same bits in every launch.
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include <cstdint>
+#include <cuda_fp16.h>
 
 // A half as PyTorch names it: the recorder knows the element type by the kernel's mangled name.
 namespace c10 {
@@ -70,8 +69,7 @@ __host__ __device__ void differentiate(const Call<T>& call, int64_t sample) {
       const int64_t column = static_cast<int64_t>(left) + right, line = static_cast<int64_t>(top) + low;
       if (column < 0 || line < 0 || column >= width || line >= height) continue;
       const A across = right ? x - left : 1 - (x - left), down = low ? y - top : 1 - (y - top);
-      const int64_t at =
-          ((b * call.S + call.level_start_index[l] + line * width + column) * call.M + m) * call.D;
+      const int64_t at = ((b * call.S + call.level_start_index[l] + line * width + column) * call.M + m) * call.D;
       A product = 0;
       for (int64_t d = 0; d < call.D; ++d) {
         const A grad_output = call.grad_output[row * call.D + d];
@@ -104,34 +102,34 @@ __device__ void differentiate_all(const Call<T>& call) {
 
 }  // namespace gpu
 
-#define COL2IM17_PARAMETERS                                                                                           \
-  const int n, const scalar_t *grad_col, const scalar_t *data_value, const int64_t *data_spatial_shapes,              \
-      const int64_t *data_level_start_index, const scalar_t *data_sampling_loc, const scalar_t *data_attn_weight,     \
-      const int batch_size, const int spatial_size, const int num_heads, const int channels, const int num_levels,    \
-      const int num_query, const int num_point, scalar_t *grad_value, scalar_t *grad_sampling_loc,                    \
+#define COL2IM17_PARAMETERS                                                                                        \
+  const int n, const scalar_t *grad_col, const scalar_t *data_value, const int64_t *data_spatial_shapes,           \
+      const int64_t *data_level_start_index, const scalar_t *data_sampling_loc, const scalar_t *data_attn_weight,  \
+      const int batch_size, const int spatial_size, const int num_heads, const int channels, const int num_levels, \
+      const int num_query, const int num_point, scalar_t *grad_value, scalar_t *grad_sampling_loc,                 \
       scalar_t *grad_attn_weight
-#define COL2IM17_BODY                                                                                                 \
-  {                                                                                                                   \
-    gpu::differentiate_all<scalar_t>({n, grad_col, data_value, data_spatial_shapes, data_level_start_index,           \
-                                      data_sampling_loc, data_attn_weight, batch_size, spatial_size, num_heads,       \
-                                      channels, num_levels, num_query, num_point, grad_value, grad_sampling_loc,      \
-                                      grad_attn_weight});                                                             \
+#define COL2IM17_BODY                                                                                            \
+  {                                                                                                              \
+    gpu::differentiate_all<scalar_t>({n, grad_col, data_value, data_spatial_shapes, data_level_start_index,      \
+                                      data_sampling_loc, data_attn_weight, batch_size, spatial_size, num_heads,  \
+                                      channels, num_levels, num_query, num_point, grad_value, grad_sampling_loc, \
+                                      grad_attn_weight});                                                        \
   }
 
 template <typename scalar_t, unsigned int blockSize>
 __global__ void ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1(COL2IM17_PARAMETERS) COL2IM17_BODY
 
-template <typename scalar_t, unsigned int blockSize>
-__global__ void ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v2(COL2IM17_PARAMETERS) COL2IM17_BODY
+    template <typename scalar_t, unsigned int blockSize>
+    __global__ void ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v2(COL2IM17_PARAMETERS) COL2IM17_BODY
 
-template <typename scalar_t>
-__global__ void ms_deformable_col2im_gpu_kernel_shm_reduce_v1(COL2IM17_PARAMETERS) COL2IM17_BODY
+    template <typename scalar_t>
+    __global__ void ms_deformable_col2im_gpu_kernel_shm_reduce_v1(COL2IM17_PARAMETERS) COL2IM17_BODY
 
-template <typename scalar_t>
-__global__ void ms_deformable_col2im_gpu_kernel_shm_reduce_v2(COL2IM17_PARAMETERS) COL2IM17_BODY
+    template <typename scalar_t>
+    __global__ void ms_deformable_col2im_gpu_kernel_shm_reduce_v2(COL2IM17_PARAMETERS) COL2IM17_BODY
 
-template <typename scalar_t>
-__global__ void ms_deformable_col2im_gpu_kernel_shm_reduce_v2_multi_blocks(COL2IM17_PARAMETERS) COL2IM17_BODY
+    template <typename scalar_t>
+    __global__ void ms_deformable_col2im_gpu_kernel_shm_reduce_v2_multi_blocks(COL2IM17_PARAMETERS) COL2IM17_BODY
 
-template <typename scalar_t>
-__global__ void ms_deformable_col2im_gpu_kernel_gm(COL2IM17_PARAMETERS) COL2IM17_BODY
+    template <typename scalar_t>
+    __global__ void ms_deformable_col2im_gpu_kernel_gm(COL2IM17_PARAMETERS) COL2IM17_BODY

@@ -66,7 +66,15 @@ inline void save_npy(const std::string& path, const std::string& type, const std
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10, ' ');
   header.back() = '\n';
   std::ofstream file(path, std::ios::binary);
-  const unsigned char start[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, static_cast<unsigned char>(header.size() & 255),
+  const unsigned char start[] = {0x93,
+                                 'N',
+                                 'U',
+                                 'M',
+                                 'P',
+                                 'Y',
+                                 1,
+                                 0,
+                                 static_cast<unsigned char>(header.size() & 255),
                                  static_cast<unsigned char>(header.size() >> 8)};
   file.write(reinterpret_cast<const char*>(start), sizeof start);
   file << header;
