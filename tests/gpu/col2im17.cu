@@ -151,7 +151,7 @@ class Program {
   explicit Program(const Options& options) : options_(options) {
     if (options.has("sizes")) {
       const auto list = numbers(options.text("sizes"));
-      if (list.size() != 5) throw std::runtime_error("--sizes takes five numbers");
+      if (list.size() != 5) throw std::invalid_argument("--sizes takes five numbers");
       sizes_.B = int(list[0]), sizes_.Q = int(list[1]), sizes_.M = int(list[2]);
       sizes_.P = int(list[3]), sizes_.D = int(list[4]);
     }
@@ -160,7 +160,7 @@ class Program {
     for (const auto& variant : variants<T>()) {
       if (wanted == "all" || wanted == variant.name) chosen_.push_back(variant);
     }
-    if (chosen_.empty() || sizes_.levels.size() % 2 != 0) throw std::runtime_error("no such variant, or odd levels");
+    if (chosen_.empty() || sizes_.levels.size() % 2 != 0) throw std::invalid_argument("no such variant, or odd levels");
   }
 
   void run() {
@@ -511,11 +511,14 @@ int main(int count, char** arguments) {
     } else if (type == "half") {
       gpu::Program<c10::Half>(options).run();
     } else {
-      throw std::runtime_error("--type " + type);
+      throw std::invalid_argument("--type " + type);
     }
     return 0;
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "%scol2im17: %s\n", gpu::kUsage, error.what());
+    return 2;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "col2im17: %s\n%s", error.what(), gpu::kUsage);
+    std::fprintf(stderr, "col2im17: %s\n", error.what());
     return 1;
   }
 }

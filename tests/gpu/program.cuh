@@ -34,7 +34,7 @@ class Options {
       } else if (names.count(name) && i + 1 < count) {
         values_[name] = arguments[++i];
       } else {
-        throw std::runtime_error(std::string("unknown argument, or one without its value: ") + arguments[i]);
+        throw std::invalid_argument(std::string("unknown argument, or one without its value: ") + arguments[i]);
       }
     }
   }

@@ -56,7 +56,7 @@ class Bench:
     def __init__(self, binaries, python, work, arch="native", limit=150, tuner_runs=3):
         self.record_program, self.replay_program = binaries / "msda-record", binaries / "msda-replay"
         self.python, self.work, self.arch, self.limit, self.tuner_runs = python, work, arch, limit, tuner_runs
-        self._programs, self._modules, self._number = {}, None, 0
+        self._programs, self._plain, self._modules, self._number = {}, {}, None, 0
 
     # What is here
 
@@ -131,7 +131,10 @@ class Bench:
         """Runs a program alone and recorded: it prints the same, but for lines with a word in `unstable`. Returns the
         recorded run, its capture, and the folder in which the program saved its tensors."""
         saved = self.folder()
-        plain = self.run(command, **rest)
+        key = str((list(map(str, command)), sorted(rest.items())))
+        if key not in self._plain:
+            self._plain[key] = self.run(command, **rest)
+        plain = self._plain[key]
         done, capture = self.record([*command, *(["--save", saved] if saves else [])], options, **rest)
         one, other = (stable(text, unstable) for text in (plain.stdout, done.stdout))
         expect(one == other, f"prints other than without the recorder: {first_difference(one, other)}; {tail(done.stderr)}")
