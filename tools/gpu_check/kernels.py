@@ -76,6 +76,8 @@ def variants(bench):
                 found = expect_recorded(mine, [call for call in ordered["calls"] if variant_of(call.kernel) == variant])
                 (call,) = found.values()
                 expect(list(call.facts["grid"]) == [1, 1, 1] == list(call.facts["block"]), "other launch sizes")
+                shared = 3 * call.inputs["value"].itemsize
+                expect(call.facts["shared_bytes"] == shared, f"shared_bytes is {call.facts['shared_bytes']}, not {shared}")
                 for tensor, before in call.outputs_before.items():
                     expect(not before.any(), f"outputs_before/{tensor} is not zero, as it was")
                 facts = kernel_facts(ordered["capture"], call.facts.get("kernel_digest"))
