@@ -7,7 +7,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 TARGETS = pathlib.Path(__file__).resolve().parent / "targets"

@@ -40,12 +40,10 @@ def told(error):
 
 
 def run_check(table, bench, check):
-    for need in check.needs:
-        reason = bench.missing(need)
-        if reason:
-            table.add(check.name, "", SKIPPED, "", reason)
-            return
     try:
+        for need in check.needs:
+            if reason := bench.missing(need):
+                raise Skip(reason)
         for case, function in check.cases(bench):
             try:
                 found = function()
@@ -100,7 +98,10 @@ def run_checks(table, chosen, names):
         if not (binaries / program).exists():
             sys.exit(f"gpu-check: {binaries / program} is not there: build it, or name its folder by --bin")
     if chosen.keep:
-        chosen.keep.mkdir(parents=True)
+        try:
+            chosen.keep.mkdir(parents=True)
+        except OSError as error:
+            sys.exit(f"gpu-check: --keep {chosen.keep}: {error.strerror}: name a folder that is not there yet")
     work = chosen.keep.resolve() if chosen.keep else pathlib.Path(tempfile.mkdtemp(prefix="msda-gpu-check-"))
     try:
         bench = Bench(binaries, chosen.python, work, tuner_runs=chosen.tuner_runs)
