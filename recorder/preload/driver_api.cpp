@@ -28,6 +28,7 @@ Driver find() {
   get(driver.is_capturing, "cuStreamIsCapturing");
   get(driver.host_alloc, "cuMemHostAlloc");
   get(driver.host_register, "cuMemHostRegister_v2");
+  get(driver.host_unregister, "cuMemHostUnregister");
   get(driver.allocate, "cuMemAlloc_v2");
   get(driver.set_bytes, "cuMemsetD8_v2");
   get(driver.address_range, "cuMemGetAddressRange_v2");

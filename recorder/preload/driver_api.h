@@ -66,6 +66,7 @@ struct Driver {
   Result (*is_capturing)(Stream, int*) = nullptr;                              // cuStreamIsCapturing
   Result (*host_alloc)(void**, size_t, unsigned) = nullptr;                    // cuMemHostAlloc
   Result (*host_register)(void*, size_t, unsigned) = nullptr;                  // cuMemHostRegister_v2
+  Result (*host_unregister)(void*) = nullptr;                                  // cuMemHostUnregister
   Result (*allocate)(DevicePointer*, size_t) = nullptr;                        // cuMemAlloc_v2
   Result (*set_bytes)(DevicePointer, unsigned char, size_t) = nullptr;         // cuMemsetD8_v2
   Result (*address_range)(DevicePointer*, size_t*, DevicePointer) = nullptr;   // cuMemGetAddressRange_v2

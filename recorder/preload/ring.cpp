@@ -9,6 +9,7 @@
 #include <new>
 
 #include "recorder/preload/driver_api.h"
+#include "recorder/preload/recording.h"
 #include "recorder/preload/writer_process.h"
 
 namespace msda::record {
@@ -62,6 +63,7 @@ std::optional<Ring::Block> Ring::reserve(uint64_t bytes) noexcept {
         if (!block && grow(in_pages(bytes))) block = take(std::max(in_pages(bytes), kPage));
         if (block) return block;
       }
+      if (i == 0) write_held();  // what is held back has a block, too
       nanosleep(&pause, nullptr);
     }
   } catch (...) {
@@ -120,7 +122,23 @@ void Ring::collect() {
 
 // As much again as there is, so that pinning, which takes its time, is done a few times only.
 bool Ring::grow(uint64_t bytes) {
-  const uint64_t so_far = end_ - spool::RingHeader::kBytes;
+  uint64_t so_far = 0;
+  for (const Segment& segment : segments_) so_far += segment.bytes;
+  // Segments that are too small for what is wanted make room for one that is not.
+  for (size_t i = 0; i < segments_.size() && so_far + bytes > most_bytes_;) {
+    const Segment& segment = segments_[i];
+    const bool empty = segment.free.size() == 1 && segment.free.begin()->second == segment.bytes;
+    if (!empty) {
+      ++i;
+      continue;
+    }
+    so_far -= segment.bytes;
+    cuda::driver().host_unregister(segment.memory);
+    munmap(segment.memory, segment.bytes);
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(segment.offset),
+              static_cast<off_t>(segment.bytes));
+    segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
   if (so_far + bytes > most_bytes_) return false;
   const uint64_t size = std::min(std::max({bytes, so_far, kSmallestSegment}), in_pages(most_bytes_ - so_far));
   if (ftruncate(file_, static_cast<off_t>(end_ + size)) != 0) return false;

@@ -161,7 +161,7 @@ void Builder::complete(const spool::End& end) {
     unexplained_[pending.begin.texts["kernel"]] += 1;
     drop(pending);
   } else if (end.attempt > 0) {
-    supersede(std::move(pending));
+    write_superseding(pending);
   } else if (settings_.keep_last > 0) {
     hold(std::move(pending));
   } else {
@@ -284,22 +284,7 @@ void Builder::add_tensors(const Pending& pending) {
   }
 }
 
-// The last of a row of calls with equal inputs is the one to keep: a tuner's trials come before the call that they are
-// made for. So each waits, for as long as few others do.
-void Builder::supersede(Pending pending) {
-  constexpr size_t kMost = 4;
-  const Id id = id_of(pending);
-  const auto same = std::ranges::find_if(superseding_, [&](const Pending& other) { return id_of(other) == id; });
-  if (same != superseding_.end()) {
-    drop(*same);
-    superseding_.erase(same);
-  }
-  superseding_.push_back(std::move(pending));
-  if (superseding_.size() <= kMost) return;
-  write_superseding(superseding_.front());
-  superseding_.pop_front();
-}
-
+// A later call with equal inputs takes the place of the one before.
 void Builder::write_superseding(Pending& pending) {
   const uint64_t invocation = pending.begin.invocation;
   const auto number = number_.find(id_of(pending));
@@ -373,8 +358,6 @@ void Builder::drop(Pending& pending) {
 
 void Builder::finish() {
   follow();
-  for (Pending& pending : superseding_) write_superseding(pending);
-  superseding_.clear();
   for (Pending& pending : held_) write(pending);
   held_.clear();
   for (const auto& [invocation, count] : counts_) {

@@ -79,7 +79,6 @@ class Builder {
   std::vector<Item> inputs_of(uint64_t invocation);
   void write(Pending& pending);
   void write_code(const Pending& pending);
-  void supersede(Pending pending);
   void write_superseding(Pending& pending);
   void merge(Pending& held, Pending& later);
   void drop(Pending& pending);
@@ -100,7 +99,6 @@ class Builder {
   std::map<std::string, Code> code_;  // by digest, until the first call of it is written
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   std::deque<Pending> held_;         // with keep_last: whole, and perhaps to be dropped
-  std::deque<Pending> superseding_;  // of later calls with equal inputs: may be superseded themselves
   std::map<Id, int64_t> number_;     // of what is written
   std::map<uint64_t, int64_t> first_number_;
   std::map<uint64_t, std::vector<spool::Tensor>> inputs_;  // of those written whose conventions outputs told

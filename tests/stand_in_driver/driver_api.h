@@ -130,6 +130,7 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags);
+CUresult cuMemHostUnregister(void* pointer);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes);
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);
 
@@ -139,6 +140,7 @@ CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuStreamQuery(CUstream stream);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode);
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph);
 CUresult cuEventCreate(CUevent* event, unsigned int flags);

@@ -149,6 +149,11 @@ CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags) {
   return forbidden_in_capture();
 }
 
+CUresult cuMemHostUnregister(void* pointer) {
+  if (const CUresult error = enter()) return error;
+  return pointer ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes) {
   if (const CUresult error = enter()) return error;
   if (!allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;

@@ -83,7 +83,10 @@ std::shared_ptr<CUstream_st> capture_that_legacy_waits_for() {
   return nullptr;
 }
 
+thread_local CUstreamCaptureMode capture_mode_of_thread = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
 std::shared_ptr<CUstream_st> capture_to_heed() {
+  if (capture_mode_of_thread == CU_STREAM_CAPTURE_MODE_RELAXED) return nullptr;
   for (const auto& stream : streams().others) {
     if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE) continue;
     const bool own = stream->capture_thread == std::this_thread::get_id();

@@ -1,6 +1,8 @@
 // The driver's functions of streams, captures and events.
 #include <algorithm>
 
+#include <utility>
+
 #include "tests/stand_in_driver/stream.h"
 
 namespace msda::stand_in {
@@ -113,6 +115,14 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   if (!found) return CUDA_ERROR_INVALID_HANDLE;
   if (found == streams().legacy && capture_that_legacy_waits_for()) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
   *status = found->capture;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (!mode || *mode < CU_STREAM_CAPTURE_MODE_GLOBAL || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::swap(*mode, capture_mode_of_thread);
   return CUDA_SUCCESS;
 }
 

@@ -1,0 +1,184 @@
+"""tools/gpu-check as far as no GPU is needed: its list, what it does without one, its programs and its comparisons."""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import BUILD, SOURCE
+from support import backward
+from test_launches import CLIENT, COL2IM
+from test_recording import pytestmark  # noqa: F401
+
+sys.path.insert(0, str(SOURCE / "tools"))
+from gpu_check import bench as benches  # noqa: E402
+from gpu_check import digests, kernels, main, registry, triton  # noqa: E402
+
+SCRIPT = SOURCE / "tools" / "gpu-check"
+NVCC = benches.find_nvcc()
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="no nvcc in PATH, CUDA_HOME/bin or /usr/local/cuda/bin")
+PROGRAMS = sorted(path.stem for path in (SOURCE / "tests" / "gpu").glob("*.cu"))
+
+
+def gpu_check(*arguments):
+    return subprocess.run([sys.executable, SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return benches.Bench(BUILD / "bin", sys.executable, tmp_path, arch="sm_90")
+
+
+def compiled(name, folder):
+    path = folder / name
+    done = subprocess.run([NVCC, "-std=c++17", "-O1", "-arch=sm_90", "-no-compress", "-Werror", "all-warnings", "-o", path,
+                           SOURCE / "tests" / "gpu" / f"{name}.cu"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return path
+
+
+def test_list_is_documented():
+    done = gpu_check("--list")
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and len(names) >= 12
+    text = (SOURCE / "docs" / "gpu-check.md").read_text()
+    assert re.findall(r"^\| `(\w[\w-]*)` \|", text, re.M) == names
+    for flag in re.findall(r"^  (--[\w-]+)", gpu_check("--help").stdout, re.M):
+        assert f"`{flag}" in text, flag
+
+
+@pytest.mark.skipif(not benches.gpu_missing(), reason="there is a GPU here: run tools/gpu-check")
+def test_without_a_gpu(tmp_path):
+    done = gpu_check("--json", tmp_path / "table.json")
+    first, *rows = done.stdout.splitlines()
+    assert done.returncode == 0 and done.stderr == "" and first.startswith("gpu-check: no GPU here: ")
+    table = json.loads((tmp_path / "table.json").read_text())
+    assert [row["check"] for row in table] == [row.split()[0] for row in rows] and len(rows) == len(registry.CHECKS)
+    assert {row["result"] for row in table} == {"skipped"}
+    assert len(gpu_check("--only", "seeds,stall").stdout.splitlines()) == 3
+
+
+def test_bad_usage():
+    done = gpu_check("--only", "stall,nothing")
+    assert done.returncode == 2 and "no check nothing; --list names them" in done.stderr
+
+
+def test_what_is_missing_or_wrong_is_told_and_the_rest_goes_on(bench, capsys):
+    def cases(_):
+        yield "good", lambda: ("7 of 7", "a note\nof two lines")
+        yield "bad", lambda: benches.expect(False, "3 of 7")
+        yield "not here", lambda: (_ for _ in ()).throw(benches.Skip("no such thing"))
+        yield "broken", lambda: {}["key"]
+        raise benches.Failed("in common")
+
+    table = main.Table()
+    main.run_check(table, bench, registry.Check("test", "", (), cases))
+    main.run_check(table, bench, registry.Check("other", "", ("no_such_module",), cases))
+    assert [(row["check"], row["result"]) for row in table.rows] == [
+        ("test: good", "passed"), ("test: bad", "FAILED"), ("test: not here", "skipped"), ("test: broken", "FAILED"),
+        ("test", "FAILED"), ("other", "skipped")]
+    notes = [row["note"] for row in table.rows]
+    assert notes[0] == "a note of two lines" and notes[1] == "3 of 7" and "KeyError" in notes[3]
+    assert "no module no_such_module" in notes[5]
+    assert len(capsys.readouterr().out.splitlines()) == 6
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_compiles(tmp_path, name):
+    path = compiled(name, tmp_path)
+    symbols = subprocess.run(["nm", path], capture_output=True, text=True).stdout
+    if name == "scale_add":
+        assert kernels.SCALE_ADD["adapters"][0]["kernel"].strip("^$") in symbols
+    if name != "col2im17":
+        return
+    # The host's stubs bear the kernels' names, which are those of the real ones.
+    names = set(re.findall(r" (_Z\d+ms_deformable_col2im_gpu_kernel\w+)$", symbols, re.M))
+    assert COL2IM in names
+    assert len(names) == 18 and {kernels.variant_of(name) for name in names} == set(kernels.VARIANTS)
+    assert sum("IN3c104HalfE" in name for name in names) == 6
+    for kind, limit in (("double", 1e-12), ("float", 1e-4), ("half", 0.05)):
+        folder = tmp_path / kind
+        folder.mkdir()
+        done = subprocess.run([path, "--host", "--type", kind, "--launches", "2", "--save", folder], capture_output=True, text=True)
+        saved = benches.saved_tensors(folder)
+        assert done.returncode == 0 and set(saved) == {"0-0000-host", "0-0001-host"}
+        for tensors in saved.values():
+            assert tensors["value"].dtype == {"double": np.float64, "float": np.float32, "half": np.float16}[kind]
+            for gradient, truth in backward(tensors).items():
+                away = np.abs(tensors[gradient] - truth)
+                scale = limit * (1 + np.abs(truth).max())
+                # In 16 and 32 bits a location may be rounded across the edge of a pixel.
+                assert np.mean(away > scale) < (0.02 if kind == "half" else 1e-9), gradient
+
+
+def test_outcome_and_capture_are_compared(bench):
+    command = [CLIENT, "--kernel", "col2im17", "--launches", "2"]
+    done, capture, _ = bench.outcome_kept(command, saves=False)
+    calls = benches.invocations_of(capture, done)
+    saved = {f"0-{i}-{kernels.VARIANTS[0]}": {**call.inputs, **call.outputs} for i, call in enumerate(calls)}
+    assert len(kernels.expect_recorded(saved, calls)) == 2
+    status, _ = kernels.expect_explained(bench, capture)
+    assert status == "exit status 0"
+    with pytest.raises(benches.Failed, match="1 invocations are recorded, 2 were launched"):
+        kernels.expect_recorded(saved, calls[:1])
+    changed = next(iter(saved.values()))
+    changed["grad_value"] = changed["grad_value"] + np.float32(1)
+    with pytest.raises(benches.Failed, match=r"outputs/grad_value differs from the program's in \d+ of"):
+        kernels.expect_recorded(saved, calls)
+    changed["value"] = changed["value"] + 1
+    with pytest.raises(benches.Failed, match="no invocation has the inputs of launch"):
+        kernels.expect_recorded(saved, calls)
+    assert all(digests.digests_in(capture))  # none of the recorder's own, and no error
+    with pytest.raises(benches.Failed, match="no capture: .*nothing"):
+        benches.invocations_of(bench.work / "none.h5", subprocess.CompletedProcess([], 0, "", "nothing was recorded"))
+
+
+def test_programs_are_held_to_their_time_and_status(bench, monkeypatch):
+    with pytest.raises(benches.Failed, match="bash has not ended within 1 s: here"):
+        bench.run(["bash", "-c", "echo here; sleep 60 & wait"], limit=1)
+    with pytest.raises(benches.Failed, match="bash ended with 3: a / b"):
+        bench.run(["bash", "-c", "echo a >&2; echo b >&2; exit 3"])
+    monkeypatch.setenv("MSDA_RECORD_KEEP", "last:1")
+    assert bench.run(["bash", "-c", "echo $MSDA_RECORD_KEEP"]).stdout == "\n"
+    with pytest.raises(benches.Failed, match="prints other than without"):
+        bench.outcome_kept(["bash", "-c", "echo a $LD_PRELOAD"], saves=False)
+    assert bench.outcome_kept(["bash", "-c", "echo grad_value $LD_PRELOAD"], unstable=["grad_value"], saves=False)
+
+
+def test_digest_is_that_of_the_recorder(rng):
+    def by_definition(data):
+        data, sums = data + bytes(-len(data) % 16), []
+        for a, b in ((0xA0761D6478BD642F, 0xE7037ED1A0B428DB), (0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)):
+            total = 0
+            for at in range(0, len(data), 16):
+                key = at * 0x9E3779B97F4A7C15
+                x, y = (int.from_bytes(data[at + i:at + i + 8], "little") ^ ((key + c) % 2**64) for i, c in ((0, a), (8, b)))
+                total += (x * y % 2**64) ^ (x * y >> 64)
+            sums.append(f"{total % 2**64:016x}")
+        return "".join(sums)
+
+    for size in (1, 15, 16, 17, 1000, 4096):
+        data = rng.bytes(size)
+        assert digests.digest(data) == by_definition(data)
+
+
+def test_tuner_output_is_read():
+    digest = "0" * 40
+    out = (f"case a\n0 grad_output {digest}\nTriton autotuning for function x_bwd_kernel,\nwith key as (1,),\nfinished after "
+           f"1.00s,\nbest config selected: BLOCK: 4, num_warps: 2;\na grad_value {digest}\na value {digest}\n"
+           f"case b\nb grad_value {digest}\nb value {digest[:-1]}1\n")
+    assert triton.by_case(out) == {
+        "a": ("BLOCK: 4, num_warps: 2", {"grad_output": digest, "value": digest}),
+        "b": ("BLOCK: 4, num_warps: 2", {"value": digest[:-1] + "1"})}
+
+
+def test_targets_are_python():
+    targets = sorted((SOURCE / "tools" / "gpu_check" / "targets").glob("*.py"))
+    assert len(targets) >= 8
+    for path in targets:
+        compile(pathlib.Path(path).read_text(), os.fspath(path), "exec")

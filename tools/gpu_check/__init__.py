@@ -1,0 +1,1 @@
+"""What tools/gpu-check runs: a file for each group of checks."""

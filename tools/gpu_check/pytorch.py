@@ -1,0 +1,48 @@
+"""PyTorch's own kernels and generators: grid_sample's backward, seeds."""
+
+from .bench import expect, invocations_of, same, saved_tensors
+from .registry import check
+
+PADDINGS, INTERPOLATIONS = ("zeros", "border", "reflection"), ("bilinear", "nearest")
+
+
+@check("grid-sample", "PyTorch's grid_sample backward: layouts, types, paddings, align_corners", ["torch"])
+def grid_sample(bench):
+    done, capture, saved_in = bench.outcome_kept(bench.target("grid_sample"), unstable=["grad_input"])
+    saved, calls = list(saved_tensors(saved_in).items()), invocations_of(capture, done)
+
+    def count():
+        expect(len(calls) == len(saved), f"{len(calls)} invocations are recorded, {len(saved)} were launched")
+        return f"{len(calls)} calls"
+
+    yield "every call once", count
+    groups = {}
+    for call, (name, real) in zip(calls, saved):
+        groups.setdefault("-".join(name.split("-")[1:3]), []).append((call, name, real))
+    for group, members in groups.items():
+        def equal(members=members):
+            for call, name, real in members:
+                for tensor, array in {**call.inputs, **call.outputs}.items():
+                    same(array, real[tensor], f"{name}: {tensor}")
+                expect(len(call.inputs) + len(call.outputs) == 5, f"{name}: not all five tensors are recorded")
+                padding, align, interpolation = map(int, name.rsplit("-", 1)[1])
+                facts = (call.facts["padding_mode"], int(call.facts["align_corners"]), call.facts["interpolation"])
+                expect(facts == (PADDINGS[padding], align, INTERPOLATIONS[interpolation]), f"{name}: {facts}")
+            return f"{len(members)} calls"
+
+        yield group, equal
+
+
+@check("seeds", "torch.manual_seed(42) in the capture, the generators as without the recorder", ["torch"])
+def seeds(bench):
+    def seen():
+        from msda_replay import read_capture
+
+        done, capture, _ = bench.outcome_kept(bench.target("seeds"), saves=False)
+        invocations_of(capture, done)
+        rows = {(seed["source"], int(seed["value"])) for seed in read_capture(capture).run.get("seeds", [])}
+        for source in ("torch_cpu", "torch_cuda"):
+            expect((source, 42) in rows, f"no row {source} 42 in /run/seeds, which has {sorted(rows)[:6]}")
+        return f"{len(rows)} different seeds"
+
+    yield "torch.manual_seed(42)", seen
