@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <future>
 
 #include "recorder/capture/digest.h"
 #include "recorder/capture/hdf5.h"
@@ -25,6 +27,9 @@ using hdf5::Space;
 using hdf5::Type;
 
 namespace {
+
+// Datasets from this size on begin at a page of the file.
+constexpr hsize_t kAlignedFrom = 1 << 16, kPage = 4096;
 
 std::string now() {
   const std::time_t seconds = std::time(nullptr);
@@ -95,8 +100,21 @@ struct Writer::Impl {
   };
   std::map<std::string, OpenStage> open_stages;
   bool reserved = false;  // the file may be longer than HDF5 needs it
+  mutable bool broken = false;
+
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  // What could not be written whole is left as by a crash: up to the last flush the file is right. libhdf5 would try to
+  // write the rest, and on a full disk leave an unreadable file, or crash.
+  ~Impl() {
+    if (!broken) return;
+    for (auto& [stage, open] : open_stages) open.dataset.forget();
+    file.forget();
+  }
 
   [[noreturn]] void fail(const std::string& doing) const {
+    broken = true;
     const std::string why = hdf5::last_error();
     throw Error(fmt::format("{}: cannot {}{}{}; is the disk full?", path, doing, why.empty() ? "" : ": ", why));
   }
@@ -185,8 +203,12 @@ struct Writer::Impl {
   Dataset dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
                   std::span<const std::byte> bytes, std::span<const std::string_view> dimensions) const {
     auto data = empty_dataset(name, type, shape, dimensions);
+    // Beside the writing, which takes longer; where no thread is to be had, behind it.
+    constexpr size_t kWorthAThread = 1 << 20;
+    const auto policy = std::launch::deferred | (bytes.size() < kWorthAThread ? std::launch{} : std::launch::async);
+    std::future<std::string> digest_of_bytes = std::async(policy, [bytes] { return digest(bytes); });
     if (!bytes.empty()) check(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), "write " + name);
-    attribute(data.get(), "digest", digest(bytes));
+    attribute(data.get(), "digest", digest_of_bytes.get());
     return data;
   }
 
@@ -247,14 +269,27 @@ Writer::Writer(const std::string& path, IfExists if_exists, const std::string& t
     throw Error(fmt::format("{}: cannot create it: {}{}", path, std::strerror(error),
                             error == EEXIST ? " (ask for it to be replaced, or give another name)" : ""));
   }
-  ::close(fd);
-  impl_->file = impl_->checked(File(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)), "create it");
-  const hid_t root = impl_->file.get();
-  impl_->attribute(root, "format", std::string(kFormat));
-  impl_->attribute(root, "format_version", kFormatVersion);
-  impl_->attribute(root, "tool_version", tool_version);
-  impl_->attribute(root, "created", now());
-  impl_->group("/invocations");
+  // Where tensors begin at a page, writing them is copying pages.
+  const Properties access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_alignment(access.get(), kAlignedFrom, kPage);
+  try {
+    impl_->file = impl_->checked(File(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())), "create it");
+    const hid_t root = impl_->file.get();
+    impl_->attribute(root, "format", std::string(kFormat));
+    impl_->attribute(root, "format_version", kFormatVersion);
+    impl_->attribute(root, "tool_version", tool_version);
+    impl_->attribute(root, "created", now());
+    impl_->group("/invocations");
+    flush();
+    // Now, not before: HDF5 has truncated the file, and ext4 writes all of such a file to the disk when it is next
+    // closed.
+    ::close(fd);
+  } catch (const Error&) {
+    ::close(fd);
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);  // it is no capture
+    throw;
+  }
 }
 
 Writer::Writer(Writer&&) noexcept = default;

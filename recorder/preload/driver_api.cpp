@@ -56,4 +56,10 @@ const Driver& driver() {
   return kDriver;
 }
 
+void pin(void* memory, uint64_t bytes) {
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+  if (driver().host_register(memory, bytes, kPortable) != kSuccess) {
+  }  // then the copies are slower
+}
+
 }  // namespace msda::record::cuda

@@ -89,4 +89,8 @@ struct Driver {
 };
 const Driver& driver();
 
+// Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current
+// context.
+void pin(void* memory, uint64_t bytes);
+
 }  // namespace msda::record::cuda

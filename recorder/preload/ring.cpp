@@ -8,7 +8,6 @@
 #include <ctime>
 #include <new>
 
-#include "recorder/preload/driver_api.h"
 #include "recorder/preload/writer_process.h"
 
 namespace msda::record {
@@ -28,8 +27,9 @@ void* map_shared(int file, uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
-bool Ring::open(uint64_t most_bytes) noexcept {
+bool Ring::open(uint64_t most_bytes, Pin pin) noexcept {
   most_bytes_ = most_bytes;
+  pin_ = pin;
   const int file = memfd_create("msda-record", MFD_CLOEXEC);
   if (file < 0) return false;
   file_ = above_standard(file);
@@ -126,9 +126,7 @@ bool Ring::grow(uint64_t bytes) {
   if (ftruncate(file_, static_cast<off_t>(end_ + size)) != 0) return false;
   void* memory = map_shared(file_, end_, size);
   if (memory == nullptr) return false;
-  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context
-  if (cuda::driver().host_register(memory, size, kPortable) != cuda::kSuccess) {
-  }  // then the copies are slower
+  pin_(memory, size);
   segments_.push_back({end_, size, static_cast<std::byte*>(memory), {{end_, size}}});
   end_ += size;
   return true;
