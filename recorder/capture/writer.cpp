@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -502,17 +503,27 @@ void Writer::flush() { impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL
 
 bool Writer::reserve(int64_t bytes) {
   flush();
-  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  haddr_t end = 0;
   struct stat before {};
   rlimit limit{};
-  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) impl_->fail("look at its size");
-  int64_t size = 0;
-  const bool absurd = __builtin_add_overflow(before.st_size, bytes, &size);
+  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+      H5Fget_eoa(impl_->file.get(), &end) < 0) {
+    if (fd >= 0) ::close(fd);
+    impl_->fail("look at its size");
+  }
+  off_t size = 0;
+  const bool absurd = __builtin_add_overflow(static_cast<off_t>(end), std::max<int64_t>(bytes, 1), &size);
   // Beyond the limit there is a signal.
-  const bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur &&
-                    posix_fallocate(fd, before.st_size, std::max<int64_t>(bytes, 1)) == 0;
-  if (!room && ftruncate(fd, before.st_size) != 0) {
-  }  // what was had of the room stays
+  bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur;
+  if (room && fallocate(fd, 0, static_cast<off_t>(end), size - static_cast<off_t>(end)) != 0) {
+    struct statvfs disk {};
+    // Where the file system cannot promise, what is free now must do.
+    room = errno == EOPNOTSUPP && fstatvfs(fd, &disk) == 0 &&
+           static_cast<uint64_t>(bytes) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
+    if (ftruncate(fd, before.st_size) != 0) {
+    }  // what was had of the room stays
+  }
   ::close(fd);
   impl_->reserved = impl_->reserved || room;
   return room;

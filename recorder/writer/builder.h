@@ -53,6 +53,11 @@ class Builder {
     std::string why;
   };
   const std::map<std::string, Stageless>& stageless() const { return stageless_; }
+  // Calls that the disk had no room for, and whether the spool still holds any of them.
+  int64_t without_room() const { return without_room_; }
+  bool spool_holds_more() const { return spool_holds_more_; }
+  // Nor was there room for the run's facts, its seeds and the counts of equal calls.
+  bool without_run() const { return without_run_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
@@ -76,7 +81,9 @@ class Builder {
   void complete(const spool::End& end);
   bool settle(Pending& pending);
   std::vector<Item> inputs_of(uint64_t invocation);
-  void write(Pending& pending);
+  bool has_room_for(const Pending& pending);
+  void leave_out(Pending& pending);
+  bool write(Pending& pending);
   void write_code(const Pending& pending);
   void supersede(Pending pending);
   void write_superseding(Pending& pending);
@@ -85,6 +92,7 @@ class Builder {
   void add_tensors(const Pending& pending);
   void hold(Pending pending);
   Pending* find_held(uint64_t invocation);
+  void write_run();
   void write_stages();
   capture::Writer& writer();
 
@@ -106,7 +114,8 @@ class Builder {
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
-  int64_t written_ = 0, lost_ = 0;
+  int64_t written_ = 0, lost_ = 0, without_room_ = 0;
+  bool spool_holds_more_ = false, without_run_ = false;
 };
 
 }  // namespace msda::record

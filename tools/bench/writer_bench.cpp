@@ -34,7 +34,7 @@ struct Options {
   int rounds = 5;
   std::string folder = ".", writer;
   double least = 0.8;
-  uint64_t ring_megabytes = 1024;
+  uint64_t ring_megabytes = 256;
 };
 
 struct Tensor {
@@ -62,6 +62,7 @@ class Invocation {
     for (uint64_t& number : contents_) number = random();
   }
   uint64_t bytes() const { return bytes_; }
+  uint64_t pages() const { return bytes_ & ~uint64_t{4095}; }  // bytes of the whole ones
   const std::vector<Tensor>& tensors() const { return tensors_; }
   void fill(std::byte* memory) const { std::memcpy(memory, contents_.data(), bytes_); }
   // Makes every page of it one that was not written before.
@@ -95,15 +96,30 @@ void sync(const std::string& path) {
   close(file);
 }
 
-// A virtual machine's unused memory is its host's, and to have it again takes longer than to write a page: both sides
-// shall find memory that is there.
-void warm_memory(uint64_t bytes) {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory != MAP_FAILED) munmap(memory, bytes);
-}
+// A virtual machine's unused memory is its host's, and to have it again takes longer than to write a page. So each side
+// gets, piece by piece as it writes, memory that has just been in use.
+class WarmMemory {
+ public:
+  explicit WarmMemory(uint64_t bytes) : left_(bytes) {
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::runtime_error("not enough memory");
+  }
+  WarmMemory(const WarmMemory&) = delete;
+  WarmMemory& operator=(const WarmMemory&) = delete;
+  ~WarmMemory() { give(left_); }
+  void give(uint64_t bytes) {
+    bytes = std::min(bytes, left_);
+    left_ -= bytes;
+    if (bytes > 0) munmap(static_cast<std::byte*>(memory_) + left_, bytes);
+  }
+
+ private:
+  void* memory_ = nullptr;
+  uint64_t left_;
+};
 
 Seconds write_plainly(const Invocation& invocation, int invocations, const std::string& path) {
-  warm_memory(invocation.bytes() * static_cast<uint64_t>(invocations));
+  WarmMemory warm(invocation.pages() * static_cast<uint64_t>(invocations));
   std::vector<std::byte> memory(invocation.bytes());
   invocation.fill(memory.data());
   auto start = Clock::now();
@@ -111,6 +127,7 @@ Seconds write_plainly(const Invocation& invocation, int invocations, const std::
   if (file < 0) fail(path);
   for (int i = 0; i < invocations; ++i) {
     const auto marking = Clock::now();
+    warm.give(invocation.pages());
     Invocation::mark(memory.data(), memory.size(), static_cast<uint64_t>(i));
     start += Clock::now() - marking;
     for (const Tensor& tensor : invocation.tensors()) {
@@ -131,7 +148,8 @@ struct Written {
 };
 
 Written write_capture(const Options& options, const Invocation& invocation, int invocations, const std::string& path) {
-  warm_memory(invocation.bytes() * static_cast<uint64_t>(invocations) + (options.ring_megabytes << 20));
+  WarmMemory warm(invocation.pages() * static_cast<uint64_t>(invocations) + (options.ring_megabytes << 20));
+  warm.give(options.ring_megabytes << 20);
   const std::string spool_path = path + ".spool";
   const auto start = Clock::now();
   record::Ring ring;
@@ -147,6 +165,7 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
     const auto number = static_cast<uint64_t>(i);
     const auto block = ring.reserve(invocation.bytes());
     if (!block) throw std::runtime_error("the writer gives no memory back");
+    warm.give(invocation.pages());
     if (filled.insert(block->offset).second) invocation.fill(block->memory);
     Invocation::mark(block->memory, invocation.bytes(), number);
     spool.append(spool::Begin{number, 0, {{"kernel", "bench"}, {"dialect", "deformable_detr"}}, {}, {}, {}});
