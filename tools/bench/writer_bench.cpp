@@ -103,6 +103,7 @@ class WarmMemory {
   explicit WarmMemory(uint64_t bytes) : left_(bytes) {
     memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory_ == MAP_FAILED) throw std::runtime_error("not enough memory");
+    madvise(memory_, bytes, MADV_DONTFORK);  // to start the writer does not copy it
   }
   WarmMemory(const WarmMemory&) = delete;
   WarmMemory& operator=(const WarmMemory&) = delete;
