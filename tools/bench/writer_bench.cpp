@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -236,6 +237,7 @@ int run(const Options& options) {
     fmt::print("{:>5} {:8.2f} {:8.2f} {:6.2f} {:12.2f} {:12.2f} {:6.2f}   {:.2f}, {:.2f}, {}\n", round, rates[0],
                rates[1], ratios[0].back(), rates[2], rates[3], ratios[1].back(), seconds_of(written.used.ru_utime),
                seconds_of(written.used.ru_stime), written.used.ru_minflt);
+    std::fflush(stdout);
   }
   fmt::print("{:>5} {:8.2f} {:8.2f} {:6.2f} {:12.2f} {:12.2f} {:6.2f}\n", "median", median(plain[0]),
              median(capture[0]), median(ratios[0]), median(plain[1]), median(capture[1]), median(ratios[1]));
