@@ -41,7 +41,7 @@ void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c
 // memory shared with it, if there are any.
 int follow(const Options& options) {
   signal(SIGINT, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk
+  signal(SIGXFSZ, SIG_IGN);                         // a limit on file sizes is an error like a full disk
   const bool has_session = fcntl(3, F_GETFD) >= 0;  // now: without one, the next file opened gets the number
   const auto report = [has_session](const std::string& text) {
     if (has_session && write(3, text.data(), text.size()) < 0) {

@@ -1,5 +1,4 @@
 // Nothing that is wrong with a capture file goes unsaid or brings the reader down.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cmath>
