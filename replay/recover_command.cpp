@@ -22,12 +22,16 @@ int run(const RecoverOptions& options) {
                              /*shared_memory=*/-1, /*trusted=*/false,
                              record::stages_from(options.stages).value_or(record::Stages::kNone)});
     builder.finish();
+    if (builder.invocations() == 0 && builder.without_room() > 0) {
+      throw BadInput(fmt::format("{}: no room on its disk for what {} holds", options.output, options.spool));
+    }
     if (builder.invocations() == 0) {
       throw BadInput(fmt::format("{}: holds no whole invocation: nothing to recover", options.spool));
     }
     fmt::print("{}: {} invocation{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s");
     if (builder.unfinished() > 0) fmt::print(", {} more had not ended", builder.unfinished());
     if (builder.lost() > 0) fmt::print(", {} lay in memory that is gone", builder.lost());
+    if (builder.without_room() > 0) fmt::print(", no room on the disk for {} more", builder.without_room());
     if (builder.trailing_bytes() > 0) fmt::print(", {} bytes at the end are not whole", builder.trailing_bytes());
     fmt::print("\n");
     for (const auto& [kernel, calls] : builder.stageless()) {

@@ -6,7 +6,10 @@
 
 namespace msda::capture::hdf5 {
 
-void silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+void silence() {
+  H5dont_atexit();
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
 
 std::string last_error() {
   std::string message;

@@ -28,6 +28,8 @@ class Handle {
     if (id_ >= 0) close(id_);
   }
   hid_t get() const { return id_; }
+  // Leaves it open until the process ends.
+  void forget() { id_ = -1; }
   bool valid() const { return id_ >= 0; }
 
  private:
@@ -43,7 +45,8 @@ using Attribute = Handle<H5Aclose>;
 using Object = Handle<H5Oclose>;
 using Properties = Handle<H5Pclose>;
 
-// Keeps HDF5 from printing its error stack on stderr; what is wrong reaches the user as one line of ours.
+// Keeps HDF5 from printing its error stack on stderr; what is wrong reaches the user as one line of ours. And from
+// closing at exit what was left open on purpose. To be called before anything else of HDF5.
 void silence();
 
 // The innermost message on HDF5's error stack, for the tail of a message of ours; empty if there is none.

@@ -4,19 +4,19 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 
-#include "recorder/capture/digest.h"
-#include "recorder/capture/hdf5.h"
+#include "recorder/capture/writer_impl.h"
 
 namespace msda::capture {
 
-using hdf5::Attribute;
 using hdf5::Dataset;
 using hdf5::File;
 using hdf5::Group;
@@ -26,6 +26,9 @@ using hdf5::Type;
 
 namespace {
 
+// Datasets from this size on begin at a page of the file.
+constexpr hsize_t kAlignedFrom = 1 << 16, kPage = 4096;
+
 std::string now() {
   const std::time_t seconds = std::time(nullptr);
   std::tm utc{};
@@ -33,23 +36,6 @@ std::string now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
   return text;
-}
-
-Type string_type() {
-  Type type(H5Tcopy(H5T_C_S1));
-  H5Tset_size(type.get(), H5T_VARIABLE);
-  H5Tset_cset(type.get(), H5T_CSET_UTF8);
-  return type;
-}
-
-// As h5py writes a bool.
-Type bool_type() {
-  Type type(H5Tenum_create(H5T_STD_I8LE));
-  int8_t value = 0;
-  H5Tenum_insert(type.get(), "FALSE", &value);
-  value = 1;
-  H5Tenum_insert(type.get(), "TRUE", &value);
-  return type;
 }
 
 struct SeedRecord {
@@ -82,160 +68,6 @@ Type seed_type() {
 
 }  // namespace
 
-struct Writer::Impl {
-  std::string path;
-  File file;
-  int64_t invocations = 0;
-  std::string current;       // path of the open invocation
-  bool has_dialect = false;  // of that: its tensors are the operator's
-  struct OpenStage {
-    Dataset dataset;
-    ElementType type;
-    std::vector<int64_t> shape;
-  };
-  std::map<std::string, OpenStage> open_stages;
-  bool reserved = false;  // the file may be longer than HDF5 needs it
-
-  [[noreturn]] void fail(const std::string& doing) const {
-    const std::string why = hdf5::last_error();
-    throw Error(fmt::format("{}: cannot {}{}{}; is the disk full?", path, doing, why.empty() ? "" : ": ", why));
-  }
-
-  template <class H>
-  H checked(H handle, const std::string& doing) const {
-    if (!handle.valid()) fail(doing);
-    return handle;
-  }
-  void check(herr_t status, const std::string& doing) const {
-    if (status < 0) fail(doing);
-  }
-
-  Group group(const std::string& name) const {
-    Properties parents(H5Pcreate(H5P_LINK_CREATE));
-    H5Pset_create_intermediate_group(parents.get(), 1);
-    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {
-      return checked(Group(H5Gopen2(file.get(), name.c_str(), H5P_DEFAULT)), "open group " + name);
-    }
-    return checked(Group(H5Gcreate2(file.get(), name.c_str(), parents.get(), H5P_DEFAULT, H5P_DEFAULT)),
-                   "create group " + name);
-  }
-
-  void write_attribute(hid_t object, const std::string& name, hid_t type, const std::vector<hsize_t>& shape,
-                       const void* value) const {
-    const Space space(shape.empty() ? H5Screate(H5S_SCALAR)
-                                    : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr));
-    if (H5Aexists(object, name.c_str()) > 0) check(H5Adelete(object, name.c_str()), "replace attribute " + name);
-    const auto attribute =
-        checked(Attribute(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT)),
-                "create attribute " + name);
-    static constexpr char kNothing = 0;  // HDF5 wants memory even for no values
-    check(H5Awrite(attribute.get(), type, value != nullptr ? value : &kNothing), "write attribute " + name);
-  }
-  void attribute(hid_t object, const std::string& name, const std::string& value) const {
-    const char* text = value.c_str();
-    write_attribute(object, name, string_type().get(), {}, &text);
-  }
-  void attribute(hid_t object, const std::string& name, int64_t value) const {
-    write_attribute(object, name, H5T_STD_I64LE, {}, &value);
-  }
-  void attribute(hid_t object, const std::string& name, double value) const {
-    write_attribute(object, name, H5T_IEEE_F64LE, {}, &value);
-  }
-  void attribute(hid_t object, const std::string& name, bool value) const {
-    const int8_t byte = value;
-    write_attribute(object, name, bool_type().get(), {}, &byte);
-  }
-  void attribute(hid_t object, const std::string& name, const std::vector<std::string>& values) const {
-    std::vector<const char*> texts;
-    for (const std::string& value : values) texts.push_back(value.c_str());
-    write_attribute(object, name, string_type().get(), {texts.size()}, texts.data());
-  }
-  void attribute(hid_t object, const std::string& name, std::span<const int64_t> values) const {
-    write_attribute(object, name, H5T_STD_I64LE, {values.size()}, values.data());
-  }
-  template <class T>
-  void attribute(hid_t object, const std::string& name, const std::optional<T>& value) const {
-    if (value) attribute(object, name, *value);
-  }
-  void attributes(hid_t object, const std::map<std::string, std::string>& values) const {
-    for (const auto& [name, value] : values) attribute(object, name, value);
-  }
-  void text_if_any(hid_t object, const std::string& name, const std::string& value) const {
-    if (!value.empty()) attribute(object, name, value);
-  }
-
-  // Without its data and its digest.
-  Dataset empty_dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
-                        std::span<const std::string_view> dimensions) const {
-    const std::vector<hsize_t> sizes(shape.begin(), shape.end());
-    const Space space(sizes.empty() ? H5Screate(H5S_SCALAR)
-                                    : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
-    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {  // HDF5 puts the new one where the old one was
-      check(H5Ldelete(file.get(), name.c_str(), H5P_DEFAULT), "replace " + name);
-    }
-    auto data =
-        checked(Dataset(H5Dcreate2(file.get(), name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT)),
-                "create " + name);
-    for (size_t i = 0; i < dimensions.size(); ++i) {
-      check(H5DSset_label(data.get(), static_cast<unsigned>(i), std::string(dimensions[i]).c_str()), "label " + name);
-    }
-    return data;
-  }
-
-  Dataset dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
-                  std::span<const std::byte> bytes, std::span<const std::string_view> dimensions) const {
-    auto data = empty_dataset(name, type, shape, dimensions);
-    if (!bytes.empty()) check(H5Dwrite(data.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()), "write " + name);
-    attribute(data.get(), "digest", digest(bytes));
-    return data;
-  }
-
-  void check_size(const std::string& name, const TensorView& tensor) const {
-    int64_t bytes = size_of(tensor.type);
-    for (const int64_t size : tensor.shape) {
-      if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) throw Error(path + ": " + name + ": absurd shape");
-    }
-    if (bytes != static_cast<int64_t>(tensor.bytes.size())) {
-      throw Error(fmt::format("{}: {} has {} bytes, its shape wants {}", path, name, tensor.bytes.size(), bytes));
-    }
-  }
-
-  static std::span<const std::string_view> dimensions_of(const TensorSchema* schema,
-                                                         const std::vector<int64_t>& shape) {
-    if (schema == nullptr || schema->dimensions.size() != shape.size()) return {};
-    return schema->dimensions;
-  }
-
-  void tensor(const std::string& where, const TensorView& tensor) const {
-    if (current.empty()) throw Error(path + ": a tensor was added before the first invocation began");
-    const std::string name = where + "/" + tensor.name;
-    check_size(name, tensor);
-    dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
-            dimensions_of(find_tensor(tensor.name), tensor.shape));
-  }
-
-  std::string stage_path(const std::string& stage) const {
-    if (current.empty()) throw Error(path + ": a stage was added before the first invocation began");
-    return current + "/stages/" + stage;
-  }
-  OpenStage& open_stage(const std::string& stage) {
-    const auto found = open_stages.find(stage);
-    if (found == open_stages.end()) throw Error(path + ": " + stage_path(stage) + " was not begun");
-    return found->second;
-  }
-
-  // A field of a stage's summary.
-  void field(hid_t object, const std::string& name, const std::optional<Extreme>& extreme) const {
-    if (!extreme) return;
-    attribute(object, name, extreme->value);
-    attribute(object, name + "_index", std::span<const int64_t>(extreme->index));
-  }
-  template <class T>
-  void field(hid_t object, const std::string& name, const T& value) const {
-    attribute(object, name, value);
-  }
-};
-
 Writer::Writer(const std::string& path, IfExists if_exists, const std::string& tool_version)
     : impl_(std::make_unique<Impl>()) {
   hdf5::silence();
@@ -247,14 +79,27 @@ Writer::Writer(const std::string& path, IfExists if_exists, const std::string& t
     throw Error(fmt::format("{}: cannot create it: {}{}", path, std::strerror(error),
                             error == EEXIST ? " (ask for it to be replaced, or give another name)" : ""));
   }
-  ::close(fd);
-  impl_->file = impl_->checked(File(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)), "create it");
-  const hid_t root = impl_->file.get();
-  impl_->attribute(root, "format", std::string(kFormat));
-  impl_->attribute(root, "format_version", kFormatVersion);
-  impl_->attribute(root, "tool_version", tool_version);
-  impl_->attribute(root, "created", now());
-  impl_->group("/invocations");
+  // Where tensors begin at a page, writing them is copying pages.
+  const Properties access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_alignment(access.get(), kAlignedFrom, kPage);
+  try {
+    impl_->file = impl_->checked(File(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())), "create it");
+    const hid_t root = impl_->file.get();
+    impl_->attribute(root, "format", std::string(kFormat));
+    impl_->attribute(root, "format_version", kFormatVersion);
+    impl_->attribute(root, "tool_version", tool_version);
+    impl_->attribute(root, "created", now());
+    impl_->group("/invocations");
+    flush();
+    // Now, not before: HDF5 has truncated the file, and ext4 writes all of such a file to the disk when it is next
+    // closed.
+    ::close(fd);
+  } catch (const Error&) {
+    ::close(fd);
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);  // it is no capture
+    throw;
+  }
 }
 
 Writer::Writer(Writer&&) noexcept = default;
@@ -387,64 +232,6 @@ void Writer::add_result(const ResultFacts& facts, const std::vector<TensorView>&
   for (const TensorView& tensor : tensors) impl_->tensor(name, tensor);
 }
 
-void Writer::begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape) {
-  const std::string name = impl_->stage_path(stage);
-  impl_->group(name);
-  auto data = impl_->empty_dataset(name + "/full", hdf5::file_type(type).get(), shape,
-                                   Impl::dimensions_of(find_stage(stage), shape));
-  impl_->open_stages[stage] = {std::move(data), type, shape};
-}
-
-void Writer::add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part) {
-  const Impl::OpenStage& open = impl_->open_stage(stage);
-  const std::string name = impl_->stage_path(stage) + "/full";
-  impl_->check_size(name, part);
-  bool inside = part.type == open.type && offset.size() == open.shape.size() && part.shape.size() == open.shape.size();
-  for (size_t i = 0; inside && i < offset.size(); ++i) {
-    inside = offset[i] >= 0 && offset[i] <= open.shape[i] && part.shape[i] <= open.shape[i] - offset[i];
-  }
-  if (!inside) throw Error(fmt::format("{}: a part of {} is no part of it", impl_->path, name));
-  if (part.bytes.empty()) return;
-  const std::vector<hsize_t> start(offset.begin(), offset.end()), count(part.shape.begin(), part.shape.end());
-  const Space in_file(H5Dget_space(open.dataset.get()));
-  const Space in_memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr));
-  impl_->check(H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr),
-               "select a part of " + name);
-  impl_->check(H5Dwrite(open.dataset.get(), hdf5::file_type(open.type).get(), in_memory.get(), in_file.get(),
-                        H5P_DEFAULT, part.bytes.data()),
-               "write " + name);
-}
-
-void Writer::end_stage(const std::string& stage) {
-  const Impl::OpenStage& open = impl_->open_stage(stage);
-  const std::string name = impl_->stage_path(stage) + "/full";
-  const auto found = hdf5::digest_of(open.dataset.get(), hdf5::file_type(open.type).get(), open.shape);
-  if (!found) impl_->fail("read back " + name);
-  impl_->attribute(open.dataset.get(), "digest", *found);
-  impl_->open_stages.erase(stage);
-}
-
-void Writer::add_stage_facts(const std::string& stage, const StageFacts& facts) {
-  const std::string name = impl_->stage_path(stage);
-  const Group group = impl_->group(name);
-  const auto write_fields_to = [this](const Group& to) {
-    return [&](const char* field_name, const auto& field) { impl_->field(to.get(), field_name, field); };
-  };
-  impl_->attribute(group.get(), "arithmetic", facts.arithmetic);
-  for_each_summary_attribute(facts.summary, write_fields_to(group));
-  if (!facts.float64) return;
-  const Group beside = impl_->group(name + "/float64");
-  for_each_summary_attribute(facts.float64->summary, write_fields_to(beside));
-  for_each_difference_attribute(*facts.float64, write_fields_to(beside));
-}
-
-void Writer::drop_stages() {
-  impl_->open_stages.clear();
-  const std::string name = impl_->current + "/stages";
-  if (impl_->current.empty() || H5Lexists(impl_->file.get(), name.c_str(), H5P_DEFAULT) <= 0) return;
-  impl_->check(H5Ldelete(impl_->file.get(), name.c_str(), H5P_DEFAULT), "delete " + name);
-}
-
 std::vector<std::byte> Writer::read_input(int64_t invocation, const std::string& name) const {
   const std::string path = fmt::format("/invocations/{:06}/inputs/{}", invocation, name);
   const auto data = impl_->checked(Dataset(H5Dopen2(impl_->file.get(), path.c_str(), H5P_DEFAULT)), "open " + path);
@@ -472,17 +259,27 @@ void Writer::flush() { impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL
 
 bool Writer::reserve(int64_t bytes) {
   flush();
-  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  haddr_t end = 0;
   struct stat before {};
   rlimit limit{};
-  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) impl_->fail("look at its size");
-  int64_t size = 0;
-  const bool absurd = __builtin_add_overflow(before.st_size, bytes, &size);
+  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+      H5Fget_eoa(impl_->file.get(), &end) < 0) {
+    if (fd >= 0) ::close(fd);
+    impl_->fail("look at its size");
+  }
+  off_t size = 0;
+  const bool absurd = __builtin_add_overflow(static_cast<off_t>(end), std::max<int64_t>(bytes, 1), &size);
   // Beyond the limit there is a signal.
-  const bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur &&
-                    posix_fallocate(fd, before.st_size, std::max<int64_t>(bytes, 1)) == 0;
-  if (!room && ftruncate(fd, before.st_size) != 0) {
-  }  // what was had of the room stays
+  bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur;
+  if (room && fallocate(fd, 0, static_cast<off_t>(end), size - static_cast<off_t>(end)) != 0) {
+    struct statvfs disk {};
+    // Where the file system cannot promise, what is free now must do.
+    room = errno == EOPNOTSUPP && fstatvfs(fd, &disk) == 0 &&
+           static_cast<uint64_t>(bytes) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
+    if (ftruncate(fd, before.st_size) != 0) {
+    }  // what was had of the room stays
+  }
   ::close(fd);
   impl_->reserved = impl_->reserved || room;
   return room;

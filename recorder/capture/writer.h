@@ -57,8 +57,8 @@ class Writer {
 
   // Everything so far to the disk.
   void flush();
-  // Makes room on the disk for so many bytes more, so that what is flushed is not lost with what does not fit: libhdf5
-  // leaves a file that it could not write whole unreadable. False if there is no room.
+  // Makes room on the disk for so many bytes more, until the next flush: what cannot be written whole is not to be
+  // begun. False if there is no room. After an Error the file is left as it was flushed last.
   bool reserve(int64_t bytes);
   void close();
 

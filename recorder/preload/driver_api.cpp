@@ -57,4 +57,15 @@ const Driver& driver() {
   return kDriver;
 }
 
+void pin(void* memory, uint64_t bytes) {
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+  if (driver().host_register(memory, bytes, kPortable) != kSuccess) {
+  }  // then the copies are slower
+}
+
+void unpin(void* memory) {
+  if (driver().host_unregister(memory) != kSuccess) {
+  }  // it was not pinned, then
+}
+
 }  // namespace msda::record::cuda

@@ -90,4 +90,9 @@ struct Driver {
 };
 const Driver& driver();
 
+// Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current
+// context.
+void pin(void* memory, uint64_t bytes);
+void unpin(void* memory);
+
 }  // namespace msda::record::cuda

@@ -18,6 +18,7 @@
 #include "recorder/preload/config.h"
 #include "recorder/preload/courier.h"
 #include "recorder/preload/digest.h"
+#include "recorder/preload/driver_api.h"
 #include "recorder/preload/provenance.h"
 #include "recorder/preload/ring.h"
 #include "recorder/preload/seeds.h"
@@ -249,7 +250,7 @@ class Recording {
     if (started_) return true;
     const std::lock_guard lock(start_mutex_);
     if (over_ || started_) return !over_;
-    memory_.open(config().ring_bytes);
+    memory_.open(config().ring_bytes, {cuda::pin, cuda::unpin, [] { instance().write_held(); }});
     if (!open_spool()) return false;
     const int session = lock_session();
     const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last,

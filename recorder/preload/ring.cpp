@@ -8,8 +8,6 @@
 #include <ctime>
 #include <new>
 
-#include "recorder/preload/driver_api.h"
-#include "recorder/preload/recording.h"
 #include "recorder/preload/writer_process.h"
 
 namespace msda::record {
@@ -29,8 +27,9 @@ void* map_shared(int file, uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
-bool Ring::open(uint64_t most_bytes) noexcept {
+bool Ring::open(uint64_t most_bytes, const Owner& owner) noexcept {
   most_bytes_ = most_bytes;
+  owner_ = owner;
   const int file = memfd_create("msda-record", MFD_CLOEXEC);
   if (file < 0) return false;
   file_ = above_standard(file);
@@ -63,7 +62,7 @@ std::optional<Ring::Block> Ring::reserve(uint64_t bytes) noexcept {
         if (!block && grow(in_pages(bytes))) block = take(std::max(in_pages(bytes), kPage));
         if (block) return block;
       }
-      if (i == 0) write_held();  // what is held back has a block, too
+      if (i == 0) owner_.spare();
       nanosleep(&pause, nullptr);
     }
   } catch (...) {
@@ -133,7 +132,7 @@ bool Ring::grow(uint64_t bytes) {
       continue;
     }
     so_far -= segment.bytes;
-    cuda::driver().host_unregister(segment.memory);
+    owner_.unpin(segment.memory);
     munmap(segment.memory, segment.bytes);
     fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(segment.offset),
               static_cast<off_t>(segment.bytes));
@@ -144,9 +143,7 @@ bool Ring::grow(uint64_t bytes) {
   if (ftruncate(file_, static_cast<off_t>(end_ + size)) != 0) return false;
   void* memory = map_shared(file_, end_, size);
   if (memory == nullptr) return false;
-  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context
-  if (cuda::driver().host_register(memory, size, kPortable) != cuda::kSuccess) {
-  }  // then the copies are slower
+  owner_.pin(memory, size);
   segments_.push_back({end_, size, static_cast<std::byte*>(memory), {{end_, size}}});
   end_ += size;
   return true;

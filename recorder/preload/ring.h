@@ -22,10 +22,17 @@ class Ring {
     std::byte* memory = nullptr;
   };
 
+  // What the owner does for it.
+  struct Owner {
+    void (*pin)(void* memory, uint64_t bytes);  // makes memory fast for the device to copy into, where there is one
+    void (*unpin)(void* memory);                // all that was pinned there
+    void (*spare)();                            // gives back what can be spared, when there is no room
+  };
+
   // False, with nothing done, if there is no shared memory to be had.
-  bool open(uint64_t most_bytes) noexcept;
+  bool open(uint64_t most_bytes, const Owner& owner) noexcept;
   int descriptor() const { return file_; }
-  // Empty if `bytes` are more than there may be, or if none came free for ten seconds. Needs a current CUDA context.
+  // Empty if `bytes` are more than there may be, or if none came free for ten seconds. Needs what pin() needs.
   std::optional<Block> reserve(uint64_t bytes) noexcept;
   void give_back(const Block& block) noexcept;
   // In a forked child: all of it is the parent's.
@@ -49,6 +56,7 @@ class Ring {
   int file_ = -1;
   spool::RingHeader* header_ = nullptr;
   uint64_t end_ = spool::RingHeader::kBytes, most_bytes_ = 0;
+  Owner owner_{};
   std::vector<Segment> segments_;
   std::map<uint32_t, Range> taken_;
 };

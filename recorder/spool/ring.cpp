@@ -21,14 +21,13 @@ void RingReader::map(uint64_t at_least) {
   if (fstat(file_, &status) != 0 || static_cast<uint64_t>(status.st_size) < at_least) {
     throw Error("the spool names bytes that the memory shared with its program does not have");
   }
-  if (memory_ != nullptr) munmap(memory_, mapped_);
-  mapped_ = static_cast<uint64_t>(status.st_size);
-  void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  memory_ = memory != MAP_FAILED ? static_cast<std::byte*>(memory) : nullptr;
-  if (memory_ == nullptr) {
-    mapped_ = 0;
-    throw Error("the memory shared with the recorded program cannot be mapped");
-  }
+  const auto bytes = static_cast<uint64_t>(status.st_size);
+  // Moved, the pages that were touched stay mapped.
+  void* memory = memory_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0)
+                                    : mremap(memory_, mapped_, bytes, MREMAP_MAYMOVE);
+  if (memory == MAP_FAILED) throw Error("the memory shared with the recorded program cannot be mapped");
+  memory_ = static_cast<std::byte*>(memory);
+  mapped_ = bytes;
 }
 
 std::span<const std::byte> RingReader::bytes(uint64_t offset, uint64_t size) {

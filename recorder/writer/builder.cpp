@@ -245,7 +245,33 @@ void Builder::write_code(const Pending& pending) {
   code_.erase(found);
 }
 
-void Builder::write(Pending& pending) {
+// An invocation is not begun where the disk does not have the room for all of it.
+bool Builder::has_room_for(const Pending& pending) {
+  constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // what describes them, and the beginnings at pages
+  int64_t bytes = kForFacts + static_cast<int64_t>(pending.parameter_bytes.size());
+  for (const auto& [name, text] : pending.begin.texts) bytes += static_cast<int64_t>(text.size());
+  const auto digest = pending.begin.texts.find("kernel_digest");
+  const auto code = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  if (code != code_.end()) bytes += static_cast<int64_t>(code->second.frame.payload_bytes);
+  for (const Item& item : pending.tensors) {
+    if (__builtin_add_overflow(bytes, kForDataset + Payloads::row_major_bytes(item.tensor), &bytes)) return false;
+  }
+  return writer().reserve(bytes);
+}
+
+void Builder::leave_out(Pending& pending) {
+  ++without_room_;
+  if (!std::ranges::all_of(pending.tensors, Payloads::in_spool)) return drop(pending);
+  spool_holds_more_ = true;
+  pending.tensors.clear();
+}
+
+// False if it was left out.
+bool Builder::write(Pending& pending) {
+  if (!has_room_for(pending)) {
+    leave_out(pending);
+    return false;
+  }
   const uint64_t invocation = pending.begin.invocation;
   const auto count = counts_.find(invocation);
   write_code(pending);
@@ -266,6 +292,7 @@ void Builder::write(Pending& pending) {
   writer().flush();
   ++written_;
   drop(pending);
+  return true;
 }
 
 void Builder::add_tensors(const Pending& pending) {
@@ -299,6 +326,7 @@ void Builder::write_superseding(Pending& pending) {
       hold(std::move(other));
     }
   } else if (number != number_.end()) {
+    if (!has_room_for(pending)) return leave_out(pending);
     write_code(pending);
     writer().reopen_invocation(number->second, facts_of(pending.begin, nullptr),
                                {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
@@ -307,7 +335,7 @@ void Builder::write_superseding(Pending& pending) {
   } else if (first != first_number_.end()) {  // other conventions than those of the call whose inputs it shares
     const bool has_before =
         std::ranges::any_of(pending.tensors, [](const Item& item) { return item.tensor.section == "outputs_before"; });
-    write(pending);
+    if (!write(pending)) return;
     writer().share(first->second, "inputs");
     if (!has_before) writer().share(first->second, "outputs_before");
     writer().flush();
@@ -360,13 +388,33 @@ void Builder::finish() {
   follow();
   for (Pending& pending : held_) write(pending);
   held_.clear();
+  if (!writer_) return;  // nothing was recorded: no file
+  if (written_ == 0) {
+    writer_.reset();
+    std::filesystem::remove(settings_.output);
+    return;
+  }
+  write_run();
+  if (settings_.stages != Stages::kNone) write_stages();
+  writer().close();
+}
+
+// What is known of all calls only now.
+void Builder::write_run() {
+  constexpr size_t kForFacts = 1 << 17, kForCount = 1 << 10, kForSeed = 1 << 7, kForText = 1 << 10;
+  size_t bytes = kForFacts + kForCount * counts_.size() + kForSeed * seeds_.size();
+  for (const std::string& text : run_.argv) bytes += text.size() + kForText;
+  for (const auto* texts : {&run_.environment, &run_.libraries, &run_.facts}) {
+    for (const auto& [name, text] : *texts) bytes += name.size() + text.size() + kForText;
+  }
+  without_run_ = !writer().reserve(static_cast<int64_t>(bytes));
+  if (without_run_) return;
   for (const auto& [invocation, count] : counts_) {
     const auto number = first_number_.find(invocation);
     if (number != first_number_.end()) {
       writer().set_duplicates(number->second, count.duplicates, count.distinct_outputs);
     }
   }
-  if (written_ == 0 && !writer_) return;  // nothing was recorded: no file
   for (const auto& [number, conventions] : conventions_.decided_later()) {
     writer().set_conventions(number, msda_padding_name(conventions.padding), conventions.align_corners);
   }
@@ -375,8 +423,6 @@ void Builder::finish() {
     seed.invocation = next == first_number_.end() ? written_ : next->second;
   }
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
-  if (settings_.stages != Stages::kNone) write_stages();
-  writer().close();
 }
 
 // Of what the capture holds now that the target has ended: before, the target would wait for it, and conventions might

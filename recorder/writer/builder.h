@@ -53,6 +53,11 @@ class Builder {
     std::string why;
   };
   const std::map<std::string, Stageless>& stageless() const { return stageless_; }
+  // Calls that the disk had no room for, and whether the spool still holds any of them.
+  int64_t without_room() const { return without_room_; }
+  bool spool_holds_more() const { return spool_holds_more_; }
+  // Nor was there room for the run's facts, its seeds and the counts of equal calls.
+  bool without_run() const { return without_run_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
 
  private:
@@ -77,7 +82,9 @@ class Builder {
   void complete(const spool::End& end);
   bool settle(Pending& pending);
   std::vector<Item> inputs_of(uint64_t invocation);
-  void write(Pending& pending);
+  bool has_room_for(const Pending& pending);
+  void leave_out(Pending& pending);
+  bool write(Pending& pending);
   void write_code(const Pending& pending);
   void write_superseding(Pending& pending);
   void merge(Pending& held, Pending& later);
@@ -85,6 +92,7 @@ class Builder {
   void add_tensors(const Pending& pending);
   void hold(Pending pending);
   Pending* find_held(uint64_t invocation);
+  void write_run();
   void write_stages();
   capture::Writer& writer();
 
@@ -98,14 +106,15 @@ class Builder {
   uint64_t begun_ = 0;
   std::map<std::string, Code> code_;  // by digest, until the first call of it is written
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
-  std::deque<Pending> held_;         // with keep_last: whole, and perhaps to be dropped
-  std::map<Id, int64_t> number_;     // of what is written
+  std::deque<Pending> held_;      // with keep_last: whole, and perhaps to be dropped
+  std::map<Id, int64_t> number_;  // of what is written
   std::map<uint64_t, int64_t> first_number_;
   std::map<uint64_t, std::vector<spool::Tensor>> inputs_;  // of those written whose conventions outputs told
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
-  int64_t written_ = 0, lost_ = 0;
+  int64_t written_ = 0, lost_ = 0, without_room_ = 0;
+  bool spool_holds_more_ = false, without_run_ = false;
 };
 
 }  // namespace msda::record

@@ -41,8 +41,10 @@ void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c
 // memory shared with it, if there are any.
 int follow(const Options& options) {
   signal(SIGINT, SIG_IGN);
-  const auto report = [](const std::string& text) {
-    if (fcntl(3, F_GETFD) >= 0 && write(3, text.data(), text.size()) < 0) {
+  signal(SIGXFSZ, SIG_IGN);                         // a limit on file sizes is an error like a full disk
+  const bool has_session = fcntl(3, F_GETFD) >= 0;  // now: without one, the next file opened gets the number
+  const auto report = [has_session](const std::string& text) {
+    if (has_session && write(3, text.data(), text.size()) < 0) {
     }  // msda-record is gone
   };
   try {
@@ -71,7 +73,16 @@ int follow(const Options& options) {
       say(fmt::format("{}: {} call{} of {} without stages: {}", options.output, calls.count,
                       calls.count == 1 ? "" : "s", kernel, calls.why));
     }
-    fs::remove(options.spool);
+    if (builder.without_room() > 0) {
+      say(fmt::format("{}: {} call{} not recorded: no room on the disk; {}", options.output, builder.without_room(),
+                      builder.without_room() == 1 ? "" : "s",
+                      builder.spool_holds_more()
+                          ? fmt::format("msda-replay recover {} -o FILE gets them, on a disk with room", options.spool)
+                          : "make some, or keep fewer calls (--keep last:K, --kernel)"));
+    } else if (builder.without_run()) {
+      say(options.output + ": without seeds, facts of the run and counts of equal calls: no room on the disk");
+    }
+    if (!builder.spool_holds_more()) fs::remove(options.spool);
     report(builder.invocations() > 0 ? fmt::format("{}: {} invocation{}", options.output, builder.invocations(),
                                                    builder.invocations() == 1 ? "" : "s")
                                      : "");

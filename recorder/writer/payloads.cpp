@@ -52,6 +52,8 @@ Payloads::Payloads(const spool::Follower& spool, int shared_memory, bool release
   if (shared_memory >= 0) ring_ = std::make_unique<spool::RingReader>(shared_memory);
 }
 
+int64_t Payloads::row_major_bytes(const spool::Tensor& tensor) { return static_cast<int64_t>(extent_of(tensor).dense); }
+
 std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::byte>& memory) {
   if (item.own) return *item.own;
   const spool::Tensor& tensor = item.tensor;

@@ -1,0 +1,113 @@
+"""The writer on a disk that gets full: what was whole stays, and a line says what was left out and what to do."""
+
+import os
+import re
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import BUILD, REPLAY
+from test_launches import CLIENT
+from test_recording import environment, pytestmark, record, target  # noqa: F401
+
+from msda_replay import read_capture
+
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of two mebibytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], capture_output=True).returncode != 0:
+        pytest.skip("may not mount a file system")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def checksum(array):
+    total = 0xCBF29CE484222325
+    for byte in array.tobytes():
+        total = ((total ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return f"{total:016x}"
+
+
+def verify(capture):
+    done = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("keep", ["all", "last:30"])
+def test_launches_that_do_not_fit(small_disk, keep):
+    capture = small_disk / "a.h5"
+    launches = 40
+    arguments = ["--kernel", "col2im17", "--launches", str(launches), "--seed", "1"]
+    plain = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, env=environment())
+    done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep])
+    assert (done.returncode, done.stdout) == (0, plain.stdout)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("msda-record")]
+    asked = launches if keep == "all" else 30
+    said = dict(re.findall(r"^(\d+ \w+) (\w{16})$", plain.stdout, re.M))
+    verify(capture)
+    calls = read_capture(capture).invocations
+    assert 0 < len(calls) < asked
+    first = launches - asked
+    for i, call in enumerate(calls):
+        assert len(call.inputs) >= 5
+        assert {name: checksum(array) for name, array in call.outputs.items()} == {
+            name: said[f"{first + i} {name}"] for name in call.outputs} and len(call.outputs) == 3
+    assert lines == [
+        f"msda-record: {capture}: {asked - len(calls)} calls not recorded: no room on the disk; "
+        "make some, or keep fewer calls (--keep last:K, --kernel)",
+        f"msda-record: {capture}: {len(calls)} invocations"]
+    assert os.listdir(small_disk) == ["a.h5"]
+    # What was reserved and not needed is given back.
+    with h5py.File(capture) as file:
+        assert capture.stat().st_blocks * 512 < capture.stat().st_size + 8192
+        assert file.id.get_filesize() == capture.stat().st_size
+
+
+def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
+    """A limit on the sizes of files, of the writer alone: the spool has its room."""
+    capture, recovered = tmp_path / "a.h5", tmp_path / "b.h5"
+    writer = tmp_path / "writer"
+    writer.write_text(f"#!/bin/sh\nulimit -S -f 1024\nexec {BUILD / 'bin' / 'msda-record'} \"$@\"\n")
+    writer.chmod(0o755)
+    command = target("""
+        for seed in range(30): np.savez(f"{sys.argv[1]}/{seed}.npz", **op.backward(make_inputs(**{**small, "Q": 500}, seed=seed)))
+    """)
+    said = tmp_path / "stderr"
+    with open(said, "w") as stderr:
+        done = subprocess.run([*command, str(tmp_path)], stderr=stderr,
+                              env=environment(LD_PRELOAD=BUILD / "lib" / "libmsda_record.so", MSDA_RECORD_OUTPUT=capture,
+                                              MSDA_RECORD_WRITER=writer))
+    assert done.returncode == 0
+    end = time.monotonic() + 20
+    while not said.read_text().endswith("\n") and time.monotonic() < end:
+        time.sleep(0.02)
+    written = len(read_capture(capture).invocations)
+    verify(capture)
+    assert 0 < written < 30
+    assert said.read_text() == (
+        f"msda-record: {capture}: {30 - written} calls not recorded: no room on the disk; "
+        f"msda-replay recover {capture}.spool -o FILE gets them, on a disk with room\n")
+    out = replay("recover", f"{capture}.spool", "-o", recovered, expect=0).out
+    assert f"{30 - written} invocations\n" in out
+    calls = read_capture(capture).invocations + read_capture(recovered).invocations
+    for seed, call in enumerate(calls):
+        truth = np.load(tmp_path / f"{seed}.npz")
+        for name, array in call.outputs.items():
+            assert array.tobytes() == truth[name].tobytes(), (seed, name)
+
+
+def test_no_room_at_all(replay, small_disk, tmp_path):
+    """No capture is left that holds nothing."""
+    (small_disk / "full").write_bytes(bytes(2 * MEBIBYTE - 65536))
+    capture = small_disk / "a.h5"
+    done = record(CLIENT, "--kernel", "col2im17", "--launches", "3", options=["-o", capture])
+    assert done.returncode == 0 and not capture.exists()
+    assert "3 calls not recorded: no room on the disk" in done.stderr
+    assert "no call was recorded" in done.stderr
