@@ -180,7 +180,7 @@ struct Writer::Impl {
     const std::string name = where + "/" + tensor.name;
     check_size(name, tensor);
     dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
-            dimensions_of(find_tensor(tensor.name), tensor.shape));
+            dimensions_of(has_dialect ? find_tensor(tensor.name) : nullptr, tensor.shape));
   }
 
   std::string stage_path(const std::string& stage) const {

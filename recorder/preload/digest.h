@@ -37,16 +37,17 @@ inline std::string digest_in_words(const std::string& type, const std::vector<in
   return text + " " + in_hex(digest);
 }
 
-inline Digest digest_on_host(std::span<const std::byte> bytes) {
+// `data` of null stands for zeros.
+inline Digest digest_on_host(const std::byte* data, size_t size) {
   __extension__ using Wide = unsigned __int128;
   const auto fold = [](uint64_t x, uint64_t y) {
     const Wide product = static_cast<Wide>(x) * y;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   };
   Digest digest;
-  for (size_t at = 0; at < bytes.size(); at += 16) {
+  for (size_t at = 0; at < size; at += 16) {
     uint64_t piece[2] = {};
-    std::memcpy(piece, bytes.data() + at, bytes.size() - at < 16 ? bytes.size() - at : 16);
+    if (data != nullptr) std::memcpy(piece, data + at, size - at < 16 ? size - at : 16);
     const uint64_t key = at * 0x9E3779B97F4A7C15;
     digest.first += fold(piece[0] ^ (key + 0xA0761D6478BD642F), piece[1] ^ (key + 0xE7037ED1A0B428DB));
     digest.second += fold(piece[0] ^ (key + 0x8EBC6AF09C88C6E3), piece[1] ^ (key + 0x589965CC75374CC3));

@@ -8,7 +8,7 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kBytesOfABlock = 65536;
+constexpr uint64_t kBytesOfABlock = 16384;
 constexpr unsigned kThreads = 256;
 
 struct Piece {

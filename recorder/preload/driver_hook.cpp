@@ -8,6 +8,7 @@
 
 #include "recorder/preload/cupti_hook.h"
 #include "recorder/preload/driver_api.h"
+#include "recorder/preload/events.h"
 #include "recorder/preload/images.h"
 #include "recorder/preload/interpose.h"
 #include "recorder/preload/launch.h"
@@ -20,6 +21,10 @@ MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelE
 MSDA_EXPORT msda::record::cuda::WaitForContext cuCtxSynchronize;
 MSDA_EXPORT msda::record::cuda::WaitForStream cuStreamSynchronize, cuStreamSynchronize_ptsz;
 MSDA_EXPORT msda::record::cuda::WaitForEvent cuEventSynchronize;
+MSDA_EXPORT msda::record::cuda::CreateEvent cuEventCreate;
+MSDA_EXPORT msda::record::cuda::DestroyEvent cuEventDestroy_v2;
+MSDA_EXPORT msda::record::cuda::RecordEvent cuEventRecord, cuEventRecord_ptsz;
+MSDA_EXPORT msda::record::cuda::RecordEventWithFlags cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz;
 MSDA_EXPORT msda::record::cuda::ModuleLoadData cuModuleLoadData, cuModuleLoadFatBinary;
 MSDA_EXPORT msda::record::cuda::ModuleLoadDataEx cuModuleLoadDataEx;
 MSDA_EXPORT msda::record::cuda::ModuleUnload cuModuleUnload;
@@ -51,6 +56,12 @@ enum HookId {
   kWaitForStream,
   kWaitForStreamPtsz,
   kWaitForEvent,
+  kCreateEvent,
+  kDestroyEvent,
+  kRecordEvent,
+  kRecordEventPtsz,
+  kRecordEventWithFlags,
+  kRecordEventWithFlagsPtsz,
   kModuleLoadData,
   kModuleLoadDataEx,
   kModuleLoadFatBinary,
@@ -74,6 +85,12 @@ Interposed hooks[kHooks] = {
     {"cuStreamSynchronize", "cuStreamSynchronize", false, pointer_to(&cuStreamSynchronize)},
     {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", true, pointer_to(&cuStreamSynchronize_ptsz)},
     {"cuEventSynchronize", "cuEventSynchronize", false, pointer_to(&cuEventSynchronize)},
+    {"cuEventCreate", "cuEventCreate", false, pointer_to(&cuEventCreate)},
+    {"cuEventDestroy_v2", "cuEventDestroy", false, pointer_to(&cuEventDestroy_v2)},
+    {"cuEventRecord", "cuEventRecord", false, pointer_to(&cuEventRecord)},
+    {"cuEventRecord_ptsz", "cuEventRecord", true, pointer_to(&cuEventRecord_ptsz)},
+    {"cuEventRecordWithFlags", "cuEventRecordWithFlags", false, pointer_to(&cuEventRecordWithFlags)},
+    {"cuEventRecordWithFlags_ptsz", "cuEventRecordWithFlags", true, pointer_to(&cuEventRecordWithFlags_ptsz)},
     {"cuModuleLoadData", "cuModuleLoadData", false, pointer_to(&cuModuleLoadData)},
     {"cuModuleLoadDataEx", "cuModuleLoadDataEx", false, pointer_to(&cuModuleLoadDataEx)},
     {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", false, pointer_to(&cuModuleLoadFatBinary)},
@@ -155,6 +172,14 @@ Result waited(HookId id, Arguments... arguments) {
   return result;
 }
 
+template <class Record, class... Flags>
+Result recorded(HookId id, cuda::Event event, cuda::Stream stream, Flags... flags) {
+  auto* next = real<Record>(id);
+  if (next == nullptr) return kNotInitialized;
+  if (keeps_time(event)) program_took_time();
+  return next(event, stream, flags...);
+}
+
 template <class Function, class Handle, class... Rest>
 Result load(HookId id, Owner::Kind kind, Handle* handle, const void* image, Rest... rest) {
   auto* next = real<Function>(id);
@@ -231,6 +256,32 @@ cuda::Result cuStreamSynchronize_ptsz(cuda::Stream stream) {
   return waited<cuda::WaitForStream>(kWaitForStreamPtsz, stream);
 }
 cuda::Result cuEventSynchronize(cuda::Event event) { return waited<cuda::WaitForEvent>(kWaitForEvent, event); }
+cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
+  auto* next = real<cuda::CreateEvent>(kCreateEvent);
+  if (next == nullptr) return kNotInitialized;
+  const cuda::Result result = next(event, flags);
+  if (result == cuda::kSuccess) event_created(*event, flags);
+  return result;
+}
+cuda::Result cuEventDestroy_v2(cuda::Event event) {
+  auto* next = real<cuda::DestroyEvent>(kDestroyEvent);
+  if (next == nullptr) return kNotInitialized;
+  event_destroyed(event);  // first: then the handle may become another's
+  return next(event);
+}
+cuda::Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
+  return recorded<cuda::RecordEvent>(kRecordEvent, event, stream);
+}
+cuda::Result cuEventRecord_ptsz(cuda::Event event, cuda::Stream stream) {
+  return recorded<cuda::RecordEvent>(kRecordEventPtsz, event, stream);
+}
+cuda::Result cuEventRecordWithFlags(cuda::Event event, cuda::Stream stream, unsigned flags) {
+  return recorded<cuda::RecordEventWithFlags>(kRecordEventWithFlags, event, stream, flags);
+}
+cuda::Result cuEventRecordWithFlags_ptsz(cuda::Event event, cuda::Stream stream, unsigned flags) {
+  return recorded<cuda::RecordEventWithFlags>(kRecordEventWithFlagsPtsz, event, stream, flags);
+}
+
 cuda::Result cuModuleLoadData(cuda::Module* module, const void* image) {
   return load<cuda::ModuleLoadData>(kModuleLoadData, Owner::kModule, module, image);
 }

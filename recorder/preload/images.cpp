@@ -112,6 +112,7 @@ Images& images() {
 }
 
 std::atomic<bool> cubins_arrive{false};
+std::atomic<uint64_t> unload_count{0};
 thread_local Loading* current_loading = nullptr;
 
 Owner owner_of(cuda::Function function, bool is_kernel) {
@@ -240,11 +241,14 @@ void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes) noexce
 }
 
 void unloaded(Owner owner) noexcept {
+  ++unload_count;
   try {
     images().forget(owner);
   } catch (...) {
   }
 }
+
+uint64_t unloads() noexcept { return unload_count.load(std::memory_order_relaxed); }
 
 void set_cubins_arrive(bool arrive) noexcept { cubins_arrive = arrive; }
 

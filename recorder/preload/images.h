@@ -64,6 +64,9 @@ class Loading {
 void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes) noexcept;
 void unloaded(Owner owner) noexcept;
 
+// How often code was unloaded so far.
+uint64_t unloads() noexcept;
+
 // Whether CUPTI has handed over every cubin so far, and goes on.
 void set_cubins_arrive(bool arrive) noexcept;
 

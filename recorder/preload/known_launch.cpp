@@ -134,7 +134,8 @@ std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter&
            cuda::driver().copy_to_host(to, address, size, launched.stream) == cuda::kSuccess &&
            cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
   };
-  const auto image = image_of(launched.function, is_kernel);
+  known->unloads = unloads();
+  const auto image = known->image = image_of(launched.function, is_kernel);
   launch.float_type = image ? element_type_of(code_of(image->bytes, launch.kernel)) : MSDA_FLOAT32;
   adapters::Decoded decoded = adapter.decode(launch, read);
   if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded)) {

@@ -10,6 +10,7 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/preload/digester.h"
+#include "recorder/preload/images.h"
 #include "recorder/preload/launch.h"
 
 namespace msda::record {
@@ -27,8 +28,10 @@ struct Known {
   std::string name;
   adapters::Launch launch;
   adapters::Call call;
-  std::string code;          // the function, by its handle
-  bool inputs_stay = false;  // none of them is an output too
+  std::string code;                    // the function, by its handle
+  bool inputs_stay = false;            // none of them is an output too
+  std::shared_ptr<const Image> image;  // of the code; null if it is not known
+  uint64_t unloads = 0;                // of code until then: a handle may be another function's since
 
   // Of the inputs that decide how the others are read; false if the launch must be decoded anew, as they have changed.
   bool same_tables(const Digests& digests);

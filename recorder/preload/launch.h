@@ -35,14 +35,16 @@ class Snapshot {
 
 // On the launch's own stream. Neither throws, and neither changes what the launch does.
 //
-// A launch whose parameters, and by the digests its inputs too, are those of one before that is recorded already, and
-// which follows that one without the program having waited for the device between them, is taken for a trial that the
-// program repeats, and perhaps times: nothing is done before it, and behind it only digests are asked for. All others
-// are waited for before, to tell by their inputs whether they are new.
+// A launch whose parameters, and by the digests its inputs too, are those of one before that is recorded already is
+// taken for a trial if the program measures it, having recorded an event that keeps time since it last waited for the
+// device, or if it follows that other launch without such a wait between them. Nothing is done before a trial, and
+// behind it only digests are asked for. All others are waited for before, to tell by their inputs whether they are new.
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 
 // The program has waited for the device.
 void program_waited() noexcept;
+// It has recorded an event that keeps time.
+void program_took_time() noexcept;
 
 }  // namespace msda::record

@@ -128,6 +128,11 @@ class Recording {
     ring_doorbell();
   }
 
+  bool has_code(const std::string& digest) {
+    const std::lock_guard lock(mutex_);
+    return images_.contains(digest);
+  }
+
   void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) {
     if (!start()) return;
     {
@@ -324,7 +329,10 @@ class Recording {
               std::optional<uint32_t> block) {
     for (const HostTensor& tensor : tensors) {
       spool::Tensor message{invocation, attempt, section, tensor.name, tensor.type, tensor.shape, tensor.strides};
-      if (block && tensor.offset && writer_reads_) {
+      if (tensor.zeros) {
+        message.zeros = true;
+        append(message);
+      } else if (block && tensor.offset && writer_reads_) {
         message.block = *block;
         message.offset = *tensor.offset;
         message.bytes = tensor.bytes.size();
@@ -344,7 +352,7 @@ class Recording {
                           std::map<std::string, std::string>& digests) {
     for (const HostTensor& tensor : tensors) {
       digests[std::string(section) + "/" + tensor.name] =
-          digest_in_words(tensor.type, tensor.shape, digest_on_host(tensor.bytes));
+          digest_in_words(tensor.type, tensor.shape, digest_on_host(tensor.bytes.data(), tensor.bytes.size()));
     }
   }
 
@@ -458,6 +466,12 @@ void write_held() noexcept {
 
 void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept {
   harmlessly([&](Recording& recording) { recording.count(key, code, outputs_digest); });
+}
+
+bool has_code(const std::string& digest) noexcept {
+  bool has = false;
+  harmlessly([&](Recording& recording) { has = recording.has_code(digest); });
+  return has;
 }
 
 void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) noexcept {

@@ -23,6 +23,7 @@ struct HostTensor {
   std::span<const std::byte> bytes;     // from its first element to its last
   std::vector<int64_t> strides = {};    // in elements; empty: row-major
   std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if that is where they are
+  bool zeros = false;                   // all of them; then there are no bytes
 };
 
 // What is known of a call before it runs.
@@ -84,6 +85,8 @@ void deliver(LaunchRecord&& record) noexcept;
 void write_held() noexcept;
 // The same for one of which nothing is to be kept.
 void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept;
+// Whether the image of that digest has been delivered.
+bool has_code(const std::string& digest) noexcept;
 // The image of a launch's code, that its facts name by "kernel_digest"; kept once.
 void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) noexcept;
 // A launch that was neither recorded nor counted, though it should have been.

@@ -59,7 +59,8 @@ struct Begin {
   }
 };
 
-// Payload: the tensor, from its first element to its last; none if it lies in a block of the shared memory (ring.h).
+// Payload: the tensor, from its first element to its last; none if it lies in a block of the shared memory (ring.h), or
+// is zero all over.
 struct Tensor {
   static constexpr Kind kKind = Kind::kTensor;
   uint64_t invocation = 0;
@@ -70,9 +71,10 @@ struct Tensor {
   std::vector<int64_t> strides;  // in elements; empty: row-major
   int64_t block = -1;
   uint64_t offset = 0, bytes = 0;  // in the shared memory
+  bool zeros = false;              // there are no bytes, as all are zero
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& attempt& section& name& type& shape& strides& block& offset& bytes;
+    archive& invocation& attempt& section& name& type& shape& strides& block& offset& bytes& zeros;
   }
 };
 

@@ -254,7 +254,8 @@ bool Builder::has_room_for(const Pending& pending) {
   const auto code = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
   if (code != code_.end()) bytes += static_cast<int64_t>(code->second.frame.payload_bytes);
   for (const Item& item : pending.tensors) {
-    if (__builtin_add_overflow(bytes, kForDataset + Payloads::row_major_bytes(item.tensor), &bytes)) return false;
+    const int64_t data = Payloads::row_major_bytes(item.tensor);
+    if (__builtin_add_overflow(bytes, kForDataset + data, &bytes)) return false;
   }
   return writer().reserve(bytes);
 }

@@ -58,6 +58,12 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   if (item.own) return *item.own;
   const spool::Tensor& tensor = item.tensor;
   const Extent extent = extent_of(tensor);
+  if (tensor.zeros) {
+    constexpr uint64_t kMost = uint64_t{1} << 40;
+    if (extent.dense > kMost) throw spool::Error("tensor " + tensor.name + " in the spool is larger than any memory");
+    memory.assign(extent.dense, std::byte{0});
+    return memory;
+  }
   std::span<const std::byte> spread;
   std::vector<std::byte> read;
   if (tensor.block >= 0) {

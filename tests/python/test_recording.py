@@ -289,7 +289,8 @@ def test_only_interposed_names_are_seen():
     assert {line.split()[-1] for line in names.splitlines()} == {
         "dlsym", "msda_backward", "msda_record_label", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
         "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz", "cuCtxSynchronize", "cuStreamSynchronize",
-        "cuStreamSynchronize_ptsz", "cuEventSynchronize", "curandSetPseudoRandomGeneratorSeed",
+        "cuStreamSynchronize_ptsz", "cuEventSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",
+        "cuEventRecord_ptsz", "cuEventRecordWithFlags", "cuEventRecordWithFlags_ptsz", "curandSetPseudoRandomGeneratorSeed",
         "_ZN2at16CPUGeneratorImpl16set_current_seedEm", "_ZN2at17CUDAGeneratorImpl16set_current_seedEm", "srand", "srandom",
         "initstate", "srand48", "seed48", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary", "cuModuleUnload",
         "cuLibraryLoadData", "cuLibraryUnload", "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiFinalize", "InitializeInjection",

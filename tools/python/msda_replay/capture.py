@@ -78,11 +78,11 @@ class Invocation:
     outputs_before: Dict[str, np.ndarray] = field(default_factory=dict)
     results: Dict[str, Result] = field(default_factory=dict)
     stages: Dict[str, np.ndarray] = field(default_factory=dict)
-    digests: Dict[str, str] = field(default_factory=dict)
     atol: Optional[float] = None
     rtol: Optional[float] = None
     facts: Dict[str, Any] = field(default_factory=dict)
     stage_summaries: Dict[str, Dict[str, Any]] = field(default_factory=dict)
+    digests: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
