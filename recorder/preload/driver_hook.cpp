@@ -167,7 +167,6 @@ template <class Wait, class... Arguments>
 Result waited(HookId id, Arguments... arguments) {
   auto* next = real<Wait>(id);
   if (next == nullptr) return kNotInitialized;
-  program_waits();
   const Result result = next(arguments...);
   program_waited();
   return result;
@@ -177,9 +176,8 @@ template <class Record, class... Flags>
 Result recorded(HookId id, cuda::Event event, cuda::Stream stream, Flags... flags) {
   auto* next = real<Record>(id);
   if (next == nullptr) return kNotInitialized;
-  const Result result = next(event, stream, flags...);
   if (keeps_time(event)) program_took_time();
-  return result;
+  return next(event, stream, flags...);
 }
 
 template <class Function, class Handle, class... Rest>

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,19 +21,11 @@ namespace {
 std::atomic<uint64_t> waits{0};     // of the program for the device
 std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
 
-// A trial that the program measures, until the event that ends the measuring is recorded.
-struct Measured {
-  cuda::Stream stream;
-  std::shared_ptr<Known> known;
-  LastContent last;
-};
-
 struct OfThread {
   std::unordered_map<std::string, std::shared_ptr<Known>> known;  // by what makes launches the same
   std::unordered_set<std::string> refused;
   const Known* last = nullptr;  // launched
   uint64_t waits = 0;           // before it
-  std::optional<Measured> measured;
 };
 thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of the host's may launch
 
@@ -248,10 +239,7 @@ bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state
   return true;
 }
 
-void check_measured();
-
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
-  check_measured();
   adapters::Launch launch;
   bool is_kernel = false;
   const adapters::Adapter* adapter = Functions::instance().adapter_of(launched.function, launch.kernel, is_kernel);
@@ -292,17 +280,17 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   snapshot.state = std::move(state);
 }
 
-// That a trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
-void check_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const LastContent& last, bool with_outputs) {
+// That a trial's inputs were those that are recorded, and whether its outputs are new ones.
+void end_trial(const Launched& launched, SnapshotState& state) {
+  const std::shared_ptr<Known> known = state.known;
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
   for (const auto& tensor : known->call.outputs) {
-    if (!with_outputs || !tensor.written_over) continue;
-    ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
+    if (tensor.written_over) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
-  Digests digests = Digester::instance().start(ranges, stream, failure);
+  Digests digests = Digester::instance().start(ranges, launched.stream, failure);
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
-  const auto counted = [known, last, inputs, outputs](const Digests& ready) {
+  const auto counted = [known, last = state.last, inputs, outputs](const Digests& ready) {
     if (content_key(*known, last.label, ready) == last.key) {
       count(last.key, known->code + " trial", in_words(ready, inputs, outputs));
     } else {
@@ -311,22 +299,6 @@ void check_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const
     }
   };
   if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
-}
-
-// Behind what the program measures. By then its outputs may have been written over.
-void check_measured() {
-  if (of_thread == nullptr || !of_thread->measured) return;
-  const Measured measured = *std::move(of_thread->measured);
-  of_thread->measured.reset();
-  check_trial(measured.stream, measured.known, measured.last, /*with_outputs=*/false);
-}
-
-void end_trial(const Launched& launched, SnapshotState& state) {
-  if (measures) {
-    this_thread().measured = Measured{launched.stream, state.known, state.last};
-  } else {
-    check_trial(launched.stream, state.known, state.last, /*with_outputs=*/true);
-  }
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
@@ -425,18 +397,6 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
   errno = saved;
 }
 
-void program_waits() noexcept {
-  if (inside || of_thread == nullptr || !of_thread->measured) return;
-  const Inside guard;
-  const RelaxedCapture relaxed;
-  const int saved = errno;
-  try {
-    check_measured();
-  } catch (...) {  // no memory: the trial is not counted
-  }
-  errno = saved;
-}
-
 void program_waited() noexcept {
   if (inside) return;
   waits.fetch_add(1, std::memory_order_relaxed);
@@ -444,9 +404,7 @@ void program_waited() noexcept {
 }
 
 void program_took_time() noexcept {
-  if (inside) return;
-  measures.store(true, std::memory_order_relaxed);
-  program_waits();
+  if (!inside) measures.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace msda::record

@@ -42,8 +42,7 @@ class Snapshot {
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 
-// The program is going to wait for the device, and has done so.
-void program_waits() noexcept;
+// The program has waited for the device.
 void program_waited() noexcept;
 // It has recorded an event that keeps time.
 void program_took_time() noexcept;
