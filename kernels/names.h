@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "kernels/msda.h"
 
@@ -25,5 +27,24 @@ constexpr const char* name_of(msda_padding padding) { return look_up(kPaddingNam
 constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
 // Of one element; 0 for a number that is no type.
 constexpr int64_t bytes_of(msda_dtype dtype) { return look_up(kDtypeBytes, dtype, int64_t{0}); }
+
+// The enumerator of that name; nothing if there is none.
+template <class Enum, int kCount>
+constexpr std::optional<Enum> find_name(const char* const (&table)[kCount], std::string_view name) {
+  for (int i = 0; i < kCount; ++i) {
+    if (name == table[i]) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+constexpr std::optional<msda_dialect> dialect_named(std::string_view name) {
+  return find_name<msda_dialect>(kDialectNames, name);
+}
+constexpr std::optional<msda_padding> padding_named(std::string_view name) {
+  return find_name<msda_padding>(kPaddingNames, name);
+}
+constexpr std::optional<msda_dtype> dtype_named(std::string_view name) {
+  return find_name<msda_dtype>(kDtypeNames, name);
+}
 
 }  // namespace msda::kernels

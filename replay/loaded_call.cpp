@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "kernels/names.h"
 #include "recorder/capture/digest.h"
 #include "replay/errors.h"
 
@@ -30,17 +31,13 @@ msda_dtype dtype_of(capture::ElementType type) {
 namespace {
 
 msda_dialect dialect_from(const std::string& name, const std::string& where) {
-  for (const msda_dialect dialect : {MSDA_DEFORMABLE_DETR, MSDA_MSDA_TRITON, MSDA_GRID_SAMPLE}) {
-    if (name == msda_dialect_name(dialect)) return dialect;
-  }
+  if (const auto dialect = kernels::dialect_named(name)) return *dialect;
   throw BadInput(
       fmt::format("{}: unknown dialect \"{}\"; there are deformable_detr, msda_triton and grid_sample", where, name));
 }
 
 msda_padding padding_from(const std::string& name, const std::string& where) {
-  for (const msda_padding padding : {MSDA_PADDING_ZEROS, MSDA_PADDING_BORDER}) {
-    if (name == msda_padding_name(padding)) return padding;
-  }
+  if (const auto padding = kernels::padding_named(name)) return *padding;
   throw BadInput(fmt::format("{}: unknown padding_mode \"{}\"; there are zeros and border", where, name));
 }
 

@@ -136,7 +136,7 @@ bool copy_before(const Launched& launched, SnapshotState& state) {
   if ((inputs && !fetch(call.inputs, launched.stream, state.outputs_memory, state.outputs_offset, record.inputs)) ||
       (before && !fetch(call.outputs, launched.stream, state.outputs_memory, state.outputs_offset,
                         record.outputs_before, state.zeros))) {
-    ring->give_back(*block);
+    ring->give_back(block->number);
     Functions::instance().refuse(state.known->name, "its tensors cannot be copied to the host");
     return false;
   }
@@ -147,7 +147,7 @@ void give_back(const SnapshotState& state, cuda::Stream stream) {
   Ring* ring = ring_of_this_process();
   if (!state.record.block || ring == nullptr) return;
   cuda::driver().synchronize(stream);  // copies into it may be under way
-  ring->give_back({*state.record.block, 0, nullptr});
+  ring->give_back(*state.record.block);
 }
 
 // The digests of inputs and output buffers, waited for. `known` is decoded anew if the tables that it was read by have
@@ -197,6 +197,18 @@ void take_before(const Known& known, const Digests& digests, LaunchRecord& recor
   record.code = code_on(known, digests);
 }
 
+// What a launch's content is, new or known; false if nothing is recorded any more. The digests are of its inputs and of
+// what its outputs held before.
+bool recognise(Known& known, const Digests& digests, LaunchRecord& record) {
+  const std::string label = record.facts.texts["label"], key = content_key(known, label, digests);
+  const auto content = enter(key, in_words(digests, known.call.inputs.size(), known.call.outputs.size()));
+  if (!content) return false;
+  known.set_last({label, key, content->known});
+  record.content = *content;
+  take_before(known, digests, record);
+  return true;
+}
+
 // Computed once for a size, as the buffers that a kernel adds to mostly hold zeros before it.
 Digest digest_of_zeros(uint64_t bytes) {
   static thread_local std::unordered_map<uint64_t, Digest>* known = new std::unordered_map<uint64_t, Digest>;
@@ -212,18 +224,13 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool
   if (!digests) return false;
   const Known& known = *state.known;
   add_facts(launched, is_kernel, state);
-  const std::string label = state.record.facts.texts["label"], key = content_key(known, label, digests);
-  const auto content = enter(key, in_words(digests, known.call.inputs.size(), known.call.outputs.size()));
-  if (!content) return false;
-  state.known->set_last({label, key, content->known});
-  state.record.content = *content;
-  take_before(known, digests, state.record);
+  if (!recognise(*state.known, digests, state.record)) return false;
   for (size_t i = 0; i < known.call.outputs.size(); ++i) {
     const auto bytes = static_cast<uint64_t>(known.call.outputs[i].bytes());
     state.zeros.push_back(digests[known.call.inputs.size() + i] == digest_of_zeros(bytes));
   }
   if (copy_before(launched, state)) return true;
-  leave(*content);
+  leave(state.record.content);
   return false;
 }
 
@@ -243,7 +250,7 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   adapters::Launch launch;
   bool is_kernel = false;
   const adapters::Adapter* adapter = Functions::instance().adapter_of(launched.function, launch.kernel, is_kernel);
-  if (adapter == nullptr || !wanted(launch.kernel.c_str())) return;
+  if (adapter == nullptr || is_over()) return;
   int capturing = 0;
   if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
     Functions::instance().refuse(launch.kernel,
@@ -340,15 +347,9 @@ void end_digest(const Launched& launched, SnapshotState& state) {
       missed(known->name);
       return;
     }
-    const std::string label = record.facts.texts["label"], key = content_key(*known, label, before);
-    const size_t inputs = known->call.inputs.size(), outputs = known->call.outputs.size();
-    const auto content = enter(key, in_words(before, inputs, outputs));
-    if (!content) return;
-    known->set_last({label, key, content->known});
-    record.content = *content;
-    take_before(*known, before, record);
+    if (!recognise(*known, before, record)) return;
     add_digests("outputs", known->call.outputs, ready, 0, record);
-    record.outputs_digest = in_words(ready, 0, outputs);
+    record.outputs_digest = in_words(ready, 0, known->call.outputs.size());
     deliver(std::move(record));
   };
   if (!digests || !Courier::instance().when_ready(std::move(digests), delivered)) missed(state.known->name);

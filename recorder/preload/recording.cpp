@@ -37,6 +37,32 @@ class Recording {
  public:
   bool over() const { return over_; }
 
+  bool start() {
+    if (over_) return false;
+    if (started_) return true;
+    const std::lock_guard lock(start_mutex_);
+    if (over_ || started_) return !over_;
+    memory_.open(config().ring_bytes, {cuda::pin, cuda::unpin, [] { instance().write_held(); }});
+    if (!open_spool()) return false;
+    const int session = lock_session();
+    const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last,
+                                   config().stages, session, memory_.descriptor(), writer_);
+    if (session >= 0) close(session);
+    writer_reads_ = error == 0;
+    if (error != 0) {
+      warn("cannot start the writer " + (config().writer.empty() ? "msda-record" : config().writer) + ": " +
+           std::strerror(error) + "; recording goes on into " + spool_path_ + kRecover);
+    }
+    // Before the handlers of libraries that were there when recording began: CUDA's, too.
+    static const int kAtExit = std::atexit([] { instance().finish(); });
+    (void)kAtExit;
+    append(run_of_this_process());
+    for (const spool::Seed& seed : seeds_of_the_environment()) append(seed);
+    write_seeds([](const spool::Seed& seed) { instance().append(seed); });
+    started_ = true;
+    return true;
+  }
+
   std::optional<Ticket> begin(const CallFacts& given, const std::vector<HostTensor>& inputs) {
     if (!start()) return std::nullopt;
     const CallFacts facts = stamped(given);
@@ -100,7 +126,7 @@ class Recording {
     }
     // Of launches with equal inputs the last is kept, and the one before need not go to the writer.
     if (held_ && record.content.known && held_->content.key == record.content.key) {
-      if (held_->block) memory_.give_back({*held_->block, 0, nullptr});
+      if (held_->block) memory_.give_back(*held_->block);
       held_.reset();
     }
     write_held_locked();
@@ -144,14 +170,12 @@ class Recording {
 
   void missed(const std::string& kernel) {
     const std::lock_guard lock(mutex_);
-    if (++missed_[kernel] == 1) {
+    if (missed_.insert(kernel).second) {
       warn("kernel " + kernel +
            ": a launch right behind equal ones had other inputs, and is not recorded; a wait for " +
            "the device between them, as cudaStreamSynchronize, lets it be");
     }
   }
-
-  bool starts() { return start(); }
 
   Ring* ring() {
     if (!start()) return nullptr;
@@ -226,7 +250,7 @@ class Recording {
            record.parameter_bytes);
     append(spool::Digests{content.invocation, attempt, record.digests});
     append(spool::End{content.invocation, attempt});
-    if (record.block && (over_ || !writer_reads_)) memory_.give_back({*record.block, 0, nullptr});
+    if (record.block && (over_ || !writer_reads_)) memory_.give_back(*record.block);
   }
 
   static spool::Begin begin_of(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
@@ -248,32 +272,6 @@ class Recording {
   void ring_doorbell() {
     if (knock(writer_) || !writer_reads_.exchange(false)) return;
     warn("the writer of " + output_ + " is gone; recording goes on into " + spool_path_ + kRecover);
-  }
-
-  bool start() {
-    if (over_) return false;
-    if (started_) return true;
-    const std::lock_guard lock(start_mutex_);
-    if (over_ || started_) return !over_;
-    memory_.open(config().ring_bytes, {cuda::pin, cuda::unpin, [] { instance().write_held(); }});
-    if (!open_spool()) return false;
-    const int session = lock_session();
-    const int error = start_writer(config().writer, spool_path_, output_, config().force, config().keep_last,
-                                   config().stages, session, memory_.descriptor(), writer_);
-    if (session >= 0) close(session);
-    writer_reads_ = error == 0;
-    if (error != 0) {
-      warn("cannot start the writer " + (config().writer.empty() ? "msda-record" : config().writer) + ": " +
-           std::strerror(error) + "; recording goes on into " + spool_path_ + kRecover);
-    }
-    // Before the handlers of libraries that were there when recording began: CUDA's, too.
-    static const int kAtExit = std::atexit([] { instance().finish(); });
-    (void)kAtExit;
-    append(run_of_this_process());
-    for (const spool::Seed& seed : seeds_of_the_environment()) append(seed);
-    write_seeds([](const spool::Seed& seed) { instance().append(seed); });
-    started_ = true;
-    return true;
   }
 
   // The spool's name lies beside the output's. Whoever creates it owns the output's name.
@@ -390,7 +388,7 @@ class Recording {
   Seen seen_;
   std::optional<LaunchRecord> held_;  // whose content is recorded already
   std::set<std::string> images_;      // those in the spool
-  std::map<std::string, int64_t> missed_;
+  std::set<std::string> missed_;      // kernels of which that was said
   std::mutex label_mutex_;
   std::optional<std::string> label_;
 };
@@ -408,6 +406,12 @@ void harmlessly(Do&& work) noexcept {
 }
 
 }  // namespace
+
+bool is_over() noexcept {
+  bool over = true;
+  harmlessly([&](Recording& recording) { over = recording.over(); });
+  return over;
+}
 
 bool wanted(const char* kernel) noexcept {
   try {
@@ -484,7 +488,7 @@ void missed(const std::string& kernel) noexcept {
 
 bool start_recording() noexcept {
   bool started = false;
-  harmlessly([&](Recording& recording) { started = recording.starts(); });
+  harmlessly([&](Recording& recording) { started = recording.start(); });
   return started;
 }
 

@@ -36,6 +36,8 @@ struct CallFacts {
 // With the time, the process, the calling thread and its label.
 CallFacts stamped(CallFacts facts);
 
+// Nothing more is recorded.
+bool is_over() noexcept;
 // Whether a kernel of this name is asked for, and recording is not over.
 bool wanted(const char* kernel) noexcept;
 

@@ -70,7 +70,7 @@ std::optional<Ring::Block> Ring::reserve(uint64_t bytes) noexcept {
   return std::nullopt;
 }
 
-void Ring::give_back(const Block& block) noexcept { header_->taken[block.number].store(0, std::memory_order_release); }
+void Ring::give_back(uint32_t block) noexcept { header_->taken[block].store(0, std::memory_order_release); }
 
 // First fit. Nothing if no segment has so much in one piece.
 std::optional<Ring::Block> Ring::take(uint64_t bytes) {

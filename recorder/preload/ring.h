@@ -34,7 +34,7 @@ class Ring {
   int descriptor() const { return file_; }
   // Empty if `bytes` are more than there may be, or if none came free for ten seconds. Needs what pin() needs.
   std::optional<Block> reserve(uint64_t bytes) noexcept;
-  void give_back(const Block& block) noexcept;
+  void give_back(uint32_t block) noexcept;  // by its number
   // In a forked child: all of it is the parent's.
   void abandon() noexcept;
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "kernels/msda.h"
+#include "kernels/names.h"
 #include "recorder/capture/reader.h"
 #include "recorder/writer/code_facts.h"
 #include "recorder/writer/types.h"
@@ -51,7 +52,7 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
   facts.device = integer(begin.integers, "device");
   facts.process = integer(begin.integers, "process");
   facts.thread = integer(begin.integers, "thread");
-  // What is left are facts of the adapter's own; "unconfirmed" was for confirmed().
+  // What is left are facts of the adapter's own; "unconfirmed" was for settle().
   facts.texts = std::move(texts);
   for (const auto& [name, value] : begin.integers) {
     if (!capture::is_call_attribute(name, has_dialect) && name != "unconfirmed") facts.integers[name] = value;
@@ -187,17 +188,15 @@ bool Builder::settle(Pending& pending) {
     for (const Item& item : items) {
       if (item.tensor.section == "outputs_before") continue;
       const auto bytes = payloads_.bytes(item, memory.emplace_back());
-      msda_dtype type = MSDA_FLOAT16;
-      while (type <= MSDA_INT64 && item.tensor.type != msda_dtype_name(type)) type = static_cast<msda_dtype>(type + 1);
+      const auto type = kernels::dtype_named(item.tensor.type);
+      if (!type) return false;
       tensors[item.tensor.name] =
-          msda_contiguous(const_cast<std::byte*>(bytes.data()), type, static_cast<int32_t>(item.tensor.shape.size()),
+          msda_contiguous(const_cast<std::byte*>(bytes.data()), *type, static_cast<int32_t>(item.tensor.shape.size()),
                           item.tensor.shape.data());
     }
-    msda_dialect dialect = MSDA_DEFORMABLE_DETR;
-    while (dialect <= MSDA_GRID_SAMPLE && texts["dialect"] != msda_dialect_name(dialect)) {
-      dialect = static_cast<msda_dialect>(dialect + 1);
-    }
-    conventions = conventions_.find(pending.begin.invocation, image, dialect, tensors);
+    const auto dialect = kernels::dialect_named(texts["dialect"]);
+    if (!dialect) return false;
+    conventions = conventions_.find(pending.begin.invocation, image, *dialect, tensors);
     if (!conventions) return false;
   }
   if (conventions->float_type == MSDA_BFLOAT16) {
@@ -226,10 +225,15 @@ std::vector<Item> Builder::inputs_of(uint64_t invocation) {
   return inputs;
 }
 
+// The code of a call, if it is known and not in the capture yet.
+std::map<std::string, Builder::Code>::iterator Builder::find_code(const Pending& pending) {
+  const auto digest = pending.begin.texts.find("kernel_digest");
+  return digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+}
+
 // Into the capture goes the code of calls that are in it. Not that of others, which no conventions explained.
 void Builder::write_code(const Pending& pending) {
-  const auto digest = pending.begin.texts.find("kernel_digest");
-  const auto found = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  const auto found = find_code(pending);
   if (found == code_.end()) return;
   const auto& [kernel, frame] = found->second;
   std::vector<std::filesystem::path> folders;
@@ -250,8 +254,7 @@ bool Builder::has_room_for(const Pending& pending) {
   constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // what describes them, and the beginnings at pages
   int64_t bytes = kForFacts + static_cast<int64_t>(pending.parameter_bytes.size());
   for (const auto& [name, text] : pending.begin.texts) bytes += static_cast<int64_t>(text.size());
-  const auto digest = pending.begin.texts.find("kernel_digest");
-  const auto code = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  const auto code = find_code(pending);
   if (code != code_.end()) bytes += static_cast<int64_t>(code->second.frame.payload_bytes);
   for (const Item& item : pending.tensors) {
     const int64_t data = Payloads::row_major_bytes(item.tensor);

@@ -5,7 +5,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -85,6 +84,7 @@ class Builder {
   bool has_room_for(const Pending& pending);
   void leave_out(Pending& pending);
   bool write(Pending& pending);
+  std::map<std::string, Code>::iterator find_code(const Pending& pending);
   void write_code(const Pending& pending);
   void write_superseding(Pending& pending);
   void merge(Pending& held, Pending& later);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/msda.h"
+#include "kernels/names.h"
 #include "kernels/parallel.h"
 #include "recorder/writer/summarize.h"
 
@@ -26,20 +27,11 @@ struct Call {
   bool float64 = false;  // the arithmetic is, because an input is
 };
 
-// From first to last, the values of one of the C ABI's types that have a name.
-template <class Value>
-std::optional<Value> named(std::string_view name, Value first, Value last, const char* (*name_of)(Value)) {
-  for (Value value = first; value <= last; value = static_cast<Value>(value + 1)) {
-    if (name == name_of(value)) return value;
-  }
-  return std::nullopt;
-}
-
 msda_tensor tensor_from(const std::map<std::string, TensorView>& inputs, const std::string& name) {
   const auto found = inputs.find(name);
   if (found == inputs.end()) throw NoStages("there is no " + name);
   const TensorView& view = found->second;
-  const auto type = named(name_of(view.type), MSDA_FLOAT16, MSDA_INT64, msda_dtype_name);
+  const auto type = kernels::dtype_named(name_of(view.type));
   if (!type) throw NoStages(name + " has type " + std::string(name_of(view.type)));
   int64_t bytes = capture::size_of(view.type);
   for (const int64_t size : view.shape) {
@@ -54,9 +46,8 @@ msda_tensor tensor_from(const std::map<std::string, TensorView>& inputs, const s
 Call call_from(const capture::CallFacts& facts, const std::map<std::string, TensorView>& inputs) {
   Call result;
   msda_call& call = result.call;
-  const auto dialect = named(facts.dialect, MSDA_DEFORMABLE_DETR, MSDA_GRID_SAMPLE, msda_dialect_name);
-  const auto padding = named(facts.padding_mode.empty() ? "zeros" : facts.padding_mode, MSDA_PADDING_ZEROS,
-                             MSDA_PADDING_BORDER, msda_padding_name);
+  const auto dialect = kernels::dialect_named(facts.dialect);
+  const auto padding = kernels::padding_named(facts.padding_mode.empty() ? "zeros" : facts.padding_mode);
   if (!dialect || !padding) throw NoStages("its conventions are not known");
   call.dialect = *dialect;
   call.padding = *padding;
@@ -92,10 +83,8 @@ struct Range {
 };
 
 void narrow(msda_tensor& tensor, int dimension, Range range) {
-  const int64_t bytes = tensor.dtype == MSDA_FLOAT64 || tensor.dtype == MSDA_INT64   ? 8
-                        : tensor.dtype == MSDA_FLOAT32 || tensor.dtype == MSDA_INT32 ? 4
-                                                                                     : 2;
-  tensor.data = static_cast<std::byte*>(tensor.data) + range.begin * tensor.stride[dimension] * bytes;
+  tensor.data =
+      static_cast<std::byte*>(tensor.data) + range.begin * tensor.stride[dimension] * kernels::bytes_of(tensor.dtype);
   tensor.shape[dimension] = range.size;
 }
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from conftest import BUILD
-from support import backward
+from support import backward, recorder_digest
 from test_recording import PRELOAD, environment, pytestmark, record  # noqa: F401
 
 from msda_replay import read_capture
@@ -150,23 +150,8 @@ def test_a_small_memory_makes_the_program_wait(replay, tmp_path):
     replay("verify", tmp_path / "a.h5", expect=0)
 
 
-def digest(array):
-    """As recorder/preload/digest.h describes it, in plain numbers."""
-    data = np.ascontiguousarray(array).tobytes()
-    data += bytes(-len(data) % 16)
-    words = [int.from_bytes(data[i:i + 8], "little") for i in range(0, len(data), 8)]
-    mask, sums = 2**64 - 1, [0, 0]
-    keys = ((0xA0761D6478BD642F, 0xE7037ED1A0B428DB), (0x8EBC6AF09C88C6E3, 0x589965CC75374CC3))
-    for piece in range(len(words) // 2):
-        at = piece * 16 * 0x9E3779B97F4A7C15
-        for i, (x, y) in enumerate(keys):
-            product = (words[2 * piece] ^ (at + x & mask)) * (words[2 * piece + 1] ^ (at + y & mask))
-            sums[i] += (product & mask) ^ (product >> 64)
-    return "".join(f"{value & mask:016x}" for value in sums)
-
-
 def described(array):
-    return f"{array.dtype} {'x'.join(map(str, array.shape))} {digest(array)}"
+    return f"{array.dtype} {'x'.join(map(str, array.shape))} {recorder_digest(np.ascontiguousarray(array).tobytes())}"
 
 
 @pytest.mark.parametrize("kernel", ["col2im17", "triton"])
