@@ -43,6 +43,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
 using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
                             void**, void**);
 using WaitForContext = Result();
+using WaitForNamedContext = Result(Context);  // cuCtxSynchronize since CUDA 13
 using WaitForStream = Result(Stream);
 using WaitForEvent = Result(Event);
 using CreateEvent = Result(Event*, unsigned);
