@@ -177,6 +177,7 @@ template <class Wait, class... Arguments>
 Result waited(HookId id, Arguments... arguments) {
   auto* next = real<Wait>(id);
   if (next == nullptr) return kNotInitialized;
+  program_waits();
   const Result result = next(arguments...);
   program_waited();
   return result;
@@ -186,8 +187,9 @@ template <class Record, class... Flags>
 Result recorded(HookId id, cuda::Event event, cuda::Stream stream, Flags... flags) {
   auto* next = real<Record>(id);
   if (next == nullptr) return kNotInitialized;
+  const Result result = next(event, stream, flags...);
   if (keeps_time(event)) program_took_time();
-  return next(event, stream, flags...);
+  return result;
 }
 
 template <class Function, class Handle, class... Rest>

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,11 +22,19 @@ namespace {
 std::atomic<uint64_t> waits{0};     // of the program for the device
 std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
 
+// A trial that the program measures, until the event that ends the measuring is recorded.
+struct Measured {
+  cuda::Stream stream;
+  std::shared_ptr<Known> known;
+  LastContent last;
+};
+
 struct OfThread {
   std::unordered_map<std::string, std::shared_ptr<Known>> known;  // by what makes launches the same
   std::unordered_set<std::string> refused;
   const Known* last = nullptr;  // launched
   uint64_t waits = 0;           // before it
+  std::optional<Measured> measured;
 };
 thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of the host's may launch
 
@@ -246,7 +255,10 @@ bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state
   return true;
 }
 
+void check_measured();
+
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
+  check_measured();
   adapters::Launch launch;
   bool is_kernel = false;
   const adapters::Adapter* adapter = Functions::instance().adapter_of(launched.function, launch.kernel, is_kernel);
@@ -287,17 +299,17 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   snapshot.state = std::move(state);
 }
 
-// That a trial's inputs were those that are recorded, and whether its outputs are new ones.
-void end_trial(const Launched& launched, SnapshotState& state) {
-  const std::shared_ptr<Known> known = state.known;
+// That a trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
+void check_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const LastContent& last, bool with_outputs) {
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
   for (const auto& tensor : known->call.outputs) {
-    if (tensor.written_over) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
+    if (!with_outputs || !tensor.written_over) continue;
+    ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
-  Digests digests = Digester::instance().start(ranges, launched.stream, failure);
+  Digests digests = Digester::instance().start(ranges, stream, failure);
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
-  const auto counted = [known, last = state.last, inputs, outputs](const Digests& ready) {
+  const auto counted = [known, last, inputs, outputs](const Digests& ready) {
     if (content_key(*known, last.label, ready) == last.key) {
       count(last.key, known->code + " trial", in_words(ready, inputs, outputs));
     } else {
@@ -306,6 +318,22 @@ void end_trial(const Launched& launched, SnapshotState& state) {
     }
   };
   if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
+}
+
+// Behind what the program measures. By then its outputs may have been written over.
+void check_measured() {
+  if (of_thread == nullptr || !of_thread->measured) return;
+  const Measured measured = *std::move(of_thread->measured);
+  of_thread->measured.reset();
+  check_trial(measured.stream, measured.known, measured.last, /*with_outputs=*/false);
+}
+
+void end_trial(const Launched& launched, SnapshotState& state) {
+  if (measures) {
+    this_thread().measured = Measured{launched.stream, state.known, state.last};
+  } else {
+    check_trial(launched.stream, state.known, state.last, /*with_outputs=*/true);
+  }
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
@@ -398,6 +426,18 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
   errno = saved;
 }
 
+void program_waits() noexcept {
+  if (inside || of_thread == nullptr || !of_thread->measured) return;
+  const Inside guard;
+  const RelaxedCapture relaxed;
+  const int saved = errno;
+  try {
+    check_measured();
+  } catch (...) {  // no memory: the trial is not counted
+  }
+  errno = saved;
+}
+
 void program_waited() noexcept {
   if (inside) return;
   waits.fetch_add(1, std::memory_order_relaxed);
@@ -405,7 +445,9 @@ void program_waited() noexcept {
 }
 
 void program_took_time() noexcept {
-  if (!inside) measures.store(true, std::memory_order_relaxed);
+  if (inside) return;
+  measures.store(true, std::memory_order_relaxed);
+  program_waits();
 }
 
 }  // namespace msda::record
