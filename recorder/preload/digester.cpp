@@ -8,8 +8,16 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kBytesOfABlock = 16384;
 constexpr unsigned kThreads = 256;
+
+// A block of the device's threads takes a chunk of 2^bits bytes: small enough to occupy the whole device, and no
+// smaller, as every block has its fixed cost.
+unsigned chunk_bits(uint64_t bytes) {
+  constexpr uint64_t kBlocks = 1024;
+  unsigned bits = 14;
+  while (bits < 20 && bytes >> bits > kBlocks) ++bits;
+  return bits;
+}
 
 struct Piece {
   uint64_t address, bytes, first_block;
@@ -18,6 +26,20 @@ struct Table {
   Piece pieces[Digester::kMostRanges];
 };
 static_assert(sizeof(Table) == 768, "as in digest.ptx");
+
+// Zeros, which are there when this returns: on a stream of its own, as what is on the legacy stream may come later than
+// a launch on another.
+cuda::Result set_to_zero(cuda::DevicePointer memory, size_t bytes) {
+  const cuda::Driver& driver = cuda::driver();
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  cuda::Stream stream = nullptr;
+  cuda::Result result = driver.create_stream(&stream, kNonBlocking);
+  if (result != cuda::kSuccess) return result;
+  result = driver.set_bytes(memory, 0, bytes, stream);
+  if (result == cuda::kSuccess) result = driver.synchronize(stream);
+  const cuda::Result destroyed = driver.destroy_stream(stream);
+  return result == cuda::kSuccess ? destroyed : result;
+}
 
 }  // namespace
 
@@ -73,7 +95,7 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
   cuda::Result result = cuda::driver().current_context(&context);
   if (const auto found = sums_.find(context); found != sums_.end()) return found->second;
   if (result == cuda::kSuccess) result = cuda::driver().allocate(&memory, kSlots * kSlotBytes);
-  if (result == cuda::kSuccess) result = cuda::driver().set_bytes(memory, 0, kSlots * kSlotBytes);
+  if (result == cuda::kSuccess) result = set_to_zero(memory, kSlots * kSlotBytes);
   if (result != cuda::kSuccess) {
     failure = "no device memory for the recorder's digests (error " + std::to_string(result) + ")";
     return 0;
@@ -86,8 +108,10 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
   Digests digests;
   try {
     Table table{};
-    uint64_t blocks = 0;
+    uint64_t blocks = 0, bytes = 0;
     unsigned pieces = 0;
+    for (const DeviceRange& range : ranges) bytes += range.bytes;
+    unsigned bits = chunk_bits(bytes);
     for (const DeviceRange& range : ranges) {
       digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : pieces);
       if (range.bytes == 0) continue;
@@ -96,7 +120,7 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
         return {};
       }
       table.pieces[pieces++] = {range.address, range.bytes, blocks};
-      blocks += (range.bytes + kBytesOfABlock - 1) / kBytesOfABlock;
+      blocks += (range.bytes + (uint64_t{1} << bits) - 1) >> bits;
     }
     if (pieces == 0 || blocks > 0x7fffffff) {
       failure = "its tensors are empty, or larger than any memory";
@@ -113,7 +137,7 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
     uint64_t* slot = free_.back();
     sums += reinterpret_cast<std::byte*>(slot) - slots_;
     uint64_t sequence = next_sequence_++;
-    void* parameters[] = {&table, &pieces, &sums, &slot, &sequence};
+    void* parameters[] = {&table, &pieces, &sums, &slot, &sequence, &bits};
     const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(blocks), 1, 1, kThreads, 1, 1, 0,
                                                       stream, parameters, nullptr);
     if (result != cuda::kSuccess) {
