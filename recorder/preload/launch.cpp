@@ -29,7 +29,15 @@ struct Measured {
   LastContent last;
 };
 
+// Asking the driver for it costs as much as all else that a launch needs.
+struct Layout {
+  std::string kernel;
+  uint64_t unloads = 0;  // of code until then: a handle may be another function's since
+  std::vector<adapters::Parameter> parameters;
+};
+
 struct OfThread {
+  std::unordered_map<cuda::Function, Layout> layouts;
   std::unordered_map<std::string, std::shared_ptr<Known>> known;  // by what makes launches the same
   std::unordered_set<std::string> refused;
   const Known* last = nullptr;  // launched
@@ -43,6 +51,7 @@ thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of 
 struct SnapshotState {
   // What is done: tensors are copied; of a trial (launch.h) and with --digest-only digests are asked for alone.
   enum Way { kCopy, kTrial, kDigest } way = kCopy;
+  bool is_kernel = false;  // what was launched is a CUkernel
   std::shared_ptr<Known> known;
   LastContent last;     // of a trial: what it is taken for
   Digests before;       // with kDigest: of inputs, and of outputs before
@@ -109,6 +118,7 @@ bool fetch(const Tensors& tensors, cuda::Stream stream, std::byte*& memory, uint
 OfThread& this_thread() {
   if (of_thread == nullptr) of_thread = new OfThread;
   constexpr size_t kMost = 1024;
+  if (of_thread->layouts.size() > kMost) of_thread->layouts.clear();
   if (of_thread->known.size() > kMost) of_thread->known.clear();
   if (of_thread->refused.size() > kMost) of_thread->refused.clear();
   return *of_thread;
@@ -187,13 +197,13 @@ std::string code_on(const Known& known, const Digests& digests) {
   return code;
 }
 
-void add_facts(const Launched& launched, bool is_kernel, SnapshotState& state) {
+void add_facts(const Launched& launched, SnapshotState& state) {
   LaunchRecord& record = state.record;
   record.facts = stamped(facts_of(launched, state.known->launch, state.known->call));
   if (const auto& image = state.known->image) {
     record.facts.texts["kernel_digest"] = image->digest;
     if (!has_code(image->digest)) {
-      deliver_code(state.known->name, *image, code_facts_of(launched.function, is_kernel));
+      deliver_code(state.known->name, *image, code_facts_of(launched.function, state.is_kernel));
     }
   }
   add_parameters(state.known->launch, record);
@@ -228,11 +238,11 @@ Digest digest_of_zeros(uint64_t bytes) {
 }
 
 // False if the launch is not to be recorded.
-bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel, SnapshotState& state) {
-  const Digests digests = look(launched, adapter, is_kernel, state.known);
+bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
+  const Digests digests = look(launched, adapter, state.is_kernel, state.known);
   if (!digests) return false;
   const Known& known = *state.known;
-  add_facts(launched, is_kernel, state);
+  add_facts(launched, state);
   if (!recognise(*state.known, digests, state.record)) return false;
   for (size_t i = 0; i < known.call.outputs.size(); ++i) {
     const auto bytes = static_cast<uint64_t>(known.call.outputs[i].bytes());
@@ -243,7 +253,7 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool
   return false;
 }
 
-bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state) {
+bool begin_digest(const Launched& launched, SnapshotState& state) {
   if (!start_recording()) return false;
   std::string failure;
   state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
@@ -251,7 +261,6 @@ bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state
     Functions::instance().refuse(state.known->name, failure);
     return false;
   }
-  add_facts(launched, is_kernel, state);
   return true;
 }
 
@@ -269,11 +278,16 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
                                  "its stream is being captured into a graph, whose replays run no launch of theirs");
     return;
   }
-  if (!read_parameters(launched, is_kernel, launch)) {
+  OfThread& mine = this_thread();
+  Layout& layout = mine.layouts[launched.function];
+  if (layout.kernel != launch.kernel || layout.unloads != unloads()) {
+    layout = {launch.kernel, unloads(), parameters_of(launched.function, is_kernel)};
+  }
+  launch.parameters = layout.parameters;
+  if (!read_parameters(launched, launch)) {
     Functions::instance().refuse(launch.kernel, "the driver does not tell its parameters");
     return;
   }
-  OfThread& mine = this_thread();
   const std::string key = key_of(launched, launch);
   if (mine.refused.contains(key)) return;
   const uint64_t waits_now = waits.load(std::memory_order_relaxed);
@@ -290,10 +304,11 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     mine.refused.insert(key);
     return;
   }
+  state->is_kernel = is_kernel;
   state->known = known;
   state->way = is_trial ? SnapshotState::kTrial : config().digest_only ? SnapshotState::kDigest : SnapshotState::kCopy;
-  if (state->way == SnapshotState::kDigest && !begin_digest(launched, is_kernel, *state)) return;
-  if (state->way == SnapshotState::kCopy && !begin_copy(launched, *adapter, is_kernel, *state)) return;
+  if (state->way == SnapshotState::kDigest && !begin_digest(launched, *state)) return;
+  if (state->way == SnapshotState::kCopy && !begin_copy(launched, *adapter, *state)) return;
   known = state->known;
   mine.last = known.get();
   snapshot.state = std::move(state);
@@ -357,7 +372,7 @@ void end_copy(const Launched& launched, SnapshotState& state) {
   if (!Courier::instance().when_ready(std::move(digests), delivered)) missed(state.known->name);
 }
 
-// With --digest-only it is found out here, and not before the launch, what its content was.
+// With --digest-only everything but the digests themselves is done here, while the device is at work.
 void end_digest(const Launched& launched, SnapshotState& state) {
   struct Pair {
     Digests before;
@@ -365,6 +380,7 @@ void end_digest(const Launched& launched, SnapshotState& state) {
   };
   std::string failure;
   Digests digests = Digester::instance().start(ranges_of(state.known->call.outputs), launched.stream, failure);
+  if (digests) add_facts(launched, state);
   const auto pair = std::make_shared<Pair>();
   pair->before = std::move(state.before);
   pair->record = std::move(state.record);
