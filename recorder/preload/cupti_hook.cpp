@@ -14,6 +14,7 @@
 #include "recorder/preload/images.h"
 #include "recorder/preload/interpose.h"
 #include "recorder/preload/launch.h"
+#include "recorder/preload/trials.h"
 #include "recorder/preload/warn.h"
 
 #define MSDA_EXPORT __attribute__((visibility("default")))

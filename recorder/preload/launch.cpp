@@ -1,10 +1,6 @@
 #include "recorder/preload/launch.h"
 
-#include <atomic>
 #include <cerrno>
-#include <chrono>
-#include <optional>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -15,35 +11,13 @@
 #include "recorder/preload/images.h"
 #include "recorder/preload/known_launch.h"
 #include "recorder/preload/launch_facts.h"
+#include "recorder/preload/own_calls.h"
 #include "recorder/preload/recording.h"
 #include "recorder/preload/ring.h"
+#include "recorder/preload/trials.h"
 
 namespace msda::record {
 namespace {
-
-std::atomic<uint64_t> waits{0};     // of the program for the device
-std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
-
-// A stream may end in another thread while trials on it have yet to be looked at.
-std::shared_timed_mutex streams_mutex;
-constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
-std::atomic<uint64_t> ended_streams{0};
-
-// Trials that the program measures, one after the other, until it is looked whether they had the known inputs: behind
-// the event that ends the measuring, and, as even there a digest makes the next measurement vary by a microsecond, soon
-// for some of them only. Those between two that had the known inputs had them too.
-struct Measured {
-  cuda::Stream stream;
-  std::shared_ptr<Known> known;
-  LastContent last;
-  uint64_t ended_streams = 0;  // before the first of them
-  int64_t launches = 0;
-
-  bool is_due() const {
-    constexpr int kEachOfTheFirst = 16, kOneOf = 64;
-    return known->checked_trials < kEachOfTheFirst || launches >= kOneOf;
-  }
-};
 
 // Asking the driver for it costs as much as all else that a launch needs.
 struct Layout {
@@ -58,7 +32,6 @@ struct OfThread {
   std::unordered_set<std::string> refused;
   const Known* last = nullptr;  // launched
   uint64_t waits = 0;           // before it
-  std::optional<Measured> measured;
 };
 thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of the host's may launch
 
@@ -81,28 +54,6 @@ Snapshot::Snapshot() = default;
 Snapshot::~Snapshot() = default;
 
 namespace {
-
-// While another thread captures a graph, allocating or waiting for a stream would make that capture invalid, unless
-// this thread says that it knows.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { exchange(); }
-  ~RelaxedCapture() { exchange(); }
-
- private:
-  void exchange() {
-    if (cuda::driver().exchange_capture_mode != nullptr) cuda::driver().exchange_capture_mode(&mode_);
-  }
-  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; after the first exchange, what it was
-};
-
-// The driver calls that the recorder makes itself may come back through the hooks.
-thread_local bool inside = false;
-class Inside {
- public:
-  Inside() { inside = true; }
-  ~Inside() { inside = false; }
-};
 
 constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -280,16 +231,6 @@ bool begin_digest(const Launched& launched, SnapshotState& state) {
   return true;
 }
 
-void check_measured();
-
-// Looks at the trials before this launch while their inputs are still there, unless it is another of them.
-void before_another(const Known* known, const SnapshotState& state, bool is_trial) {
-  auto& measured = of_thread->measured;
-  if (!measured) return;
-  const bool one_more = is_trial && measures && measured->known.get() == known && measured->last.key == state.last.key;
-  if (!one_more || measured->is_due()) check_measured();
-}
-
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   adapters::Launch launch;
   bool is_kernel = false;
@@ -313,16 +254,16 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   }
   const std::string key = key_of(launched, launch);
   if (mine.refused.contains(key)) return;
-  const uint64_t waits_now = waits.load(std::memory_order_relaxed);
+  const uint64_t waits_now = waits_of_program();
   auto& known = mine.known[key];
   if (known && (known->is_stale() || known->unloads != unloads())) known.reset();
   auto state = std::make_unique<SnapshotState>();
   if (known) state->last = known->last();
   const bool is_trial = known && known->inputs_stay && state->last.repeats &&
-                        (measures || (mine.last == known.get() && mine.waits == waits_now));
+                        (program_measures() || (mine.last == known.get() && mine.waits == waits_now));
   mine.waits = waits_now;
   mine.last = nullptr;
-  before_another(known.get(), *state, is_trial);
+  before_another(is_trial ? known.get() : nullptr, state->last);
   if (!known) known = decode(launched, *adapter, is_kernel, std::move(launch));
   if (!known) {
     mine.refused.insert(key);
@@ -336,55 +277,6 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   known = state->known;
   mine.last = known.get();
   snapshot.state = std::move(state);
-}
-
-// That the last trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
-void check_trials(const Measured& trials, bool with_outputs) {
-  const auto& known = trials.known;
-  std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
-  for (const auto& tensor : known->call.outputs) {
-    if (!with_outputs || !tensor.written_over) continue;
-    ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
-  }
-  std::string failure;
-  Digests digests = Digester::instance().start(ranges, trials.stream, failure);
-  const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
-  const auto counted = [known, last = trials.last, launches = trials.launches, inputs, outputs](const Digests& ready) {
-    if (content_key(*known, last.label, ready) == last.key) {
-      ++known->checked_trials;
-      count(last.key, known->code + " trial", in_words(ready, inputs, outputs), launches);
-    } else {
-      known->checked_trials = 0;
-      known->set_last({});
-      missed(known->name);
-    }
-  };
-  if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
-}
-
-// By now their outputs may have been written over.
-void check_measured() {
-  const Measured measured = *std::move(of_thread->measured);
-  of_thread->measured.reset();
-  const std::shared_lock lock(streams_mutex, kPatience);
-  int capturing = 0;
-  if (lock && measured.ended_streams == ended_streams &&
-      cuda::driver().is_capturing(measured.stream, &capturing) == cuda::kSuccess && capturing == 0) {
-    check_trials(measured, /*with_outputs=*/false);
-  } else {
-    measured.known->set_last({});
-    missed(measured.known->name);
-  }
-}
-
-void end_trial(const Launched& launched, const SnapshotState& state) {
-  if (!measures) {
-    check_trials({launched.stream, state.known, state.last, 0, 1}, /*with_outputs=*/true);
-    return;
-  }
-  auto& measured = this_thread().measured;
-  if (!measured) measured = Measured{launched.stream, state.known, state.last, ended_streams};
-  ++measured->launches;
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
@@ -467,7 +359,7 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
       leave(state.record.content);
       give_back(state, launched.stream);
     } else if (result == cuda::kSuccess && state.way == SnapshotState::kTrial) {
-      end_trial(launched, state);
+      end_trial(launched.stream, state.known, state.last);
     } else if (result == cuda::kSuccess && state.way == SnapshotState::kCopy) {
       end_copy(launched, state);
     } else if (result == cuda::kSuccess) {
@@ -476,47 +368,6 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
   } catch (...) {
   }
   errno = saved;
-}
-
-namespace {
-
-void look_at_measured() {
-  const Inside guard;
-  const RelaxedCapture relaxed;
-  const int saved = errno;
-  try {
-    check_measured();
-  } catch (...) {  // no memory: the trials are not counted
-  }
-  errno = saved;
-}
-
-}  // namespace
-
-void program_waits() noexcept {
-  if (!inside && of_thread != nullptr && of_thread->measured) look_at_measured();
-}
-
-void program_waited() noexcept {
-  if (inside) return;
-  waits.fetch_add(1, std::memory_order_relaxed);
-  measures.store(false, std::memory_order_relaxed);
-}
-
-void program_took_time() noexcept {
-  if (inside) return;
-  measures.store(true, std::memory_order_relaxed);
-  if (of_thread != nullptr && of_thread->measured && of_thread->measured->is_due()) look_at_measured();
-}
-
-EndOfStream::EndOfStream() noexcept {
-  program_waits();
-  locked_ = streams_mutex.try_lock_for(kPatience);
-  ended_streams.fetch_add(1);
-}
-
-EndOfStream::~EndOfStream() {
-  if (locked_) streams_mutex.unlock();
 }
 
 }  // namespace msda::record

@@ -33,31 +33,9 @@ class Snapshot {
   std::unique_ptr<SnapshotState> state;  // null: nothing is recorded of this launch
 };
 
-// On the launch's own stream. Neither throws, and neither changes what the launch does.
-//
-// A launch whose parameters, and by the digests its inputs too, are those of one before that is recorded already is
-// taken for a trial if the program measures it, having recorded an event that keeps time since it last waited for the
-// device, or if it follows that other launch without such a wait between them. Nothing is done before a trial, and
-// behind it only digests are asked for. All others are waited for before, to tell by their inputs whether they are new.
+// On the launch's own stream. Neither throws, and neither changes what the launch does. A trial (trials.h) is left
+// alone; before any other launch its inputs are waited for, to tell whether they are new.
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
-
-// Around the end of a stream.
-class EndOfStream {
- public:
-  EndOfStream() noexcept;
-  ~EndOfStream();
-  EndOfStream(const EndOfStream&) = delete;
-  EndOfStream& operator=(const EndOfStream&) = delete;
-
- private:
-  bool locked_ = false;
-};
-
-// The program is going to wait for the device, and has done so.
-void program_waits() noexcept;
-void program_waited() noexcept;
-// It has recorded an event that keeps time.
-void program_took_time() noexcept;
 
 }  // namespace msda::record

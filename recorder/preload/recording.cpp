@@ -19,6 +19,7 @@
 #include "recorder/preload/courier.h"
 #include "recorder/preload/digest.h"
 #include "recorder/preload/driver_api.h"
+#include "recorder/preload/host_digests.h"
 #include "recorder/preload/provenance.h"
 #include "recorder/preload/ring.h"
 #include "recorder/preload/seeds.h"
@@ -171,9 +172,10 @@ class Recording {
   void missed(const std::string& kernel) {
     const std::lock_guard lock(mutex_);
     if (missed_.insert(kernel).second) {
-      warn("kernel " + kernel +
-           ": a launch that seemed to repeat an equal one had other inputs, and is not recorded; a wait for " +
-           "the device before it, as cudaStreamSynchronize, lets it be");
+      warn(
+          "kernel " + kernel +
+          ": a launch that seemed to repeat an equal one had other inputs, or they could not be looked at, and it is " +
+          "not recorded; a wait for " + "the device before it, as cudaStreamSynchronize, lets it be");
     }
   }
 
@@ -344,23 +346,6 @@ class Recording {
   static std::optional<std::string>& label_of_thread() {
     static thread_local std::optional<std::string> label;
     return label;
-  }
-
-  static void add_digests(const char* section, const std::vector<HostTensor>& tensors,
-                          std::map<std::string, std::string>& digests) {
-    for (const HostTensor& tensor : tensors) {
-      digests[std::string(section) + "/" + tensor.name] =
-          digest_in_words(tensor.type, tensor.shape, digest_on_host(tensor.bytes.data(), tensor.bytes.size()));
-    }
-  }
-
-  static std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors) {
-    for (const HostTensor& tensor : tensors) {
-      text += tensor.name + " " + tensor.type + " " + spool::digest_of(tensor.bytes);
-      for (const int64_t side : tensor.shape) text += " " + std::to_string(side);
-      text += "\n";
-    }
-    return spool::digest_of(std::as_bytes(std::span(text.data(), text.size())));
   }
 
  public:

@@ -206,7 +206,7 @@ bool Builder::settle(Pending& pending) {
   }
   texts["padding_mode"] = msda_padding_name(conventions->padding);
   pending.begin.integers["align_corners"] = conventions->align_corners;
-  pending.begin.integers["ambiguous"] = !conventions->only_ones;
+  pending.ambiguous = !conventions->only_ones;
   return true;
 }
 
@@ -289,7 +289,7 @@ bool Builder::write(Pending& pending) {
       if (item.tensor.section == "inputs") inputs_[invocation].push_back(item.tensor);
     }
   }
-  if (integer(pending.begin.integers, "ambiguous").value_or(0) != 0) {
+  if (pending.ambiguous) {
     conventions_.note_ambiguous(pending.begin.texts["kernel_digest"], pending.begin.texts["kernel"], number);
   }
   add_tensors(pending);

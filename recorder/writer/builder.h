@@ -71,6 +71,7 @@ class Builder {
     spool::Parameters parameters;
     std::vector<std::byte> parameter_bytes;
     std::map<std::string, std::string> digests;
+    bool ambiguous = false;  // other conventions give the same outputs
   };
   // Of an invocation as the target counts them; its calls may turn out to follow different conventions, which their
   // parameters do not tell, and then they are different invocations of the capture.
