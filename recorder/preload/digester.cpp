@@ -3,23 +3,9 @@
 #include <atomic>
 #include <utility>
 
-#include "recorder/preload/digest_ptx.h"
+#include "recorder/device/digest_ptx.h"
 
 namespace msda::record {
-namespace {
-
-constexpr uint64_t kBytesOfABlock = 16384;
-constexpr unsigned kThreads = 256;
-
-struct Piece {
-  uint64_t address, bytes, first_block;
-};
-struct Table {
-  Piece pieces[Digester::kMostRanges];
-};
-static_assert(sizeof(Table) == 768, "as in digest.ptx");
-
-}  // namespace
 
 Digests& Digests::operator=(Digests&& other) noexcept {
   std::swap(slot_, other.slot_);
@@ -52,7 +38,7 @@ bool Digester::prepare(std::string& failure) {
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE: for every context
   const cuda::Driver& driver = cuda::driver();
   cuda::Result result = driver.library_load(&library, kDigestPtx, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, "msda_record_digest");
+  if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, kDigestKernel);
   if (result == cuda::kSuccess) result = driver.host_alloc(&slots, kSlots * kSlotBytes, kPortable);
   if (result != cuda::kSuccess) {
     failure = "the driver refuses the recorder's digests (error " + std::to_string(result) + ")";
@@ -85,20 +71,16 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
 Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
   Digests digests;
   try {
-    Table table{};
-    uint64_t blocks = 0;
-    unsigned pieces = 0;
+    DigestTable table;
     for (const DeviceRange& range : ranges) {
-      digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : pieces);
+      digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : table.count());
       if (range.bytes == 0) continue;
-      if (pieces == kMostRanges) {
+      if (!table.add(range.address, range.bytes)) {
         failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
         return {};
       }
-      table.pieces[pieces++] = {range.address, range.bytes, blocks};
-      blocks += (range.bytes + kBytesOfABlock - 1) / kBytesOfABlock;
     }
-    if (pieces == 0 || blocks > 0x7fffffff) {
+    if (!table.launchable()) {
       failure = "its tensors are empty, or larger than any memory";
       return {};
     }
@@ -113,9 +95,10 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
     uint64_t* slot = free_.back();
     sums += reinterpret_cast<std::byte*>(slot) - slots_;
     uint64_t sequence = next_sequence_++;
-    void* parameters[] = {&table, &pieces, &sums, &slot, &sequence};
-    const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(blocks), 1, 1, kThreads, 1, 1, 0,
-                                                      stream, parameters, nullptr);
+    unsigned count = table.count();
+    void* parameters[] = {&table.parameter(), &count, &sums, &slot, &sequence};
+    const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
+                                                      kDigestThreads, 1, 1, 0, stream, parameters, nullptr);
     if (result != cuda::kSuccess) {
       failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
       return {};

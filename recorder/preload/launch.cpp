@@ -184,7 +184,9 @@ void add_facts(const Launched& launched, bool is_kernel, SnapshotState& state) {
   if (const auto& image = state.known->image) {
     record.facts.texts["kernel_digest"] = image->digest;
     if (!has_code(image->digest)) {
-      deliver_code(state.known->name, *image, code_facts_of(launched.function, is_kernel));
+      CodeFacts code = code_facts_of(launched.function, is_kernel);
+      add_launch(launched, code);
+      deliver_code(state.known->name, *image, code);
     }
   }
   add_parameters(state.known->launch, record);

@@ -304,7 +304,8 @@ void Builder::add_tensors(const Pending& pending) {
   for (const Item& item : pending.tensors) {
     std::vector<std::byte> memory;
     const auto bytes = payloads_.bytes(item, memory);
-    const capture::TensorView view{item.tensor.name, type_of(item.tensor.type), item.tensor.shape, bytes};
+    const capture::TensorView view{item.tensor.name, type_of(item.tensor.type), item.tensor.shape, bytes,
+                                   item.tensor.strides};
     if (item.tensor.section == "inputs") {
       writer().add_input(view);
     } else if (item.tensor.section == "outputs_before") {
