@@ -22,8 +22,8 @@ class DigestTable {
     blocks_ += (bytes - 1) / kBytesOfABlock + 1;
     return true;
   }
-  unsigned count() const { return count_; }     // the second parameter
-  uint64_t blocks() const { return blocks_; }   // of the launch; one that can be has at most 2^31 - 1
+  unsigned count() const { return count_; }    // the second parameter
+  uint64_t blocks() const { return blocks_; }  // of the launch; one that can be has at most 2^31 - 1
   bool launchable() const { return count_ > 0 && blocks_ <= 0x7fffffff; }
 
   struct Piece {
