@@ -27,7 +27,7 @@ struct Failure : std::runtime_error {
   Failure(Result error, const std::string& message) : std::runtime_error(message), result(error) {}
   Result result;
 };
-inline constexpr Result kOutOfMemory = 2, kInvalidImage = 200, kNoBinaryForGpu = 209;
+inline constexpr Result kNoBinaryForGpu = 209;
 
 struct LaunchAttribute {  // CUlaunchAttribute
   int id = 0;

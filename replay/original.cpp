@@ -30,7 +30,7 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
   } catch (const gpu::Failure& e) {
     why = e.what();
     // A context in which a kernel went astray is good for nothing any more, nor is what was loaded into it.
-    if (e.result != gpu::kOutOfMemory && e.result != gpu::kInvalidImage && e.result != gpu::kNoBinaryForGpu) {
+    if (device_ && device_->api().cuStreamSynchronize(device_->stream()) != 0) {
       no_device_ = fmt::format("the device failed on invocation {}: {}", invocation.id, why);
     }
   }
