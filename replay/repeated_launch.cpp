@@ -172,14 +172,15 @@ void RepeatedLaunch::launch() const {
 
 // Of all outputs as they are.
 void RepeatedLaunch::digest(size_t slot) {
-  record::DigestTable table;
+  uint64_t bytes = 0;
+  for (const Output& output : outputs_) bytes += output.buffer->bytes;
+  record::DigestTable table(bytes);
   for (const Output& output : outputs_) table.add(output.address, output.buffer->bytes);
   if (!table.launchable()) refuse("its outputs are larger than any memory");
-  unsigned count = table.count();
   gpu::DevicePointer sums = sums_.address();
-  void* to = static_cast<std::byte*>(slots_.address()) + slot * record::kDigestSlotBytes;
+  auto* to = reinterpret_cast<uint64_t*>(static_cast<std::byte*>(slots_.address()) + slot * record::kDigestSlotBytes);
   uint64_t sequence = ++sequence_;
-  void* const parameters[] = {&table.parameter(), &count, &sums, &to, &sequence};
+  const auto parameters = table.parameters(sums, to, sequence);
   device_.launch(tools_.digest, static_cast<unsigned>(table.blocks()), record::kDigestThreads, parameters);
 }
 

@@ -6,6 +6,23 @@
 #include "recorder/device/digest_ptx.h"
 
 namespace msda::record {
+namespace {
+
+// Zeros, which are there when this returns: on a stream of its own, as what is on the legacy stream may come later than
+// a launch on another.
+cuda::Result set_to_zero(cuda::DevicePointer memory, size_t bytes) {
+  const cuda::Driver& driver = cuda::driver();
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  cuda::Stream stream = nullptr;
+  cuda::Result result = driver.create_stream(&stream, kNonBlocking);
+  if (result != cuda::kSuccess) return result;
+  result = driver.set_bytes(memory, 0, bytes, stream);
+  if (result == cuda::kSuccess) result = driver.synchronize(stream);
+  const cuda::Result destroyed = driver.destroy_stream(stream);
+  return result == cuda::kSuccess ? destroyed : result;
+}
+
+}  // namespace
 
 Digests& Digests::operator=(Digests&& other) noexcept {
   std::swap(slot_, other.slot_);
@@ -59,7 +76,7 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
   cuda::Result result = cuda::driver().current_context(&context);
   if (const auto found = sums_.find(context); found != sums_.end()) return found->second;
   if (result == cuda::kSuccess) result = cuda::driver().allocate(&memory, kSlots * kSlotBytes);
-  if (result == cuda::kSuccess) result = cuda::driver().set_bytes(memory, 0, kSlots * kSlotBytes);
+  if (result == cuda::kSuccess) result = set_to_zero(memory, kSlots * kSlotBytes);
   if (result != cuda::kSuccess) {
     failure = "no device memory for the recorder's digests (error " + std::to_string(result) + ")";
     return 0;
@@ -71,7 +88,9 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
 Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
   Digests digests;
   try {
-    DigestTable table;
+    uint64_t bytes = 0;
+    for (const DeviceRange& range : ranges) bytes += range.bytes;
+    DigestTable table(bytes);
     for (const DeviceRange& range : ranges) {
       digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : table.count());
       if (range.bytes == 0) continue;
@@ -95,10 +114,9 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
     uint64_t* slot = free_.back();
     sums += reinterpret_cast<std::byte*>(slot) - slots_;
     uint64_t sequence = next_sequence_++;
-    unsigned count = table.count();
-    void* parameters[] = {&table.parameter(), &count, &sums, &slot, &sequence};
+    auto parameters = table.parameters(sums, slot, sequence);
     const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
-                                                      kDigestThreads, 1, 1, 0, stream, parameters, nullptr);
+                                                      kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
     if (result != cuda::kSuccess) {
       failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
       return {};

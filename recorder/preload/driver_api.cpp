@@ -30,7 +30,9 @@ Driver find() {
   get(driver.host_register, "cuMemHostRegister_v2");
   get(driver.host_unregister, "cuMemHostUnregister");
   get(driver.allocate, "cuMemAlloc_v2");
-  get(driver.set_bytes, "cuMemsetD8_v2");
+  get(driver.set_bytes, "cuMemsetD8Async");
+  get(driver.create_stream, "cuStreamCreate");
+  get(driver.destroy_stream, "cuStreamDestroy_v2");
   get(driver.address_range, "cuMemGetAddressRange_v2");
   get(driver.current_context, "cuCtxGetCurrent");
   get(driver.launch, "cuLaunchKernel");

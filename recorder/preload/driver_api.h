@@ -43,6 +43,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
 using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
                             void**, void**);
 using WaitForContext = Result();
+using WaitForNamedContext = Result(Context);  // cuCtxSynchronize since CUDA 13
 using WaitForStream = Result(Stream);
 using WaitForEvent = Result(Event);
 using CreateEvent = Result(Event*, unsigned);
@@ -60,27 +61,29 @@ using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
 
 // What the recorder itself calls, found once in the process' libcuda. `complete` is false if any is missing.
 struct Driver {
-  Result (*function_name)(const char**, Function) = nullptr;                   // cuFuncGetName
-  Result (*function_parameter)(Function, size_t, size_t*, size_t*) = nullptr;  // cuFuncGetParamInfo
-  Result (*kernel_name)(const char**, Function) = nullptr;                     // cuKernelGetName
-  Result (*kernel_parameter)(Function, size_t, size_t*, size_t*) = nullptr;    // cuKernelGetParamInfo
-  Result (*copy_to_host)(void*, DevicePointer, size_t, Stream) = nullptr;      // cuMemcpyDtoHAsync_v2
-  Result (*synchronize)(Stream) = nullptr;                                     // cuStreamSynchronize
-  Result (*query)(Stream) = nullptr;                                           // cuStreamQuery
-  Result (*is_capturing)(Stream, int*) = nullptr;                              // cuStreamIsCapturing
-  Result (*host_alloc)(void**, size_t, unsigned) = nullptr;                    // cuMemHostAlloc
-  Result (*host_register)(void*, size_t, unsigned) = nullptr;                  // cuMemHostRegister_v2
-  Result (*host_unregister)(void*) = nullptr;                                  // cuMemHostUnregister
-  Result (*allocate)(DevicePointer*, size_t) = nullptr;                        // cuMemAlloc_v2
-  Result (*set_bytes)(DevicePointer, unsigned char, size_t) = nullptr;         // cuMemsetD8_v2
-  Result (*address_range)(DevicePointer*, size_t*, DevicePointer) = nullptr;   // cuMemGetAddressRange_v2
-  Result (*current_context)(Context*) = nullptr;                               // cuCtxGetCurrent
-  LaunchKernel* launch = nullptr;                                              // cuLaunchKernel
-  LibraryLoadData* library_load = nullptr;                                     // cuLibraryLoadData
-  Result (*library_kernel)(Function*, Library, const char*) = nullptr;         // cuLibraryGetKernel
-  Result (*current_device)(int*) = nullptr;                                    // cuCtxGetDevice
-  Result (*device_name)(char*, int, int) = nullptr;                            // cuDeviceGetName
-  Result (*driver_version)(int*) = nullptr;                                    // cuDriverGetVersion
+  Result (*function_name)(const char**, Function) = nullptr;                    // cuFuncGetName
+  Result (*function_parameter)(Function, size_t, size_t*, size_t*) = nullptr;   // cuFuncGetParamInfo
+  Result (*kernel_name)(const char**, Function) = nullptr;                      // cuKernelGetName
+  Result (*kernel_parameter)(Function, size_t, size_t*, size_t*) = nullptr;     // cuKernelGetParamInfo
+  Result (*copy_to_host)(void*, DevicePointer, size_t, Stream) = nullptr;       // cuMemcpyDtoHAsync_v2
+  Result (*synchronize)(Stream) = nullptr;                                      // cuStreamSynchronize
+  Result (*query)(Stream) = nullptr;                                            // cuStreamQuery
+  Result (*is_capturing)(Stream, int*) = nullptr;                               // cuStreamIsCapturing
+  Result (*host_alloc)(void**, size_t, unsigned) = nullptr;                     // cuMemHostAlloc
+  Result (*host_register)(void*, size_t, unsigned) = nullptr;                   // cuMemHostRegister_v2
+  Result (*host_unregister)(void*) = nullptr;                                   // cuMemHostUnregister
+  Result (*allocate)(DevicePointer*, size_t) = nullptr;                         // cuMemAlloc_v2
+  Result (*set_bytes)(DevicePointer, unsigned char, size_t, Stream) = nullptr;  // cuMemsetD8Async
+  Result (*create_stream)(Stream*, unsigned) = nullptr;                         // cuStreamCreate
+  Result (*destroy_stream)(Stream) = nullptr;                                   // cuStreamDestroy_v2
+  Result (*address_range)(DevicePointer*, size_t*, DevicePointer) = nullptr;    // cuMemGetAddressRange_v2
+  Result (*current_context)(Context*) = nullptr;                                // cuCtxGetCurrent
+  LaunchKernel* launch = nullptr;                                               // cuLaunchKernel
+  LibraryLoadData* library_load = nullptr;                                      // cuLibraryLoadData
+  Result (*library_kernel)(Function*, Library, const char*) = nullptr;          // cuLibraryGetKernel
+  Result (*current_device)(int*) = nullptr;                                     // cuCtxGetDevice
+  Result (*device_name)(char*, int, int) = nullptr;                             // cuDeviceGetName
+  Result (*driver_version)(int*) = nullptr;                                     // cuDriverGetVersion
   const char* missing = nullptr;  // the first of these that this driver does not have
   // Any of these may be missing.
   Result (*exchange_capture_mode)(int*) = nullptr;              // cuThreadExchangeStreamCaptureMode

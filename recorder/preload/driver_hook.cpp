@@ -2,6 +2,7 @@
 // found it: by linking to libcuda, by dlsym, or by cuGetProcAddress, which every CUDA runtime uses.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <span>
@@ -19,6 +20,7 @@ extern "C" {
 MSDA_EXPORT msda::record::cuda::LaunchKernel cuLaunchKernel, cuLaunchKernel_ptsz;
 MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelEx_ptsz;
 MSDA_EXPORT msda::record::cuda::WaitForContext cuCtxSynchronize;
+MSDA_EXPORT msda::record::cuda::WaitForNamedContext cuCtxSynchronize_v2;
 MSDA_EXPORT msda::record::cuda::WaitForStream cuStreamSynchronize, cuStreamSynchronize_ptsz;
 MSDA_EXPORT msda::record::cuda::WaitForEvent cuEventSynchronize;
 MSDA_EXPORT msda::record::cuda::CreateEvent cuEventCreate;
@@ -42,7 +44,8 @@ using cuda::Result;
 // A function of the driver that the recorder stands in for.
 struct Interposed {
   const char* name;
-  const char* asked_for;  // of cuGetProcAddress, which gives the twin for per-thread default streams by a flag
+  const char* asked_for;  // of cuGetProcAddress, which gives the twin for per-thread default streams by a flag,
+  int version;            // and by CUDA's version one of several signatures; this version has this one
   bool per_thread;
   void* ours;
   std::atomic<void*> real{nullptr};
@@ -53,6 +56,7 @@ enum HookId {
   kLaunchEx,
   kLaunchExPtsz,
   kWaitForContext,
+  kWaitForNamedContext,
   kWaitForStream,
   kWaitForStreamPtsz,
   kWaitForEvent,
@@ -77,28 +81,29 @@ void* pointer_to(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 Interposed hooks[kHooks] = {
-    {"cuLaunchKernel", "cuLaunchKernel", false, pointer_to(&cuLaunchKernel)},
-    {"cuLaunchKernel_ptsz", "cuLaunchKernel", true, pointer_to(&cuLaunchKernel_ptsz)},
-    {"cuLaunchKernelEx", "cuLaunchKernelEx", false, pointer_to(&cuLaunchKernelEx)},
-    {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", true, pointer_to(&cuLaunchKernelEx_ptsz)},
-    {"cuCtxSynchronize", "cuCtxSynchronize", false, pointer_to(&cuCtxSynchronize)},
-    {"cuStreamSynchronize", "cuStreamSynchronize", false, pointer_to(&cuStreamSynchronize)},
-    {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", true, pointer_to(&cuStreamSynchronize_ptsz)},
-    {"cuEventSynchronize", "cuEventSynchronize", false, pointer_to(&cuEventSynchronize)},
-    {"cuEventCreate", "cuEventCreate", false, pointer_to(&cuEventCreate)},
-    {"cuEventDestroy_v2", "cuEventDestroy", false, pointer_to(&cuEventDestroy_v2)},
-    {"cuEventRecord", "cuEventRecord", false, pointer_to(&cuEventRecord)},
-    {"cuEventRecord_ptsz", "cuEventRecord", true, pointer_to(&cuEventRecord_ptsz)},
-    {"cuEventRecordWithFlags", "cuEventRecordWithFlags", false, pointer_to(&cuEventRecordWithFlags)},
-    {"cuEventRecordWithFlags_ptsz", "cuEventRecordWithFlags", true, pointer_to(&cuEventRecordWithFlags_ptsz)},
-    {"cuModuleLoadData", "cuModuleLoadData", false, pointer_to(&cuModuleLoadData)},
-    {"cuModuleLoadDataEx", "cuModuleLoadDataEx", false, pointer_to(&cuModuleLoadDataEx)},
-    {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", false, pointer_to(&cuModuleLoadFatBinary)},
-    {"cuModuleUnload", "cuModuleUnload", false, pointer_to(&cuModuleUnload)},
-    {"cuLibraryLoadData", "cuLibraryLoadData", false, pointer_to(&cuLibraryLoadData)},
-    {"cuLibraryUnload", "cuLibraryUnload", false, pointer_to(&cuLibraryUnload)},
-    {"cuGetProcAddress", "", false, pointer_to(&cuGetProcAddress)},
-    {"cuGetProcAddress_v2", "", false, pointer_to(&cuGetProcAddress_v2)}};
+    {"cuLaunchKernel", "cuLaunchKernel", 13000, false, pointer_to(&cuLaunchKernel)},
+    {"cuLaunchKernel_ptsz", "cuLaunchKernel", 13000, true, pointer_to(&cuLaunchKernel_ptsz)},
+    {"cuLaunchKernelEx", "cuLaunchKernelEx", 13000, false, pointer_to(&cuLaunchKernelEx)},
+    {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", 13000, true, pointer_to(&cuLaunchKernelEx_ptsz)},
+    {"cuCtxSynchronize", "cuCtxSynchronize", 12000, false, pointer_to(&cuCtxSynchronize)},
+    {"cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, false, pointer_to(&cuCtxSynchronize_v2)},
+    {"cuStreamSynchronize", "cuStreamSynchronize", 13000, false, pointer_to(&cuStreamSynchronize)},
+    {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", 13000, true, pointer_to(&cuStreamSynchronize_ptsz)},
+    {"cuEventSynchronize", "cuEventSynchronize", 13000, false, pointer_to(&cuEventSynchronize)},
+    {"cuEventCreate", "cuEventCreate", 13000, false, pointer_to(&cuEventCreate)},
+    {"cuEventDestroy_v2", "cuEventDestroy", 13000, false, pointer_to(&cuEventDestroy_v2)},
+    {"cuEventRecord", "cuEventRecord", 13000, false, pointer_to(&cuEventRecord)},
+    {"cuEventRecord_ptsz", "cuEventRecord", 13000, true, pointer_to(&cuEventRecord_ptsz)},
+    {"cuEventRecordWithFlags", "cuEventRecordWithFlags", 13000, false, pointer_to(&cuEventRecordWithFlags)},
+    {"cuEventRecordWithFlags_ptsz", "cuEventRecordWithFlags", 13000, true, pointer_to(&cuEventRecordWithFlags_ptsz)},
+    {"cuModuleLoadData", "cuModuleLoadData", 13000, false, pointer_to(&cuModuleLoadData)},
+    {"cuModuleLoadDataEx", "cuModuleLoadDataEx", 13000, false, pointer_to(&cuModuleLoadDataEx)},
+    {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", 13000, false, pointer_to(&cuModuleLoadFatBinary)},
+    {"cuModuleUnload", "cuModuleUnload", 13000, false, pointer_to(&cuModuleUnload)},
+    {"cuLibraryLoadData", "cuLibraryLoadData", 13000, false, pointer_to(&cuLibraryLoadData)},
+    {"cuLibraryUnload", "cuLibraryUnload", 13000, false, pointer_to(&cuLibraryUnload)},
+    {"cuGetProcAddress", "", 13000, false, pointer_to(&cuGetProcAddress)},
+    {"cuGetProcAddress_v2", "", 13000, false, pointer_to(&cuGetProcAddress_v2)}};
 
 // Where a program found a real function; afterwards ours may be given out in its place.
 void* stand_in(HookId id, void* found) {
@@ -124,17 +129,22 @@ Function* real(HookId id) {
 
 constexpr Result kNotInitialized = 3;
 
-void answer(const char* symbol, void** function, uint64_t flags) {
+// What a program was given for a symbol. `ask(version)` is what the driver gives for that version, or null.
+template <class Ask>
+void answer(const char* symbol, void** function, int version, uint64_t flags, Ask&& ask) {
   if (symbol == nullptr || function == nullptr || *function == nullptr || std::strncmp(symbol, "cu", 2) != 0) return;
   const bool per_thread = (flags & cuda::kPerThreadDefaultStream) != 0;
   for (int id = 0; id < kGetProcAddress; ++id) {
-    if (std::strcmp(symbol, hooks[id].asked_for) != 0) continue;
+    if (std::strcmp(symbol, hooks[id].asked_for) != 0 || ask(std::min(version, hooks[id].version)) != *function) {
+      continue;
+    }
     // Of a function without such a twin there is but one.
-    const bool has_twin = std::strcmp(hooks[id + 1].asked_for, symbol) == 0;
+    const bool has_twin = hooks[id + 1].per_thread && std::strcmp(hooks[id + 1].asked_for, symbol) == 0;
     if (per_thread && has_twin) ++id;
     *function = stand_in(static_cast<HookId>(id), *function);
     return;
   }
+  // A signature of a later CUDA is none of those above, and stays as it is.
   if (std::strcmp(symbol, "cuGetProcAddress") == 0) {
     // From CUDA 12 on this name means the one with five parameters; which of the two was found decides.
     void* second = hooks[kGetProcAddressV2].real.load();
@@ -167,6 +177,7 @@ template <class Wait, class... Arguments>
 Result waited(HookId id, Arguments... arguments) {
   auto* next = real<Wait>(id);
   if (next == nullptr) return kNotInitialized;
+  program_waits();
   const Result result = next(arguments...);
   program_waited();
   return result;
@@ -176,8 +187,9 @@ template <class Record, class... Flags>
 Result recorded(HookId id, cuda::Event event, cuda::Stream stream, Flags... flags) {
   auto* next = real<Record>(id);
   if (next == nullptr) return kNotInitialized;
+  const Result result = next(event, stream, flags...);
   if (keeps_time(event)) program_took_time();
-  return next(event, stream, flags...);
+  return result;
 }
 
 template <class Function, class Handle, class... Rest>
@@ -251,6 +263,9 @@ cuda::Result cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Funct
 }
 
 cuda::Result cuCtxSynchronize() { return waited<cuda::WaitForContext>(kWaitForContext); }
+cuda::Result cuCtxSynchronize_v2(cuda::Context context) {
+  return waited<cuda::WaitForNamedContext>(kWaitForNamedContext, context);
+}
 cuda::Result cuStreamSynchronize(cuda::Stream stream) { return waited<cuda::WaitForStream>(kWaitForStream, stream); }
 cuda::Result cuStreamSynchronize_ptsz(cuda::Stream stream) {
   return waited<cuda::WaitForStream>(kWaitForStreamPtsz, stream);
@@ -307,14 +322,23 @@ cuda::Result cuGetProcAddress(const char* symbol, void** function, int version, 
   auto* next = real<cuda::GetProcAddress>(kGetProcAddress);
   if (next == nullptr) return kNotInitialized;
   const cuda::Result result = next(symbol, function, version, flags);
-  if (result == cuda::kSuccess) answer(symbol, function, flags);
+  const auto ask = [&](int of_version) {
+    void* found = nullptr;
+    return next(symbol, &found, of_version, flags) == cuda::kSuccess ? found : nullptr;
+  };
+  if (result == cuda::kSuccess) answer(symbol, function, version, flags, ask);
   return result;
 }
 cuda::Result cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t flags, int* status) {
   auto* next = real<cuda::GetProcAddressV2>(kGetProcAddressV2);
   if (next == nullptr) return kNotInitialized;
   const cuda::Result result = next(symbol, function, version, flags, status);
-  if (result == cuda::kSuccess) answer(symbol, function, flags);
+  const auto ask = [&](int of_version) {
+    void* found = nullptr;
+    int unused = 0;
+    return next(symbol, &found, of_version, flags, &unused) == cuda::kSuccess ? found : nullptr;
+  };
+  if (result == cuda::kSuccess) answer(symbol, function, version, flags, ask);
   return result;
 }
 }

@@ -8,12 +8,16 @@ namespace msda::record {
 namespace {
 
 const char* name_of(cuda::Function function, bool& is_kernel) {
-  const char* name = nullptr;
+  // The driver is slow to say that a function is none, so what the thread launched before is tried first.
+  static thread_local bool kernels = false;
+  for (const bool kernel : {kernels, !kernels}) {
+    const char* name = nullptr;
+    const auto ask = kernel ? cuda::driver().kernel_name : cuda::driver().function_name;
+    if (ask(&name, function) != cuda::kSuccess || name == nullptr) continue;
+    is_kernel = kernels = kernel;
+    return name;
+  }
   is_kernel = false;
-  if (cuda::driver().function_name(&name, function) == cuda::kSuccess && name != nullptr) return name;
-  is_kernel = true;
-  name = nullptr;
-  if (cuda::driver().kernel_name(&name, function) == cuda::kSuccess && name != nullptr) return name;
   return "";
 }
 

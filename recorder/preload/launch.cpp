@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,11 +22,27 @@ namespace {
 std::atomic<uint64_t> waits{0};     // of the program for the device
 std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
 
+// A trial that the program measures, until the event that ends the measuring is recorded.
+struct Measured {
+  cuda::Stream stream;
+  std::shared_ptr<Known> known;
+  LastContent last;
+};
+
+// Asking the driver for it costs as much as all else that a launch needs.
+struct Layout {
+  std::string kernel;
+  uint64_t unloads = 0;  // of code until then: a handle may be another function's since
+  std::vector<adapters::Parameter> parameters;
+};
+
 struct OfThread {
+  std::unordered_map<cuda::Function, Layout> layouts;
   std::unordered_map<std::string, std::shared_ptr<Known>> known;  // by what makes launches the same
   std::unordered_set<std::string> refused;
   const Known* last = nullptr;  // launched
   uint64_t waits = 0;           // before it
+  std::optional<Measured> measured;
 };
 thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of the host's may launch
 
@@ -34,6 +51,7 @@ thread_local OfThread* of_thread = nullptr;  // never destroyed: destructors of 
 struct SnapshotState {
   // What is done: tensors are copied; of a trial (launch.h) and with --digest-only digests are asked for alone.
   enum Way { kCopy, kTrial, kDigest } way = kCopy;
+  bool is_kernel = false;  // what was launched is a CUkernel
   std::shared_ptr<Known> known;
   LastContent last;     // of a trial: what it is taken for
   Digests before;       // with kDigest: of inputs, and of outputs before
@@ -100,6 +118,7 @@ bool fetch(const Tensors& tensors, cuda::Stream stream, std::byte*& memory, uint
 OfThread& this_thread() {
   if (of_thread == nullptr) of_thread = new OfThread;
   constexpr size_t kMost = 1024;
+  if (of_thread->layouts.size() > kMost) of_thread->layouts.clear();
   if (of_thread->known.size() > kMost) of_thread->known.clear();
   if (of_thread->refused.size() > kMost) of_thread->refused.clear();
   return *of_thread;
@@ -178,13 +197,13 @@ std::string code_on(const Known& known, const Digests& digests) {
   return code;
 }
 
-void add_facts(const Launched& launched, bool is_kernel, SnapshotState& state) {
+void add_facts(const Launched& launched, SnapshotState& state) {
   LaunchRecord& record = state.record;
   record.facts = stamped(facts_of(launched, state.known->launch, state.known->call));
   if (const auto& image = state.known->image) {
     record.facts.texts["kernel_digest"] = image->digest;
     if (!has_code(image->digest)) {
-      CodeFacts code = code_facts_of(launched.function, is_kernel);
+      CodeFacts code = code_facts_of(launched.function, state.is_kernel);
       add_launch(launched, code);
       deliver_code(state.known->name, *image, code);
     }
@@ -221,11 +240,11 @@ Digest digest_of_zeros(uint64_t bytes) {
 }
 
 // False if the launch is not to be recorded.
-bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel, SnapshotState& state) {
-  const Digests digests = look(launched, adapter, is_kernel, state.known);
+bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
+  const Digests digests = look(launched, adapter, state.is_kernel, state.known);
   if (!digests) return false;
   const Known& known = *state.known;
-  add_facts(launched, is_kernel, state);
+  add_facts(launched, state);
   if (!recognise(*state.known, digests, state.record)) return false;
   for (size_t i = 0; i < known.call.outputs.size(); ++i) {
     const auto bytes = static_cast<uint64_t>(known.call.outputs[i].bytes());
@@ -236,7 +255,7 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, bool
   return false;
 }
 
-bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state) {
+bool begin_digest(const Launched& launched, SnapshotState& state) {
   if (!start_recording()) return false;
   std::string failure;
   state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
@@ -244,11 +263,13 @@ bool begin_digest(const Launched& launched, bool is_kernel, SnapshotState& state
     Functions::instance().refuse(state.known->name, failure);
     return false;
   }
-  add_facts(launched, is_kernel, state);
   return true;
 }
 
+void check_measured();
+
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
+  check_measured();
   adapters::Launch launch;
   bool is_kernel = false;
   const adapters::Adapter* adapter = Functions::instance().adapter_of(launched.function, launch.kernel, is_kernel);
@@ -259,11 +280,16 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
                                  "its stream is being captured into a graph, whose replays run no launch of theirs");
     return;
   }
-  if (!read_parameters(launched, is_kernel, launch)) {
+  OfThread& mine = this_thread();
+  Layout& layout = mine.layouts[launched.function];
+  if (layout.kernel != launch.kernel || layout.unloads != unloads()) {
+    layout = {launch.kernel, unloads(), parameters_of(launched.function, is_kernel)};
+  }
+  launch.parameters = layout.parameters;
+  if (!read_parameters(launched, launch)) {
     Functions::instance().refuse(launch.kernel, "the driver does not tell its parameters");
     return;
   }
-  OfThread& mine = this_thread();
   const std::string key = key_of(launched, launch);
   if (mine.refused.contains(key)) return;
   const uint64_t waits_now = waits.load(std::memory_order_relaxed);
@@ -280,26 +306,27 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     mine.refused.insert(key);
     return;
   }
+  state->is_kernel = is_kernel;
   state->known = known;
   state->way = is_trial ? SnapshotState::kTrial : config().digest_only ? SnapshotState::kDigest : SnapshotState::kCopy;
-  if (state->way == SnapshotState::kDigest && !begin_digest(launched, is_kernel, *state)) return;
-  if (state->way == SnapshotState::kCopy && !begin_copy(launched, *adapter, is_kernel, *state)) return;
+  if (state->way == SnapshotState::kDigest && !begin_digest(launched, *state)) return;
+  if (state->way == SnapshotState::kCopy && !begin_copy(launched, *adapter, *state)) return;
   known = state->known;
   mine.last = known.get();
   snapshot.state = std::move(state);
 }
 
-// That a trial's inputs were those that are recorded, and whether its outputs are new ones.
-void end_trial(const Launched& launched, SnapshotState& state) {
-  const std::shared_ptr<Known> known = state.known;
+// That a trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
+void check_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const LastContent& last, bool with_outputs) {
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
   for (const auto& tensor : known->call.outputs) {
-    if (tensor.written_over) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
+    if (!with_outputs || !tensor.written_over) continue;
+    ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
-  Digests digests = Digester::instance().start(ranges, launched.stream, failure);
+  Digests digests = Digester::instance().start(ranges, stream, failure);
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
-  const auto counted = [known, last = state.last, inputs, outputs](const Digests& ready) {
+  const auto counted = [known, last, inputs, outputs](const Digests& ready) {
     if (content_key(*known, last.label, ready) == last.key) {
       count(last.key, known->code + " trial", in_words(ready, inputs, outputs));
     } else {
@@ -308,6 +335,22 @@ void end_trial(const Launched& launched, SnapshotState& state) {
     }
   };
   if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
+}
+
+// Behind what the program measures. By then its outputs may have been written over.
+void check_measured() {
+  if (of_thread == nullptr || !of_thread->measured) return;
+  const Measured measured = *std::move(of_thread->measured);
+  of_thread->measured.reset();
+  check_trial(measured.stream, measured.known, measured.last, /*with_outputs=*/false);
+}
+
+void end_trial(const Launched& launched, SnapshotState& state) {
+  if (measures) {
+    this_thread().measured = Measured{launched.stream, state.known, state.last};
+  } else {
+    check_trial(launched.stream, state.known, state.last, /*with_outputs=*/true);
+  }
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
@@ -331,7 +374,7 @@ void end_copy(const Launched& launched, SnapshotState& state) {
   if (!Courier::instance().when_ready(std::move(digests), delivered)) missed(state.known->name);
 }
 
-// With --digest-only it is found out here, and not before the launch, what its content was.
+// With --digest-only everything but the digests themselves is done here, while the device is at work.
 void end_digest(const Launched& launched, SnapshotState& state) {
   struct Pair {
     Digests before;
@@ -339,6 +382,7 @@ void end_digest(const Launched& launched, SnapshotState& state) {
   };
   std::string failure;
   Digests digests = Digester::instance().start(ranges_of(state.known->call.outputs), launched.stream, failure);
+  if (digests) add_facts(launched, state);
   const auto pair = std::make_shared<Pair>();
   pair->before = std::move(state.before);
   pair->record = std::move(state.record);
@@ -400,6 +444,18 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
   errno = saved;
 }
 
+void program_waits() noexcept {
+  if (inside || of_thread == nullptr || !of_thread->measured) return;
+  const Inside guard;
+  const RelaxedCapture relaxed;
+  const int saved = errno;
+  try {
+    check_measured();
+  } catch (...) {  // no memory: the trial is not counted
+  }
+  errno = saved;
+}
+
 void program_waited() noexcept {
   if (inside) return;
   waits.fetch_add(1, std::memory_order_relaxed);
@@ -407,7 +463,9 @@ void program_waited() noexcept {
 }
 
 void program_took_time() noexcept {
-  if (!inside) measures.store(true, std::memory_order_relaxed);
+  if (inside) return;
+  measures.store(true, std::memory_order_relaxed);
+  program_waits();
 }
 
 }  // namespace msda::record

@@ -42,7 +42,8 @@ class Snapshot {
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 
-// The program has waited for the device.
+// The program is going to wait for the device, and has done so.
+void program_waits() noexcept;
 void program_waited() noexcept;
 // It has recorded an event that keeps time.
 void program_took_time() noexcept;

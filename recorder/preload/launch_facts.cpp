@@ -32,16 +32,21 @@ void add_attributes(std::span<const cuda::LaunchAttribute> attributes, CallFacts
 
 }  // namespace
 
-bool read_parameters(const Launched& launched, bool is_kernel, adapters::Launch& launch) {
+std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel) {
   const cuda::Driver& driver = cuda::driver();
   constexpr size_t kMost = 256;
+  std::vector<adapters::Parameter> parameters;
   for (size_t i = 0; i < kMost; ++i) {
     size_t offset = 0, size = 0;
-    const cuda::Result result = is_kernel ? driver.kernel_parameter(launched.function, i, &offset, &size)
-                                          : driver.function_parameter(launched.function, i, &offset, &size);
+    const cuda::Result result = is_kernel ? driver.kernel_parameter(function, i, &offset, &size)
+                                          : driver.function_parameter(function, i, &offset, &size);
     if (result != cuda::kSuccess) break;
-    launch.parameters.push_back({offset, size});
+    parameters.push_back({offset, size});
   }
+  return parameters;
+}
+
+bool read_parameters(const Launched& launched, adapters::Launch& launch) {
   if (launch.parameters.empty()) return false;
   const auto& last = launch.parameters.back();
   launch.bytes.resize(last.offset + last.size);

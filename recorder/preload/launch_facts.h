@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/preload/launch.h"
@@ -9,8 +10,11 @@
 
 namespace msda::record {
 
-// Where the parameters lie, and their bytes. False if the driver does not tell.
-bool read_parameters(const Launched& launched, bool is_kernel, adapters::Launch& launch);
+// Where a function's parameters lie. Empty if the driver does not tell.
+std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel);
+
+// Their bytes, where launch.parameters says. False if they are not there.
+bool read_parameters(const Launched& launched, adapters::Launch& launch);
 
 // What makes two launches the same but for what is in memory.
 std::string key_of(const Launched& launched, const adapters::Launch& launch);

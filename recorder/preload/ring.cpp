@@ -14,7 +14,7 @@ namespace msda::record {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kSmallestSegment = 64 << 20;
+constexpr uint64_t kSmallestSegment = 128 << 20;
 
 uint64_t in_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -119,7 +119,8 @@ void Ring::collect() {
   }
 }
 
-// As much again as there is, so that pinning, which takes its time, is done a few times only.
+// At first room for several calls, then as much again as there is: pinning takes its time, and disturbs what the device
+// is doing then, a tuner's measurements for one.
 bool Ring::grow(uint64_t bytes) {
   uint64_t so_far = 0;
   for (const Segment& segment : segments_) so_far += segment.bytes;
@@ -139,7 +140,8 @@ bool Ring::grow(uint64_t bytes) {
     segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   if (so_far + bytes > most_bytes_) return false;
-  const uint64_t size = std::min(std::max({bytes, so_far, kSmallestSegment}), in_pages(most_bytes_ - so_far));
+  const uint64_t size = std::min(std::max({bytes, so_far > 0 ? so_far : 6 * bytes, kSmallestSegment}),
+                                 std::max(bytes, in_pages(most_bytes_ - so_far)));
   if (ftruncate(file_, static_cast<off_t>(end_ + size)) != 0) return false;
   void* memory = map_shared(file_, end_, size);
   if (memory == nullptr) return false;

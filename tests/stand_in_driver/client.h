@@ -15,7 +15,7 @@ namespace msda::stand_in {
   X(cuGetErrorString)              \
   X(cuDevicePrimaryCtxRetain)      \
   X(cuCtxSetCurrent)               \
-  X(cuCtxSynchronize)              \
+  X(cuCtxSynchronize_v2)           \
   X(cuMemAlloc_v2)                 \
   X(cuMemFree_v2)                  \
   X(cuMemHostAlloc)                \
@@ -94,6 +94,8 @@ class Client {
 
   // Every further thread calls this first.
   void enter_thread() const;
+  // Waits for all that the context has to do, as cudaDeviceSynchronize does.
+  void wait_for_all() const { check(api_.cuCtxSynchronize_v2(context_)); }
 
   // The kernel, from a module of its own; `as_kernel`: a CUkernel in disguise, as CUDA's runtime passes.
   CUfunction load(const std::string& kernel, bool as_kernel = false) const;

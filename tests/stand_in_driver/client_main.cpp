@@ -243,6 +243,7 @@ class Worker {
     if (options_.way.per_thread_default) {
       client_.check(client_.api().cuStreamSynchronize(reinterpret_cast<CUstream>(kStreamPerThread)));
     }
+    client_.wait_for_all();
   }
 
   const Client& client_;

@@ -45,6 +45,7 @@ const struct {
                {CUDA_ERROR_NOT_FOUND, "named symbol not found"},
                {CUDA_ERROR_NOT_READY, "device not ready"},
                {CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+               {CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"},
                {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"},
                {CUDA_ERROR_NOT_SUPPORTED, "operation not supported"},
                {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
@@ -86,6 +87,7 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuCtxGetCurrent, 4000),
                           ENTRY(cuCtxSetCurrent, 4000),
                           ENTRY(cuCtxGetDevice, 2000),
+                          ENTRY(cuCtxSynchronize_v2, 13000),
                           ENTRY(cuCtxSynchronize, 2000),
                           ENTRY(cuMemAlloc_v2, 3020),
                           ENTRY(cuMemFree_v2, 3020),
@@ -253,6 +255,11 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext context) {
+  if (context && context != &primary) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return cuCtxSynchronize();
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {

@@ -258,7 +258,7 @@ CUresult extremes_of_any(const std::byte* bytes) {
 
 std::vector<Parameter> digest_layout() {
   constexpr size_t kTable = sizeof(Range) * kMostRanges;
-  return {{0, kTable}, {kTable, 4}, {kTable + 8, 8}, {kTable + 16, 8}, {kTable + 24, 8}};
+  return {{0, kTable}, {kTable, 4}, {kTable + 8, 8}, {kTable + 16, 8}, {kTable + 24, 8}, {kTable + 32, 4}};
 }
 
 }  // namespace

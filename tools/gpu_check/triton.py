@@ -61,16 +61,18 @@ def msda_triton(bench):
         yield "every call once", all_recorded
 
     def choices():
-        agree, other = 0, []
-        for name in saved:
-            without = {run[name][0] for run in plain}
-            for run in recorded:
-                agree += run[name][0] in without
-                if run[name][0] not in without:
-                    other.append(f"{name}: {run[name][0]}, without {' or '.join(map(str, without))}")
+        """How often a run's choices are among those of the runs without the recorder; the others, for one of those."""
+        def agreeing(run, others):
+            return sum(run[name][0] in {other[name][0] for other in others} for name in saved)
+
         expect(any(choice for run in plain for choice, _ in run.values()), "the tuner tells nothing, TRITON_PRINT_AUTOTUNING=1")
-        expect(not other, "; ".join(other[:2]))
-        return f"{agree} of {len(saved) * len(recorded)} alike"
+        total = len(saved) * len(plain)
+        mine = sum(agreeing(run, plain) for run in recorded)
+        theirs = sum(agreeing(run, plain[:i] + plain[i + 1:]) for i, run in enumerate(plain))
+        text = f"without the recorder {theirs} of {total}"
+        # Fewer by more than two standard deviations of such a count are the recorder's doing.
+        expect(mine >= theirs - 2 * max(1, total - theirs) ** 0.5, f"{mine} of {total} alike, {text}")
+        return f"{mine} of {total} alike", text
 
     yield "the tuner's choice", choices
 
