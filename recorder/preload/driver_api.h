@@ -45,6 +45,7 @@ using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, un
 using WaitForContext = Result();
 using WaitForNamedContext = Result(Context);  // cuCtxSynchronize since CUDA 13
 using WaitForStream = Result(Stream);
+using DestroyStream = Result(Stream);
 using WaitForEvent = Result(Event);
 using CreateEvent = Result(Event*, unsigned);
 using DestroyEvent = Result(Event);

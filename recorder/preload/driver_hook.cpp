@@ -22,6 +22,7 @@ MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelE
 MSDA_EXPORT msda::record::cuda::WaitForContext cuCtxSynchronize;
 MSDA_EXPORT msda::record::cuda::WaitForNamedContext cuCtxSynchronize_v2;
 MSDA_EXPORT msda::record::cuda::WaitForStream cuStreamSynchronize, cuStreamSynchronize_ptsz;
+MSDA_EXPORT msda::record::cuda::DestroyStream cuStreamDestroy_v2;
 MSDA_EXPORT msda::record::cuda::WaitForEvent cuEventSynchronize;
 MSDA_EXPORT msda::record::cuda::CreateEvent cuEventCreate;
 MSDA_EXPORT msda::record::cuda::DestroyEvent cuEventDestroy_v2;
@@ -59,6 +60,7 @@ enum HookId {
   kWaitForNamedContext,
   kWaitForStream,
   kWaitForStreamPtsz,
+  kDestroyStream,
   kWaitForEvent,
   kCreateEvent,
   kDestroyEvent,
@@ -89,6 +91,7 @@ Interposed hooks[kHooks] = {
     {"cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, false, pointer_to(&cuCtxSynchronize_v2)},
     {"cuStreamSynchronize", "cuStreamSynchronize", 13000, false, pointer_to(&cuStreamSynchronize)},
     {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", 13000, true, pointer_to(&cuStreamSynchronize_ptsz)},
+    {"cuStreamDestroy_v2", "cuStreamDestroy", 13000, false, pointer_to(&cuStreamDestroy_v2)},
     {"cuEventSynchronize", "cuEventSynchronize", 13000, false, pointer_to(&cuEventSynchronize)},
     {"cuEventCreate", "cuEventCreate", 13000, false, pointer_to(&cuEventCreate)},
     {"cuEventDestroy_v2", "cuEventDestroy", 13000, false, pointer_to(&cuEventDestroy_v2)},
@@ -269,6 +272,12 @@ cuda::Result cuCtxSynchronize_v2(cuda::Context context) {
 cuda::Result cuStreamSynchronize(cuda::Stream stream) { return waited<cuda::WaitForStream>(kWaitForStream, stream); }
 cuda::Result cuStreamSynchronize_ptsz(cuda::Stream stream) {
   return waited<cuda::WaitForStream>(kWaitForStreamPtsz, stream);
+}
+cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
+  auto* next = real<cuda::DestroyStream>(kDestroyStream);
+  if (next == nullptr) return kNotInitialized;
+  const EndOfStream end;
+  return next(stream);
 }
 cuda::Result cuEventSynchronize(cuda::Event event) { return waited<cuda::WaitForEvent>(kWaitForEvent, event); }
 cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {

@@ -39,6 +39,9 @@ struct Known {
   void set_last(LastContent content);
   // That it is to be decoded anew.
   void set_stale() { stale_ = true; }
+
+  // Trials (launch.h) that were looked at one after the other, and had these inputs.
+  std::atomic<int> checked_trials{0};
   bool is_stale() const { return stale_; }
 
  private:

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -22,11 +24,25 @@ namespace {
 std::atomic<uint64_t> waits{0};     // of the program for the device
 std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
 
-// A trial that the program measures, until the event that ends the measuring is recorded.
+// A stream may end in another thread while trials on it have yet to be looked at.
+std::shared_timed_mutex streams_mutex;
+constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
+std::atomic<uint64_t> ended_streams{0};
+
+// Trials that the program measures, one after the other, until it is looked whether they had the known inputs: behind
+// the event that ends the measuring, and, as even there a digest makes the next measurement vary by a microsecond, soon
+// for some of them only. Those between two that had the known inputs had them too.
 struct Measured {
   cuda::Stream stream;
   std::shared_ptr<Known> known;
   LastContent last;
+  uint64_t ended_streams = 0;  // before the first of them
+  int64_t launches = 0;
+
+  bool is_due() const {
+    constexpr int kEachOfTheFirst = 16, kOneOf = 64;
+    return known->checked_trials < kEachOfTheFirst || launches >= kOneOf;
+  }
 };
 
 // Asking the driver for it costs as much as all else that a launch needs.
@@ -268,8 +284,15 @@ bool begin_digest(const Launched& launched, SnapshotState& state) {
 
 void check_measured();
 
+// Looks at the trials before this launch while their inputs are still there, unless it is another of them.
+void before_another(const Known* known, const SnapshotState& state, bool is_trial) {
+  auto& measured = of_thread->measured;
+  if (!measured) return;
+  const bool one_more = is_trial && measures && measured->known.get() == known && measured->last.key == state.last.key;
+  if (!one_more || measured->is_due()) check_measured();
+}
+
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
-  check_measured();
   adapters::Launch launch;
   bool is_kernel = false;
   const adapters::Adapter* adapter = Functions::instance().adapter_of(launched.function, launch.kernel, is_kernel);
@@ -301,6 +324,7 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
                         (measures || (mine.last == known.get() && mine.waits == waits_now));
   mine.waits = waits_now;
   mine.last = nullptr;
+  before_another(known.get(), *state, is_trial);
   if (!known) known = decode(launched, *adapter, is_kernel, std::move(launch));
   if (!known) {
     mine.refused.insert(key);
@@ -316,20 +340,23 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   snapshot.state = std::move(state);
 }
 
-// That a trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
-void check_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const LastContent& last, bool with_outputs) {
+// That the last trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
+void check_trials(const Measured& trials, bool with_outputs) {
+  const auto& known = trials.known;
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
   for (const auto& tensor : known->call.outputs) {
     if (!with_outputs || !tensor.written_over) continue;
     ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
-  Digests digests = Digester::instance().start(ranges, stream, failure);
+  Digests digests = Digester::instance().start(ranges, trials.stream, failure);
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
-  const auto counted = [known, last, inputs, outputs](const Digests& ready) {
+  const auto counted = [known, last = trials.last, launches = trials.launches, inputs, outputs](const Digests& ready) {
     if (content_key(*known, last.label, ready) == last.key) {
-      count(last.key, known->code + " trial", in_words(ready, inputs, outputs));
+      ++known->checked_trials;
+      count(last.key, known->code + " trial", in_words(ready, inputs, outputs), launches);
     } else {
+      known->checked_trials = 0;
       known->set_last({});
       missed(known->name);
     }
@@ -337,20 +364,29 @@ void check_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const
   if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
 }
 
-// Behind what the program measures. By then its outputs may have been written over.
+// By now their outputs may have been written over.
 void check_measured() {
-  if (of_thread == nullptr || !of_thread->measured) return;
   const Measured measured = *std::move(of_thread->measured);
   of_thread->measured.reset();
-  check_trial(measured.stream, measured.known, measured.last, /*with_outputs=*/false);
+  const std::shared_lock lock(streams_mutex, kPatience);
+  int capturing = 0;
+  if (lock && measured.ended_streams == ended_streams &&
+      cuda::driver().is_capturing(measured.stream, &capturing) == cuda::kSuccess && capturing == 0) {
+    check_trials(measured, /*with_outputs=*/false);
+  } else {
+    measured.known->set_last({});
+    missed(measured.known->name);
+  }
 }
 
-void end_trial(const Launched& launched, SnapshotState& state) {
-  if (measures) {
-    this_thread().measured = Measured{launched.stream, state.known, state.last};
-  } else {
-    check_trial(launched.stream, state.known, state.last, /*with_outputs=*/true);
+void end_trial(const Launched& launched, const SnapshotState& state) {
+  if (!measures) {
+    check_trials({launched.stream, state.known, state.last, 0, 1}, /*with_outputs=*/true);
+    return;
   }
+  auto& measured = this_thread().measured;
+  if (!measured) measured = Measured{launched.stream, state.known, state.last, ended_streams};
+  ++measured->launches;
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
@@ -444,16 +480,23 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
   errno = saved;
 }
 
-void program_waits() noexcept {
-  if (inside || of_thread == nullptr || !of_thread->measured) return;
+namespace {
+
+void look_at_measured() {
   const Inside guard;
   const RelaxedCapture relaxed;
   const int saved = errno;
   try {
     check_measured();
-  } catch (...) {  // no memory: the trial is not counted
+  } catch (...) {  // no memory: the trials are not counted
   }
   errno = saved;
+}
+
+}  // namespace
+
+void program_waits() noexcept {
+  if (!inside && of_thread != nullptr && of_thread->measured) look_at_measured();
 }
 
 void program_waited() noexcept {
@@ -465,7 +508,17 @@ void program_waited() noexcept {
 void program_took_time() noexcept {
   if (inside) return;
   measures.store(true, std::memory_order_relaxed);
+  if (of_thread != nullptr && of_thread->measured && of_thread->measured->is_due()) look_at_measured();
+}
+
+EndOfStream::EndOfStream() noexcept {
   program_waits();
+  locked_ = streams_mutex.try_lock_for(kPatience);
+  ended_streams.fetch_add(1);
+}
+
+EndOfStream::~EndOfStream() {
+  if (locked_) streams_mutex.unlock();
 }
 
 }  // namespace msda::record

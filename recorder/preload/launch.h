@@ -42,6 +42,18 @@ class Snapshot {
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 
+// Around the end of a stream.
+class EndOfStream {
+ public:
+  EndOfStream() noexcept;
+  ~EndOfStream();
+  EndOfStream(const EndOfStream&) = delete;
+  EndOfStream& operator=(const EndOfStream&) = delete;
+
+ private:
+  bool locked_ = false;
+};
+
 // The program is going to wait for the device, and has done so.
 void program_waits() noexcept;
 void program_waited() noexcept;

@@ -145,12 +145,12 @@ class Recording {
     if (started_) ring_doorbell();
   }
 
-  void count(const std::string& key, const std::string& code, const std::string& outputs_digest) {
+  void count(const std::string& key, const std::string& code, const std::string& outputs_digest, int64_t launches) {
     const std::lock_guard lock(mutex_);
     Seen::Entry* entry = seen_.find(key);
     if (entry == nullptr) return;
     entry->add_outputs(code, outputs_digest);
-    count(*entry);
+    count(*entry, launches);
     ring_doorbell();
   }
 
@@ -172,8 +172,8 @@ class Recording {
     const std::lock_guard lock(mutex_);
     if (missed_.insert(kernel).second) {
       warn("kernel " + kernel +
-           ": a launch right behind equal ones had other inputs, and is not recorded; a wait for " +
-           "the device between them, as cudaStreamSynchronize, lets it be");
+           ": a launch that seemed to repeat an equal one had other inputs, and is not recorded; a wait for " +
+           "the device before it, as cudaStreamSynchronize, lets it be");
     }
   }
 
@@ -264,8 +264,8 @@ class Recording {
     return begin;
   }
 
-  void count(Seen::Entry& entry) {
-    ++entry.duplicates;
+  void count(Seen::Entry& entry, int64_t launches = 1) {
+    entry.duplicates += launches;
     append(spool::Count{entry.invocation, entry.duplicates, entry.distinct_outputs()});
   }
 
@@ -468,8 +468,9 @@ void write_held() noexcept {
   harmlessly([&](Recording& recording) { recording.write_held(); });
 }
 
-void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept {
-  harmlessly([&](Recording& recording) { recording.count(key, code, outputs_digest); });
+void count(const std::string& key, const std::string& code, const std::string& outputs_digest,
+           int64_t launches) noexcept {
+  harmlessly([&](Recording& recording) { recording.count(key, code, outputs_digest, launches); });
 }
 
 bool has_code(const std::string& digest) noexcept {

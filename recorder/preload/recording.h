@@ -86,7 +86,8 @@ void deliver(LaunchRecord&& record) noexcept;
 // The last of a row of equal launches is held back until another one comes. Called when none has come for a while.
 void write_held() noexcept;
 // The same for one of which nothing is to be kept.
-void count(const std::string& key, const std::string& code, const std::string& outputs_digest) noexcept;
+void count(const std::string& key, const std::string& code, const std::string& outputs_digest,
+           int64_t launches = 1) noexcept;
 // Whether the image of that digest has been delivered.
 bool has_code(const std::string& digest) noexcept;
 // The image of a launch's code, that its facts name by "kernel_digest"; kept once.

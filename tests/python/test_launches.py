@@ -79,6 +79,35 @@ def test_autotuning_keeps_the_real_call(replay, tmp_path, keep):
     replay("verify", capture, expect=0)
 
 
+@pytest.mark.parametrize("via", ["dlsym", "procaddress", "linked"])
+@pytest.mark.parametrize("tuned", [5, 16, 17, 300])
+def test_measured_launches_are_counted(replay, tmp_path, via, tuned):
+    """A tuner's launches on the same buffers: each is counted, whether or not its inputs were looked at."""
+    arguments = ["--kernel", "triton", "--tune", str(tuned), "--via", via, "--seed", "3"]
+    capture = tmp_path / "a.h5"
+    done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
+    assert done.stdout == alone(*arguments).stdout
+    (call,) = read_capture(capture).invocations
+    assert (call.facts["duplicates"], call.facts["distinct_outputs"]) == (tuned + 1, 1)
+    assert not np.any(call.outputs_before["grad_value"])
+    replay("run", capture, expect=0)
+
+
+@pytest.mark.parametrize("change", [1, 3, 16, 40, 299])
+def test_measured_launches_on_other_inputs(replay, tmp_path, change):
+    """What a program measures need not be one launch: what is counted as equal was equal, and the others are told of."""
+    arguments = ["--kernel", "triton", "--tune", "300", "--change", str(change), "--seed", "3"]
+    capture = tmp_path / "a.h5"
+    done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
+    assert done.stdout == alone(*arguments).stdout
+    first, second = read_capture(capture).invocations
+    assert "seemed to repeat an equal one" in done.stderr
+    assert first.facts.get("duplicates", 0) <= change
+    assert not np.array_equal(first.inputs["attention_weights"], second.inputs["attention_weights"])
+    assert len(np.unique(second.inputs["attention_weights"])) == 1
+    replay("run", capture, expect=0)
+
+
 def test_threads_and_streams(tmp_path):
     arguments = ["--kernel", "col2im17", "--launches", "6", "--threads", "4", "--streams", "3", "--seed", "2"]
     capture = tmp_path / "a.h5"

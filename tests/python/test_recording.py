@@ -289,7 +289,7 @@ def test_only_interposed_names_are_seen():
     assert {line.split()[-1] for line in names.splitlines()} == {
         "dlsym", "msda_backward", "msda_record_label", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
         "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz", "cuCtxSynchronize", "cuCtxSynchronize_v2",
-        "cuStreamSynchronize",
+        "cuStreamDestroy_v2", "cuStreamSynchronize",
         "cuStreamSynchronize_ptsz", "cuEventSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",
         "cuEventRecord_ptsz", "cuEventRecordWithFlags", "cuEventRecordWithFlags_ptsz", "curandSetPseudoRandomGeneratorSeed",
         "_ZN2at16CPUGeneratorImpl16set_current_seedEm", "_ZN2at17CUDAGeneratorImpl16set_current_seedEm", "srand", "srandom",

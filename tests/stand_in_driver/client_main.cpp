@@ -28,11 +28,16 @@ constexpr char kUsage[] =
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
+    "                [--tune N] [--change K]\n"
     "                [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
     "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17 and grid_sample;\n"
     "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n"
+    "  --tune N measures N launches on the same buffers with events first, and waits; --change K: before measured "
+    "launch "
+    "K\n"
+    "  all the attention weights become others\n"
     "  --hidden launches by a function that no hook knows; --image, which may come again, is loaded for the kernel, "
     "and\n"
     "  launches take the images in turn; --cupti loads libcupti first, as PyTorch does; --profile N subscribes to "
@@ -41,7 +46,7 @@ constexpr char kUsage[] =
 
 struct Options {
   std::string kernel = "col2im17";
-  int launches = 1, streams = 1, threads = 1, repeat = 1;
+  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1;
   uint64_t seed = 1;
   Via via = Via::kDlsym;
   LaunchWay way;
@@ -69,6 +74,10 @@ Options parse(int count, char** arguments) {
       options.threads = std::stoi(value());
     } else if (name == "--repeat") {
       options.repeat = std::stoi(value());
+    } else if (name == "--tune") {
+      options.tune = std::stoi(value());
+    } else if (name == "--change") {
+      options.change = std::stoi(value());
     } else if (name == "--seed") {
       options.seed = std::stoull(value());
     } else if (name == "--via") {
@@ -135,6 +144,24 @@ struct Buffer {
   void* host = nullptr;
 };
 
+// As Triton's autotuner does: a launch and a wait, then launches that are measured one by one.
+template <class Launch>
+void tune(const Client& client, const Options& options, CUstream stream, const Buffer& weights, Launch&& launch) {
+  const Api& api = client.api();
+  launch();
+  client.check(api.cuStreamSynchronize(stream));
+  std::vector<CUevent> events(static_cast<size_t>(2 * options.tune));
+  for (CUevent& event : events) client.check(api.cuEventCreate(&event, 0));
+  for (int i = 0; i < options.tune; ++i) {
+    if (i == options.change) client.check(api.cuMemsetD8Async(weights.device, 0x3E, weights.bytes, stream));
+    client.check(api.cuEventRecord(events[static_cast<size_t>(2 * i)], stream));
+    launch();
+    client.check(api.cuEventRecord(events[static_cast<size_t>(2 * i) + 1], stream));
+  }
+  if (!events.empty()) client.check(api.cuEventSynchronize(events.back()));
+  for (const CUevent event : events) client.check(api.cuEventDestroy_v2(event));
+}
+
 // Launches on its own problem. What the launch read and wrote is overwritten right after it on the same stream, as a
 // caching allocator's next user would: who reads it out of order reads 0xFF.
 template <class T>
@@ -162,18 +189,36 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
   const CUdeviceptr grad_value = buffers[inputs].device, grad_locations = buffers[inputs + 1].device;
   const CUdeviceptr grad_attention = buffers[inputs + 2].device, scratch = 0;
   const bool trial = launch % options.repeat < options.repeat - 1;
-  client.check(client.api().cuMemsetD8Async(grad_value, trial ? 0x3F : 0, buffers[inputs].bytes, stream));
-  if (options.kernel == "triton") {
-    const Argument arguments[] = {
-        grad_value, grad_locations, grad_attention, grad_output, value, locations, attention, shapes, B, S, D, Q, M, L,
-        P,          scratch,        scratch};
-    client.launch(options.way, function, {Q, B, M}, {128}, stream, arguments);
-  } else {
-    const int n = B * Q * M * D;
-    const Argument arguments[] = {n, grad_output, value, shapes, starts,     locations,      attention,     B, S, M,
-                                  D, L,           Q,     P,      grad_value, grad_locations, grad_attention};
-    client.launch(options.way, function, {B * Q * M}, {D}, stream, arguments);
-  }
+  const auto launch_once = [&] {
+    client.check(client.api().cuMemsetD8Async(grad_value, trial ? 0x3F : 0, buffers[inputs].bytes, stream));
+    if (options.kernel == "triton") {
+      const Argument arguments[] = {grad_value,
+                                    grad_locations,
+                                    grad_attention,
+                                    grad_output,
+                                    value,
+                                    locations,
+                                    attention,
+                                    shapes,
+                                    B,
+                                    S,
+                                    D,
+                                    Q,
+                                    M,
+                                    L,
+                                    P,
+                                    scratch,
+                                    scratch};
+      client.launch(options.way, function, {Q, B, M}, {128}, stream, arguments);
+    } else {
+      const int n = B * Q * M * D;
+      const Argument arguments[] = {n, grad_output, value, shapes, starts,     locations,      attention,     B, S, M,
+                                    D, L,           Q,     P,      grad_value, grad_locations, grad_attention};
+      client.launch(options.way, function, {B * Q * M}, {D}, stream, arguments);
+    }
+  };
+  if (options.tune > 0) tune(client, options, stream, buffers[4], launch_once);
+  launch_once();
   for (const Buffer& buffer : buffers) {
     if (buffer.host) {
       client.check(client.api().cuMemcpyDtoHAsync_v2(buffer.host, buffer.device, buffer.bytes, stream));
