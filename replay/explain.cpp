@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "replay/errors.h"
 #include "replay/loaded_call.h"
 #include "replay/replays.h"
@@ -36,11 +38,12 @@ void take_reference(const std::string& path, capture::Invocation& invocation, co
 
 }  // namespace
 
-InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, int64_t id,
-                                    const std::string& count, const Progress& progress) {
+InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, Original& original,
+                                    int64_t id, const std::string& count, const Progress& progress) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));
   };
+  const auto begun = std::chrono::steady_clock::now();
   InvocationResult result;
   result.invocation = reader.invocation(id);
   report("reading");
@@ -52,13 +55,18 @@ InvocationResult explain_invocation(const Options& options, const capture::Reade
   result.tolerance = chosen_tolerance(options, result.invocation, loaded.call().value.dtype);
   result.altered = loaded.altered();
 
+  auto outcome = original.run(result.invocation, begun, report);
+  result.original = std::move(outcome.result);
+  result.original_left_out = std::move(outcome.left_out);
+
   ReplaySettings replay;
   replay.modes = chosen_modes(options);
   replay.float64_stages = chosen_float64_stages(options);
   replay.threads = static_cast<int>(options.threads);
   replay.repeat = options.repeat;
   replay.seed = options.seed;
-  const Replays replays(loaded, replay, report);
+  Replays replays(loaded, replay, report);
+  if (result.original) replays.add(*result.original, loaded);
   result.digests = replays.digests();
   result.repeats = replays.repeats();
 

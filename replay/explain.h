@@ -5,13 +5,14 @@
 
 #include "recorder/capture/reader.h"
 #include "replay/options.h"
+#include "replay/original.h"
 #include "replay/progress.h"
 #include "replay/result.h"
 
 namespace msda::replay {
 
 // `count` is told with the progress: " (2 of 7)".
-InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, int64_t id,
-                                    const std::string& count, const Progress& progress);
+InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, Original& original,
+                                    int64_t id, const std::string& count, const Progress& progress);
 
 }  // namespace msda::replay

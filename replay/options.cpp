@@ -58,6 +58,13 @@ void add_replay(CLI::App& command, Options& options) {
       .add_option("--float64-stages", options.float64_stages, "Stages that mode mixed computes in float64, by commas")
       ->type_name("LIST");
   command.add_option("--device", options.device, "Where to replay")->type_name("auto|cpu|cuda[:N]");
+  command
+      .add_option("--block", options.block, "Mode original in blocks of so many threads, where the kernel allows that")
+      ->type_name("X[,Y[,Z]]");
+  command
+      .add_option("--kernel-digest", options.kernel_digest,
+                  "Mode original by another recorded variant of the kernel, by the digest of its code")
+      ->type_name("DIGEST");
   command.add_option("--repeat", options.repeat, "Run every replay this often; atomic with another seed each time")
       ->type_name("N");
   command.add_option("--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
@@ -95,15 +102,76 @@ std::vector<msda_mode> chosen_modes(const Options& options) {
     const auto found = std::ranges::find(kModes, name, msda_mode_name);
     if (found != std::end(kModes)) {
       modes.push_back(*found);
-    } else if (name == "original") {
-      throw Unavailable(
-          "--mode original: relaunching the recorded machine code needs a CUDA device, and this build has no CUDA");
-    } else {
+    } else if (name != "original") {
       throw BadInput(
           fmt::format("--mode {}: no such mode; there are deterministic, atomic, float64, mixed and original", name));
     }
   }
   return modes;
+}
+
+namespace {
+
+// The number of the device; nothing unless CUDA is asked for.
+std::optional<int> chosen_cuda_device(const Options& options) {
+  const std::string& device = options.device;
+  if (device == "auto" || device == "cpu") return std::nullopt;
+  int number = 0;
+  const char* const end = device.data() + device.size();
+  const bool numbered = device.starts_with("cuda:") && device.size() > 5 && device[5] != '-' &&
+                        std::from_chars(device.data() + 5, end, number).ptr == end;
+  if (device != "cuda" && !numbered) {
+    throw BadInput(fmt::format("--device {}: there are auto, cpu, cuda and cuda:N", device));
+  }
+  return number;
+}
+
+std::optional<uint32_t> chosen_block(const Options& options) {
+  if (options.block.empty()) return std::nullopt;
+  std::vector<uint32_t> numbers;
+  for (const std::string& text : split(options.block)) {
+    uint32_t number = 0;
+    const char* const end = text.data() + text.size();
+    if (std::from_chars(text.data(), end, number).ptr != end || text.empty()) number = 0;
+    numbers.push_back(number);
+  }
+  if (numbers.size() > 3 || std::ranges::find(numbers, 0u) != numbers.end() || numbers[0] > 1024) {
+    throw BadInput(fmt::format("--block {}: give X, or X,Y,Z, from 1 to 1024 threads in all", options.block));
+  }
+  if (std::ranges::any_of(numbers.begin() + 1, numbers.end(), [](uint32_t n) { return n > 1; })) {
+    throw BadInput(fmt::format("--block {}: the kernels whose block can be changed take one dimension", options.block));
+  }
+  return numbers[0];
+}
+
+}  // namespace
+
+OriginalChoice chosen_original(const Options& options) {
+  OriginalChoice choice;
+  const auto device = chosen_cuda_device(options);
+  choice.device = device.value_or(0);
+  choice.block = chosen_block(options);
+  const auto modes = options.modes.empty() ? std::vector<std::string>{} : split(options.modes);
+  const bool named = std::ranges::find(modes, "original") != modes.end();
+  const bool changed = choice.block || !options.kernel_digest.empty();
+  if (!modes.empty() && !named && changed) {
+    throw BadInput("--block and --kernel-digest are for mode original, which --mode leaves out");
+  }
+  if (!modes.empty() && !named && device) {
+    throw Unavailable(
+        fmt::format("--device {}: only mode original runs there, and this build has no CUDA for {}; use --device cpu",
+                    options.device, options.modes));
+  }
+  const bool asked = named || changed || device;
+  if (asked && options.device == "cpu") {
+    throw Unavailable("--mode original: relaunching the recorded machine code needs a CUDA device, not --device cpu");
+  }
+  if (asked) {
+    choice.wanted = OriginalChoice::kAsked;
+  } else if (modes.empty() && options.device == "auto") {
+    choice.wanted = OriginalChoice::kIfPossible;
+  }
+  return choice;
 }
 
 uint32_t chosen_float64_stages(const Options& options) {
@@ -134,16 +202,7 @@ void check_numbers(const Options& options) {
   if (options.threads < 0 || options.threads > 1024) {
     throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one a core", options.threads));
   }
-  if (options.device.starts_with("cuda")) {
-    const std::string number = options.device.size() > 5 && options.device[4] == ':' ? options.device.substr(5) : "";
-    const bool well_formed =
-        options.device.size() == 4 || (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos);
-    if (well_formed)
-      throw Unavailable(fmt::format("--device {}: this build has no CUDA; use --device cpu", options.device));
-  }
-  if (options.device != "auto" && options.device != "cpu") {
-    throw BadInput(fmt::format("--device {}: there are auto, cpu, cuda and cuda:N", options.device));
-  }
+  chosen_original(options);
   const auto modes = chosen_modes(options);
   const bool mixed = std::ranges::find(modes, MSDA_MODE_MIXED) != modes.end();
   if (mixed && chosen_float64_stages(options) == 0) {

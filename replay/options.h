@@ -25,7 +25,8 @@ struct Options {
   int64_t threads = 0;
   uint64_t seed = 0;
   std::optional<double> atol, rtol;
-  std::string json;  // a file, "-", or empty
+  std::string block, kernel_digest;  // of mode original, in place of the recorded ones
+  std::string json;                  // a file, "-", or empty
   bool quiet = false;
 };
 
@@ -40,7 +41,13 @@ capture::Reader open_capture(const std::string& path);
 
 // The checked forms. Each throws BadInput, or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader);
-std::vector<msda_mode> chosen_modes(const Options& options);
+std::vector<msda_mode> chosen_modes(const Options& options);  // but for original
+struct OriginalChoice {
+  enum { kNo, kIfPossible, kAsked } wanted = kNo;
+  int device = 0;
+  std::optional<uint32_t> block;  // threads
+};
+OriginalChoice chosen_original(const Options& options);
 uint32_t chosen_float64_stages(const Options& options);
 void check_numbers(const Options& options);
 // The flags' tolerance, else the recorded one; a flag given alone replaces its half. Empty if nobody set one.

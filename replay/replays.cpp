@@ -120,8 +120,29 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings,
   }
 }
 
+void Replays::add(const OriginalResult& original, const LoadedCall& loaded) {
+  analysis::Side& side = original_.emplace();
+  side.name = "original";
+  side.conventions = loaded.call().conventions;
+  for (const OriginalTensor& tensor : original.tensors) {
+    const auto gradient =
+        std::ranges::find_if(analysis::kGradients, [&](Gradient one) { return tensor.name == name_of(one); });
+    if (gradient == std::end(analysis::kGradients)) continue;
+    const auto at = static_cast<size_t>(*gradient);
+    side.tensors[at] = {tensor.first.get(), dtype_of(tensor.type), tensor.shape};
+    side.arithmetic[at] = loaded.call().arithmetic();
+    digests_["original"][at] = tensor.digest;
+    if (original.runs < 2) continue;
+    Repeats& repeats = repeats_["original"];
+    repeats.runs = original.runs;
+    repeats.distinct[at] = tensor.distinct;
+    repeats.spread[at] = tensor.spread;
+  }
+}
+
 std::vector<analysis::Side> Replays::others() const {
   std::vector<analysis::Side> sides;
+  if (original_) sides.push_back(*original_);
   for (const OwnedSide& owned : others_) sides.push_back(owned.side);
   return sides;
 }

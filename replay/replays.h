@@ -10,6 +10,7 @@
 
 #include "analysis/side.h"
 #include "replay/loaded_call.h"
+#include "replay/original_result.h"
 
 namespace msda::replay {
 
@@ -41,14 +42,18 @@ class Replays {
           const std::function<void(const std::string&)>& progress);
 
   const analysis::Side& float64() const { return float64_.side; }
-  std::vector<analysis::Side> others() const;  // deterministic, atomic, mixed as asked for; grid_sample
-  // By mode: the digest of each gradient, of the first run where there are more.
+  std::vector<analysis::Side> others()
+      const;  // original, if added; deterministic, atomic, mixed as asked for; grid_sample
+  // By mode: the digest of each gradient that it has, of the first run where there are more.
   const std::map<std::string, std::array<std::string, 3>>& digests() const { return digests_; }
+  // The runs of mode original, beside which the others stand.
+  void add(const OriginalResult& original, const LoadedCall& call);
   const std::map<std::string, Repeats>& repeats() const { return repeats_; }
 
  private:
   OwnedSide float64_;
   std::vector<OwnedSide> others_;
+  std::optional<analysis::Side> original_;  // refers to what was added
   std::map<std::string, std::array<std::string, 3>> digests_;
   std::map<std::string, Repeats> repeats_;
 };

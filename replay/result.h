@@ -6,6 +6,7 @@
 
 #include "analysis/analyze.h"
 #include "recorder/capture/capture.h"
+#include "replay/original_result.h"
 #include "replay/replays.h"
 
 namespace msda::replay {
@@ -17,6 +18,8 @@ struct InvocationResult {
   std::optional<analysis::Tolerance> tolerance;  // empty: nobody set one
   std::map<std::string, std::array<std::string, 3>> digests;
   std::map<std::string, Repeats> repeats;
+  std::optional<OriginalResult> original;
+  std::string original_left_out;     // why there is none, where it might have been; empty: nothing to say
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one
   analysis::Report report;
 };
@@ -32,10 +35,12 @@ std::string to_text(const std::vector<NotReplayed>& not_replayed);
 
 // docs/run.schema.json.
 std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict);
+                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+                    const analysis::Verdict& verdict);
 
 // The verdict, a table of each invocation's tensors, and each finding in three lines: where, what, why.
 std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict, bool quiet);
+                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+                    const analysis::Verdict& verdict, bool quiet);
 
 }  // namespace msda::replay

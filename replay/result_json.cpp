@@ -58,7 +58,8 @@ Json to_json(const InvocationResult& result) {
   json["digests"] = Json::object();
   for (const auto& [mode, digests] : result.digests) {
     for (const auto gradient : analysis::kGradients) {
-      json["digests"][mode][name_of(gradient)] = digests[static_cast<size_t>(gradient)];
+      const std::string& digest = digests[static_cast<size_t>(gradient)];
+      if (!digest.empty()) json["digests"][mode][name_of(gradient)] = digest;
     }
   }
   for (const auto& [mode, repeats] : result.repeats) {
@@ -69,6 +70,8 @@ Json to_json(const InvocationResult& result) {
                                                   {"spread", number(repeats.spread[at])}};
     }
   }
+  if (result.original) json["original"] = to_json(*result.original);
+  if (!result.original_left_out.empty()) json["original_left_out"] = result.original_left_out;
   json["altered"] = result.altered;
   json["comparisons"] = Json::array();
   for (const auto& comparison : result.report.comparisons) json["comparisons"].push_back(to_json(comparison));
@@ -81,9 +84,14 @@ Json to_json(const InvocationResult& result) {
 }  // namespace
 
 std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict) {
+                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+                    const analysis::Verdict& verdict) {
   Json json = {{"capture", capture}, {"verdict", to_json(verdict)}, {"invocations", Json::array()}};
   for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
+  if (!relaunched.empty()) json["relaunched"] = Json::array();
+  for (const auto& [id, kernel, original] : relaunched) {
+    json["relaunched"].push_back({{"id", id}, {"kernel", kernel}, {"original", to_json(original)}});
+  }
   if (!not_replayed.empty()) json["not_replayed"] = Json::array();
   for (const auto& [id, why] : not_replayed) json["not_replayed"].push_back({{"id", id}, {"why", why}});
   // A file name need not be UTF-8; JSON must be.

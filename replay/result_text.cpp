@@ -142,7 +142,9 @@ std::string invocation_text(const InvocationResult& result) {
     text += fmt::format("  warning: {} is not what was recorded, its digest differs\n", path);
   }
   text += tables_of(result);
+  if (result.original) text += "\n" + to_text(*result.original);
   for (const auto& [mode, repeats] : result.repeats) {
+    if (mode == "original") continue;  // told above, and more of it
     text += fmt::format("  {} runs of {}:", repeats.runs, mode);
     for (const Gradient gradient : analysis::kGradients) {
       const auto at = static_cast<size_t>(gradient);
@@ -166,6 +168,25 @@ std::string invocation_text(const InvocationResult& result) {
 
 }  // namespace
 
+namespace {
+
+// Once for each reason.
+std::string left_out_text(const std::vector<InvocationResult>& results) {
+  std::map<std::string, std::vector<int64_t>> by_reason;
+  for (const auto& result : results) {
+    if (!result.original_left_out.empty()) by_reason[result.original_left_out].push_back(result.invocation.id);
+  }
+  std::string text;
+  for (const auto& [reason, ids] : by_reason) {
+    const std::string which =
+        ids.size() == results.size() ? "" : fmt::format(" of invocation {}", fmt::join(ids, ", "));
+    text += fmt::format("\nMode original{} is left out: {}\n", which, reason);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string to_text(const std::vector<NotReplayed>& not_replayed) {
   std::string text;
   for (const auto& [id, why] : not_replayed) text += fmt::format("Invocation {}: not replayed: {}\n", id, why);
@@ -173,12 +194,15 @@ std::string to_text(const std::vector<NotReplayed>& not_replayed) {
 }
 
 std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<NotReplayed>& not_replayed, const analysis::Verdict& verdict, bool quiet) {
+                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+                    const analysis::Verdict& verdict, bool quiet) {
   std::string text = verdict.summary + "\n";
   if (quiet) return text;
   text += fmt::format("({}; at fault: {})\n", capture, name_of(verdict.at_fault));
   for (const InvocationResult& result : results) text += invocation_text(result);
+  text += to_text(relaunched);
   if (!not_replayed.empty()) text += "\n" + to_text(not_replayed);
+  text += left_out_text(results);
   return text;
 }
 

@@ -1,6 +1,7 @@
 // msda-replay run: every mode, every comparison, every finding, and the verdict.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 
 #include "replay/commands.h"
@@ -16,16 +17,28 @@ int run(const Options& options) {
   const capture::Reader reader = open_capture(options.capture);
   const auto ids = chosen_invocations(options, reader);
   const Progress progress(!options.quiet);
+  Original original(options, reader);
   std::vector<InvocationResult> results;
+  std::vector<Relaunched> relaunched;
   std::vector<NotReplayed> not_replayed;
   std::vector<analysis::Verdict> verdicts;
   for (const int64_t id : ids) {
-    if (const std::string why = why_not_replayed(reader.invocation(id)); !why.empty()) {
-      not_replayed.push_back({id, why});
+    const auto begun = std::chrono::steady_clock::now();
+    const capture::Invocation invocation = reader.invocation(id);
+    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+      auto outcome = original.run(invocation, begun, [&](const std::string& step) {
+        progress.show(fmt::format("invocation {}: {}", id, step));
+      });
+      if (outcome.result) {
+        relaunched.push_back({id, invocation.facts.kernel, *std::move(outcome.result)});
+      } else {
+        const std::string& left_out = outcome.left_out;
+        not_replayed.push_back({id, left_out.empty() ? why : why + "; mode original is left out: " + left_out});
+      }
       continue;
     }
     const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", results.size() + 1, ids.size()) : "";
-    results.push_back(explain_invocation(options, reader, id, count, progress));
+    results.push_back(explain_invocation(options, reader, original, id, count, progress));
     verdicts.push_back(results.back().report.verdict);
     for (const std::string& path : results.back().altered) {
       fmt::print(stderr, "msda-replay: warning: {}: {} is not what was recorded, its digest differs\n", options.capture,
@@ -33,16 +46,19 @@ int run(const Options& options) {
     }
   }
   progress.show("");
-  if (results.empty() && !not_replayed.empty()) {
+  if (results.empty() && relaunched.empty() && !not_replayed.empty()) {
     const bool listed = ids.size() > 1 && !options.quiet && options.json != "-";
     if (listed) fmt::print("{}", to_text(not_replayed));
     throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show tells what was recorded",
                                   options.capture, ids.front(), not_replayed.front().why,
                                   ids.size() > 1 ? fmt::format(", nor are the {} others", ids.size() - 1) : ""));
   }
-  const analysis::Verdict verdict = analysis::combine(verdicts);
-  if (options.json != "-") fmt::print("{}", to_text(options.capture, results, not_replayed, verdict, options.quiet));
-  if (!options.json.empty()) write_json(options, to_json(options.capture, results, not_replayed, verdict));
+  analysis::Verdict verdict = analysis::combine(verdicts);
+  if (verdicts.empty())
+    verdict.summary = "The recorded machine code was launched again; there is nothing to judge it by.";
+  if (options.json != "-")
+    fmt::print("{}", to_text(options.capture, results, relaunched, not_replayed, verdict, options.quiet));
+  if (!options.json.empty()) write_json(options, to_json(options.capture, results, relaunched, not_replayed, verdict));
   return verdict.causes.empty() ? kWithinTolerance : kDrift;
 }
 

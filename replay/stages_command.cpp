@@ -53,6 +53,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
 int run(const StagesOptions& options) {
   check_numbers(options);
   const capture::Reader reader = open_capture(options.capture);
+  Original original(options, reader);
   const Progress progress(true);
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
   std::string text;
@@ -76,7 +77,7 @@ int run(const StagesOptions& options) {
     if (options.elements.empty()) {
       told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), progress);
       text += summary_text(told["summary"]);
-      const InvocationResult result = explain_invocation(options, reader, id, "", progress);
+      const InvocationResult result = explain_invocation(options, reader, original, id, "", progress);
       for (const auto& finding : result.report.findings) {
         if (finding.advisory || elements.size() >= kMostFindings) break;
         elements.push_back(element_id(call, finding.gradient, finding.flat));

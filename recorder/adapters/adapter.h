@@ -63,6 +63,12 @@ struct DeviceTensor {
   int64_t bytes() const;
 };
 
+// Where in Launch::bytes a pointer lies, and what to: "inputs/value"; empty where the adapter does not know.
+struct Pointer {
+  uint64_t offset;
+  std::string tensor;
+};
+
 struct Call {
   // Absent for a kernel that is not the operator's backward: its tensors are recorded under its own names for them.
   std::optional<msda_dialect> dialect;
@@ -70,16 +76,25 @@ struct Call {
   std::optional<msda_padding> padding;
   std::optional<bool> align_corners;
   std::vector<DeviceTensor> inputs, outputs;
+  // All pointers among the parameters, which a launch on other buffers replaces. Of a tensor that is read and written
+  // there are two entries.
+  std::vector<Pointer> pointers = {};
   // Facts beyond those, which go into the capture as attributes.
   std::map<std::string, std::string> texts = {};
   std::map<std::string, int64_t> integers = {};
 };
 
-// Why a launch whose kernel's name is known is not recorded: one line.
+// Why a launch is not recorded, or cannot be another: one line.
 struct Refusal {
   std::string reason;
 };
 using Decoded = std::variant<Call, Refusal>;
+
+// What a launch is besides its parameters.
+struct LaunchShape {
+  std::array<uint32_t, 3> grid{}, block{};
+  uint32_t shared_bytes = 0;
+};
 
 // Copies device memory to the host; false if it cannot. Adapters use it for small tables (spatial_shapes) alone.
 using ReadDevice = std::function<bool(uint64_t address, void* to, size_t bytes)>;
@@ -91,6 +106,8 @@ class Adapter {
   // Whether a kernel of this name is this adapter's to decode. Called on every new kernel: must be quick.
   virtual bool matches(std::string_view kernel) const = 0;
   virtual Decoded decode(const Launch& launch, const ReadDevice& read) const = 0;
+  // The shape with which the kernel computes the same in blocks of so many threads. Of a launch that decode() took.
+  virtual std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const;
 };
 
 // The adapters for the kernels that the project knows, in the order in which they are asked.

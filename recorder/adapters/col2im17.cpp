@@ -42,6 +42,12 @@ std::optional<Mangled> after_identifier(std::string_view kernel) {
   return std::nullopt;
 }
 
+// Whether the name, which is known to be one of the family, is that variant's.
+bool has_variant(std::string_view kernel, std::string_view variant) {
+  return kernel.find("_kernel_" + std::string(variant) + "I") != kernel.npos ||
+         kernel.find("_backward_" + std::string(variant) + "I") != kernel.npos;
+}
+
 struct Signature {
   msda_dtype float_type;
   bool wide_n;         // int64
@@ -118,8 +124,17 @@ class Col2im17 final : public Adapter {
                            .outputs = {}};
     Decoded decoded = with_tensors(conventions, sizes, signature.float_type, addresses);
     if (std::holds_alternative<Refusal>(decoded)) return decoded;
+    std::get<Call>(decoded).pointers = pointers_at(launch, {{1, "inputs/grad_output"},
+                                                            {2, "inputs/value"},
+                                                            {3, "inputs/spatial_shapes"},
+                                                            {4, "inputs/level_start_index"},
+                                                            {5, "inputs/sampling_locations"},
+                                                            {6, "inputs/attention_weights"},
+                                                            {14, "outputs/grad_value"},
+                                                            {15, "outputs/grad_sampling_locations"},
+                                                            {16, "outputs/grad_attention_weights"}});
 
-    const int64_t n = signature.wide_n ? parameter<int64_t>(launch, 0) : parameter<int32_t>(launch, 0);
+    const int64_t n = n_of(launch, signature);
     const std::array columns{sizes.B, sizes.Q, sizes.M, sizes.D};
     if (n != product(columns)) return Refusal{"n is " + std::to_string(n) + ", not B*Q*M*D"};
 
@@ -131,7 +146,26 @@ class Col2im17 final : public Adapter {
     return decoded;
   }
 
+  // Each kernel loops over n. Most sum over the D threads of a block, one for each channel; two do not.
+  std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
+    const auto signature = std::get<Signature>(signature_of(launch.kernel));
+    const auto channels = static_cast<uint32_t>(parameter<int32_t>(launch, kSizes + 3));
+    const bool sums_parts = has_variant(launch.kernel, "shm_reduce_v2_multi_blocks");
+    if (!sums_parts && !has_variant(launch.kernel, "gm")) {
+      return Refusal{"it sums over the " + std::to_string(channels) + " threads of a block, one for each channel"};
+    }
+    if (sums_parts && channels % threads != 0) {
+      return Refusal{"its blocks share the " + std::to_string(channels) + " channels evenly"};
+    }
+    const auto element = static_cast<uint32_t>(kernels::bytes_of(signature.float_type));
+    return shape_of_loop(n_of(launch, signature), threads, sums_parts ? 3 * threads * element : 0);
+  }
+
  private:
+  static int64_t n_of(const Launch& launch, const Signature& signature) {
+    return signature.wide_n ? parameter<int64_t>(launch, 0) : parameter<int32_t>(launch, 0);
+  }
+
   static constexpr size_t kSizes = 7;  // the first of the seven parameters B S M D L Q P
 };
 

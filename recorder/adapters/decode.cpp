@@ -22,6 +22,10 @@ int64_t DeviceTensor::bytes() const {
   return (last + 1) * dtype.bytes;
 }
 
+std::variant<LaunchShape, Refusal> Adapter::with_block(const Launch&, uint32_t) const {
+  return Refusal{"how its grid follows from its block is not known"};
+}
+
 std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   const auto in_words = [](std::span<const int64_t> numbers) {
     std::string words;
@@ -74,6 +78,19 @@ std::string layout_in_words(const Launch& launch) {
   std::string words = std::to_string(launch.parameters.size()) + " parameters of";
   for (const Parameter& p : launch.parameters) words += " " + std::to_string(p.size);
   return words + " bytes";
+}
+
+std::vector<Pointer> pointers_at(const Launch& launch,
+                                 std::initializer_list<std::pair<size_t, const char*>> parameters) {
+  std::vector<Pointer> pointers;
+  for (const auto& [index, tensor] : parameters) pointers.push_back({launch.parameters[index].offset, tensor});
+  return pointers;
+}
+
+LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes) {
+  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+  const int64_t blocks = std::clamp<int64_t>((n - 1) / threads + 1, 1, kMostBlocks);
+  return {{static_cast<uint32_t>(blocks), 1, 1}, {threads, 1, 1}, shared_bytes};
 }
 
 std::optional<int64_t> product(std::span<const int64_t> factors) {

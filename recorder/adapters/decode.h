@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
@@ -39,6 +41,13 @@ T parameter(const Launch& launch, size_t index) {
   std::memcpy(&value, launch.bytes.data() + launch.parameters[index].offset, sizeof value);
   return value;
 }
+
+// Pointers that are parameters, or lie at the beginning of one: index and tensor of each.
+std::vector<Pointer> pointers_at(const Launch& launch,
+                                 std::initializer_list<std::pair<size_t, const char*>> parameters);
+
+// The blocks that a loop over n takes, as CUDA's samples and all who follow them launch it.
+LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes);
 
 // The letters of kernels/msda.h.
 struct Sizes {

@@ -144,6 +144,11 @@ Decoded decode_as(const Launch& launch, msda_dtype type) {
     return Refusal{"grad_grid is not contiguous"};
   }
   call.outputs.back().written_over = true;
+  call.pointers = pointers_at(launch, {{kGradOutput, "inputs/grad_output"},
+                                       {kInput, "inputs/input"},
+                                       {kGrid, "inputs/grid"},
+                                       {kGradInput, flag(kInputRequiresGrad) ? "outputs/grad_input" : ""},
+                                       {kGradGrid, "outputs/grad_grid"}});
   const std::array threads{grid[0], grid[1], grid[2]};
   if (const int64_t n = parameter<T>(launch, kN); n != product(threads)) {
     return Refusal{"n is " + std::to_string(n) + ", not N*H*W of grid " + in_words(grid)};
@@ -166,6 +171,12 @@ class GridSampler2d final : public Adapter {
     if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
     const auto& [type, wide] = std::get<Signature>(parsed);
     return wide ? decode_as<int64_t>(launch, type) : decode_as<int32_t>(launch, type);
+  }
+
+  // Its threads loop over n, each for itself.
+  std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
+    const bool wide = std::get<Signature>(signature_of(launch.kernel)).wide;
+    return shape_of_loop(wide ? parameter<int64_t>(launch, kN) : parameter<int32_t>(launch, kN), threads, 0);
   }
 };
 

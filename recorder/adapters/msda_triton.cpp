@@ -128,8 +128,23 @@ class MsdaTriton final : public Adapter {
     if (auto* call = std::get_if<Call>(&decoded)) {
       // It stores these two; grad_value it adds to.
       for (DeviceTensor& output : call->outputs) output.written_over = output.name != "grad_value";
+      call->pointers = pointers_at(launch, {{0, "outputs/grad_value"},
+                                            {1, "outputs/grad_sampling_locations"},
+                                            {2, "outputs/grad_attention_weights"},
+                                            {3, "inputs/grad_output"},
+                                            {4, "inputs/value"},
+                                            {5, "inputs/sampling_locations"},
+                                            {6, "inputs/attention_weights"},
+                                            {7, "inputs/spatial_shapes"}});
+      for (size_t i = kPointers + integers->size(); i < launch.parameters.size(); ++i) {
+        call->pointers.push_back({launch.parameters[i].offset, ""});  // scratch memory
+      }
     }
     return decoded;
+  }
+
+  std::variant<LaunchShape, Refusal> with_block(const Launch&, uint32_t) const override {
+    return Refusal{"Triton compiles the block into the kernel; another recorded variant of it has another block"};
   }
 };
 

@@ -77,6 +77,29 @@ class Reading {
     return tensor;
   }
 
+  // Each with what it points to. Of what lies in bytes that the file does not name, nothing is known.
+  std::vector<Pointer> pointers() const {
+    std::vector<Pointer> pointers;
+    std::vector<bool> named(spec_.sizes.size(), false);
+    for (size_t i = 0; i < spec_.scalars.size(); ++i) {
+      const ScalarSpec& scalar = spec_.scalars[i];
+      named[scalar.parameter] = true;
+      if (scalar.type != ScalarType::kPointer) continue;
+      const uint64_t offset = launch_.parameters[scalar.parameter].offset + scalar.offset;
+      const size_t before = pointers.size();
+      for (const TensorSpec& tensor : spec_.tensors) {
+        if (tensor.pointer != i) continue;
+        if (tensor.is_input) pointers.push_back({offset, "inputs/" + tensor.name});
+        if (tensor.is_output) pointers.push_back({offset, "outputs/" + tensor.name});
+      }
+      if (pointers.size() == before) pointers.push_back({offset, ""});
+    }
+    for (size_t i = 0; i < named.size(); ++i) {
+      if (spec_.are_pointers[i] && !named[i]) pointers.push_back({launch_.parameters[i].offset, ""});
+    }
+    return pointers;
+  }
+
   // What the kernel is given besides tensors, in words: "rows=6 scale.alpha=0.5", and a hash of all that has no name.
   // Launches that differ in it are different calls, though their tensors be equal.
   std::string scalars() const {
@@ -163,6 +186,7 @@ class UserAdapter final : public Adapter {
               .inputs = {},
               .outputs = {},
               .texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}};
+    call.pointers = reading.pointers();
     for (const TensorSpec& spec : spec_.tensors) {
       auto tensor = reading.tensor(spec);
       if (const auto* refusal = std::get_if<Refusal>(&tensor)) return refused(refusal->reason);

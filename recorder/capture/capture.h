@@ -30,6 +30,8 @@ struct TensorInfo {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
   std::string digest;  // as written beside the data; empty if the file has none
+  // In elements, in the memory that it was recorded from; empty: row-major. Here and in the file it is row-major.
+  std::vector<int64_t> strides = {};
 
   int64_t elements() const;
   int64_t bytes() const { return elements() * size_of(type); }
@@ -49,6 +51,7 @@ struct TensorView {
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
+  std::vector<int64_t> strides = {};  // as TensorInfo has them; the bytes are row-major
 };
 
 struct Run {
@@ -123,7 +126,7 @@ struct Invocation {
     std::optional<TensorInfo> full;
   };
   std::vector<Stage> stages;  // in the order of their computation; those that the format does not know after them
-  // Of tensors, kept or not, as the recorder made them (recorder/preload/digest.h): "inputs/value" to
+  // Of tensors, kept or not, as the recorder made them (recorder/device/digest.h): "inputs/value" to
   // "float32 4x5440x8x32 0123...".
   std::map<std::string, std::string> digests;
   Parameters parameters;

@@ -230,7 +230,12 @@ TensorInfo Reader::Impl::tensor_info(const std::string& name, const std::string&
     fail(info.path + " has a type that is not float16, bfloat16, float32, float64, int32, int64 or uint8");
   }
   checked_bytes(info.path, dataset, size_of(info.type), info.shape);
-  info.digest = text(Object(H5Oopen(file.get(), info.path.c_str(), H5P_DEFAULT)), "digest");
+  const Object object = open(info.path);
+  info.digest = text(object, "digest");
+  info.strides = integers(object, "strides");
+  if (!info.strides.empty() && info.strides.size() != info.shape.size()) {
+    fail(fmt::format("{} has shape {} and strides {}", info.path, info.shape, info.strides));
+  }
   if (schema == nullptr) return info;
   if (info.shape.size() != schema->dimensions.size()) {
     fail(fmt::format("{} has rank {}, not {}: [{}]", info.path, info.shape.size(), schema->dimensions.size(),

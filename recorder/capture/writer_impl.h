@@ -179,8 +179,9 @@ struct Writer::Impl {
     if (current.empty()) throw Error(path + ": a tensor was added before the first invocation began");
     const std::string name = where + "/" + tensor.name;
     check_size(name, tensor);
-    dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
-            dimensions_of(has_dialect ? find_tensor(tensor.name) : nullptr, tensor.shape));
+    const auto data = dataset(name, hdf5::file_type(tensor.type).get(), tensor.shape, tensor.bytes,
+                              dimensions_of(has_dialect ? find_tensor(tensor.name) : nullptr, tensor.shape));
+    if (!tensor.strides.empty()) attribute(data.get(), "strides", std::span<const int64_t>(tensor.strides));
   }
 
   std::string stage_path(const std::string& stage) const {

@@ -3,29 +3,10 @@
 #include <atomic>
 #include <utility>
 
-#include "recorder/preload/digest_ptx.h"
+#include "recorder/device/digest_ptx.h"
 
 namespace msda::record {
 namespace {
-
-constexpr unsigned kThreads = 256;
-
-// A block of the device's threads takes a chunk of 2^bits bytes: small enough to occupy the whole device, and no
-// smaller, as every block has its fixed cost.
-unsigned chunk_bits(uint64_t bytes) {
-  constexpr uint64_t kBlocks = 1024;
-  unsigned bits = 14;
-  while (bits < 20 && bytes >> bits > kBlocks) ++bits;
-  return bits;
-}
-
-struct Piece {
-  uint64_t address, bytes, first_block;
-};
-struct Table {
-  Piece pieces[Digester::kMostRanges];
-};
-static_assert(sizeof(Table) == 768, "as in digest.ptx");
 
 // Zeros, which are there when this returns: on a stream of its own, as what is on the legacy stream may come later than
 // a launch on another.
@@ -74,7 +55,7 @@ bool Digester::prepare(std::string& failure) {
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE: for every context
   const cuda::Driver& driver = cuda::driver();
   cuda::Result result = driver.library_load(&library, kDigestPtx, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, "msda_record_digest");
+  if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, kDigestKernel);
   if (result == cuda::kSuccess) result = driver.host_alloc(&slots, kSlots * kSlotBytes, kPortable);
   if (result != cuda::kSuccess) {
     failure = "the driver refuses the recorder's digests (error " + std::to_string(result) + ")";
@@ -107,22 +88,18 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
 Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
   Digests digests;
   try {
-    Table table{};
-    uint64_t blocks = 0, bytes = 0;
-    unsigned pieces = 0;
+    uint64_t bytes = 0;
     for (const DeviceRange& range : ranges) bytes += range.bytes;
-    unsigned bits = chunk_bits(bytes);
+    DigestTable table(bytes);
     for (const DeviceRange& range : ranges) {
-      digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : pieces);
+      digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : table.count());
       if (range.bytes == 0) continue;
-      if (pieces == kMostRanges) {
+      if (!table.add(range.address, range.bytes)) {
         failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
         return {};
       }
-      table.pieces[pieces++] = {range.address, range.bytes, blocks};
-      blocks += (range.bytes + (uint64_t{1} << bits) - 1) >> bits;
     }
-    if (pieces == 0 || blocks > 0x7fffffff) {
+    if (!table.launchable()) {
       failure = "its tensors are empty, or larger than any memory";
       return {};
     }
@@ -137,9 +114,9 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
     uint64_t* slot = free_.back();
     sums += reinterpret_cast<std::byte*>(slot) - slots_;
     uint64_t sequence = next_sequence_++;
-    void* parameters[] = {&table, &pieces, &sums, &slot, &sequence, &bits};
-    const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(blocks), 1, 1, kThreads, 1, 1, 0,
-                                                      stream, parameters, nullptr);
+    auto parameters = table.parameters(sums, slot, sequence);
+    const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
+                                                      kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
     if (result != cuda::kSuccess) {
       failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
       return {};

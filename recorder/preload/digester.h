@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "recorder/preload/digest.h"
+#include "recorder/device/digest.h"
+#include "recorder/device/digest_launch.h"
 #include "recorder/preload/driver_api.h"
 
 namespace msda::record {
@@ -44,7 +45,7 @@ class Digests {
 class Digester {
  public:
   static Digester& instance();
-  static constexpr size_t kMostRanges = 32;
+  static constexpr size_t kMostRanges = kMostDigestRanges;
 
   // Empty, with the reason in `failure`, if the device cannot compute them: the driver refused, too many ranges, or all
   // slots are in use. Needs the stream's context to be current.
@@ -52,8 +53,7 @@ class Digester {
 
  private:
   friend class Digests;
-  static constexpr size_t kSlots = 4096, kSums = 2 * kMostRanges;
-  static constexpr size_t kSlotBytes = (1 + kSums) * sizeof(uint64_t);
+  static constexpr size_t kSlots = 4096, kSlotBytes = kDigestSlotBytes;
 
   bool prepare(std::string& failure);
   cuda::DevicePointer sums_of_this_context(std::string& failure);

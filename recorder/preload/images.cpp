@@ -9,7 +9,7 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/preload/asked_adapters.h"
-#include "recorder/preload/cubin.h"
+#include "recorder/device/cubin.h"
 #include "recorder/spool/checksum.h"
 
 namespace msda::record {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/names.h"
-#include "recorder/preload/cubin.h"
+#include "recorder/device/cubin.h"
 #include "recorder/preload/element_type.h"
 #include "recorder/preload/functions.h"
 #include "recorder/preload/images.h"

@@ -170,7 +170,9 @@ void add_facts(const Launched& launched, SnapshotState& state) {
   if (const auto& image = state.known->image) {
     record.facts.texts["kernel_digest"] = image->digest;
     if (!has_code(image->digest)) {
-      deliver_code(state.known->name, *image, code_facts_of(launched.function, state.is_kernel));
+      CodeFacts code = code_facts_of(launched.function, state.is_kernel);
+      add_launch(launched, code);
+      deliver_code(state.known->name, *image, code);
     }
   }
   add_parameters(state.known->launch, record);

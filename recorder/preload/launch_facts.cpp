@@ -87,6 +87,10 @@ CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, con
   facts.texts = call.texts;
   facts.integers = call.integers;
   facts.texts["kernel"] = launch.kernel;
+  std::string& pointers = facts.texts["pointers"];
+  for (const auto& [offset, tensor] : call.pointers) {
+    pointers += (pointers.empty() ? "" : " ") + tensor + "@" + std::to_string(offset);
+  }
   if (call.dialect) facts.texts["dialect"] = kernels::name_of(*call.dialect);
   if (call.padding) facts.texts["padding_mode"] = kernels::name_of(*call.padding);
   if (call.align_corners) facts.integers["align_corners"] = *call.align_corners;
@@ -99,6 +103,18 @@ CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, con
   facts.grid.assign(launched.grid.begin(), launched.grid.end());
   facts.block.assign(launched.block.begin(), launched.block.end());
   return facts;
+}
+
+void add_launch(const Launched& launched, CodeFacts& code) {
+  CallFacts attributes;
+  add_attributes(launched.attributes, attributes);
+  for (const auto& [name, value] : attributes.integers) code.integers["launch_" + name] = value;
+  constexpr const char* kAxes[] = {"x", "y", "z"};
+  for (size_t i = 0; i < 3; ++i) {
+    code.integers[std::string("launch_grid_") + kAxes[i]] = launched.grid[i];
+    code.integers[std::string("launch_block_") + kAxes[i]] = launched.block[i];
+  }
+  code.integers["launch_shared_bytes"] = launched.shared_bytes;
 }
 
 void add_parameters(const adapters::Launch& launch, LaunchRecord& record) {

@@ -21,6 +21,9 @@ std::string key_of(const Launched& launched, const adapters::Launch& launch);
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call);
 
+// Of the code the launch that it was first seen in: of an autotuner's variants only one remains a recorded call.
+void add_launch(const Launched& launched, CodeFacts& code);
+
 void add_parameters(const adapters::Launch& launch, LaunchRecord& record);
 
 }  // namespace msda::record

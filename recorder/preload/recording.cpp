@@ -17,7 +17,7 @@
 
 #include "recorder/preload/config.h"
 #include "recorder/preload/courier.h"
-#include "recorder/preload/digest.h"
+#include "recorder/device/digest.h"
 #include "recorder/preload/driver_api.h"
 #include "recorder/preload/host_digests.h"
 #include "recorder/preload/provenance.h"

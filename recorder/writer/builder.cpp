@@ -160,6 +160,7 @@ void Builder::complete(const spool::End& end) {
     ++lost_;
   } else if (!settle(pending)) {
     unexplained_[pending.begin.texts["kernel"]] += 1;
+    unexplained_code_.insert(pending.begin.texts["kernel_digest"]);
     drop(pending);
   } else if (end.attempt > 0) {
     write_superseding(pending);
@@ -231,11 +232,13 @@ std::map<std::string, Builder::Code>::iterator Builder::find_code(const Pending&
   return digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
 }
 
-// Into the capture goes the code of calls that are in it. Not that of others, which no conventions explained.
+// Into the capture goes the code of calls that are in it, and in the end that of their kernels' other variants. Not
+// that of calls which no conventions explained.
 void Builder::write_code(const Pending& pending) {
   const auto found = find_code(pending);
   if (found == code_.end()) return;
   const auto& [kernel, frame] = found->second;
+  kernels_written_.insert(kernel.name);
   std::vector<std::filesystem::path> folders;
   const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
   if (settings_.trusted && triton != run_.libraries.end()) {
@@ -247,6 +250,20 @@ void Builder::write_code(const Pending& pending) {
   writer().add_kernel(image);
   if (settings_.release) spool_.release(frame);
   code_.erase(found);
+}
+
+// An autotuner launches many variants of a kernel, and in the end one of them. Their code is for launching that call
+// again with another one of them.
+void Builder::write_variants() {
+  constexpr int64_t kForFacts = 1 << 15;
+  for (auto& [digest, code] : code_) {
+    const auto& [kernel, frame] = code;
+    if (!kernels_written_.contains(kernel.name) || unexplained_code_.contains(digest) ||
+        !writer().reserve(kForFacts + static_cast<int64_t>(frame.payload_bytes))) {
+      continue;
+    }
+    writer().add_kernel({kernel.digest, kernel.name, kernel.architecture, kernel.facts, spool_.payload(frame)});
+  }
 }
 
 // An invocation is not begun where the disk does not have the room for all of it.
@@ -304,7 +321,8 @@ void Builder::add_tensors(const Pending& pending) {
   for (const Item& item : pending.tensors) {
     std::vector<std::byte> memory;
     const auto bytes = payloads_.bytes(item, memory);
-    const capture::TensorView view{item.tensor.name, type_of(item.tensor.type), item.tensor.shape, bytes};
+    const capture::TensorView view{item.tensor.name, type_of(item.tensor.type), item.tensor.shape, bytes,
+                                   item.tensor.strides};
     if (item.tensor.section == "inputs") {
       writer().add_input(view);
     } else if (item.tensor.section == "outputs_before") {
@@ -398,6 +416,7 @@ void Builder::finish() {
     std::filesystem::remove(settings_.output);
     return;
   }
+  write_variants();
   write_run();
   if (settings_.stages != Stages::kNone) write_stages();
   writer().close();

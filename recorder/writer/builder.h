@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -87,6 +88,7 @@ class Builder {
   bool write(Pending& pending);
   std::map<std::string, Code>::iterator find_code(const Pending& pending);
   void write_code(const Pending& pending);
+  void write_variants();
   void write_superseding(Pending& pending);
   void merge(Pending& held, Pending& later);
   void drop(Pending& pending);
@@ -105,7 +107,8 @@ class Builder {
   spool::Run run_;
   std::vector<capture::Seed> seeds_;  // until the end with the number of invocations begun before, not written
   uint64_t begun_ = 0;
-  std::map<std::string, Code> code_;  // by digest, until the first call of it is written
+  std::map<std::string, Code> code_;                          // by digest, until the first call of it is written
+  std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   std::deque<Pending> held_;      // with keep_last: whole, and perhaps to be dropped
   std::map<Id, int64_t> number_;  // of what is written

@@ -99,6 +99,43 @@ TEST(Col2im17, EveryTensorOfEveryVariantAndType) {
   }
 }
 
+// "tensor@offset" of each.
+std::vector<std::string> in_words(const std::vector<Pointer>& pointers) {
+  std::vector<std::string> words;
+  for (const auto& [offset, tensor] : pointers) words.push_back(tensor + "@" + std::to_string(offset));
+  return words;
+}
+
+TEST(Col2im17, Pointers) {
+  const Decoded decoded = decode(Col2im().launch(kKernel), kTwoLevels);
+  EXPECT_THAT(in_words(std::get<Call>(decoded).pointers),
+              testing::ElementsAre("inputs/grad_output@8", "inputs/value@16", "inputs/spatial_shapes@24",
+                                   "inputs/level_start_index@32", "inputs/sampling_locations@40",
+                                   "inputs/attention_weights@48", "outputs/grad_value@88",
+                                   "outputs/grad_sampling_locations@96", "outputs/grad_attention_weights@104"));
+}
+
+// n is 2*7*3*8 = 336, in as many blocks as it takes.
+TEST(Col2im17, OtherBlocks) {
+  const auto with = [](const std::string& variant, bool block_size, uint32_t threads) {
+    const Launch launch = Col2im().launch(mangled(kPrefix + variant, "d", block_size));
+    const auto shape = adapter_for(launch.kernel)->with_block(launch, threads);
+    if (const auto* refusal = std::get_if<Refusal>(&shape)) return refusal->reason;
+    const auto& [grid, block, shared] = std::get<LaunchShape>(shape);
+    return std::to_string(grid[0]) + " of " + std::to_string(block[0]) + " with " + std::to_string(shared);
+  };
+  EXPECT_EQ(with("gm", false, 32), "11 of 32 with 0");
+  EXPECT_EQ(with("gm", false, 336), "1 of 336 with 0");
+  EXPECT_EQ(with("gm", false, 335), "2 of 335 with 0");
+  // Three doubles a thread; the 8 channels in whole blocks.
+  EXPECT_EQ(with("shm_reduce_v2_multi_blocks", false, 4), "84 of 4 with 96");
+  EXPECT_THAT(with("shm_reduce_v2_multi_blocks", false, 3), HasSubstr("8 channels evenly"));
+  for (const auto& [variant, block_size] : kVariants) {
+    if (variant == "gm" || variant == "shm_reduce_v2_multi_blocks") continue;
+    EXPECT_THAT(with(variant, block_size, 8), HasSubstr("sums over the 8 threads of a block")) << variant;
+  }
+}
+
 TEST(Col2im17, OffsetsOfRecord) {
   const Launch launch = Col2im().launch(kKernel);
   EXPECT_EQ(launch.bytes.size(), 112u);
@@ -292,6 +329,22 @@ TEST(MsdaTriton, EveryTensor) {
     EXPECT_THAT(in_words(call.outputs), testing::ElementsAre("grad_value 10 f32 [4,5440,8,32]",
                                                              "grad_sampling_locations 20 f32 [4,1000,8,4,3,2]",
                                                              "grad_attention_weights 30 f32 [4,1000,8,4,3]"));
+  }
+}
+
+// 8 pointers, 7 integers in 28 bytes, and behind them, aligned, the scratch memory.
+TEST(MsdaTriton, Pointers) {
+  for (const size_t scratch : {1, 2}) {
+    Triton triton = kSeen;
+    triton.scratch = scratch;
+    const Decoded decoded = triton.decoded();
+    std::vector<std::string> wanted{"outputs/grad_value@0",         "outputs/grad_sampling_locations@8",
+                                    "outputs/grad_attention_weights@16", "inputs/grad_output@24",
+                                    "inputs/value@32",              "inputs/sampling_locations@40",
+                                    "inputs/attention_weights@48",  "inputs/spatial_shapes@56",
+                                    "@96"};
+    if (scratch == 2) wanted.push_back("@104");
+    EXPECT_EQ(in_words(std::get<Call>(decoded).pointers), wanted);
   }
 }
 

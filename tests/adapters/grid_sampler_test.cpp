@@ -106,6 +106,30 @@ TEST(GridSampler2d, EveryTensorOfEveryType) {
   }
 }
 
+TEST(GridSampler2d, PointersAndBlocks) {
+  for (const bool wide : {false, true}) {
+    for (const bool needs_gradient : {true, false}) {
+      GridSampler sampler;
+      sampler.wide = wide;
+      sampler.input_requires_grad = needs_gradient;
+      const uint64_t tensor = wide ? 416 : 216;
+      const Decoded decoded = sampler.decoded();
+      ASSERT_EQ(reason(decoded), "not refused");
+      std::map<uint64_t, std::string> found;
+      for (const auto& [offset, name] : std::get<Call>(decoded).pointers) found[offset] = name;
+      EXPECT_EQ(found, (std::map<uint64_t, std::string>{{8, "inputs/grad_output"},
+                                                        {8 + tensor, "inputs/input"},
+                                                        {8 + 2 * tensor, "inputs/grid"},
+                                                        {8 + 3 * tensor, needs_gradient ? "outputs/grad_input" : ""},
+                                                        {8 + 4 * tensor, "outputs/grad_grid"}}));
+      const Launch launch = sampler.launch(mangled("f", wide ? 'l' : 'i'));
+      const auto shape = std::get<LaunchShape>(adapter_for(launch.kernel)->with_block(launch, 32));
+      EXPECT_EQ(shape.grid[0], 3u);  // of 84 threads
+      EXPECT_EQ(shape.block[0], 32u);
+    }
+  }
+}
+
 TEST(GridSampler2d, ModesInWords) {
   const std::vector<std::string> interpolations{"bilinear", "nearest", "bicubic"},
       paddings{"zeros", "border", "reflection"};

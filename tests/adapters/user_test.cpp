@@ -96,6 +96,29 @@ TEST(UserAdapter, Decodes) {
   EXPECT_THAT(in_words(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
   EXPECT_EQ(call.inputs[1].bytes(), (9 * 40 + 2 + 1) * 8);
   EXPECT_EQ(call.texts.at("adapter"), "mine");
+  const auto& pointers = call.pointers;
+  ASSERT_EQ(pointers.size(), 4u);
+  EXPECT_THAT((std::vector{pointers[0].tensor, pointers[1].tensor, pointers[2].tensor, pointers[3].tensor}),
+              ElementsAre("inputs/x", "inputs/y", "outputs/y", "outputs/mask"));
+  const auto offsets = Mine().launch().parameters;
+  EXPECT_EQ(pointers[0].offset, offsets[3].offset);
+  for (size_t i = 1; i < 4; ++i) EXPECT_EQ(pointers[i].offset, offsets[4].offset);
+  EXPECT_THAT(std::get<Refusal>(adapters[0]->with_block(Mine().launch(), 8)).reason, HasSubstr("is not known"));
+}
+
+// Of a pointer that no tensor names it is known that it is one, whether it has a name or not.
+TEST(UserAdapter, PointersToWhatIsNotKnown) {
+  Json json = good_file();
+  json["adapters"][0]["tensors"].erase(0);
+  json["adapters"][0]["parameters"][5] = {{"type", "pointer"}};
+  const Decoded decoded = parse(json)[0]->decode(Mine().launch(), nullptr);
+  ASSERT_EQ(reason(decoded), "not refused");
+  std::map<uint64_t, std::string> unknown;
+  for (const auto& [offset, tensor] : std::get<Call>(decoded).pointers) {
+    if (tensor.empty()) unknown[offset] = tensor;
+  }
+  const auto offsets = Mine().launch().parameters;
+  EXPECT_THAT(unknown, ElementsAre(testing::Pair(offsets[3].offset, ""), testing::Pair(offsets[5].offset, "")));
 }
 
 // Equal tensors do not make equal calls where a number differs, named or not; addresses do not count.

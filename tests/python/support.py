@@ -89,7 +89,7 @@ def stages(inputs, padding_mode="zeros"):
 
 
 def recorder_digest(data):
-    """recorder/preload/digest.h of some bytes, by its description, in plain numbers."""
+    """recorder/device/digest.h of some bytes, by its description, in plain numbers."""
     data, sums = data + bytes(-len(data) % 16), []
     for a, b in ((0xA0761D6478BD642F, 0xE7037ED1A0B428DB), (0x8EBC6AF09C88C6E3, 0x589965CC75374CC3)):
         total = 0

@@ -23,7 +23,8 @@ namespace msda::stand_in {
 namespace {
 
 constexpr char kUsage[] =
-    "stand_in_client [--kernel col2im17|triton|grid_sample|scale_add|tiny] [--launches N]\n"
+    "stand_in_client [--kernel col2im17|col2im17_gm|triton|grid_sample|scale_add|\n"
+    "                 whereabouts|tiny] [--launches N]\n"
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
@@ -109,8 +110,10 @@ Options parse(int count, char** arguments) {
       throw std::invalid_argument("unknown argument " + name);
     }
   }
-  const bool other = options.kernel == "grid_sample" || options.kernel == "scale_add";
-  const bool known = other || options.kernel == "col2im17" || options.kernel == "triton" || options.kernel == "tiny";
+  const bool other =
+      options.kernel == "grid_sample" || options.kernel == "scale_add" || options.kernel == "whereabouts";
+  const bool known = other || options.kernel == "col2im17" || options.kernel == "col2im17_gm" ||
+                     options.kernel == "triton" || options.kernel == "tiny";
   if (!known || (other && (options.threads > 1 || options.repeat > 1)) || options.launches < 0 || options.streams < 0 ||
       options.threads < 1 || options.repeat < 1 ||
       (options.float64 && options.kernel != "col2im17" && options.kernel != "grid_sample")) {
@@ -120,8 +123,12 @@ Options parse(int count, char** arguments) {
 }
 
 std::string kernel_name(const Options& options) {
-  if (options.kernel == "grid_sample" || options.kernel == "scale_add") return "";  // loaded where they are launched
+  if (options.kernel == "grid_sample" || options.kernel == "scale_add" || options.kernel == "whereabouts")
+    return "";  // loaded where they are launched
   if (options.kernel == "tiny") return "tiny_kernel";
+  if (options.kernel == "col2im17_gm") {
+    return "_Z34ms_deformable_col2im_gpu_kernel_gmIfEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
+  }
   if (options.kernel == "triton") return "triton_multi_scale_deformable_attention_bwd_kernel";
   return std::string("_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1I") +
          (options.float64 ? "d" : "f") + "Lj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
@@ -290,25 +297,30 @@ class Worker {
   const std::vector<CUstream>& streams_;
 };
 
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 void run(const Options& options) {
   if (options.cupti) profiler_api(options.via);
   const Client client(options.via);
   const std::string kernel = kernel_name(options);
   if (kernel.empty()) {
+    const std::string image = options.images.empty() ? "" : read_file(options.images[0]);
     for (int i = 0; i < options.launches; ++i) {
-      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i};
-      const auto run_one = options.kernel == "scale_add" ? launch_scale_add
-                           : options.float64             ? launch_grid_sampler<double>
-                                                         : launch_grid_sampler<float>;
+      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i, image};
+      const auto run_one = options.kernel == "scale_add"     ? launch_scale_add
+                           : options.kernel == "whereabouts" ? launch_whereabouts
+                           : options.float64                 ? launch_grid_sampler<double>
+                                                             : launch_grid_sampler<float>;
       std::fputs(run_one(client, launch).c_str(), stdout);
     }
     return;
   }
   std::vector<CUfunction> functions;
   for (const std::string& path : options.images) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string image{std::istreambuf_iterator<char>(file), {}};
-    functions.push_back(client.load_image(kernel, image, options.load, options.as_kernel));
+    functions.push_back(client.load_image(kernel, read_file(path), options.load, options.as_kernel));
   }
   if (functions.empty()) functions.push_back(client.load(kernel, options.as_kernel));
   std::vector<CUstream> streams(static_cast<size_t>(std::max(options.streams, 1)), nullptr);

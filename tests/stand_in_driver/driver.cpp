@@ -3,6 +3,7 @@
 #include "tests/stand_in_driver/driver.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -38,6 +39,7 @@ const struct {
                {CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"},
                {CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"},
                {CUDA_ERROR_INVALID_CONTEXT, "invalid device context"},
+               {CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"},
                {CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"},
                {CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"},
                {CUDA_ERROR_NOT_FOUND, "named symbol not found"},
@@ -113,6 +115,7 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuEventDestroy_v2, 4000),
                           ENTRY(cuEventRecord, 2000),
                           ENTRY(cuEventSynchronize, 2000),
+                          ENTRY(cuEventElapsedTime, 2000),
                           ENTRY(cuEventQuery, 2000),
                           ENTRY(cuModuleLoadData, 2000),
                           ENTRY(cuModuleLoadDataEx, 2010),
@@ -123,6 +126,7 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuFuncGetParamInfo, 12040),
                           ENTRY(cuFuncGetModule, 11000),
                           ENTRY(cuFuncGetAttribute, 2020),
+                          ENTRY(cuFuncSetAttribute, 9000),
                           ENTRY(cuLibraryLoadData, 12000),
                           ENTRY(cuLibraryUnload, 12000),
                           ENTRY(cuLibraryGetKernel, 12000),
@@ -151,6 +155,11 @@ CUresult enter() {
 void fail(CUresult error) {
   CUresult none = CUDA_SUCCESS;
   failure.compare_exchange_strong(none, error);
+}
+
+int architecture() {
+  const char* const wanted = getenv("MSDA_STAND_IN_ARCHITECTURE");
+  return wanted ? atoi(wanted) : 90;
 }
 
 extern "C" {
@@ -238,10 +247,10 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
       *value = 1;
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *value = 9;
+      *value = architecture() / 10;
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      *value = 0;
+      *value = architecture() % 10;
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;

@@ -18,6 +18,9 @@ void fail(CUresult error);
 // Is [pointer, pointer + bytes) inside one allocation? True if `bytes` is 0.
 bool allocated(CUdeviceptr pointer, size_t bytes);
 
+// The compute capability: 90, or what MSDA_STAND_IN_ARCHITECTURE says.
+int architecture();
+
 using Work = std::function<CUresult()>;
 
 // Gives work to a stream: it runs after all that the stream has, at once or, with MSDA_STAND_IN_ASYNC=1, on the

@@ -30,6 +30,7 @@ enum : CUresult {
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_INVALID_CONTEXT = 201,
+  CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_ILLEGAL_STATE = 401,
   CUDA_ERROR_NOT_FOUND = 500,
@@ -150,6 +151,7 @@ CUresult cuEventDestroy_v2(CUevent event);
 CUresult cuEventRecord(CUevent event, CUstream stream);
 CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventQuery(CUevent event);
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end);
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image);
 // The option lists are enum* in cuda.h; the stand-in ignores them.
@@ -161,6 +163,7 @@ CUresult cuFuncGetName(const char** name, CUfunction function);
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* bytes);
 CUresult cuFuncGetModule(CUmodule* module, CUfunction function);
 CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function);
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value);
 // The option lists are enum* and void** in cuda.h; the stand-in ignores them.
 CUresult cuLibraryLoadData(CUlibrary* library, const void* image, void* jit_options, void** jit_values,
                            unsigned int jit_count, void* library_options, void** library_values,

@@ -1,6 +1,10 @@
 #include "tests/stand_in_driver/kernels.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <random>
 
 #include "tests/stand_in_driver/driver.h"
 
@@ -79,12 +83,19 @@ bool addresses_good(const Launch<T>& k) {
          reachable(k.grad_locations, 2 * samples, sizeof(T)) && reachable(k.grad_attention, samples, sizeof(T));
 }
 
-// The definition as a loop, summed in float64. Adds to grad_value, overwrites the other two.
+// The definition as a loop, summed in float64. Adds to grad_value, overwrites the other two. With
+// MSDA_STAND_IN_UNORDERED the terms of grad_value are added one by one and in another order every time, as atomics add
+// them.
 template <class T>
 CUresult backward(const Launch<T>& k, Axis (*locate)(T, int64_t)) {
   if (!addresses_good(k)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   std::vector<double> sums(static_cast<size_t>(k.B * k.S * k.M * k.D));
-  for (int64_t row = 0; row < k.B * k.Q * k.M; ++row) {
+  std::vector<int64_t> rows(static_cast<size_t>(k.B * k.Q * k.M));
+  std::iota(rows.begin(), rows.end(), 0);
+  const bool unordered = getenv("MSDA_STAND_IN_UNORDERED") != nullptr;
+  static std::mt19937 random{std::random_device{}()};
+  if (unordered) std::ranges::shuffle(rows, random);
+  for (const int64_t row : rows) {
     const int64_t m = row % k.M, b = row / k.M / k.Q;
     int64_t start = 0;
     for (int64_t l = 0; l < k.L; ++l) {
@@ -104,7 +115,13 @@ CUresult backward(const Launch<T>& k, Axis (*locate)(T, int64_t)) {
             grad_attention += go * v * x.weight[i] * y.weight[j];
             grad_x += go * attention * v * x.slope[i] * y.weight[j];
             grad_y += go * attention * v * x.weight[i] * y.slope[j];
-            sums[static_cast<size_t>(pixel * k.D + d)] += go * attention * x.weight[i] * y.weight[j];
+            const double term = go * attention * x.weight[i] * y.weight[j];
+            if (unordered) {
+              T& sum = k.grad_value[pixel * k.D + d];
+              sum = static_cast<T>(sum + static_cast<T>(term));
+            } else {
+              sums[static_cast<size_t>(pixel * k.D + d)] += term;
+            }
           }
         }
         k.grad_locations[2 * sample] = static_cast<T>(grad_x);
@@ -114,7 +131,7 @@ CUresult backward(const Launch<T>& k, Axis (*locate)(T, int64_t)) {
       start += height * width;
     }
   }
-  for (size_t i = 0; i < sums.size(); ++i) k.grad_value[i] = static_cast<T>(k.grad_value[i] + sums[i]);
+  for (size_t i = 0; i < sums.size() && !unordered; ++i) k.grad_value[i] = static_cast<T>(k.grad_value[i] + sums[i]);
   return CUDA_SUCCESS;
 }
 
@@ -201,6 +218,44 @@ CUresult digest(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+// The range of each element over the runs of a replay: numbers in order, then NaN.
+template <class T>
+bool below(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(b)) return !std::isnan(a);
+    if (a == b) return std::signbit(a) && !std::signbit(b);
+  }
+  return a < b;
+}
+
+template <class T>
+CUresult extremes(Arguments arguments) {
+  const auto* const from = arguments.next<const T*>();
+  auto *const lowest = arguments.next<T*>(), *const highest = arguments.next<T*>();
+  const auto count = arguments.next<uint64_t>();
+  for (const void* pointer :
+       {static_cast<const void*>(from), static_cast<const void*>(lowest), static_cast<const void*>(highest)}) {
+    if (!allocated(reinterpret_cast<uintptr_t>(pointer), count * sizeof(T))) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  for (uint64_t i = 0; i < count; ++i) {
+    if (below(from[i], lowest[i])) lowest[i] = from[i];
+    if (below(highest[i], from[i])) highest[i] = from[i];
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult extremes_of_any(const std::byte* bytes) {
+  Arguments arguments(bytes), rest(bytes);
+  for (int i = 0; i < 4; ++i) rest.next<uint64_t>();
+  const auto size = rest.next<unsigned int>();
+  const bool is_float = rest.next<unsigned int>() != 0;
+  if (is_float && size == 4) return extremes<float>(arguments);
+  if (is_float && size == 8) return extremes<double>(arguments);
+  if (!is_float && size == 1) return extremes<uint8_t>(arguments);
+  if (!is_float && size == 4) return extremes<int32_t>(arguments);
+  return is_float || size != 8 ? CUDA_ERROR_INVALID_VALUE : extremes<int64_t>(arguments);
+}
+
 std::vector<Parameter> digest_layout() {
   constexpr size_t kTable = sizeof(Range) * kMostRanges;
   return {{0, kTable}, {kTable, 4}, {kTable + 8, 8}, {kTable + 16, 8}, {kTable + 24, 8}, {kTable + 32, 4}};
@@ -218,6 +273,9 @@ const KernelCode* find_kernel_code(std::string_view name) {
        layout("ippppppiiiiiiippp"), col2im17<double>},
       {"triton_multi_scale_deformable_attention_bwd_kernel", layout("ppppppppiiiiiiipp"), triton},
       {"tiny_kernel", layout("pi"), tiny},
+      {"_Z34ms_deformable_col2im_gpu_kernel_gmIfEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_", layout("ippppppiiiiiiippp"),
+       col2im17<float>},
+      {"msda_replay_extremes", layout("ppppii"), extremes_of_any},
       {"msda_record_digest", digest_layout(), digest}};
   for (const auto* all : {&kernels, &other_kernels()}) {
     for (const KernelCode& kernel : *all) {

@@ -10,9 +10,8 @@ namespace msda::stand_in {
 
 namespace {
 
-constexpr size_t kAlignment = 512;         // of device memory; cuMemAlloc gives no less
-constexpr size_t kMost = size_t{1} << 34;  // more than this in one piece is "out of memory"
-constexpr int kGarbage = 0xCD;             // fresh memory holds this, so that who reads it unwritten shows
+constexpr size_t kAlignment = 512;  // of device memory; cuMemAlloc gives no less
+constexpr int kGarbage = 0xCD;      // fresh memory holds this, so that who reads it unwritten shows
 
 struct Allocation {
   size_t bytes;
@@ -30,6 +29,12 @@ Memory& memory() {
   return *instance;
 }
 
+// More than this in one piece is "out of memory".
+size_t most() {
+  const char* const wanted = getenv("MSDA_STAND_IN_MEMORY");
+  return wanted ? strtoull(wanted, nullptr, 10) : size_t{1} << 34;
+}
+
 void* pointer_of(CUdeviceptr pointer) { return reinterpret_cast<void*>(static_cast<uintptr_t>(pointer)); }
 
 CUdeviceptr address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
@@ -45,7 +50,7 @@ std::map<CUdeviceptr, Allocation>::iterator find(CUdeviceptr pointer) {
 
 void* allocate(size_t bytes, bool host) {
   void* pointer = nullptr;
-  if (bytes > kMost || posix_memalign(&pointer, kAlignment, bytes)) return nullptr;
+  if (bytes > most() || posix_memalign(&pointer, kAlignment, bytes)) return nullptr;
   std::memset(pointer, kGarbage, bytes);
   const std::lock_guard lock(memory().mutex);
   memory().allocations[address_of(pointer)] = {bytes, host};

@@ -14,9 +14,13 @@
 
 namespace msda::stand_in {
 
+// What a launch may ask for unless cuFuncSetAttribute allows more.
+constexpr unsigned int kAlwaysAllowedSharedBytes = 48 << 10;
+
 struct CUfunc_st {
   const KernelCode* code;
   CUmodule module;
+  unsigned int most_shared_bytes = kAlwaysAllowedSharedBytes;
 };
 
 struct CUkern_st {
@@ -45,7 +49,7 @@ struct CUlib_st {
 
 namespace {
 
-constexpr unsigned int kMostThreads = 1024, kMostBlocksYZ = 65535, kMostSharedBytes = 48 << 10;
+constexpr unsigned int kMostThreads = 1024, kMostBlocksYZ = 65535;
 
 using ArgumentBytes = std::vector<std::byte>;  // as many as the kernel has
 
@@ -84,6 +88,11 @@ const KernelCode* code_to_launch(CUfunction function) {
   }
   load(kernel->library);
   return kernel->code;
+}
+
+unsigned int most_shared_bytes(CUfunction function) {
+  const std::lock_guard lock(modules().mutex);
+  return modules().functions.contains(function) ? function->most_shared_bytes : kAlwaysAllowedSharedBytes;
 }
 
 // Without loading what is not loaded yet.
@@ -131,8 +140,8 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parame
   const CUlaunchConfig& c = *config;
   if (!c.gridDimX || !c.gridDimY || !c.gridDimZ || c.gridDimY > kMostBlocksYZ || c.gridDimZ > kMostBlocksYZ ||
       !c.blockDimX || !c.blockDimY || !c.blockDimZ ||
-      uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ > kMostThreads || c.sharedMemBytes > kMostSharedBytes ||
-      (c.numAttrs && !c.attrs) || !parameters == !extra) {
+      uint64_t{c.blockDimX} * c.blockDimY * c.blockDimZ > kMostThreads ||
+      c.sharedMemBytes > most_shared_bytes(function) || (c.numAttrs && !c.attrs) || !parameters == !extra) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   ArgumentBytes bytes(code->argument_bytes());
@@ -150,6 +159,8 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (!module || !image) return CUDA_ERROR_INVALID_VALUE;
   auto [codes, cubin] = read_image(image);
   if (codes.empty()) return CUDA_ERROR_INVALID_IMAGE;
+  // Every cubin here is for sm_90.
+  if (!cubin.empty() && architecture() != 90) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   auto fresh = std::make_unique<CUmod_st>();
   *module = fresh.get();
   fresh->cubin = std::move(cubin);
@@ -286,6 +297,15 @@ CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function) {
   const std::lock_guard lock(modules().mutex);
   if (!modules().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
   *value = kValues[attribute];
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+  // The largest dynamic shared memory, and clusters that are not portable.
+  if ((attribute != 8 && attribute != 14) || value < 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().functions.contains(function)) return CUDA_ERROR_INVALID_HANDLE;
+  if (attribute == 8) function->most_shared_bytes = static_cast<unsigned int>(value);
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 #include "tests/stand_in_driver/other_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/stand_in_driver/driver.h"
@@ -113,6 +114,26 @@ CUresult scale_add(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult whereabouts(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  const auto count = static_cast<size_t>(arguments.next<int>());
+  const auto* const x = arguments.next<const float*>();
+  const auto* const y = arguments.next<const float*>();
+  auto* const sums = arguments.next<float*>();
+  auto* const places = arguments.next<int64_t*>();
+  const auto at = [](const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); };
+  if (!count || !allocated(at(x), (2 * count - 1) * sizeof(float)) ||
+      !allocated(at(y), (2 * count - 1) * sizeof(float)) || !allocated(at(sums), (3 * count - 2) * sizeof(float)) ||
+      !allocated(at(places), kPlaces * sizeof(int64_t))) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  for (size_t i = 0; i < count; ++i) sums[3 * i] += x[2 * i] + y[2 * i];
+  const int64_t found[kPlaces] = {static_cast<int64_t>(at(x) % 256), static_cast<int64_t>(at(y) - at(x)),
+                                  static_cast<int64_t>(at(sums) % 256), static_cast<int64_t>(at(places) % 256)};
+  std::copy(found, found + kPlaces, places);
+  return CUDA_SUCCESS;
+}
+
 // Where parameters of these sizes and alignments lie.
 std::vector<Parameter> layout(const std::vector<std::pair<size_t, size_t>>& sizes) {
   std::vector<Parameter> parameters;
@@ -138,7 +159,8 @@ const std::vector<KernelCode>& other_kernels() {
   static const std::vector<KernelCode> kernels = {
       {kGridSamplerFloat, grid_sampler_layout<int>(), grid_sampler<float, int>},
       {kGridSamplerDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t>},
-      {kScaleAdd, layout({{4, 4}, {8, 4}, {8, 8}, {8, 8}, {8, 8}}), scale_add}};
+      {kScaleAdd, layout({{4, 4}, {8, 4}, {8, 8}, {8, 8}, {8, 8}}), scale_add},
+      {kWhereabouts, layout({{4, 4}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}), whereabouts}};
   return kernels;
 }
 

@@ -33,6 +33,14 @@ struct Scale {
   int columns;
   float alpha;
 };
+// Another one, which tells where its tensors are:
+//
+//     void whereabouts(int count, const float* x, const float* y, float* sums, long* places)
+//
+// x and y lie between each other's elements, sums has gaps: sums[3 i] += x[2 i] + y[2 i].
+inline constexpr char kWhereabouts[] = "_Z11whereaboutsiPKfS0_PfPl";
+inline constexpr int kPlaces = 4;
+
 inline constexpr char kScaleAdd[] = "_Z9scale_addi5ScalePKfPfPh";
 
 }  // namespace msda::stand_in

@@ -68,8 +68,7 @@ std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch)
   const Argument arguments[] = {
       n,    grad_output,        input, grid, grad_input, grad_grid, interpolation, padding, align_corners,
       span, input_requires_grad};
-  const CUfunction function =
-      client.load(std::is_same_v<T, double> ? kGridSamplerDouble : kGridSamplerFloat, launch.as_kernel);
+  const CUfunction function = launch.load(client, std::is_same_v<T, double> ? kGridSamplerDouble : kGridSamplerFloat);
   client.launch(launch.way, function, {1}, {256}, stage.stream(), arguments);
   stage.wait();
   return stage.told(launch, "grad_input", sums, N * C * H * W) +
@@ -89,9 +88,24 @@ std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
   unsigned char* const positive = stage.upload(std::vector<unsigned char>(count, 0xFF));
   const Scale scale{columns, 0.5f};
   const Argument arguments[] = {rows, scale, x, y, positive};
-  client.launch(launch.way, client.load(kScaleAdd, launch.as_kernel), {2}, {64}, stage.stream(), arguments);
+  client.launch(launch.way, launch.load(client, kScaleAdd), {2}, {64}, stage.stream(), arguments);
   stage.wait();
   return stage.told(launch, "y", y, count) + stage.told(launch, "positive", positive, count);
+}
+
+// All in one allocation, as a framework's pool has tensors, and at no round address.
+std::string launch_whereabouts(const Client& client, const OtherLaunch& launch) {
+  constexpr int kCount = 7;
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  float* const pool = stage.upload(uniform<float>(random, 4096, -1, 1));
+  const float *const x = pool + 3, *const y = x + 1;
+  float* const sums = pool + 1000 + 5 * launch.number;
+  auto* const places = reinterpret_cast<int64_t*>(pool + 2006);
+  const Argument arguments[] = {kCount, x, y, sums, places};
+  client.launch(launch.way, launch.load(client, kWhereabouts), {1}, {32}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "pool", pool, 4096);
 }
 
 }  // namespace msda::stand_in

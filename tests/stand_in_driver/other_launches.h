@@ -13,6 +13,11 @@ struct OtherLaunch {
   bool as_kernel;
   uint64_t seed;
   int number;
+  std::string image;  // of the kernel; empty: text
+
+  CUfunction load(const Client& client, const std::string& kernel) const {
+    return image.empty() ? client.load(kernel, as_kernel) : client.load_image(kernel, image, "data", as_kernel);
+  }
 };
 
 // Each returns a line with a checksum for each output.
@@ -23,5 +28,6 @@ template <class T>
 std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch);
 
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch);
+std::string launch_whereabouts(const Client& client, const OtherLaunch& launch);
 
 }  // namespace msda::stand_in

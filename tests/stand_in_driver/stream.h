@@ -39,7 +39,8 @@ struct CUstream_st {
 
 struct CUevent_st {
   Ticket ticket;
-  bool captured = false;  // last recorded in a capturing stream
+  bool captured = false;                           // last recorded in a capturing stream
+  std::shared_ptr<double> milliseconds = nullptr;  // when it was reached
 };
 
 // Has every stream a thread?

@@ -1,6 +1,6 @@
 // The driver's functions of streams, captures and events.
 #include <algorithm>
-
+#include <chrono>
 #include <utility>
 
 #include "tests/stand_in_driver/stream.h"
@@ -177,10 +177,16 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     const std::lock_guard lock(streams().mutex);
     if (!find_event(event)) return CUDA_ERROR_INVALID_HANDLE;
   }
-  const Submitted submitted = submit_after(stream, nothing, false, {});
+  const auto reached = std::make_shared<double>();
+  const auto note_time = [reached] {
+    const std::chrono::duration<double, std::milli> now = std::chrono::steady_clock::now().time_since_epoch();
+    *reached = now.count();
+    return CUDA_SUCCESS;
+  };
+  const Submitted submitted = submit_after(stream, note_time, false, {});
   if (submitted.result) return submitted.result;
   const std::lock_guard lock(streams().mutex);
-  if (CUevent_st* const found = find_event(event)) *found = {submitted.ticket, submitted.captured};
+  if (CUevent_st* const found = find_event(event)) *found = {submitted.ticket, submitted.captured, reached};
   return CUDA_SUCCESS;
 }
 
@@ -196,6 +202,18 @@ CUresult cuEventQuery(CUevent event) {
   const std::lock_guard lock(streams().mutex);
   const CUevent_st* const found = find_event(event);
   return !found || found->ticket.done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuEventElapsedTime(float* milliseconds, CUevent begin, CUevent end) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(streams().mutex);
+  const CUevent_st *const first = find_event(begin), *const second = find_event(end);
+  if (!milliseconds || !first || !second || !first->milliseconds || !second->milliseconds) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (!first->ticket.done() || !second->ticket.done()) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>(*second->milliseconds - *first->milliseconds);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuEventSynchronize(CUevent event) {

@@ -6,7 +6,7 @@ from .registry import check
 
 
 def digest(data):
-    """recorder/preload/digest.h of some bytes, as 32 hexadecimal digits."""
+    """recorder/device/digest.h of some bytes, as 32 hexadecimal digits."""
     import numpy as np
 
     padded = np.frombuffer(data + bytes(-len(data) % 16), "<u8").reshape(-1, 2)

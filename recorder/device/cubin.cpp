@@ -1,4 +1,4 @@
-#include "recorder/preload/cubin.h"
+#include "recorder/device/cubin.h"
 
 #include <elf.h>
 

@@ -1,5 +1,5 @@
 // What is found in images, and that nothing beyond them is read.
-#include "recorder/preload/cubin.h"
+#include "recorder/device/cubin.h"
 
 #include <elf.h>
 #include <gmock/gmock.h>

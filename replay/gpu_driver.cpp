@@ -1,0 +1,136 @@
+#include "replay/gpu_driver.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace msda::replay::gpu {
+namespace {
+
+constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+constexpr Result kNotFound = 500;
+
+Api load_driver() {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw Failure(kNotFound, "there is no CUDA driver here (libcuda.so.1)");
+  Api api{};
+  // By dlsym and not by cuGetProcAddress: what that gives by one name depends on the version that is asked for.
+  const auto find = [&]<class F>(F*& function, const char* name) {
+    function = reinterpret_cast<F*>(dlsym(library, name));
+    if (function == nullptr) {
+      throw Failure(kNotFound, fmt::format("the CUDA driver has no {}; it is older than CUDA 12.4's", name));
+    }
+  };
+#define MSDA_FIND(name) find(api.name, #name)
+  MSDA_FIND(cuInit);
+  MSDA_FIND(cuGetErrorString);
+  MSDA_FIND(cuDeviceGetCount);
+  MSDA_FIND(cuDeviceGet);
+  MSDA_FIND(cuDeviceGetName);
+  MSDA_FIND(cuDeviceGetAttribute);
+  MSDA_FIND(cuDevicePrimaryCtxRetain);
+  MSDA_FIND(cuCtxSetCurrent);
+  MSDA_FIND(cuMemAlloc_v2);
+  MSDA_FIND(cuMemFree_v2);
+  MSDA_FIND(cuMemHostAlloc);
+  MSDA_FIND(cuMemFreeHost);
+  MSDA_FIND(cuMemcpyHtoD_v2);
+  MSDA_FIND(cuMemcpyDtoH_v2);
+  MSDA_FIND(cuMemcpyDtoDAsync_v2);
+  MSDA_FIND(cuMemsetD8_v2);
+  MSDA_FIND(cuStreamCreate);
+  MSDA_FIND(cuStreamSynchronize);
+  MSDA_FIND(cuEventCreate);
+  MSDA_FIND(cuEventDestroy_v2);
+  MSDA_FIND(cuEventRecord);
+  MSDA_FIND(cuEventElapsedTime);
+  MSDA_FIND(cuModuleLoadData);
+  MSDA_FIND(cuModuleGetFunction);
+  MSDA_FIND(cuFuncGetAttribute);
+  MSDA_FIND(cuFuncSetAttribute);
+  MSDA_FIND(cuFuncGetParamInfo);
+  MSDA_FIND(cuLaunchKernelEx);
+#undef MSDA_FIND
+  return api;
+}
+
+}  // namespace
+
+Device::Device(int ordinal) : api_(load_driver()) {
+  check(api_.cuInit(0), "start the CUDA driver");
+  int count = 0, device = 0, major = 0, minor = 0;
+  check(api_.cuDeviceGetCount(&count), "count the devices");
+  if (ordinal >= count) {
+    throw Failure(kNotFound, fmt::format("there is no device {}: the CUDA driver has {}", ordinal, count));
+  }
+  check(api_.cuDeviceGet(&device, ordinal), "open the device");
+  char name[256] = {};
+  check(api_.cuDeviceGetName(name, sizeof name - 1, device), "name the device");
+  name_ = name;
+  check(api_.cuDeviceGetAttribute(&major, kMajor, device), "tell the device's architecture");
+  check(api_.cuDeviceGetAttribute(&minor, kMinor, device), "tell the device's architecture");
+  architecture_ = 10 * major + minor;
+  Context context = nullptr;
+  check(api_.cuDevicePrimaryCtxRetain(&context, device), "make a context on the device");
+  check(api_.cuCtxSetCurrent(context), "enter the device's context");
+  // One that is ordered with the copies that have no stream.
+  check(api_.cuStreamCreate(&stream_, 0), "make a stream");
+}
+
+void Device::check(Result result, const std::string& doing) const {
+  if (result == 0) return;
+  const char* text = nullptr;
+  if (api_.cuGetErrorString(result, &text) != 0 || text == nullptr) text = "unknown error";
+  throw Failure(result, fmt::format("cannot {}: {} (CUDA error {})", doing, text, result));
+}
+
+Module Device::load(const void* image) const {
+  Module module = nullptr;
+  check(api_.cuModuleLoadData(&module, image), "load the machine code");
+  return module;
+}
+
+Function Device::function(Module module, const char* name) const {
+  Function found = nullptr;
+  check(api_.cuModuleGetFunction(&found, module, name), fmt::format("find {} in the machine code", name));
+  return found;
+}
+
+void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const {
+  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, 0, stream_, nullptr, 0};
+  check(api_.cuLaunchKernelEx(&config, function, const_cast<void**>(parameters.data()), nullptr), "launch");
+}
+
+DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {
+  if (bytes == 0) return;
+  device.check(device.api().cuMemAlloc_v2(&address_, bytes), fmt::format("have {} bytes on the device", bytes));
+  device_ = &device;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (device_ != nullptr) device_->api().cuMemFree_v2(address_);
+}
+
+PinnedMemory::PinnedMemory(const Device& device, size_t bytes) : device_(device) {
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE
+  device.check(device.api().cuMemHostAlloc(&address_, bytes, kPortable), fmt::format("pin {} bytes", bytes));
+}
+
+PinnedMemory::~PinnedMemory() { device_.api().cuMemFreeHost(address_); }
+
+Timestamp::Timestamp(const Device& device) : device_(device) {
+  device.check(device.api().cuEventCreate(&event_, 0), "make an event");
+}
+
+Timestamp::~Timestamp() {
+  if (event_ != nullptr) device_.api().cuEventDestroy_v2(event_);
+}
+
+double Timestamp::milliseconds_since(const Timestamp& earlier) const {
+  float milliseconds = 0;
+  device_.check(device_.api().cuEventElapsedTime(&milliseconds, earlier.event_, event_), "tell the time of a launch");
+  return static_cast<double>(milliseconds);
+}
+
+}  // namespace msda::replay::gpu

@@ -1,0 +1,151 @@
+// A GPU by way of the CUDA driver, which is loaded if the machine has one: the tool builds without CUDA and links
+// nothing of it. Names, signatures and layouts are those of cuda.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace msda::replay::gpu {
+
+using Result = int;
+using DevicePointer = unsigned long long;
+using Context = struct ContextHandle*;
+using Stream = struct StreamHandle*;
+using Event = struct EventHandle*;
+using Module = struct ModuleHandle*;
+using Function = struct FunctionHandle*;
+
+// The driver refused. After some errors, such as a kernel's wild access, it refuses everything from then on.
+struct Failure : std::runtime_error {
+  Failure(Result error, const std::string& message) : std::runtime_error(message), result(error) {}
+  Result result;
+};
+inline constexpr Result kNoBinaryForGpu = 209;
+
+struct LaunchAttribute {  // CUlaunchAttribute
+  int id = 0;
+  char padding[4] = {};
+  std::array<unsigned int, 16> numbers{};
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+struct LaunchConfig {  // CUlaunchConfig
+  unsigned int grid[3], block[3], shared_bytes;
+  Stream stream;
+  const LaunchAttribute* attributes;
+  unsigned int attribute_count;
+};
+static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56);
+
+// What of the driver is used; each is found under the very name that libcuda.so.1 exports.
+struct Api {
+  Result (*cuInit)(unsigned);
+  Result (*cuGetErrorString)(Result, const char**);
+  Result (*cuDeviceGetCount)(int*);
+  Result (*cuDeviceGet)(int*, int);
+  Result (*cuDeviceGetName)(char*, int, int);
+  Result (*cuDeviceGetAttribute)(int*, int, int);
+  Result (*cuDevicePrimaryCtxRetain)(Context*, int);
+  Result (*cuCtxSetCurrent)(Context);
+  Result (*cuMemAlloc_v2)(DevicePointer*, size_t);
+  Result (*cuMemFree_v2)(DevicePointer);
+  Result (*cuMemHostAlloc)(void**, size_t, unsigned);
+  Result (*cuMemFreeHost)(void*);
+  Result (*cuMemcpyHtoD_v2)(DevicePointer, const void*, size_t);
+  Result (*cuMemcpyDtoH_v2)(void*, DevicePointer, size_t);
+  Result (*cuMemcpyDtoDAsync_v2)(DevicePointer, DevicePointer, size_t, Stream);
+  Result (*cuMemsetD8_v2)(DevicePointer, unsigned char, size_t);
+  Result (*cuStreamCreate)(Stream*, unsigned);
+  Result (*cuStreamSynchronize)(Stream);
+  Result (*cuEventCreate)(Event*, unsigned);
+  Result (*cuEventDestroy_v2)(Event);
+  Result (*cuEventRecord)(Event, Stream);
+  Result (*cuEventElapsedTime)(float*, Event, Event);
+  Result (*cuModuleLoadData)(Module*, const void*);
+  Result (*cuModuleGetFunction)(Function*, Module, const char*);
+  Result (*cuFuncGetAttribute)(int*, int, Function);
+  Result (*cuFuncSetAttribute)(Function, int, int);
+  Result (*cuFuncGetParamInfo)(Function, size_t, size_t*, size_t*);
+  Result (*cuLaunchKernelEx)(const LaunchConfig*, Function, void**, void**);
+};
+
+// A device, its primary context made current in this thread, and a stream. Lives as long as the program.
+class Device {
+ public:
+  // Throws Failure: no driver, none that is new enough, no such device.
+  explicit Device(int ordinal);
+
+  const std::string& name() const { return name_; }
+  int architecture() const { return architecture_; }  // 90 for sm_90
+  Stream stream() const { return stream_; }
+  const Api& api() const { return api_; }
+
+  // Throws Failure, "cannot DOING: out of memory (CUDA error 2)", unless the result is a success.
+  void check(Result result, const std::string& doing) const;
+  // Waits for all that the stream has.
+  void wait() const { check(api_.cuStreamSynchronize(stream_), "finish what was launched"); }
+  Module load(const void* image) const;
+  Function function(Module module, const char* name) const;
+  void launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const;
+
+ private:
+  Api api_{};
+  std::string name_;
+  int architecture_ = 0;
+  Stream stream_ = nullptr;
+};
+
+// Memory of a device, or pinned memory of the host. `bytes` of 0 is none.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(const Device& device, size_t bytes);
+  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(address_, other.address_);
+    return *this;
+  }
+  ~DeviceMemory();
+  DevicePointer address() const { return address_; }
+
+ private:
+  const Device* device_ = nullptr;
+  DevicePointer address_ = 0;
+};
+
+class PinnedMemory {
+ public:
+  PinnedMemory(const Device& device, size_t bytes);
+  PinnedMemory(const PinnedMemory&) = delete;
+  PinnedMemory& operator=(const PinnedMemory&) = delete;
+  ~PinnedMemory();
+  void* address() const { return address_; }  // also for the device
+
+ private:
+  const Device& device_;
+  void* address_ = nullptr;
+};
+
+// An event that keeps time.
+class Timestamp {
+ public:
+  explicit Timestamp(const Device& device);
+  Timestamp(Timestamp&& other) noexcept : device_(other.device_), event_(std::exchange(other.event_, nullptr)) {}
+  ~Timestamp();
+  void record() const { device_.check(device_.api().cuEventRecord(event_, device_.stream()), "record an event"); }
+  double milliseconds_since(const Timestamp& earlier) const;  // of events that are over
+
+ private:
+  const Device& device_;
+  Event event_ = nullptr;
+};
+
+}  // namespace msda::replay::gpu

@@ -1,0 +1,95 @@
+#include "replay/original.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "recorder/device/digest_ptx.h"
+#include "replay/errors.h"
+#include "replay/extremes_ptx.h"
+#include "replay/repeated_launch.h"
+
+namespace msda::replay {
+
+Original::Original(const Options& options, const capture::Reader& reader)
+    : options_(options), reader_(reader), choice_(chosen_original(options)) {}
+
+Original::Outcome Original::run(const capture::Invocation& invocation, std::chrono::steady_clock::time_point begun,
+                                const std::function<void(const std::string&)>& report) {
+  const bool asked = choice_.wanted == OriginalChoice::kAsked;
+  if (choice_.wanted == OriginalChoice::kNo || (!asked && !is_launch(invocation))) return {};
+  std::string why;
+  try {
+    report("original");
+    if (asked) open();  // what is missing of the machine is told before what is missing of the capture
+    Outcome outcome;
+    outcome.result = launch(plan(invocation), begun, report);
+    return outcome;
+  } catch (const CannotRelaunch& e) {
+    why = e.what();
+  } catch (const gpu::Failure& e) {
+    why = e.what();
+    // A context in which a kernel went astray is good for nothing any more, nor is what was loaded into it.
+    if (device_ && device_->api().cuStreamSynchronize(device_->stream()) != 0) {
+      no_device_ = fmt::format("the device failed on invocation {}: {}", invocation.id, why);
+    }
+  }
+  if (!asked) return {std::nullopt, why};
+  throw Unavailable(fmt::format("{}: invocation {}: {}: {}", options_.capture, invocation.id,
+                                options_.device == "auto" ? "--mode original" : "--device " + options_.device, why));
+}
+
+// The driver, the device and the kernels of our own.
+void Original::open() {
+  if (!no_device_.empty()) throw CannotRelaunch(no_device_);
+  if (device_) return;
+  try {
+    device_.emplace(choice_.device);
+    tools_.digest = device_->function(device_->load(record::kDigestPtx), record::kDigestKernel);
+    tools_.extremes = device_->function(device_->load(kExtremesPtx), kExtremesKernel);
+  } catch (const gpu::Failure& e) {
+    no_device_ = fmt::format("relaunching the recorded machine code needs a CUDA device: {}", e.what());
+    throw CannotRelaunch(no_device_);
+  }
+}
+
+Relaunch Original::plan(const capture::Invocation& invocation) {
+  if (!kernels_) kernels_ = reader_.kernels();
+  Relaunch plan = plan_relaunch(invocation, *kernels_);
+  if (!options_.kernel_digest.empty()) change_code(plan, invocation, reader_, *kernels_, options_.kernel_digest);
+  if (choice_.block) change_block(plan, invocation, reader_, *choice_.block);
+  return plan;
+}
+
+// A cubin runs on devices of its major version, from its minor version on.
+void Original::check_architecture(const capture::KernelImage& code) const {
+  int of_code = 0;
+  const std::string& text = code.architecture;
+  const bool known =
+      text.starts_with("sm_") && std::from_chars(text.data() + 3, text.data() + text.size(), of_code).ec == std::errc();
+  const int of_device = device_->architecture();
+  if (!known || (of_code / 10 == of_device / 10 && of_code <= of_device)) return;
+  throw CannotRelaunch(fmt::format("its machine code is for {}, and device {} ({}) is sm_{}: it runs on no other", text,
+                                   choice_.device, device_->name(), of_device));
+}
+
+OriginalResult Original::launch(const Relaunch& plan, std::chrono::steady_clock::time_point begun,
+                                const std::function<void(const std::string&)>& report) {
+  open();
+  check_architecture(*plan.code);
+  gpu::Module& module = modules_[plan.code->digest];
+  if (module == nullptr) {
+    try {
+      module = device_->load(plan.code->image.data());
+    } catch (const gpu::Failure& e) {
+      if (e.result != gpu::kNoBinaryForGpu) throw;
+      throw CannotRelaunch(fmt::format("its machine code does not run on device {} ({}, sm_{}): {}", choice_.device,
+                                       device_->name(), device_->architecture(), e.what()));
+    }
+  }
+  const RepeatedLaunch::Tools tools{tools_.digest, tools_.extremes};
+  RepeatedLaunch repeated(*device_, tools, device_->function(module, plan.kernel.c_str()), plan, reader_);
+  return repeated.run(options_.repeat, begun, report);
+}
+
+}  // namespace msda::replay

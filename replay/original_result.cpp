@@ -1,0 +1,110 @@
+#include "replay/original_result.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/finding.h"
+#include "analysis/tensor.h"
+#include "replay/loaded_call.h"
+
+namespace msda::replay {
+
+using analysis::number;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+analysis::Index index_of(const OriginalTensor& tensor, int64_t flat) {
+  return analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.index_of(flat);
+}
+
+std::string count_of(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// "3 results, the recorded one among them; 12 elements vary, by up to 1e-06 at [0,1,2,3]"
+std::string words_of(const OriginalTensor& tensor) {
+  std::string words = count_of(tensor.distinct, "result");
+  if (!tensor.recorded) {
+    words += ", none is recorded";
+  } else if (tensor.distinct == 1) {
+    words += tensor.recorded->among_them ? ", the recorded one" : ", not the recorded one";
+  } else {
+    words += tensor.recorded->among_them ? ", the recorded one among them" : ", the recorded one not among them";
+  }
+  if (tensor.varying > 0) {
+    const auto& [flat, lowest, highest] = tensor.widest.front();
+    words += fmt::format("; {} of {} var{}, by up to {:.3g} at [{}] ({:.9g} to {:.9g})", tensor.varying,
+                         count_of(analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.elements(), "element"),
+                         tensor.varying == 1 ? "ies" : "y", tensor.spread, fmt::join(index_of(tensor, flat), ","),
+                         lowest, highest);
+  }
+  if (tensor.recorded && tensor.recorded->different > 0) {
+    words += fmt::format("; the first differs from the recorded one in {}, by up to {:.3g}",
+                         count_of(tensor.recorded->different, "element"), tensor.recorded->max_abs);
+  }
+  return words;
+}
+
+}  // namespace
+
+double element_of(capture::ElementType type, const std::byte* data, int64_t flat) {
+  if (type == capture::ElementType::kUInt8) return std::to_integer<int>(data[flat]);
+  return analysis::Tensor{data, dtype_of(type), {}}.at(flat);
+}
+
+nlohmann::ordered_json to_json(const OriginalResult& result) {
+  Json json = {{"device", result.device},
+               {"architecture", fmt::format("sm_{}", result.architecture)},
+               {"kernel_digest", result.kernel_digest},
+               {"grid", result.shape.grid},
+               {"block", result.shape.block},
+               {"shared_bytes", result.shape.shared_bytes},
+               {"changed", result.changed.empty() ? Json() : Json(result.changed)},
+               {"runs", result.runs},
+               {"launch_ms", result.launch_ms},
+               {"first_result_s", result.first_result_s},
+               {"runs_per_s", result.runs > 1 ? Json(result.runs_per_s) : Json()},
+               {"tensors", Json::object()}};
+  for (const OriginalTensor& tensor : result.tensors) {
+    Json told = {{"digest", tensor.digest}, {"distinct", tensor.distinct}};
+    told["recorded_among_them"] = tensor.recorded ? Json(tensor.recorded->among_them) : Json();
+    if (tensor.recorded) {
+      told["first_against_recorded"] = {{"different", tensor.recorded->different},
+                                        {"max_abs", number(tensor.recorded->max_abs)}};
+    }
+    told["spread"] = number(tensor.spread);
+    told["varying"] = tensor.varying;
+    told["widest"] = Json::array();
+    for (const auto& [flat, lowest, highest] : tensor.widest) {
+      told["widest"].push_back(
+          {{"index", index_of(tensor, flat)}, {"lowest", number(lowest)}, {"highest", number(highest)}});
+    }
+    json["tensors"][tensor.name] = std::move(told);
+  }
+  return json;
+}
+
+std::string to_text(const OriginalResult& result) {
+  std::string text =
+      fmt::format("  original on {} (sm_{}), grid {}, block {}, {} shared bytes: {}, {:.3g} ms a launch", result.device,
+                  result.architecture, fmt::join(result.shape.grid, ","), fmt::join(result.shape.block, ","),
+                  result.shape.shared_bytes, count_of(result.runs, "run"), result.launch_ms);
+  if (result.runs > 1) text += fmt::format(", {:.0f} runs a second", result.runs_per_s);
+  text += fmt::format(", the first after {:.2g} s\n", result.first_result_s);
+  if (!result.changed.empty()) text += fmt::format("    changed: {}\n", result.changed);
+  for (const OriginalTensor& tensor : result.tensors) {
+    text += fmt::format("    {:<24} {}\n", tensor.name, words_of(tensor));
+  }
+  return text;
+}
+
+std::string to_text(const std::vector<Relaunched>& relaunched) {
+  std::string text;
+  for (const auto& [id, kernel, original] : relaunched) {
+    text += fmt::format("\nInvocation {}: {}, known only by its machine code\n{}", id, kernel, to_text(original));
+  }
+  return text;
+}
+
+}  // namespace msda::replay

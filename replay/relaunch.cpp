@@ -1,0 +1,328 @@
+#include "replay/relaunch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "recorder/capture/digest.h"
+#include "recorder/device/cubin.h"
+#include "replay/loaded_call.h"
+
+namespace msda::replay {
+namespace {
+
+using capture::Invocation;
+using capture::TensorInfo;
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw CannotRelaunch(fmt::format(text, std::forward<Arguments>(arguments)...));
+}
+
+uint32_t checked(int64_t number, uint32_t most, const char* what) {
+  if (number < 0 || number > most) refuse("its {} of {} cannot be", what, number);
+  return static_cast<uint32_t>(number);
+}
+
+std::array<uint32_t, 3> checked(const std::array<int64_t, 3>& extent, uint32_t most, const char* what) {
+  if (std::ranges::min(extent) < 1) refuse("its {} of {} cannot be", what, extent);
+  return {checked(extent[0], most, what), checked(extent[1], most, what), checked(extent[2], most, what)};
+}
+
+int64_t fact(const std::map<std::string, int64_t>& facts, const std::string& name) {
+  const auto found = facts.find(name);
+  return found == facts.end() ? 0 : found->second;
+}
+
+// Grid, block and the like, from numbers that a capture has.
+void take_shape(const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block, int64_t shared_bytes,
+                const std::map<std::string, int64_t>& facts, const std::string& prefix, Relaunch& plan) {
+  constexpr uint32_t kMost = std::numeric_limits<int32_t>::max(), kMostThreads = 1024, kMostCluster = 64;
+  plan.shape = {checked(grid, kMost, "grid"), checked(block, kMostThreads, "block"),
+                checked(shared_bytes, kMost, "shared_bytes")};
+  // A launch may also be allowed to begin before the work ahead of it is done (programmatic_serialization). That
+  // changes no bit of what a kernel computes on inputs that are there, and would let it begin before they are.
+  const char* const axes[] = {"cluster_x", "cluster_y", "cluster_z"};
+  for (size_t i = 0; i < 3; ++i) plan.cluster[i] = checked(fact(facts, prefix + axes[i]), kMostCluster, "cluster");
+  if (plan.cluster[0] == 0 || plan.cluster[1] == 0 || plan.cluster[2] == 0) plan.cluster = {};
+  plan.cooperative = fact(facts, prefix + "cooperative") != 0;
+}
+
+void take_shape_of(const Invocation& invocation, Relaunch& plan) {
+  const capture::CallFacts& facts = invocation.facts;
+  take_shape(*facts.grid, *facts.block, facts.shared_bytes.value_or(0), facts.integers, "", plan);
+}
+
+void check_code(const capture::KernelImage& code) {
+  if (code.image.empty()) refuse("its machine code is not in the capture");
+  // The driver reads as far as an image says of itself.
+  if (record::cubin_at(code.image.data(), code.image.size()).empty()) {
+    refuse("its machine code, /kernels/{}/image, is damaged: it is no whole cubin", code.digest);
+  }
+  if (capture::digest(code.image) != code.digest) {
+    refuse("its machine code, /kernels/{}/image, is not what was recorded: its digest differs", code.digest);
+  }
+}
+
+struct NamedPointer {
+  uint64_t offset;
+  std::string tensor;  // "inputs/value"; empty: not known
+};
+
+// "inputs/value@16 @120"
+std::vector<NamedPointer> parse_pointers(const std::string& text, uint64_t bytes) {
+  std::vector<NamedPointer> pointers;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size()), at = text.find('@', begin);
+    NamedPointer pointer{0, ""};
+    const char* const last = text.data() + end;
+    if (at >= end || std::from_chars(text.data() + at + 1, last, pointer.offset).ptr != last ||
+        pointer.offset > bytes || bytes - pointer.offset < sizeof(uint64_t)) {
+      refuse("its attribute pointers cannot be read: {}", text);
+    }
+    pointer.tensor = text.substr(begin, at - begin);
+    pointers.push_back(std::move(pointer));
+    begin = end + 1;
+  }
+  return pointers;
+}
+
+size_t index_of_parameter(const capture::Parameters& parameters, uint64_t offset) {
+  size_t index = 0;
+  while (index + 1 < parameters.offsets.size() && static_cast<uint64_t>(parameters.offsets[index + 1]) <= offset) {
+    ++index;
+  }
+  return index;
+}
+
+// From the first element to the last, both included.
+uint64_t extent_of(const TensorInfo& info, const std::vector<int64_t>& strides) {
+  const auto size = static_cast<uint64_t>(size_of(info.type)), dense = static_cast<uint64_t>(info.bytes());
+  if (strides.empty() || dense == 0) return dense;
+  uint64_t last = 0;
+  bool fits = strides.size() == info.shape.size();
+  for (size_t i = 0; fits && i < strides.size(); ++i) {
+    uint64_t step = 0;
+    fits =
+        strides[i] >= 0 &&
+        !__builtin_mul_overflow(static_cast<uint64_t>(info.shape[i] - 1), static_cast<uint64_t>(strides[i]), &step) &&
+        !__builtin_add_overflow(last, step, &last);
+  }
+  uint64_t bytes = 0;
+  if (!fits || __builtin_mul_overflow(last + 1, size, &bytes)) refuse("{} has strides {}", info.path, strides);
+  // A view of a few columns is fine. Sizes that nothing in the file bears out are not.
+  constexpr uint64_t kMostGaps = 4096, kMost = uint64_t{1} << 36;
+  if (bytes / kMostGaps > dense || bytes > std::max(dense, kMost)) {
+    refuse("{} spans {} bytes for {} of its own", info.path, bytes, dense);
+  }
+  return bytes;
+}
+
+Buffer buffer_of(const Invocation& invocation, const std::string& path, uint64_t address) {
+  const size_t slash = path.find('/');
+  Buffer buffer;
+  buffer.name = path.substr(slash + 1);
+  buffer.is_output = path.starts_with("outputs/");
+  buffer.address = address;
+  buffer.before = find(buffer.is_output ? invocation.outputs_before : invocation.inputs, buffer.name);
+  if (buffer.before == nullptr) {
+    refuse("{}/{} is not in the capture", buffer.is_output ? "outputs_before" : "inputs", buffer.name);
+  }
+  if (buffer.is_output) buffer.recorded = find(invocation.outputs, buffer.name);
+  const TensorInfo& layout = buffer.recorded != nullptr ? *buffer.recorded : *buffer.before;
+  if (layout.shape != buffer.before->shape || layout.type != buffer.before->type) {
+    refuse("outputs/{0} and outputs_before/{0} differ in shape or type", buffer.name);
+  }
+  buffer.strides = layout.strides;
+  buffer.bytes = extent_of(layout, buffer.strides);
+  uint64_t end = 0;
+  if (buffer.bytes == 0 || address % static_cast<uint64_t>(size_of(layout.type)) != 0 ||
+      __builtin_add_overflow(address, buffer.bytes, &end)) {
+    refuse("{} cannot have been at address {:#x}, with {} bytes", path, address, buffer.bytes);
+  }
+  return buffer;
+}
+
+std::vector<Region> regions_of(const std::vector<Buffer>& buffers) {
+  constexpr uint64_t kNear = 512;  // what CUDA and PyTorch align allocations to
+  std::vector<Region> all, regions;
+  for (const Buffer& buffer : buffers) all.push_back({buffer.address, buffer.address + buffer.bytes});
+  std::ranges::sort(all, {}, &Region::begin);
+  for (const Region& one : all) {
+    if (!regions.empty() && (one.begin <= regions.back().end || one.begin - regions.back().end < kNear)) {
+      regions.back().end = std::max(regions.back().end, one.end);
+    } else {
+      regions.push_back(one);
+    }
+  }
+  return regions;
+}
+
+void take_parameters(const Invocation& invocation, Relaunch& plan) {
+  plan.parameters = invocation.parameters;
+  const auto& [bytes, offsets, sizes] = plan.parameters;
+  bool whole = offsets.size() == sizes.size() && !offsets.empty();
+  for (size_t i = 0; whole && i < offsets.size(); ++i) {
+    int64_t end = 0;
+    whole = offsets[i] >= 0 && sizes[i] > 0 && !__builtin_add_overflow(offsets[i], sizes[i], &end) &&
+            end <= static_cast<int64_t>(bytes.size());
+  }
+  if (!whole) refuse("its parameters lie beyond their bytes");
+  const auto pointers = invocation.facts.texts.find("pointers");
+  if (pointers == invocation.facts.texts.end()) {
+    refuse("the capture does not say where its parameters have pointers; record it again with this version");
+  }
+  for (const auto& [offset, tensor] : parse_pointers(pointers->second, bytes.size())) {
+    uint64_t address = 0;
+    std::memcpy(&address, bytes.data() + offset, sizeof address);
+    if (address == 0) continue;
+    if (tensor.empty()) {
+      refuse("parameter {} points to memory of which no adapter knows what it holds",
+             index_of_parameter(plan.parameters, offset));
+    }
+    plan.pointers.push_back(offset);
+    plan.buffers.push_back(buffer_of(invocation, tensor, address));
+  }
+  std::ranges::sort(plan.pointers);
+  plan.pointers.erase(std::ranges::unique(plan.pointers).begin(), plan.pointers.end());
+  for (const auto& [section, tensors] : {std::pair{"outputs", &invocation.outputs}, {"inputs", &invocation.inputs}}) {
+    for (const TensorInfo& info : *tensors) {
+      const bool is_output = tensors == &invocation.outputs;
+      const bool known = std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) {
+        return buffer.is_output == is_output && buffer.name == info.name;
+      });
+      if (!known) refuse("no parameter points to {}/{}", section, info.name);
+    }
+  }
+  if (std::ranges::none_of(plan.buffers, &Buffer::is_output)) refuse("none of its outputs is recorded");
+  plan.regions = regions_of(plan.buffers);
+}
+
+bool same_problem(const Invocation& a, const Invocation& b) {
+  return std::ranges::equal(a.inputs, b.inputs, [](const TensorInfo& x, const TensorInfo& y) {
+    return x.name == y.name && x.shape == y.shape && x.type == y.type;
+  });
+}
+
+// The built-in adapter for the kernel. None where a user's adapter came first.
+const adapters::Adapter* adapter_of(const Invocation& invocation) {
+  if (invocation.facts.texts.contains("adapter")) return nullptr;
+  for (const adapters::Adapter* adapter : adapters::built_in()) {
+    if (adapter->matches(invocation.facts.kernel)) return adapter;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_launch(const Invocation& invocation) {
+  return invocation.facts.grid.has_value() && invocation.facts.block.has_value();
+}
+
+Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::KernelImage>& kernels) {
+  if (!is_launch(invocation)) refuse("it is no launch of a kernel");
+  if (invocation.inputs.empty() && !invocation.digests.empty()) refuse("only digests were recorded (--digest-only)");
+  const capture::CallFacts& facts = invocation.facts;
+  if (invocation.parameters.bytes.empty()) refuse("its parameters are not in the capture");
+  const auto code = std::ranges::find(kernels, facts.kernel_digest, &capture::KernelImage::digest);
+  if (facts.kernel_digest.empty() || code == kernels.end()) refuse("its machine code is not in the capture");
+  check_code(*code);
+  Relaunch plan;
+  plan.kernel = facts.kernel;
+  plan.code = &*code;
+  take_shape_of(invocation, plan);
+  take_parameters(invocation, plan);
+  return plan;
+}
+
+void change_block(Relaunch& plan, const Invocation& invocation, const capture::Reader& reader, uint32_t threads) {
+  const adapters::Adapter* const adapter = adapter_of(invocation);
+  if (adapter == nullptr)
+    refuse("--block {}: how the grid of {} follows from its block is not known", threads, plan.kernel);
+  adapters::Launch launch{plan.kernel, {}, plan.parameters.bytes, plan.shape.grid, plan.shape.block, MSDA_FLOAT32};
+  for (size_t i = 0; i < plan.parameters.offsets.size(); ++i) {
+    launch.parameters.push_back(
+        {static_cast<uint64_t>(plan.parameters.offsets[i]), static_cast<uint64_t>(plan.parameters.sizes[i])});
+  }
+  const auto read = [&](uint64_t address, void* to, size_t bytes) {
+    for (const Buffer& buffer : plan.buffers) {
+      if (buffer.is_output || !buffer.strides.empty() || address < buffer.address) continue;
+      const uint64_t at = address - buffer.address;
+      if (at > buffer.bytes || bytes > buffer.bytes - at) continue;
+      std::memcpy(to, reader.read(*buffer.before).data.get() + at, bytes);
+      return true;
+    }
+    return false;
+  };
+  const auto decoded = adapter->decode(launch, read);
+  if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded))
+    refuse("--block {}: {}", threads, refusal->reason);
+  const auto shape = adapter->with_block(launch, threads);
+  if (const auto* refusal = std::get_if<adapters::Refusal>(&shape)) refuse("--block {}: {}", threads, refusal->reason);
+  const auto old = std::exchange(plan.shape, std::get<adapters::LaunchShape>(shape));
+  plan.changed +=
+      fmt::format("{}block {} -> {}, grid {} -> {}", plan.changed.empty() ? "" : "; ", fmt::join(old.block, ","),
+                  fmt::join(plan.shape.block, ","), fmt::join(old.grid, ","), fmt::join(plan.shape.grid, ","));
+}
+
+void change_code(Relaunch& plan, const Invocation& invocation, const capture::Reader& reader,
+                 const std::vector<capture::KernelImage>& kernels, std::string_view digest) {
+  std::vector<const capture::KernelImage*> variants, meant;
+  for (const auto& code : kernels) {
+    if (code.name != plan.kernel) continue;
+    variants.push_back(&code);
+    const std::string_view whole = code.digest;
+    if (whole.starts_with(digest) || whole.substr(whole.find(':') + 1).starts_with(digest)) meant.push_back(&code);
+  }
+  if (meant.size() != 1) {
+    std::vector<std::string> known;
+    for (const auto* code : variants) known.push_back(code->digest);
+    refuse("--kernel-digest {}: {} of this kernel; the capture has {}", digest,
+           meant.empty() ? "no such variant" : "several variants", fmt::join(known, ", "));
+  }
+  const capture::KernelImage& code = *meant.front();
+  check_code(code);
+  const adapters::LaunchShape old = plan.shape;
+  std::optional<Invocation> twin;
+  for (const int64_t id : reader.invocation_ids()) {
+    Invocation other = reader.invocation(id);
+    if (other.facts.kernel_digest == code.digest && is_launch(other) && same_problem(other, invocation)) {
+      twin = std::move(other);
+      break;
+    }
+  }
+  if (twin) {
+    take_shape_of(*twin, plan);
+  } else {
+    const auto triple = [&](const std::string& name) {
+      return std::array{fact(code.facts, name + "_x"), fact(code.facts, name + "_y"), fact(code.facts, name + "_z")};
+    };
+    const auto grid = triple("launch_grid");
+    if (grid[0] == 0) {
+      refuse("--kernel-digest {}: the capture does not say how it was launched; record it again", digest);
+    }
+    // A grid that msda-triton's sizes alone tell is right for every variant; another one is if it is the same.
+    const adapters::Adapter* const adapter = adapter_of(invocation);
+    const bool told_by_sizes = adapter != nullptr && adapter->name() == "msda_triton";
+    if (!told_by_sizes && grid != *invocation.facts.grid) {
+      refuse("--kernel-digest {}: it was launched for another problem, with a grid of {} and not {}", digest,
+             fmt::join(grid, ","), fmt::join(*invocation.facts.grid, ","));
+    }
+    take_shape(*invocation.facts.grid, triple("launch_block"), fact(code.facts, "launch_shared_bytes"), code.facts,
+               "launch_", plan);
+  }
+  plan.changed += fmt::format("{}code {} -> {}, block {} -> {}, grid {} -> {}, shared bytes {} -> {}",
+                              plan.changed.empty() ? "" : "; ", plan.code->digest, code.digest,
+                              fmt::join(old.block, ","), fmt::join(plan.shape.block, ","), fmt::join(old.grid, ","),
+                              fmt::join(plan.shape.grid, ","), old.shared_bytes, plan.shape.shared_bytes);
+  plan.code = &code;
+}
+
+}  // namespace msda::replay

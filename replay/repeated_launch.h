@@ -1,0 +1,82 @@
+// A launch that is made again and again. Whatever is found out about its outputs, but for the first ones, is found out
+// on the device: an output that depends on the order of its sums is another one every time, and copying each of them to
+// the host would take longer than the launch.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/capture/reader.h"
+#include "recorder/device/digest_launch.h"
+#include "replay/gpu_driver.h"
+#include "replay/original_result.h"
+#include "replay/relaunch.h"
+
+namespace msda::replay {
+
+inline constexpr char kExtremesKernel[] = "msda_replay_extremes";
+
+class RepeatedLaunch {
+ public:
+  struct Tools {
+    gpu::Function digest, extremes;  // recorder/device/digest.ptx, extremes.ptx
+  };
+  using Clock = std::chrono::steady_clock;
+
+  // Refers to all of them. Nothing is on the device yet. Throws CannotRelaunch if the code is another than the plan's.
+  RepeatedLaunch(const gpu::Device& device, const Tools& tools, gpu::Function function, const Relaunch& plan,
+                 const capture::Reader& reader);
+
+  // Throws gpu::Failure or CannotRelaunch. `begun`: from when on the time to the first result is told.
+  OriginalResult run(int64_t runs, Clock::time_point begun, const std::function<void(const std::string&)>& report);
+
+ private:
+  // An output on the device.
+  struct Output {
+    const Buffer* buffer;
+    gpu::DevicePointer address;
+    gpu::DeviceMemory before;           // what it held
+    gpu::DeviceMemory lowest, highest;  // of each element in any run so far
+    std::pair<uint64_t, uint64_t> recorded_digest{};
+    std::set<std::pair<uint64_t, uint64_t>> digests;  // of the runs
+  };
+
+  void check_code() const;
+  void allow_launch() const;
+  gpu::DevicePointer place_of(uint64_t recorded_address) const;
+  void put(const Buffer& buffer, const capture::TensorInfo& info) const;
+  void build_buffers(bool repeats);
+  void reset() const;
+  void launch() const;
+  void digest(size_t slot);
+  std::pair<uint64_t, uint64_t> digest_in(size_t slot, size_t output) const;
+  void add_extremes(const Output& output) const;
+  void run_once(size_t slot, bool is_first, bool repeats);
+  void take_batch(size_t count, std::vector<double>& milliseconds);
+  std::vector<std::byte> row_major(const Buffer& buffer, gpu::DevicePointer from) const;
+  void compare_with_recorded(const Output& output, OriginalTensor& tensor) const;
+  void tell_spread(const Output& output, OriginalTensor& tensor) const;
+
+  // Launches on their way at a time: enough that the device never waits for the host.
+  static constexpr size_t kBatch = 32;
+
+  const gpu::Device& device_;
+  const Tools tools_;
+  const gpu::Function function_;
+  const Relaunch& plan_;
+  const capture::Reader& reader_;
+  std::vector<gpu::DeviceMemory> regions_;
+  std::vector<gpu::DevicePointer> region_places_;  // where the recorded regions begin now
+  std::vector<std::byte> parameters_;
+  std::vector<Output> outputs_;
+  gpu::PinnedMemory slots_;
+  gpu::DeviceMemory sums_;
+  uint64_t sequence_ = 0;
+  std::vector<gpu::Timestamp> before_, after_;
+};
+
+}  // namespace msda::replay
