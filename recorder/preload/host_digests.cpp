@@ -1,6 +1,6 @@
 #include "recorder/preload/host_digests.h"
 
-#include "recorder/preload/digest.h"
+#include "recorder/device/digest.h"
 #include "recorder/spool/checksum.h"
 
 namespace msda::record {
