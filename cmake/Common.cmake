@@ -7,8 +7,8 @@ function(msda_target name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/msda_replay>)
   target_compile_features(${name} PUBLIC cxx_std_20)
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-                                         $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
-                                         $<$<C_COMPILER_ID:GNU>:-Wno-restrict> -ffp-contract=off
-                                         $<$<BOOL:${MSDA_WARNINGS_AS_ERRORS}>:-Werror>)
+  set(host -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+           $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<C_COMPILER_ID:GNU>:-Wno-restrict> -ffp-contract=off
+           $<$<BOOL:${MSDA_WARNINGS_AS_ERRORS}>:-Werror>)
+  target_compile_options(${name} PRIVATE "$<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:${host}>")
 endfunction()

@@ -10,6 +10,7 @@
 
 #include "kernels/checked_call.h"
 #include "kernels/cpu/table.h"
+#include "kernels/guarded.h"
 #include "kernels/msda.h"
 #include "kernels/names.h"
 #include "kernels/parallel.h"
@@ -17,44 +18,6 @@
 
 namespace msda::kernels {
 namespace {
-
-thread_local std::string last_error;
-
-template <class Body>
-msda_status guarded(Body&& body) noexcept {
-  try {
-    try {
-      body();
-      return MSDA_OK;
-    } catch (const InvalidArgument& e) {
-      last_error = e.what();
-      return MSDA_INVALID_ARGUMENT;
-    } catch (const std::bad_alloc&) {
-      last_error = "out of memory";
-      return MSDA_OUT_OF_MEMORY;
-    } catch (const std::exception& e) {
-      last_error = e.what();
-      return MSDA_INTERNAL_ERROR;
-    }
-  } catch (...) {  // not even the message could be made
-    return MSDA_INTERNAL_ERROR;
-  }
-}
-
-constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
-
-msda_options checked_options(const msda_options* options) {
-  msda_options checked = options != nullptr ? *options : msda_options{};
-  if (checked.mode < MSDA_MODE_DETERMINISTIC || checked.mode > MSDA_MODE_MIXED) {
-    throw InvalidArgument(fmt::format("no such mode: {}", static_cast<int>(checked.mode)));
-  }
-  if (checked.threads < 0) throw InvalidArgument(fmt::format("threads is {}; 0 means one a core", checked.threads));
-  if ((checked.float64_stages & ~kAllStages) != 0) {
-    throw InvalidArgument(fmt::format("float64_stages is {:#x}; there are {} stages", checked.float64_stages,
-                                      static_cast<int>(MSDA_STAGE_COUNT)));
-  }
-  return checked;
-}
 
 // The inputs as contiguous `In`, and the structure that the loops take.
 template <class In>
@@ -399,8 +362,6 @@ msda_status msda_stage(const msda_call* call, const msda_tensor* grad_output, co
     backward_stages(call, grad_output, options, results);
   });
 }
-
-const char* msda_last_error(void) { return last_error.c_str(); }
 
 const char* msda_dialect_name(msda_dialect dialect) { return msda::kernels::name_of(dialect); }
 

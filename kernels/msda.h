@@ -49,7 +49,9 @@ typedef enum msda_status MSDA_ENUM_TYPE {
   MSDA_OK = 0,
   MSDA_INVALID_ARGUMENT = 1, /* a shape, type, pointer or option that makes no sense; the message names it */
   MSDA_OUT_OF_MEMORY = 2,
-  MSDA_INTERNAL_ERROR = 3 /* a bug of ours */
+  MSDA_INTERNAL_ERROR = 3, /* a bug of ours */
+  MSDA_UNAVAILABLE = 4,    /* no GPU, a library built without CUDA, or something that only the CPU's functions can */
+  MSDA_CUDA_ERROR = 5      /* of the CUDA runtime; an earlier error of the same process shows here too */
 } msda_status;
 
 typedef enum msda_dtype MSDA_ENUM_TYPE {
@@ -142,6 +144,20 @@ MSDA_API msda_status msda_stage(const msda_call* call, const msda_tensor* grad_o
 /* Several of them in one pass over the samples: results[stage] for each stage that is wanted, null for the others. */
 MSDA_API msda_status msda_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                                  const msda_tensor* const results[MSDA_STAGE_COUNT]);
+
+/* The same on the current GPU. `spatial_shapes` and `level_start_index` are in host memory, all other tensors in memory
+ * of that GPU. The work is put onto `stream`, a cudaStream_t (null: the default stream), and nothing waits for it; so
+ * errors of the work itself show later. Bits equal those of the functions above, but for MSDA_MODE_ATOMIC, which sums
+ * in the order that additions come in. `threads` and `seed` are of no account; MSDA_MODE_MIXED is the CPU's. */
+MSDA_API msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
+                                       void* stream);
+MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,
+                                        const msda_options* options, const msda_tensor* grad_value,
+                                        const msda_tensor* grad_sampling_locations,
+                                        const msda_tensor* grad_attention_weights, void* stream);
+
+/* GPUs that this process can use; 0 if the library was built without CUDA. */
+MSDA_API int32_t msda_cuda_device_count(void);
 
 /* What went wrong in this thread's last call that did not return MSDA_OK: one line, never null, valid until the next.
  */

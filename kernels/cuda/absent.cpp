@@ -1,0 +1,18 @@
+// In place of the GPU's functions where the library is built without the CUDA toolkit.
+#include "kernels/guarded.h"
+#include "kernels/msda.h"
+
+using namespace msda::kernels;  // NOLINT: the functions below are C
+
+namespace {
+msda_status absent() {
+  return guarded([] { throw Unavailable("this libmsda was built without the CUDA toolkit"); });
+}
+}  // namespace
+
+int32_t msda_cuda_device_count(void) { return 0; }
+msda_status msda_cuda_forward(const msda_call*, const msda_options*, const msda_tensor*, void*) { return absent(); }
+msda_status msda_cuda_backward(const msda_call*, const msda_tensor*, const msda_options*, const msda_tensor*,
+                               const msda_tensor*, const msda_tensor*, void*) {
+  return absent();
+}

@@ -1,0 +1,243 @@
+// The C ABI's functions for a GPU: checks, and the choice of types.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <limits>
+
+#include "kernels/checked_call.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/operator.h"
+#include "kernels/guarded.h"
+
+namespace msda::kernels::cuda {
+namespace {
+
+void need_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return;
+  cudaGetLastError();
+  throw Unavailable(fmt::format("no GPU can be used here: {}", cudaGetErrorString(error)));
+}
+
+// What the kernels' 32-bit numbers can count.
+void check_sizes(const CheckedCall& checked) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  int64_t cells = 0;
+  for (const cpu::Level& level : checked.levels) cells = std::max(cells, cpu::cells_of(level));
+  if (checked.Q * checked.P > kMost || cells > kMost || checked.D > kMost ||
+      checked.B * checked.M * (checked.S + checked.L) > kMost) {
+    throw Unavailable("the call is larger than the GPU's kernels can count; the CPU's can");
+  }
+}
+
+// An input as the kernels take it: as it is, or widened into memory of the workspace.
+class Input {
+ public:
+  Input(const msda_tensor& tensor, msda_dtype dtype) : tensor_(tensor), dtype_(dtype) {
+    is_ready_ = tensor.dtype == dtype && is_contiguous(tensor);
+    for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];
+  }
+  void want(Workspace& workspace) {
+    if (is_ready_) return;
+    if (dtype_ == MSDA_FLOAT64) {
+      workspace.want(double_, count_);
+    } else {
+      workspace.want(float_, count_);
+    }
+  }
+  void make(cudaStream_t stream) {
+    if (is_ready_) return;
+    if (dtype_ == MSDA_FLOAT64) {
+      make_contiguous(tensor_, double_, stream);
+    } else {
+      make_contiguous(tensor_, float_, stream);
+    }
+  }
+  template <class Stored>
+  const Stored* data() const {
+    const void* data = is_ready_ ? tensor_.data : dtype_ == MSDA_FLOAT64 ? static_cast<void*>(double_) : float_;
+    return static_cast<const Stored*>(data);
+  }
+
+ private:
+  msda_tensor tensor_;
+  msda_dtype dtype_;
+  bool is_ready_;
+  int64_t count_ = 1;
+  float* float_ = nullptr;
+  double* double_ = nullptr;
+};
+
+// A result as the kernels write it: in place, or into memory of the workspace from where it is spread.
+class Output {
+ public:
+  Output(const msda_tensor* tensor, bool float64) : float64_(float64) {
+    if (tensor == nullptr) return;
+    tensor_ = *tensor;
+    wanted_ = true;
+    in_place_ = is_contiguous(tensor_);
+    for (int i = 0; i < tensor_.rank; ++i) count_ *= tensor_.shape[i];
+  }
+  void want(Workspace& workspace) {
+    if (!wanted_ || in_place_) return;
+    if (float64_) {
+      workspace.want(double_, count_);
+    } else {
+      workspace.want(float_, count_);
+    }
+  }
+  Result result() const {
+    if (!wanted_) return {nullptr, MSDA_FLOAT32};
+    if (in_place_) return {tensor_.data, tensor_.dtype};
+    if (float64_) return {double_, MSDA_FLOAT64};
+    return {float_, MSDA_FLOAT32};
+  }
+  void store(cudaStream_t stream) const {
+    if (!wanted_ || in_place_) return;
+    if (float64_) {
+      spread(double_, tensor_, stream);
+    } else {
+      spread(float_, tensor_, stream);
+    }
+  }
+
+ private:
+  msda_tensor tensor_{};
+  bool float64_, wanted_ = false, in_place_ = false;
+  int64_t count_ = 1;
+  float* float_ = nullptr;
+  double* double_ = nullptr;
+};
+
+// The type that all inputs are read in: their own where they have one in common, else the narrowest that holds them.
+msda_dtype common_dtype(const CheckedCall& checked, const msda_call& call, const msda_tensor* grad_output,
+                        bool float64) {
+  if (checked.float64_inputs) return MSDA_FLOAT64;
+  const msda_dtype dtype = call.value.dtype;
+  const bool alike = call.sampling_locations.dtype == dtype && call.attention_weights.dtype == dtype &&
+                     (grad_output == nullptr || grad_output->dtype == dtype);
+  return alike && !float64 ? dtype : MSDA_FLOAT32;
+}
+
+// Calls visit(static_cast<Operator<Stored, Real>*>(nullptr), static_cast<Stored*>(nullptr)).
+template <class Visit>
+void visit_operator(msda_dtype dtype, bool float64, Visit&& visit) {
+  if (dtype == MSDA_FLOAT64)
+    return visit(static_cast<Operator<double, double>*>(nullptr), static_cast<double*>(nullptr));
+  if (float64) return visit(static_cast<Operator<float, double>*>(nullptr), static_cast<float*>(nullptr));
+  if (dtype == MSDA_FLOAT16)
+    return visit(static_cast<Operator<__half, float>*>(nullptr), static_cast<__half*>(nullptr));
+  if (dtype == MSDA_BFLOAT16) {
+    return visit(static_cast<Operator<__nv_bfloat16, float>*>(nullptr), static_cast<__nv_bfloat16*>(nullptr));
+  }
+  visit(static_cast<Operator<float, float>*>(nullptr), static_cast<float*>(nullptr));
+}
+
+template <class Stored>
+Problem<Stored> problem_of(const CheckedCall& checked, const Input& value, const Input& locations,
+                           const Input& weights) {
+  Problem<Stored> p{};
+  p.B = checked.B;
+  p.S = checked.S;
+  p.M = checked.M;
+  p.D = checked.D;
+  p.L = checked.L;
+  p.Q = checked.Q;
+  p.P = checked.P;
+  p.dialect = checked.dialect;
+  p.padding = checked.padding;
+  p.align_corners = checked.align_corners;
+  p.value = value.data<Stored>();
+  p.sampling_locations = locations.data<Stored>();
+  p.attention_weights = weights.data<Stored>();
+  return p;
+}
+
+void forward(const msda_call* call, const msda_options* options, const msda_tensor* output, cudaStream_t stream) {
+  if (call == nullptr || output == nullptr) throw InvalidArgument("call or output is a null pointer");
+  const CheckedCall checked = check_call(*call, nullptr);
+  const msda_options chosen = checked_options(options);
+  check_result("output", *output, checked.output_shape());
+  if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed has stages of the backward pass only");
+  check_sizes(checked);
+  need_device();
+  if (element_count(checked.output_shape()) == 0) return;
+  const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
+  const msda_dtype dtype = common_dtype(checked, *call, nullptr, float64);
+  Input value(call->value, dtype), locations(call->sampling_locations, dtype), weights(call->attention_weights, dtype);
+  Output result(output, float64);
+  Workspace workspace(stream);
+  for (Input* input : {&value, &locations, &weights}) input->want(workspace);
+  result.want(workspace);
+  workspace.take();
+  for (Input* input : {&value, &locations, &weights}) input->make(stream);
+  visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
+    Of::forward(problem_of<Stored>(checked, value, locations, weights),
+                {checked.levels.data(), static_cast<int64_t>(checked.levels.size())}, result.result(), stream);
+  });
+  result.store(stream);
+}
+
+void backward(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+              const msda_tensor* grad_value, const msda_tensor* grad_locations, const msda_tensor* grad_weights,
+              cudaStream_t stream) {
+  if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
+  const CheckedCall checked = check_call(*call, grad_output);
+  const msda_options chosen = checked_options(options);
+  if (grad_value != nullptr) check_result("grad_value", *grad_value, checked.value_shape());
+  if (grad_locations != nullptr) {
+    check_result("grad_sampling_locations", *grad_locations, checked.locations_shape());
+  }
+  if (grad_weights != nullptr) check_result("grad_attention_weights", *grad_weights, checked.weights_shape());
+  if (chosen.mode == MSDA_MODE_MIXED) throw Unavailable("the mode mixed is the CPU's");
+  check_sizes(checked);
+  need_device();
+  const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
+  const msda_dtype dtype = common_dtype(checked, *call, grad_output, float64);
+  Input value(call->value, dtype), locations(call->sampling_locations, dtype), weights(call->attention_weights, dtype);
+  Input output_gradient(*grad_output, dtype);
+  Output to_value(grad_value, float64), to_locations(grad_locations, float64), to_weights(grad_weights, float64);
+  Workspace workspace(stream);
+  for (Input* input : {&value, &locations, &weights, &output_gradient}) input->want(workspace);
+  for (Output* output : {&to_value, &to_locations, &to_weights}) output->want(workspace);
+  workspace.take();
+  for (Input* input : {&value, &locations, &weights, &output_gradient}) input->make(stream);
+  visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
+    Problem<Stored> problem = problem_of<Stored>(checked, value, locations, weights);
+    problem.grad_output = output_gradient.data<Stored>();
+    Of::backward(problem, {checked.levels.data(), static_cast<int64_t>(checked.levels.size())},
+                 chosen.mode == MSDA_MODE_ATOMIC, to_value.result(), to_locations.result(), to_weights.result(),
+                 stream);
+  });
+  for (const Output* output : {&to_value, &to_locations, &to_weights}) output->store(stream);
+}
+
+}  // namespace
+}  // namespace msda::kernels::cuda
+
+using namespace msda::kernels;  // NOLINT: the functions below are C
+
+int32_t msda_cuda_device_count(void) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
+                              void* stream) {
+  return guarded([&] { cuda::forward(call, options, output, static_cast<cudaStream_t>(stream)); });
+}
+
+msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                               const msda_tensor* grad_value, const msda_tensor* grad_sampling_locations,
+                               const msda_tensor* grad_attention_weights, void* stream) {
+  return guarded([&] {
+    cuda::backward(call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights,
+                   static_cast<cudaStream_t>(stream));
+  });
+}

@@ -1,0 +1,81 @@
+// Strided tensors of any floating-point type to contiguous ones of the arithmetic's type, and back.
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/operator.h"
+#include "kernels/cuda/storage.cuh"
+
+namespace msda::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ int64_t offset_of(const msda_tensor& tensor, int64_t index) {
+  int64_t offset = 0;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    offset += index % tensor.shape[i] * tensor.stride[i];
+    index /= tensor.shape[i];
+  }
+  return offset;
+}
+
+template <class Real>
+__global__ void widen_kernel(msda_tensor from, Real* to, int64_t count) {
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
+    const int64_t at = offset_of(from, i);
+    switch (from.dtype) {
+      case MSDA_FLOAT16:
+        to[i] = static_cast<Real>(widened(static_cast<const __half*>(from.data)[at]));
+        break;
+      case MSDA_BFLOAT16:
+        to[i] = static_cast<Real>(widened(static_cast<const __nv_bfloat16*>(from.data)[at]));
+        break;
+      case MSDA_FLOAT64:
+        to[i] = static_cast<Real>(static_cast<const double*>(from.data)[at]);
+        break;
+      default:
+        to[i] = static_cast<Real>(static_cast<const float*>(from.data)[at]);
+    }
+  }
+}
+
+template <class Real>
+__global__ void spread_kernel(const Real* from, msda_tensor to, int64_t count) {
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
+    store_one(to.data, to.dtype, offset_of(to, i), from[i]);
+  }
+}
+
+int64_t count_of(const msda_tensor& tensor) {
+  int64_t count = 1;
+  for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
+  return count;
+}
+unsigned blocks_for(int64_t count) {
+  constexpr int64_t kMost = 65536;
+  const int64_t blocks = (count + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < kMost ? blocks : kMost);
+}
+
+}  // namespace
+
+template <class Real>
+void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream) {
+  const int64_t count = count_of(from);
+  if (count == 0) return;
+  widen_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
+  check(cudaGetLastError(), "widen_kernel");
+}
+
+template <class Real>
+void spread(const Real* from, const msda_tensor& to, cudaStream_t stream) {
+  const int64_t count = count_of(to);
+  if (count == 0) return;
+  spread_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
+  check(cudaGetLastError(), "spread_kernel");
+}
+
+template void make_contiguous(const msda_tensor&, float*, cudaStream_t);
+template void make_contiguous(const msda_tensor&, double*, cudaStream_t);
+template void spread(const float*, const msda_tensor&, cudaStream_t);
+template void spread(const double*, const msda_tensor&, cudaStream_t);
+
+}  // namespace msda::kernels::cuda

@@ -1,0 +1,32 @@
+// The operator on a GPU, for each type of the inputs and of the arithmetic. All is put onto a stream.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/problem.h"
+
+namespace msda::kernels::cuda {
+
+// What a backward pass needs to know of the levels on the host.
+struct HostLevels {
+  const Level* levels;
+  int64_t count;
+};
+
+template <class Stored, class Real>
+struct Operator {
+  // Both throw CudaError or std::bad_alloc. `problem.levels` is filled in here.
+  static void forward(Problem<Stored> problem, HostLevels levels, Result output, cudaStream_t stream);
+  // Results of no data are left out. With `atomic`, grad_value is summed in the order that the additions come in.
+  static void backward(Problem<Stored> problem, HostLevels levels, bool atomic, Result grad_value,
+                       Result grad_locations, Result grad_weights, cudaStream_t stream);
+};
+
+// Widens or copies any strided tensor into contiguous memory of type Real; NaN keep their bits.
+template <class Real>
+void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream);
+// The other way, with the one rounding that results get.
+template <class Real>
+void spread(const Real* from, const msda_tensor& to, cudaStream_t stream);
+
+}  // namespace msda::kernels::cuda

@@ -1,0 +1,47 @@
+// A call as the CUDA kernels take it: sizes, conventions, and contiguous tensors of one floating-point type in device
+// memory. Made by kernels/cuda/api.cpp from a checked call.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/table.h"
+#include "kernels/msda.h"
+
+namespace msda::kernels::cuda {
+
+using cpu::Level;
+
+// The levels, in the kernel's parameters where they fit: no copy to the device comes before the launch.
+struct Levels {
+  static constexpr int kNear = 16;
+  const Level* far;  // in device memory, or null
+  Level near[kNear];
+};
+
+template <class Stored>
+struct Problem {
+  int64_t B, S, M, D, L, Q, P;
+  msda_dialect dialect;
+  msda_padding padding;
+  bool align_corners;
+  Levels levels;
+  const Stored* value;
+  const Stored* sampling_locations;
+  const Stored* attention_weights;
+  const Stored* grad_output;  // null in a forward pass
+};
+
+// A contiguous result in device memory, or nothing.
+struct Result {
+  void* data;
+  msda_dtype dtype;
+};
+
+// One sample of a cell, as the scatter sum needs it.
+template <class Real>
+struct alignas(sizeof(Real) * 4) Entry {
+  Real attention, fraction_y, fraction_x;
+  uint32_t query;
+};
+
+}  // namespace msda::kernels::cuda
