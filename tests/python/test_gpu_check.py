@@ -16,7 +16,7 @@ from test_recording import pytestmark  # noqa: F401
 
 sys.path.insert(0, str(SOURCE / "tools"))
 from gpu_check import bench as benches  # noqa: E402
-from gpu_check import digests, kernels, main, registry, triton  # noqa: E402
+from gpu_check import digests, kernels, main, registry, speed, triton  # noqa: E402
 
 SCRIPT = SOURCE / "tools" / "gpu-check"
 NVCC = benches.find_nvcc()
@@ -148,6 +148,51 @@ def test_programs_are_held_to_their_time_and_status(bench, monkeypatch):
     with pytest.raises(benches.Failed, match="prints other than without"):
         bench.outcome_kept(["bash", "-c", "echo a $LD_PRELOAD"], saves=False)
     assert bench.outcome_kept(["bash", "-c", "echo grad_value $LD_PRELOAD"], unstable=["grad_value"], saves=False)
+
+
+def made_up_rounds(rng, ratio, scatter=0.04):
+    """Times of 15 rounds: each a few percent off, on a machine that slows down by half; one contender is `ratio` slower."""
+    def around(time):
+        return lambda: time * next(drift) * np.exp(rng.normal(0, scatter))
+
+    drift = iter(np.linspace(1, 1.5, 45))
+    return speed.rounds_of({"alone": around(2.5), "control": around(2.5), "auto": around(2.5 * ratio)})
+
+
+@pytest.mark.parametrize("ratio, least, most", [(1, 0, 0.03), (1.01, 0, 0.06), (1.1, 0.95, 1), (1.5, 1, 1)])
+def test_slowdown_is_judged_past_the_noise(rng, ratio, least, most):
+    """By the share of 400 checks that fail, of made-up times whose true ratio is known."""
+    def fails():
+        try:
+            speed.judge_slowdown(made_up_rounds(rng, ratio), "auto", "alone", "control")
+        except benches.Failed:
+            return True
+        return False
+
+    assert least <= sum(fails() for _ in range(400)) / 400 <= most
+
+
+def test_slowdown_is_told():
+    # By hand: ratios 1.1 (4 times), 1.0, 1.02, 1.04; the median is 1.1; 6 of 7 are slower, by chance in (7 + 1) / 128.
+    ratios, stray = (1.1, 1, 1.1, 1.02, 1.1, 1.04, 1.1), (0.9, 1.2, 1.2, 0.9, 0.9, 1.2, 1.2)
+    rounds = [{"alone": 2, "control": 2 * again, "auto": 2 * ratio} for ratio, again in zip(ratios, stray)]
+    assert speed.slowdown(rounds, "auto", "alone") == pytest.approx((1.1, 1, 1.1, 8 / 128))
+    figure, note = speed.judge_slowdown(rounds, "auto", "alone", "control")
+    assert figure == "1.100"
+    assert note.startswith("above 1.03, but so by chance in 6%: 1.000 to 1.100 times, 2.200 us a launch, 2.000 without")
+    assert "once more: 1.200 times, 0.900 to 1.200; 7 rounds" in note
+    rounds[1]["auto"] = 2.01  # 7 of 7: 1 / 128
+    with pytest.raises(benches.Failed, match=r"^1\.100, limit 1\.03: 1\.005 to 1\.100 times"):
+        speed.judge_slowdown(rounds, "auto", "alone", "control")
+
+
+def test_contenders_take_turns():
+    called = []
+    contenders = {name: lambda name=name: called.append(name) or len(called) for name in "abc"}
+    rounds = speed.rounds_of(contenders, count=4)
+    assert "".join(called) == "abc" "bca" "cab" "abc"
+    assert rounds[1] == {"b": 4, "c": 5, "a": 6}
+    assert len(speed.rounds_of(contenders, seconds=0)) == 7 and len(speed.rounds_of(contenders)) == 15
 
 
 def test_digest_is_that_of_the_recorder(rng):
