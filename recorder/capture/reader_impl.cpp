@@ -66,6 +66,14 @@ std::string read_text(const Attribute& attribute, const Type& type) {
   return result.c_str();  // NOLINT: up to the first of the padding's zeros
 }
 
+// Nothing if it is not one text.
+std::optional<std::string> text_in(const Attribute& attribute) {
+  const Type type(H5Aget_type(attribute.get()));
+  const Space space(H5Aget_space(attribute.get()));
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) return {};
+  return read_text(attribute, type);
+}
+
 }  // namespace
 
 void Reader::Impl::fail(const std::string& message) const { throw Error(path + ": " + message); }
@@ -105,12 +113,9 @@ std::optional<Attribute> Reader::Impl::attribute(const Object& object, const std
 std::string Reader::Impl::text(const Object& object, const std::string& name) const {
   const auto found = attribute(object, name);
   if (!found) return {};
-  const Type type(H5Aget_type(found->get()));
-  const Space space(H5Aget_space(found->get()));
-  if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1) {
-    fail(fmt::format("attribute {} is not a text", name));
-  }
-  return read_text(*found, type);
+  auto text = text_in(*found);
+  if (!text) fail(fmt::format("attribute {} is not a text", name));
+  return *std::move(text);
 }
 
 std::map<std::string, std::string> Reader::Impl::texts(const std::string& group) const {
@@ -118,12 +123,7 @@ std::map<std::string, std::string> Reader::Impl::texts(const std::string& group)
   if (!exists(group)) return result;
   const Object object = open(group);
   for (const std::string& name : attribute_names(object)) {
-    const auto found = attribute(object, name);
-    const Type type(H5Aget_type(found->get()));
-    const Space space(H5Aget_space(found->get()));
-    if (H5Tget_class(type.get()) == H5T_STRING && H5Sget_simple_extent_npoints(space.get()) == 1) {
-      result[name] = read_text(*found, type);
-    }
+    if (auto text = text_in(*attribute(object, name))) result[name] = *std::move(text);
   }
   return result;
 }

@@ -1,6 +1,5 @@
 #include "recorder/preload/launch.h"
 
-#include <cerrno>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -340,22 +339,12 @@ bool passes_by(cuda::Function function) noexcept {
 }
 
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept {
-  const Inside guard;
-  const RelaxedCapture relaxed;
-  const int saved = errno;
-  try {
-    snapshot_before(launched, snapshot);
-  } catch (...) {  // no memory: this launch goes by unrecorded
-  }
-  errno = saved;
+  by_itself([&] { snapshot_before(launched, snapshot); });
 }
 
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept {
   if (!snapshot.state) return;
-  const Inside guard;
-  const RelaxedCapture relaxed;
-  const int saved = errno;
-  try {
+  by_itself([&] {
     SnapshotState& state = *snapshot.state;
     if (state.way == SnapshotState::kCopy && result != cuda::kSuccess) {
       leave(state.record.content);
@@ -367,9 +356,7 @@ void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result res
     } else if (result == cuda::kSuccess) {
       end_digest(launched, state);
     }
-  } catch (...) {
-  }
-  errno = saved;
+  });
 }
 
 }  // namespace msda::record

@@ -1,6 +1,8 @@
 // Around what the recorder itself asks of the driver, on a thread of the program's.
 #pragma once
 
+#include <cerrno>
+
 #include "recorder/preload/driver_api.h"
 
 namespace msda::record {
@@ -26,5 +28,21 @@ class Inside {
   Inside() { inside = true; }
   ~Inside() { inside = false; }
 };
+
+// Does work of the recorder's own that calls the driver. If memory is missing it ends there: a launch goes by
+// unrecorded, or trials uncounted.
+template <class Work>
+void by_itself(Work&& work) noexcept {
+  const int saved = errno;
+  {
+    const Inside guard;
+    const RelaxedCapture relaxed;
+    try {
+      work();
+    } catch (...) {
+    }
+  }
+  errno = saved;
+}
 
 }  // namespace msda::record

@@ -1,7 +1,6 @@
 #include "recorder/preload/trials.h"
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <shared_mutex>
@@ -77,17 +76,6 @@ void check_measured() {
   }
 }
 
-void look_at_measured() {
-  const Inside guard;
-  const RelaxedCapture relaxed;
-  const int saved = errno;
-  try {
-    check_measured();
-  } catch (...) {  // no memory: the trials are not counted
-  }
-  errno = saved;
-}
-
 }  // namespace
 
 bool program_measures() noexcept { return measures.load(std::memory_order_relaxed); }
@@ -109,7 +97,7 @@ void end_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const L
 }
 
 void program_waits() noexcept {
-  if (!inside && measured != nullptr) look_at_measured();
+  if (!inside && measured != nullptr) by_itself(check_measured);
 }
 
 void program_waited() noexcept {
@@ -121,7 +109,7 @@ void program_waited() noexcept {
 void program_took_time() noexcept {
   if (inside) return;
   measures.store(true, std::memory_order_relaxed);
-  if (measured != nullptr && measured->is_due()) look_at_measured();
+  if (measured != nullptr && measured->is_due()) by_itself(check_measured);
 }
 
 EndOfStream::EndOfStream() noexcept {

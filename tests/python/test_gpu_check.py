@@ -122,6 +122,9 @@ def test_outcome_and_capture_are_compared(bench):
     calls = benches.invocations_of(capture, done)
     saved = {f"0-{i}-{kernels.VARIANTS[0]}": {**call.inputs, **call.outputs} for i, call in enumerate(calls)}
     assert len(kernels.expect_recorded(saved, calls)) == 2
+    assert benches.expect_calls(2, capture, done) == "2 launches"
+    with pytest.raises(benches.Failed, match="2 of 3 launches are recorded: "):
+        benches.expect_calls(3, capture, done)
     status, _ = kernels.expect_explained(bench, capture)
     assert status == "exit status 0"
     with pytest.raises(benches.Failed, match="1 invocations are recorded, 2 were launched"):

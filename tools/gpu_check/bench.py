@@ -74,6 +74,11 @@ class Bench:
             return f"torch of {self.python} sees no GPU"
         return "" if need in self._modules else f"{self.python} has no module {need}"
 
+    def require(self, need):
+        """Skip with the reason where it is not here."""
+        if reason := self.missing(need):
+            raise Skip(reason)
+
     def folder(self):
         self._number += 1
         path = self.work / f"{self._number:03}"
@@ -161,6 +166,13 @@ def invocations_of(capture, done=None):
     if not capture.exists():
         raise Failed("no capture: " + (tail(done.stderr) if done is not None else str(capture)))
     return read_capture(capture).invocations
+
+
+def expect_calls(count, capture, done):
+    """So many launches are recorded; as a figure."""
+    found = len(invocations_of(capture, done))
+    expect(found == count, f"{found} of {count} launches are recorded: {tail(done.stderr)}")
+    return f"{found} launches"
 
 
 def same(recorded, real, what):

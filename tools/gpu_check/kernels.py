@@ -4,7 +4,7 @@ import json
 import re
 import shutil
 
-from .bench import Skip, expect, invocations_of, recorder_lines, same, saved_tensors, tail
+from .bench import Skip, expect, expect_calls, invocations_of, recorder_lines, same, saved_tensors, tail
 from .registry import check
 
 VARIANTS = ("shm_blocksize_aware_reduce_v1", "shm_blocksize_aware_reduce_v2", "shm_reduce_v1", "shm_reduce_v2",
@@ -161,14 +161,10 @@ def graphs(bench):
     yield "by another thread, in global mode", elsewhere
 
     def torch_graph():
-        reason = bench.missing("torch")
-        if reason:
-            raise Skip(reason)
+        bench.require("torch")
         done, capture, _ = bench.outcome_kept(bench.target("graph"), saves=False)
         expect("captured into a graph" in done.stderr, f"no line says that it was left alone: {tail(done.stderr)}")
-        calls = len(invocations_of(capture, done))
-        expect(calls == 3, f"{calls} of the 3 launches outside the graph are recorded: {tail(done.stderr)}")
-        return "3 launches outside the graph"
+        return expect_calls(3, capture, done) + " outside the graph"
 
     yield "torch.cuda.graph", torch_graph
 

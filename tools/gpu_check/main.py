@@ -42,8 +42,7 @@ def told(error):
 def run_check(table, bench, check):
     try:
         for need in check.needs:
-            if reason := bench.missing(need):
-                raise Skip(reason)
+            bench.require(need)
         for case, function in check.cases(bench):
             try:
                 found = function()

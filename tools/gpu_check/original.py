@@ -42,6 +42,17 @@ def expect_the_recorded(original, order_dependent=()):
                f"{tensor.get('first_against_recorded')}")
 
 
+def all_as_recorded(bench, recording, order_dependent=()):
+    """What mode original found of each invocation of a finished recording, which it launched again with these bits."""
+    done, capture = recording
+    calls = invocations_of(capture, done)
+    found = [one for one, _ in relaunched(bench, capture).values()]
+    expect(len(found) == len(calls) > 0, f"{len(found)} of {len(calls)} are launched again")
+    for one in found:
+        expect_the_recorded(one, order_dependent)
+    return found
+
+
 def told(originals, name="grad_value"):
     """A figure and a note of some launches."""
     results = [one["tensors"][name]["distinct"] for one in originals if name in one["tensors"]]
@@ -141,13 +152,7 @@ def original(bench):
     def user_kernel():
         adapter = bench.folder() / "scale_add.json"
         adapter.write_text(json.dumps(SCALE_ADD))
-        done, capture = bench.record([bench.program("scale_add")], ["--adapter", adapter])
-        calls = invocations_of(capture, done)
-        found = [one for one, _ in relaunched(bench, capture).values()]
-        expect(len(found) == len(calls) > 0, f"{len(found)} of {len(calls)} are launched again")
-        for one in found:
-            expect_the_recorded(one)
-        return told(found, "y")
+        return told(all_as_recorded(bench, bench.record([bench.program("scale_add")], ["--adapter", adapter])), "y")
 
     yield "a user's kernel, in clusters", user_kernel
 
@@ -155,13 +160,7 @@ def original(bench):
 @check("original-torch", "PyTorch's grid_sample backward, launched again", ["torch"])
 def original_torch(bench):
     def grid_sample():
-        done, capture = bench.record(bench.target("grid_sample"))
-        calls = invocations_of(capture, done)
-        found = [one for one, _ in relaunched(bench, capture).values()]
-        expect(len(found) == len(calls) > 0, f"{len(found)} of {len(calls)} are launched again")
-        for one in found:
-            expect_the_recorded(one, ["grad_input"])
-        return told(found, "grad_input")
+        return told(all_as_recorded(bench, bench.record(bench.target("grid_sample")), ["grad_input"]), "grad_input")
 
     yield "grid_sample", grid_sample
 
@@ -170,14 +169,9 @@ def original_torch(bench):
 def original_triton(bench):
     settings = {"TRITON_CACHE_DIR": bench.folder(), "limit": 300}
     done, capture = bench.record(bench.target("msda"), **settings)
-    calls = invocations_of(capture, done)
 
     def as_recorded():
-        found = [one for one, _ in relaunched(bench, capture).values()]
-        expect(len(found) == len(calls) > 0, f"{len(found)} of {len(calls)} are launched again")
-        for one in found:
-            expect_the_recorded(one, ["grad_value"])
-        return told(found)
+        return told(all_as_recorded(bench, (done, capture), ["grad_value"]))
 
     def by_another():
         import h5py
