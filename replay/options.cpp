@@ -51,8 +51,8 @@ void add_replay(CLI::App& command, Options& options) {
       ->type_name("N");
   command
       .add_option("--mode", options.modes,
-                  "Replays beside float64, by commas: deterministic, atomic, float64, mixed, original; "
-                  "by default all that this machine can run")
+                  "Replays, by commas: deterministic, atomic, float64, mixed, original; by default all but mixed that "
+                  "this machine can run")
       ->type_name("LIST");
   command
       .add_option("--float64-stages", options.float64_stages, "Stages that mode mixed computes in float64, by commas")
