@@ -39,7 +39,7 @@ def cell(contention="uniform", dtype="float32", row=1, **milliseconds):
 
 def made_report(cells, growth=()):
     return {"command": "python3 tools/bench/gpu_bench.py", "date": "2026-11-21", "machine": {"GPU": "X"}, "absent": {"other": "not here"},
-            "cells": cells, "growth": list(growth), "promises": report.promises(cells)}
+            "cells": cells, "growth": list(growth), "seconds": 7, "promises": report.promises(cells)}
 
 
 def judged(cells):
@@ -196,6 +196,154 @@ def test_on_the_cpu(tmp_path):
     for one in [*found["cells"], *found["growth"]]:
         for name in ("deterministic", "atomic", names.GRID_SAMPLE):
             assert one["contenders"][name]["warm"]["runs"] == 2, (one, name)
+
+
+@pytest.mark.skipif(not has_torch, reason="no PyTorch")
+def test_a_run_cut_short_leaves_what_it_found(tmp_path, monkeypatch):
+    from gpu import measure
+
+    seen = []
+
+    def measured(self, problem, dtype, contention, *limits):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(contention)
+        return {"deterministic": {"warm": times(len(seen) * 1.0)}}
+
+    monkeypatch.setattr(measure.Measuring, "cell", measured)
+    out, document = tmp_path / "a.json", tmp_path / "a.md"
+    with pytest.raises(KeyboardInterrupt):
+        gpu_bench.main(["--device", "cpu", "--library", str(LIBRARY), "--rows", "2", "--json", str(out)])
+    found = json.loads(out.read_text())
+    assert [(one["problem"], one["contention"]) for one in found["cells"]] == [("4 1000 8 4 4 32", "uniform"), ("4 1000 8 4 4 32", "clustered")]
+    assert list(tmp_path.iterdir()) == [out]
+    done = run("--from", out, "--assert", "--markdown", document)  # twice uniform's time: within the limit
+    assert done.returncode == 0 and "| 3.00 | 2.00 | 4 1000 8 4 4 32 float32 clustered warm | 1 of 1 |" in document.read_text()
+
+
+@pytest.mark.skipif(not has_torch, reason="no PyTorch")
+def test_rounds_end_in_time_and_one_that_fails_leaves():
+    import types
+
+    from gpu import clock, measure
+
+    class Contender:
+        def __init__(self, name, failing_turn=None):
+            self.name, self.failing_turn, self.turns = name, failing_turn, []
+
+        def prepare(self, inputs):
+            self.turns.append(inputs)
+            if len(self.turns) - 1 == self.failing_turn:
+                raise ValueError("no more")
+            return lambda: now.append(now[-1] + 1)
+
+    now = [0.0]  # seconds: each call takes one
+    steady, failing = Contender("steady"), Contender("failing", 3)
+    measuring = measure.Measuring(None, [steady, failing], clock.HostClock(), None)
+    for seconds, rounds in ((None, 30), (20, 18), (2, 5)):
+        steady.turns, failing.turns, found = [], [], {"steady": {}, "failing": {}}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(measure, "time", types.SimpleNamespace(perf_counter=lambda: now[-1]))
+            measuring._rounds(found, {steady: clock.Track(), failing: clock.Track()}, ["a", "b", "c"], ["warm"], 30, seconds, 5)
+        assert found["failing"] == {"absent": "ValueError: no more"} and len(failing.turns) == 4
+        assert found["steady"]["warm"]["runs"] == len(steady.turns) == rounds and steady.turns[:4] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.skipif(not has_torch, reason="no PyTorch")
+def test_a_deformable_detr_build_gets_what_it_expects(rng):
+    """A function of those parameters that computes by NumPy what they say, and adds to grad_value."""
+    import ctypes
+    import types
+
+    import torch
+    from gpu import contenders
+    from support import backward, make_problem
+
+    def array(pointer, kind, *shape):
+        return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(kind)), shape)
+
+    def dd_backward_f32(*arguments):
+        pointers, sizes, results = arguments[:6], [size.value for size in arguments[6:13]], arguments[13:]
+        B, S, M, D, L, Q, P = sizes
+        go, value, locations, weights = (
+            array(pointers[i], ctypes.c_float, *shape)
+            for i, shape in ((0, (B, Q, M, D)), (1, (B, S, M, D)), (4, (B, Q, M, L, P, 2)), (5, (B, Q, M, L, P))))
+        levels = array(pointers[2], ctypes.c_int64, L, 2)
+        assert array(pointers[3], ctypes.c_int64, L).tolist() == [0, *levels.prod(1).cumsum()[:-1]]
+        found = backward({"value": value, "spatial_shapes": levels, "sampling_locations": locations, "attention_weights": weights,
+                          "grad_output": go})
+        array(results[0], ctypes.c_float, *value.shape)[:] += found["grad_value"]
+        array(results[1], ctypes.c_float, *locations.shape)[:] = found["grad_sampling_locations"]
+        array(results[2], ctypes.c_float, *weights.shape)[:] = found["grad_attention_weights"]
+
+    inputs = make_problem(rng, batch=2)
+    contender = contenders.DeformableDetr(types.SimpleNamespace(dd_backward_f32=dd_backward_f32))
+    call = contender.prepare({name: torch.from_numpy(tensor) for name, tensor in inputs.items()})
+    call()
+    for result, truth in zip(call(), backward(inputs).values()):  # the second call's gradients, not the sum of both
+        np.testing.assert_allclose(result.numpy(), truth, rtol=1e-5, atol=1e-5)
+    with pytest.raises(contenders.Refused, match="no dd_backward_f64"):
+        contender.prepare({name: torch.from_numpy(tensor).double() if tensor.dtype == np.float32 else torch.from_numpy(tensor)
+                           for name, tensor in inputs.items()})
+
+
+@pytest.mark.skipif(not has_torch, reason="no PyTorch")
+def test_the_clock_takes_no_time_that_the_host_shows_in(monkeypatch):
+    """A device that is simulated: a host that needs 1 ms to enqueue a call, and a device that runs it in half."""
+    import torch
+    from gpu import clock
+
+    class Device:
+        host, free = 0.0, 0.0  # the host's time now, and when the device has done all that is enqueued
+
+        def enqueue(self, host, device):
+            self.host += host
+            self.free = max(self.free, self.host) + device
+            return self.free
+
+    device, log = Device(), []
+
+    class Event:
+        def __init__(self, enable_timing):
+            pass
+
+        def record(self):
+            self.at = device.enqueue(0, 0)
+
+        def query(self):
+            return self.at <= device.host
+
+        def synchronize(self):
+            device.host = max(device.host, self.at)
+
+        def elapsed_time(self, other):
+            return other.at - self.at
+
+    class Junk:
+        def zero_(self):
+            log.append("flush")
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: setattr(device, "host", max(device.host, device.free)))
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: device.enqueue(0, cycles / 2e6))
+    measured = object.__new__(clock.DeviceClock)
+    measured.junk = Junk()
+
+    def call(waits=False):
+        log.append("call")
+        for _ in range(10):  # kernels
+            done = device.enqueue(0.1, 0.05)
+        if waits:
+            device.host = done
+
+    for cache, went_before in (("cold", ["flush", "call"]), ("warm", ["call", "call"])):
+        track = clock.Track()
+        assert measured.milliseconds(call, cache, track) == pytest.approx(0.5) and not track.waits
+        assert log[-2:] == went_before
+    assert track.cycles >= 500_000
+    slow = clock.Track()
+    measured.milliseconds(lambda: call(waits=True), "cold", slow)
+    assert slow.waits and slow.cycles == clock.DeviceClock.MOST_CYCLES
 
 
 @pytest.mark.skipif(not has_torch, reason="no PyTorch")

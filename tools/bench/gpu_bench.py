@@ -25,7 +25,8 @@ from gpu.problems import CONTENTIONS, GROWTH, ROWS, TYPES, growth_problem  # noq
 
 MODES = ("deterministic", "atomic", "float64")
 SKIPPED = 77
-GROWTH_SECONDS = 1.5  # a point of the plot
+# For the rounds of a line of the table and of a point of the plot, so that one slow peer does not make the run long.
+LINE_SECONDS, POINT_SECONDS = 5, 1.5
 
 
 class Skip(Exception):
@@ -68,7 +69,7 @@ def parse(arguments):
     add("--contention", type=listed(CONTENTIONS), default=list(CONTENTIONS),
         help=f"default {','.join(CONTENTIONS)}; in the table, all but uniform in float32 only")
     add("--growth", type=queries, help="numbers of queries in the plot, or none; default 100,300,...,1000000")
-    add("--runs", type=run_count, default=30, help="timed runs each; default 30")
+    add("--runs", type=run_count, default=30, help="timed runs each, at most; default 30")
     add("--deformable-detr", metavar="LIB.so", help="a build of the Deformable DETR kernels that exports dd_backward_f32 ...")
     add("--library", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")) / "lib" / "libmsda.so",
         help="default build/lib/libmsda.so")
@@ -136,36 +137,38 @@ def machine(device):
     return facts
 
 
-def measured(chosen, command):
-    """The report: all that --json writes."""
+def measured(chosen, command, keep):
+    """The report: all that --json writes. `keep` gets it after each cell, so that a run that is cut short leaves what it found."""
+    begin = time.monotonic()
     device, library, clock = device_here(chosen)
     from gpu import contenders, measure
 
-    present, absent = contenders.all_of(library, chosen.modes, chosen.deformable_detr)
-    measuring = measure.Measuring(library, present, clock, device)
+    present, absent = contenders.all_of(library, chosen.modes, chosen.deformable_detr, device.type == "cuda")
     found = {"command": command, "date": f"{datetime.datetime.now(datetime.timezone.utc):%F}", "machine": machine(device),
-             "absent": absent, "cells": [], "growth": []}
+             "absent": absent, "cells": [], "growth": [], "promises": [], "seconds": 0}
+
+    def add(to, cell, measuring, *limits):
+        tell(f"{time.monotonic() - begin:.0f} s: {' '.join(map(str, cell.values()))}")
+        problem = growth_problem(cell["queries"]) if "queries" in cell else ROWS[cell.pop("row")]
+        cell = {"problem": problem.name, **cell, "contenders": measuring.cell(problem, cell["type"], cell["contention"], chosen.runs, *limits)}
+        found[to].append(cell)
+        found.update(promises=report.promises(found["cells"]), seconds=round(time.monotonic() - begin))
+        keep(found)
+
+    measuring = measure.Measuring(library, present, clock, device)
     for row, dtype, contention in cells_of(chosen):
-        cell = {"problem": ROWS[row].name, "type": dtype, "contention": contention}
-        tell(" ".join(cell.values()))
-        cell["contenders"] = measuring.cell(ROWS[row], dtype, contention, chosen.runs)
-        found["cells"].append(cell)
+        add("cells", {"row": row, "type": dtype, "contention": contention}, measuring, None, LINE_SECONDS)
     # Of libmsda the two that the plot is about: what the other dialect and float64 cost is in the table.
-    plotted = [one for one in present if one.name in (*MODES[:2], *names.PEERS)]
-    measuring = measure.Measuring(library, plotted, clock, device)
+    plotted = measure.Measuring(library, [one for one in present if one.name in (*MODES[:2], *names.PEERS)], clock, device)
     for contention in chosen.contention:
         for count in chosen.growth:
-            cell = {"problem": growth_problem(count).name, "type": "float32", "contention": contention, "queries": count}
-            tell(f"growth {contention} {count}")
-            cell["contenders"] = measuring.cell(growth_problem(count), "float32", contention, chosen.runs, clock.caches[:1],
-                                                GROWTH_SECONDS)
-            found["growth"].append(cell)
-    return {**found, "promises": report.promises(found["cells"])}
+            add("growth", {"type": "float32", "contention": contention, "queries": count}, plotted, clock.caches[:1], POINT_SECONDS)
+    return found
 
 
 def tell(line):
     if sys.stderr.isatty():
-        print(f"{time.monotonic():.0f} s: {line}", file=sys.stderr, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
 
 def picture(growth):
@@ -181,8 +184,6 @@ def picture(growth):
 
 
 def write(chosen, found):
-    if chosen.json:
-        chosen.json.write_text(json.dumps(found, indent=1) + "\n")
     if chosen.svg and any(report.caches_of(cell) for cell in found["growth"]):
         chosen.svg.write_text(picture(found["growth"]))
     link = chosen.svg and os.path.relpath(chosen.svg, chosen.markdown.parent if chosen.markdown else ".")
@@ -196,9 +197,16 @@ def write(chosen, found):
 def main(arguments=None):
     arguments = sys.argv[1:] if arguments is None else arguments
     chosen = parse(arguments)
+
+    def keep(found):
+        if chosen.json:  # whole at any moment, whenever the run is cut short
+            part = chosen.json.with_name(chosen.json.name + ".part")
+            part.write_text(json.dumps(found, indent=1) + "\n")
+            part.replace(chosen.json)
+
     try:
         command = shlex.join(["python3", "tools/bench/gpu_bench.py", *arguments])
-        found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command)
+        found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command, keep)
     except Skip as why:
         print(f"gpu_bench: {why}")
         return SKIPPED

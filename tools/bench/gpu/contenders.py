@@ -4,7 +4,6 @@ Each has prepare(inputs), untimed, which returns a function without arguments: f
 enqueued on the device, everything included that the gradients need (cleared memory, say).
 """
 
-import contextlib
 import ctypes
 
 import torch
@@ -79,8 +78,6 @@ class MsdaTriton:
         # What its frontend takes.
         if type_name(inputs["value"]) not in ("float16", "float32", "float64"):
             raise Refused(f"it does not take {type_name(inputs['value'])}")
-        if not inputs["value"].is_cuda:
-            raise Refused("it has no kernel for the CPU")
         ordered = (inputs["grad_output"], inputs["value"], inputs["spatial_shapes"].to(inputs["value"].device),
                    inputs["sampling_locations"], inputs["attention_weights"])
         return lambda: self.backward(*ordered, "border", False)
@@ -117,13 +114,11 @@ class DeformableDetr:
     name, conventions = names.DEFORMABLE_DETR, "deformable_detr"
     SUFFIXES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16"}
 
-    def __init__(self, path):
-        self.library = ctypes.CDLL(path)
+    def __init__(self, library):
+        self.library = library
 
     def prepare(self, inputs):
         value, shapes = inputs["value"], inputs["spatial_shapes"]
-        if not value.is_cuda:
-            raise Refused("it has no kernel for the CPU")
         symbol = "dd_backward_" + self.SUFFIXES[type_name(value)]
         if not hasattr(self.library, symbol):
             raise Refused(f"the library has no {symbol}")
@@ -151,25 +146,30 @@ def load(path):
     return library
 
 
-def all_of(library, modes, deformable_detr):
-    """The contenders, and of those peers that are not here the reasons, by name."""
+def all_of(library, modes, deformable_detr, on_gpu):
+    """The contenders, and of those peers that are not here the reasons, by name. `deformable_detr`: a path, or None."""
     # float64 is there for what it costs beside float32: one dialect tells that.
     dialects = {"float64": ["deformable_detr"]}
-    chosen = [Ours(library, mode, dialect) for mode in modes for dialect in dialects.get(mode, CONVENTIONS)]
+    present = [Ours(library, mode, dialect) for mode in modes for dialect in dialects.get(mode, CONVENTIONS)]
+    present.append(GridSample())
     absent = {}
-    try:
-        chosen.append(MsdaTriton())
-    except Exception as error:  # noqa: BLE001: a version with other names, or a Triton that it does not work with
-        absent[names.MSDA_TRITON] = first_line(error)
-    chosen.append(GridSample())
-    if not deformable_detr:
-        absent[names.DEFORMABLE_DETR] = "no --deformable-detr"
-    else:
-        with contextlib.suppress(OSError):
-            chosen.append(DeformableDetr(deformable_detr))
-        if chosen[-1].name != names.DEFORMABLE_DETR:
-            absent[names.DEFORMABLE_DETR] = f"{deformable_detr} cannot be loaded"
-    return chosen, absent
+
+    def add(name, make):
+        try:
+            if not on_gpu:
+                raise Refused("it has no kernel for the CPU")
+            present.append(make())
+        except Exception as error:  # noqa: BLE001: a version with other names, a Triton that it does not work with, no library
+            absent[name] = first_line(error)
+
+    def load_deformable_detr():
+        if not deformable_detr:
+            raise Refused("no build of it is given by --deformable-detr")
+        return DeformableDetr(ctypes.CDLL(deformable_detr))
+
+    add(names.MSDA_TRITON, MsdaTriton)
+    add(names.DEFORMABLE_DETR, load_deformable_detr)
+    return present, absent
 
 
 def first_line(error):

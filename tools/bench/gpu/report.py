@@ -140,13 +140,14 @@ def remarks(cells):
 def markdown(report, picture=None):
     """The section: machine, command and date, then the tables."""
     machine, cells, growth = report["machine"], report["cells"], report["growth"]
-    parts = [f"{', '.join(f'{key} {value}' for key, value in machine.items())}. Date: {report['date']}. Command:\n\n"
+    parts = [f"{', '.join(f'{key} {value}' for key, value in machine.items())}. Date: {report['date']}. It took {report['seconds']} s:\n\n"
              f"    {report['command']}\n\n"
              f"Backward, all three gradients, milliseconds, medians of {runs_text(cells)} runs."]
     if cells:
         parts += [times_table(cells), promises_table(report["promises"])]
     if growth:
-        parts += [f"As Q grows, B 1, the rest as in the second row, float32, {caches_of(growth[0])[0]}, medians of {runs_text(growth)} runs:"]
+        cache = next(iter(caches_of(growth[0])), "")
+        parts += [f"As Q grows, B 1, the rest as in the second row, float32, {cache}, medians of {runs_text(growth)} runs:"]
         parts += [f"![milliseconds by number of queries]({picture})"] if picture else []
         parts += [growth_table(growth)]
     absent = [f"- {name}: absent: {why} (everywhere)" for name, why in report["absent"].items()]
