@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 BUILD = os.environ.get("MSDA_BUILD", os.path.join(os.path.dirname(__file__), "..", "..", "build"))
-_TYPES = {"float16": 0, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
+TYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
 DETERMINISTIC, ATOMIC, FLOAT64 = 0, 1, 2
 
 
@@ -30,12 +30,15 @@ class Options(ctypes.Structure):
     ]
 
 
-def _tensor(array):
-    rank = array.ndim
-    tensor = Tensor(array.ctypes.data, _TYPES[array.dtype.name], rank)
-    tensor.shape[:rank] = array.shape
-    tensor.stride[:rank] = [stride // array.itemsize for stride in array.strides]
+def tensor_at(address, dtype, shape, stride):
+    """An msda_tensor: the type by its name, strides in elements. Whose memory it is, must outlive it."""
+    tensor = Tensor(address, TYPES[dtype], len(shape))
+    tensor.shape[:len(shape)], tensor.stride[:len(shape)] = shape, stride
     return tensor
+
+
+def _tensor(array):
+    return tensor_at(array.ctypes.data, array.dtype.name, array.shape, [stride // array.itemsize for stride in array.strides])
 
 
 class Operator:

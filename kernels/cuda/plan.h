@@ -1,0 +1,86 @@
+// How a backward pass is divided among blocks of threads, and where its intermediate results lie. Nothing here has an
+// influence on a bit of the results.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/problem.h"
+
+namespace msda::kernels::cuda {
+
+#ifndef GT
+#define GT 512
+#endif
+#ifndef GB
+#define GB 3
+#endif
+#ifndef RB
+#define RB 6
+#endif
+inline constexpr int kGroupThreads = GT;
+inline constexpr int64_t kManySamples = 1024;  // of one cell: two levels of the tree of runs (sample.h, kRun)
+
+// One level. The samples of a batch, head and level are grouped by cell in chunks, each by a block.
+struct LevelPlan {
+  Level level;
+  uint32_t cells;   // cells_of(level)
+  uint32_t stride;  // more than cells, a multiple of eight: from one table of cells to the next
+  uint32_t chunks, chunk_samples;
+  uint32_t first_chunk;  // the number of a head's chunks in levels before
+  uint32_t most_runs;    // of one head
+  int64_t first_count;   // [head][chunk][stride] from here on
+  int64_t first_cell;    // [head][stride]
+  int64_t first_run;     // [head][most_runs]
+};
+
+// The plans of all levels, in the kernels' parameters where they fit: no copy to the device comes before the launch.
+struct LevelPlans {
+  const LevelPlan* far;  // in device memory, or null
+  LevelPlan near[Levels::kNear];
+};
+
+// Bits of a sample's number: query << point_bits | point.
+inline constexpr int kNumberBits = 29;
+
+struct Plan {
+  std::vector<LevelPlan> levels;
+  int64_t counts = 0, cells = 0, runs = 0;  // elements of each table
+  uint32_t chunks = 0;                      // of one head, all levels
+  uint32_t point_bits = 0;
+  int64_t most_hot = 0;  // cells of one batch, head and level that can have many samples
+};
+
+inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P) {
+  Plan plan;
+  const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
+  while ((int64_t{1} << plan.point_bits) < P) ++plan.point_bits;
+  plan.most_hot = samples / kManySamples;
+  for (const Level& level : levels) {
+    LevelPlan of{};
+    of.level = level;
+    const int64_t cells = cpu::cells_of(level);
+    // Chunks that have at least as many samples as there are cells to count in, but many where samples are few.
+    const int64_t wanted = std::max<int64_t>(all < (int64_t{1} << 20) ? 1024 : 4096, cells);
+    of.cells = static_cast<uint32_t>(cells);
+    of.stride = static_cast<uint32_t>(cells / 8 * 8 + 8);
+    of.chunks = static_cast<uint32_t>((samples + wanted - 1) / wanted);
+    const int64_t each = (samples + of.chunks - 1) / of.chunks;
+    of.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
+    of.chunks = static_cast<uint32_t>((samples + of.chunk_samples - 1) / of.chunk_samples);
+    of.most_runs = static_cast<uint32_t>(std::min(samples, cells + samples / 32));
+    of.first_chunk = plan.chunks;
+    of.first_count = plan.counts;
+    of.first_cell = plan.cells;
+    of.first_run = plan.runs;
+    plan.chunks += of.chunks;
+    plan.counts += heads * of.chunks * of.stride;
+    plan.cells += heads * of.stride;
+    plan.runs += heads * of.most_runs;
+    plan.levels.push_back(of);
+  }
+  return plan;
+}
+
+}  // namespace msda::kernels::cuda

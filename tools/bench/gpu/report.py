@@ -1,0 +1,169 @@
+"""What the times say: promises kept or missed, and the section of docs/benchmarks.md."""
+
+import re
+
+from . import names
+
+# Promises on ours, and their limits. The fastest peer is that of the same row, type, contention and state of the cache.
+DETERMINISTIC, ATOMIC, FLOAT64, CROWDED = 0.6, 0.45, 1.0, 3.0
+BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
+
+
+def median(cell, name, cache):
+    return cell["contenders"].get(name, {}).get(cache, {}).get("median")
+
+
+def ours(cell, mode, cache):
+    """The slower of the two dialects: the ratio then holds for peers of either."""
+    times = [median(cell, names.ours(mode, dialect), cache) for dialect in ("deformable_detr", "msda_triton")]
+    return max((time for time in times if time), default=None)
+
+
+def fastest_peer(cell, cache):
+    """(milliseconds, name), or None."""
+    times = [(median(cell, name, cache), name) for name in names.PEERS if median(cell, name, cache)]
+    return min(times, default=None)
+
+
+def ratio(one, other):
+    return one / other if one and other else None
+
+
+def promises(cells):
+    """One record for each promise in each cell: what, where, figure (None: nothing to judge by), limit, held."""
+    def record(what, cell, cache, figure, limit):
+        where = f"{cell['problem']} {cell['type']} {cell['contention']} {cache}"
+        found.append({"what": what, "where": where, "figure": figure, "limit": limit,
+                      "held": None if figure is None else figure <= limit})
+
+    found = []
+    uniform = {(cell["problem"], cell["type"]): cell for cell in cells if cell["contention"] == "uniform"}
+    for cell in cells:
+        for cache in caches_of(cell):
+            peer, mine = fastest_peer(cell, cache), ours(cell, "deterministic", cache)
+            if cell["contention"] != "uniform":
+                base = uniform.get((cell["problem"], cell["type"]))
+                record("deterministic / its own time on uniform inputs", cell, cache,
+                       ratio(mine, base and ours(base, "deterministic", cache)), CROWDED)
+            elif cell["type"] == "float32":
+                record("deterministic / fastest peer, float32", cell, cache, ratio(mine, peer and peer[0]), DETERMINISTIC)
+                record("atomic / fastest peer, float32", cell, cache, ratio(ours(cell, "atomic", cache), peer and peer[0]), ATOMIC)
+            elif cell["type"] == "float64":
+                record(f"deterministic / {names.MSDA_TRITON}, float64", cell, cache,
+                       ratio(median(cell, names.ours("deterministic", "msda_triton"), cache),
+                             median(cell, names.MSDA_TRITON, cache)), FLOAT64)
+    return found
+
+
+def caches_of(cell):
+    return [cache for cache in ("cold", "warm") if any(cache in times for times in cell["contenders"].values())]
+
+
+def failures(cells):
+    """Ours not measured, and why: wrong results, above all."""
+    return [f"{cell['problem']} {cell['type']} {cell['contention']}: {name}: {times['absent']}"
+            for cell in cells for name, times in cell["contenders"].items() if name not in names.PEERS and "absent" in times]
+
+
+def short(milliseconds):
+    """Three digits."""
+    if milliseconds is None:
+        return ""
+    return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:#.3g}"
+
+
+def shown(figure):
+    return "" if figure is None else f"{figure:.2f}"
+
+
+def table(header, rows):
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]).replace("| --- ", "|---").replace(
+        "|--- |", "|---|")
+
+
+def columns(cells):
+    """Names of contenders, ours first, as they were measured; without a peer that is absent from all cells."""
+    seen = dict.fromkeys(name for cell in cells for name in cell["contenders"])
+    return [name for name in seen if any("absent" not in cell["contenders"].get(name, {"absent": 1}) for cell in cells)]
+
+
+def times_table(cells):
+    present = columns(cells)
+    rows = []
+    for cell in cells:
+        for cache in caches_of(cell):
+            times = [cell["contenders"].get(name, {}) for name in present]
+            spreads = [(one[cache]["q3"] - one[cache]["q1"]) / one[cache]["median"] for one in times if cache in one]
+            peer = fastest_peer(cell, cache)
+            rows.append([
+                cell["problem"], cell["type"], cell["contention"], cache,
+                *(short(one[cache]["median"]) if cache in one else "absent" if "absent" in one else "" for one in times),
+                *(shown(ratio(ours(cell, mode, cache), peer and peer[0])) for mode in ("deterministic", "atomic")),
+                f"{100 * max(spreads, default=0):.0f} %"])
+    return table(["B Q M L P D", "type", "contention", "L2", *present, "deterministic / fastest peer", "atomic / fastest peer",
+                  "widest quartiles"], rows)
+
+
+def promises_table(records):
+    """A line for each promise, with the case that comes nearest to its limit or exceeds it most."""
+    rows = []
+    for what in dict.fromkeys(record["what"] for record in records):
+        mine = [record for record in records if record["what"] == what]
+        judged = [record for record in mine if record["figure"] is not None]
+        worst = max(judged, key=lambda record: record["figure"], default=None)
+        kept = sum(record["held"] for record in judged)
+        rows.append([what, f"{mine[0]['limit']:.2f}", shown(worst and worst["figure"]), worst["where"] if worst else "nothing to judge by",
+                     f"{kept} of {len(judged)}" + (f", {len(mine) - len(judged)} not judged" if len(judged) < len(mine) else "")])
+    return table(["promise", "at most", "worst", "there", "kept"], rows)
+
+
+def growth_table(growth):
+    present = columns(growth)
+    cells = {(cell["contention"], cell["queries"]): cell for cell in growth}
+    rows = [[contention, f"{queries:,}", *(short(median(cell, name, cache)) or "absent" for name in present)]
+            for (contention, queries), cell in cells.items() for cache in caches_of(cell)[:1]]
+    return table(["contention", "Q", *present], rows)
+
+
+def remarks(cells):
+    """Who is absent from where and why, and other notes; a line each, with the cases it is true of."""
+    lines = {}
+    for cell in cells:
+        for name, times in cell["contenders"].items():
+            for kind in ("absent", "note"):
+                if kind in times:
+                    text = f"{name}: {'absent: ' if kind == 'absent' else ''}{times[kind]}"
+                    lines.setdefault(text, []).append(cell["type"] + ("" if "queries" not in cell else f" Q {cell['queries']:,}"))
+    return [f"- {text} ({', '.join(dict.fromkeys(where))})" for text, where in lines.items()]
+
+
+def markdown(report, picture=None):
+    """The section: machine, command and date, then the tables."""
+    machine, cells, growth = report["machine"], report["cells"], report["growth"]
+    parts = [f"{', '.join(f'{key} {value}' for key, value in machine.items())}. Date: {report['date']}. It took {report['seconds']} s:\n\n"
+             f"    {report['command']}\n\n"
+             f"Backward, all three gradients, milliseconds, medians of {runs_text(cells)} runs."]
+    if cells:
+        parts += [times_table(cells), promises_table(report["promises"])]
+    if growth:
+        cache = next(iter(caches_of(growth[0])), "")
+        parts += [f"As Q grows, B 1, the rest as in the second row, float32, {cache}, medians of {runs_text(growth)} runs:"]
+        parts += [f"![milliseconds by number of queries]({picture})"] if picture else []
+        parts += [growth_table(growth)]
+    absent = [f"- {name}: absent: {why} (everywhere)" for name, why in report["absent"].items()]
+    if lines := [*absent, *remarks([*cells, *growth])]:
+        parts += ["\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
+
+
+def runs_text(cells):
+    runs = [times[cache]["runs"] for cell in cells for times in cell["contenders"].values() for cache in ("cold", "warm") if cache in times]
+    if not runs:
+        return "no"
+    return str(min(runs)) if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
+
+
+def put_between_marks(text, section):
+    """`text` with what is between the marks replaced; None if it has no marks."""
+    parts = re.fullmatch(f"(.*{BEGIN}\n).*({END}.*)", text, re.S)
+    return parts and f"{parts[1]}\n{section}\n{parts[2]}"

@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""The backward pass on a GPU beside every peer that is here: same inputs, turn by turn in one run.
+
+    python3 tools/bench/gpu_bench.py --markdown docs/benchmarks.md --svg docs/gpu-growth.svg [--deformable-detr LIB.so]
+
+docs/benchmarks.md says how it measures. Exit status 1 if libmsda's results are wrong or, with --assert, a promise is missed;
+77 where there is no PyTorch, no GPU, or a libmsda.so built without CUDA.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import shlex
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from gpu import names, report, svg  # noqa: E402
+from gpu.problems import CONTENTIONS, GROWTH, ROWS, TYPES, growth_problem  # noqa: E402
+
+MODES = ("deterministic", "atomic", "float64")
+SKIPPED = 77
+# For the rounds of a line of the table and of a point of the plot, so that one slow peer does not make the run long.
+LINE_SECONDS, POINT_SECONDS = 5, 1.5
+
+
+class Skip(Exception):
+    """There is nothing to measure with here."""
+
+
+def listed(known):
+    """An argparse type: some of `known`, separated by commas, or "none"."""
+    by_text = {str(one): one for one in known}
+
+    def parse(argument):
+        texts = [] if argument == "none" else argument.split(",")
+        for text in texts:
+            if text not in by_text:
+                raise argparse.ArgumentTypeError(f"'{text}' is none of {', '.join(by_text)}")
+        return [by_text[text] for text in dict.fromkeys(texts)]
+
+    return parse
+
+
+def queries(argument):
+    texts = [] if argument == "none" else argument.split(",")
+    if any(not text.isdecimal() or not 1 <= int(text) <= GROWTH[-1] for text in texts):
+        raise argparse.ArgumentTypeError(f"'{argument}': numbers from 1 to {GROWTH[-1]}, or none")
+    return [int(text) for text in dict.fromkeys(texts)]
+
+
+def run_count(argument):
+    if not argument.isdecimal() or int(argument) < 2:
+        raise argparse.ArgumentTypeError(f"'{argument}': 2 or more, there are to be quartiles")
+    return int(argument)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--rows", type=listed(ROWS), help="of the table, by number; default 1,2,3,4")
+    add("--types", type=listed(TYPES), help=f"default {','.join(TYPES)}")
+    add("--modes", type=listed(MODES), default=list(MODES), help=f"of libmsda; default {','.join(MODES)}")
+    add("--contention", type=listed(CONTENTIONS), default=list(CONTENTIONS),
+        help=f"default {','.join(CONTENTIONS)}; in the table, all but uniform in float32 only")
+    add("--growth", type=queries, help="numbers of queries in the plot, or none; default 100,300,...,1000000")
+    add("--runs", type=run_count, default=30, help="timed runs each, at most; default 30")
+    add("--deformable-detr", metavar="LIB.so", help="a build of the Deformable DETR kernels that exports dd_backward_f32 ...")
+    add("--library", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")) / "lib" / "libmsda.so",
+        help="default build/lib/libmsda.so")
+    add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: by wall clock, what there is for the CPU")
+    add("--quick", action="store_true", help="two rows, two types, a plot of four points: below a minute")
+    add("--assert", dest="judge", action="store_true", help="exit status 1 if a promise is missed")
+    add("--json", type=pathlib.Path, metavar="FILE", help="all figures")
+    add("--markdown", type=pathlib.Path, metavar="FILE", help="the tables; in a file that has the marks, between them")
+    add("--svg", type=pathlib.Path, metavar="FILE", help="the plot")
+    add("--from", dest="source", type=pathlib.Path, metavar="FILE", help="measure nothing: read what --json wrote")
+    chosen = parser.parse_args(arguments)
+    chosen.rows = chosen.rows if chosen.rows is not None else [1, 2] if chosen.quick else list(ROWS)
+    chosen.types = chosen.types if chosen.types is not None else ["float32", "float64"] if chosen.quick else list(TYPES)
+    if chosen.growth is None:
+        chosen.growth = [100, 1000, 10000, 100000] if chosen.quick else list(GROWTH)
+    needed, remedy = (chosen.source, "write it with --json") if chosen.source else (chosen.library, "build it, or name it with --library")
+    if not needed.exists():
+        parser.error(f"no file {needed}: {remedy}")
+    return chosen
+
+
+def cells_of(chosen):
+    """(row, type, contention) of each line of the table."""
+    return [(row, dtype, contention) for row in chosen.rows for dtype in chosen.types for contention in chosen.contention
+            if contention == "uniform" or dtype == "float32"]
+
+
+def device_here(chosen):
+    """PyTorch's device, libmsda and a clock, or Skip."""
+    try:
+        import torch
+    except ImportError:
+        raise Skip("PyTorch is not installed here: nothing to measure with") from None
+    from gpu import clock, contenders
+
+    library = contenders.load(str(chosen.library))
+    if chosen.device == "cpu":
+        return torch.device("cpu"), library, clock.HostClock()
+    if not torch.cuda.is_available():
+        raise Skip("no GPU that PyTorch can use")
+    torch.cuda.init()
+    device = torch.device("cuda", torch.cuda.current_device())
+    torch.zeros(1, device=device)  # makes the context that libmsda joins
+    if not hasattr(library, "msda_cuda_device_count") or library.msda_cuda_device_count() == 0:
+        raise Skip(f"{chosen.library} is built without CUDA")
+    return device, library, clock.DeviceClock()
+
+
+def machine(device):
+    import torch
+
+    facts = {"PyTorch": torch.__version__, "Python": platform.python_version()}
+    if device.type == "cuda":
+        asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        try:
+            driver = subprocess.run(asked, capture_output=True, text=True, timeout=20).stdout.split()[0]
+        except (OSError, IndexError, subprocess.TimeoutExpired):
+            driver = "unknown"
+        facts = {"GPU": torch.cuda.get_device_name(device), "driver": driver, "CUDA": torch.version.cuda, **facts}
+    for module in ("triton", "msda_triton"):
+        try:
+            facts[module.replace("_", "-")] = __import__(module).__version__
+        except Exception:  # noqa: BLE001: absent peers are told elsewhere
+            pass
+    return facts
+
+
+def measured(chosen, command, keep):
+    """The report: all that --json writes. `keep` gets it after each cell, so that a run that is cut short leaves what it found."""
+    begin = time.monotonic()
+    device, library, clock = device_here(chosen)
+    from gpu import contenders, measure
+
+    present, absent = contenders.all_of(library, chosen.modes, chosen.deformable_detr, device.type == "cuda")
+    found = {"command": command, "date": f"{datetime.datetime.now(datetime.timezone.utc):%F}", "machine": machine(device),
+             "absent": absent, "cells": [], "growth": [], "promises": [], "seconds": 0}
+
+    def add(to, cell, measuring, *limits):
+        tell(f"{time.monotonic() - begin:.0f} s: {' '.join(map(str, cell.values()))}")
+        problem = growth_problem(cell["queries"]) if "queries" in cell else ROWS[cell.pop("row")]
+        cell = {"problem": problem.name, **cell, "contenders": measuring.cell(problem, cell["type"], cell["contention"], chosen.runs, *limits)}
+        found[to].append(cell)
+        found.update(promises=report.promises(found["cells"]), seconds=round(time.monotonic() - begin))
+        keep(found)
+
+    measuring = measure.Measuring(library, present, clock, device)
+    for row, dtype, contention in cells_of(chosen):
+        add("cells", {"row": row, "type": dtype, "contention": contention}, measuring, None, LINE_SECONDS)
+    # Of libmsda the two that the plot is about: what the other dialect and float64 cost is in the table.
+    plotted = measure.Measuring(library, [one for one in present if one.name in (*MODES[:2], *names.PEERS)], clock, device)
+    for contention in chosen.contention:
+        for count in chosen.growth:
+            add("growth", {"type": "float32", "contention": contention, "queries": count}, plotted, clock.caches[:1], POINT_SECONDS)
+    return found
+
+
+def tell(line):
+    if sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+def picture(growth):
+    """The plot: a panel each contention."""
+    panels = {}
+    for cell in growth:
+        for name, times in cell["contenders"].items():
+            for cache in report.caches_of(cell)[:1]:
+                if cache in times:
+                    lines = panels.setdefault(cell["contention"], {})
+                    lines.setdefault(name, []).append((cell["queries"], times[cache]["median"]))
+    return svg.plot(panels, "queries", "milliseconds")
+
+
+def write(chosen, found):
+    if chosen.svg and any(report.caches_of(cell) for cell in found["growth"]):
+        chosen.svg.write_text(picture(found["growth"]))
+    link = chosen.svg and os.path.relpath(chosen.svg, chosen.markdown.parent if chosen.markdown else ".")
+    section = report.markdown(found, link)
+    if chosen.markdown:
+        old = chosen.markdown.read_text() if chosen.markdown.exists() else ""
+        chosen.markdown.write_text(report.put_between_marks(old, section) or section)
+    print(section, end="")
+
+
+def main(arguments=None):
+    arguments = sys.argv[1:] if arguments is None else arguments
+    chosen = parse(arguments)
+
+    def keep(found):
+        if chosen.json:  # whole at any moment, whenever the run is cut short
+            part = chosen.json.with_name(chosen.json.name + ".part")
+            part.write_text(json.dumps(found, indent=1) + "\n")
+            part.replace(chosen.json)
+
+    try:
+        command = shlex.join(["python3", "tools/bench/gpu_bench.py", *arguments])
+        found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command, keep)
+    except Skip as why:
+        print(f"gpu_bench: {why}")
+        return SKIPPED
+    write(chosen, found)
+    wrong = report.failures([*found["cells"], *found["growth"]])
+    missed = [f"{one['where']}: {one['what']}: {one['figure']:.2f}, at most {one['limit']:.2f} is promised"
+              for one in report.promises(found["cells"]) if one["held"] is False]
+    for line in [*wrong, *(missed if chosen.judge else [])]:
+        print(f"gpu_bench: {line}", file=sys.stderr)
+    return int(bool(wrong) or chosen.judge and bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
