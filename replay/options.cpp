@@ -65,7 +65,11 @@ void add_replay(CLI::App& command, Options& options) {
       .add_option("--device-memory", options.device_memory,
                   "Take no more than this of a GPU's memory, as 500000 or 2GiB; larger calls run in parts")
       ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->transform([](std::string text) {  // comes first; what is above takes -1 for a large number
+        if (text.starts_with('-')) throw CLI::ValidationError("a size is a number from 0 on, not " + text);
+        return text;
+      });
   command
       .add_option("--block", options.block, "Mode original in blocks of so many threads, where the kernel allows that")
       ->type_name("X[,Y[,Z]]");
