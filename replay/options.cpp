@@ -66,8 +66,8 @@ void add_replay(CLI::App& command, Options& options) {
                   "Take no more than this of a GPU's memory, as 500000 or 2GiB; larger calls run in parts")
       ->type_name("BYTES")
       ->transform(CLI::AsSizeValue(false))
-      ->transform([](std::string text) {  // comes first; what is above takes -1 for a large number
-        if (text.starts_with('-')) throw CLI::ValidationError("a size is a number from 0 on, not " + text);
+      ->transform([](const std::string& text) {  // comes first; what is above takes -1 for a large number
+        if (text.rfind('-', 0) == 0) throw CLI::ValidationError("a size is a number from 0 on, not " + text);
         return text;
       });
   command
