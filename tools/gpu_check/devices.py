@@ -3,7 +3,7 @@
 import json
 import sys
 
-from .bench import SOURCE, Skip, expect, tail
+from .bench import GRADIENTS, SOURCE, Skip, expect, tail
 from .registry import check
 
 MODES = ("--mode", "deterministic,atomic,float64")
@@ -164,7 +164,10 @@ def devices(bench):
         large = made_capture(bench, 11, 1, batch=2, heads=8, channels=32, queries=5000, points=4,
                              levels=((100, 134), (50, 67), (25, 34), (13, 17)))
         # So many runs that each GPU, which is started first, gets some.
-        all_of_them = compared(bench, large, "--repeat", 100 * count, expected_devices=every)
+        _, all_of_them = run(bench, large, *MODES, "--device", "cuda", "--repeat", 100 * count)
+        expect(devices_of(all_of_them) == every, f"ran on {devices_of(all_of_them)}, not {every}")
+        repeats = all_of_them["invocations"][0]["repeats"]["deterministic"]
+        expect(all(repeats[name]["distinct"] == 1 for name in GRADIENTS), f"deterministic gave {repeats}")
         last = f"cuda:{count - 1}"
         one = compared(bench, large, device=last, expected_devices={last})
         expect(same_everywhere(one) == same_everywhere(all_of_them), "one GPU and all of them differ")
