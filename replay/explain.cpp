@@ -39,7 +39,7 @@ void take_reference(const std::string& path, capture::Invocation& invocation, co
 }  // namespace
 
 InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, Original& original,
-                                    int64_t id, const std::string& count, const Progress& progress) {
+                                    Devices& devices, int64_t id, const std::string& count, const Progress& progress) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));
   };
@@ -65,10 +65,11 @@ InvocationResult explain_invocation(const Options& options, const capture::Reade
   replay.threads = static_cast<int>(options.threads);
   replay.repeat = options.repeat;
   replay.seed = options.seed;
-  Replays replays(loaded, replay, report);
+  Replays replays(loaded, replay, devices, report);
   if (result.original) replays.add(*result.original, loaded);
   result.digests = replays.digests();
   result.repeats = replays.repeats();
+  result.whereabouts = replays.whereabouts();
 
   report("comparing");
   analysis::Material material;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "recorder/capture/reader.h"
+#include "replay/devices.h"
 #include "replay/options.h"
 #include "replay/original.h"
 #include "replay/progress.h"
@@ -13,6 +14,6 @@ namespace msda::replay {
 
 // `count` is told with the progress: " (2 of 7)".
 InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, Original& original,
-                                    int64_t id, const std::string& count, const Progress& progress);
+                                    Devices& devices, int64_t id, const std::string& count, const Progress& progress);
 
 }  // namespace msda::replay

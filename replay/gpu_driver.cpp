@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 constexpr Result kNotFound = 500;
+constexpr unsigned kHost = 1, kDevice = 2;  // CU_MEMORYTYPE_*
 
 Api load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -31,12 +32,16 @@ Api load_driver() {
   MSDA_FIND(cuDeviceGetAttribute);
   MSDA_FIND(cuDevicePrimaryCtxRetain);
   MSDA_FIND(cuCtxSetCurrent);
+  MSDA_FIND(cuMemGetInfo_v2);
   MSDA_FIND(cuMemAlloc_v2);
   MSDA_FIND(cuMemFree_v2);
   MSDA_FIND(cuMemHostAlloc);
   MSDA_FIND(cuMemFreeHost);
   MSDA_FIND(cuMemcpyHtoD_v2);
   MSDA_FIND(cuMemcpyDtoH_v2);
+  MSDA_FIND(cuMemcpyHtoDAsync_v2);
+  MSDA_FIND(cuMemcpyDtoHAsync_v2);
+  MSDA_FIND(cuMemcpy2DAsync_v2);
   MSDA_FIND(cuMemcpyDtoDAsync_v2);
   MSDA_FIND(cuMemsetD8_v2);
   MSDA_FIND(cuStreamCreate);
@@ -71,9 +76,8 @@ Device::Device(int ordinal) : api_(load_driver()) {
   check(api_.cuDeviceGetAttribute(&major, kMajor, device), "tell the device's architecture");
   check(api_.cuDeviceGetAttribute(&minor, kMinor, device), "tell the device's architecture");
   architecture_ = 10 * major + minor;
-  Context context = nullptr;
-  check(api_.cuDevicePrimaryCtxRetain(&context, device), "make a context on the device");
-  check(api_.cuCtxSetCurrent(context), "enter the device's context");
+  check(api_.cuDevicePrimaryCtxRetain(&context_, device), "make a context on the device");
+  enter();
   // One that is ordered with the copies that have no stream.
   check(api_.cuStreamCreate(&stream_, 0), "make a stream");
 }
@@ -83,6 +87,42 @@ void Device::check(Result result, const std::string& doing) const {
   const char* text = nullptr;
   if (api_.cuGetErrorString(result, &text) != 0 || text == nullptr) text = "unknown error";
   throw Failure(result, fmt::format("cannot {}: {} (CUDA error {})", doing, text, result));
+}
+
+size_t Device::free_memory() const {
+  size_t free = 0, total = 0;
+  check(api_.cuMemGetInfo_v2(&free, &total), "tell the device's free memory");
+  return free;
+}
+
+void Device::copy_in(const void* host, const Rows& rows, DevicePointer device) const {
+  if (rows.bytes() == 0) return;
+  Copy2d copy{};
+  copy.from_type = kHost;
+  copy.from_host = host;
+  copy.from_pitch = rows.pitch;
+  copy.to_type = kDevice;
+  copy.to_device = device;
+  copy.to_pitch = copy.width = rows.width;
+  copy.height = rows.count;
+  check(rows.count == 1 ? api_.cuMemcpyHtoDAsync_v2(device, host, rows.width, stream_)
+                        : api_.cuMemcpy2DAsync_v2(&copy, stream_),
+        "copy a tensor to the device");
+}
+
+void Device::copy_out(DevicePointer device, void* host, const Rows& rows) const {
+  if (rows.bytes() == 0) return;
+  Copy2d copy{};
+  copy.from_type = kDevice;
+  copy.from_device = device;
+  copy.from_pitch = copy.width = rows.width;
+  copy.to_type = kHost;
+  copy.to_host = host;
+  copy.to_pitch = rows.pitch;
+  copy.height = rows.count;
+  check(rows.count == 1 ? api_.cuMemcpyDtoHAsync_v2(host, device, rows.width, stream_)
+                        : api_.cuMemcpy2DAsync_v2(&copy, stream_),
+        "copy a result from the device");
 }
 
 Module Device::load(const void* image) const {

@@ -27,7 +27,7 @@ struct Failure : std::runtime_error {
   Failure(Result error, const std::string& message) : std::runtime_error(message), result(error) {}
   Result result;
 };
-inline constexpr Result kNoBinaryForGpu = 209;
+inline constexpr Result kOutOfMemory = 2, kNoBinaryForGpu = 209;
 
 struct LaunchAttribute {  // CUlaunchAttribute
   int id = 0;
@@ -44,6 +44,23 @@ struct LaunchConfig {  // CUlaunchConfig
 };
 static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56);
 
+struct Copy2d {  // CUDA_MEMCPY2D; of the types, 1 is memory of the host and 2 of the device
+  size_t from_x, from_y;
+  unsigned int from_type;
+  const void* from_host;
+  DevicePointer from_device;
+  void* from_array;
+  size_t from_pitch;
+  size_t to_x, to_y;
+  unsigned int to_type;
+  void* to_host;
+  DevicePointer to_device;
+  void* to_array;
+  size_t to_pitch;
+  size_t width, height;
+};
+static_assert(sizeof(Copy2d) == 128);
+
 // What of the driver is used; each is found under the very name that libcuda.so.1 exports.
 struct Api {
   Result (*cuInit)(unsigned);
@@ -54,12 +71,16 @@ struct Api {
   Result (*cuDeviceGetAttribute)(int*, int, int);
   Result (*cuDevicePrimaryCtxRetain)(Context*, int);
   Result (*cuCtxSetCurrent)(Context);
+  Result (*cuMemGetInfo_v2)(size_t*, size_t*);
   Result (*cuMemAlloc_v2)(DevicePointer*, size_t);
   Result (*cuMemFree_v2)(DevicePointer);
   Result (*cuMemHostAlloc)(void**, size_t, unsigned);
   Result (*cuMemFreeHost)(void*);
   Result (*cuMemcpyHtoD_v2)(DevicePointer, const void*, size_t);
   Result (*cuMemcpyDtoH_v2)(void*, DevicePointer, size_t);
+  Result (*cuMemcpyHtoDAsync_v2)(DevicePointer, const void*, size_t, Stream);
+  Result (*cuMemcpyDtoHAsync_v2)(void*, DevicePointer, size_t, Stream);
+  Result (*cuMemcpy2DAsync_v2)(const Copy2d*, Stream);
   Result (*cuMemcpyDtoDAsync_v2)(DevicePointer, DevicePointer, size_t, Stream);
   Result (*cuMemsetD8_v2)(DevicePointer, unsigned char, size_t);
   Result (*cuStreamCreate)(Stream*, unsigned);
@@ -76,6 +97,12 @@ struct Api {
   Result (*cuLaunchKernelEx)(const LaunchConfig*, Function, void**, void**);
 };
 
+// Rows of bytes in host memory, so many bytes apart.
+struct Rows {
+  size_t count, width, pitch;
+  size_t bytes() const { return count * width; }
+};
+
 // A device, its primary context made current in this thread, and a stream. Lives as long as the program.
 class Device {
  public:
@@ -83,6 +110,9 @@ class Device {
   explicit Device(int ordinal);
 
   const std::string& name() const { return name_; }
+  // Makes the context current in this thread, where that is another than the one that opened the device.
+  void enter() const { check(api_.cuCtxSetCurrent(context_), "enter the device's context"); }
+  size_t free_memory() const;
   int architecture() const { return architecture_; }  // 90 for sm_90
   Stream stream() const { return stream_; }
   const Api& api() const { return api_; }
@@ -91,6 +121,9 @@ class Device {
   void check(Result result, const std::string& doing) const;
   // Waits for all that the stream has.
   void wait() const { check(api_.cuStreamSynchronize(stream_), "finish what was launched"); }
+  // Put onto the stream; on the device the rows lie side by side.
+  void copy_in(const void* host, const Rows& rows, DevicePointer device) const;
+  void copy_out(DevicePointer device, void* host, const Rows& rows) const;
   Module load(const void* image) const;
   Function function(Module module, const char* name) const;
   void launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const;
@@ -99,6 +132,7 @@ class Device {
   Api api_{};
   std::string name_;
   int architecture_ = 0;
+  Context context_ = nullptr;
   Stream stream_ = nullptr;
 };
 

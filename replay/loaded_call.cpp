@@ -87,10 +87,10 @@ analysis::Side LoadedCall::load_side(const capture::Reader& reader, const std::s
   return side;
 }
 
-LoadedCall::LoadedCall(const capture::Reader& reader, const capture::Invocation& invocation) {
-  const std::string where = fmt::format("{}: {}", reader.path(), invocation.path);
-  call_.conventions = {dialect_from(invocation.facts.dialect, where),
-                       padding_from(invocation.facts.padding_mode, where), invocation.facts.align_corners};
+LoadedCall::LoadedCall(const capture::Reader& reader, const capture::Invocation& invocation)
+    : where_(fmt::format("{}: {}", reader.path(), invocation.path)) {
+  call_.conventions = {dialect_from(invocation.facts.dialect, where_),
+                       padding_from(invocation.facts.padding_mode, where_), invocation.facts.align_corners};
   call_.value = load_input(reader, invocation, "value");
   call_.spatial_shapes = load_input(reader, invocation, "spatial_shapes");
   call_.sampling_locations = load_input(reader, invocation, "sampling_locations");
@@ -103,7 +103,7 @@ LoadedCall::LoadedCall(const capture::Reader& reader, const capture::Invocation&
     abi.call.level_start_index = abi_tensor(load_input(reader, invocation, "level_start_index"));
   }
   if (msda_backward(&abi.call, &abi.grad_output, nullptr, nullptr, nullptr, nullptr) != MSDA_OK) {
-    throw BadInput(fmt::format("{}: {}", where, msda_last_error()));
+    throw BadInput(fmt::format("{}: {}", where_, msda_last_error()));
   }
   call_.B = call_.value.shape[0];
   call_.S = call_.value.shape[1];

@@ -22,6 +22,7 @@ class LoadedCall {
   // and named in altered().
   LoadedCall(const capture::Reader& reader, const capture::Invocation& invocation);
 
+  const std::string& where() const { return where_; }  // "FILE: /invocations/000000"
   const analysis::Call& call() const { return call_; }
   const analysis::Side& recorded() const { return recorded_; }  // without tensors, if no outputs were recorded
   const analysis::Tensor& before(analysis::Gradient gradient) const { return before_[static_cast<int>(gradient)]; }
@@ -35,6 +36,7 @@ class LoadedCall {
   analysis::Side load_side(const capture::Reader& reader, const std::string& name, const std::string& where,
                            const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions);
 
+  std::string where_;
   std::vector<capture::Tensor> memory_;
   analysis::Call call_;
   analysis::Side recorded_;

@@ -57,7 +57,19 @@ void add_replay(CLI::App& command, Options& options) {
   command
       .add_option("--float64-stages", options.float64_stages, "Stages that mode mixed computes in float64, by commas")
       ->type_name("LIST");
-  command.add_option("--device", options.device, "Where to replay")->type_name("auto|cpu|cuda[:N]");
+  command
+      .add_option("--device", options.device,
+                  "Where to replay: auto is the first GPU for what can run there, cuda is all GPUs")
+      ->type_name("auto|cpu|cuda[:N]");
+  command
+      .add_option("--device-memory", options.device_memory,
+                  "Take no more than this of a GPU's memory, as 500000 or 2GiB; larger calls run in parts")
+      ->type_name("BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->transform([](const std::string& text) {  // comes first; what is above takes -1 for a large number
+        if (text.rfind('-', 0) == 0) throw CLI::ValidationError("a size is a number from 0 on, not " + text);
+        return text;
+      });
   command
       .add_option("--block", options.block, "Mode original in blocks of so many threads, where the kernel allows that")
       ->type_name("X[,Y[,Z]]");
@@ -146,6 +158,18 @@ std::optional<uint32_t> chosen_block(const Options& options) {
 
 }  // namespace
 
+DeviceChoice chosen_device(const Options& options) {
+  const auto number = chosen_cuda_device(options);
+  DeviceChoice choice;
+  if (options.device == "cpu") return choice;
+  // What is only there for mode original to be compared with may run anywhere.
+  const bool only_original = !options.modes.empty() && chosen_modes(options).empty();
+  choice.wanted = number && !only_original ? DeviceChoice::kAsked : DeviceChoice::kIfPossible;
+  choice.first = number.value_or(0);
+  choice.all = options.device == "cuda";
+  return choice;
+}
+
 OriginalChoice chosen_original(const Options& options) {
   OriginalChoice choice;
   const auto device = chosen_cuda_device(options);
@@ -157,18 +181,13 @@ OriginalChoice chosen_original(const Options& options) {
   if (!modes.empty() && !named && changed) {
     throw BadInput("--block and --kernel-digest are for mode original, which --mode leaves out");
   }
-  if (!modes.empty() && !named && device) {
-    throw Unavailable(
-        fmt::format("--device {}: only mode original runs there, and this build has no CUDA for {}; use --device cpu",
-                    options.device, options.modes));
-  }
-  const bool asked = named || changed || device;
+  const bool asked = named || changed;
   if (asked && options.device == "cpu") {
     throw Unavailable("--mode original: relaunching the recorded machine code needs a CUDA device, not --device cpu");
   }
   if (asked) {
     choice.wanted = OriginalChoice::kAsked;
-  } else if (modes.empty() && options.device == "auto") {
+  } else if (modes.empty() && options.device != "cpu") {
     choice.wanted = OriginalChoice::kIfPossible;
   }
   return choice;

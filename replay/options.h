@@ -21,6 +21,7 @@ struct Options {
   std::string modes;                 // empty: all that this machine can run
   std::string float64_stages;
   std::string device = "auto";
+  uint64_t device_memory = 0;  // bytes of each GPU; 0: what is free
   int64_t repeat = 1;
   int64_t threads = 0;
   uint64_t seed = 0;
@@ -42,6 +43,12 @@ capture::Reader open_capture(const std::string& path);
 // The checked forms. Each throws BadInput, or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader);
 std::vector<msda_mode> chosen_modes(const Options& options);  // but for original
+struct DeviceChoice {
+  enum { kCpu, kIfPossible, kAsked } wanted = kCpu;
+  int first = 0;     // GPU
+  bool all = false;  // and all after it
+};
+DeviceChoice chosen_device(const Options& options);
 struct OriginalChoice {
   enum { kNo, kIfPossible, kAsked } wanted = kNo;
   int device = 0;

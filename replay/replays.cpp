@@ -37,86 +37,106 @@ msda_dtype result_type(const LoadedCall& loaded, Gradient gradient, msda_mode mo
   }
 }
 
-OwnedSide run(const LoadedCall& loaded, const std::string& name, const analysis::Conventions& conventions,
-              const msda_options& options) {
+}  // namespace
+
+OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu) {
   const analysis::Call& call = loaded.call();
+  const analysis::AbiCall abi = abi_call(call, plan.conventions);
+  Backward backward{abi.call, abi.grad_output, plan.options, {}};
   OwnedSide owned;
-  owned.side.name = name;
-  owned.side.conventions = conventions;
-  msda_tensor results[3];
+  owned.side.name = plan.name;
+  owned.side.conventions = plan.conventions;
   for (const Gradient gradient : analysis::kGradients) {
     const auto at = static_cast<size_t>(gradient);
     Tensor& tensor = owned.side.tensors[at];
-    tensor.dtype = result_type(loaded, gradient, options.mode);
+    tensor.dtype = result_type(loaded, gradient, plan.options.mode);
     tensor.shape = gradient == Gradient::kValue               ? call.value.shape
                    : gradient == Gradient::kSamplingLocations ? call.sampling_locations.shape
                                                               : call.attention_weights.shape;
     owned.memory[at].reset(new std::byte[bytes_of(tensor)]);  // not make_unique: the kernel writes every byte
     tensor.data = owned.memory[at].get();
-    owned.side.arithmetic[at] = options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
-    results[at] = abi_tensor(tensor);
+    owned.side.arithmetic[at] = plan.options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
+    backward.results[at] = abi_tensor(tensor);
   }
-  const analysis::AbiCall abi = abi_call(call, conventions);
-  const msda_status status =
-      msda_backward(&abi.call, &abi.grad_output, &options, &results[0], &results[1], &results[2]);
-  if (status == MSDA_OUT_OF_MEMORY) throw std::bad_alloc();
-  if (status != MSDA_OK) throw std::runtime_error(msda_last_error());
+  const Devices::Ran ran = devices.run(backward, gpu, loaded.where() + ": " + plan.name);
+  const std::lock_guard lock(mutex_);
+  Whereabouts& whereabouts = whereabouts_[plan.name];
+  whereabouts.devices.insert(ran.device);
+  if (!ran.why_moved.empty()) whereabouts.why_moved = ran.why_moved;
   return owned;
 }
 
-}  // namespace
-
-Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings,
+Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devices& devices,
                  const std::function<void(const std::string&)>& progress) {
   const analysis::Call& call = loaded.call();
-  msda_options options{};
-  options.threads = settings.threads;
-
-  const auto add_digests = [&](const std::string& mode, const analysis::Side& side) {
-    std::ranges::transform(side.tensors, digests_[mode].begin(), digest_of);
-  };
-
-  options.mode = MSDA_MODE_FLOAT64;
-  progress("float64");
-  float64_ = run(loaded, "float64", call.conventions, options);
-  add_digests("float64", float64_.side);
-
-  std::vector<msda_mode> modes = settings.modes;
-  std::erase(modes, MSDA_MODE_FLOAT64);
-  for (const msda_mode mode : modes) {
-    const std::string name = msda_mode_name(mode);
+  std::vector<Plan> plans;
+  const auto plan = [&](const std::string& name, msda_mode mode) -> Plan& {
+    msda_options options{};
     options.mode = mode;
+    options.threads = settings.threads;
+    return plans.emplace_back(name, call.conventions, options);
+  };
+  plan("float64", MSDA_MODE_FLOAT64);
+  for (const msda_mode mode : settings.modes) {
+    if (mode == MSDA_MODE_FLOAT64) continue;
+    msda_options& options = plan(msda_mode_name(mode), mode).options;
     options.float64_stages = settings.float64_stages;
     options.seed = settings.seed;
-    progress(name);
-    others_.push_back(run(loaded, name, call.conventions, options));
-    const analysis::Side& first = others_.back().side;
-    add_digests(name, first);
-    if (settings.repeat < 2) continue;
-    Repeats& repeats = repeats_[name];
-    std::array<std::set<std::string>, 3> seen;
-    for (size_t i = 0; i < 3; ++i) seen[i].insert(digests_[name][i]);
-    for (repeats.runs = 1; repeats.runs < settings.repeat; ++repeats.runs) {
-      ++options.seed;
-      progress(name + " " + std::to_string(repeats.runs + 1));
-      const OwnedSide again = run(loaded, name, call.conventions, options);
-      for (size_t i = 0; i < 3; ++i) {
-        if (!seen[i].insert(digest_of(again.side.tensors[i])).second) continue;
-        const auto compared = analysis::compare(again.side.tensors[i], first.tensors[i], {},
-                                                analysis::NonFinite::kAsTorch, 0, settings.threads);
-        repeats.spread[i] = std::max(repeats.spread[i], compared.max_abs);
-      }
-    }
-    for (size_t i = 0; i < 3; ++i) repeats.distinct[i] = static_cast<int64_t>(seen[i].size());
+  }
+  if (call.conventions.dialect != MSDA_GRID_SAMPLE) {
+    plan("grid_sample", MSDA_MODE_DETERMINISTIC).conventions.dialect = MSDA_GRID_SAMPLE;
   }
 
-  if (call.conventions.dialect != MSDA_GRID_SAMPLE) {
-    analysis::Conventions grid_sample = call.conventions;
-    grid_sample.dialect = MSDA_GRID_SAMPLE;
-    options = {};
-    options.threads = settings.threads;
-    progress("grid_sample");
-    others_.push_back(run(loaded, "grid_sample", grid_sample, options));
+  others_.resize(plans.size() - 1);
+  devices.for_each(plans.size(), loaded.where(), [&](size_t i, GpuReplay* gpu) {
+    const std::string& name = plans[i].name;
+    progress(name);
+    OwnedSide& owned = i == 0 ? float64_ : others_[i - 1];
+    owned = run(loaded, plans[i], devices, gpu);
+    if (name == "grid_sample") return;
+    std::array<std::string, 3> digests;
+    std::ranges::transform(owned.side.tensors, digests.begin(), digest_of);
+    const std::lock_guard lock(mutex_);
+    digests_[name] = digests;
+  });
+  if (settings.repeat > 1) repeat(loaded, settings, plans, devices, progress);
+}
+
+// The runs after the first, of each mode but float64: what they give, and how far that is from the first.
+void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, const std::vector<Plan>& plans,
+                     Devices& devices, const std::function<void(const std::string&)>& progress) {
+  std::vector<size_t> repeated;
+  std::map<std::string, std::array<std::set<std::string>, 3>> seen;
+  for (size_t i = 1; i < plans.size(); ++i) {
+    const std::string& name = plans[i].name;
+    if (name == "grid_sample") continue;
+    repeated.push_back(i);
+    repeats_[name].runs = settings.repeat;
+    for (size_t at = 0; at < 3; ++at) seen[name][at].insert(digests_[name][at]);
+  }
+  const auto again = static_cast<size_t>(settings.repeat - 1);
+  devices.for_each(repeated.size() * again, loaded.where(), [&](size_t i, GpuReplay* gpu) {
+    const size_t number = repeated[i / again];
+    Plan plan = plans[number];
+    plan.options.seed += 1 + i % again;
+    progress(plan.name + " " + std::to_string(2 + i % again));
+    const OwnedSide owned = run(loaded, plan, devices, gpu);
+    for (size_t at = 0; at < 3; ++at) {
+      const Tensor& tensor = owned.side.tensors[at];
+      const std::string digest = digest_of(tensor);
+      {
+        const std::lock_guard lock(mutex_);
+        if (!seen[plan.name][at].insert(digest).second) continue;
+      }
+      const auto compared = analysis::compare(tensor, others_[number - 1].side.tensors[at], {},
+                                              analysis::NonFinite::kAsTorch, 0, settings.threads);
+      const std::lock_guard lock(mutex_);
+      double& spread = repeats_[plan.name].spread[at];
+      spread = std::max(spread, compared.max_abs);
+    }
+  });
+  for (auto& [name, digests] : seen) {
+    for (size_t at = 0; at < 3; ++at) repeats_[name].distinct[at] = static_cast<int64_t>(digests[at].size());
   }
 }
 

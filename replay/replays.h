@@ -5,10 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "analysis/side.h"
+#include "replay/devices.h"
 #include "replay/loaded_call.h"
 #include "replay/original_result.h"
 
@@ -35,10 +38,17 @@ struct Repeats {
   std::array<double, 3> spread{};            // largest |difference| of an element from the first run's
 };
 
+// Where the runs of a replay took place.
+struct Whereabouts {
+  std::set<std::string> devices;  // "cpu", "cuda:0"
+  std::string why_moved;          // why some were on the CPU that were to be on a GPU; empty: none was
+};
+
 class Replays {
  public:
-  // Runs float64, grid_sample's arithmetic, and the modes asked for. `progress` hears what is being run.
-  Replays(const LoadedCall& call, const ReplaySettings& settings,
+  // Runs float64, grid_sample's arithmetic, and the modes asked for, side by side where there are GPUs. `progress`
+  // hears what is being run, from several threads. Throws Unavailable as `devices` does.
+  Replays(const LoadedCall& call, const ReplaySettings& settings, Devices& devices,
           const std::function<void(const std::string&)>& progress);
 
   const analysis::Side& float64() const { return float64_.side; }
@@ -49,13 +59,27 @@ class Replays {
   // The runs of mode original, beside which the others stand.
   void add(const OriginalResult& original, const LoadedCall& call);
   const std::map<std::string, Repeats>& repeats() const { return repeats_; }
+  // By mode, and of grid_sample.
+  const std::map<std::string, Whereabouts>& whereabouts() const { return whereabouts_; }
 
  private:
+  // One replay, to be run as often as is asked.
+  struct Plan {
+    std::string name;
+    analysis::Conventions conventions;
+    msda_options options;
+  };
+  OwnedSide run(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu);
+  void repeat(const LoadedCall& call, const ReplaySettings& settings, const std::vector<Plan>& plans, Devices& devices,
+              const std::function<void(const std::string&)>& progress);
+
   OwnedSide float64_;
   std::vector<OwnedSide> others_;
   std::optional<analysis::Side> original_;  // refers to what was added
   std::map<std::string, std::array<std::string, 3>> digests_;
   std::map<std::string, Repeats> repeats_;
+  std::map<std::string, Whereabouts> whereabouts_;
+  std::mutex mutex_;  // of what the runs tell
 };
 
 }  // namespace msda::replay

@@ -18,6 +18,7 @@ struct InvocationResult {
   std::optional<analysis::Tolerance> tolerance;  // empty: nobody set one
   std::map<std::string, std::array<std::string, 3>> digests;
   std::map<std::string, Repeats> repeats;
+  std::map<std::string, Whereabouts> whereabouts;
   std::optional<OriginalResult> original;
   std::string original_left_out;     // why there is none, where it might have been; empty: nothing to say
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one

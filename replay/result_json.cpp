@@ -70,6 +70,10 @@ Json to_json(const InvocationResult& result) {
                                                   {"spread", number(repeats.spread[at])}};
     }
   }
+  for (const auto& [side, whereabouts] : result.whereabouts) {
+    json["devices"][side] = whereabouts.devices;
+    if (!whereabouts.why_moved.empty()) json["moved_to_cpu"][side] = whereabouts.why_moved;
+  }
   if (result.original) json["original"] = to_json(*result.original);
   if (!result.original_left_out.empty()) json["original_left_out"] = result.original_left_out;
   json["altered"] = result.altered;

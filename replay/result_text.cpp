@@ -128,6 +128,23 @@ std::string tolerance_text(const InvocationResult& result) {
   return "no tolerance recorded or given: drift is what rounding cannot explain";
 }
 
+// Where the replays ran, if not all on the CPU as they were to.
+std::string whereabouts_text(const InvocationResult& result) {
+  std::map<std::string, std::vector<std::string>> by_device;
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& [side, whereabouts] : result.whereabouts) {
+    for (const std::string& device : whereabouts.devices) by_device[device].push_back(side);
+    if (!whereabouts.why_moved.empty()) by_reason[whereabouts.why_moved].push_back(side);
+  }
+  if (by_reason.empty() && by_device.size() == 1 && by_device.contains("cpu")) return "";
+  std::string text;
+  for (const auto& [device, sides] : by_device) text += fmt::format("  on {}: {}\n", device, fmt::join(sides, ", "));
+  for (const auto& [reason, sides] : by_reason) {
+    text += fmt::format("  not on a GPU: {}: {}\n", fmt::join(sides, ", "), reason);
+  }
+  return "\n" + text;
+}
+
 std::string invocation_text(const InvocationResult& result) {
   const capture::CallFacts& facts = result.invocation.facts;
   std::string text =
@@ -141,7 +158,7 @@ std::string invocation_text(const InvocationResult& result) {
   for (const std::string& path : result.altered) {
     text += fmt::format("  warning: {} is not what was recorded, its digest differs\n", path);
   }
-  text += tables_of(result);
+  text += tables_of(result) + whereabouts_text(result);
   if (result.original) text += "\n" + to_text(*result.original);
   for (const auto& [mode, repeats] : result.repeats) {
     if (mode == "original") continue;  // told above, and more of it

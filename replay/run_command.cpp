@@ -18,6 +18,7 @@ int run(const Options& options) {
   const auto ids = chosen_invocations(options, reader);
   const Progress progress(!options.quiet);
   Original original(options, reader);
+  Devices devices(options);
   std::vector<InvocationResult> results;
   std::vector<Relaunched> relaunched;
   std::vector<NotReplayed> not_replayed;
@@ -38,7 +39,7 @@ int run(const Options& options) {
       continue;
     }
     const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", results.size() + 1, ids.size()) : "";
-    results.push_back(explain_invocation(options, reader, original, id, count, progress));
+    results.push_back(explain_invocation(options, reader, original, devices, id, count, progress));
     verdicts.push_back(results.back().report.verdict);
     for (const std::string& path : results.back().altered) {
       fmt::print(stderr, "msda-replay: warning: {}: {} is not what was recorded, its digest differs\n", options.capture,

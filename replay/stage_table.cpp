@@ -179,7 +179,7 @@ std::string cell_of(const Json& value) {
 
 }  // namespace
 
-Json stage_summary(const LoadedCall& loaded, int threads, const Progress& progress) {
+Json stage_summary(const LoadedCall& loaded, int threads, Devices& devices, const Progress& progress) {
   const Call& call = loaded.call();
   Json summary = Json::array();
   for (const msda_stage_id stage : kSampleStages) {
@@ -205,7 +205,7 @@ Json stage_summary(const LoadedCall& loaded, int threads, const Progress& progre
   ReplaySettings settings;
   settings.modes = {MSDA_MODE_DETERMINISTIC};
   settings.threads = threads;
-  const Replays replays(loaded, settings,
+  const Replays replays(loaded, settings, devices,
                         [&](const std::string& step) { progress.show("stages: grad_value, " + step); });
   Statistics narrow, wide;
   Drift drift;

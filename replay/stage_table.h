@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/analyze.h"
+#include "replay/devices.h"
 #include "replay/loaded_call.h"
 #include "replay/progress.h"
 
@@ -16,7 +17,7 @@ namespace msda::replay {
 using Json = nlohmann::ordered_json;
 
 // Per stage: extremes, NaN, infinities of the deterministic float32 replay and of float64, and how far they are apart.
-Json stage_summary(const LoadedCall& loaded, int threads, const Progress& progress);
+Json stage_summary(const LoadedCall& loaded, int threads, Devices& devices, const Progress& progress);
 
 // One element's way through the stages: each number under the recorded conventions in float32, under the reference's
 // (or grid_sample's) in float32, and in float64; and `first_drift`, the first stage in which a float32 side is out of

@@ -54,6 +54,7 @@ int run(const StagesOptions& options) {
   check_numbers(options);
   const capture::Reader reader = open_capture(options.capture);
   Original original(options, reader);
+  Devices devices(options);
   const Progress progress(true);
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
   std::string text;
@@ -75,9 +76,9 @@ int run(const StagesOptions& options) {
     Json told = {{"id", id}, {"dialect", invocation.facts.dialect}};
     text += fmt::format("Invocation {}, dialect {}\n", id, invocation.facts.dialect);
     if (options.elements.empty()) {
-      told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), progress);
+      told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), devices, progress);
       text += summary_text(told["summary"]);
-      const InvocationResult result = explain_invocation(options, reader, original, id, "", progress);
+      const InvocationResult result = explain_invocation(options, reader, original, devices, id, "", progress);
       for (const auto& finding : result.report.findings) {
         if (finding.advisory || elements.size() >= kMostFindings) break;
         elements.push_back(element_id(call, finding.gradient, finding.flat));

@@ -22,7 +22,7 @@ struct Suspect {
   std::optional<double> before;  // the output buffer's element as the kernel found it, if recorded
   Explanation of_observed, of_expected;
   bool observed_holds, expected_holds;  // the side is within tolerance of float64
-  bool any_holds;                       // some result in the recorded precision is: recorded, reference or a replay
+  bool any_holds;  // some result in the recorded precision is: recorded, reference or a replay of a fixed order
   Tolerance tolerance;
   ContributionCache& cache;
 };

@@ -88,6 +88,48 @@ def stages(inputs, padding_mode="zeros"):
     }
 
 
+def element_invocation(elements, i):
+    """One recorded sample as a call of its own: one query, one level, one point; `elements` is h200_elements.npz."""
+    from msda_replay import Invocation, Result
+
+    height, width = map(int, elements["level"][i])
+    value = np.zeros((1, height * width, 1, 32), np.float32)
+    there = elements["pixels"][i] >= 0
+    value[0, elements["pixels"][i][there], 0] = elements["rows"][i][there]
+
+    def one(name, *shape):
+        return elements[name][i].reshape((1, 1, 1, *shape))
+
+    return Invocation(
+        inputs={
+            "value": value,
+            "spatial_shapes": np.array([[height, width]]),
+            "sampling_locations": one("sampling_location", 1, 1, 2),
+            "attention_weights": one("attention_weight", 1, 1),
+            "grad_output": one("grad_output", 32),
+        },
+        outputs={
+            "grad_sampling_locations": one("observed_grad_sampling_location", 1, 1, 2),
+            "grad_attention_weights": one("observed_grad_attention_weight", 1, 1),
+        },
+        results={
+            "reference": Result(
+                {
+                    "grad_sampling_locations": one("reference_grad_sampling_location", 1, 1, 2),
+                    "grad_attention_weights": one("reference_grad_attention_weight", 1, 1),
+                },
+                "reference",
+                "grid_sample",
+            )
+        },
+        dialect="msda_triton",
+        padding_mode=str(elements["padding_mode"][i]),
+        align_corners=bool(elements["align_corners"][i]),
+        atol=1e-3,
+        rtol=1e-2,
+    )
+
+
 def recorder_digest(data):
     """recorder/device/digest.h of some bytes, by its description, in plain numbers."""
     data, sums = data + bytes(-len(data) % 16), []

@@ -152,9 +152,11 @@ def test_where_it_runs(launched, original, replay):
     capture = launched("col2im17", "--launches", 2)
     invocation = lambda done: done.json["invocations"][0]  # noqa: E731
     run = lambda *arguments, **variables: replay("run", capture, "--json", "-", *arguments, expect=0, env=on_stand_in(**variables))  # noqa: E731
-    for arguments in ((), ("--device", "cuda"), ("--device", "cuda:0"), ("--mode", "deterministic,original")):
+    asked = ("--mode", "original")
+    for arguments in ((), (*asked, "--device", "cuda"), (*asked, "--device", "cuda:0"), ("--mode", "deterministic,original")):
         told = invocation(run(*arguments))
-        assert "original" in told and "original" in told["digests"] and "deterministic" in told["digests"]
+        assert "original" in told and "original" in told["digests"]
+        assert ("deterministic" in told["digests"]) == (arguments[:2] != asked)
         compared = {(c["observed"], c["expected"]) for c in told["comparisons"]}
         assert {("recorded", "original"), ("original", "float64")} <= compared
     for arguments in (("--device", "cpu"), ("--mode", "deterministic")):
@@ -169,7 +171,10 @@ def test_where_it_runs(launched, original, replay):
     assert "--device cuda:1" in replay("run", capture, "--device", "cuda:1", expect=3, env=on_stand_in()).err
     done = replay("run", capture, "--mode", "original", expect=3)
     assert "needs a CUDA device: there is no CUDA driver here (libcuda.so.1)" in done.err and done.err.count("\n") == 1
-    assert "only mode original runs there" in replay("run", capture, "--device", "cuda", "--mode", "atomic", expect=3).err
+    # The stand-in runs recorded kernels alone: what else is asked for on it is refused.
+    for modes in ((), ("--mode", "atomic"), ("--mode", "deterministic,original")):
+        done = replay("run", capture, "--device", "cuda", *modes, expect=3, env=on_stand_in())
+        assert "--device cuda: " in done.err and "; use --device cpu" in done.err and done.err.count("\n") == 1
     # Another architecture: the capture says so, or the driver does.
     assert "is for sm_90, and device 0 (stand-in) is sm_80" in original(capture, expect=3, MSDA_STAND_IN_ARCHITECTURE=80)
     text = replay("run", capture, expect=0, env=on_stand_in(MSDA_STAND_IN_ARCHITECTURE=80)).out

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from conftest import DATA
+from support import element_invocation
 
-from msda_replay import Invocation, Result, write_capture
+from msda_replay import write_capture
 
 ATOL, RTOL = 1e-3, 1e-2
 
@@ -41,46 +42,6 @@ def elements():
         return {name: archive[name] for name in archive.files}
 
 
-def invocation_of(elements, i):
-    """One recorded sample as a call of its own: one query, one level, one point."""
-    height, width = map(int, elements["level"][i])
-    value = np.zeros((1, height * width, 1, 32), np.float32)
-    there = elements["pixels"][i] >= 0
-    value[0, elements["pixels"][i][there], 0] = elements["rows"][i][there]
-
-    def one(name, *shape):
-        return elements[name][i].reshape((1, 1, 1, *shape))
-
-    return Invocation(
-        inputs={
-            "value": value,
-            "spatial_shapes": np.array([[height, width]]),
-            "sampling_locations": one("sampling_location", 1, 1, 2),
-            "attention_weights": one("attention_weight", 1, 1),
-            "grad_output": one("grad_output", 32),
-        },
-        outputs={
-            "grad_sampling_locations": one("observed_grad_sampling_location", 1, 1, 2),
-            "grad_attention_weights": one("observed_grad_attention_weight", 1, 1),
-        },
-        results={
-            "reference": Result(
-                {
-                    "grad_sampling_locations": one("reference_grad_sampling_location", 1, 1, 2),
-                    "grad_attention_weights": one("reference_grad_attention_weight", 1, 1),
-                },
-                "reference",
-                "grid_sample",
-            )
-        },
-        dialect="msda_triton",
-        padding_mode=str(elements["padding_mode"][i]),
-        align_corners=bool(elements["align_corners"][i]),
-        atol=ATOL,
-        rtol=RTOL,
-    )
-
-
 def expected_fault(cause, observed_holds, reference_holds):
     if cause == "border_clamp":
         return "convention"
@@ -95,7 +56,7 @@ def test_610_real_elements(replay, elements, tmp_path):
     seen = {}
     for first in range(0, count, 61):
         path = tmp_path / f"{first}.h5"
-        write_capture(path, [invocation_of(elements, i) for i in range(first, first + 61)])
+        write_capture(path, [element_invocation(elements, i) for i in range(first, first + 61)])
         result = replay("run", path, "--json", "-", expect=1).json
         for i, invocation in enumerate(result["invocations"], first):
             observed = elements["observed_grad_sampling_location"][i]

@@ -97,6 +97,23 @@ struct CUlaunchConfig {
   unsigned int numAttrs;
 };
 
+struct CUDA_MEMCPY2D {
+  size_t srcXInBytes, srcY;
+  unsigned int srcMemoryType;
+  const void* srcHost;
+  CUdeviceptr srcDevice;
+  void* srcArray;
+  size_t srcPitch;
+  size_t dstXInBytes, dstY;
+  unsigned int dstMemoryType;
+  void* dstHost;
+  CUdeviceptr dstDevice;
+  void* dstArray;
+  size_t dstPitch;
+  size_t WidthInBytes, Height;
+};
+enum : unsigned int { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
+
 // Macros in cuda.h, so under names of their own here.
 enum : uintptr_t { kLaunchParamEnd = 0, kLaunchParamBufferPointer = 1, kLaunchParamBufferSize = 2 };
 enum : uintptr_t { kStreamLegacy = 1, kStreamPerThread = 2 };
@@ -123,6 +140,7 @@ CUresult cuCtxGetDevice(CUdevice* device);
 CUresult cuCtxSynchronize(void);
 CUresult cuCtxSynchronize_v2(CUcontext context);  // null: the current one
 
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total);
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes);
 CUresult cuMemFree_v2(CUdeviceptr pointer);
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int flags);
@@ -130,8 +148,10 @@ CUresult cuMemFreeHost(void* pointer);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer);
 CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t bytes);
 CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream);
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags);
 CUresult cuMemHostUnregister(void* pointer);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes);

@@ -89,6 +89,14 @@ bool allocated(CUdeviceptr pointer, size_t bytes) {
 
 extern "C" {
 
+// There is always as much as one piece may have.
+CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  if (const CUresult error = enter()) return error;
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+  *free = *total = most();
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   if (const CUresult error = enter()) return error;
   if (!pointer || !bytes) return CUDA_ERROR_INVALID_VALUE;
@@ -135,6 +143,12 @@ CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t bytes) {
   return submit_and_wait(copy(to, pointer_of(from), bytes));
 }
 
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  if (const CUresult error = enter()) return error;
+  if ((bytes && !from) || !allocated(to, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  return submit(stream, copy(pointer_of(to), from, bytes));
+}
+
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
   if (const CUresult error = enter()) return error;
   if ((bytes && !to) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
@@ -145,6 +159,28 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   if (const CUresult error = enter()) return error;
   if (!allocated(to, bytes) || !allocated(from, bytes)) return CUDA_ERROR_INVALID_VALUE;
   return submit(stream, copy(pointer_of(to), pointer_of(from), bytes));
+}
+
+// Between the host and the device, from the first row's first byte on.
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) {
+  if (const CUresult error = enter()) return error;
+  if (!copy || copy->srcXInBytes || copy->srcY || copy->dstXInBytes || copy->dstY) return CUDA_ERROR_INVALID_VALUE;
+  const CUDA_MEMCPY2D c = *copy;
+  if (!c.WidthInBytes || !c.Height) return CUDA_SUCCESS;
+  if (c.WidthInBytes > c.srcPitch || c.WidthInBytes > c.dstPitch) return CUDA_ERROR_INVALID_VALUE;
+  const bool in = c.srcMemoryType == CU_MEMORYTYPE_HOST && c.dstMemoryType == CU_MEMORYTYPE_DEVICE && c.srcHost;
+  const bool out = c.srcMemoryType == CU_MEMORYTYPE_DEVICE && c.dstMemoryType == CU_MEMORYTYPE_HOST && c.dstHost;
+  if (!in && !out) return CUDA_ERROR_INVALID_VALUE;
+  const size_t device_bytes = (c.Height - 1) * (in ? c.dstPitch : c.srcPitch) + c.WidthInBytes;
+  if (!allocated(in ? c.dstDevice : c.srcDevice, device_bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const char* const from = static_cast<const char*>(in ? c.srcHost : pointer_of(c.srcDevice));
+  char* const to = static_cast<char*>(in ? pointer_of(c.dstDevice) : c.dstHost);
+  return submit(stream, [=] {
+    for (size_t row = 0; row < c.Height; ++row) {
+      std::memmove(to + row * c.dstPitch, from + row * c.srcPitch, c.WidthInBytes);
+    }
+    return CUDA_SUCCESS;
+  });
 }
 
 // All host memory can be reached here; there is nothing to register.

@@ -29,6 +29,7 @@ analysis::Report TestMaterial::analyze() const {
   const Gradients grid_sample = run_backward(problem, grid, {});
   material.float64 = float64.side("float64", problem.conventions);
   material.replays = {deterministic.side("deterministic", problem.conventions), grid_sample.side("grid_sample", grid)};
+  material.replays.insert(material.replays.end(), more.begin(), more.end());
   return analysis::analyze(material, {tolerance, 0});
 }
 

@@ -21,6 +21,7 @@ class TestMaterial {
   analysis::Conventions reference_conventions;
   std::optional<OwnedTensor> before[3];
   std::optional<analysis::Tolerance> tolerance;
+  std::vector<analysis::Side> more;  // replays
 
   // A correct reference: grid_sample in float32.
   void add_reference();
