@@ -41,7 +41,7 @@ class TreeSum {
   }
   static constexpr int kDigits = 9;
   Real run_ = 0;
-  Real digits_[kDigits];
+  Real digits_[kDigits] = {};
   uint64_t count_ = 0;
 };
 
