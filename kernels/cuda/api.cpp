@@ -1,6 +1,5 @@
 // The C ABI's functions for a GPU: checks, and the choice of types.
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cuda_bf16.h>
