@@ -187,76 +187,61 @@ void mixed_backward(const CheckedCall& checked, const msda_call& call, const msd
   if (grad_value != nullptr) traced_grad_value(inputs.problem(), options, float64_stages, *grad_value);
 }
 
-struct StageShape {
-  std::vector<int64_t> shape;
-  int64_t per_sample;                       // numbers that a sample has
-  const double* (*of)(const SampleTrace&);  // null for grad_value, which no sample owns
+// A result of msda_stages that belongs to samples, and which of a trace's numbers go there.
+struct StageResult {
+  int64_t per_sample;
+  const double* (*of)(const SampleTrace&);
+  ContiguousOutput<double> out;
 };
 
-StageShape stage_shape(const CheckedCall& checked, msda_stage_id stage) {
-  std::vector<int64_t> shape = checked.weights_shape();
-  const auto with = [&](std::vector<int64_t> more) {
-    shape.insert(shape.end(), more.begin(), more.end());
-    return shape;
+StageResult stage_result(const CheckedCall& checked, msda_stage_id stage, const msda_tensor& tensor) {
+  const auto from = [&](const double* (*of)(const SampleTrace&)) {
+    const auto shape = checked.stage_shape(stage);
+    const size_t rank_of_samples = checked.weights_shape().size();
+    return StageResult{element_count({shape.begin() + rank_of_samples, shape.end()}), of,
+                       ContiguousOutput<double>(tensor)};
   };
   switch (stage) {
     case MSDA_STAGE_PIXEL_COORDINATES:
-      return {with({2}), 2, [](const SampleTrace& t) { return t.pixel; }};
+      return from([](const SampleTrace& t) { return t.pixel; });
     case MSDA_STAGE_CELL:
-      return {with({2}), 2, [](const SampleTrace& t) { return t.cell; }};
+      return from([](const SampleTrace& t) { return t.cell; });
     case MSDA_STAGE_INTERPOLATION_WEIGHTS:
-      return {with({4}), 4, [](const SampleTrace& t) { return t.weights; }};
+      return from([](const SampleTrace& t) { return t.weights; });
     case MSDA_STAGE_CORNER_VALUES:
-      return {with({4, checked.D}), 4 * checked.D,
-              [](const SampleTrace& t) { return static_cast<const double*>(t.corner_values); }};
+      return from([](const SampleTrace& t) { return static_cast<const double*>(t.corner_values); });
     case MSDA_STAGE_SAMPLED_VALUE:
-      return {with({checked.D}), checked.D,
-              [](const SampleTrace& t) { return static_cast<const double*>(t.sampled_value); }};
+      return from([](const SampleTrace& t) { return static_cast<const double*>(t.sampled_value); });
     case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
-      return {shape, 1, [](const SampleTrace& t) { return &t.grad_attention_weight; }};
+      return from([](const SampleTrace& t) { return &t.grad_attention_weight; });
     case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
-      return {with({2}), 2, [](const SampleTrace& t) { return t.grad_sampling_location; }};
-    case MSDA_STAGE_VALUE_CONTRIBUTIONS:
-      return {with({4, checked.D}), 4 * checked.D,
-              [](const SampleTrace& t) { return static_cast<const double*>(t.value_contributions); }};
-    case MSDA_STAGE_GRAD_VALUE:
-      return {checked.value_shape(), 0, nullptr};
+      return from([](const SampleTrace& t) { return t.grad_sampling_location; });
     default:
-      throw InvalidArgument(fmt::format("no such stage: {}", static_cast<int>(stage)));
+      return from([](const SampleTrace& t) { return static_cast<const double*>(t.value_contributions); });
   }
 }
 
-// A result of msda_stages, and which of a trace's numbers go there.
-struct StageResult {
-  StageShape shape;
-  const msda_tensor* tensor;
-};
-
 template <class In>
 void stage_tensors(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output,
-                   const msda_options& options, uint32_t float64_stages, const std::vector<StageResult>& results) {
+                   const msda_options& options, const msda_tensor* const results[MSDA_STAGE_COUNT]) {
   const Inputs<In> inputs(checked, call, &grad_output);
-  std::vector<std::pair<StageShape, ContiguousOutput<double>>> of_samples;
-  for (const auto& [shape, tensor] : results) {
-    if (shape.of == nullptr) {
-      traced_grad_value(inputs.problem(), options, float64_stages, *tensor);
+  const uint32_t float64_stages = float64_stages_of(checked, options);
+  std::vector<StageResult> of_samples;
+  for (int i = 0; i < MSDA_STAGE_COUNT; ++i) {
+    if (results[i] == nullptr) continue;
+    if (i == MSDA_STAGE_GRAD_VALUE) {
+      traced_grad_value(inputs.problem(), options, float64_stages, *results[i]);
     } else {
-      of_samples.emplace_back(shape, *tensor);
+      of_samples.push_back(stage_result(checked, static_cast<msda_stage_id>(i), *results[i]));
     }
   }
   if (of_samples.empty()) return;
   for_each_trace(inputs.problem(), options, float64_stages, [&](int64_t sample, const SampleTrace& trace) {
-    for (auto& [shape, out] : of_samples) {
-      std::copy_n(shape.of(trace), shape.per_sample, out.data() + sample * shape.per_sample);
+    for (auto& [per_sample, of, out] : of_samples) {
+      std::copy_n(of(trace), per_sample, out.data() + sample * per_sample);
     }
   });
-  for (auto& [shape, out] : of_samples) out.store();
-}
-
-// Which stages a mode computes in float64, for a call whose inputs may force all of them.
-uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options) {
-  if (checked.float64_inputs || options.mode == MSDA_MODE_FLOAT64) return kAllStages;
-  return options.mode == MSDA_MODE_MIXED ? options.float64_stages : 0;
+  for (auto& result : of_samples) result.out.store();
 }
 
 void backward_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
@@ -264,17 +249,9 @@ void backward_stages(const msda_call* call, const msda_tensor* grad_output, cons
   if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
   const CheckedCall checked = check_call(*call, grad_output);
   const msda_options chosen = checked_options(options);
-  if (chosen.mode == MSDA_MODE_ATOMIC) throw InvalidArgument("stages have no order: the mode atomic has none of them");
-  std::vector<StageResult> wanted;
-  for (int i = 0; i < MSDA_STAGE_COUNT; ++i) {
-    if (results[i] == nullptr) continue;
-    const auto stage = static_cast<msda_stage_id>(i);
-    wanted.push_back({stage_shape(checked, stage), results[i]});
-    check_result(msda_stage_name(stage), *results[i], wanted.back().shape.shape);
-  }
-  const uint32_t stages = float64_stages_of(checked, chosen);
-  if (checked.float64_inputs) return stage_tensors<double>(checked, *call, *grad_output, chosen, stages, wanted);
-  stage_tensors<float>(checked, *call, *grad_output, chosen, stages, wanted);
+  check_stages(checked, chosen, results);
+  if (checked.float64_inputs) return stage_tensors<double>(checked, *call, *grad_output, chosen, results);
+  stage_tensors<float>(checked, *call, *grad_output, chosen, results);
 }
 
 }  // namespace

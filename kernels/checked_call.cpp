@@ -93,6 +93,50 @@ std::vector<cpu::Level> read_levels(const msda_call& call, int64_t pixels) {
 
 }  // namespace
 
+std::vector<int64_t> CheckedCall::stage_shape(msda_stage_id stage) const {
+  std::vector<int64_t> shape = weights_shape();
+  const auto with = [&](std::vector<int64_t> more) {
+    shape.insert(shape.end(), more.begin(), more.end());
+    return shape;
+  };
+  switch (stage) {
+    case MSDA_STAGE_PIXEL_COORDINATES:
+    case MSDA_STAGE_CELL:
+    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
+      return with({2});
+    case MSDA_STAGE_INTERPOLATION_WEIGHTS:
+      return with({4});
+    case MSDA_STAGE_CORNER_VALUES:
+    case MSDA_STAGE_VALUE_CONTRIBUTIONS:
+      return with({4, D});
+    case MSDA_STAGE_SAMPLED_VALUE:
+      return with({D});
+    case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
+      return shape;
+    case MSDA_STAGE_GRAD_VALUE:
+      return value_shape();
+    default:
+      throw InvalidArgument(fmt::format("no such stage: {}", static_cast<int>(stage)));
+  }
+}
+
+void check_stages(const CheckedCall& checked, const msda_options& options,
+                  const msda_tensor* const results[MSDA_STAGE_COUNT]) {
+  if (options.mode == MSDA_MODE_ATOMIC) {
+    throw InvalidArgument("stages have no order: the mode atomic has none of them");
+  }
+  for (int i = 0; i < MSDA_STAGE_COUNT; ++i) {
+    if (results[i] == nullptr) continue;
+    const auto stage = static_cast<msda_stage_id>(i);
+    check_result(msda_stage_name(stage), *results[i], checked.stage_shape(stage));
+  }
+}
+
+uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options) {
+  if (checked.float64_inputs || options.mode == MSDA_MODE_FLOAT64) return kAllStages;
+  return options.mode == MSDA_MODE_MIXED ? options.float64_stages : 0;
+}
+
 int64_t element_count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;

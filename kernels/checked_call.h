@@ -34,6 +34,7 @@ struct CheckedCall {
   std::vector<int64_t> output_shape() const { return {B, Q, M, D}; }
   std::vector<int64_t> locations_shape() const { return {B, Q, M, L, P, 2}; }
   std::vector<int64_t> weights_shape() const { return {B, Q, M, L, P}; }
+  std::vector<int64_t> stage_shape(msda_stage_id stage) const;
 };
 
 // `grad_output` may be null. Throws InvalidArgument.
@@ -41,6 +42,15 @@ CheckedCall check_call(const msda_call& call, const msda_tensor* grad_output);
 
 // Throws InvalidArgument unless `tensor` has this shape, a floating-point type, and data.
 void check_result(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape);
+
+// Throws InvalidArgument unless the mode has stages and each of the results, null or not, can hold its stage.
+void check_stages(const CheckedCall& checked, const msda_options& options,
+                  const msda_tensor* const results[MSDA_STAGE_COUNT]);
+
+inline constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
+
+// Which stages a mode computes in float64, for a call whose inputs may force all of them.
+uint32_t float64_stages_of(const CheckedCall& checked, const msda_options& options);
 
 // Elements of a shape that has been checked.
 int64_t element_count(const std::vector<int64_t>& shape);

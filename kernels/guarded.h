@@ -23,8 +23,6 @@ struct CudaError : std::runtime_error {
 // What msda_last_error() returns in this thread.
 std::string& last_error();
 
-inline constexpr uint32_t kAllStages = (1u << MSDA_STAGE_COUNT) - 1;
-
 // The options, or the default ones for a null pointer. Throws InvalidArgument.
 msda_options checked_options(const msda_options* options);
 

@@ -148,13 +148,16 @@ MSDA_API msda_status msda_stages(const msda_call* call, const msda_tensor* grad_
 /* The same on the current GPU. `spatial_shapes` and `level_start_index` are in host memory, all other tensors in memory
  * of that GPU. The work is put onto `stream`, a cudaStream_t (null: the default stream), and nothing waits for it; so
  * errors of the work itself show later. Bits equal those of the functions above, but for MSDA_MODE_ATOMIC, which sums
- * in the order that additions come in. `threads` and `seed` are of no account; MSDA_MODE_MIXED is the CPU's. */
+ * in the order that additions come in. `threads` and `seed` are of no account. */
 MSDA_API msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
                                        void* stream);
 MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,
                                         const msda_options* options, const msda_tensor* grad_value,
                                         const msda_tensor* grad_sampling_locations,
                                         const msda_tensor* grad_attention_weights, void* stream);
+MSDA_API msda_status msda_cuda_stages(const msda_call* call, const msda_tensor* grad_output,
+                                      const msda_options* options, const msda_tensor* const results[MSDA_STAGE_COUNT],
+                                      void* stream);
 
 /* GPUs that this process can use; 0 if the library was built without CUDA. */
 MSDA_API int32_t msda_cuda_device_count(void);

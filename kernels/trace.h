@@ -1,25 +1,20 @@
-// The backward pass of one sample, stage by stage, each stage in float32 or in float64 as asked. This is what the mode
-// `mixed` runs and what msda_stage() shows. Slower than the loops, with the same bits: with no stage in float64 they
-// are the deterministic float32 ones, with all of them the float64 ones.
+// The backward pass of one sample, stage by stage, each stage in float32 or in float64 as asked (stages.h). This is
+// what the mode `mixed` runs and what msda_stage() shows. Slower than the loops, with the same bits: with no stage in
+// float64 they are the deterministic float32 ones, with all of them the float64 ones.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/cpu/table.h"
 #include "kernels/msda.h"
+#include "kernels/stages.h"
 
 namespace msda::kernels {
 
-// Results of one sample's stages, each exactly a float32 or a float64 number held as double. The pointers are to arrays
-// of the caller's, [D] and [4][D].
-struct SampleTrace {
-  double pixel[2];  // x, y
-  double cell[2];
-  double weights[4];
+// Results of one sample's stages. The pointers are to arrays of the caller's, [D] and [4][D].
+struct SampleTrace : TracedSpot {
   double grad_attention_weight;
   double grad_sampling_location[2];
-  bool sampled;       // false: the dialect skips it, and everything from the weights on is 0
-  int64_t pixels[4];  // number of each corner within the level, -1 where it reads zero
   double* corner_values;
   double* sampled_value;
   double* value_contributions;

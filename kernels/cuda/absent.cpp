@@ -16,3 +16,7 @@ msda_status msda_cuda_backward(const msda_call*, const msda_tensor*, const msda_
                                const msda_tensor*, const msda_tensor*, void*) {
   return absent();
 }
+msda_status msda_cuda_stages(const msda_call*, const msda_tensor*, const msda_options*,
+                             const msda_tensor* const[MSDA_STAGE_COUNT], void*) {
+  return absent();
+}

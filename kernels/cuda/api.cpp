@@ -1,6 +1,5 @@
 // The C ABI's functions for a GPU: checks, and the choice of types.
 #include <cuda_runtime_api.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cuda_bf16.h>
@@ -8,20 +7,14 @@
 #include <limits>
 
 #include "kernels/checked_call.h"
+#include "kernels/cuda/call.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
+#include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
 
 namespace msda::kernels::cuda {
 namespace {
-
-void need_device() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return;
-  cudaGetLastError();
-  throw Unavailable(fmt::format("no GPU can be used here: {}", cudaGetErrorString(error)));
-}
 
 // What the kernels' 32-bit numbers can count.
 void check_sizes(const CheckedCall& checked) {
@@ -33,85 +26,6 @@ void check_sizes(const CheckedCall& checked) {
     throw Unavailable("the call is larger than the GPU's kernels can count; the CPU's can");
   }
 }
-
-// An input as the kernels take it: as it is, or widened into memory of the workspace.
-class Input {
- public:
-  Input(const msda_tensor& tensor, msda_dtype dtype) : tensor_(tensor), dtype_(dtype) {
-    is_ready_ = tensor.dtype == dtype && is_contiguous(tensor);
-    for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];
-  }
-  void want(Workspace& workspace) {
-    if (is_ready_) return;
-    if (dtype_ == MSDA_FLOAT64) {
-      workspace.want(double_, count_);
-    } else {
-      workspace.want(float_, count_);
-    }
-  }
-  void make(cudaStream_t stream) {
-    if (is_ready_) return;
-    if (dtype_ == MSDA_FLOAT64) {
-      make_contiguous(tensor_, double_, stream);
-    } else {
-      make_contiguous(tensor_, float_, stream);
-    }
-  }
-  template <class Stored>
-  const Stored* data() const {
-    const void* data = is_ready_ ? tensor_.data : dtype_ == MSDA_FLOAT64 ? static_cast<void*>(double_) : float_;
-    return static_cast<const Stored*>(data);
-  }
-
- private:
-  msda_tensor tensor_;
-  msda_dtype dtype_;
-  bool is_ready_;
-  int64_t count_ = 1;
-  float* float_ = nullptr;
-  double* double_ = nullptr;
-};
-
-// A result as the kernels write it: in place, or into memory of the workspace from where it is spread.
-class Output {
- public:
-  Output(const msda_tensor* tensor, bool float64) : float64_(float64) {
-    if (tensor == nullptr) return;
-    tensor_ = *tensor;
-    wanted_ = true;
-    in_place_ = is_contiguous(tensor_);
-    for (int i = 0; i < tensor_.rank; ++i) count_ *= tensor_.shape[i];
-  }
-  void want(Workspace& workspace) {
-    if (!wanted_ || in_place_) return;
-    if (float64_) {
-      workspace.want(double_, count_);
-    } else {
-      workspace.want(float_, count_);
-    }
-  }
-  Result result() const {
-    if (!wanted_) return {nullptr, MSDA_FLOAT32};
-    if (in_place_) return {tensor_.data, tensor_.dtype};
-    if (float64_) return {double_, MSDA_FLOAT64};
-    return {float_, MSDA_FLOAT32};
-  }
-  void store(cudaStream_t stream) const {
-    if (!wanted_ || in_place_) return;
-    if (float64_) {
-      spread(double_, tensor_, stream);
-    } else {
-      spread(float_, tensor_, stream);
-    }
-  }
-
- private:
-  msda_tensor tensor_{};
-  bool float64_, wanted_ = false, in_place_ = false;
-  int64_t count_ = 1;
-  float* float_ = nullptr;
-  double* double_ = nullptr;
-};
 
 // The type that all inputs are read in: their own where they have one in common, else the narrowest that holds them.
 msda_dtype common_dtype(const CheckedCall& checked, const msda_call& call, const msda_tensor* grad_output,
@@ -135,26 +49,6 @@ void visit_operator(msda_dtype dtype, bool float64, Visit&& visit) {
     return visit(static_cast<Operator<__nv_bfloat16, float>*>(nullptr), static_cast<__nv_bfloat16*>(nullptr));
   }
   visit(static_cast<Operator<float, float>*>(nullptr), static_cast<float*>(nullptr));
-}
-
-template <class Stored>
-Problem<Stored> problem_of(const CheckedCall& checked, const Input& value, const Input& locations,
-                           const Input& weights) {
-  Problem<Stored> p{};
-  p.B = checked.B;
-  p.S = checked.S;
-  p.M = checked.M;
-  p.D = checked.D;
-  p.L = checked.L;
-  p.Q = checked.Q;
-  p.P = checked.P;
-  p.dialect = checked.dialect;
-  p.padding = checked.padding;
-  p.align_corners = checked.align_corners;
-  p.value = value.data<Stored>();
-  p.sampling_locations = locations.data<Stored>();
-  p.attention_weights = weights.data<Stored>();
-  return p;
 }
 
 void forward(const msda_call* call, const msda_options* options, const msda_tensor* output, cudaStream_t stream) {
@@ -193,7 +87,13 @@ void backward(const msda_call* call, const msda_tensor* grad_output, const msda_
     check_result("grad_sampling_locations", *grad_locations, checked.locations_shape());
   }
   if (grad_weights != nullptr) check_result("grad_attention_weights", *grad_weights, checked.weights_shape());
-  if (chosen.mode == MSDA_MODE_MIXED) throw Unavailable("the mode mixed is the CPU's");
+  if (chosen.mode == MSDA_MODE_MIXED) {
+    const msda_tensor* results[MSDA_STAGE_COUNT] = {};
+    results[MSDA_STAGE_GRAD_VALUE] = grad_value;
+    results[MSDA_STAGE_GRAD_SAMPLING_LOCATIONS] = grad_locations;
+    results[MSDA_STAGE_GRAD_ATTENTION_WEIGHTS] = grad_weights;
+    return stages(checked, *call, *grad_output, float64_stages_of(checked, chosen), results, stream);
+  }
   check_sizes(checked);
   need_device();
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
@@ -214,6 +114,16 @@ void backward(const msda_call* call, const msda_tensor* grad_output, const msda_
                  stream);
   });
   for (const Output* output : {&to_value, &to_locations, &to_weights}) output->store(stream);
+}
+
+void backward_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                     const msda_tensor* const results[MSDA_STAGE_COUNT], cudaStream_t stream) {
+  if (results == nullptr) throw InvalidArgument("results is a null pointer");
+  if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
+  const CheckedCall checked = check_call(*call, grad_output);
+  const msda_options chosen = checked_options(options);
+  check_stages(checked, chosen, results);
+  stages(checked, *call, *grad_output, float64_stages_of(checked, chosen), results, stream);
 }
 
 }  // namespace
@@ -240,4 +150,10 @@ msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_ou
     cuda::backward(call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights,
                    static_cast<cudaStream_t>(stream));
   });
+}
+
+msda_status msda_cuda_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                             const msda_tensor* const results[MSDA_STAGE_COUNT], void* stream) {
+  return guarded(
+      [&] { cuda::backward_stages(call, grad_output, options, results, static_cast<cudaStream_t>(stream)); });
 }

@@ -348,6 +348,28 @@ TEST_F(Refusals, Stages) {
   EXPECT_THAT(msda_last_error(), HasSubstr("sampled_value has shape"));
 }
 
+// Of the GPU's functions, whether there is a GPU or not.
+TEST_F(Refusals, OnAGpu) {
+  const msda_tensor* wanted[MSDA_STAGE_COUNT] = {};
+  const auto stages = [&](const msda_tensor* const* to) {
+    return msda_cuda_stages(&abi.call, &abi.grad_output, &options, to, nullptr);
+  };
+  if (stages(nullptr) == MSDA_UNAVAILABLE) GTEST_SKIP() << msda_last_error();
+  EXPECT_THAT(msda_last_error(), HasSubstr("results is a null pointer"));
+  EXPECT_EQ(msda_cuda_stages(nullptr, &abi.grad_output, &options, wanted, nullptr), MSDA_INVALID_ARGUMENT);
+  wanted[MSDA_STAGE_SAMPLED_VALUE] = &results[1];
+  EXPECT_EQ(stages(wanted), MSDA_INVALID_ARGUMENT);
+  EXPECT_THAT(msda_last_error(), HasSubstr("sampled_value has shape"));
+  options.mode = MSDA_MODE_ATOMIC;
+  EXPECT_EQ(stages(wanted), MSDA_INVALID_ARGUMENT);
+  EXPECT_THAT(msda_last_error(), HasSubstr("the mode atomic"));
+  options.mode = MSDA_MODE_MIXED;
+  results[2].dtype = MSDA_INT32;
+  EXPECT_EQ(msda_cuda_backward(&abi.call, &abi.grad_output, &options, &results[0], &results[1], &results[2], nullptr),
+            MSDA_INVALID_ARGUMENT);
+  EXPECT_THAT(msda_last_error(), HasSubstr("grad_attention_weights has type int32"));
+}
+
 TEST(Api, TooLargeForMemoryIsAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers' operator new ends the process instead of throwing";

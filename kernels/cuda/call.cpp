@@ -1,0 +1,66 @@
+#include "kernels/cuda/call.h"
+
+#include <fmt/format.h>
+
+namespace msda::kernels::cuda {
+
+void need_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess && count > 0) return;
+  cudaGetLastError();
+  throw Unavailable(fmt::format("no GPU can be used here: {}", cudaGetErrorString(error)));
+}
+
+Input::Input(const msda_tensor& tensor, msda_dtype dtype) : tensor_(tensor), dtype_(dtype) {
+  is_ready_ = tensor.dtype == dtype && is_contiguous(tensor);
+  for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];
+}
+void Input::want(Workspace& workspace) {
+  if (is_ready_) return;
+  if (dtype_ == MSDA_FLOAT64) {
+    workspace.want(double_, count_);
+  } else {
+    workspace.want(float_, count_);
+  }
+}
+void Input::make(cudaStream_t stream) {
+  if (is_ready_) return;
+  if (dtype_ == MSDA_FLOAT64) {
+    make_contiguous(tensor_, double_, stream);
+  } else {
+    make_contiguous(tensor_, float_, stream);
+  }
+}
+
+Output::Output(const msda_tensor* tensor, bool float64) : float64_(float64) {
+  if (tensor == nullptr) return;
+  tensor_ = *tensor;
+  wanted_ = true;
+  in_place_ = is_contiguous(tensor_);
+  for (int i = 0; i < tensor_.rank; ++i) count_ *= tensor_.shape[i];
+}
+void Output::want(Workspace& workspace) {
+  if (!wanted_ || in_place_) return;
+  if (float64_) {
+    workspace.want(double_, count_);
+  } else {
+    workspace.want(float_, count_);
+  }
+}
+Result Output::result() const {
+  if (!wanted_) return {nullptr, MSDA_FLOAT32};
+  if (in_place_) return {tensor_.data, tensor_.dtype};
+  if (float64_) return {double_, MSDA_FLOAT64};
+  return {float_, MSDA_FLOAT32};
+}
+void Output::store(cudaStream_t stream) const {
+  if (!wanted_ || in_place_) return;
+  if (float64_) {
+    spread(double_, tensor_, stream);
+  } else {
+    spread(float_, tensor_, stream);
+  }
+}
+
+}  // namespace msda::kernels::cuda

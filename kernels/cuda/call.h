@@ -1,0 +1,73 @@
+// From a checked call to what the CUDA kernels take, and from what they write to the results.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/checked_call.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/operator.h"
+
+namespace msda::kernels::cuda {
+
+// Throws Unavailable where there is no GPU.
+void need_device();
+
+// An input as the kernels take it: as it is, or widened into memory of the workspace.
+class Input {
+ public:
+  Input(const msda_tensor& tensor, msda_dtype dtype);
+  void want(Workspace& workspace);
+  void make(cudaStream_t stream);
+  template <class Stored>
+  const Stored* data() const {
+    const void* data = is_ready_ ? tensor_.data : dtype_ == MSDA_FLOAT64 ? static_cast<void*>(double_) : float_;
+    return static_cast<const Stored*>(data);
+  }
+
+ private:
+  msda_tensor tensor_;
+  msda_dtype dtype_;
+  bool is_ready_;
+  int64_t count_ = 1;
+  float* float_ = nullptr;
+  double* double_ = nullptr;
+};
+
+// A result as the kernels write it: in place, or into memory of the workspace from where it is spread.
+class Output {
+ public:
+  // A null pointer: not wanted. `float64`: the arithmetic's type is double.
+  Output(const msda_tensor* tensor, bool float64);
+  void want(Workspace& workspace);
+  Result result() const;
+  void store(cudaStream_t stream) const;
+
+ private:
+  msda_tensor tensor_{};
+  bool float64_, wanted_ = false, in_place_ = false;
+  int64_t count_ = 1;
+  float* float_ = nullptr;
+  double* double_ = nullptr;
+};
+
+template <class Stored>
+Problem<Stored> problem_of(const CheckedCall& checked, const Input& value, const Input& locations,
+                           const Input& weights) {
+  Problem<Stored> p{};
+  p.B = checked.B;
+  p.S = checked.S;
+  p.M = checked.M;
+  p.D = checked.D;
+  p.L = checked.L;
+  p.Q = checked.Q;
+  p.P = checked.P;
+  p.dialect = checked.dialect;
+  p.padding = checked.padding;
+  p.align_corners = checked.align_corners;
+  p.value = value.data<Stored>();
+  p.sampling_locations = locations.data<Stored>();
+  p.attention_weights = weights.data<Stored>();
+  return p;
+}
+
+}  // namespace msda::kernels::cuda

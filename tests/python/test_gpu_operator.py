@@ -1,0 +1,108 @@
+"""The GPU's functions of libmsda as far as there is a GPU, and the program that compares them with the CPU's."""
+
+import ctypes
+import subprocess
+import sys
+
+import pytest
+from conftest import BUILD, SOURCE
+
+sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+import operator_bits as bits  # noqa: E402
+from gpu_check.bench import gpu_missing  # noqa: E402
+
+LIBRARY = BUILD / "lib" / "libmsda.so"
+UNAVAILABLE = 4
+
+
+def compare(*arguments):
+    return subprocess.run([sys.executable, bits.__file__, "--library", LIBRARY, *arguments], capture_output=True, text=True)
+
+
+@pytest.fixture
+def library():
+    library = ctypes.CDLL(str(LIBRARY))
+    library.msda_last_error.restype = ctypes.c_char_p
+    return library
+
+
+@pytest.mark.skipif(bool(gpu_missing()), reason=f"no GPU here: {gpu_missing()}")
+def test_bits_of_the_gpu():
+    done = compare("--quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    if done.stdout.startswith("skipped: "):
+        pytest.skip(done.stdout)
+    assert done.stdout.splitlines()[:2] == ["modes: 40 of 40 problems equal", "stages: 40 of 40 problems equal"]
+
+
+@pytest.mark.skipif(not gpu_missing(), reason="there is a GPU here")
+def test_without_a_gpu(library):
+    done = compare("--quick")
+    assert done.returncode == 0 and done.stdout.startswith("skipped: ") and not done.stderr
+    problem = bits.Problem(3, 1000)
+
+    class Device(bits.Host):
+        prefix, needs_stream = "msda_cuda_", True
+
+    side = bits.Side(library, Device())
+    for function, shapes in (("forward", [problem.output_shape]), ("stages", problem.stage_shapes),
+                             ("backward", [problem.stage_shapes[stage] for stage in bits.GRADIENTS.values()])):
+        for mode in (0, 3) if function == "backward" else (0,):
+            with pytest.raises(RuntimeError, match=f"status {UNAVAILABLE}: (no GPU|this libmsda was built without)"):
+                side.run(problem, function, [bits.Laid("float32", shape) for shape in shapes], (mode, 0, 0, 0))
+
+
+def test_equal_bits_pass():
+    done = compare("--quick", "--device", "host", "--problems", "24", "--stage-problems", "24")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "modes: 24 of 24 problems equal", "stages: 24 of 24 problems equal",
+        "repeat: deterministic 20 runs, 1 digest, float64 2 runs, 1 digest, mixed 2 runs, 1 digest",
+        "devices: skipped: one GPU"]
+
+
+@pytest.mark.parametrize("part", [bits.modes, bits.stages])
+def test_a_wrong_bit_is_found(library, part, capsys):
+    class Wrong(bits.Host):
+        """Every tenth result that is copied back has a wrong bit."""
+
+        count = 0
+
+        def to_host(self, pointer, data):
+            self.count += 1
+            if self.count % 10 == 0:
+                data[len(data) // 2] ^= 1
+
+    comparison = bits.Comparison(bits.Side(library, bits.Host()), bits.Side(library, Wrong()))
+    assert f" of 20 problems equal" in part(comparison, 20, 5000)
+    told = capsys.readouterr().out.splitlines()
+    wrong = comparison.gpu.device.count // 10
+    assert wrong >= 5 and 0 < comparison.differing <= wrong and len(told) == comparison.differing
+    assert all("conventions (" in line for line in told)
+
+
+def test_wrong_digests_are_found(library, capsys):
+    class Unsteady(bits.Host):
+        count = 0
+
+        def to_host(self, pointer, data):
+            self.count += 1
+            data[0] ^= self.count == 7
+
+    comparison = bits.Comparison(bits.Side(library, bits.Host()), bits.Side(library, Unsteady()))
+    assert "deterministic 5 runs, 2 digests" in bits.repeat(comparison, 5, 200_000)
+    assert comparison.differing == 1 and "the CPU's among them" in capsys.readouterr().out
+
+
+def test_problems_are_of_every_kind():
+    problems = [bits.Problem(number, 1_000_000) for number in range(500)]
+    assert {p.D for p in problems} == {0, *bits.CHANNELS} and {p.conventions for p in problems} == set(bits.CONVENTIONS)
+    assert {p.dtype for p in problems} == {"float16", "bfloat16", "float32", "float64"}
+    assert {p.kind for p in problems} == {"anywhere", "one place", "crowded", "ties"}
+    assert any(len(p.levels) > 16 for p in problems) and any(len(p.levels) == 0 for p in problems)
+    assert all(any(getattr(p, size) == 0 for p in problems) for size in "BQMPD")
+    assert sum(p.is_strange for p in problems) > 50
+    assert any(p.kind == "one place" and p.Q * p.P > 1024 for p in problems)  # three steps of the tree of runs
+    layouts = [laid for p in problems for laid in p.inputs.values()]
+    assert any(min(laid.strides) < 0 for laid in layouts) and any(0 in laid.strides for laid in layouts)
+    assert any(laid.offset % 4 for laid in layouts)

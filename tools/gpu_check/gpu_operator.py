@@ -1,0 +1,25 @@
+"""libmsda on the GPU against libmsda on the CPU, bit for bit."""
+
+from .bench import Skip, expect, tail
+from .registry import check
+
+LIMIT_S = 600
+
+
+@check("operator", "libmsda's functions for a GPU against those for the CPU, bit for bit", ["numpy"])
+def operator(bench):
+    def part(name):
+        library = bench.record_program.parent.parent / "lib" / "libmsda.so"
+        if not library.exists():
+            raise Skip(f"no {library}")
+        done = bench.run(bench.target("operator_bits", "--library", library, "--part", name), expected=(0, 1), limit=LIMIT_S)
+        last = done.stdout.strip().splitlines()[-1:]
+        expect(last and last[0].startswith((f"{name}: ", "skipped: ")), f"ended with {done.returncode}: {tail(done.stderr)}")
+        expect(done.returncode == 0, tail(done.stdout))
+        _, text = last[0].split(": ", 1)
+        if "skipped: " in last[0]:
+            raise Skip(text.removeprefix("skipped: "))
+        return "", text
+
+    for name in ("modes", "stages", "repeat", "devices"):
+        yield name, lambda name=name: part(name)

@@ -1,0 +1,397 @@
+"""The operator on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems in every mode and all
+stages, repeated runs, several GPUs. Needs NumPy and the CUDA driver. Prints a line for each part and for each problem that
+differs; exit status 1 if one does, 0 otherwise, also without a GPU, which a line says."""
+
+import argparse
+import ctypes
+import hashlib
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(SOURCE / "tools" / "bench"))
+from libmsda import Call, Options, Tensor  # noqa: E402
+
+TYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
+STORED = {"bfloat16": np.dtype("u2")}  # NumPy has no such type
+MODES = {"deterministic": 0, "float64": 2, "mixed": 3}
+STAGES = 9
+GRADIENTS = {"grad_value": 8, "grad_sampling_locations": 6, "grad_attention_weights": 5}  # by stage
+CHANNELS = (1, 2, 30, 32, 64, 71, 256, 1025)
+CONVENTIONS = [(0, 0, 0)] + [(dialect, padding, align) for dialect in (1, 2) for padding in (0, 1) for align in (0, 1)]
+GUARD = 64  # bytes behind every tensor
+PARTS = ("modes", "stages", "repeat", "devices")
+
+
+class Host:
+    """The CPU's functions, on host memory."""
+
+    prefix, name, needs_stream = "msda_", "CPU", False
+
+    def to_device(self, data):
+        return data.ctypes.data
+
+    def to_host(self, pointer, data):
+        pass  # it is the same memory
+
+    def free(self, pointer):
+        pass
+
+    def wait(self):
+        pass
+
+    def stream(self, number):
+        return None
+
+
+class Gpu:
+    """The GPU's functions, on memory of one GPU, by the driver's C interface."""
+
+    prefix, needs_stream = "msda_cuda_", True
+
+    @staticmethod
+    def count():
+        """GPUs, or why there are none."""
+        try:
+            driver = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            return 0, "no CUDA driver, libcuda.so.1"
+        count = ctypes.c_int(0)
+        error = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+        return count.value, f"the CUDA driver has no device (error {error})"
+
+    def __init__(self, number):
+        self.driver, self.name, self.context, self.streams = ctypes.CDLL("libcuda.so.1"), f"GPU {number}", ctypes.c_void_p(), {}
+        self.do("cuInit", 0)
+        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), number)
+
+    def do(self, function, *arguments):
+        error = getattr(self.driver, function)(*arguments)
+        if error:
+            raise RuntimeError(f"{function}: error {error} of the CUDA driver")
+
+    def to_device(self, data):
+        pointer = ctypes.c_uint64()
+        self.do("cuCtxSetCurrent", self.context)
+        self.do("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(data.nbytes))
+        self.do("cuMemcpyHtoD_v2", pointer, ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes))
+        return pointer.value
+
+    def to_host(self, pointer, data):
+        self.do("cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), ctypes.c_uint64(pointer), ctypes.c_size_t(data.nbytes))
+
+    def free(self, pointer):
+        self.do("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def wait(self):
+        self.do("cuCtxSetCurrent", self.context)
+        self.do("cuCtxSynchronize")
+
+    def stream(self, number):
+        """0: the default stream; others do not wait for it."""
+        if number and number not in self.streams:
+            stream = ctypes.c_void_p()
+            self.do("cuCtxSetCurrent", self.context)
+            self.do("cuStreamCreate", ctypes.byref(stream), 1)
+            self.streams[number] = stream
+        return self.streams.get(number)
+
+
+class Laid:
+    """A tensor somewhere in a piece of memory, with strides in elements."""
+
+    def __init__(self, dtype, shape, rng=None, contents=None, contiguous=False):
+        self.dtype, self.shape, self.rank = dtype, tuple(shape), len(shape)
+        self.stored = STORED.get(dtype) or np.dtype(dtype)
+        strides, step, self.offset = [0] * self.rank, 1, 0
+        plain = contiguous or rng is None or rng.random() < 0.6
+        order = range(self.rank) if plain else rng.permutation(self.rank)
+        if not plain:
+            step = int(rng.choice([1, 1, 2]))
+        for axis in reversed(list(order)):
+            strides[axis] = step
+            step = step * max(shape[axis], 1) + (0 if plain else int(rng.choice([0, 0, 1, 3])))
+        if not plain and self.rank:
+            self.offset = int(rng.integers(0, 4))
+            axis = int(rng.integers(self.rank))
+            if rng.random() < 0.3 and shape[axis]:  # backwards
+                self.offset += (shape[axis] - 1) * strides[axis]
+                strides[axis] = -strides[axis]
+            elif rng.random() < 0.3 and contents is not None:  # the same over and over, which a result cannot be
+                strides[axis] = 0
+        elif rng is not None:
+            self.offset = int(rng.choice([0, 0, 1, 2]))
+        self.strides = strides
+        elements = 0
+        if all(shape):
+            elements = self.offset + 1 + sum((n - 1) * stride for n, stride in zip(shape, strides) if stride > 0)
+        self.memory = np.full(elements * self.stored.itemsize + GUARD, 0xFF, np.uint8)
+        if contents is not None:
+            self.memory[:elements * self.stored.itemsize].view(self.stored)[:] = as_stored(contents(elements), dtype)
+
+    def at(self, pointer):
+        tensor = Tensor(pointer + self.offset * self.stored.itemsize if all(self.shape) else None, TYPES[self.dtype], self.rank)
+        tensor.shape[:self.rank] = self.shape
+        tensor.stride[:self.rank] = self.strides
+        return tensor
+
+    def __str__(self):
+        return f"{self.dtype}{list(self.shape)}/{self.strides}"
+
+
+def as_stored(numbers, dtype):
+    with np.errstate(all="ignore"):
+        if dtype == "bfloat16":
+            return (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        return numbers.astype(dtype)
+
+
+class Problem:
+    """A random call. `work`: about how many numbers of channels of samples it may have."""
+
+    def __init__(self, number, work, seed=2026):
+        rng = self.rng = np.random.default_rng([seed, number])
+        self.D = int(CHANNELS[number % len(CHANNELS)])
+        self.conventions = CONVENTIONS[int(rng.integers(len(CONVENTIONS)))]
+        levels = int(rng.choice([1, 2, 3, 4, 17], p=[0.3, 0.25, 0.2, 0.2, 0.05]))
+        side = int(rng.choice([1, 3, 9, 20]))
+        self.levels = rng.integers(1, side + 1, (levels, 2))
+        self.B, self.M, self.P = (int(rng.integers(1, most)) for most in (4, 4, 6))
+        self.Q = int(rng.choice([1, 7, 50, 300, 2000]))
+        self.Q = max(1, min(self.Q, work // (self.B * self.M * self.P * levels * self.D)))
+        self.kind = str(rng.choice(["anywhere", "anywhere", "one place", "crowded", "ties"]))
+        if number % 13 == 5:  # nothing of something
+            empty = ("B", "Q", "M", "P", "D", "levels")[number // 13 % 6]
+            setattr(self, empty, np.zeros((0, 2), np.int64) if empty == "levels" else 0)
+        self.dtype = str(rng.choice(["float32", "float32", "float64", "float16", "bfloat16"]))
+        self.mixes_types = rng.random() < 0.2
+        self.is_strange = rng.random() < 0.3  # NaN and the like
+        self.in_stream = int(rng.integers(2))
+        S, L = int(self.levels.prod(1).sum()), len(self.levels)
+        samples = (self.B, self.Q, self.M, L, self.P)
+        self.inputs = {
+            "value": self.input((self.B, S, self.M, self.D), rng.standard_normal),
+            "sampling_locations": self.input((*samples, 2), self.locations),
+            "attention_weights": self.input(samples, rng.random),
+            "grad_output": self.input((self.B, self.Q, self.M, self.D), rng.standard_normal),
+        }
+        self.shapes = Laid(str(rng.choice(["int32", "int64"])), (L, 2), contents=lambda n: self.levels.reshape(-1))
+        starts = np.concatenate([[0], self.levels.prod(1).cumsum()])[:L]
+        self.starts = Laid("int64", (L,) if rng.random() < 0.5 else (), contents=lambda n: starts[:n] if n == L else np.zeros(n))
+        self.output_shape = (self.B, self.Q, self.M, self.D)
+        self.stage_shapes = [samples + more for more in ((2,), (2,), (4,), (4, self.D), (self.D,), (), (2,), (4, self.D))]
+        self.stage_shapes.append((self.B, S, self.M, self.D))
+
+    def a_type(self):
+        return str(self.rng.choice(["float16", "bfloat16", "float32", "float64"]))
+
+    def input(self, shape, contents):
+        def numbers(n):
+            x = np.asarray(contents(n), np.float64)
+            if self.is_strange and n:
+                which = self.rng.integers(0, n, max(1, n // 60))
+                x[which] = self.rng.choice([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, 0.5, 1e30, -1e30, 1e-40], len(which))
+            return x
+        return Laid(self.a_type() if self.mixes_types else self.dtype, shape, self.rng, numbers)
+
+    def locations(self, n):
+        if self.kind == "one place":
+            return np.full(n, self.rng.random())
+        if self.kind == "crowded":
+            return self.rng.normal(0.5, 0.02, n)
+        if self.kind == "ties":  # centres, edges and corners of pixels
+            sides = self.levels.reshape(-1) if self.levels.size else np.ones(1, np.int64)
+            size = self.rng.choice(sides, n)
+            return self.rng.integers(-2, 2 * size + 3) / (2 * size)
+        return self.rng.uniform(-0.3, 1.3, n)
+
+    def result(self, shape, dtype=None):
+        return Laid(dtype or (self.a_type() if self.rng.random() < 0.5 else "float32"), shape, self.rng)
+
+    def __str__(self):
+        inputs = ", ".join(map(str, self.inputs.values()))
+        levels = self.levels[:4].tolist()
+        return f"conventions {self.conventions}, levels {levels} of {len(self.levels)}, P {self.P}, {self.kind}, {inputs}"
+
+
+class Side:
+    """A library's functions on one device."""
+
+    def __init__(self, library, device):
+        self.library, self.device = library, device
+
+    def run(self, problem, function, results, options, keep=None):
+        """Fills the memory of `results`, any of them null, and returns it; `keep(memory)` for each of options' runs."""
+        device, placed = self.device, []
+
+        def place(laid, memory):
+            placed.append(device.to_device(memory))
+            return laid.at(placed[-1])
+
+        call = Call(*problem.conventions)
+        call.spatial_shapes = problem.shapes.at(problem.shapes.memory.ctypes.data)
+        call.level_start_index = problem.starts.at(problem.starts.memory.ctypes.data)
+        for name in ("value", "sampling_locations", "attention_weights"):
+            setattr(call, name, place(problem.inputs[name], problem.inputs[name].memory))
+        arguments = [ctypes.byref(call)]
+        if function != "forward":
+            grad_output = place(problem.inputs["grad_output"], problem.inputs["grad_output"].memory)
+            arguments.append(ctypes.byref(grad_output))
+        options = Options(*options)
+        arguments.append(ctypes.byref(options))
+        memories = [None if laid is None else laid.memory.copy() for laid in results]
+        pointers = [None if laid is None else ctypes.pointer(place(laid, memory)) for laid, memory in zip(results, memories)]
+        of_results = placed[len(placed) - sum(laid is not None for laid in results):]
+        if function == "stages":
+            arguments.append((ctypes.POINTER(Tensor) * STAGES)(*pointers))
+        else:
+            arguments += pointers
+        if device.needs_stream:
+            arguments.append(device.stream(problem.in_stream))
+        device.wait()  # copies of the default stream may still be under way
+
+        def once():
+            if status := getattr(self.library, f"{device.prefix}{function}")(*arguments):
+                raise RuntimeError(f"{device.name}: status {status}: {self.library.msda_last_error().decode()}")
+            device.wait()
+            for pointer, memory in zip(of_results, [memory for memory in memories if memory is not None]):
+                device.to_host(pointer, memory)
+            return memories
+
+        try:
+            return once() if keep is None else keep(once)
+        finally:
+            for pointer in placed:
+                device.free(pointer)
+
+
+class Comparison:
+    def __init__(self, cpu, gpu):
+        self.cpu, self.gpu, self.differing = cpu, gpu, 0
+
+    def same(self, what, problem, function, results, options):
+        names = list(GRADIENTS) if function == "backward" else [f"{function} {i}" for i in range(len(results))]
+        found = []
+        try:
+            pairs = zip(names, results, self.cpu.run(problem, function, results, options), self.gpu.run(problem, function, results, options))
+            for name, laid, ours, theirs in pairs:
+                if laid is not None and ours.tobytes() != theirs.tobytes():
+                    size = laid.stored.itemsize
+                    unlike = np.flatnonzero((ours != theirs)[:len(ours) // size * size].reshape(-1, size).any(1))
+                    found.append(f"{name} {laid}: {len(unlike)} elements, the first at {unlike[:1]}")
+        except RuntimeError as error:
+            found.append(str(error))
+        if found:
+            self.differing += 1
+            print(f"{what}: {function}, options {options}: {'; '.join(found)}; {problem}", flush=True)
+        return not found
+
+
+def modes(comparison, problems, work):
+    """Forward and backward, deterministic and float64."""
+    equal = 0
+    for number in range(problems):
+        problem = Problem(number, work)
+        mode = MODES["float64" if problem.rng.random() < 0.3 else "deterministic"]
+        output = [problem.result(problem.output_shape)]
+        gradients = [problem.result(problem.stage_shapes[stage]) for stage in GRADIENTS.values()]
+        if problem.rng.random() < 0.2:
+            gradients[int(problem.rng.integers(3))] = None
+        good = comparison.same(f"problem {number}", problem, "forward", output, (mode, 0, 0, 0))
+        good &= comparison.same(f"problem {number}", problem, "backward", gradients, (mode, 0, 0, 0))
+        equal += good
+    return f"modes: {equal} of {problems} problems equal"
+
+
+def stages(comparison, problems, work):
+    """All stages or some, in every mode that has them; and the backward pass in the mode mixed."""
+    equal = 0
+    for number in range(problems):
+        problem = Problem(number, work, seed=7)
+        rng = problem.rng
+        mode = str(rng.choice(["mixed", "mixed", "mixed", "deterministic", "float64"]))
+        options = (MODES[mode], 0, 0, int(rng.integers(0, 1 << STAGES)) if rng.random() < 0.8 else int(rng.choice([0, 511])))
+        results = [problem.result(shape, "float64" if rng.random() < 0.6 else None) for shape in problem.stage_shapes]
+        if rng.random() < 0.3:
+            results = [None if rng.random() < 0.5 else result for result in results]
+        good = comparison.same(f"problem {number}", problem, "stages", results, options)
+        gradients = [problem.result(problem.stage_shapes[stage]) for stage in GRADIENTS.values()]
+        if rng.random() < 0.3:
+            gradients[int(rng.integers(3))] = None
+        good &= comparison.same(f"problem {number}", problem, "backward", gradients, (MODES["mixed"], *options[1:]))
+        equal += good
+    return f"stages: {equal} of {problems} problems equal"
+
+
+def repeat(comparison, runs, work):
+    """The same call again and again: one digest, which is the CPU's."""
+    number = next(i for i in range(10**6) if (p := Problem(i, work, seed=11)).kind == "crowded" and p.D == 32 and p.Q > 100)
+    texts = []
+    for mode, times in (("deterministic", runs), ("float64", max(1, runs // 10)), ("mixed", max(1, runs // 10))):
+        problem = Problem(number, work, seed=11)
+        results = [Laid("float32", problem.stage_shapes[stage], contiguous=True) for stage in GRADIENTS.values()]
+        options = (MODES[mode], 0, 0, 0b101010101)
+
+        def digest(memories):
+            return hashlib.blake2b(b"".join(memory.tobytes() for memory in memories)).hexdigest()
+
+        cpu = digest(comparison.cpu.run(problem, "backward", results, options))
+        found = comparison.gpu.run(problem, "backward", results, options, lambda once: {digest(once()) for _ in range(times)})
+        if found != {cpu}:
+            comparison.differing += 1
+            print(f"repeat, {mode}: {len(found)} digests, the CPU's {'among' if cpu in found else 'not among'} them; {problem}")
+        texts.append(f"{mode} {times} runs, {len(found)} digest{'s' * (len(found) != 1)}")
+    return "repeat: " + ", ".join(texts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    build = pathlib.Path(os.environ.get("MSDA_BUILD", SOURCE / "build"))
+    parser.add_argument("--library", type=pathlib.Path, default=build / "lib" / "libmsda.so", help="(default: build/lib/libmsda.so)")
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part; may be repeated (default: all)")
+    parser.add_argument("--problems", type=int, default=500, metavar="N", help="of the part modes (500)")
+    parser.add_argument("--stage-problems", type=int, default=200, metavar="N", help="of the part stages (200)")
+    parser.add_argument("--runs", type=int, default=1000, metavar="N", help="of the part repeat (1000)")
+    parser.add_argument("--quick", action="store_true", help="few and small problems, as for compute-sanitizer")
+    parser.add_argument("--device", default="0", help="the GPU's number; `host`: the CPU against itself, which tests this program")
+    chosen = parser.parse_args()
+    if chosen.quick:
+        chosen.problems, chosen.stage_problems, chosen.runs = (min(n, most) for n, most in (
+            (chosen.problems, 40), (chosen.stage_problems, 40), (chosen.runs, 20)))
+    work, crowd = (40_000, 200_000) if chosen.quick else (1_000_000, 2_000_000)
+
+    library = ctypes.CDLL(str(chosen.library))
+    library.msda_last_error.restype = ctypes.c_char_p
+    on_host = chosen.device == "host"
+    gpus, why = (1, "") if on_host else Gpu.count()
+    if not on_host and gpus and not library.msda_cuda_device_count():
+        gpus, why = 0, f"{chosen.library} was built without CUDA"
+    if not gpus:
+        print(f"skipped: {why}")
+        return 0
+    device = Host() if on_host else Gpu(int(chosen.device))
+    cpu = Side(library, Host())
+    comparison = Comparison(cpu, Side(library, device))
+    parts = chosen.part or PARTS
+    if "modes" in parts:
+        print(modes(comparison, chosen.problems, work), flush=True)
+    if "stages" in parts:
+        print(stages(comparison, chosen.stage_problems, work), flush=True)
+    if "repeat" in parts:
+        print(repeat(comparison, chosen.runs, crowd), flush=True)
+    if "devices" in parts and gpus < 2:
+        print("devices: skipped: one GPU")
+    elif "devices" in parts:  # both at work in one process, in turn
+        others = [Comparison(cpu, Side(library, Gpu(number))) for number in range(gpus)]
+        texts = [f"{other.gpu.device.name} {run(other, min(count, 40), work)}"
+                 for run, count in ((modes, chosen.problems), (stages, chosen.stage_problems)) for other in others]
+        comparison.differing += sum(other.differing for other in others)
+        print("devices: " + ", ".join(texts))
+    return int(comparison.differing > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
