@@ -9,6 +9,7 @@ namespace msda::replay {
 namespace {
 
 constexpr int kBatch = 0, kHead = 2;  // dimensions of every tensor but the levels'
+constexpr int kChannel = 3;           // of value
 
 uint64_t size_of(msda_dtype dtype) {
   switch (dtype) {
@@ -90,10 +91,12 @@ uint64_t device_bytes(const Backward& backward) {
   const bool as_they_are = alike && (size_of(call.value.dtype) > 2 || backward.options.mode != MSDA_MODE_FLOAT64);
   if (!as_they_are) bytes += 8 * input_elements;
   if (backward.options.mode == MSDA_MODE_ATOMIC) bytes += 8 * elements_of(call.value);
-  // Samples in the order of their cells, where those begin, and partial sums of cells and of runs of 32 samples.
+  // Samples in the order of their cells, where those begin, and the four sums of every run of 32 samples of a cell,
+  // each of 32 channels (kernels/cuda/operator.cuh), as if all were float64.
   const uint64_t samples = elements_of(call.attention_weights);
   const uint64_t heads = bytes == 0 ? 0 : static_cast<uint64_t>(call.value.shape[kBatch] * call.value.shape[kHead]);
-  return bytes + 24 * samples + 560 * (heads * cells_of(call.spatial_shapes) + samples / 32);
+  const uint64_t channels = static_cast<uint64_t>(call.value.shape[kChannel]), run_bytes = (channels + 31) / 32 * 1024;
+  return bytes + 48 * samples + (run_bytes + 16) * (heads * cells_of(call.spatial_shapes) + samples / 32);
 }
 
 void run_in_slices(const Backward& whole, uint64_t budget, const std::function<bool(const Backward&)>& run) {

@@ -10,6 +10,7 @@
 #include "kernels/cuda/call.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
+#include "kernels/cuda/plan.h"
 #include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
 
@@ -18,11 +19,12 @@ namespace {
 
 // What the kernels' 32-bit numbers can count.
 void check_sizes(const CheckedCall& checked) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  int64_t cells = 0;
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max(), kMostNumber = int64_t{1} << kNumberBits;
+  int64_t cells = 0, points = 1;
   for (const cpu::Level& level : checked.levels) cells = std::max(cells, cpu::cells_of(level));
-  if (checked.Q * checked.P > kMost || cells > kMost || checked.D > kMost ||
-      checked.B * checked.M * (checked.S + checked.L) > kMost) {
+  while (points < checked.P) points *= 2;
+  if (checked.Q > kMostNumber / points || cells > kMostNumber || checked.Q * checked.P >= int64_t{1} << kPlaceBits ||
+      checked.D > kMost || checked.B * checked.M > kMost / 2 / (checked.S + checked.L + 1)) {
     throw Unavailable("the call is larger than the GPU's kernels can count; the CPU's can");
   }
 }

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cuda/gather.cuh"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/per_sample.cuh"
+#include "kernels/cuda/pixels.cuh"
 
 namespace msda::kernels::cuda {
 
@@ -36,9 +36,9 @@ inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel)
 inline bool is_aligned(const void* pointer, int64_t D, int64_t element_bytes) {
   return D % 4 == 0 && reinterpret_cast<uintptr_t>(pointer) % static_cast<uint64_t>(4 * element_bytes) == 0;
 }
+inline int64_t bytes_of(msda_dtype dtype) { return dtype == MSDA_FLOAT64 ? 8 : dtype == MSDA_FLOAT32 ? 4 : 2; }
 inline bool is_aligned(const Result& result, int64_t D) {
-  const int64_t bytes = result.dtype == MSDA_FLOAT64 ? 8 : result.dtype == MSDA_FLOAT32 ? 4 : 2;
-  return result.data == nullptr || is_aligned(result.data, D, bytes);
+  return result.data == nullptr || is_aligned(result.data, D, bytes_of(result.dtype));
 }
 
 // The levels where a kernel finds them; those that its parameters cannot hold go to `far`, which lies in a workspace.
@@ -76,93 +76,134 @@ void Operator<Stored, Real>::forward(Problem<Stored> p, HostLevels levels, Resul
   check_launch("forward_kernel");
 }
 
+template <bool kWhole, class Stored, class Real>
+auto sum_runs_kernel_of(bool gradients, bool atomic) {
+  if (gradients) {
+    return atomic ? sum_runs_kernel<kWhole, true, true, Stored, Real>
+                  : sum_runs_kernel<kWhole, true, false, Stored, Real>;
+  }
+  return atomic ? sum_runs_kernel<kWhole, false, true, Stored, Real>
+                : sum_runs_kernel<kWhole, false, false, Stored, Real>;
+}
+
+// grad_value, grouped by cell, and beside it the samples' own gradients where `with_gradients`. Without `pixel_sums` in
+// the CPU's order; else atomically into pixel_sums, which are zeros before.
+template <class Stored, class Real>
+void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const Device& device, Real* pixel_sums,
+             Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
+             cudaStream_t stream) {
+  const int64_t heads = p.B * p.M, samples = p.Q * p.P;
+  const Plan plan = make_plan(levels, heads, p.Q, p.P);
+  if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
+
+  Workspace workspace(stream);
+  LevelPlan* far = nullptr;
+  uint32_t* counts = nullptr;
+  CellStart* cells = nullptr;
+  Entry<Real>* sorted = nullptr;
+  RunPlace* places = nullptr;
+  uint32_t* hot_count = nullptr;
+  HotCell* hot = nullptr;
+  RunSums<Real> sums{pixel_sums, plan.runs};
+  const int64_t channel_chunks = (p.D + kLanes - 1) / kLanes;
+  workspace.want(far, far_count(p.L));
+  workspace.want(counts, plan.counts);
+  workspace.want(cells, plan.cells);
+  workspace.want(sorted, heads * p.L * samples);
+  workspace.want(places, heads * p.L * samples);
+  workspace.want(hot, heads * p.L * plan.most_hot);
+  workspace.want(hot_count, heads * p.L);
+  if (pixel_sums == nullptr) workspace.want(sums.to, channel_chunks * plan.runs * 4 * kLanes);
+  workspace.take();
+  LevelPlans plans{};
+  hand_over(plan.levels, far, plans.far, plans.near, stream);
+
+  // As many counters as let two blocks share a processor.
+  uint32_t room = 0;
+  for (const LevelPlan& level : plan.levels) {
+    if (level.stride * 4 <= device.shared_bytes - 1024) room = std::max(room, level.stride);
+  }
+  const auto blocks = static_cast<unsigned>(heads * plan.chunks), lists = static_cast<unsigned>(heads * p.L);
+  const auto most_hot = static_cast<uint32_t>(plan.most_hot);
+  const auto count = count_kernel<Stored, Real>;
+  allow_shared(count, int64_t{room} * 4);
+  count<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, counts, room);
+  check_launch("count_kernel");
+  scan_kernel<<<lists, kScanThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, counts, cells, hot, hot_count,
+                                                  most_hot);
+  check_launch("scan_kernel");
+  const auto place = place_kernel<Stored, Real>;
+  allow_shared(place, int64_t{room} * 4);
+  place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.point_bits, counts, room, cells,
+                                                     sorted, places, grad_locations, grad_weights);
+  check_launch("place_kernel");
+
+  const int64_t each = int64_t{plan.segment} * kRunGroups<Real>;
+  const dim3 run_grid(static_cast<unsigned>(lists * ((samples + each - 1) / each)),
+                      static_cast<unsigned>(channel_chunks));
+  const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
+                              : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
+  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.point_bits, plan.segment, cells, sorted, places,
+                                                       sums, grad_locations, grad_weights);
+  check_launch("sum_runs_kernel");
+  if (pixel_sums != nullptr) return;
+  if (plan.most_hot > 0) {
+    const dim3 fold_grid(lists, static_cast<unsigned>(channel_chunks));
+    fold_kernel<<<fold_grid, kFoldThreads, 0, stream>>>(plans, static_cast<uint32_t>(p.L), hot, hot_count, most_hot,
+                                                        sums);
+    check_launch("fold_kernel");
+  }
+  const bool clamps = p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER;
+  const auto sum_pixels =
+      clamps ? (whole ? sum_pixels_kernel<true, true, Stored, Real> : sum_pixels_kernel<false, true, Stored, Real>)
+             : (whole ? sum_pixels_kernel<true, false, Stored, Real> : sum_pixels_kernel<false, false, Stored, Real>);
+  const dim3 pixel_grid(static_cast<unsigned>(heads * ((p.S + kPixelGroups - 1) / kPixelGroups)),
+                        static_cast<unsigned>(channel_chunks));
+  sum_pixels<<<pixel_grid, kPixelThreads, 0, stream>>>(p, plans, cells, sums, grad_value);
+  check_launch("sum_pixels_kernel");
+}
+
 template <class Stored, class Real>
 void Operator<Stored, Real>::backward(Problem<Stored> p, HostLevels host, bool atomic, Result grad_value,
                                       Result grad_locations, Result grad_weights, cudaStream_t stream) {
   const Device device;
   const std::vector<Level> levels(host.levels, host.levels + host.count);
-  const int64_t heads = p.B * p.M, samples = p.B * p.Q * p.M * p.L * p.P;
-  const bool scatters = grad_value.data != nullptr && !atomic;
-  const bool in_place = grad_value.dtype == (sizeof(Real) == 8 ? MSDA_FLOAT64 : MSDA_FLOAT32);
-
-  // Counters of a level with too many cells for the shared memory; for the others a third of it is plenty.
-  const int64_t most_counters = (device.shared_bytes - 1024) / 4;
-  int64_t counters = 0, spare_counters = 0, cells = 0, tile_count = 0;
-  std::vector<int64_t> cell_offset(levels.size()), tile_end(levels.size());
-  for (size_t l = 0; l < levels.size(); ++l) {
-    const int64_t of_level = cpu::cells_of(levels[l]);
-    cell_offset[l] = cells;
-    cells += heads * (of_level + 1);
-    if (of_level > most_counters) {
-      spare_counters = std::max(spare_counters, 8 * of_level);
-    } else {
-      counters = std::max(counters, std::min(most_counters, std::min<int64_t>(8, most_counters / of_level) * of_level));
-    }
-  }
-  for (size_t l = levels.size(); l-- > 0;) {
-    tile_count += int64_t{(levels[l].height + kTileHeight<Real> - 1) / kTileHeight<Real>} *
-                  ((levels[l].width + kTileWidth - 1) / kTileWidth);
-    tile_end[l] = tile_count;
-  }
+  const int64_t samples = p.B * p.Q * p.M * p.L * p.P, values = p.B * p.S * p.M * p.D;
+  const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(p.grad_output, p.D, sizeof(Stored)) &&
+                     is_aligned(grad_value, p.D);
+  const bool scatters = grad_value.data != nullptr && samples > 0 && values > 0;
+  bool with_gradients = (grad_locations.data != nullptr || grad_weights.data != nullptr) && samples > 0;
 
   Workspace workspace(stream);
   Level* far_levels = nullptr;
-  int64_t *far_offsets = nullptr, *far_tiles = nullptr;
-  Entry<Real>* sorted = nullptr;
-  uint32_t *cell_begin = nullptr, *spare = nullptr;
   Real* sums = nullptr;
+  const bool in_place = grad_value.dtype == (sizeof(Real) == 8 ? MSDA_FLOAT64 : MSDA_FLOAT32);
   workspace.want(far_levels, far_count(p.L));
-  workspace.want(far_offsets, far_count(p.L));
-  workspace.want(far_tiles, far_count(p.L));
-  if (scatters) {
-    workspace.want(sorted, samples);
-    workspace.want(cell_begin, cells);
-    workspace.want(spare, spare_counters * heads * p.L);
-  }
-  if (grad_value.data != nullptr && atomic && !in_place) workspace.want(sums, p.B * p.S * p.M * p.D);
+  if (scatters && atomic && !in_place) workspace.want(sums, values);
   workspace.take();
   hand_over(levels, far_levels, p.levels.far, p.levels.near, stream);
 
-  const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(p.grad_output, p.D, sizeof(Stored)) &&
-                     is_aligned(grad_value, p.D);
-  if (scatters && samples == 0) {
-    const int64_t bytes = grad_value.dtype == MSDA_FLOAT64 ? 8 : grad_value.dtype == MSDA_FLOAT32 ? 4 : 2;
-    check(cudaMemsetAsync(grad_value.data, 0, p.B * p.S * p.M * p.D * bytes, stream), "cudaMemsetAsync");
+  if (grad_value.data != nullptr && !scatters) {
+    check(cudaMemsetAsync(grad_value.data, 0, values * bytes_of(grad_value.dtype), stream), "cudaMemsetAsync");
+  } else if (scatters) {
+    Real* pixel_sums = nullptr;
+    if (atomic) {
+      pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
+      check(cudaMemsetAsync(pixel_sums, 0, values * sizeof(Real), stream), "cudaMemsetAsync");
+    }
+    const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
+    scatter(p, levels, device, pixel_sums, grad_value, at_once, grad_locations, grad_weights, whole, stream);
+    if (at_once) with_gradients = false;
+    if (atomic && !in_place) {
+      const int64_t shape[] = {p.B, p.S, p.M, p.D};
+      spread(sums, msda_contiguous(grad_value.data, grad_value.dtype, 4, shape), stream);
+    }
   }
-  if (scatters && samples > 0 && p.B * p.S * p.M * p.D > 0) {
-    CellTable table{cell_begin, nullptr, {}};
-    hand_over(cell_offset, far_offsets, table.far_offset, table.near_offset, stream);
-    Tiles tiles{nullptr, {}};
-    hand_over(tile_end, far_tiles, tiles.far_end, tiles.near_end, stream);
-    const auto group = group_kernel<Stored, Real>;
-    allow_shared(group, counters * 4);
-    group<<<static_cast<unsigned>(heads * p.L), kGroupThreads, counters * 4, stream>>>(
-        p, sorted, table, static_cast<uint32_t>(counters), spare, spare_counters);
-    check_launch("group_kernel");
-    const auto gather = whole ? gather_kernel<true, Stored, Real> : gather_kernel<false, Stored, Real>;
-    allow_shared(gather, sizeof(TileMemory<Real>));
-    const dim3 grid(static_cast<unsigned>(heads * tile_count), static_cast<unsigned>((p.D + kLanes - 1) / kLanes));
-    gather<<<grid, kGatherThreads, sizeof(TileMemory<Real>), stream>>>(p, sorted, table, tiles, grad_value);
-    check_launch("gather_kernel");
-  }
-
-  Real* atomic_sums = nullptr;
-  if (grad_value.data != nullptr && atomic) {
-    atomic_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
-    check(cudaMemsetAsync(atomic_sums, 0, p.B * p.S * p.M * p.D * sizeof(Real), stream), "cudaMemsetAsync");
-  }
-  const unsigned blocks = sample_blocks(device, p.B * p.Q * p.M);
-  if (blocks > 0 && (atomic_sums != nullptr || grad_locations.data != nullptr || grad_weights.data != nullptr)) {
-    const auto kernel = atomic_sums != nullptr ? (whole ? sample_gradients_kernel<true, true, Stored, Real>
-                                                        : sample_gradients_kernel<false, true, Stored, Real>)
-                                               : (whole ? sample_gradients_kernel<true, false, Stored, Real>
-                                                        : sample_gradients_kernel<false, false, Stored, Real>);
-    kernel<<<blocks, kSampleThreads, 0, stream>>>(p, grad_locations, grad_weights, atomic_sums);
+  if (with_gradients) {
+    const auto kernel =
+        whole ? sample_gradients_kernel<true, Stored, Real> : sample_gradients_kernel<false, Stored, Real>;
+    kernel<<<sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream>>>(p, grad_locations, grad_weights);
     check_launch("sample_gradients_kernel");
-  }
-  if (atomic_sums != nullptr && !in_place) {
-    const int64_t shape[] = {p.B, p.S, p.M, p.D};
-    spread(sums, msda_contiguous(grad_value.data, grad_value.dtype, 4, shape), stream);
   }
 }
 

@@ -1,5 +1,5 @@
-// The passes that go over samples where they are: the forward pass, the gradients that belong to one sample, and
-// grad_value by atomic additions.
+// The passes that go over samples where they are: the forward pass, and the gradients that belong to one sample where
+// runs.cuh does not compute them.
 #pragma once
 
 #include "kernels/cuda/samples.cuh"
@@ -58,29 +58,10 @@ __global__ void __launch_bounds__(kSampleThreads) forward_kernel(Problem<Stored>
   }
 }
 
-// Adds to global memory, in whatever order the additions come.
-template <bool kWhole, class Real>
-__device__ inline void add_four(Real* to, int count, const Real (&addend)[4]) {
-#if __CUDA_ARCH__ >= 900
-  constexpr bool kAtOnce = kWhole && sizeof(Real) == sizeof(float);
-  if constexpr (kAtOnce)
-    atomicAdd(reinterpret_cast<float4*>(to), make_float4(addend[0], addend[1], addend[2], addend[3]));
-#else
-  constexpr bool kAtOnce = false;
-#endif
-  if constexpr (!kAtOnce) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (kWhole || i < count) atomicAdd(to + i, addend[i]);
-    }
-  }
-}
-
-// grad_attention_weights and grad_sampling_locations of every sample; with kAtomic also grad_value, which is all zeros
-// before, or null.
-template <bool kWhole, bool kAtomic, class Stored, class Real>
+// grad_attention_weights and grad_sampling_locations of every sample.
+template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kSampleThreads, sizeof(Real) == 4 ? 4 : 2)
-    sample_gradients_kernel(Problem<Stored> p, Result grad_locations, Result grad_weights, Real* grad_value) {
+    sample_gradients_kernel(Problem<Stored> p, Result grad_locations, Result grad_weights) {
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int64_t rows = p.B * p.Q * p.M, step = int64_t{gridDim.x} * (kSampleThreads / kGroup);
   const int64_t each = (rows + step - 1) / step * (kSampleThreads / kGroup);
@@ -126,18 +107,6 @@ __global__ void __launch_bounds__(kSampleThreads, sizeof(Real) == 4 ? 4 : 2)
               of_attention[i] = fma(go[i], interpolate(weights, v[0][i], v[1][i], v[2][i], v[3][i]), of_attention[i]);
               of_x[i] = fma(go[i], slope_across(v[0][i], v[1][i], v[2][i], v[3][i], spot.y.fraction), of_x[i]);
               of_y[i] = fma(go[i], slope_across(v[0][i], v[2][i], v[1][i], v[3][i], spot.x.fraction), of_y[i]);
-            }
-            if constexpr (kAtomic) {
-              if (grad_value != nullptr && count > 0) {
-#pragma unroll
-                for (int c = 0; c < 4; ++c) {
-                  if (pixels[c] < 0) continue;
-                  Real addend[4];
-#pragma unroll
-                  for (int i = 0; i < 4; ++i) addend[i] = value_contribution(weights.w[c], go[i] * attention);
-                  add_four<kWhole>(grad_value + level_offset + pixels[c] * p.M * p.D + channel, count, addend);
-                }
-              }
             }
           }
           attention_sum = sum_over_group(of_attention);

@@ -17,12 +17,25 @@ __device__ inline void add_to(Real (&sum)[4], const Real (&addend)[4]) {
 
 // From left to right, `count` of at most 32; the first is in `sum`.
 template <class Real>
-__device__ inline void add_runs(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
+__device__ inline void add_chain(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
 #pragma unroll 4
   for (uint32_t i = 1; i < count; ++i) {
     Real next[4];
     load_four<true>(first + i * step, 4, next);
     add_to(sum, next);
+  }
+}
+
+// The tree of a cell's runs, kManySamples / 32 of them at most; the first is in `sum`.
+template <class Real>
+__device__ inline void add_runs(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
+  static_assert(kManySamples <= kRun * kRun * kRun);  // a chain of chains will do
+  add_chain(first, step, min(count, static_cast<uint32_t>(kRun)), sum);
+  for (uint32_t done = kRun; done < count; done += kRun) {
+    Real chain[4];
+    load_four<true>(first + done * step, 4, chain);
+    add_chain(first + done * step, step, min(count - done, static_cast<uint32_t>(kRun)), chain);
+    add_to(sum, chain);
   }
 }
 
@@ -42,14 +55,13 @@ __global__ void __launch_bounds__(kFoldThreads)
     Real* runs = sums.to + (first_run + cell.first_run) * (4 * kLanes);
     int64_t step = 4 * kLanes;
     for (uint32_t left = cell.runs; left > 1; left = (left + kRun - 1) / kRun) {
-      // Four threads of a channel each to a chain would do; eight of four channels read whole lines.
       const uint32_t chains = (left + kRun - 1) / kRun;
       for (uint32_t unit = threadIdx.x / kGroup; unit < 4 * chains; unit += kFoldThreads / kGroup) {
         const uint32_t chain = unit / 4;
         Real* first = runs + int64_t{chain} * kRun * step + unit % 4 * kLanes + 4 * (threadIdx.x % kGroup);
         Real sum[4];
         load_four<true>(first, 4, sum);
-        add_runs(first, step, min(left - chain * kRun, static_cast<uint32_t>(kRun)), sum);
+        add_chain(first, step, min(left - chain * kRun, static_cast<uint32_t>(kRun)), sum);
         *reinterpret_cast<Four<Real>*>(first) = *reinterpret_cast<Four<Real>*>(sum);
       }
       __syncthreads();
@@ -58,66 +70,77 @@ __global__ void __launch_bounds__(kFoldThreads)
   }
 }
 
-template <bool kWhole, class Stored, class Real>
+// kClamps: corners outside the level read the border (corner_pixel), and so a pixel there may be more than one corner
+// of a cell.
+template <bool kWhole, bool kClamps, class Stored, class Real>
 __global__ void __launch_bounds__(kPixelThreads)
     sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, const CellStart* cells, RunSums<Real> from,
                       Result grad_value) {
+  constexpr uint32_t kRunSize = 4 * kLanes;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
   const auto pixels = static_cast<uint32_t>(p.S);
-  const Share share = share_of(p, (pixels + kPixelGroups - 1) / kPixelGroups);
+  const Share share = share_of((pixels + kPixelGroups - 1) / kPixelGroups);
   const uint32_t head = share.head, pixel = share.number * kPixelGroups + threadIdx.x / kGroup;
   if (pixel >= pixels || channels <= 0) return;
   int l = 0;
   while (l + 1 < p.L && plan_of(plans, l + 1).level.start <= pixel) ++l;
   const LevelPlan& plan = plan_of(plans, l);
-  const uint32_t width = plan.level.width, of_level = pixel - static_cast<uint32_t>(plan.level.start);
-  const auto y = static_cast<int32_t>(of_level / width), x = static_cast<int32_t>(of_level % width);
-  const CellStart* starts = cells + plan.first_cell + int64_t{head} * plan.stride;
-  constexpr int64_t step = 4 * kLanes;
-  const Real* runs = from.to + (int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs) * step + 4 * lane;
-  const bool clamps = p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER;
+  const auto width = static_cast<uint32_t>(plan.level.width);
+  const uint32_t of_level = pixel - static_cast<uint32_t>(plan.level.start), y = of_level / width, x = of_level % width;
+  const CellStart* starts = cells + plan.first_cell + int64_t{head} * plan.stride + y * (width + 1) + x;
+  const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;
+  const Real* runs = from.to + first_run * kRunSize + 4 * lane;
 
-  uint32_t begin[2][3];
+  // The cells around, at (y - 1, x - 1), (y - 1, x), (y, x - 1), (y, x).
+  uint32_t first[4], count[4];
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
+    const CellStart* of_row = starts + row * (width + 1);
+    const uint32_t begin[3] = {of_row[0].run, of_row[1].run, of_row[2].run};
 #pragma unroll
-    for (int i = 0; i < 3; ++i) begin[row][i] = starts[int64_t{y + row} * (width + 1) + x + i].run;
+    for (int column = 0; column < 2; ++column) {
+      const uint32_t number = begin[column + 1] - begin[column];
+      first[2 * row + column] = begin[column];
+      count[2 * row + column] = number > kManySamples / kRun ? 1 : number;  // folded
+    }
   }
-  // The cell at (y + row - 1, x + column - 1) reaches the pixel with the corner opposite.
-  const auto runs_of = [&](int row, int column, int corner) {
-    return runs + begin[row][column] * step + corner * kLanes;
-  };
-  const auto count_of = [&](int row, int column) {
-    const uint32_t count = begin[row][column + 1] - begin[row][column];
-    return count * kRun > kManySamples ? 1 : count;  // folded
-  };
   Real out[4] = {};
-  if (!(clamps && (y == 0 || x == 0 || y + 1 == plan.level.height || x + 1 == plan.level.width))) {
+  const bool at_edge =
+      kClamps && (y == 0 || x == 0 || y + 1 == static_cast<uint32_t>(plan.level.height) || x + 1 == width);
+  if (!at_edge) {
+    // Each reaches the pixel with the corner opposite.
     Real sum[4][4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (count_of(i / 2, i % 2) != 0) load_four<true>(runs_of(i / 2, i % 2, 3 - i), 4, sum[i]);
+      if (count[i] != 0) load_four<true>(runs + int64_t{first[i]} * kRunSize + (3 - i) * kLanes, 4, sum[i]);
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const uint32_t count = count_of(i / 2, i % 2);
-      if (count == 0) continue;
-      if (count > 1) add_runs(runs_of(i / 2, i % 2, 3 - i), step, count, sum[i]);
+      if (count[i] == 0) continue;
+      add_runs(runs + int64_t{first[i]} * kRunSize + (3 - i) * kLanes, kRunSize, count[i], sum[i]);
       add_to(out, sum[i]);
     }
   } else {
-    for (int i = 0; i < 4; ++i) {
-      const int row = i / 2, column = i % 2;
-      const uint32_t count = count_of(row, column);
-      for (int c = 0; c < 4 && count != 0; ++c) {
-        if (corner_pixel(p.dialect, p.padding, y + row - 1, c / 2, plan.level.height) != y) continue;
-        if (corner_pixel(p.dialect, p.padding, x + column - 1, c % 2, plan.level.width) != x) continue;
-        Real sum[4];
-        load_four<true>(runs_of(row, column, c), 4, sum);
-        add_runs(runs_of(row, column, c), step, count, sum);
-        add_to(out, sum);
+#pragma unroll 1
+    for (int i = 0; i < 16; ++i) {
+      const int cell = i / 4, c = i % 4;
+      const auto corner_y = static_cast<int32_t>(y) + cell / 2 - 1, corner_x = static_cast<int32_t>(x) + cell % 2 - 1;
+      if (corner_pixel(p.dialect, p.padding, corner_y, c / 2, plan.level.height) != static_cast<int32_t>(y)) continue;
+      if (corner_pixel(p.dialect, p.padding, corner_x, c % 2, plan.level.width) != static_cast<int32_t>(x)) continue;
+      uint32_t of_first = 0, of_count = 0;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if (k != cell) continue;
+        of_first = first[k];
+        of_count = count[k];
       }
+      if (of_count == 0) continue;
+      const Real* of_corner = runs + int64_t{of_first} * kRunSize + c * kLanes;
+      Real sum[4];
+      load_four<true>(of_corner, 4, sum);
+      add_runs(of_corner, kRunSize, of_count, sum);
+      add_to(out, sum);
     }
   }
   const auto heads = static_cast<uint32_t>(p.M);

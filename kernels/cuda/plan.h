@@ -10,17 +10,8 @@
 
 namespace msda::kernels::cuda {
 
-#ifndef GT
-#define GT 512
-#endif
-#ifndef GB
-#define GB 3
-#endif
-#ifndef RB
-#define RB 6
-#endif
-inline constexpr int kGroupThreads = GT;
-inline constexpr int64_t kManySamples = 1024;  // of one cell: two levels of the tree of runs (sample.h, kRun)
+inline constexpr int kGroupThreads = 512;
+inline constexpr int64_t kManySamples = 4096;  // of one cell; its runs are then added up side by side
 
 // One level. The samples of a batch, head and level are grouped by cell in chunks, each by a block.
 struct LevelPlan {
@@ -41,14 +32,18 @@ struct LevelPlans {
   LevelPlan near[Levels::kNear];
 };
 
-// Bits of a sample's number: query << point_bits | point.
-inline constexpr int kNumberBits = 29;
+// Bits of a sample's number (query << point_bits | point), of a run's, and of a pixel's within a level; and of a
+// sample's place in the list that it is grouped into.
+inline constexpr int kNumberBits = 29, kPlaceBits = 27;
 
 struct Plan {
   std::vector<LevelPlan> levels;
   int64_t counts = 0, cells = 0, runs = 0;  // elements of each table
   uint32_t chunks = 0;                      // of one head, all levels
   uint32_t point_bits = 0;
+  // Samples that one group of threads sums up, more or less: few, so that few lists are under way at a time, and what
+  // belongs to them stays in the second-level cache.
+  uint32_t segment = 0;
   int64_t most_hot = 0;  // cells of one batch, head and level that can have many samples
 };
 
@@ -57,6 +52,7 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
   while ((int64_t{1} << plan.point_bits) < P) ++plan.point_bits;
   plan.most_hot = samples / kManySamples;
+  plan.segment = all < (int64_t{1} << 20) ? 32 : 64;
   for (const Level& level : levels) {
     LevelPlan of{};
     of.level = level;

@@ -37,11 +37,4 @@ struct Result {
   msda_dtype dtype;
 };
 
-// One sample of a cell, as the scatter sum needs it.
-template <class Real>
-struct alignas(sizeof(Real) * 4) Entry {
-  Real attention, fraction_y, fraction_x;
-  uint32_t query;
-};
-
 }  // namespace msda::kernels::cuda

@@ -21,14 +21,23 @@ struct Spot {
 };
 
 template <class Real, class Stored>
-__device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, int64_t sample) {
+__device__ inline Spot<Real> locate_at(const Problem<Stored>& p, const Level& level, Real x, Real y) {
   Spot<Real> spot;
-  const Real x = static_cast<Real>(widened(p.sampling_locations[2 * sample]));
-  const Real y = static_cast<Real>(widened(p.sampling_locations[2 * sample + 1]));
   spot.x = locate(p.dialect, p.padding, p.align_corners, x, level.width);
   spot.y = locate(p.dialect, p.padding, p.align_corners, y, level.height);
   spot.sampled = spot.x.sampled && spot.y.sampled;
   return spot;
+}
+template <class Real, class Stored>
+__device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, int64_t sample) {
+  return locate_at(p, level, static_cast<Real>(widened(p.sampling_locations[2 * sample])),
+                   static_cast<Real>(widened(p.sampling_locations[2 * sample + 1])));
+}
+
+// Axis::slope along a side of a level, where it is not flat.
+template <class Real, class Stored>
+__device__ inline Real slope_of(const Problem<Stored>& p, int32_t size) {
+  return static_cast<Real>(p.align_corners ? size - 1 : size);
 }
 
 // The cell's number in its level, or -1 for a sample that no pixel of the level gets anything from.
@@ -61,6 +70,24 @@ __device__ inline Real sum_over_group(const Real (&lanes)[4]) {
 #pragma unroll
   for (int step = 1; step < kGroup; step *= 2) sum = sum + __shfl_xor_sync(group_mask(), sum, step);
   return sum;
+}
+
+// The same for four samples at once, with fewer exchanges: lane j gets the sums of sample j % 4. All lanes of the warp.
+template <int kSums, class Real>
+__device__ inline void sums_over_group(const Real (&of)[4][kSums], Real (&sum)[kSums]) {
+  const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;
+#pragma unroll
+  for (int k = 0; k < kSums; ++k) {
+    Real half[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const Real kept = odd ? of[2 * h + 1][k] : of[2 * h][k], given = odd ? of[2 * h][k] : of[2 * h + 1][k];
+      half[h] = kept + __shfl_xor_sync(~0u, given, 1);
+    }
+    const Real kept = upper ? half[1] : half[0], given = upper ? half[0] : half[1];
+    sum[k] = kept + __shfl_xor_sync(~0u, given, 2);
+    sum[k] = sum[k] + __shfl_xor_sync(~0u, sum[k], 4);
+  }
 }
 
 }  // namespace msda::kernels::cuda

@@ -116,4 +116,32 @@ __device__ inline void store_one(void* data, msda_dtype dtype, int64_t index, Re
   }
 }
 
+// Elements 2 * index and 2 * index + 1.
+template <class Stored, class Real>
+__device__ inline void store_two_as(void* data, int64_t index, Real x, Real y) {
+  struct alignas(2 * sizeof(Stored)) Two {
+    Stored at[2];
+  };
+  auto* to = static_cast<Stored*>(data) + 2 * index;
+  if (reinterpret_cast<uintptr_t>(data) % sizeof(Two) == 0) {
+    *reinterpret_cast<Two*>(to) = {{narrowed<Stored>(x), narrowed<Stored>(y)}};
+  } else {
+    to[0] = narrowed<Stored>(x);
+    to[1] = narrowed<Stored>(y);
+  }
+}
+template <class Real>
+__device__ inline void store_two(void* data, msda_dtype dtype, int64_t index, Real x, Real y) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      return store_two_as<__half>(data, index, x, y);
+    case MSDA_BFLOAT16:
+      return store_two_as<__nv_bfloat16>(data, index, x, y);
+    case MSDA_FLOAT64:
+      return store_two_as<double>(data, index, x, y);
+    default:
+      return store_two_as<float>(data, index, x, y);
+  }
+}
+
 }  // namespace msda::kernels::cuda
