@@ -30,13 +30,16 @@ void check_sizes(const CheckedCall& checked) {
 }
 
 // The type that all inputs are read in: their own where they have one in common, else the narrowest that holds them.
+// Strided tensors are copied, and copies are never 16 bits wide.
 msda_dtype common_dtype(const CheckedCall& checked, const msda_call& call, const msda_tensor* grad_output,
                         bool float64) {
   if (checked.float64_inputs) return MSDA_FLOAT64;
+  if (float64) return MSDA_FLOAT32;
   const msda_dtype dtype = call.value.dtype;
-  const bool alike = call.sampling_locations.dtype == dtype && call.attention_weights.dtype == dtype &&
-                     (grad_output == nullptr || grad_output->dtype == dtype);
-  return alike && !float64 ? dtype : MSDA_FLOAT32;
+  for (const msda_tensor* input : {&call.value, &call.sampling_locations, &call.attention_weights, grad_output}) {
+    if (input != nullptr && (input->dtype != dtype || !is_contiguous(*input))) return MSDA_FLOAT32;
+  }
+  return dtype;
 }
 
 // Calls visit(static_cast<Operator<Stored, Real>*>(nullptr), static_cast<Stored*>(nullptr)).

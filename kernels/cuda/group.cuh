@@ -4,19 +4,20 @@
 // little to write all over the memory, and what else a sample has is soon read again.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/samples.cuh"
 
 namespace msda::kernels::cuda {
 
 inline constexpr int kWarp = 32, kWarps = kGroupThreads / kWarp, kScanThreads = 1024;
-static_assert(kWarps <= 16);  // a barrier for each
 
 // One sample of a cell, as the sums need it.
 template <class Real>
 struct alignas(sizeof(Real) * 4) Entry {
   Real attention, fraction_y, fraction_x;
-  uint32_t sample;  // query << point_bits | point, and the flags below
+  std::conditional_t<sizeof(Real) == 8, uint64_t, uint32_t> sample;  // query << point_bits | point, and the flags below
   static constexpr uint32_t kRunBegins = 1u << 31, kFlatX = 1u << 30, kFlatY = 1u << 29;  // flat: Axis::slope is 0
   static constexpr uint32_t kNumber = kFlatY - 1;
 };
@@ -259,11 +260,6 @@ __device__ inline void store_unreached(const Problem<Stored>& p, const LevelPlan
   }
 }
 
-// Warps of a block one after the other: each awaits its turn, and gives it to the next. What was written to memory
-// before giving is seen after awaiting.
-__device__ inline void await_turn(unsigned warp) { asm volatile("bar.sync %0, 64;" ::"r"(warp) : "memory"); }
-__device__ inline void give_turn(unsigned warp) { asm volatile("bar.arrive %0, 64;" ::"r"(warp) : "memory"); }
-
 // Where the next sample of a cell goes, and how many are in its last run.
 struct NextPlace {
   uint32_t packed;
@@ -317,12 +313,14 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
     // Equal cells of one warp in the order of its lanes, the last of which moves the counter on; warp after warp.
     const unsigned alike = __match_any_sync(~0u, cell);
     const unsigned before = __popc(alike & ((1u << lane) - 1)), number_alike = __popc(alike);
-    if (warp > 0 || tile > chunk.first) await_turn(warp);
-    if (cell >= 0) to = NextPlace{place[cell]} + before;
-    __syncwarp();
-    if (cell >= 0 && before + 1 == number_alike) place[cell] = (to + 1).packed;
-    const unsigned turn_of = (warp + 1) % kWarps;
-    if (turn_of > 0 || tile + kGroupThreads < chunk.end) give_turn(turn_of);
+    for (unsigned turn = 0; turn < kWarps; ++turn) {
+      if (warp == turn) {
+        if (cell >= 0) to = NextPlace{place[cell]} + before;
+        __syncwarp();
+        if (cell >= 0 && before + 1 == number_alike) place[cell] = (to + 1).packed;
+      }
+      __syncthreads();
+    }
     if (cell < 0) continue;
     uint32_t flags =
         (spot.x.slope == Real(0) ? Entry<Real>::kFlatX : 0u) | (spot.y.slope == Real(0) ? Entry<Real>::kFlatY : 0u);

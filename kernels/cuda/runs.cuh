@@ -49,7 +49,7 @@ __device__ inline uint32_t next_run(const Entry<Real>* entries, uint32_t from, u
 #pragma unroll
   for (uint32_t i = 0; i < kRun / kGroup; ++i) {
     const uint32_t at = from + i * kGroup + threadIdx.x % kGroup;
-    begins[i] = at < end ? entries[at].sample & Entry<Real>::kRunBegins : 0u;
+    begins[i] = at < end ? static_cast<uint32_t>(entries[at].sample) & Entry<Real>::kRunBegins : 0u;
   }
   uint32_t first = end;
 #pragma unroll
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       if (first + static_cast<uint32_t>(i) >= end) break;
-      const uint32_t query = (ahead.entries[entry_slot][i].sample & Of::kNumber) >> point_bits;
+      const uint32_t query = (static_cast<uint32_t>(ahead.entries[entry_slot][i].sample) & Of::kNumber) >> point_bits;
       copy_four_ahead<kWhole>(ahead.grad_output[slot][i][lane], grad_output + query * pixel_step, channels);
     }
     if (lane < kBatch && first + static_cast<uint32_t>(lane) < end &&
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
       const int mine = lane % kBatch;
       if (at + static_cast<uint32_t>(mine) < end) {
         const Of entry = batch_entries[mine];
-        const uint32_t number = entry.sample & Of::kNumber;
+        const uint32_t number = static_cast<uint32_t>(entry.sample) & Of::kNumber;
         const int64_t sample = index.at(number >> point_bits, number & ((1u << point_bits) - 1));
         if (lane < kBatch) {
           if (grad_weights.data != nullptr) store_one(grad_weights.data, grad_weights.dtype, sample, total[0]);

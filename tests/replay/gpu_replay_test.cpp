@@ -118,7 +118,7 @@ TEST_F(GpuReplayTest, BytesAreThoseOfTheTensorsAndMore) {
   }
   for (const auto& tensor : pass.results.tensors) bytes += tensor.bytes().size();
   const uint64_t samples = 3 * 40 * 4 * 2 * 2, cells = 12 * (7 * 6 + 3 * 4);
-  EXPECT_EQ(device_bytes(pass.backward()), bytes + 24 * samples + 560 * (cells + samples / 32));
+  EXPECT_EQ(device_bytes(pass.backward()), bytes + 48 * samples + 1040 * (cells + samples / 32));
 }
 
 TEST_F(GpuReplayTest, MemoryThatIsNotThereAfterAll) {
@@ -134,7 +134,7 @@ TEST_F(GpuReplayTest, MemoryThatIsNotThereAfterAll) {
   const uint64_t bytes = device_bytes(pass.backward());
   GpuReplay second(0, 0, 1, on_stand_in);
   second.open();  // sees 16 GB
-  setenv("MSDA_STAND_IN_MEMORY", std::to_string(bytes / 8).c_str(), 1);
+  setenv("MSDA_STAND_IN_MEMORY", std::to_string(bytes / 16).c_str(), 1);
   run(second, pass);
   EXPECT_GT(seen.parts, 1);
   // What is free at the beginning counts as well.
