@@ -1,4 +1,5 @@
 // Strided tensors of any floating-point type to contiguous ones of the arithmetic's type, and back.
+#include "kernels/checked_call.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/storage.cuh"
@@ -17,10 +18,10 @@ __device__ int64_t offset_of(const msda_tensor& tensor, int64_t index) {
   return offset;
 }
 
-template <class Real>
+template <bool kContiguous, class Real>
 __global__ void widen_kernel(msda_tensor from, Real* to, int64_t count) {
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
-    const int64_t at = offset_of(from, i);
+    const int64_t at = kContiguous ? i : offset_of(from, i);
     switch (from.dtype) {
       case MSDA_FLOAT16:
         to[i] = static_cast<Real>(widened(static_cast<const __half*>(from.data)[at]));
@@ -37,10 +38,10 @@ __global__ void widen_kernel(msda_tensor from, Real* to, int64_t count) {
   }
 }
 
-template <class Real>
+template <bool kContiguous, class Real>
 __global__ void spread_kernel(const Real* from, msda_tensor to, int64_t count) {
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
-    store_one(to.data, to.dtype, offset_of(to, i), from[i]);
+    store_one(to.data, to.dtype, kContiguous ? i : offset_of(to, i), from[i]);
   }
 }
 
@@ -61,7 +62,8 @@ template <class Real>
 void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream) {
   const int64_t count = count_of(from);
   if (count == 0) return;
-  widen_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
+  const auto kernel = is_contiguous(from) ? widen_kernel<true, Real> : widen_kernel<false, Real>;
+  kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
   check(cudaGetLastError(), "widen_kernel");
 }
 
@@ -69,7 +71,8 @@ template <class Real>
 void spread(const Real* from, const msda_tensor& to, cudaStream_t stream) {
   const int64_t count = count_of(to);
   if (count == 0) return;
-  spread_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
+  const auto kernel = is_contiguous(to) ? spread_kernel<true, Real> : spread_kernel<false, Real>;
+  kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
   check(cudaGetLastError(), "spread_kernel");
 }
 

@@ -93,7 +93,7 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
              Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
              cudaStream_t stream) {
   const int64_t heads = p.B * p.M, samples = p.Q * p.P;
-  const Plan plan = make_plan(levels, heads, p.Q, p.P);
+  const Plan plan = make_plan(levels, heads, p.Q, p.P, device.processors);
   if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
 
   Workspace workspace(stream);

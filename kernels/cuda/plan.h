@@ -41,18 +41,19 @@ struct Plan {
   int64_t counts = 0, cells = 0, runs = 0;  // elements of each table
   uint32_t chunks = 0;                      // of one head, all levels
   uint32_t point_bits = 0;
-  // Samples that one group of threads sums up, more or less: few, so that few lists are under way at a time, and what
-  // belongs to them stays in the second-level cache.
+  // Samples that one group of threads sums up, more or less: enough groups to fill the device, but never so many
+  // samples that the many lists under way at a time do not fit into the second-level cache.
   uint32_t segment = 0;
   int64_t most_hot = 0;  // cells of one batch, head and level that can have many samples
 };
 
-inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P) {
+inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P, int processors) {
   Plan plan;
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
   while ((int64_t{1} << plan.point_bits) < P) ++plan.point_bits;
   plan.most_hot = samples / kManySamples;
-  plan.segment = all < (int64_t{1} << 20) ? 32 : 64;
+  plan.segment = 8;
+  while (plan.segment < 64 && all / plan.segment > int64_t{128} * processors) plan.segment *= 2;
   for (const Level& level : levels) {
     LevelPlan of{};
     of.level = level;
