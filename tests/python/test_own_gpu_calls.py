@@ -361,6 +361,28 @@ def test_nondeterminism_shows(tmp_path, target):
     assert (call.facts["mode"], call.facts["duplicates"]) == ("atomic", 11) and call.facts["distinct_outputs"] > 1
 
 
+def test_where_only_a_plugin_has_libmsda(tmp_path, target):
+    """Then the real function is not behind the recorder's in the order of symbols; here that of the CPU."""
+    capture = tmp_path / "a.h5"
+    command = target(f"""
+        plugin = ctypes.CDLL({str(BUILD / 'stand_in' / 'libstand_in_msda_plugin.so')!r})
+        inputs, starts = make_inputs(**small), np.zeros((), np.int64)
+        tensors = {{name: host(array) for name, array in inputs.items()}}
+        call = Call(1, 1, 0, tensors["value"], tensors["spatial_shapes"], host(starts), tensors["sampling_locations"],
+                    tensors["attention_weights"])
+        gradient = np.full_like(inputs["value"], 7)
+        print(plugin.plugin_backward(ctypes.byref(call), ctypes.byref(tensors["grad_output"]), ctypes.byref(host(gradient))))
+        save("one", dict(inputs, grad_value=gradient))
+    """, entered=False)
+    text = (tmp_path / "target.py").read_text()
+    (tmp_path / "target.py").write_text(re.sub(r"^msda = ctypes.CDLL.*$", "", text, count=1, flags=re.M))
+    done = record(*command, options=["-o", capture])
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    (call,) = read_capture(capture).invocations
+    assert call.kernel == "msda_backward"
+    same(call, target.saved("one"), GRADIENTS[:1])
+
+
 def test_where_there_is_no_driver(tmp_path, target):
     """The double loads it in the first call; before that the recorder has nothing to copy by."""
     capture = tmp_path / "a.h5"
