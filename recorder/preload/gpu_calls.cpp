@@ -78,6 +78,8 @@ std::string trouble_with(cuda::Stream stream) {
   return "";
 }
 
+constexpr const char* kNoMemory = "there is no memory for copies of its tensors";
+
 struct Call {
   bool asked_for = false;
   std::string refusal;  // why it cannot be recorded; said if the call succeeds
@@ -95,17 +97,18 @@ void before_call(const msda_call* call, const msda_tensor* grad_output, const ms
   const SomeContext context;
   state.refusal = trouble_with(stream);
   if (!state.refusal.empty()) return;
-  state.refusal = state.inputs.add_from_device({{"value", &call->value},
-                                                {"sampling_locations", &call->sampling_locations},
-                                                {"attention_weights", &call->attention_weights},
-                                                {"grad_output", grad_output}},
-                                               stream);
   state.facts = *facts;
   state.facts.texts["mode"] = kernels::name_of(mode);
   if (mode == MSDA_MODE_MIXED) state.facts.integers["float64_stages"] = options->float64_stages;
   state.facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream));
   int device = 0;
   if (cuda::driver().current_device(&device) == cuda::kSuccess) state.facts.integers["device"] = device;
+  state.refusal = kNoMemory;  // if there is none
+  state.refusal = state.inputs.add_from_device({{"value", &call->value},
+                                                {"sampling_locations", &call->sampling_locations},
+                                                {"attention_weights", &call->attention_weights},
+                                                {"grad_output", grad_output}},
+                                               stream);
 }
 
 void after_call(const msda_call& call, const Wanted& to, cuda::Stream stream, Call& state) {
