@@ -370,19 +370,7 @@ const char* msda_stage_name(msda_stage_id stage) {
   return "?";
 }
 
-const char* msda_mode_name(msda_mode mode) {
-  switch (mode) {
-    case MSDA_MODE_DETERMINISTIC:
-      return "deterministic";
-    case MSDA_MODE_ATOMIC:
-      return "atomic";
-    case MSDA_MODE_FLOAT64:
-      return "float64";
-    case MSDA_MODE_MIXED:
-      return "mixed";
-  }
-  return "?";
-}
+const char* msda_mode_name(msda_mode mode) { return msda::kernels::name_of(mode); }
 
 const char* msda_dtype_name(msda_dtype dtype) { return msda::kernels::name_of(dtype); }
 

@@ -12,6 +12,7 @@ namespace msda::kernels {
 
 inline constexpr const char* kDialectNames[] = {"deformable_detr", "msda_triton", "grid_sample"};
 inline constexpr const char* kPaddingNames[] = {"zeros", "border"};
+inline constexpr const char* kModeNames[] = {"deterministic", "atomic", "float64", "mixed"};
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
 inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8};
 
@@ -24,6 +25,7 @@ constexpr T look_up(const T (&table)[kCount], Enum value, T otherwise) {
 
 constexpr const char* name_of(msda_dialect dialect) { return look_up(kDialectNames, dialect, "?"); }
 constexpr const char* name_of(msda_padding padding) { return look_up(kPaddingNames, padding, "?"); }
+constexpr const char* name_of(msda_mode mode) { return look_up(kModeNames, mode, "?"); }
 constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
 // Of one element; 0 for a number that is no type.
 constexpr int64_t bytes_of(msda_dtype dtype) { return look_up(kDtypeBytes, dtype, int64_t{0}); }

@@ -44,6 +44,7 @@ void* substitute(const char* name, void* found) noexcept {
   if (found == nullptr || name == nullptr) return found;
   if (std::strncmp(name, "msda_", 5) == 0) {
     if (void* ours = substitute_cpu_call(name, found)) return ours;
+    if (void* ours = substitute_gpu_call(name, found)) return ours;
   } else if (std::strncmp(name, "cupti", 5) == 0) {
     if (void* ours = substitute_cupti(name, found)) return ours;
   } else if (name[0] == 'c' && name[1] == 'u' && std::strchr("CEGLMS", name[2]) != nullptr) {

@@ -49,6 +49,8 @@ Driver find() {
   get(driver.kernel_library, "cuKernelGetLibrary");
   get(driver.kernel_function, "cuKernelGetFunction");
   get(driver.device_attribute, "cuDeviceGetAttribute");
+  get(driver.retain_primary_context, "cuDevicePrimaryCtxRetain");
+  get(driver.set_context, "cuCtxSetCurrent");
   return driver;
 }
 
@@ -57,6 +59,18 @@ Driver find() {
 const Driver& driver() {
   static const Driver kDriver = find();
   return kDriver;
+}
+
+bool is_allocated(DevicePointer address, uint64_t bytes) {
+  const DevicePointer end = address + bytes;
+  if (end < address) return false;
+  while (address < end) {
+    DevicePointer base = 0;
+    size_t size = 0;
+    if (driver().address_range(&base, &size, address) != kSuccess || base + size <= address) return false;
+    address = base + size;
+  }
+  return true;
 }
 
 void pin(void* memory, uint64_t bytes) {

@@ -94,9 +94,15 @@ struct Driver {
   Result (*kernel_library)(Library*, Function) = nullptr;       // cuKernelGetLibrary
   Result (*kernel_function)(Function*, Function) = nullptr;     // cuKernelGetFunction
   Result (*device_attribute)(int*, int, int) = nullptr;         // cuDeviceGetAttribute
+  Result (*retain_primary_context)(Context*, int) = nullptr;    // cuDevicePrimaryCtxRetain
+  Result (*set_context)(Context) = nullptr;                     // cuCtxSetCurrent
   bool complete = false;
 };
 const Driver& driver();
+
+// Whether memory is allocated from end to end. Reading any other would be an error that the program's context does not
+// recover from.
+bool is_allocated(DevicePointer address, uint64_t bytes);
 
 // Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current
 // context.

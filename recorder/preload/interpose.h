@@ -19,6 +19,7 @@ void* substitute(const char* name, void* found) noexcept;
 
 // The hooks' own answers; null for a name that is not theirs.
 void* substitute_cpu_call(const char* name, void* found) noexcept;
+void* substitute_gpu_call(const char* name, void* found) noexcept;
 void* substitute_driver(const char* name, void* found) noexcept;
 void* substitute_seed(const char* name, void* found) noexcept;
 void* substitute_cupti(const char* name, void* found) noexcept;

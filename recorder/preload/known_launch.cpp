@@ -33,18 +33,11 @@ Digest tables_of(const adapters::Call& call, const Digests& digests) {
   return tables;
 }
 
-// The first tensor that does not lie in allocated memory from end to end; empty if there is none. Reading it would be
-// an error that the program's context does not recover from.
+// The first tensor that does not lie in allocated memory from end to end; empty if there is none.
 std::string stray(const adapters::Call& call) {
   for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
     for (const auto& tensor : *tensors) {
-      const uint64_t end = tensor.address + static_cast<uint64_t>(tensor.bytes());
-      for (uint64_t at = tensor.address; at < end;) {
-        cuda::DevicePointer base = 0;
-        size_t bytes = 0;
-        if (cuda::driver().address_range(&base, &bytes, at) != cuda::kSuccess || base + bytes <= at) return tensor.name;
-        at = base + bytes;
-      }
+      if (!cuda::is_allocated(tensor.address, static_cast<uint64_t>(tensor.bytes()))) return tensor.name;
     }
   }
   return "";

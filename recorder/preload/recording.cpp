@@ -64,12 +64,15 @@ class Recording {
     return true;
   }
 
-  std::optional<Ticket> begin(const CallFacts& given, const std::vector<HostTensor>& inputs) {
+  std::optional<Ticket> begin(const CallFacts& given, const std::vector<HostTensor>& inputs,
+                              const std::string& asked_for) {
     if (!start()) return std::nullopt;
     const CallFacts facts = stamped(given);
-    std::string key = facts.texts.at("label") + "\n";
+    std::string key = facts.texts.at("label") + "\n" + asked_for;
     for (const auto& [name, value] : given.texts) key += name + "=" + value + "\n";
-    for (const auto& [name, value] : given.integers) key += name + "=" + std::to_string(value) + "\n";
+    for (const auto& [name, value] : given.integers) {
+      if (name != "stream" && name != "device") key += name + "=" + std::to_string(value) + "\n";
+    }
     const auto content = enter(digest_of_all(key, inputs), "");
     if (!content) return std::nullopt;
     Ticket ticket{content->invocation, content->key, content->known, {}};
@@ -417,9 +420,10 @@ bool wanted(const char* kernel) noexcept {
   }
 }
 
-std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs) noexcept {
+std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs,
+                            const std::string& asked_for) noexcept {
   std::optional<Ticket> ticket;
-  harmlessly([&](Recording& recording) { ticket = recording.begin(facts, inputs); });
+  harmlessly([&](Recording& recording) { ticket = recording.begin(facts, inputs, asked_for); });
   return ticket;
 }
 

@@ -41,7 +41,7 @@ bool is_over() noexcept;
 // Whether a kernel of this name is asked for, and recording is not over.
 bool wanted(const char* kernel) noexcept;
 
-// A call on the CPU that has begun; its number, and what its inputs are known by.
+// A call of the C ABI that has begun; its number, and what its inputs are known by.
 struct Ticket {
   uint64_t invocation = 0;
   std::string content;
@@ -49,8 +49,10 @@ struct Ticket {
   std::map<std::string, std::string> digests;  // of the inputs, where their bytes are not kept
 };
 
-// Empty if the call is not to be recorded. Starts the recording with the first one.
-std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs) noexcept;
+// Empty if the call is not to be recorded. Starts the recording with the first one. `asked_for`: what tells calls with
+// equal inputs apart, beside their facts; which are no others for another stream or device.
+std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs,
+                            const std::string& asked_for) noexcept;
 void end(const Ticket& ticket, const std::vector<HostTensor>& outputs) noexcept;
 
 // A launch's content, by the digests of its inputs.
