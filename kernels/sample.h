@@ -114,6 +114,41 @@ MSDA_HOST_DEVICE inline int32_t corner_pixel(msda_dialect dialect, msda_padding 
   return pixel >= 0 && pixel < size ? pixel : -1;
 }
 
+// Where a sample lands on a level. `Conventions`: anything with the dialect, padding and align_corners of a call;
+// `Sides`: anything with the height and width of a level.
+template <class Real>
+struct Spot {
+  Axis<Real> x, y;
+  bool sampled;
+};
+template <class Conventions, class Sides, class Real>
+MSDA_HOST_DEVICE inline Spot<Real> locate_at(const Conventions& call, const Sides& level, Real x, Real y) {
+  Spot<Real> spot;
+  spot.x = locate(call.dialect, call.padding, call.align_corners, x, level.width);
+  spot.y = locate(call.dialect, call.padding, call.align_corners, y, level.height);
+  spot.sampled = spot.x.sampled && spot.y.sampled;
+  return spot;
+}
+
+// The cell's number in its level, or -1 for a sample that no pixel of the level gets anything from.
+template <class Real, class Sides>
+MSDA_HOST_DEVICE inline int64_t cell_of(const Spot<Real>& spot, const Sides& level) {
+  const bool reached = spot.y.low >= -1 && spot.y.low < level.height && spot.x.low >= -1 && spot.x.low < level.width;
+  if (!spot.sampled || !reached) return -1;
+  return (int64_t{spot.y.low} + 1) * (int64_t{level.width} + 1) + spot.x.low + 1;
+}
+
+// Pixel number within the level of each corner of the cell at (low_y, low_x), or -1 where the corner reads zero.
+template <class Conventions, class Sides>
+MSDA_HOST_DEVICE inline void corner_pixels(const Conventions& call, const Sides& level, int32_t low_y, int32_t low_x,
+                                           int64_t (&pixels)[4]) {
+  for (int corner = 0; corner < 4; ++corner) {
+    const int32_t y = corner_pixel(call.dialect, call.padding, low_y, corner / 2, level.height);
+    const int32_t x = corner_pixel(call.dialect, call.padding, low_x, corner % 2, level.width);
+    pixels[corner] = y < 0 || x < 0 ? -1 : int64_t{y} * level.width + x;
+  }
+}
+
 // Stage interpolation_weights, of the corners (y0,x0) (y0,x1) (y1,x0) (y1,x1).
 template <class Real>
 struct CornerWeights {

@@ -54,11 +54,7 @@ MSDA_HOST_DEVICE inline TracedSpot trace_spot(const Problem& p, uint32_t float64
     });
     spot.cell[i] = low[i];
   }
-  for (int corner = 0; corner < 4; ++corner) {
-    const int32_t row = corner_pixel(p.dialect, p.padding, low[1], corner / 2, level.height);
-    const int32_t column = corner_pixel(p.dialect, p.padding, low[0], corner % 2, level.width);
-    spot.pixels[corner] = row < 0 || column < 0 ? -1 : int64_t{row} * level.width + column;
-  }
+  corner_pixels(p, level, low[1], low[0], spot.pixels);
   if (!spot.sampled) return spot;
   in_precision(float64_stages, MSDA_STAGE_INTERPOLATION_WEIGHTS, [&]<class Real>(Real) {
     const auto weights = corner_weights(as<Real>(spot.fraction[1]), as<Real>(spot.fraction[0]));

@@ -10,30 +10,9 @@ namespace msda::kernels::cpu {
 inline namespace MSDA_ISA {
 namespace {
 
-// Where one sample lands on its level.
-template <class Real>
-struct Spot {
-  Axis<Real> x, y;
-  bool sampled;
-};
-
 template <class In, class Real>
 Spot<Real> locate_sample(const Problem<In>& p, const Level& level, const In* location) {
-  Spot<Real> spot;
-  spot.x = locate(p.dialect, p.padding, p.align_corners, Real(location[0]), level.width);
-  spot.y = locate(p.dialect, p.padding, p.align_corners, Real(location[1]), level.height);
-  spot.sampled = spot.x.sampled && spot.y.sampled;
-  return spot;
-}
-
-// Pixel number within the level of each corner of the cell at (low_y, low_x), or -1 where the corner reads zero.
-template <class In>
-void corner_pixels(const Problem<In>& p, const Level& level, int32_t low_y, int32_t low_x, int64_t pixels[4]) {
-  for (int corner = 0; corner < 4; ++corner) {
-    const int32_t y = corner_pixel(p.dialect, p.padding, low_y, corner / 2, level.height);
-    const int32_t x = corner_pixel(p.dialect, p.padding, low_x, corner % 2, level.width);
-    pixels[corner] = y < 0 || x < 0 ? -1 : int64_t{y} * level.width + x;
-  }
+  return locate_at(p, level, Real(location[0]), Real(location[1]));
 }
 
 // The channels of one head at the four corners, a zero for each that is outside.
@@ -257,10 +236,8 @@ int64_t list_samples(const Problem<In>& p, int64_t b, int64_t m, int64_t l, Samp
     const int64_t first = (((b * p.Q + q) * p.M + m) * p.L + l) * p.P;
     for (int64_t i = first; i < first + p.P; ++i) {
       const auto spot = locate_sample<In, Real>(p, level, p.sampling_locations + 2 * i);
-      const bool reached =
-          spot.y.low >= -1 && spot.y.low < level.height && spot.x.low >= -1 && spot.x.low < level.width;
-      if (!spot.sampled || !reached) continue;
-      const int64_t cell = (int64_t{spot.y.low} + 1) * (int64_t{level.width} + 1) + spot.x.low + 1;
+      const int64_t cell = cell_of(spot, level);
+      if (cell < 0) continue;
       samples[count++] = {q, Real(p.attention_weights[i]), spot.y.fraction, spot.x.fraction, cell};
     }
   }

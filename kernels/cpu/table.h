@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/msda.h"
+#include "kernels/sample.h"
 
 namespace msda::kernels::cpu {
 
@@ -44,7 +45,9 @@ struct ScatterScratch {
   Real* sums;             // sum_size(Q * P, D)
 };
 
-static inline int64_t cells_of(const Level& level) { return (int64_t{level.height} + 1) * (int64_t{level.width} + 1); }
+MSDA_HOST_DEVICE static inline int64_t cells_of(const Level& level) {
+  return (int64_t{level.height} + 1) * (int64_t{level.width} + 1);
+}
 
 // Levels of the tree of runs (sample.h, kRun) over n addends.
 static inline int tree_depth(int64_t n) {

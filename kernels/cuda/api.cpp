@@ -75,8 +75,7 @@ void forward(const msda_call* call, const msda_options* options, const msda_tens
   workspace.take();
   for (Input* input : {&value, &locations, &weights}) input->make(stream);
   visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
-    Of::forward(problem_of<Stored>(checked, value, locations, weights),
-                {checked.levels.data(), static_cast<int64_t>(checked.levels.size())}, result.result(), stream);
+    Of::forward(problem_of<Stored>(checked, value, locations, weights), checked.levels, result.result(), stream);
   });
   result.store(stream);
 }
@@ -114,9 +113,8 @@ void backward(const msda_call* call, const msda_tensor* grad_output, const msda_
   visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
     Problem<Stored> problem = problem_of<Stored>(checked, value, locations, weights);
     problem.grad_output = output_gradient.data<Stored>();
-    Of::backward(problem, {checked.levels.data(), static_cast<int64_t>(checked.levels.size())},
-                 chosen.mode == MSDA_MODE_ATOMIC, to_value.result(), to_locations.result(), to_weights.result(),
-                 stream);
+    Of::backward(problem, checked.levels, chosen.mode == MSDA_MODE_ATOMIC, to_value.result(), to_locations.result(),
+                 to_weights.result(), stream);
   });
   for (const Output* output : {&to_value, &to_locations, &to_weights}) output->store(stream);
 }

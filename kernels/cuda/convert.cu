@@ -1,6 +1,6 @@
 // Strided tensors of any floating-point type to contiguous ones of the arithmetic's type, and back.
 #include "kernels/checked_call.h"
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/storage.cuh"
 
@@ -50,12 +50,6 @@ int64_t count_of(const msda_tensor& tensor) {
   for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
   return count;
 }
-unsigned blocks_for(int64_t count) {
-  constexpr int64_t kMost = 65536;
-  const int64_t blocks = (count + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(blocks < kMost ? blocks : kMost);
-}
-
 }  // namespace
 
 template <class Real>
@@ -63,8 +57,8 @@ void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream) {
   const int64_t count = count_of(from);
   if (count == 0) return;
   const auto kernel = is_contiguous(from) ? widen_kernel<true, Real> : widen_kernel<false, Real>;
-  kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
-  check(cudaGetLastError(), "widen_kernel");
+  kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(from, to, count);
+  check_launch("widen_kernel");
 }
 
 template <class Real>
@@ -72,8 +66,8 @@ void spread(const Real* from, const msda_tensor& to, cudaStream_t stream) {
   const int64_t count = count_of(to);
   if (count == 0) return;
   const auto kernel = is_contiguous(to) ? spread_kernel<true, Real> : spread_kernel<false, Real>;
-  kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, to, count);
-  check(cudaGetLastError(), "spread_kernel");
+  kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(from, to, count);
+  check_launch("spread_kernel");
 }
 
 template void make_contiguous(const msda_tensor&, float*, cudaStream_t);

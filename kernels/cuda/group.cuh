@@ -1,7 +1,6 @@
 // Groups the samples of every batch, head and level by cell, in the order of (query, point): a stable counting sort.
 // Chunks of samples are counted side by side; one block adds the counts up; then each chunk knows where its samples of
-// each cell go, and puts them there, 32 at a time in order. What is put there is a sample's number alone: that is
-// little to write all over the memory, and what else a sample has is soon read again.
+// each cell go, and puts them there, 32 at a time in order.
 #pragma once
 
 #include <type_traits>
@@ -18,7 +17,8 @@ template <class Real>
 struct alignas(sizeof(Real) * 4) Entry {
   Real attention, fraction_y, fraction_x;
   std::conditional_t<sizeof(Real) == 8, uint64_t, uint32_t> sample;  // query << point_bits | point, and the flags below
-  static constexpr uint32_t kRunBegins = 1u << 31, kFlatX = 1u << 30, kFlatY = 1u << 29;  // flat: Axis::slope is 0
+  static constexpr uint32_t kRunBegins = 1u << 31, kFlatX = 1u << 30,
+                            kFlatY = 1u << kNumberBits;  // flat: Axis::slope is 0
   static constexpr uint32_t kNumber = kFlatY - 1;
 };
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/per_sample.cuh"
 #include "kernels/cuda/pixels.cuh"
@@ -30,8 +30,6 @@ void allow_shared(Kernel* kernel, int64_t bytes) {
         "cudaFuncSetAttribute");
 }
 
-inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
-
 // Whether rows of D elements can be read four at a time.
 inline bool is_aligned(const void* pointer, int64_t D, int64_t element_bytes) {
   return D % 4 == 0 && reinterpret_cast<uintptr_t>(pointer) % static_cast<uint64_t>(4 * element_bytes) == 0;
@@ -41,33 +39,20 @@ inline bool is_aligned(const Result& result, int64_t D) {
   return result.data == nullptr || is_aligned(result.data, D, bytes_of(result.dtype));
 }
 
-// The levels where a kernel finds them; those that its parameters cannot hold go to `far`, which lies in a workspace.
-template <class T>
-void hand_over(const std::vector<T>& values, T* far, const T*& far_field, T* near_field, cudaStream_t stream) {
-  if (values.size() <= Levels::kNear) {
-    std::copy(values.begin(), values.end(), near_field);
-    far_field = nullptr;
-    return;
-  }
-  check(cudaMemcpyAsync(far, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice, stream),
-        "cudaMemcpyAsync");
-  far_field = far;
-}
-inline int64_t far_count(int64_t levels) { return levels <= Levels::kNear ? 0 : levels; }
-
 inline unsigned sample_blocks(const Device& device, int64_t rows) {
   const int64_t most = (rows + kSampleThreads / kGroup - 1) / (kSampleThreads / kGroup);
   return static_cast<unsigned>(std::min<int64_t>(most, 8 * device.processors));
 }
 
 template <class Stored, class Real>
-void Operator<Stored, Real>::forward(Problem<Stored> p, HostLevels levels, Result output, cudaStream_t stream) {
+void Operator<Stored, Real>::forward(Problem<Stored> p, const std::vector<Level>& levels, Result output,
+                                     cudaStream_t stream) {
   const Device device;
   Workspace workspace(stream);
   Level* far = nullptr;
   workspace.want(far, far_count(p.L));
   workspace.take();
-  hand_over(std::vector<Level>(levels.levels, levels.levels + levels.count), far, p.levels.far, p.levels.near, stream);
+  hand_over(levels, far, p.levels.far, p.levels.near, stream);
   const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(output, p.D);
   const unsigned blocks = sample_blocks(device, p.B * p.Q * p.M);
   if (blocks == 0) return;
@@ -118,7 +103,7 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   LevelPlans plans{};
   hand_over(plan.levels, far, plans.far, plans.near, stream);
 
-  // As many counters as let two blocks share a processor.
+  // Counters for the largest level that a block's shared memory can hold.
   uint32_t room = 0;
   for (const LevelPlan& level : plan.levels) {
     if (level.stride * 4 <= device.shared_bytes - 1024) room = std::max(room, level.stride);
@@ -164,10 +149,10 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
 }
 
 template <class Stored, class Real>
-void Operator<Stored, Real>::backward(Problem<Stored> p, HostLevels host, bool atomic, Result grad_value,
-                                      Result grad_locations, Result grad_weights, cudaStream_t stream) {
+void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level>& levels, bool atomic,
+                                      Result grad_value, Result grad_locations, Result grad_weights,
+                                      cudaStream_t stream) {
   const Device device;
-  const std::vector<Level> levels(host.levels, host.levels + host.count);
   const int64_t samples = p.B * p.Q * p.M * p.L * p.P, values = p.B * p.S * p.M * p.D;
   const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(p.grad_output, p.D, sizeof(Stored)) &&
                      is_aligned(grad_value, p.D);

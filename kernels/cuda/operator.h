@@ -3,22 +3,18 @@
 
 #include <cuda_runtime_api.h>
 
+#include <vector>
+
 #include "kernels/cuda/problem.h"
 
 namespace msda::kernels::cuda {
 
-// What a backward pass needs to know of the levels on the host.
-struct HostLevels {
-  const Level* levels;
-  int64_t count;
-};
-
 template <class Stored, class Real>
 struct Operator {
   // Both throw CudaError or std::bad_alloc. `problem.levels` is filled in here.
-  static void forward(Problem<Stored> problem, HostLevels levels, Result output, cudaStream_t stream);
+  static void forward(Problem<Stored> problem, const std::vector<Level>& levels, Result output, cudaStream_t stream);
   // Results of no data are left out. With `atomic`, grad_value is summed in the order that the additions come in.
-  static void backward(Problem<Stored> problem, HostLevels levels, bool atomic, Result grad_value,
+  static void backward(Problem<Stored> problem, const std::vector<Level>& levels, bool atomic, Result grad_value,
                        Result grad_locations, Result grad_weights, cudaStream_t stream);
 };
 

@@ -66,7 +66,7 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
     const int64_t each = (samples + of.chunks - 1) / of.chunks;
     of.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
     of.chunks = static_cast<uint32_t>((samples + of.chunk_samples - 1) / of.chunk_samples);
-    of.most_runs = static_cast<uint32_t>(std::min(samples, cells + samples / 32));
+    of.most_runs = static_cast<uint32_t>(std::min(samples, cells + samples / kRun));
     of.first_chunk = plan.chunks;
     of.first_count = plan.counts;
     of.first_cell = plan.cells;

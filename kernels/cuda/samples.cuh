@@ -14,20 +14,6 @@ __device__ inline const Level& level_of(const Levels& levels, int l) {
   return levels.far != nullptr ? levels.far[l] : levels.near[l];
 }
 
-template <class Real>
-struct Spot {
-  Axis<Real> x, y;
-  bool sampled;
-};
-
-template <class Real, class Stored>
-__device__ inline Spot<Real> locate_at(const Problem<Stored>& p, const Level& level, Real x, Real y) {
-  Spot<Real> spot;
-  spot.x = locate(p.dialect, p.padding, p.align_corners, x, level.width);
-  spot.y = locate(p.dialect, p.padding, p.align_corners, y, level.height);
-  spot.sampled = spot.x.sampled && spot.y.sampled;
-  return spot;
-}
 template <class Real, class Stored>
 __device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, int64_t sample) {
   return locate_at(p, level, static_cast<Real>(widened(p.sampling_locations[2 * sample])),
@@ -38,26 +24,6 @@ __device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level
 template <class Real, class Stored>
 __device__ inline Real slope_of(const Problem<Stored>& p, int32_t size) {
   return static_cast<Real>(p.align_corners ? size - 1 : size);
-}
-
-// The cell's number in its level, or -1 for a sample that no pixel of the level gets anything from.
-template <class Real>
-__device__ inline int64_t cell_of(const Spot<Real>& spot, const Level& level) {
-  const bool reached = spot.y.low >= -1 && spot.y.low < level.height && spot.x.low >= -1 && spot.x.low < level.width;
-  if (!spot.sampled || !reached) return -1;
-  return (int64_t{spot.y.low} + 1) * (int64_t{level.width} + 1) + spot.x.low + 1;
-}
-
-// Pixel number within the level of each corner of the cell at (low_y, low_x), or -1 where the corner reads zero.
-template <class Stored>
-__device__ inline void corner_pixels(const Problem<Stored>& p, const Level& level, int32_t low_y, int32_t low_x,
-                                     int64_t (&pixels)[4]) {
-#pragma unroll
-  for (int corner = 0; corner < 4; ++corner) {
-    const int32_t y = corner_pixel(p.dialect, p.padding, low_y, corner / 2, level.height);
-    const int32_t x = corner_pixel(p.dialect, p.padding, low_x, corner % 2, level.width);
-    pixels[corner] = y < 0 || x < 0 ? -1 : int64_t{y} * level.width + x;
-  }
 }
 
 // The threads of this thread's group.

@@ -1,17 +1,11 @@
-#include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/trace.cuh"
 
 namespace msda::kernels::cuda {
 namespace {
-
-unsigned blocks_for(int64_t items, int64_t of_a_block) {
-  constexpr int64_t kMost = 65536;
-  return static_cast<unsigned>(std::min(kMost, (items + of_a_block - 1) / of_a_block));
-}
 
 // Sorts samples by cell. cub's radix sort is stable, so that the samples of a cell stay in their order.
 class Grouping {
@@ -34,7 +28,7 @@ class Grouping {
     if (samples_ > 0) sort(temporary_, cell, sample, stream);
     cell_begin_kernel<<<blocks_for(cells_ + 1, kTraceThreads), kTraceThreads, 0, stream>>>(cell.Current(), samples_,
                                                                                            cells_, begin_);
-    check(cudaGetLastError(), "cell_begin_kernel");
+    check_launch("cell_begin_kernel");
     return {of_head, begin_, sample.Current()};
   }
 
@@ -67,17 +61,10 @@ void trace(Problem<In> p, const std::vector<Level>& levels, uint32_t float64_sta
   Grouping grouping(elements > 0 ? samples : 0, p.B * p.M * of_head);
   Workspace workspace(stream);
   Level* far = nullptr;
-  const bool are_near = levels.size() <= Levels::kNear;
-  if (!are_near) workspace.want(far, p.L);
+  workspace.want(far, far_count(p.L));
   if (elements > 0) grouping.want(workspace);
   workspace.take();
-  if (are_near) {
-    std::copy(levels.begin(), levels.end(), p.levels.near);
-  } else {
-    check(cudaMemcpyAsync(far, levels.data(), levels.size() * sizeof(Level), cudaMemcpyHostToDevice, stream),
-          "cudaMemcpyAsync");
-    p.levels.far = far;
-  }
+  hand_over(levels, far, p.levels.far, p.levels.near, stream);
 
   bool any = elements > 0, with_channels = false;
   for (int i = 0; i < MSDA_STAGE_GRAD_VALUE; ++i) {
@@ -88,14 +75,14 @@ void trace(Problem<In> p, const std::vector<Level>& levels, uint32_t float64_sta
   if (samples > 0 && any) {
     trace_kernel<<<blocks_for(samples, kTraceWarps), kTraceThreads, 0, stream>>>(
         p, float64_stages, results, with_channels, grouping.numbers(of_head));
-    check(cudaGetLastError(), "trace_kernel");
+    check_launch("trace_kernel");
   }
   if (elements == 0) return;
   const CellSamples grouped = grouping.grouped(of_head, stream);
   const bool float64 = ((float64_stages >> MSDA_STAGE_GRAD_VALUE) & 1u) != 0;
   const auto kernel = float64 ? grad_value_kernel<double, In> : grad_value_kernel<float, In>;
   kernel<<<blocks_for(elements, kTraceThreads), kTraceThreads, 0, stream>>>(p, float64_stages, grouped, grad_value);
-  check(cudaGetLastError(), "grad_value_kernel");
+  check_launch("grad_value_kernel");
 }
 
 template void trace(Problem<float>, const std::vector<Level>&, uint32_t, const StageResults&, cudaStream_t);

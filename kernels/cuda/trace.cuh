@@ -27,13 +27,9 @@ struct CellSamples {
   const uint32_t* sample;
 };
 
-__device__ inline int64_t cells_in(const Level& level) {
-  return (int64_t{level.height} + 1) * (int64_t{level.width} + 1);
-}
-
 __device__ inline int64_t cells_before(const Levels& levels, int64_t l) {
   int64_t cells = 0;
-  for (int i = 0; i < l; ++i) cells += cells_in(level_of(levels, i));
+  for (int i = 0; i < l; ++i) cells += cpu::cells_of(level_of(levels, i));
   return cells;
 }
 

@@ -2,6 +2,7 @@
 // tensors.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -49,5 +50,32 @@ std::string in_words(const Wanted& wanted);
 // A function of libmsda behind the preload's own of that name, also where only a plug-in that is linked to libmsda
 // brought it into the process; null if there is none.
 void* real_of_libmsda(const char* name) noexcept;
+
+// That function, once it is known. F: its type.
+template <class F>
+class RealFunction {
+ public:
+  // Null if nobody but the preload defines it: the program was not linked to libmsda.
+  F get(const char* name) noexcept {
+    F real = real_.load();
+    if (real == nullptr) {
+      real = reinterpret_cast<F>(real_of_libmsda(name));
+      real_ = real;
+    }
+    return real;
+  }
+  // What dlsym gives for a function that it has `found`: the preload's `own`, or null for what was found.
+  void* substitute(F own, void* found) noexcept {
+    const auto real = reinterpret_cast<F>(found);
+    if (real == own) return nullptr;
+    F none = nullptr;
+    // One libmsda in a process; of a second copy the calls go by unrecorded.
+    if (!real_.compare_exchange_strong(none, real) && none != real) return nullptr;
+    return reinterpret_cast<void*>(own);
+  }
+
+ private:
+  std::atomic<F> real_{nullptr};
+};
 
 }  // namespace msda::record

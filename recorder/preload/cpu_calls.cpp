@@ -1,6 +1,5 @@
 // Calls of msda_backward of our own C ABI, on the CPU: the recorder's msda_backward takes them, records them, and calls
 // the real one.
-#include <atomic>
 #include <string_view>
 
 #include "kernels/msda.h"
@@ -12,7 +11,7 @@ namespace msda::record {
 namespace {
 
 using Backward = decltype(&msda_backward);
-std::atomic<Backward> real_backward{nullptr};
+RealFunction<Backward> real_backward;
 
 // Empty for a call that makes no sense or is not asked for.
 std::optional<Ticket> begin_call(const msda_call* call, const msda_tensor* grad_output, const Wanted& to) {
@@ -35,12 +34,7 @@ std::optional<Ticket> begin_call(const msda_call* call, const msda_tensor* grad_
 
 void* substitute_cpu_call(const char* name, void* found) noexcept {
   if (std::string_view(name) != "msda_backward") return nullptr;
-  const auto real = reinterpret_cast<Backward>(found);
-  if (real == &msda_backward) return nullptr;
-  Backward none = nullptr;
-  // One libmsda in a process; of a second copy the calls go by unrecorded.
-  if (!real_backward.compare_exchange_strong(none, real) && none != real) return nullptr;
-  return reinterpret_cast<void*>(&msda_backward);
+  return real_backward.substitute(&msda_backward, found);
 }
 
 }  // namespace msda::record
@@ -50,12 +44,8 @@ extern "C" MSDA_API msda_status msda_backward(const msda_call* call, const msda_
                                               const msda_tensor* grad_sampling_locations,
                                               const msda_tensor* grad_attention_weights) {
   using namespace msda::record;
-  Backward real = real_backward.load();
-  if (real == nullptr) {
-    real = reinterpret_cast<Backward>(real_of_libmsda("msda_backward"));
-    real_backward = real;
-  }
-  if (real == nullptr) return MSDA_INTERNAL_ERROR;  // nobody but the preload defines it: the program was not linked
+  const Backward real = real_backward.get("msda_backward");
+  if (real == nullptr) return MSDA_INTERNAL_ERROR;
   std::optional<Ticket> ticket;
   try {
     ticket = begin_call(call, grad_output, {grad_value, grad_sampling_locations, grad_attention_weights});

@@ -20,7 +20,7 @@ namespace {
 
 using Backward = decltype(&msda_cuda_backward);
 constexpr const char* kName = "msda_cuda_backward";
-std::atomic<Backward> real_backward{nullptr};
+RealFunction<Backward> real_backward;
 
 // A thread that has not used CUDA yet has no context; the call will take the first device's, as CUDA's runtime does.
 // So do the recorder's copies before it.
@@ -132,12 +132,7 @@ void after_call(const msda_call& call, const Wanted& to, cuda::Stream stream, Ca
 
 void* substitute_gpu_call(const char* name, void* found) noexcept {
   if (std::string_view(name) != kName) return nullptr;
-  const auto real = reinterpret_cast<Backward>(found);
-  if (real == &msda_cuda_backward) return nullptr;
-  Backward none = nullptr;
-  // One libmsda in a process; of a second copy the calls go by unrecorded.
-  if (!real_backward.compare_exchange_strong(none, real) && none != real) return nullptr;
-  return reinterpret_cast<void*>(&msda_cuda_backward);
+  return real_backward.substitute(&msda_cuda_backward, found);
 }
 
 }  // namespace msda::record
@@ -147,12 +142,8 @@ extern "C" MSDA_API msda_status msda_cuda_backward(const msda_call* call, const 
                                                    const msda_tensor* grad_sampling_locations,
                                                    const msda_tensor* grad_attention_weights, void* stream) {
   using namespace msda::record;
-  Backward real = real_backward.load();
-  if (real == nullptr) {
-    real = reinterpret_cast<Backward>(real_of_libmsda(kName));
-    real_backward = real;
-  }
-  if (real == nullptr) return MSDA_INTERNAL_ERROR;  // nobody but the preload defines it: the program was not linked
+  const Backward real = real_backward.get(kName);
+  if (real == nullptr) return MSDA_INTERNAL_ERROR;
   const auto on = static_cast<cuda::Stream>(stream);
   std::optional<Call> state;
   if (has_driver()) by_itself([&] { before_call(call, grad_output, options, on, state.emplace()); });
