@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -19,17 +20,20 @@ Follower::Follower(const std::string& path) : path_(path) {
   if (file_ < 0) throw Error(path + ": cannot open it: " + std::strerror(errno));
   FileHeader header;
   const FileHeader expected;
-  const bool whole = read_at(&header, sizeof header, 0);
-  if (!whole || std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) {
+  next_ = sizeof header;
+  // A spool whose process was killed before the header was written whole is one without frames.
+  const auto there = static_cast<size_t>(std::min<uint64_t>(file_bytes(), sizeof header));
+  const bool is_read = read_at(&header, there, 0);
+  if (!is_read || std::memcmp(header.magic, expected.magic, std::min(there, sizeof header.magic)) != 0) {
     close(file_);
     throw Error(path + ": is not a spool of msda-record");
   }
+  if (there < sizeof header) return;
   if (header.version != FileHeader::kVersion) {
     close(file_);
     throw Error(path + ": has spool version " + std::to_string(header.version) + ", this program reads version " +
                 std::to_string(FileHeader::kVersion));
   }
-  next_ = sizeof header;
 }
 
 Follower::~Follower() { close(file_); }

@@ -190,7 +190,12 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     replay("recover", spool, "-o", recovered, "--force", expect=0)
     spool.write_bytes(spool.read_bytes()[:-100])
     assert "2 invocations, 1 more had not ended" in replay("recover", spool, "-o", recovered, "--force", expect=0).out
-    for content in (b"", b"not a spool at all, but long enough", spool.read_bytes()[:12] + b"\xff\0\0\0"):
+    header = spool.read_bytes()[:16]
+    for length in range(17):  # killed before a first frame was there, or even the header
+        spool.write_bytes(header[:length])
+        assert "holds no whole invocation" in replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
+        assert not (tmp_path / "c.h5").exists()
+    for content in (b"not", b"not a spool at all, but long enough", header[:12] + b"\xff\0\0\0"):
         spool.write_bytes(content)
         error = replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
         assert str(spool) in error and error.count("\n") == 1

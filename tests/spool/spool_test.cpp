@@ -110,6 +110,12 @@ TEST_F(SpoolFile, EndsWithTheLastWholeFrame) {
   file.put('x');  // in the first frame's payload
   file.close();
   EXPECT_EQ(count(), 0);
+  for (uintmax_t left = 17; left-- > 0;) {  // and with the header, whole or not
+    std::filesystem::resize_file(path, left);
+    EXPECT_EQ(count(), 0) << left;
+  }
+  std::ofstream(path) << "mine";
+  EXPECT_THROW(count(), Error);
 }
 
 TEST_F(SpoolFile, NeverOpensWhatIsThere) {
