@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cuda/group_long.cuh"
+#include "kernels/cuda/group_short.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/per_sample.cuh"
@@ -71,80 +73,152 @@ auto sum_runs_kernel_of(bool gradients, bool atomic) {
                 : sum_runs_kernel<kWhole, false, false, Stored, Real>;
 }
 
-// grad_value, grouped by cell, and beside it the samples' own gradients where `with_gradients`. Without `pixel_sums` in
-// the CPU's order; else atomically into pixel_sums, which are zeros before.
-template <class Stored, class Real>
-void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const Device& device, Real* pixel_sums,
-             Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
-             cudaStream_t stream) {
-  const int64_t heads = p.B * p.M, samples = p.Q * p.P;
-  const Plan plan = make_plan(levels, heads, p.Q, p.P, device.processors);
-  if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
+// Whether the cells tend to have several samples.
+template <class Stored>
+bool is_dense(const Problem<Stored>& p) {
+  return p.Q * p.P * p.L >= 8 * p.S;
+}
 
-  Workspace workspace(stream);
-  LevelPlan* far = nullptr;
-  uint32_t* counts = nullptr;
+template <class Stored, class Real>
+auto sum_pixels_kernel_of(bool whole, bool clamps, bool dense) {
+  const auto of_dense = [&]<bool kDense>() {
+    if (clamps) {
+      return whole ? sum_pixels_kernel<true, true, kDense, Stored, Real>
+                   : sum_pixels_kernel<false, true, kDense, Stored, Real>;
+    }
+    return whole ? sum_pixels_kernel<true, false, kDense, Stored, Real>
+                 : sum_pixels_kernel<false, false, kDense, Stored, Real>;
+  };
+  return dense ? of_dense.template operator()<true>() : of_dense.template operator()<false>();
+}
+
+template <class Stored, class Real>
+auto sample_gradients_kernel_of(bool whole, bool one_chunk) {
+  if (one_chunk) {
+    return whole ? sample_gradients_kernel<true, true, Stored, Real>
+                 : sample_gradients_kernel<false, true, Stored, Real>;
+  }
+  return whole ? sample_gradients_kernel<true, false, Stored, Real>
+               : sample_gradients_kernel<false, false, Stored, Real>;
+}
+
+// The samples grouped by cell, in device memory.
+template <class Real>
+struct Grouped {
   CellStart* cells = nullptr;
   Entry<Real>* sorted = nullptr;
   RunPlace* places = nullptr;
   uint32_t* hot_count = nullptr;
   HotCell* hot = nullptr;
+  uint32_t* counts = nullptr;
+};
+
+// The shared memory that a block needs to group a list by itself, or 0 where it cannot.
+template <class Real>
+int64_t bytes_of_short(const Plan& plan, int64_t samples, const Device& device) {
+  if (samples > kShortList) return 0;
+  int64_t bytes = 0;
+  for (const LevelPlan& level : plan.levels) {
+    bytes = std::max(bytes, ShortRoom<Real>::bytes(static_cast<uint32_t>(samples), level.stride));
+  }
+  return bytes <= device.shared_bytes - 1024 ? bytes : 0;
+}
+
+template <class Stored, class Real>
+void group(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, const Device& device, bool stable,
+           const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights, cudaStream_t stream) {
+  const int64_t heads = p.B * p.M;
+  const auto lists = static_cast<unsigned>(heads * p.L);
+  const int64_t bytes = bytes_of_short<Real>(plan, p.Q * p.P, device);
+  if (bytes != 0) {
+    const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
+    allow_shared(kernel, bytes);
+    kernel<<<lists, kShortThreads, bytes, stream>>>(p, plans, plan.points, to.cells, to.sorted, to.places, zeros,
+                                                    grad_locations, grad_weights);
+    return check_launch("group_short_kernel");
+  }
+  if (zeros.count > 0) check(cudaMemsetAsync(zeros.to, 0, zeros.count * sizeof(uint4), stream), "cudaMemsetAsync");
+  // Counters for the largest level that a block's shared memory can hold.
+  uint32_t room = 0;
+  for (const LevelPlan& level : plan.levels) {
+    if (level.stride * 4 <= device.shared_bytes - kPlaceBytes) room = std::max(room, level.stride);
+  }
+  const auto blocks = static_cast<unsigned>(heads * plan.chunks);
+  const auto count = count_kernel<Stored, Real>;
+  allow_shared(count, int64_t{room} * 4);
+  count<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.points, to.counts, room);
+  check_launch("count_kernel");
+  const dim3 chunk_grid(lists, static_cast<unsigned>((plan.most_cells + kSumCells - 1) / kSumCells));
+  sum_chunks_kernel<<<chunk_grid, kSumThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, to.counts);
+  check_launch("sum_chunks_kernel");
+  scan_kernel<<<lists, kScanThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, to.counts, to.cells, to.hot,
+                                                  to.hot_count, static_cast<uint32_t>(plan.most_hot));
+  check_launch("scan_kernel");
+  const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
+  allow_shared(place, int64_t{room} * 4);
+  place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.points, to.counts, room, to.cells,
+                                                     to.sorted, to.places, grad_locations, grad_weights);
+  check_launch("place_kernel");
+}
+
+// grad_value, grouped by cell, and beside it the samples' own gradients where `with_gradients`. Without `pixel_sums` in
+// the CPU's order; else atomically into pixel_sums, which become zeros before.
+template <class Stored, class Real>
+void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const Device& device, Real* pixel_sums,
+             Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
+             cudaStream_t stream) {
+  const int64_t heads = p.B * p.M, samples = p.Q * p.P, lists = heads * p.L;
+  const Plan plan = make_plan(levels, heads, p.Q, p.P, device.processors);
+  if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
+
+  Workspace workspace(stream);
+  LevelPlan* far = nullptr;
+  Grouped<Real> grouped;
   RunSums<Real> sums{pixel_sums, plan.runs};
   const int64_t channel_chunks = (p.D + kLanes - 1) / kLanes;
   workspace.want(far, far_count(p.L));
-  workspace.want(counts, plan.counts);
-  workspace.want(cells, plan.cells);
-  workspace.want(sorted, heads * p.L * samples);
-  workspace.want(places, heads * p.L * samples);
-  workspace.want(hot, heads * p.L * plan.most_hot);
-  workspace.want(hot_count, heads * p.L);
+  workspace.want(grouped.counts, plan.counts);
+  workspace.want(grouped.cells, plan.cells);
+  workspace.want(grouped.sorted, lists * samples);
+  workspace.want(grouped.places, lists * samples);
+  workspace.want(grouped.hot, lists * plan.most_hot);
+  workspace.want(grouped.hot_count, lists);
   if (pixel_sums == nullptr) workspace.want(sums.to, channel_chunks * plan.runs * 4 * kLanes);
   workspace.take();
   LevelPlans plans{};
   hand_over(plan.levels, far, plans.far, plans.near, stream);
-
-  // Counters for the largest level that a block's shared memory can hold.
-  uint32_t room = 0;
-  for (const LevelPlan& level : plan.levels) {
-    if (level.stride * 4 <= device.shared_bytes - 1024) room = std::max(room, level.stride);
+  Zeros zeros{};
+  if (pixel_sums != nullptr) {
+    const int64_t bytes = p.B * p.S * p.M * p.D * static_cast<int64_t>(sizeof(Real));
+    if (bytes % sizeof(uint4) == 0 && reinterpret_cast<uintptr_t>(pixel_sums) % sizeof(uint4) == 0) {
+      zeros = {reinterpret_cast<uint4*>(pixel_sums), bytes / static_cast<int64_t>(sizeof(uint4))};
+    } else {
+      check(cudaMemsetAsync(pixel_sums, 0, bytes, stream), "cudaMemsetAsync");
+    }
   }
-  const auto blocks = static_cast<unsigned>(heads * plan.chunks), lists = static_cast<unsigned>(heads * p.L);
-  const auto most_hot = static_cast<uint32_t>(plan.most_hot);
-  const auto count = count_kernel<Stored, Real>;
-  allow_shared(count, int64_t{room} * 4);
-  count<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, counts, room);
-  check_launch("count_kernel");
-  scan_kernel<<<lists, kScanThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, counts, cells, hot, hot_count,
-                                                  most_hot);
-  check_launch("scan_kernel");
-  const auto place = place_kernel<Stored, Real>;
-  allow_shared(place, int64_t{room} * 4);
-  place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.point_bits, counts, room, cells,
-                                                     sorted, places, grad_locations, grad_weights);
-  check_launch("place_kernel");
+  group(p, plan, plans, device, pixel_sums == nullptr, grouped, zeros, grad_locations, grad_weights, stream);
 
   const int64_t each = int64_t{plan.segment} * kRunGroups<Real>;
   const dim3 run_grid(static_cast<unsigned>(lists * ((samples + each - 1) / each)),
                       static_cast<unsigned>(channel_chunks));
   const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
                               : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
-  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.point_bits, plan.segment, cells, sorted, places,
-                                                       sums, grad_locations, grad_weights);
+  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, plan.segment, grouped.cells,
+                                                       grouped.sorted, grouped.places, sums, grad_locations,
+                                                       grad_weights);
   check_launch("sum_runs_kernel");
   if (pixel_sums != nullptr) return;
   if (plan.most_hot > 0) {
-    const dim3 fold_grid(lists, static_cast<unsigned>(channel_chunks));
-    fold_kernel<<<fold_grid, kFoldThreads, 0, stream>>>(plans, static_cast<uint32_t>(p.L), hot, hot_count, most_hot,
-                                                        sums);
+    const dim3 fold_grid(static_cast<unsigned>(lists), static_cast<unsigned>(channel_chunks));
+    fold_kernel<<<fold_grid, kFoldThreads, 0, stream>>>(plans, static_cast<uint32_t>(p.L), grouped.hot,
+                                                        grouped.hot_count, static_cast<uint32_t>(plan.most_hot), sums);
     check_launch("fold_kernel");
   }
-  const bool clamps = p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER;
-  const auto sum_pixels =
-      clamps ? (whole ? sum_pixels_kernel<true, true, Stored, Real> : sum_pixels_kernel<false, true, Stored, Real>)
-             : (whole ? sum_pixels_kernel<true, false, Stored, Real> : sum_pixels_kernel<false, false, Stored, Real>);
+  const auto sum_pixels = sum_pixels_kernel_of<Stored, Real>(
+      whole, p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER, is_dense(p));
   const dim3 pixel_grid(static_cast<unsigned>(heads * ((p.S + kPixelGroups - 1) / kPixelGroups)),
                         static_cast<unsigned>(channel_chunks));
-  sum_pixels<<<pixel_grid, kPixelThreads, 0, stream>>>(p, plans, cells, sums, grad_value);
+  sum_pixels<<<pixel_grid, kPixelThreads, 0, stream>>>(p, plans, grouped.cells, sums, grad_value);
   check_launch("sum_pixels_kernel");
 }
 
@@ -172,10 +246,7 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
     check(cudaMemsetAsync(grad_value.data, 0, values * bytes_of(grad_value.dtype), stream), "cudaMemsetAsync");
   } else if (scatters) {
     Real* pixel_sums = nullptr;
-    if (atomic) {
-      pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
-      check(cudaMemsetAsync(pixel_sums, 0, values * sizeof(Real), stream), "cudaMemsetAsync");
-    }
+    if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
     scatter(p, levels, device, pixel_sums, grad_value, at_once, grad_locations, grad_weights, whole, stream);
     if (at_once) with_gradients = false;
@@ -185,8 +256,7 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
     }
   }
   if (with_gradients) {
-    const auto kernel =
-        whole ? sample_gradients_kernel<true, Stored, Real> : sample_gradients_kernel<false, Stored, Real>;
+    const auto kernel = sample_gradients_kernel_of<Stored, Real>(whole, p.D <= kLanes);
     kernel<<<sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream>>>(p, grad_locations, grad_weights);
     check_launch("sample_gradients_kernel");
   }

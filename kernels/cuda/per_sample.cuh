@@ -58,66 +58,116 @@ __global__ void __launch_bounds__(kSampleThreads) forward_kernel(Problem<Stored>
   }
 }
 
+// What a thread finds out about one sample for all threads of its group: where its corners are, and what it is
+// multiplied with.
+template <class Real>
+struct Prepared {
+  Real fraction_y, fraction_x, attention, slope_y, slope_x;
+  uint32_t first;            // pixel of all levels
+  uint32_t flags_and_width;  // those of Corners, and kSampled
+  static constexpr uint32_t kSampled = 1u << Corners::kFlagBits, kWidth = Corners::kFlagBits + 1;
+
+  template <class Stored>
+  __device__ static Prepared of(const Problem<Stored>& p, int64_t sample, int l) {
+    const Level& level = level_of(p.levels, l);
+    const Spot<Real> spot = locate_sample<Real>(p, level, sample);
+    const Corners corners = Corners::of(p, level, spot.y.low, spot.x.low);
+    const auto start = static_cast<uint32_t>(level.start), width = static_cast<uint32_t>(level.width);
+    return {spot.y.fraction,
+            spot.x.fraction,
+            static_cast<Real>(widened(p.attention_weights[sample])),
+            spot.y.slope,
+            spot.x.slope,
+            start + corners.first,
+            (spot.sampled ? corners.flags | kSampled : 0) | width << kWidth};
+  }
+  __device__ Corners corners() const { return {first, flags_and_width & (kSampled - 1)}; }
+};
+template <class T>
+__device__ inline T of_lane(T mine, int lane) {
+  return __shfl_sync(~0u, mine, lane, kGroup);
+}
+
 // grad_attention_weights and grad_sampling_locations of every sample.
-template <bool kWhole, class Stored, class Real>
+template <bool kWhole, bool kOneChunk, class Stored, class Real>
 __global__ void __launch_bounds__(kSampleThreads, sizeof(Real) == 4 ? 4 : 2)
     sample_gradients_kernel(Problem<Stored> p, Result grad_locations, Result grad_weights) {
+  using Of = Prepared<Real>;
+  constexpr int kBatch = 4, kGroups = kSampleThreads / kGroup;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
-  const int64_t rows = p.B * p.Q * p.M, step = int64_t{gridDim.x} * (kSampleThreads / kGroup);
-  const int64_t each = (rows + step - 1) / step * (kSampleThreads / kGroup);
+  const int64_t rows = p.B * p.Q * p.M, step = int64_t{gridDim.x} * kGroups;
+  const int64_t each = (rows + step - 1) / step * kGroups;
   const int64_t end = min(rows, (int64_t{blockIdx.x} + 1) * each);
-  const int D = static_cast<int>(p.D);
-  for (int64_t number = blockIdx.x * each + threadIdx.x / kGroup; number < end; number += kSampleThreads / kGroup) {
-    const Row row = row_of(p, number);
+  const int D = static_cast<int>(p.D), points = static_cast<int>(p.P), samples = static_cast<int>(p.L) * points;
+  const int64_t pixel_step = p.M * p.D;
+  for (int64_t first_row = blockIdx.x * each; first_row < end; first_row += kGroups) {
+    const bool is_row = first_row + threadIdx.x / kGroup < end;
+    const Row row = row_of(p, is_row ? first_row + threadIdx.x / kGroup : end - 1);
     const int64_t head = (row.b * p.Q + row.q) * p.M + row.m;
-    const Stored* grad_row = p.grad_output + head * p.D;
-    Real whole_row[4];
-    if (kWhole && D == kLanes) load_four<kWhole>(grad_row + 4 * lane, 4, whole_row);
-    for (int l = 0; l < p.L; ++l) {
-      const Level level = level_of(p.levels, l);
-      const int64_t level_offset = ((row.b * p.S + level.start) * p.M + row.m) * p.D;
-      for (int point = 0; point < p.P; ++point) {
-        const int64_t sample = (head * p.L + l) * p.P + point;
-        const Spot<Real> spot = locate_sample<Real>(p, level, sample);
-        Real attention_sum(0), x_sum(0), y_sum(0);
-        const Real attention = static_cast<Real>(widened(p.attention_weights[sample]));
-        if (spot.sampled) {
-          const auto weights = corner_weights(spot.y.fraction, spot.x.fraction);
-          int64_t pixels[4];
-          corner_pixels(p, level, spot.y.low, spot.x.low, pixels);
-          Real of_attention[4] = {}, of_x[4] = {}, of_y[4] = {};
-          for (int first = 0; first < D; first += kLanes) {
-            const int channel = first + 4 * lane, count = D - channel;
-            Real go[4], v[4][4] = {};
-            if (kWhole && D == kLanes) {
+    const Stored* grad_row = p.grad_output + head * p.D + 4 * lane;
+    const Stored* value = p.value + (row.b * p.S * p.M + row.m) * p.D + 4 * lane;
+    Real whole_row[4] = {};
+    if (4 * lane < D) load_four<kWhole>(grad_row, D - 4 * lane, whole_row);
+    for (int first = 0; first < samples; first += kGroup) {
+      Of mine{};
+      if (first + lane < samples) mine = Of::of(p, head * samples + first + lane, (first + lane) / points);
+#pragma unroll 1
+      for (int half = 0; half < kGroup && first + half < samples; half += kBatch) {
+        Real of[kBatch][3];
 #pragma unroll
-              for (int i = 0; i < 4; ++i) go[i] = whole_row[i];
+        for (int i = 0; i < kBatch; ++i) {
+          Of sample;
+          sample.fraction_y = of_lane(mine.fraction_y, half + i);
+          sample.fraction_x = of_lane(mine.fraction_x, half + i);
+          sample.first = of_lane(mine.first, half + i);
+          sample.flags_and_width = of_lane(mine.flags_and_width, half + i);
+          const Corners corners = sample.corners();
+          const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
+          Real of_attention[4] = {}, of_x[4] = {}, of_y[4] = {};
+          for (int channel = 0; kOneChunk ? channel == 0 : channel < D; channel += kLanes) {
+            const int count = D - channel - 4 * lane;
+            if (count <= 0) break;
+            Real go[4], v[4][4] = {};
+            if (channel == 0) {
+#pragma unroll
+              for (int d = 0; d < 4; ++d) go[d] = whole_row[d];
             } else {
-              load_four<kWhole>(grad_row + (count > 0 ? channel : 0), count, go);
+              load_four<kWhole>(grad_row + channel, count, go);
             }
 #pragma unroll
             for (int c = 0; c < 4; ++c) {
-              if (pixels[c] >= 0 && count > 0) {
-                load_four<kWhole>(p.value + level_offset + pixels[c] * p.M * p.D + channel, count, v[c]);
-              }
+              if (!corners.has(c)) continue;
+              const uint32_t pixel = corners.pixel(c, sample.flags_and_width >> Of::kWidth);
+              load_four<kWhole>(value + pixel * pixel_step + channel, count, v[c]);
             }
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              if (kWhole ? count <= 0 : i >= count) break;
-              of_attention[i] = fma(go[i], interpolate(weights, v[0][i], v[1][i], v[2][i], v[3][i]), of_attention[i]);
-              of_x[i] = fma(go[i], slope_across(v[0][i], v[1][i], v[2][i], v[3][i], spot.y.fraction), of_x[i]);
-              of_y[i] = fma(go[i], slope_across(v[0][i], v[2][i], v[1][i], v[3][i], spot.x.fraction), of_y[i]);
+            for (int d = 0; d < 4; ++d) {
+              if (!kWhole && d >= count) break;
+              of_attention[d] = fma(go[d], interpolate(weights, v[0][d], v[1][d], v[2][d], v[3][d]), of_attention[d]);
+              of_x[d] = fma(go[d], slope_across(v[0][d], v[1][d], v[2][d], v[3][d], sample.fraction_y), of_x[d]);
+              of_y[d] = fma(go[d], slope_across(v[0][d], v[2][d], v[1][d], v[3][d], sample.fraction_x), of_y[d]);
             }
           }
-          attention_sum = sum_over_group(of_attention);
-          x_sum = location_gradient(sum_over_group(of_x), attention, spot.x.slope);
-          y_sum = location_gradient(sum_over_group(of_y), attention, spot.y.slope);
+          of[i][0] = (of_attention[0] + of_attention[1]) + (of_attention[2] + of_attention[3]);
+          of[i][1] = (of_x[0] + of_x[1]) + (of_x[2] + of_x[3]);
+          of[i][2] = (of_y[0] + of_y[1]) + (of_y[2] + of_y[3]);
         }
-        if (lane == 0 && grad_weights.data != nullptr) {
-          store_one(grad_weights.data, grad_weights.dtype, sample, attention_sum);
-        }
-        if (lane < 2 && grad_locations.data != nullptr) {
-          store_one(grad_locations.data, grad_locations.dtype, 2 * sample + lane, lane == 0 ? x_sum : y_sum);
+        Real total[3];
+        sums_over_group(of, total);
+        const int number = half + lane % kBatch;
+        const Real attention = of_lane(mine.attention, number), slope_y = of_lane(mine.slope_y, number),
+                   slope_x = of_lane(mine.slope_x, number);
+        const bool is_sampled = (of_lane(mine.flags_and_width, number) & Of::kSampled) != 0;
+        if (!is_row || first + number >= samples) continue;
+        const int64_t sample = head * samples + first + number;
+        if (lane < kBatch) {
+          if (grad_weights.data != nullptr) {
+            store_one(grad_weights.data, grad_weights.dtype, sample, is_sampled ? total[0] : Real(0));
+          }
+        } else if (grad_locations.data != nullptr) {
+          store_two(grad_locations.data, grad_locations.dtype, sample,
+                    is_sampled ? location_gradient(total[1], attention, slope_x) : Real(0),
+                    is_sampled ? location_gradient(total[2], attention, slope_y) : Real(0));
         }
       }
     }

@@ -15,10 +15,10 @@ __device__ inline void add_to(Real (&sum)[4], const Real (&addend)[4]) {
   for (int d = 0; d < 4; ++d) sum[d] = sum[d] + addend[d];
 }
 
-// From left to right, `count` of at most 32; the first is in `sum`.
-template <class Real>
+// From left to right, `count` of at most 32; the first is in `sum`. kUnrolled: for where there tend to be many.
+template <int kUnrolled, class Real>
 __device__ inline void add_chain(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
-#pragma unroll 4
+#pragma unroll kUnrolled
   for (uint32_t i = 1; i < count; ++i) {
     Real next[4];
     load_four<true>(first + i * step, 4, next);
@@ -27,14 +27,14 @@ __device__ inline void add_chain(const Real* first, int64_t step, uint32_t count
 }
 
 // The tree of a cell's runs, kManySamples / 32 of them at most; the first is in `sum`.
-template <class Real>
+template <int kUnrolled, class Real>
 __device__ inline void add_runs(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
   static_assert(kManySamples <= kRun * kRun * kRun);  // a chain of chains will do
-  add_chain(first, step, min(count, static_cast<uint32_t>(kRun)), sum);
+  add_chain<kUnrolled>(first, step, min(count, static_cast<uint32_t>(kRun)), sum);
   for (uint32_t done = kRun; done < count; done += kRun) {
     Real chain[4];
     load_four<true>(first + done * step, 4, chain);
-    add_chain(first + done * step, step, min(count - done, static_cast<uint32_t>(kRun)), chain);
+    add_chain<kUnrolled>(first + done * step, step, min(count - done, static_cast<uint32_t>(kRun)), chain);
     add_to(sum, chain);
   }
 }
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kFoldThreads)
         Real* first = runs + int64_t{chain} * kRun * step + unit % 4 * kLanes + 4 * (threadIdx.x % kGroup);
         Real sum[4];
         load_four<true>(first, 4, sum);
-        add_chain(first, step, min(left - chain * kRun, static_cast<uint32_t>(kRun)), sum);
+        add_chain<4>(first, step, min(left - chain * kRun, static_cast<uint32_t>(kRun)), sum);
         *reinterpret_cast<Four<Real>*>(first) = *reinterpret_cast<Four<Real>*>(sum);
       }
       __syncthreads();
@@ -71,12 +71,13 @@ __global__ void __launch_bounds__(kFoldThreads)
 }
 
 // kClamps: corners outside the level read the border (corner_pixel), and so a pixel there may be more than one corner
-// of a cell.
-template <bool kWhole, bool kClamps, class Stored, class Real>
-__global__ void __launch_bounds__(kPixelThreads)
+// of a cell. kDense: there are several runs to a cell.
+template <bool kWhole, bool kClamps, bool kDense, class Stored, class Real>
+__global__ void __launch_bounds__(kPixelThreads, (kDense ? 4 : 6) / (sizeof(Real) / sizeof(float)))
     sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, const CellStart* cells, RunSums<Real> from,
                       Result grad_value) {
   constexpr uint32_t kRunSize = 4 * kLanes;
+  constexpr int kUnrolled = kDense ? 4 : 1;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
   const auto pixels = static_cast<uint32_t>(p.S);
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(kPixelThreads)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (count[i] == 0) continue;
-      add_runs(runs + int64_t{first[i]} * kRunSize + (3 - i) * kLanes, kRunSize, count[i], sum[i]);
+      add_runs<kUnrolled>(runs + int64_t{first[i]} * kRunSize + (3 - i) * kLanes, kRunSize, count[i], sum[i]);
       add_to(out, sum[i]);
     }
   } else {
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kPixelThreads)
       const Real* of_corner = runs + int64_t{of_first} * kRunSize + c * kLanes;
       Real sum[4];
       load_four<true>(of_corner, 4, sum);
-      add_runs(of_corner, kRunSize, of_count, sum);
+      add_runs<kUnrolled>(of_corner, kRunSize, of_count, sum);
       add_to(out, sum);
     }
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/problem.h"
+#include "kernels/sample.h"
 
 namespace msda::kernels::cuda {
 
@@ -21,7 +22,7 @@ struct LevelPlan {
   uint32_t chunks, chunk_samples;
   uint32_t first_chunk;  // the number of a head's chunks in levels before
   uint32_t most_runs;    // of one head
-  int64_t first_count;   // [head][chunk][stride] from here on
+  int64_t first_count;   // [head][chunk, and one more][stride] from here on
   int64_t first_cell;    // [head][stride]
   int64_t first_run;     // [head][most_runs]
 };
@@ -32,34 +33,49 @@ struct LevelPlans {
   LevelPlan near[Levels::kNear];
 };
 
-// Bits of a sample's number (query << point_bits | point), of a run's, and of a pixel's within a level; and of a
+// Bits of a sample's number (query << Points::bits | point), of a run's, and of a pixel's within a level; and of a
 // sample's place in the list that it is grouped into.
 inline constexpr int kNumberBits = 29, kPlaceBits = 27;
 
+// Queries and points of a sample's place in the order of (query, point): a division by multiplication, as places are
+// below 2^kPlaceBits.
+struct Points {
+  uint32_t count, bits, factor, shift;
+  explicit Points(int64_t P) : count(static_cast<uint32_t>(P)), bits(0) {
+    while ((int64_t{1} << bits) < P) ++bits;
+    shift = kPlaceBits + bits;
+    factor = static_cast<uint32_t>(((uint64_t{1} << shift) + count - 1) / count);
+  }
+  MSDA_HOST_DEVICE uint32_t query_of(uint32_t place) const {
+    return static_cast<uint32_t>(uint64_t{place} * factor >> shift);
+  }
+};
+
 struct Plan {
+  explicit Plan(int64_t P) : points(P) {}
+  Points points;
   std::vector<LevelPlan> levels;
   int64_t counts = 0, cells = 0, runs = 0;  // elements of each table
   uint32_t chunks = 0;                      // of one head, all levels
-  uint32_t point_bits = 0;
   // Samples that one group of threads sums up, more or less: enough groups to fill the device, but never so many
   // samples that the many lists under way at a time do not fit into the second-level cache.
   uint32_t segment = 0;
-  int64_t most_hot = 0;  // cells of one batch, head and level that can have many samples
+  int64_t most_cells = 0;  // of one level: the largest stride
+  int64_t most_hot = 0;    // cells of one batch, head and level that can have many samples
 };
 
 inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P, int processors) {
-  Plan plan;
+  Plan plan(P);
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
-  while ((int64_t{1} << plan.point_bits) < P) ++plan.point_bits;
-  plan.most_hot = samples / kManySamples;
+  plan.most_hot = (samples - 1) / kManySamples;
   plan.segment = 8;
   while (plan.segment < 64 && all / plan.segment > int64_t{128} * processors) plan.segment *= 2;
   for (const Level& level : levels) {
     LevelPlan of{};
     of.level = level;
     const int64_t cells = cpu::cells_of(level);
-    // Chunks that have at least as many samples as there are cells to count in, but many where samples are few.
-    const int64_t wanted = std::max<int64_t>(all < (int64_t{1} << 20) ? 1024 : 4096, cells);
+    // Chunks that have at least half as many samples as there are cells to count in, but many where samples are few.
+    const int64_t wanted = std::max<int64_t>(all < (int64_t{1} << 20) ? 1024 : 4096, cells / 2);
     of.cells = static_cast<uint32_t>(cells);
     of.stride = static_cast<uint32_t>(cells / 8 * 8 + 8);
     of.chunks = static_cast<uint32_t>((samples + wanted - 1) / wanted);
@@ -72,7 +88,8 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
     of.first_cell = plan.cells;
     of.first_run = plan.runs;
     plan.chunks += of.chunks;
-    plan.counts += heads * of.chunks * of.stride;
+    plan.counts += heads * (of.chunks + 1) * of.stride;
+    plan.most_cells = std::max(plan.most_cells, int64_t{of.stride});
     plan.cells += heads * of.stride;
     plan.runs += heads * of.most_runs;
     plan.levels.push_back(of);

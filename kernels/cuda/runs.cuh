@@ -60,6 +60,29 @@ __device__ inline uint32_t next_run(const Entry<Real>* entries, uint32_t from, u
   return first;
 }
 
+// Exchanges the segments [at, end) of a block's groups by their lengths: those of one warp go on at the same time, and
+// wait for the longest.
+template <int kGroups>
+__device__ inline void even_out(uint32_t& at, uint32_t& end) {
+  __shared__ uint2 segments[kGroups];
+  __shared__ uint32_t order[kGroups];
+  const uint32_t group = threadIdx.x / kGroup;
+  if (threadIdx.x % kGroup == 0) segments[group] = make_uint2(at, end);
+  __syncthreads();
+  if (threadIdx.x % kGroup == 0) {
+    uint32_t longer = 0;
+#pragma unroll
+    for (uint32_t other = 0; other < kGroups; ++other) {
+      const uint32_t length = segments[other].y - segments[other].x;
+      longer += length > end - at || (length == end - at && other < group) ? 1 : 0;
+    }
+    order[longer] = group;
+  }
+  __syncthreads();
+  at = segments[order[group]].x;
+  end = segments[order[group]].y;
+}
+
 // What a group has under way: the batch that it works on, and the next ones.
 template <class Stored, class Real>
 struct Ahead {
@@ -71,7 +94,7 @@ struct Ahead {
 
 template <bool kWhole, bool kGradients, bool kAtomic, class Stored, class Real>
 __global__ void __launch_bounds__(kRunThreads<Real>, 6)
-    sum_runs_kernel(Problem<Stored> p, LevelPlans plans, uint32_t point_bits, uint32_t segment, const CellStart* cells,
+    sum_runs_kernel(Problem<Stored> p, LevelPlans plans, Points points, uint32_t segment, const CellStart* cells,
                     const Entry<Real>* sorted, const RunPlace* run_places, RunSums<Real> sums, Result grad_locations,
                     Result grad_weights) {
   using Of = Entry<Real>;
@@ -91,8 +114,9 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   const Of* entries = sorted + list;
   const RunPlace* places = run_places + list;
   const uint32_t from = min(block_begin + threadIdx.x / kGroup * segment, filled);
-  const uint32_t end = next_run(entries, min(from + segment, filled), filled);
+  uint32_t end = next_run(entries, min(from + segment, filled), filled);
   uint32_t at = min(next_run(entries, from, filled), end);
+  even_out<kRunGroups<Real>>(at, end);
 
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
   const int64_t b = head / p.M, m = head % p.M, pixel_step = p.M * p.D;
@@ -102,7 +126,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   const int64_t first_run = int64_t{blockIdx.y} * sums.most + plan.first_run + int64_t{head} * plan.most_runs;
   // Where the pixels are, or where the runs go.
   Real* const to = kAtomic ? sums.to + level_offset : sums.to + first_run * (4 * kLanes) + 4 * lane;
-  const SampleIndex index(p, head, l);
+  const SampleIndex index(p, points, head, l);
 
   const auto fetch_entries = [&](uint32_t first, int slot) {
     if (lane < kBatch && first + static_cast<uint32_t>(lane) < end) {
@@ -113,7 +137,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       if (first + static_cast<uint32_t>(i) >= end) break;
-      const uint32_t query = (static_cast<uint32_t>(ahead.entries[entry_slot][i].sample) & Of::kNumber) >> point_bits;
+      const uint32_t query = (static_cast<uint32_t>(ahead.entries[entry_slot][i].sample) & Of::kNumber) >> points.bits;
       copy_four_ahead<kWhole>(ahead.grad_output[slot][i][lane], grad_output + query * pixel_step, channels);
     }
     if (lane < kBatch && first + static_cast<uint32_t>(lane) < end &&
@@ -128,37 +152,34 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   fetch_rows(at, 0, 0);
 
   Real sum[4][4], corner[4][4];  // of the run under way, by corner and channel: its sums, and what its corners read
-  RunPlace cell{};
+  Corners cell{};
   Real* run = nullptr;  // where its sum goes
   bool open = false;
-  const int64_t row_step = plan.level.width * pixel_step;
+  const auto width = static_cast<uint32_t>(plan.level.width);
+  const int64_t row_step = width * pixel_step;
   const auto close = [&] {
-    int32_t pixels[4];
-    if constexpr (kAtomic) cell.pixels(plan.level.width, pixels);
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if constexpr (kAtomic) {
-        if (pixels[c] >= 0) add_four<kWhole>(to + pixels[c] * pixel_step, channels, sum[c]);
+        if (cell.has(c)) add_four<kWhole>(to + cell.pixel(c, width) * pixel_step, channels, sum[c]);
       } else {
         *reinterpret_cast<Four<Real>*>(run + c * kLanes) = *reinterpret_cast<Four<Real>*>(sum[c]);
       }
     }
   };
   const auto read_corners = [&] {
-    if (cell.is_inside()) {
-      const Stored* first = value + cell.first() * pixel_step;
+    if (cell.flags == Corners::kAllDifferent) {
+      const Stored* first = value + cell.first * pixel_step;
       load_four<kWhole>(first, channels, corner[0]);
       load_four<kWhole>(first + pixel_step, channels, corner[1]);
       load_four<kWhole>(first + row_step, channels, corner[2]);
       load_four<kWhole>(first + row_step + pixel_step, channels, corner[3]);
     } else {
-      int32_t pixels[4];
-      cell.pixels(plan.level.width, pixels);
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
 #pragma unroll
         for (int d = 0; d < 4; ++d) corner[c][d] = Real(0);
-        if (pixels[c] >= 0) load_four<kWhole>(value + pixels[c] * pixel_step, channels, corner[c]);
+        if (cell.has(c)) load_four<kWhole>(value + cell.pixel(c, width) * pixel_step, channels, corner[c]);
       }
     }
   };
@@ -178,8 +199,9 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
       if ((entry.sample & Of::kRunBegins) != 0) {
         if (open) close();
         open = true;
-        cell = ahead.places[batch % 2][i];
-        if constexpr (!kAtomic) run = to + cell.run() * int64_t{4 * kLanes};
+        const RunPlace place = ahead.places[batch % 2][i];
+        cell = place.corners();
+        if constexpr (!kAtomic) run = to + place.run() * int64_t{4 * kLanes};
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
 #pragma unroll
@@ -214,7 +236,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
       if (at + static_cast<uint32_t>(mine) < end) {
         const Of entry = batch_entries[mine];
         const uint32_t number = static_cast<uint32_t>(entry.sample) & Of::kNumber;
-        const int64_t sample = index.at(number >> point_bits, number & ((1u << point_bits) - 1));
+        const int64_t sample = index.of_number(number);
         if (lane < kBatch) {
           if (grad_weights.data != nullptr) store_one(grad_weights.data, grad_weights.dtype, sample, total[0]);
         } else if (grad_locations.data != nullptr) {

@@ -8,16 +8,24 @@
 
 namespace msda::kernels::cuda {
 
+inline constexpr int kWarp = 32;
 inline constexpr int kGroup = 8;  // threads to a group, each with four of 32 channels
 
 __device__ inline const Level& level_of(const Levels& levels, int l) {
   return levels.far != nullptr ? levels.far[l] : levels.near[l];
 }
 
+// x and y.
+template <class Stored>
+__device__ inline Two<Stored> location_of(const Problem<Stored>& p, int64_t sample) {
+  const Stored* at = p.sampling_locations + 2 * sample;
+  if (is_aligned_for_two(p.sampling_locations)) return *reinterpret_cast<const Two<Stored>*>(at);
+  return {{at[0], at[1]}};
+}
 template <class Real, class Stored>
 __device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, int64_t sample) {
-  return locate_at(p, level, static_cast<Real>(widened(p.sampling_locations[2 * sample])),
-                   static_cast<Real>(widened(p.sampling_locations[2 * sample + 1])));
+  const Two<Stored> at = location_of(p, sample);
+  return locate_at(p, level, static_cast<Real>(widened(at.at[0])), static_cast<Real>(widened(at.at[1])));
 }
 
 // Axis::slope along a side of a level, where it is not flat.
@@ -25,6 +33,29 @@ template <class Real, class Stored>
 __device__ inline Real slope_of(const Problem<Stored>& p, int32_t size) {
   return static_cast<Real>(p.align_corners ? size - 1 : size);
 }
+
+// The pixels of a cell (corner_pixels) in the form of the first one, the steps to the others, and which there are.
+struct Corners {
+  uint32_t first, flags;
+  static constexpr uint32_t kAllDifferent = 63;
+  static constexpr int kFlagBits = 6;
+  template <class Conventions>
+  __device__ static Corners of(const Conventions& call, const Level& level, int32_t low_y, int32_t low_x) {
+    const int32_t y0 = corner_pixel(call.dialect, call.padding, low_y, 0, level.height),
+                  y1 = corner_pixel(call.dialect, call.padding, low_y, 1, level.height),
+                  x0 = corner_pixel(call.dialect, call.padding, low_x, 0, level.width),
+                  x1 = corner_pixel(call.dialect, call.padding, low_x, 1, level.width);
+    const uint32_t flags = (y0 >= 0) | (y1 >= 0) << 1 | (x0 >= 0) << 2 | (x1 >= 0) << 3 | (y0 >= 0 && y1 > y0) << 4 |
+                           (x0 >= 0 && x1 > x0) << 5;
+    const auto y = static_cast<uint32_t>(y0 < 0 ? y1 : y0), x = static_cast<uint32_t>(x0 < 0 ? x1 : x0);
+    return {y * static_cast<uint32_t>(level.width) + x, flags};
+  }
+  __device__ bool has(int c) const { return (flags >> (c / 2) & 1) != 0 && (flags >> (2 + c % 2) & 1) != 0; }
+  // Of corner c, where has(c).
+  __device__ uint32_t pixel(int c, uint32_t width) const {
+    return first + (c / 2 == 1 && (flags & 16) != 0 ? width : 0) + (c % 2 == 1 && (flags & 32) != 0 ? 1 : 0);
+  }
+};
 
 // The threads of this thread's group.
 __device__ inline unsigned group_mask() { return 0xffu << (threadIdx.x & 24u); }

@@ -116,15 +116,21 @@ __device__ inline void store_one(void* data, msda_dtype dtype, int64_t index, Re
   }
 }
 
+template <class Stored>
+struct alignas(2 * sizeof(Stored)) Two {
+  Stored at[2];
+};
+template <class Stored>
+__device__ inline bool is_aligned_for_two(const Stored* data) {
+  return reinterpret_cast<uintptr_t>(data) % sizeof(Two<Stored>) == 0;
+}
+
 // Elements 2 * index and 2 * index + 1.
 template <class Stored, class Real>
 __device__ inline void store_two_as(void* data, int64_t index, Real x, Real y) {
-  struct alignas(2 * sizeof(Stored)) Two {
-    Stored at[2];
-  };
   auto* to = static_cast<Stored*>(data) + 2 * index;
-  if (reinterpret_cast<uintptr_t>(data) % sizeof(Two) == 0) {
-    *reinterpret_cast<Two*>(to) = {{narrowed<Stored>(x), narrowed<Stored>(y)}};
+  if (is_aligned_for_two(static_cast<const Stored*>(data))) {
+    *reinterpret_cast<Two<Stored>*>(to) = {{narrowed<Stored>(x), narrowed<Stored>(y)}};
   } else {
     to[0] = narrowed<Stored>(x);
     to[1] = narrowed<Stored>(y);

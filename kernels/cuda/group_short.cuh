@@ -1,0 +1,210 @@
+// Groups samples by cell where those of a batch, head and level are so few that one block's shared memory holds them:
+// one kernel, which writes each list from end to end. Samples come to their cell in any order; then each looks how many
+// of the cell come before it in that of (query, point).
+#pragma once
+
+#include "kernels/cuda/group.cuh"
+
+namespace msda::kernels::cuda {
+
+inline constexpr int kShortThreads = 1024, kShortEach = 4;
+inline constexpr int64_t kShortList = kShortThreads * kShortEach;  // samples
+
+// Device memory to be filled with zeros beside: `count` times 16 bytes.
+struct Zeros {
+  uint4* to;
+  int64_t count;
+};
+
+// Which samples of a list are in one cell, and how many of them are in the quads of words before.
+struct CellMembers {
+  static constexpr uint32_t kWords = kShortList / 32;
+  uint32_t words[kWords];
+  uint16_t before[kWords / 4];
+  __device__ void add(uint32_t sample) { atomicOr(&words[sample / 32], 1u << sample % 32); }
+  // All lanes of a warp.
+  __device__ void count(unsigned lane) {
+    uint32_t mine = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) mine += __popc(words[4 * lane + i]);
+    uint32_t upto = mine;
+#pragma unroll
+    for (int step = 1; step < kWarp; step *= 2) {
+      const uint32_t other = __shfl_up_sync(~0u, upto, step);
+      if (lane >= step) upto += other;
+    }
+    before[lane] = static_cast<uint16_t>(upto - mine);
+  }
+  __device__ uint32_t rank(uint32_t sample) const {
+    const uint32_t word = sample / 32;
+    uint32_t rank = before[word / 4] + __popc(words[word] & ((1u << sample % 32) - 1));
+    for (uint32_t i = word / 4 * 4; i < word; ++i) rank += __popc(words[i]);
+    return rank;
+  }
+};
+static_assert(CellMembers::kWords == 4 * kWarp);
+
+// A block's shared memory for a list of `samples` and a level of `stride` cells.
+template <class Real>
+struct ShortRoom {
+  // A cell with more samples has members; these fit where the entries go later, whether all cells have them or, of more
+  // cells, as many as there can be.
+  __device__ static uint32_t few_to_compare(uint32_t samples, uint32_t cells) {
+    constexpr uint32_t kMany = 40;
+    static_assert(sizeof(CellMembers) <= (kMany + 1) * sizeof(Entry<Real>));
+    return cells * sizeof(CellMembers) <= samples * sizeof(Entry<Real>) ? 4 : kMany;
+  }
+  uint32_t* starts;      // [stride]: how many samples, then where these begin, and above 16 bits, where the runs do
+  Entry<Real>* entries;  // [samples], in order
+  CellMembers* members;  // before the entries, in the same place
+  uint32_t* cell_of;     // [samples]: of each place
+  uint16_t* arrived;     // [samples]: those of a cell, in any order; or the number of its members
+  __device__ ShortRoom(void* memory, uint32_t samples, uint32_t stride) {
+    starts = static_cast<uint32_t*>(memory);
+    entries = reinterpret_cast<Entry<Real>*>(starts + stride);
+    members = reinterpret_cast<CellMembers*>(entries);
+    cell_of = reinterpret_cast<uint32_t*>(entries + samples);
+    arrived = reinterpret_cast<uint16_t*>(cell_of + samples);
+  }
+  static int64_t bytes(int64_t samples, int64_t stride) { return stride * 4 + samples * (sizeof(Entry<Real>) + 4 + 2); }
+};
+
+// Of each sample, from how many of its cell have arrived before it to how many are before it in the order of
+// (query, point). All threads.
+template <class Real>
+__device__ inline void rank_in_cells(const ShortRoom<Real>& room, uint32_t few, uint32_t crowded,
+                                     const int32_t (&cell)[kShortEach], uint32_t (&place)[kShortEach]) {
+  const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
+  for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kShortThreads) {
+    room.members[i / CellMembers::kWords].words[i % CellMembers::kWords] = 0;
+  }
+  if (crowded != 0) __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    if (cell[k] < 0) continue;
+    const uint32_t i = k * kShortThreads + threadIdx.x, start = start_of(cell[k]);
+    if (start_of(cell[k] + 1) - start > few) {
+      room.members[room.arrived[start]].add(i);
+    } else {
+      room.arrived[start + place[k]] = static_cast<uint16_t>(i);
+    }
+  }
+  __syncthreads();
+  if (crowded != 0) {
+    for (uint32_t i = threadIdx.x / kWarp; i < crowded; i += kShortThreads / kWarp) {
+      room.members[i].count(threadIdx.x % kWarp);
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    if (cell[k] < 0) continue;
+    const uint32_t i = k * kShortThreads + threadIdx.x, start = start_of(cell[k]);
+    const uint32_t number = start_of(cell[k] + 1) - start;
+    uint32_t rank = 0;
+    if (number > few) {
+      rank = room.members[room.arrived[start]].rank(i);
+    } else {
+      for (uint32_t other = 0; other < number; ++other) rank += room.arrived[start + other] < i ? 1 : 0;
+    }
+    place[k] = rank;
+  }
+  if (crowded != 0) __syncthreads();  // the entries come where the members are
+}
+
+// kStable: each cell's samples in the order of (query, point), else in any.
+template <bool kStable, class Stored, class Real>
+__global__ void __launch_bounds__(kShortThreads)
+    group_short_kernel(Problem<Stored> p, LevelPlans plans, Points points, CellStart* cells, Entry<Real>* sorted,
+                       RunPlace* run_places, Zeros zeros, Result grad_locations, Result grad_weights) {
+  extern __shared__ uint4 memory[];
+  __shared__ uint64_t sums[kWarp + 1];
+  __shared__ uint32_t crowded;  // cells with members
+  const auto samples = static_cast<uint32_t>(p.Q * p.P);
+  const Share share = share_of(static_cast<uint32_t>(p.L));
+  const int l = static_cast<int>(share.number);
+  const LevelPlan& plan = plan_of(plans, l);
+  const Level level = plan.level;
+  const ShortRoom<Real> room(memory, samples, plan.stride);
+  const SampleIndex index(p, points, share.head, l);
+  for (uint32_t i = threadIdx.x; i < plan.stride; i += kShortThreads) room.starts[i] = 0;
+  if (threadIdx.x == 0) crowded = 0;
+
+  Stored attention[kShortEach];
+  Two<Stored> location[kShortEach];
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    const uint32_t i = k * kShortThreads + threadIdx.x;
+    if (i >= samples) continue;
+    const int64_t sample = index.of_place(i);
+    location[k] = location_of(p, sample);
+    attention[k] = p.attention_weights[sample];
+  }
+  for (int64_t i = int64_t{blockIdx.x} * kShortThreads + threadIdx.x; i < zeros.count;
+       i += int64_t{gridDim.x} * kShortThreads) {
+    zeros.to[i] = make_uint4(0, 0, 0, 0);
+  }
+  Real fraction_y[kShortEach], fraction_x[kShortEach];
+  uint32_t flags[kShortEach], place[kShortEach];
+  int32_t cell[kShortEach];
+  bool has_unreached = false;
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    cell[k] = -1;
+    if (k * kShortThreads + threadIdx.x >= samples) continue;
+    const Spot<Real> spot = locate_at(p, level, static_cast<Real>(widened(location[k].at[0])),
+                                      static_cast<Real>(widened(location[k].at[1])));
+    cell[k] = static_cast<int32_t>(cell_of(spot, level));
+    has_unreached |= cell[k] < 0;
+    fraction_y[k] = spot.y.fraction;
+    fraction_x[k] = spot.x.fraction;
+    flags[k] = flat_flags<Real>(spot);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    if (cell[k] >= 0) place[k] = atomicAdd(&room.starts[cell[k]], 1u);
+  }
+  __syncthreads();
+  [[maybe_unused]] const uint32_t few = ShortRoom<Real>::few_to_compare(samples, plan.cells);
+  scan_cells<kShortThreads>(plan.stride, room.starts, cells + plan.first_cell + int64_t{share.head} * plan.stride, sums,
+                            [&](uint32_t of, CellStart start, uint32_t number) {
+                              room.starts[of] = start.sample | start.run << 16;
+                              if (kStable && number > few) {
+                                room.arrived[start.sample] = static_cast<uint16_t>(atomicAdd(&crowded, 1u));
+                              }
+                            });
+  __syncthreads();
+  const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
+  if constexpr (kStable) rank_in_cells(room, few, crowded, cell, place);
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    if (cell[k] < 0) continue;
+    if (place[k] % kRun == 0) flags[k] |= Entry<Real>::kRunBegins;
+    place[k] += start_of(cell[k]);
+  }
+#pragma unroll
+  for (int k = 0; k < kShortEach; ++k) {
+    if (cell[k] < 0) continue;
+    const uint32_t i = k * kShortThreads + threadIdx.x;
+    room.entries[place[k]] = {static_cast<Real>(widened(attention[k])), fraction_y[k], fraction_x[k],
+                              index.number_of(i) | flags[k]};
+    room.cell_of[place[k]] = static_cast<uint32_t>(cell[k]);
+  }
+  __syncthreads();
+
+  const int64_t list = (int64_t{share.head} * p.L + l) * samples;
+  const uint32_t filled = start_of(static_cast<int32_t>(plan.cells));
+  for (uint32_t at = threadIdx.x; at < filled; at += kShortThreads) {
+    const Entry<Real> entry = room.entries[at];
+    sorted[list + at] = entry;
+    if ((entry.sample & Entry<Real>::kRunBegins) == 0) continue;
+    const uint32_t of = room.cell_of[at], start = room.starts[of];
+    run_places[list + at] = RunPlace::of(p, level, (start >> 16) + (at - (start & 0xffffu)) / kRun, of);
+  }
+  if (has_unreached && (grad_locations.data != nullptr || grad_weights.data != nullptr)) {
+    store_unreached<Stored, Real>(p, plan, Chunk{l, share.head, 0, 0, samples}, points, grad_locations, grad_weights);
+  }
+}
+
+}  // namespace msda::kernels::cuda
