@@ -32,7 +32,8 @@ def test_bits_of_the_gpu():
     assert done.returncode == 0, done.stdout + done.stderr
     if done.stdout.startswith("skipped: "):
         pytest.skip(done.stdout)
-    assert done.stdout.splitlines()[:2] == ["modes: 40 of 40 problems equal", "stages: 40 of 40 problems equal"]
+    assert done.stdout.splitlines()[:3] == [
+        "modes: 40 of 40 problems equal", "atomic: 20 of 20 problems good", "stages: 40 of 40 problems equal"]
 
 
 @pytest.mark.skipif(not gpu_missing(), reason="there is a GPU here")
@@ -56,7 +57,7 @@ def test_equal_bits_pass():
     done = compare("--quick", "--device", "host", "--problems", "24", "--stage-problems", "24")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines() == [
-        "modes: 24 of 24 problems equal", "stages: 24 of 24 problems equal",
+        "modes: 24 of 24 problems equal", "atomic: 12 of 12 problems good", "stages: 24 of 24 problems equal",
         "repeat: deterministic 20 runs, 1 digest, float64 2 runs, 1 digest, mixed 2 runs, 1 digest",
         "devices: skipped: one GPU"]
 
@@ -81,6 +82,25 @@ def test_a_wrong_bit_is_found(library, part, capsys):
     assert all("conventions (" in line for line in told)
 
 
+def test_a_wrong_sum_is_found(library, capsys):
+    class Wrong(bits.Host):
+        """Every fifth result begins with a wrong number."""
+
+        count = 0
+
+        def to_host(self, pointer, data):
+            self.count += 1
+            if self.count % 5 == 0 and len(data) >= 8 + bits.GUARD:
+                data[:8] = 0x41
+
+    comparison = bits.Comparison(bits.Side(library, bits.Host()), bits.Side(library, Wrong()))
+    assert "atomic: 20 of 20" not in bits.atomic(comparison, 20, 5000)
+    told = capsys.readouterr().out.splitlines()
+    assert comparison.differing >= 8 and len(told) == comparison.differing
+    assert any("grad_value: " in line and "beyond their bound" in line for line in told)
+    assert any("grad_attention_weights; conventions (" in line for line in told)
+
+
 def test_wrong_digests_are_found(library, capsys):
     class Unsteady(bits.Host):
         count = 0
@@ -103,6 +123,9 @@ def test_problems_are_of_every_kind():
     assert all(any(getattr(p, size) == 0 for p in problems) for size in "BQMPD")
     assert sum(p.is_strange for p in problems) > 50
     assert any(p.kind == "one place" and p.Q * p.P > 1024 for p in problems)  # three steps of the tree of runs
+    # Lists that are grouped by one block or by many, of levels with few cells or more than a block's memory counts.
+    assert {(p.Q * p.P > 4096, int(p.levels.prod(1).max(initial=0)) > 58000) for p in problems} == {
+        (long, large) for long in (False, True) for large in (False, True)}
     layouts = [laid for p in problems for laid in p.inputs.values()]
     assert any(min(laid.strides) < 0 for laid in layouts) and any(0 in laid.strides for laid in layouts)
     assert any(laid.offset % 4 for laid in layouts)

@@ -1,4 +1,4 @@
-"""libmsda on the GPU against libmsda on the CPU, bit for bit."""
+"""libmsda on the GPU against libmsda on the CPU: bit for bit, and atomic additions within their bound."""
 
 from .bench import Skip, expect, tail
 from .registry import check
@@ -21,5 +21,5 @@ def operator(bench):
             raise Skip(text.removeprefix("skipped: "))
         return "", text
 
-    for name in ("modes", "stages", "repeat", "devices"):
+    for name in ("modes", "atomic", "stages", "repeat", "devices"):
         yield name, lambda name=name: part(name)

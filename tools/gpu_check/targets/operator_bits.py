@@ -1,5 +1,5 @@
 """The operator on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems in every mode and all
-stages, repeated runs, several GPUs. Needs NumPy and the CUDA driver. Prints a line for each part and for each problem that
+stages, atomic additions within their bound, repeated runs, several GPUs. Needs NumPy and the CUDA driver. Prints a line for each part and for each problem that
 differs; exit status 1 if one does, 0 otherwise, also without a GPU, which a line says."""
 
 import argparse
@@ -17,13 +17,13 @@ from libmsda import Call, Options, Tensor  # noqa: E402
 
 TYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
 STORED = {"bfloat16": np.dtype("u2")}  # NumPy has no such type
-MODES = {"deterministic": 0, "float64": 2, "mixed": 3}
+MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
 STAGES = 9
 GRADIENTS = {"grad_value": 8, "grad_sampling_locations": 6, "grad_attention_weights": 5}  # by stage
 CHANNELS = (1, 2, 30, 32, 64, 71, 256, 1025)
 CONVENTIONS = [(0, 0, 0)] + [(dialect, padding, align) for dialect in (1, 2) for padding in (0, 1) for align in (0, 1)]
 GUARD = 64  # bytes behind every tensor
-PARTS = ("modes", "stages", "repeat", "devices")
+PARTS = ("modes", "atomic", "stages", "repeat", "devices")
 
 
 class Host:
@@ -150,9 +150,9 @@ def as_stored(numbers, dtype):
 
 
 class Problem:
-    """A random call. `work`: about how many numbers of channels of samples it may have."""
+    """A random call. `work`: about how many numbers of channels of samples it may have; `finite`: without NaN and the like."""
 
-    def __init__(self, number, work, seed=2026):
+    def __init__(self, number, work, seed=2026, finite=False):
         rng = self.rng = np.random.default_rng([seed, number])
         self.D = int(CHANNELS[number % len(CHANNELS)])
         self.conventions = CONVENTIONS[int(rng.integers(len(CONVENTIONS)))]
@@ -161,6 +161,9 @@ class Problem:
         self.levels = rng.integers(1, side + 1, (levels, 2))
         self.B, self.M, self.P = (int(rng.integers(1, most)) for most in (4, 4, 6))
         self.Q = int(rng.choice([1, 7, 50, 300, 2000]))
+        if number % 29 == 3:  # more cells than are counted at a time, or in a block's memory; few samples and many
+            self.D, levels, self.levels = 2, 1, rng.integers(100, 330, (1, 2))
+            self.Q, self.P = int(rng.choice([50, 1500])), 3
         self.Q = max(1, min(self.Q, work // (self.B * self.M * self.P * levels * self.D)))
         self.kind = str(rng.choice(["anywhere", "anywhere", "one place", "crowded", "ties"]))
         if number % 13 == 5:  # nothing of something
@@ -168,7 +171,7 @@ class Problem:
             setattr(self, empty, np.zeros((0, 2), np.int64) if empty == "levels" else 0)
         self.dtype = str(rng.choice(["float32", "float32", "float64", "float16", "bfloat16"]))
         self.mixes_types = rng.random() < 0.2
-        self.is_strange = rng.random() < 0.3  # NaN and the like
+        self.is_strange = rng.random() < 0.3 and not finite
         self.in_stream = int(rng.integers(2))
         S, L = int(self.levels.prod(1).sum()), len(self.levels)
         samples = (self.B, self.Q, self.M, L, self.P)
@@ -306,6 +309,38 @@ def modes(comparison, problems, work):
     return f"modes: {equal} of {problems} problems equal"
 
 
+def atomic(comparison, problems, work):
+    """Atomic additions: grad_value as far from the deterministic mode's as two orders of the same addends can be, the other
+    gradients, which have an order, bit for bit."""
+    good = 0
+    for number in range(problems):
+        problem = Problem(number, work, seed=5, finite=True)
+        dtype = str(problem.rng.choice(["float32", "float64"]))
+        results = [Laid(dtype, problem.stage_shapes[stage], contiguous=True) for stage in GRADIENTS.values()]
+
+        def gradients(side, mode):
+            memories = side.run(problem, "backward", results, (MODES[mode], 0, 0, 0))
+            return [memory[:-GUARD].view(dtype).copy() for memory in memories]
+
+        theirs, ours = gradients(comparison.gpu, "atomic"), gradients(comparison.cpu, "deterministic")
+        grad_output = problem.inputs["grad_output"]  # the only input of an addend that can be negative
+        bits = grad_output.memory.view(f"u{grad_output.stored.itemsize}")
+        bits &= np.iinfo(bits.dtype).max >> 1
+        sizes = gradients(comparison.cpu, "deterministic")[0].astype(np.float64)
+        is_double = any(laid.dtype == "float64" for laid in problem.inputs.values())
+        rounding, addends = 2.0 ** (-53 if is_double else -24), 4 * problem.Q * problem.P
+        bound = 2 * addends * rounding * sizes * (1 + addends * rounding) + 2.0**-23 * np.abs(ours[0].astype(np.float64)) * (dtype == "float32")
+        distance = np.abs(theirs[0].astype(np.float64) - ours[0].astype(np.float64))
+        found = [name for name, a, b in list(zip(GRADIENTS, ours, theirs))[1:] if a.tobytes() != b.tobytes()]
+        if not (distance <= bound).all():
+            found.append(f"grad_value: {np.count_nonzero(~(distance <= bound))} elements beyond their bound")
+        if found:
+            comparison.differing += 1
+            print(f"problem {number}: backward, atomic: {', '.join(found)}; {problem}", flush=True)
+        good += not found
+    return f"atomic: {good} of {problems} problems good"
+
+
 def stages(comparison, problems, work):
     """All stages or some, in every mode that has them; and the backward pass in the mode mixed."""
     equal = 0
@@ -378,6 +413,8 @@ def main():
     parts = chosen.part or PARTS
     if "modes" in parts:
         print(modes(comparison, chosen.problems, work), flush=True)
+    if "atomic" in parts:
+        print(atomic(comparison, chosen.problems // 2, work), flush=True)
     if "stages" in parts:
         print(stages(comparison, chosen.stage_problems, work), flush=True)
     if "repeat" in parts:
