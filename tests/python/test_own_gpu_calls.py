@@ -280,6 +280,27 @@ def test_a_stream_that_is_captured(tmp_path, target):
     assert len(read_capture(capture).invocations) == 2
 
 
+def test_a_stream_that_does_not_come_forward(tmp_path, target):
+    """The recorder waits for ten seconds, not longer; the call takes its way."""
+    capture = tmp_path / "a.h5"
+    command = target("""
+        inputs, on, gate = make_inputs(**small), stream(), threading.Event()
+        hold = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: gate.wait() and None)
+        do("cuLaunchHostFunc", on, hold, None)
+        threading.Timer(12, gate.set).start()
+        save("late", backward(inputs, on=on))
+        save("next", backward(make_inputs(**small, seed=5), on=on))
+    """)
+    done = record(*command, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ("msda-record: kernel msda_cuda_backward is not recorded: its stream does not come forward, or failed\n"
+                           f"msda-record: {capture}: 1 invocation\n")
+    same(read_capture(capture).invocations[0], target.saved("next"))
+    late = target.saved("late")
+    subprocess.run(target("save('alone', backward(make_inputs(**small)))"), check=True, env=environment())
+    assert all(array.tobytes() == late[name].tobytes() for name, array in target.saved("alone").items())
+
+
 def test_threads(tmp_path, target):
     """Two threads, a stream each; then one that has not used CUDA, whose call takes the first device's context."""
     capture = tmp_path / "a.h5"

@@ -161,6 +161,7 @@ CUresult cuStreamCreate(CUstream* stream, unsigned int flags);
 CUresult cuStreamDestroy_v2(CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuStreamQuery(CUstream stream);
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void*), void* data);
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode);

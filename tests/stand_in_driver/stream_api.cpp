@@ -93,6 +93,15 @@ CUresult cuStreamQuery(CUstream stream) {
   return idle(found) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
+CUresult cuLaunchHostFunc(CUstream stream, void (*function)(void*), void* data) {
+  if (const CUresult error = enter()) return error;
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  return submit(stream, [=] {
+    function(data);
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult cuCtxSynchronize(void) {
   if (const CUresult error = enter()) return error;
   {
