@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "kernels/names.h"
+
 namespace msda::kernels::cuda {
 
 void need_device() {
@@ -17,19 +19,14 @@ Input::Input(const msda_tensor& tensor, msda_dtype dtype) : tensor_(tensor), dty
   for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];
 }
 void Input::want(Workspace& workspace) {
-  if (is_ready_) return;
-  if (dtype_ == MSDA_FLOAT64) {
-    workspace.want(double_, count_);
-  } else {
-    workspace.want(float_, count_);
-  }
+  if (!is_ready_) workspace.want(memory_, count_, bytes_of(dtype_));
 }
 void Input::make(cudaStream_t stream) {
   if (is_ready_) return;
   if (dtype_ == MSDA_FLOAT64) {
-    make_contiguous(tensor_, double_, stream);
+    make_contiguous(tensor_, static_cast<double*>(memory_), stream);
   } else {
-    make_contiguous(tensor_, float_, stream);
+    make_contiguous(tensor_, static_cast<float*>(memory_), stream);
   }
 }
 
@@ -41,25 +38,19 @@ Output::Output(const msda_tensor* tensor, bool float64) : float64_(float64) {
   for (int i = 0; i < tensor_.rank; ++i) count_ *= tensor_.shape[i];
 }
 void Output::want(Workspace& workspace) {
-  if (!wanted_ || in_place_) return;
-  if (float64_) {
-    workspace.want(double_, count_);
-  } else {
-    workspace.want(float_, count_);
-  }
+  if (wanted_ && !in_place_) workspace.want(memory_, count_, bytes_of(float64_ ? MSDA_FLOAT64 : MSDA_FLOAT32));
 }
 Result Output::result() const {
   if (!wanted_) return {nullptr, MSDA_FLOAT32};
   if (in_place_) return {tensor_.data, tensor_.dtype};
-  if (float64_) return {double_, MSDA_FLOAT64};
-  return {float_, MSDA_FLOAT32};
+  return {memory_, float64_ ? MSDA_FLOAT64 : MSDA_FLOAT32};
 }
 void Output::store(cudaStream_t stream) const {
   if (!wanted_ || in_place_) return;
   if (float64_) {
-    spread(double_, tensor_, stream);
+    spread(static_cast<const double*>(memory_), tensor_, stream);
   } else {
-    spread(float_, tensor_, stream);
+    spread(static_cast<const float*>(memory_), tensor_, stream);
   }
 }
 

@@ -20,8 +20,7 @@ class Input {
   void make(cudaStream_t stream);
   template <class Stored>
   const Stored* data() const {
-    const void* data = is_ready_ ? tensor_.data : dtype_ == MSDA_FLOAT64 ? static_cast<void*>(double_) : float_;
-    return static_cast<const Stored*>(data);
+    return static_cast<const Stored*>(is_ready_ ? tensor_.data : memory_);
   }
 
  private:
@@ -29,8 +28,7 @@ class Input {
   msda_dtype dtype_;
   bool is_ready_;
   int64_t count_ = 1;
-  float* float_ = nullptr;
-  double* double_ = nullptr;
+  void* memory_ = nullptr;  // of dtype_
 };
 
 // A result as the kernels write it: in place, or into memory of the workspace from where it is spread.
@@ -46,8 +44,7 @@ class Output {
   msda_tensor tensor_{};
   bool float64_, wanted_ = false, in_place_ = false;
   int64_t count_ = 1;
-  float* float_ = nullptr;
-  double* double_ = nullptr;
+  void* memory_ = nullptr;  // of the arithmetic's type
 };
 
 template <class Stored>

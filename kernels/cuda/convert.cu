@@ -22,19 +22,7 @@ template <bool kContiguous, class Real>
 __global__ void widen_kernel(msda_tensor from, Real* to, int64_t count) {
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += int64_t{gridDim.x} * kThreads) {
     const int64_t at = kContiguous ? i : offset_of(from, i);
-    switch (from.dtype) {
-      case MSDA_FLOAT16:
-        to[i] = static_cast<Real>(widened(static_cast<const __half*>(from.data)[at]));
-        break;
-      case MSDA_BFLOAT16:
-        to[i] = static_cast<Real>(widened(static_cast<const __nv_bfloat16*>(from.data)[at]));
-        break;
-      case MSDA_FLOAT64:
-        to[i] = static_cast<Real>(static_cast<const double*>(from.data)[at]);
-        break;
-      default:
-        to[i] = static_cast<Real>(static_cast<const float*>(from.data)[at]);
-    }
+    visit_elements(from.data, from.dtype, [&](auto* data) { to[i] = static_cast<Real>(widened(data[at])); });
   }
 }
 

@@ -26,6 +26,7 @@ class Workspace {
   void want(T*& pointer, int64_t count) {
     add(reinterpret_cast<void**>(&pointer), count, sizeof(T));
   }
+  void want(void*& pointer, int64_t count, size_t element_bytes) { add(&pointer, count, element_bytes); }
   void take();
 
  private:

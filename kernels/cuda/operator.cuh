@@ -11,6 +11,7 @@
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/per_sample.cuh"
 #include "kernels/cuda/pixels.cuh"
+#include "kernels/names.h"
 
 namespace msda::kernels::cuda {
 
@@ -36,7 +37,6 @@ void allow_shared(Kernel* kernel, int64_t bytes) {
 inline bool is_aligned(const void* pointer, int64_t D, int64_t element_bytes) {
   return D % 4 == 0 && reinterpret_cast<uintptr_t>(pointer) % static_cast<uint64_t>(4 * element_bytes) == 0;
 }
-inline int64_t bytes_of(msda_dtype dtype) { return dtype == MSDA_FLOAT64 ? 8 : dtype == MSDA_FLOAT32 ? 4 : 2; }
 inline bool is_aligned(const Result& result, int64_t D) {
   return result.data == nullptr || is_aligned(result.data, D, bytes_of(result.dtype));
 }

@@ -84,36 +84,30 @@ __device__ inline void store_four_as(Stored* row, int count, const Real (&from)[
   }
 }
 
+// Calls use(pointer) with the pointer to the elements' type.
+template <class Use>
+__device__ inline void visit_elements(void* data, msda_dtype dtype, Use&& use) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      return use(static_cast<__half*>(data));
+    case MSDA_BFLOAT16:
+      return use(static_cast<__nv_bfloat16*>(data));
+    case MSDA_FLOAT64:
+      return use(static_cast<double*>(data));
+    default:
+      return use(static_cast<float*>(data));
+  }
+}
+
 // Four channels of a result, from element `index` on.
 template <bool kWhole, class Real>
 __device__ inline void store_four(void* data, msda_dtype dtype, int64_t index, int count, const Real (&from)[4]) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return store_four_as<kWhole>(static_cast<__half*>(data) + index, count, from);
-    case MSDA_BFLOAT16:
-      return store_four_as<kWhole>(static_cast<__nv_bfloat16*>(data) + index, count, from);
-    case MSDA_FLOAT64:
-      return store_four_as<kWhole>(static_cast<double*>(data) + index, count, from);
-    default:
-      return store_four_as<kWhole>(static_cast<float*>(data) + index, count, from);
-  }
+  visit_elements(data, dtype, [&](auto* to) { store_four_as<kWhole>(to + index, count, from); });
 }
 
 template <class Real>
 __device__ inline void store_one(void* data, msda_dtype dtype, int64_t index, Real x) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      static_cast<__half*>(data)[index] = narrowed<__half>(x);
-      return;
-    case MSDA_BFLOAT16:
-      static_cast<__nv_bfloat16*>(data)[index] = narrowed<__nv_bfloat16>(x);
-      return;
-    case MSDA_FLOAT64:
-      static_cast<double*>(data)[index] = narrowed<double>(x);
-      return;
-    default:
-      static_cast<float*>(data)[index] = narrowed<float>(x);
-  }
+  visit_elements(data, dtype, [&]<class Stored>(Stored* to) { to[index] = narrowed<Stored>(x); });
 }
 
 template <class Stored>
@@ -126,28 +120,17 @@ __device__ inline bool is_aligned_for_two(const Stored* data) {
 }
 
 // Elements 2 * index and 2 * index + 1.
-template <class Stored, class Real>
-__device__ inline void store_two_as(void* data, int64_t index, Real x, Real y) {
-  auto* to = static_cast<Stored*>(data) + 2 * index;
-  if (is_aligned_for_two(static_cast<const Stored*>(data))) {
-    *reinterpret_cast<Two<Stored>*>(to) = {{narrowed<Stored>(x), narrowed<Stored>(y)}};
-  } else {
-    to[0] = narrowed<Stored>(x);
-    to[1] = narrowed<Stored>(y);
-  }
-}
 template <class Real>
 __device__ inline void store_two(void* data, msda_dtype dtype, int64_t index, Real x, Real y) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return store_two_as<__half>(data, index, x, y);
-    case MSDA_BFLOAT16:
-      return store_two_as<__nv_bfloat16>(data, index, x, y);
-    case MSDA_FLOAT64:
-      return store_two_as<double>(data, index, x, y);
-    default:
-      return store_two_as<float>(data, index, x, y);
-  }
+  visit_elements(data, dtype, [&]<class Stored>(Stored* to) {
+    const Two<Stored> two{{narrowed<Stored>(x), narrowed<Stored>(y)}};
+    if (is_aligned_for_two(to)) {
+      reinterpret_cast<Two<Stored>*>(to)[index] = two;
+    } else {
+      to[2 * index] = two.at[0];
+      to[2 * index + 1] = two.at[1];
+    }
+  });
 }
 
 }  // namespace msda::kernels::cuda
