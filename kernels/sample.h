@@ -207,6 +207,22 @@ MSDA_HOST_DEVICE inline Real sum_lanes(const Real* lanes) {
   return sum_pairs<kLanes>(lanes);
 }
 
+// The three sums over channels of one sample, lane by lane, in `kCount` of the lanes.
+template <int kCount, class Real>
+struct ChannelSums {
+  Real attention[kCount], x[kCount], y[kCount];
+  MSDA_HOST_DEVICE ChannelSums() {
+    for (int j = 0; j < kCount; ++j) attention[j] = x[j] = y[j] = Real(0);
+  }
+  // Lane j's next channel: its grad_output, and what the four corners read.
+  MSDA_HOST_DEVICE void add(int j, Real grad_output, const CornerWeights<Real>& weights, Real fraction_y,
+                            Real fraction_x, Real v00, Real v01, Real v10, Real v11) {
+    attention[j] = fma(grad_output, interpolate(weights, v00, v01, v10, v11), attention[j]);
+    x[j] = fma(grad_output, slope_across(v00, v01, v10, v11, fraction_y), x[j]);
+    y[j] = fma(grad_output, slope_across(v00, v10, v01, v11, fraction_x), y[j]);
+  }
+};
+
 // The fixed tree for the scatter sum: every run of up to 32 consecutive addends is summed from left to right, then
 // every run of up to 32 such sums, and so on until one is left. Addends of one pixel come from the (at most 16) cell
 // corners that reach it; each corner's addends are summed by this tree in the order of (query, point), and the corners'

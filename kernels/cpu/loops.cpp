@@ -72,24 +72,13 @@ void forward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real* 
   }
 }
 
-// The three sums over channels of one sample, lane by lane.
-template <class Real>
-struct ChannelSums {
-  Real attention[kLanes], x[kLanes], y[kLanes];
-  ChannelSums() {
-    for (int j = 0; j < kLanes; ++j) attention[j] = x[j] = y[j] = Real(0);
-  }
-};
-
 template <class In, class Real>
-inline void add_channels(ChannelSums<Real>& sums, int count, const CornerWeights<Real>& weights, Real fraction_y,
-                         Real fraction_x, const In* grad_output, const In* v00, const In* v01, const In* v10,
-                         const In* v11) {
+inline void add_channels(ChannelSums<kLanes, Real>& sums, int count, const CornerWeights<Real>& weights,
+                         Real fraction_y, Real fraction_x, const In* grad_output, const In* v00, const In* v01,
+                         const In* v10, const In* v11) {
   for (int j = 0; j < count; ++j) {
-    const Real a(v00[j]), b(v01[j]), c(v10[j]), d(v11[j]), go(grad_output[j]);
-    sums.attention[j] = fma(go, interpolate(weights, a, b, c, d), sums.attention[j]);
-    sums.x[j] = fma(go, slope_across(a, b, c, d, fraction_y), sums.x[j]);
-    sums.y[j] = fma(go, slope_across(a, c, b, d, fraction_x), sums.y[j]);
+    sums.add(j, Real(grad_output[j]), weights, fraction_y, fraction_x, Real(v00[j]), Real(v01[j]), Real(v10[j]),
+             Real(v11[j]));
   }
 }
 
@@ -103,7 +92,7 @@ template <class In, class Real>
 SampleGradients<Real> sample_gradients(const Problem<In>& p, const Spot<Real>& spot, const Corners<In>& corners,
                                        const In* grad_output, Real attention) {
   const auto weights = corner_weights(spot.y.fraction, spot.x.fraction);
-  ChannelSums<Real> sums;
+  ChannelSums<kLanes, Real> sums;
   for (int64_t first = 0; first < p.D; first += kLanes) {
     const In *v00 = corners.at(0, first), *v01 = corners.at(1, first);
     const In *v10 = corners.at(2, first), *v11 = corners.at(3, first);

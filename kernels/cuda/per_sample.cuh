@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(kSampleThreads, sizeof(Real) == 4 ? 4 : 2)
           sample.flags_and_width = of_lane(mine.flags_and_width, half + i);
           const Corners corners = sample.corners();
           const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
-          Real of_attention[4] = {}, of_x[4] = {}, of_y[4] = {};
+          ChannelSums<4, Real> channel_sums;
           for (int channel = 0; kOneChunk ? channel == 0 : channel < D; channel += kLanes) {
             const int count = D - channel - 4 * lane;
             if (count <= 0) break;
@@ -143,14 +143,11 @@ __global__ void __launch_bounds__(kSampleThreads, sizeof(Real) == 4 ? 4 : 2)
 #pragma unroll
             for (int d = 0; d < 4; ++d) {
               if (!kWhole && d >= count) break;
-              of_attention[d] = fma(go[d], interpolate(weights, v[0][d], v[1][d], v[2][d], v[3][d]), of_attention[d]);
-              of_x[d] = fma(go[d], slope_across(v[0][d], v[1][d], v[2][d], v[3][d], sample.fraction_y), of_x[d]);
-              of_y[d] = fma(go[d], slope_across(v[0][d], v[2][d], v[1][d], v[3][d], sample.fraction_x), of_y[d]);
+              channel_sums.add(d, go[d], weights, sample.fraction_y, sample.fraction_x, v[0][d], v[1][d], v[2][d],
+                               v[3][d]);
             }
           }
-          of[i][0] = (of_attention[0] + of_attention[1]) + (of_attention[2] + of_attention[3]);
-          of[i][1] = (of_x[0] + of_x[1]) + (of_x[2] + of_x[3]);
-          of[i][2] = (of_y[0] + of_y[1]) + (of_y[2] + of_y[3]);
+          sum_up(channel_sums, of[i]);
         }
         Real total[3];
         sums_over_group(of, total);

@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
       }
       const auto weights = corner_weights(entry.fraction_y, entry.fraction_x);
       const Four<Stored> row = ahead.grad_output[batch % 2][i][lane];
-      Real of_attention[4] = {}, of_x[4] = {}, of_y[4] = {};
+      ChannelSums<4, Real> channel_sums;
 #pragma unroll
       for (int d = 0; d < 4; ++d) {
         if (kWhole ? channels <= 0 : d >= channels) break;
@@ -219,15 +219,11 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
 #pragma unroll
         for (int c = 0; c < 4; ++c) sum[c][d] = sum[c][d] + value_contribution(weights.w[c], weighted);
         if constexpr (kGradients) {
-          const Real v00 = corner[0][d], v01 = corner[1][d], v10 = corner[2][d], v11 = corner[3][d];
-          of_attention[d] = fma(go, interpolate(weights, v00, v01, v10, v11), Real(0));
-          of_x[d] = fma(go, slope_across(v00, v01, v10, v11, entry.fraction_y), Real(0));
-          of_y[d] = fma(go, slope_across(v00, v10, v01, v11, entry.fraction_x), Real(0));
+          channel_sums.add(d, go, weights, entry.fraction_y, entry.fraction_x, corner[0][d], corner[1][d], corner[2][d],
+                           corner[3][d]);
         }
       }
-      of[i][0] = (of_attention[0] + of_attention[1]) + (of_attention[2] + of_attention[3]);
-      of[i][1] = (of_x[0] + of_x[1]) + (of_x[2] + of_x[3]);
-      of[i][2] = (of_y[0] + of_y[1]) + (of_y[2] + of_y[3]);
+      sum_up(channel_sums, of[i]);
     }
     if constexpr (kGradients) {
       Real total[3];

@@ -57,19 +57,16 @@ struct Corners {
   }
 };
 
-// The threads of this thread's group.
-__device__ inline unsigned group_mask() { return 0xffu << (threadIdx.x & 24u); }
-
-// The tree over 32 lanes, four of them in each thread of a group; every thread gets the sum.
+// What the four lanes of one thread add to the tree over 32 lanes: attention, x, y.
 template <class Real>
-__device__ inline Real sum_over_group(const Real (&lanes)[4]) {
-  Real sum = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
-#pragma unroll
-  for (int step = 1; step < kGroup; step *= 2) sum = sum + __shfl_xor_sync(group_mask(), sum, step);
-  return sum;
+__device__ inline void sum_up(const ChannelSums<4, Real>& lanes, Real (&to)[3]) {
+  to[0] = sum_pairs<4>(lanes.attention);
+  to[1] = sum_pairs<4>(lanes.x);
+  to[2] = sum_pairs<4>(lanes.y);
 }
 
-// The same for four samples at once, with fewer exchanges: lane j gets the sums of sample j % 4. All lanes of the warp.
+// The rest of that tree, over the threads of a group and for four samples at once: lane j gets the sums of sample j
+// % 4. All lanes of the warp.
 template <int kSums, class Real>
 __device__ inline void sums_over_group(const Real (&of)[4][kSums], Real (&sum)[kSums]) {
   const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;
