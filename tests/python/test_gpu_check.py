@@ -153,6 +153,18 @@ def test_programs_are_held_to_their_time_and_status(bench, monkeypatch):
     assert bench.outcome_kept(["bash", "-c", "echo grad_value $LD_PRELOAD"], unstable=["grad_value"], saves=False)
 
 
+def test_programs_find_the_packages_that_the_caller_finds(bench, monkeypatch, tmp_path):
+    """They run in a folder of their own, so what PYTHONPATH has relative to the caller's must not be taken from there."""
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "here_only.py").touch()
+    monkeypatch.chdir(tmp_path)
+    bench.work = tmp_path / "elsewhere"
+    bench.work.mkdir()
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["packages", "/absolute"]))
+    found = bench.run([sys.executable, "-c", "import os, here_only; print(os.environ['PYTHONPATH'])"]).stdout
+    assert found == os.pathsep.join([str(tmp_path / "packages"), "/absolute"]) + "\n"
+
+
 def made_up_rounds(rng, ratio, scatter=0.04):
     """Times of 15 rounds: each a few percent off, on a machine that slows down by half; one contender is `ratio` slower."""
     def around(time):

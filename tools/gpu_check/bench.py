@@ -108,6 +108,8 @@ class Bench:
         """The finished program. Raises Failed with the end of what it said."""
         command = [str(part) for part in command]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD"))}
+        if "PYTHONPATH" in kept:  # the program runs in another folder
+            kept["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, kept["PYTHONPATH"].split(os.pathsep)))
         environment = {**kept, "PYTHONDONTWRITEBYTECODE": "1", **{name: str(value) for name, value in variables.items()}}
         name = next(pathlib.Path(part).name for part in command if not part.startswith("-"))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
