@@ -57,6 +57,16 @@ __device__ inline const LevelPlan& plan_of(const LevelPlans& plans, int l) {
   return plans.far != nullptr ? plans.far[l] : plans.near[l];
 }
 
+// Where the tables of a batch, head and level begin.
+template <class Start>
+__device__ inline Start* starts_of(Start* cells, const LevelPlan& plan, uint32_t head) {
+  return cells + plan.first_cell + int64_t{head} * plan.stride;
+}
+template <class Stored>
+__device__ inline int64_t list_of(const Problem<Stored>& p, uint32_t head, int l) {
+  return (int64_t{head} * p.L + l) * (p.Q * p.P);
+}
+
 // A block's share of the work. A head's shares come one after the other: what they read and write then stays in the
 // second-level cache.
 struct Share {
@@ -91,26 +101,37 @@ class SampleIndex {
   int64_t first_, query_step_;
 };
 
+// What grouping needs of a sample.
+template <class Stored>
+struct Read {
+  Two<Stored> location;
+  Stored attention;
+};
+template <class Stored>
+__device__ inline Read<Stored> read_sample(const Problem<Stored>& p, int64_t sample) {
+  return {location_of(p, sample), p.attention_weights[sample]};
+}
+
+// The sum of `mine` over the lanes of a warp up to this one. All lanes.
+template <class T>
+__device__ inline T sum_upto_lane(T mine) {
+#pragma unroll
+  for (int step = 1; step < kWarp; step *= 2) {
+    const T other = __shfl_up_sync(~0u, mine, step);
+    if (threadIdx.x % kWarp >= step) mine += other;
+  }
+  return mine;
+}
+
 // The sum of `mine` over the threads before this one, and over all in `total`; `sums` has a place for each warp and
 // one more.
 __device__ inline uint64_t sum_before(uint64_t mine, uint64_t* sums, uint64_t& total) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  uint64_t inclusive = mine;
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    const uint64_t other = __shfl_up_sync(~0u, inclusive, step);
-    if (lane >= step) inclusive += other;
-  }
+  const uint64_t inclusive = sum_upto_lane(mine);
   if (lane == kWarp - 1) sums[warp] = inclusive;
   __syncthreads();
   if (warp == 0) {
-    const uint64_t whole = sums[lane];
-    uint64_t upto = whole;
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-      const uint64_t other = __shfl_up_sync(~0u, upto, step);
-      if (lane >= step) upto += other;
-    }
+    const uint64_t whole = sums[lane], upto = sum_upto_lane(whole);
     sums[lane] = upto - whole;
     if (lane == kWarp - 1) sums[kWarp] = upto;
   }

@@ -101,8 +101,7 @@ static __global__ void __launch_bounds__(kScanThreads)
   const uint32_t* numbers = counts_of(counts, plan, head, plan.chunks);
   if (threadIdx.x == 0) hot_here = 0;
   scan_cells<kScanThreads>(
-      plan.stride, numbers, cells + plan.first_cell + int64_t{head} * plan.stride, sums,
-      [&](uint32_t, CellStart start, uint32_t number) {
+      plan.stride, numbers, starts_of(cells, plan, head), sums, [&](uint32_t, CellStart start, uint32_t number) {
         if (number <= kManySamples) return;
         hot[int64_t{blockIdx.x} * most_hot + atomicAdd(&hot_here, 1u)] = {start.run, (number + kRun - 1) / kRun};
       });
@@ -136,23 +135,15 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
   const Level level = plan.level;
   uint32_t* all = counts_of(counts, plan, chunk.head, chunk.number);
   uint32_t* place = plan.stride <= room ? shared : all;
-  const CellStart* starts = cells + plan.first_cell + int64_t{chunk.head} * plan.stride;
+  const CellStart* starts = starts_of(cells, plan, chunk.head);
   for (uint32_t i = threadIdx.x; i < plan.stride; i += kGroupThreads) {
     place[i] = NextPlace::of(starts[i], all[i]).packed;  // after those of earlier chunks
   }
-  const int64_t list = (int64_t{chunk.head} * p.L + chunk.l) * (p.Q * p.P);
+  const int64_t list = list_of(p, chunk.head, chunk.l);
   const SampleIndex index(p, points, chunk.head, chunk.l);
-  // What a sample needs of memory is read a tile ahead.
-  struct Read {
-    Two<Stored> location;
-    Stored attention;
-  };
-  const auto read = [&](uint32_t i) {
-    if (i >= chunk.end) return Read{};
-    const int64_t sample = index.of_place(i);
-    return Read{location_of(p, sample), p.attention_weights[sample]};
-  };
-  Read next[kPlaceEach];
+  // A tile ahead.
+  const auto read = [&](uint32_t i) { return i < chunk.end ? read_sample(p, index.of_place(i)) : Read<Stored>{}; };
+  Read<Stored> next[kPlaceEach];
 #pragma unroll
   for (int k = 0; k < kPlaceEach; ++k) next[k] = read(chunk.first + k * kGroupThreads + threadIdx.x);
   NextPlace to[kPlaceEach];
@@ -191,8 +182,7 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
 #pragma unroll
     for (int k = 0; k < kPlaceEach; ++k) {
       const uint32_t i = tile + k * kGroupThreads + threadIdx.x;
-      spot[k] = locate_at(p, level, static_cast<Real>(widened(next[k].location.at[0])),
-                          static_cast<Real>(widened(next[k].location.at[1])));
+      spot[k] = locate_sample<Real>(p, level, next[k].location);
       attention[k] = next[k].attention;
       cell[k] = i < chunk.end ? static_cast<int32_t>(cell_of(spot[k], level)) : -1;
       has_unreached |= cell[k] < 0 && i < chunk.end;

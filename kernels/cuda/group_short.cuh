@@ -1,6 +1,7 @@
 // Groups samples by cell where those of a batch, head and level are so few that one block's shared memory holds them:
 // one kernel, which writes each list from end to end. Samples come to their cell in any order; then each looks how many
-// of the cell come before it in that of (query, point).
+// of the cell come before it in that of (query, point). With the chains of tile_ranks.cuh, which are long where there
+// are few cells, the kernel took half as long again.
 #pragma once
 
 #include "kernels/cuda/group.cuh"
@@ -27,13 +28,7 @@ struct CellMembers {
     uint32_t mine = 0;
 #pragma unroll
     for (uint32_t i = 0; i < 4; ++i) mine += __popc(words[4 * lane + i]);
-    uint32_t upto = mine;
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-      const uint32_t other = __shfl_up_sync(~0u, upto, step);
-      if (lane >= step) upto += other;
-    }
-    before[lane] = static_cast<uint16_t>(upto - mine);
+    before[lane] = static_cast<uint16_t>(sum_upto_lane(mine) - mine);
   }
   __device__ uint32_t rank(uint32_t sample) const {
     const uint32_t word = sample / 32;
@@ -130,15 +125,11 @@ __global__ void __launch_bounds__(kShortThreads)
   for (uint32_t i = threadIdx.x; i < plan.stride; i += kShortThreads) room.starts[i] = 0;
   if (threadIdx.x == 0) crowded = 0;
 
-  Stored attention[kShortEach];
-  Two<Stored> location[kShortEach];
+  Read<Stored> read[kShortEach];
 #pragma unroll
   for (int k = 0; k < kShortEach; ++k) {
     const uint32_t i = k * kShortThreads + threadIdx.x;
-    if (i >= samples) continue;
-    const int64_t sample = index.of_place(i);
-    location[k] = location_of(p, sample);
-    attention[k] = p.attention_weights[sample];
+    if (i < samples) read[k] = read_sample(p, index.of_place(i));
   }
   for (int64_t i = int64_t{blockIdx.x} * kShortThreads + threadIdx.x; i < zeros.count;
        i += int64_t{gridDim.x} * kShortThreads) {
@@ -152,8 +143,7 @@ __global__ void __launch_bounds__(kShortThreads)
   for (int k = 0; k < kShortEach; ++k) {
     cell[k] = -1;
     if (k * kShortThreads + threadIdx.x >= samples) continue;
-    const Spot<Real> spot = locate_at(p, level, static_cast<Real>(widened(location[k].at[0])),
-                                      static_cast<Real>(widened(location[k].at[1])));
+    const Spot<Real> spot = locate_sample<Real>(p, level, read[k].location);
     cell[k] = static_cast<int32_t>(cell_of(spot, level));
     has_unreached |= cell[k] < 0;
     fraction_y[k] = spot.y.fraction;
@@ -167,7 +157,7 @@ __global__ void __launch_bounds__(kShortThreads)
   }
   __syncthreads();
   [[maybe_unused]] const uint32_t few = ShortRoom<Real>::few_to_compare(samples, plan.cells);
-  scan_cells<kShortThreads>(plan.stride, room.starts, cells + plan.first_cell + int64_t{share.head} * plan.stride, sums,
+  scan_cells<kShortThreads>(plan.stride, room.starts, starts_of(cells, plan, share.head), sums,
                             [&](uint32_t of, CellStart start, uint32_t number) {
                               room.starts[of] = start.sample | start.run << 16;
                               if (kStable && number > few) {
@@ -187,13 +177,13 @@ __global__ void __launch_bounds__(kShortThreads)
   for (int k = 0; k < kShortEach; ++k) {
     if (cell[k] < 0) continue;
     const uint32_t i = k * kShortThreads + threadIdx.x;
-    room.entries[place[k]] = {static_cast<Real>(widened(attention[k])), fraction_y[k], fraction_x[k],
+    room.entries[place[k]] = {static_cast<Real>(widened(read[k].attention)), fraction_y[k], fraction_x[k],
                               index.number_of(i) | flags[k]};
     room.cell_of[place[k]] = static_cast<uint32_t>(cell[k]);
   }
   __syncthreads();
 
-  const int64_t list = (int64_t{share.head} * p.L + l) * samples;
+  const int64_t list = list_of(p, share.head, l);
   const uint32_t filled = start_of(static_cast<int32_t>(plan.cells));
   for (uint32_t at = threadIdx.x; at < filled; at += kShortThreads) {
     const Entry<Real> entry = room.entries[at];

@@ -110,7 +110,7 @@ struct Grouped {
   RunPlace* places = nullptr;
   uint32_t* hot_count = nullptr;
   HotCell* hot = nullptr;
-  uint32_t* counts = nullptr;
+  uint32_t* counts = nullptr;  // on the way there, for long lists
 };
 
 // The shared memory that a block needs to group a list by itself, or 0 where it cannot.
@@ -119,25 +119,28 @@ int64_t bytes_of_short(const Plan& plan, int64_t samples, const Device& device) 
   if (samples > kShortList) return 0;
   int64_t bytes = 0;
   for (const LevelPlan& level : plan.levels) {
-    bytes = std::max(bytes, ShortRoom<Real>::bytes(static_cast<uint32_t>(samples), level.stride));
+    bytes = std::max(bytes, ShortRoom<Real>::bytes(samples, level.stride));
   }
   return bytes <= device.shared_bytes - 1024 ? bytes : 0;
 }
 
+// Each list by one block, with so much shared memory.
 template <class Stored, class Real>
-void group(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, const Device& device, bool stable,
-           const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights, cudaStream_t stream) {
+void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, int64_t bytes, bool stable,
+                 const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights,
+                 cudaStream_t stream) {
+  const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
+  allow_shared(kernel, bytes);
+  kernel<<<static_cast<unsigned>(p.B * p.M * p.L), kShortThreads, bytes, stream>>>(
+      p, plans, plan.points, to.cells, to.sorted, to.places, zeros, grad_locations, grad_weights);
+  check_launch("group_short_kernel");
+}
+
+template <class Stored, class Real>
+void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, const Device& device, bool stable,
+                const Grouped<Real>& to, Result grad_locations, Result grad_weights, cudaStream_t stream) {
   const int64_t heads = p.B * p.M;
   const auto lists = static_cast<unsigned>(heads * p.L);
-  const int64_t bytes = bytes_of_short<Real>(plan, p.Q * p.P, device);
-  if (bytes != 0) {
-    const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
-    allow_shared(kernel, bytes);
-    kernel<<<lists, kShortThreads, bytes, stream>>>(p, plans, plan.points, to.cells, to.sorted, to.places, zeros,
-                                                    grad_locations, grad_weights);
-    return check_launch("group_short_kernel");
-  }
-  if (zeros.count > 0) check(cudaMemsetAsync(zeros.to, 0, zeros.count * sizeof(uint4), stream), "cudaMemsetAsync");
   // Counters for the largest level that a block's shared memory can hold.
   uint32_t room = 0;
   for (const LevelPlan& level : plan.levels) {
@@ -177,7 +180,9 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   RunSums<Real> sums{pixel_sums, plan.runs};
   const int64_t channel_chunks = (p.D + kLanes - 1) / kLanes;
   workspace.want(far, far_count(p.L));
-  workspace.want(grouped.counts, plan.counts);
+  const bool stable = pixel_sums == nullptr;
+  const int64_t short_bytes = bytes_of_short<Real>(plan, samples, device);
+  if (short_bytes == 0) workspace.want(grouped.counts, plan.counts);
   workspace.want(grouped.cells, plan.cells);
   workspace.want(grouped.sorted, lists * samples);
   workspace.want(grouped.places, lists * samples);
@@ -187,16 +192,21 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   workspace.take();
   LevelPlans plans{};
   hand_over(plan.levels, far, plans.far, plans.near, stream);
-  Zeros zeros{};
+  Zeros zeros{};  // what grouping clears beside
   if (pixel_sums != nullptr) {
     const int64_t bytes = p.B * p.S * p.M * p.D * static_cast<int64_t>(sizeof(Real));
-    if (bytes % sizeof(uint4) == 0 && reinterpret_cast<uintptr_t>(pixel_sums) % sizeof(uint4) == 0) {
+    if (short_bytes != 0 && bytes % sizeof(uint4) == 0 &&
+        reinterpret_cast<uintptr_t>(pixel_sums) % sizeof(uint4) == 0) {
       zeros = {reinterpret_cast<uint4*>(pixel_sums), bytes / static_cast<int64_t>(sizeof(uint4))};
     } else {
       check(cudaMemsetAsync(pixel_sums, 0, bytes, stream), "cudaMemsetAsync");
     }
   }
-  group(p, plan, plans, device, pixel_sums == nullptr, grouped, zeros, grad_locations, grad_weights, stream);
+  if (short_bytes != 0) {
+    group_short(p, plan, plans, short_bytes, stable, grouped, zeros, grad_locations, grad_weights, stream);
+  } else {
+    group_long(p, plan, plans, device, stable, grouped, grad_locations, grad_weights, stream);
+  }
 
   const int64_t each = int64_t{plan.segment} * kRunGroups<Real>;
   const dim3 run_grid(static_cast<unsigned>(lists * ((samples + each - 1) / each)),

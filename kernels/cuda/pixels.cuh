@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kPixelThreads, (kDense ? 4 : 6) / (sizeof(Real
   const LevelPlan& plan = plan_of(plans, l);
   const auto width = static_cast<uint32_t>(plan.level.width);
   const uint32_t of_level = pixel - static_cast<uint32_t>(plan.level.start), y = of_level / width, x = of_level % width;
-  const CellStart* starts = cells + plan.first_cell + int64_t{head} * plan.stride + y * (width + 1) + x;
+  const CellStart* starts = starts_of(cells, plan, head) + y * (width + 1) + x;
   const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;
   const Real* runs = from.to + first_run * kRunSize + 4 * lane;
 

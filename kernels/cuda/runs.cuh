@@ -108,9 +108,9 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   const uint32_t head = share.head, block_begin = share.number % blocks_each * each;
   const int l = static_cast<int>(share.number / blocks_each);
   const LevelPlan& plan = plan_of(plans, l);
-  const uint32_t filled = cells[plan.first_cell + int64_t{head} * plan.stride + plan.cells].sample;
+  const uint32_t filled = starts_of(cells, plan, head)[plan.cells].sample;
   if (block_begin >= filled) return;
-  const int64_t list = (int64_t{head} * p.L + l) * samples;
+  const int64_t list = list_of(p, head, l);
   const Of* entries = sorted + list;
   const RunPlace* places = run_places + list;
   const uint32_t from = min(block_begin + threadIdx.x / kGroup * segment, filled);

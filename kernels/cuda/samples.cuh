@@ -23,9 +23,12 @@ __device__ inline Two<Stored> location_of(const Problem<Stored>& p, int64_t samp
   return {{at[0], at[1]}};
 }
 template <class Real, class Stored>
+__device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, const Two<Stored>& location) {
+  return locate_at(p, level, static_cast<Real>(widened(location.at[0])), static_cast<Real>(widened(location.at[1])));
+}
+template <class Real, class Stored>
 __device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, int64_t sample) {
-  const Two<Stored> at = location_of(p, sample);
-  return locate_at(p, level, static_cast<Real>(widened(at.at[0])), static_cast<Real>(widened(at.at[1])));
+  return locate_sample<Real>(p, level, location_of(p, sample));
 }
 
 // Axis::slope along a side of a level, where it is not flat.
