@@ -10,15 +10,34 @@
 
 namespace msda::kernels::cuda {
 
-// One sample of a cell, as the sums need it.
+// A run's number, and the corners of its cell, whose first pixel is of the level.
+struct RunPlace {
+  uint32_t run;
+  Corners corners;
+  template <class Conventions>
+  __device__ static RunPlace of(const Conventions& call, const Level& level, uint32_t run, uint32_t cell) {
+    const uint32_t cells_of_row = static_cast<uint32_t>(level.width) + 1;
+    return {run, Corners::of(call, level, static_cast<int32_t>(cell / cells_of_row) - 1,
+                             static_cast<int32_t>(cell % cells_of_row) - 1)};
+  }
+};
+
+// One sample of a cell, as the sums need it. float's is a sector of memory: written whole wherever it goes, it costs
+// half of what two halves do.
 template <class Real>
-struct alignas(sizeof(Real) * 4) Entry {
+struct alignas(sizeof(Real) * 8) Entry {
   Real attention, fraction_y, fraction_x;
   std::conditional_t<sizeof(Real) == 8, uint64_t, uint32_t> sample;  // Points::number, and the flags below
+  RunPlace place;                                                    // where kRunBegins
   static constexpr uint32_t kRunBegins = 1u << 31, kFlatX = 1u << 30,
                             kFlatY = 1u << kNumberBits;  // flat: Axis::slope is 0
   static constexpr uint32_t kNumber = kFlatY - 1;
 };
+static_assert(sizeof(Entry<float>) == 32);
+// The parts of an entry that a thread reads or writes at once.
+using EntryPart = uint4;
+template <class Real>
+inline constexpr int kEntryParts = sizeof(Entry<Real>) / sizeof(EntryPart);
 
 template <class Real>
 __device__ inline uint32_t flat_flags(const Spot<Real>& spot) {
@@ -28,24 +47,6 @@ __device__ inline uint32_t flat_flags(const Spot<Real>& spot) {
 // Where the samples of a cell begin among those of its batch, head and level, and where its runs (sample.h, kRun) do.
 struct alignas(8) CellStart {
   uint32_t sample, run;
-};
-
-// A run's number, and the corners of its cell, whose first pixel is of the level.
-struct RunPlace {
-  uint64_t packed;
-  static constexpr int kFlags = 2 * kNumberBits;
-  template <class Conventions>
-  __device__ static RunPlace of(const Conventions& call, const Level& level, uint32_t run, uint32_t cell) {
-    const uint32_t cells_of_row = static_cast<uint32_t>(level.width) + 1;
-    const Corners corners = Corners::of(call, level, static_cast<int32_t>(cell / cells_of_row) - 1,
-                                        static_cast<int32_t>(cell % cells_of_row) - 1);
-    return {uint64_t{run} | uint64_t{corners.first} << kNumberBits | uint64_t{corners.flags} << kFlags};
-  }
-  __device__ uint32_t run() const { return static_cast<uint32_t>(packed) & ((1u << kNumberBits) - 1); }
-  __device__ Corners corners() const {
-    return {static_cast<uint32_t>(packed >> kNumberBits) & ((1u << kNumberBits) - 1),
-            static_cast<uint32_t>(packed >> kFlags)};
-  }
 };
 
 // A cell with more than kManySamples: its runs.

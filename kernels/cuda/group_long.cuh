@@ -119,6 +119,43 @@ struct NextPlace {
   __device__ bool begins_run() const { return (packed - (packed >> kPlaceBits)) % kRun == 0; }
 };
 
+__device__ inline uint4 of_partner(const uint4& mine, int step) {
+  return make_uint4(__shfl_xor_sync(~0u, mine.x, step), __shfl_xor_sync(~0u, mine.y, step),
+                    __shfl_xor_sync(~0u, mine.z, step), __shfl_xor_sync(~0u, mine.w, step));
+}
+
+// Writes an entry of each thread where it `is_there`, by as many lanes side by side as it has parts. All lanes.
+template <class Real>
+__device__ inline void store_entry(Entry<Real>* to, uint32_t at, const Entry<Real>& entry, bool is_there) {
+  constexpr int kParts = kEntryParts<Real>;
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  EntryPart parts[kParts];  // of this lane's entry; after the exchange, one of each lane's
+  memcpy(parts, &entry, sizeof(entry));
+#pragma unroll
+  for (int step = 1; step < kParts; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) {
+      if ((i & step) != 0) continue;
+      EntryPart given = parts[i + step];
+      if (upper) given = parts[i];
+      const EntryPart other = of_partner(given, step);
+      if (upper) {
+        parts[i] = other;
+      } else {
+        parts[i + step] = other;
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kParts; ++i) {
+    const int from = lane / kParts * kParts + i;
+    const uint32_t place = __shfl_sync(~0u, at, from);
+    const bool is = __shfl_sync(~0u, is_there ? 1 : 0, from) != 0;
+    if (is) reinterpret_cast<EntryPart*>(to + place)[lane % kParts] = parts[i];
+  }
+}
+
 using PlaceRanks = TileRanks<kGroupThreads, kPlaceEach>;
 inline constexpr int64_t kPlaceBytes = sizeof(PlaceRanks) + 1024;  // of shared memory, beside the cells' places
 
@@ -127,8 +164,7 @@ inline constexpr int64_t kPlaceBytes = sizeof(PlaceRanks) + 1024;  // of shared 
 template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kGroupThreads, 2)
     place_kernel(Problem<Stored> p, LevelPlans plans, uint32_t chunks, Points points, uint32_t* counts, uint32_t room,
-                 const CellStart* cells, Entry<Real>* sorted, RunPlace* run_places, Result grad_locations,
-                 Result grad_weights) {
+                 const CellStart* cells, Entry<Real>* sorted, Result grad_locations, Result grad_weights) {
   extern __shared__ uint32_t shared[];
   const Chunk chunk = chunk_of(p, plans, chunks);
   const LevelPlan& plan = plan_of(plans, chunk.l);
@@ -146,7 +182,7 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
   Read<Stored> next[kPlaceEach];
 #pragma unroll
   for (int k = 0; k < kPlaceEach; ++k) next[k] = read(chunk.first + k * kGroupThreads + threadIdx.x);
-  NextPlace to[kPlaceEach];
+  NextPlace to[kPlaceEach] = {};
   const auto find_places = [&](uint32_t number_of_tile, const int32_t(&cell)[kPlaceEach]) {
     if constexpr (!kStable) {
 #pragma unroll
@@ -191,17 +227,15 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
     find_places(number_of_tile, cell);
 #pragma unroll
     for (int k = 0; k < kPlaceEach; ++k) {
-      if (cell[k] < 0) continue;
       const uint32_t i = tile + k * kGroupThreads + threadIdx.x, at = to[k].at();
-      uint32_t flags = flat_flags<Real>(spot[k]);
-      if (to[k].begins_run()) {
-        flags |= Entry<Real>::kRunBegins;
+      Entry<Real> entry{static_cast<Real>(widened(attention[k])), spot[k].y.fraction, spot[k].x.fraction,
+                        index.number_of(i) | flat_flags<Real>(spot[k]), RunPlace{}};
+      if (cell[k] >= 0 && to[k].begins_run()) {
+        entry.sample |= Entry<Real>::kRunBegins;
         const CellStart start = starts[cell[k]];
-        run_places[list + at] =
-            RunPlace::of(p, level, start.run + (at - start.sample) / kRun, static_cast<uint32_t>(cell[k]));
+        entry.place = RunPlace::of(p, level, start.run + (at - start.sample) / kRun, static_cast<uint32_t>(cell[k]));
       }
-      sorted[list + at] = {static_cast<Real>(widened(attention[k])), spot[k].y.fraction, spot[k].x.fraction,
-                           index.number_of(i) | flags};
+      store_entry(sorted + list, at, entry, cell[k] >= 0);
     }
   }
   if (has_unreached && (grad_locations.data != nullptr || grad_weights.data != nullptr)) {

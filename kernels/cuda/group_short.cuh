@@ -52,16 +52,14 @@ struct ShortRoom {
   uint32_t* starts;      // [stride]: how many samples, then where these begin, and above 16 bits, where the runs do
   Entry<Real>* entries;  // [samples], in order
   CellMembers* members;  // before the entries, in the same place
-  uint32_t* cell_of;     // [samples]: of each place
   uint16_t* arrived;     // [samples]: those of a cell, in any order; or the number of its members
   __device__ ShortRoom(void* memory, uint32_t samples, uint32_t stride) {
     starts = static_cast<uint32_t*>(memory);
     entries = reinterpret_cast<Entry<Real>*>(starts + stride);
     members = reinterpret_cast<CellMembers*>(entries);
-    cell_of = reinterpret_cast<uint32_t*>(entries + samples);
-    arrived = reinterpret_cast<uint16_t*>(cell_of + samples);
+    arrived = reinterpret_cast<uint16_t*>(entries + samples);
   }
-  static int64_t bytes(int64_t samples, int64_t stride) { return stride * 4 + samples * (sizeof(Entry<Real>) + 4 + 2); }
+  static int64_t bytes(int64_t samples, int64_t stride) { return stride * 4 + samples * (sizeof(Entry<Real>) + 2); }
 };
 
 // Of each sample, from how many of its cell have arrived before it to how many are before it in the order of
@@ -111,7 +109,7 @@ __device__ inline void rank_in_cells(const ShortRoom<Real>& room, uint32_t few, 
 template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kShortThreads)
     group_short_kernel(Problem<Stored> p, LevelPlans plans, Points points, CellStart* cells, Entry<Real>* sorted,
-                       RunPlace* run_places, Zeros zeros, Result grad_locations, Result grad_weights) {
+                       Zeros zeros, Result grad_locations, Result grad_weights) {
   extern __shared__ uint4 memory[];
   __shared__ uint64_t sums[kWarp + 1];
   __shared__ uint32_t crowded;  // cells with members
@@ -165,33 +163,26 @@ __global__ void __launch_bounds__(kShortThreads)
                               }
                             });
   __syncthreads();
-  const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
   if constexpr (kStable) rank_in_cells(room, few, crowded, cell, place);
 #pragma unroll
   for (int k = 0; k < kShortEach; ++k) {
     if (cell[k] < 0) continue;
-    if (place[k] % kRun == 0) flags[k] |= Entry<Real>::kRunBegins;
-    place[k] += start_of(cell[k]);
-  }
-#pragma unroll
-  for (int k = 0; k < kShortEach; ++k) {
-    if (cell[k] < 0) continue;
-    const uint32_t i = k * kShortThreads + threadIdx.x;
-    room.entries[place[k]] = {static_cast<Real>(widened(read[k].attention)), fraction_y[k], fraction_x[k],
-                              index.number_of(i) | flags[k]};
-    room.cell_of[place[k]] = static_cast<uint32_t>(cell[k]);
+    const uint32_t i = k * kShortThreads + threadIdx.x, start = room.starts[cell[k]];
+    Entry<Real> entry{static_cast<Real>(widened(read[k].attention)), fraction_y[k], fraction_x[k],
+                      index.number_of(i) | flags[k], RunPlace{}};
+    if (place[k] % kRun == 0) {
+      entry.sample |= Entry<Real>::kRunBegins;
+      entry.place = RunPlace::of(p, level, (start >> 16) + place[k] / kRun, static_cast<uint32_t>(cell[k]));
+    }
+    room.entries[(start & 0xffffu) + place[k]] = entry;
   }
   __syncthreads();
 
   const int64_t list = list_of(p, share.head, l);
-  const uint32_t filled = start_of(static_cast<int32_t>(plan.cells));
-  for (uint32_t at = threadIdx.x; at < filled; at += kShortThreads) {
-    const Entry<Real> entry = room.entries[at];
-    sorted[list + at] = entry;
-    if ((entry.sample & Entry<Real>::kRunBegins) == 0) continue;
-    const uint32_t of = room.cell_of[at], start = room.starts[of];
-    run_places[list + at] = RunPlace::of(p, level, (start >> 16) + (at - (start & 0xffffu)) / kRun, of);
-  }
+  const uint32_t filled = room.starts[plan.cells] & 0xffffu;
+  const auto* from = reinterpret_cast<const EntryPart*>(room.entries);
+  auto* to = reinterpret_cast<EntryPart*>(sorted + list);
+  for (uint32_t i = threadIdx.x; i < filled * kEntryParts<Real>; i += kShortThreads) to[i] = from[i];
   if (has_unreached && (grad_locations.data != nullptr || grad_weights.data != nullptr)) {
     store_unreached<Stored, Real>(p, plan, Chunk{l, share.head, 0, 0, samples}, points, grad_locations, grad_weights);
   }

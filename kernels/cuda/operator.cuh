@@ -107,7 +107,6 @@ template <class Real>
 struct Grouped {
   CellStart* cells = nullptr;
   Entry<Real>* sorted = nullptr;
-  RunPlace* places = nullptr;
   uint32_t* hot_count = nullptr;
   HotCell* hot = nullptr;
   uint32_t* counts = nullptr;  // on the way there, for long lists
@@ -132,7 +131,7 @@ void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& p
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
   allow_shared(kernel, bytes);
   kernel<<<static_cast<unsigned>(p.B * p.M * p.L), kShortThreads, bytes, stream>>>(
-      p, plans, plan.points, to.cells, to.sorted, to.places, zeros, grad_locations, grad_weights);
+      p, plans, plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
   check_launch("group_short_kernel");
 }
 
@@ -160,7 +159,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
   allow_shared(place, int64_t{room} * 4);
   place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.points, to.counts, room, to.cells,
-                                                     to.sorted, to.places, grad_locations, grad_weights);
+                                                     to.sorted, grad_locations, grad_weights);
   check_launch("place_kernel");
 }
 
@@ -185,7 +184,6 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   if (short_bytes == 0) workspace.want(grouped.counts, plan.counts);
   workspace.want(grouped.cells, plan.cells);
   workspace.want(grouped.sorted, lists * samples);
-  workspace.want(grouped.places, lists * samples);
   workspace.want(grouped.hot, lists * plan.most_hot);
   workspace.want(grouped.hot_count, lists);
   if (pixel_sums == nullptr) workspace.want(sums.to, channel_chunks * plan.runs * 4 * kLanes);
@@ -214,8 +212,7 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
                               : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
   sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, plan.segment, grouped.cells,
-                                                       grouped.sorted, grouped.places, sums, grad_locations,
-                                                       grad_weights);
+                                                       grouped.sorted, sums, grad_locations, grad_weights);
   check_launch("sum_runs_kernel");
   if (pixel_sums != nullptr) return;
   if (plan.most_hot > 0) {

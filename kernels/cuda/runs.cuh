@@ -89,14 +89,12 @@ struct Ahead {
   static constexpr int kBatch = 4;
   Entry<Real> entries[4][kBatch];
   Four<Stored> grad_output[2][kBatch][kGroup];
-  RunPlace places[2][kBatch];
 };
 
 template <bool kWhole, bool kGradients, bool kAtomic, class Stored, class Real>
 __global__ void __launch_bounds__(kRunThreads<Real>, 6)
     sum_runs_kernel(Problem<Stored> p, LevelPlans plans, Points points, uint32_t segment, const CellStart* cells,
-                    const Entry<Real>* sorted, const RunPlace* run_places, RunSums<Real> sums, Result grad_locations,
-                    Result grad_weights) {
+                    const Entry<Real>* sorted, RunSums<Real> sums, Result grad_locations, Result grad_weights) {
   using Of = Entry<Real>;
   constexpr int kBatch = Ahead<Stored, Real>::kBatch;
   __shared__ Ahead<Stored, Real> of_block[kRunGroups<Real>];
@@ -112,7 +110,6 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   if (block_begin >= filled) return;
   const int64_t list = list_of(p, head, l);
   const Of* entries = sorted + list;
-  const RunPlace* places = run_places + list;
   const uint32_t from = min(block_begin + threadIdx.x / kGroup * segment, filled);
   uint32_t end = next_run(entries, min(from + segment, filled), filled);
   uint32_t at = min(next_run(entries, from, filled), end);
@@ -129,8 +126,12 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   const SampleIndex index(p, points, head, l);
 
   const auto fetch_entries = [&](uint32_t first, int slot) {
-    if (lane < kBatch && first + static_cast<uint32_t>(lane) < end) {
-      copy_ahead<sizeof(Of)>(&ahead.entries[slot][lane], &entries[first + static_cast<uint32_t>(lane)]);
+    constexpr int kParts = kEntryParts<Real>;
+#pragma unroll
+    for (int part = lane; part < kBatch * kParts; part += kGroup) {
+      if (first + static_cast<uint32_t>(part / kParts) >= end) break;
+      copy_ahead<sizeof(EntryPart)>(reinterpret_cast<EntryPart*>(ahead.entries[slot]) + part,
+                                    reinterpret_cast<const EntryPart*>(entries + first) + part);
     }
   };
   const auto fetch_rows = [&](uint32_t first, int slot, int entry_slot) {
@@ -139,10 +140,6 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
       if (first + static_cast<uint32_t>(i) >= end) break;
       const uint32_t query = (static_cast<uint32_t>(ahead.entries[entry_slot][i].sample) & Of::kNumber) >> points.bits;
       copy_four_ahead<kWhole>(ahead.grad_output[slot][i][lane], grad_output + query * pixel_step, channels);
-    }
-    if (lane < kBatch && first + static_cast<uint32_t>(lane) < end &&
-        (ahead.entries[entry_slot][lane].sample & Of::kRunBegins) != 0) {
-      copy_ahead<sizeof(RunPlace)>(&ahead.places[slot][lane], &places[first + static_cast<uint32_t>(lane)]);
     }
   };
   fetch_entries(at, 0);
@@ -199,9 +196,8 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
       if ((entry.sample & Of::kRunBegins) != 0) {
         if (open) close();
         open = true;
-        const RunPlace place = ahead.places[batch % 2][i];
-        cell = place.corners();
-        if constexpr (!kAtomic) run = to + place.run() * int64_t{4 * kLanes};
+        cell = entry.place.corners;
+        if constexpr (!kAtomic) run = to + entry.place.run * int64_t{4 * kLanes};
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
 #pragma unroll
