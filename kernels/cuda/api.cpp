@@ -25,7 +25,8 @@ void check_sizes(const CheckedCall& checked) {
   while (points < checked.P) points *= 2;
   if (checked.Q > kMostNumber / points || cells > kMostNumber || checked.Q * checked.P >= int64_t{1} << kPlaceBits ||
       checked.D > kMost || (checked.Q > 0 && checked.P > kMost / std::max<int64_t>(checked.L, 1)) ||
-      checked.B * checked.M > kMost / 2 / (checked.S + checked.L + 1)) {
+      checked.B * checked.M > kMost / 2 / (checked.S + checked.L + 1) ||
+      checked.M * checked.D > kMost / int64_t{sizeof(double)} || checked.M * checked.L * checked.P > kMost) {
     throw Unavailable("the call is larger than the GPU's kernels can count; the CPU's can");
   }
 }

@@ -83,7 +83,7 @@ class SampleIndex {
   __device__ SampleIndex(const Problem<Stored>& p, Points points, uint32_t head, int l)
       : points_(points),
         first_(((head / p.M * p.Q * p.M + head % p.M) * p.L + l) * p.P),
-        query_step_(p.M * p.L * p.P) {}
+        query_step_(static_cast<uint32_t>(p.M * p.L * p.P)) {}
   __device__ int64_t of_place(uint32_t place) const {
     const uint32_t query = points_.query_of(place);
     return at(query, place - query * points_.count);
@@ -97,9 +97,12 @@ class SampleIndex {
   }
 
  private:
-  __device__ int64_t at(uint32_t query, uint32_t point) const { return first_ + query * query_step_ + point; }
+  __device__ int64_t at(uint32_t query, uint32_t point) const {
+    return first_ + static_cast<int64_t>(uint64_t{query} * query_step_ + point);
+  }
   Points points_;
-  int64_t first_, query_step_;
+  int64_t first_;
+  uint32_t query_step_;
 };
 
 // What grouping needs of a sample.

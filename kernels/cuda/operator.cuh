@@ -170,7 +170,7 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
              Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
              cudaStream_t stream) {
   const int64_t heads = p.B * p.M, samples = p.Q * p.P, lists = heads * p.L;
-  const Plan plan = make_plan(levels, heads, p.Q, p.P, device.processors);
+  const Plan plan = make_plan(levels, heads, p.Q, p.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors});
   if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
 
   Workspace workspace(stream);
@@ -206,12 +206,10 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
     group_long(p, plan, plans, device, stable, grouped, grad_locations, grad_weights, stream);
   }
 
-  const int64_t each = int64_t{plan.segment} * kRunGroups<Real>;
-  const dim3 run_grid(static_cast<unsigned>(lists * ((samples + each - 1) / each)),
-                      static_cast<unsigned>(channel_chunks));
+  const dim3 run_grid(static_cast<unsigned>(heads * plan.blocks), static_cast<unsigned>(channel_chunks));
   const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
                               : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
-  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, plan.segment, grouped.cells,
+  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, plan.blocks, grouped.cells,
                                                        grouped.sorted, sums, grad_locations, grad_weights);
   check_launch("sum_runs_kernel");
   if (pixel_sums != nullptr) return;

@@ -22,6 +22,8 @@ struct LevelPlan {
   uint32_t chunks, chunk_samples;
   uint32_t first_chunk;  // the number of a head's chunks in levels before
   uint32_t most_runs;    // of one head
+  uint32_t segment;      // samples that one group of threads sums up, more or less
+  uint32_t first_block;  // the number of a head's blocks that sum up levels before
   int64_t first_count;   // [head][chunk, and one more][stride] from here on
   int64_t first_cell;    // [head][stride]
   int64_t first_run;     // [head][most_runs]
@@ -57,19 +59,43 @@ struct Plan {
   std::vector<LevelPlan> levels;
   int64_t counts = 0, cells = 0, runs = 0;  // elements of each table
   uint32_t chunks = 0;                      // of one head, all levels
-  // Samples that one group of threads sums up, more or less: enough groups to fill the device, but never so many
-  // samples that the many lists under way at a time do not fit into the second-level cache.
-  uint32_t segment = 0;
-  int64_t most_cells = 0;  // of one level: the largest stride
-  int64_t most_hot = 0;    // cells of one batch, head and level that can have many samples
+  uint32_t blocks = 0;                      // that sum up one head's runs
+  int64_t most_cells = 0;                   // of one level: the largest stride
+  int64_t most_hot = 0;                     // cells of one batch, head and level that can have many samples
 };
 
-inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P, int processors) {
+// The blocks that sum up runs: how many groups of threads each has, and how many of them the device runs at a time.
+struct RunBlocks {
+  int64_t groups, at_a_time;
+};
+
+// Divides the runs of a head among blocks, so that each has about as much to do: the first run of a cell costs about as
+// much as another sample. As many blocks as there is room for at a time, or a multiple of that where segments would
+// become so long that the many lists under way do not fit into the second-level cache.
+inline void divide_runs(Plan& plan, int64_t heads, int64_t samples, const RunBlocks& blocks) {
+  constexpr int64_t kShortest = 8, kLongest = 64;
+  const auto cost_of = [&](const LevelPlan& of) { return samples + std::min<int64_t>(samples, of.cells); };
+  const auto blocks_of = [&](int64_t segment) {
+    return (samples + segment * blocks.groups - 1) / (segment * blocks.groups);
+  };
+  int64_t cost = 0;
+  for (const LevelPlan& of : plan.levels) cost += cost_of(of);
+  const int64_t room = std::max<int64_t>(blocks.at_a_time / heads, 1);
+  const int64_t least = static_cast<int64_t>(plan.levels.size()) * blocks_of(kLongest);
+  const int64_t all = (least + room - 1) / room * room;
+  for (LevelPlan& of : plan.levels) {
+    const int64_t number = std::max<int64_t>(all * cost_of(of) / cost, 1);
+    of.segment =
+        static_cast<uint32_t>(std::max(kShortest, (samples + number * blocks.groups - 1) / (number * blocks.groups)));
+    of.first_block = plan.blocks;
+    plan.blocks += static_cast<uint32_t>(blocks_of(of.segment));
+  }
+}
+
+inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P, const RunBlocks& blocks) {
   Plan plan(P);
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
   plan.most_hot = (samples - 1) / kManySamples;
-  plan.segment = 8;
-  while (plan.segment < 64 && all / plan.segment > int64_t{128} * processors) plan.segment *= 2;
   for (const Level& level : levels) {
     LevelPlan of{};
     of.level = level;
@@ -94,6 +120,7 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
     plan.runs += heads * of.most_runs;
     plan.levels.push_back(of);
   }
+  divide_runs(plan, heads, samples, blocks);
   return plan;
 }
 

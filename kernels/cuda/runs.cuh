@@ -14,6 +14,7 @@ template <class Real>
 inline constexpr int kRunThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
 inline constexpr int kRunGroups = kRunThreads<Real> / kGroup;
+inline constexpr int kRunBlocks = 6;  // of a multiprocessor at a time
 
 // Adds to global memory, in whatever order the additions come.
 template <bool kWhole, class Real>
@@ -41,46 +42,63 @@ struct RunSums {
   int64_t most;  // runs to a chunk of channels
 };
 
-// The first run that begins at or after `from`, and before `end`; or `end`. All lanes of a warp, eight of which ask for
-// the same.
+// Where runs begin among kRun samples from one on. All lanes of a warp, eight of which ask for the same.
 template <class Real>
-__device__ inline uint32_t next_run(const Entry<Real>* entries, uint32_t from, uint32_t end) {
+struct RunBegins {
+  uint32_t from;
   uint32_t begins[kRun / kGroup];
+  __device__ RunBegins(const Entry<Real>* entries, uint32_t first, uint32_t filled) : from(first) {
 #pragma unroll
-  for (uint32_t i = 0; i < kRun / kGroup; ++i) {
-    const uint32_t at = from + i * kGroup + threadIdx.x % kGroup;
-    begins[i] = at < end ? static_cast<uint32_t>(entries[at].sample) & Entry<Real>::kRunBegins : 0u;
+    for (uint32_t i = 0; i < kRun / kGroup; ++i) {
+      const uint32_t at = from + i * kGroup + threadIdx.x % kGroup;
+      begins[i] = at < filled ? static_cast<uint32_t>(entries[at].sample) & Entry<Real>::kRunBegins : 0u;
+    }
   }
-  uint32_t first = end;
+  // The first of them, or `filled`.
+  __device__ uint32_t next(uint32_t filled) const {
+    uint32_t first = filled;
 #pragma unroll
-  for (uint32_t i = kRun / kGroup; i-- > 0;) {
-    const unsigned found = __ballot_sync(~0u, begins[i] != 0) >> (threadIdx.x & 24u) & 0xffu;
-    if (found != 0) first = from + i * kGroup + static_cast<uint32_t>(__ffs(static_cast<int>(found)) - 1);
+    for (uint32_t i = kRun / kGroup; i-- > 0;) {
+      const unsigned found = __ballot_sync(~0u, begins[i] != 0) >> (threadIdx.x & 24u) & 0xffu;
+      if (found != 0) first = from + i * kGroup + static_cast<uint32_t>(__ffs(static_cast<int>(found)) - 1);
+    }
+    return first;
   }
-  return first;
-}
+};
 
-// Exchanges the segments [at, end) of a block's groups by their lengths: those of one warp go on at the same time, and
-// wait for the longest.
-template <int kGroups>
-__device__ inline void even_out(uint32_t& at, uint32_t& end) {
-  __shared__ uint2 segments[kGroups];
-  __shared__ uint32_t order[kGroups];
+struct Segment {
+  uint32_t begin, end;
+  __device__ uint32_t length() const { return end - begin; }
+};
+
+// A segment for each of a block's groups, of all runs that begin among so many samples. Those of one warp go on at the
+// same time, and wait for the longest: they get segments of about one length.
+template <class Real>
+__device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t block_begin, uint32_t samples,
+                                           uint32_t filled) {
+  constexpr uint32_t kGroups = kRunGroups<Real>;
+  __shared__ uint32_t begins[kGroups + 1], order[kGroups];
   const uint32_t group = threadIdx.x / kGroup;
-  if (threadIdx.x % kGroup == 0) segments[group] = make_uint2(at, end);
+  const bool speaks = threadIdx.x % kGroup == 0;
+  const RunBegins<Real> mine(entries, min(block_begin + group * samples, filled), filled);
+  const RunBegins<Real> next_block(entries, min(block_begin + kGroups * samples, filled), filled);
+  const uint32_t begin = mine.next(filled), end_of_block = next_block.next(filled);
+  if (speaks) begins[group] = begin;
+  if (threadIdx.x == 0) begins[kGroups] = end_of_block;
   __syncthreads();
-  if (threadIdx.x % kGroup == 0) {
+  const auto segment = [&](uint32_t of) { return Segment{begins[of], begins[of + 1]}; };
+  if (speaks) {
+    const uint32_t length = segment(group).length();
     uint32_t longer = 0;
 #pragma unroll
     for (uint32_t other = 0; other < kGroups; ++other) {
-      const uint32_t length = segments[other].y - segments[other].x;
-      longer += length > end - at || (length == end - at && other < group) ? 1 : 0;
+      const uint32_t of_other = segment(other).length();
+      longer += of_other > length || (of_other == length && other < group) ? 1 : 0;
     }
     order[longer] = group;
   }
   __syncthreads();
-  at = segments[order[group]].x;
-  end = segments[order[group]].y;
+  return segment(order[group]);
 }
 
 // What a group has under way: the batch that it works on, and the next ones.
@@ -92,31 +110,29 @@ struct Ahead {
 };
 
 template <bool kWhole, bool kGradients, bool kAtomic, class Stored, class Real>
-__global__ void __launch_bounds__(kRunThreads<Real>, 6)
-    sum_runs_kernel(Problem<Stored> p, LevelPlans plans, Points points, uint32_t segment, const CellStart* cells,
+__global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
+    sum_runs_kernel(Problem<Stored> p, LevelPlans plans, Points points, uint32_t blocks, const CellStart* cells,
                     const Entry<Real>* sorted, RunSums<Real> sums, Result grad_locations, Result grad_weights) {
   using Of = Entry<Real>;
   constexpr int kBatch = Ahead<Stored, Real>::kBatch;
   __shared__ Ahead<Stored, Real> of_block[kRunGroups<Real>];
   Ahead<Stored, Real>& ahead = of_block[threadIdx.x / kGroup];
   const int lane = static_cast<int>(threadIdx.x % kGroup);
-  const auto samples = static_cast<uint32_t>(p.Q * p.P), each = segment * kRunGroups<Real>;
-  const uint32_t blocks_each = (samples + each - 1) / each;
-  const Share share = share_of(blocks_each * static_cast<uint32_t>(p.L));
-  const uint32_t head = share.head, block_begin = share.number % blocks_each * each;
-  const int l = static_cast<int>(share.number / blocks_each);
+  const Share share = share_of(blocks);
+  const uint32_t head = share.head;
+  int l = 0;
+  while (l + 1 < p.L && plan_of(plans, l + 1).first_block <= share.number) ++l;
   const LevelPlan& plan = plan_of(plans, l);
+  const uint32_t block_begin = (share.number - plan.first_block) * plan.segment * kRunGroups<Real>;
   const uint32_t filled = starts_of(cells, plan, head)[plan.cells].sample;
   if (block_begin >= filled) return;
   const int64_t list = list_of(p, head, l);
   const Of* entries = sorted + list;
-  const uint32_t from = min(block_begin + threadIdx.x / kGroup * segment, filled);
-  uint32_t end = next_run(entries, min(from + segment, filled), filled);
-  uint32_t at = min(next_run(entries, from, filled), end);
-  even_out<kRunGroups<Real>>(at, end);
+  auto [at, end] = segment_of_group(entries, block_begin, plan.segment, filled);
 
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
-  const int64_t b = head / p.M, m = head % p.M, pixel_step = p.M * p.D;
+  const int64_t b = head / p.M, m = head % p.M;
+  const auto row_elements = static_cast<uint32_t>(p.M * p.D), row_step = row_elements * uint32_t{sizeof(Stored)};
   const int64_t level_offset = ((b * p.S + plan.level.start) * p.M + m) * p.D + (channels > 0 ? channel : 0);
   const Stored* grad_output = p.grad_output + (b * p.Q * p.M + m) * p.D + (channels > 0 ? channel : 0);
   const Stored* value = p.value + level_offset;
@@ -139,7 +155,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
     for (int i = 0; i < kBatch; ++i) {
       if (first + static_cast<uint32_t>(i) >= end) break;
       const uint32_t query = (static_cast<uint32_t>(ahead.entries[entry_slot][i].sample) & Of::kNumber) >> points.bits;
-      copy_four_ahead<kWhole>(ahead.grad_output[slot][i][lane], grad_output + query * pixel_step, channels);
+      copy_four_ahead<kWhole>(ahead.grad_output[slot][i][lane], row_at(grad_output, query, row_step), channels);
     }
   };
   fetch_entries(at, 0);
@@ -153,12 +169,13 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   Real* run = nullptr;  // where its sum goes
   bool open = false;
   const auto width = static_cast<uint32_t>(plan.level.width);
-  const int64_t row_step = width * pixel_step;
   const auto close = [&] {
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if constexpr (kAtomic) {
-        if (cell.has(c)) add_four<kWhole>(to + cell.pixel(c, width) * pixel_step, channels, sum[c]);
+        if (cell.has(c)) {
+          add_four<kWhole>(row_at(to, cell.pixel(c, width), row_elements * uint32_t{sizeof(Real)}), channels, sum[c]);
+        }
       } else {
         *reinterpret_cast<Four<Real>*>(run + c * kLanes) = *reinterpret_cast<Four<Real>*>(sum[c]);
       }
@@ -166,17 +183,16 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
   };
   const auto read_corners = [&] {
     if (cell.flags == Corners::kAllDifferent) {
-      const Stored* first = value + cell.first * pixel_step;
-      load_four<kWhole>(first, channels, corner[0]);
-      load_four<kWhole>(first + pixel_step, channels, corner[1]);
-      load_four<kWhole>(first + row_step, channels, corner[2]);
-      load_four<kWhole>(first + row_step + pixel_step, channels, corner[3]);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        load_four<kWhole>(row_at(value, cell.first + c / 2 * width + c % 2, row_step), channels, corner[c]);
+      }
     } else {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
 #pragma unroll
         for (int d = 0; d < 4; ++d) corner[c][d] = Real(0);
-        if (cell.has(c)) load_four<kWhole>(value + cell.pixel(c, width) * pixel_step, channels, corner[c]);
+        if (cell.has(c)) load_four<kWhole>(row_at(value, cell.pixel(c, width), row_step), channels, corner[c]);
       }
     }
   };
@@ -197,7 +213,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, 6)
         if (open) close();
         open = true;
         cell = entry.place.corners;
-        if constexpr (!kAtomic) run = to + entry.place.run * int64_t{4 * kLanes};
+        if constexpr (!kAtomic) run = row_at(to, entry.place.run, uint32_t{4 * kLanes * sizeof(Real)});
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
 #pragma unroll

@@ -2,6 +2,8 @@
 // is how the fixed tree over channels (sample.h, kLanes) falls onto a warp.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/problem.h"
 #include "kernels/cuda/storage.cuh"
 #include "kernels/sample.h"
@@ -59,6 +61,13 @@ struct Corners {
     return first + (c / 2 == 1 && (flags & 16) != 0 ? width : 0) + (c % 2 == 1 && (flags & 32) != 0 ? 1 : 0);
   }
 };
+
+// Of rows that lie `step` bytes apart the one with this number: one instruction.
+template <class T>
+__device__ inline T* row_at(T* first, uint32_t number, uint32_t step) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + uint64_t{number} * step);
+}
 
 // What the four lanes of one thread add to the tree over 32 lanes: attention, x, y.
 template <class Real>
