@@ -54,6 +54,7 @@ Problem<Stored> problem_of(const CheckedCall& checked, const Input& value, const
   p.B = checked.B;
   p.S = checked.S;
   p.M = checked.M;
+  if (p.M > 0) p.by_M = Division(p.M);
   p.D = checked.D;
   p.L = checked.L;
   p.Q = checked.Q;

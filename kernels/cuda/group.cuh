@@ -15,10 +15,9 @@ struct RunPlace {
   uint32_t run;
   Corners corners;
   template <class Conventions>
-  __device__ static RunPlace of(const Conventions& call, const Level& level, uint32_t run, uint32_t cell) {
-    const uint32_t cells_of_row = static_cast<uint32_t>(level.width) + 1;
-    return {run, Corners::of(call, level, static_cast<int32_t>(cell / cells_of_row) - 1,
-                             static_cast<int32_t>(cell % cells_of_row) - 1)};
+  __device__ static RunPlace of(const Conventions& call, const LevelPlan& plan, uint32_t run, uint32_t cell) {
+    const uint32_t row = plan.by_cells_of_row.quotient(cell), column = cell - row * plan.by_cells_of_row.by;
+    return {run, Corners::of(call, plan.level, static_cast<int32_t>(row) - 1, static_cast<int32_t>(column) - 1)};
   }
 };
 
@@ -73,7 +72,17 @@ __device__ inline int64_t list_of(const Problem<Stored>& p, uint32_t head, int l
 struct Share {
   uint32_t head, number;  // batch * M + m, and which of the shares of this head
 };
-__device__ inline Share share_of(uint32_t each) { return {blockIdx.x / each, blockIdx.x % each}; }
+__device__ inline Share share_of(const Division& by_shares) {
+  const uint32_t head = by_shares.quotient(blockIdx.x);
+  return {head, blockIdx.x - head * by_shares.by};
+}
+
+// Of a head's rows of (batch, query or pixel, head), the first.
+template <class Stored>
+__device__ inline int64_t first_row_of(const Problem<Stored>& p, uint32_t head, int64_t rows) {
+  const uint32_t b = p.by_M.quotient(head);
+  return b * rows * p.M + (head - b * p.by_M.by);
+}
 
 // Where a sample of a batch, head and level is in the tensors, by its place in the order of (query, point), and by its
 // number.
@@ -82,18 +91,18 @@ class SampleIndex {
   template <class Stored>
   __device__ SampleIndex(const Problem<Stored>& p, Points points, uint32_t head, int l)
       : points_(points),
-        first_(((head / p.M * p.Q * p.M + head % p.M) * p.L + l) * p.P),
+        first_((first_row_of(p, head, p.Q) * p.L + l) * p.P),
         query_step_(static_cast<uint32_t>(p.M * p.L * p.P)) {}
   __device__ int64_t of_place(uint32_t place) const {
-    const uint32_t query = points_.query_of(place);
-    return at(query, place - query * points_.count);
+    const uint32_t query = points_.by_count.quotient(place);
+    return at(query, place - query * points_.by_count.by);
   }
   __device__ int64_t of_number(uint32_t number) const {
     return at(number >> points_.bits, number & ((1u << points_.bits) - 1));
   }
   __device__ uint32_t number_of(uint32_t place) const {
-    const uint32_t query = points_.query_of(place);
-    return query << points_.bits | (place - query * points_.count);
+    const uint32_t query = points_.by_count.quotient(place);
+    return query << points_.bits | (place - query * points_.by_count.by);
   }
 
  private:
@@ -201,9 +210,9 @@ template <class Stored, class Real>
 __device__ inline void store_unreached(const Problem<Stored>& p, const LevelPlan& plan, const Chunk& chunk,
                                        Points points, const Result& grad_locations, const Result& grad_weights) {
   const SampleIndex index(p, points, chunk.head, chunk.l);
-  const Stored* grad_output = p.grad_output + (chunk.head / p.M * p.Q * p.M + chunk.head % p.M) * p.D;
+  const Stored* grad_output = p.grad_output + first_row_of(p, chunk.head, p.Q) * p.D;
   for (uint32_t i = chunk.first + threadIdx.x; i < chunk.end; i += blockDim.x) {
-    const int64_t query = points.query_of(i), sample = index.of_place(i);
+    const int64_t query = points.by_count.quotient(i), sample = index.of_place(i);
     const Spot<Real> spot = locate_sample<Real>(p, plan.level, sample);
     if (cell_of(spot, plan.level) >= 0) continue;
     Real of_attention(0), of_x(0), of_y(0);

@@ -11,8 +11,8 @@ inline constexpr int kScanThreads = 1024, kPlaceEach = 2;  // samples of a threa
 
 // The chunk that a block works on.
 template <class Stored>
-__device__ inline Chunk chunk_of(const Problem<Stored>& p, const LevelPlans& plans, uint32_t chunks) {
-  const Share share = share_of(chunks);
+__device__ inline Chunk chunk_of(const Problem<Stored>& p, const LevelPlans& plans, const Division& by_chunks) {
+  const Share share = share_of(by_chunks);
   Chunk chunk{};
   chunk.head = share.head;
   while (chunk.l + 1 < p.L && plan_of(plans, chunk.l + 1).first_chunk <= share.number) ++chunk.l;
@@ -30,11 +30,11 @@ __device__ inline uint32_t* counts_of(uint32_t* counts, const LevelPlan& plan, u
 // How many samples of a chunk are in each cell. `room` counters fit into the block's shared memory; a level with more
 // cells is counted in device memory.
 template <class Stored, class Real>
-__global__ void __launch_bounds__(kGroupThreads)
-    count_kernel(Problem<Stored> p, LevelPlans plans, uint32_t chunks, Points points, uint32_t* counts, uint32_t room) {
+__global__ void __launch_bounds__(kGroupThreads) count_kernel(Problem<Stored> p, LevelPlans plans, Division by_chunks,
+                                                              Points points, uint32_t* counts, uint32_t room) {
   constexpr int kEach = 4;
   extern __shared__ uint32_t shared[];
-  const Chunk chunk = chunk_of(p, plans, chunks);
+  const Chunk chunk = chunk_of(p, plans, by_chunks);
   const LevelPlan& plan = plan_of(plans, chunk.l);
   uint32_t* all = counts_of(counts, plan, chunk.head, chunk.number);
   uint32_t* count = plan.stride <= room ? shared : all;
@@ -163,10 +163,11 @@ inline constexpr int64_t kPlaceBytes = sizeof(PlaceRanks) + 1024;  // of shared 
 // here, with their gradients.
 template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kGroupThreads, 2)
-    place_kernel(Problem<Stored> p, LevelPlans plans, uint32_t chunks, Points points, uint32_t* counts, uint32_t room,
-                 const CellStart* cells, Entry<Real>* sorted, Result grad_locations, Result grad_weights) {
+    place_kernel(Problem<Stored> p, LevelPlans plans, Division by_chunks, Points points, uint32_t* counts,
+                 uint32_t room, const CellStart* cells, Entry<Real>* sorted, Result grad_locations,
+                 Result grad_weights) {
   extern __shared__ uint32_t shared[];
-  const Chunk chunk = chunk_of(p, plans, chunks);
+  const Chunk chunk = chunk_of(p, plans, by_chunks);
   const LevelPlan& plan = plan_of(plans, chunk.l);
   const Level level = plan.level;
   uint32_t* all = counts_of(counts, plan, chunk.head, chunk.number);
@@ -233,7 +234,7 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
       if (cell[k] >= 0 && to[k].begins_run()) {
         entry.sample |= Entry<Real>::kRunBegins;
         const CellStart start = starts[cell[k]];
-        entry.place = RunPlace::of(p, level, start.run + (at - start.sample) / kRun, static_cast<uint32_t>(cell[k]));
+        entry.place = RunPlace::of(p, plan, start.run + (at - start.sample) / kRun, static_cast<uint32_t>(cell[k]));
       }
       store_entry(sorted + list, at, entry, cell[k] >= 0);
     }

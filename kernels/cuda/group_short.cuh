@@ -108,13 +108,13 @@ __device__ inline void rank_in_cells(const ShortRoom<Real>& room, uint32_t few, 
 // kStable: each cell's samples in the order of (query, point), else in any.
 template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kShortThreads)
-    group_short_kernel(Problem<Stored> p, LevelPlans plans, Points points, CellStart* cells, Entry<Real>* sorted,
-                       Zeros zeros, Result grad_locations, Result grad_weights) {
+    group_short_kernel(Problem<Stored> p, LevelPlans plans, Division by_levels, Points points, CellStart* cells,
+                       Entry<Real>* sorted, Zeros zeros, Result grad_locations, Result grad_weights) {
   extern __shared__ uint4 memory[];
   __shared__ uint64_t sums[kWarp + 1];
   __shared__ uint32_t crowded;  // cells with members
   const auto samples = static_cast<uint32_t>(p.Q * p.P);
-  const Share share = share_of(static_cast<uint32_t>(p.L));
+  const Share share = share_of(by_levels);
   const int l = static_cast<int>(share.number);
   const LevelPlan& plan = plan_of(plans, l);
   const Level level = plan.level;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kShortThreads)
                       index.number_of(i) | flags[k], RunPlace{}};
     if (place[k] % kRun == 0) {
       entry.sample |= Entry<Real>::kRunBegins;
-      entry.place = RunPlace::of(p, level, (start >> 16) + place[k] / kRun, static_cast<uint32_t>(cell[k]));
+      entry.place = RunPlace::of(p, plan, (start >> 16) + place[k] / kRun, static_cast<uint32_t>(cell[k]));
     }
     room.entries[(start & 0xffffu) + place[k]] = entry;
   }

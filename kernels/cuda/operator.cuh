@@ -131,7 +131,7 @@ void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& p
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
   allow_shared(kernel, bytes);
   kernel<<<static_cast<unsigned>(p.B * p.M * p.L), kShortThreads, bytes, stream>>>(
-      p, plans, plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
+      p, plans, Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
   check_launch("group_short_kernel");
 }
 
@@ -146,9 +146,10 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
     if (level.stride * 4 <= device.shared_bytes - kPlaceBytes) room = std::max(room, level.stride);
   }
   const auto blocks = static_cast<unsigned>(heads * plan.chunks);
+  const Division by_chunks(plan.chunks);
   const auto count = count_kernel<Stored, Real>;
   allow_shared(count, int64_t{room} * 4);
-  count<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.points, to.counts, room);
+  count<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, by_chunks, plan.points, to.counts, room);
   check_launch("count_kernel");
   const dim3 chunk_grid(lists, static_cast<unsigned>((plan.most_cells + kSumCells - 1) / kSumCells));
   sum_chunks_kernel<<<chunk_grid, kSumThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, to.counts);
@@ -158,7 +159,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   check_launch("scan_kernel");
   const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
   allow_shared(place, int64_t{room} * 4);
-  place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, plan.chunks, plan.points, to.counts, room, to.cells,
+  place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, by_chunks, plan.points, to.counts, room, to.cells,
                                                      to.sorted, grad_locations, grad_weights);
   check_launch("place_kernel");
 }
@@ -209,7 +210,7 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   const dim3 run_grid(static_cast<unsigned>(heads * plan.blocks), static_cast<unsigned>(channel_chunks));
   const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
                               : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
-  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, plan.blocks, grouped.cells,
+  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, Division(plan.blocks), grouped.cells,
                                                        grouped.sorted, sums, grad_locations, grad_weights);
   check_launch("sum_runs_kernel");
   if (pixel_sums != nullptr) return;
@@ -221,9 +222,10 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   }
   const auto sum_pixels = sum_pixels_kernel_of<Stored, Real>(
       whole, p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER, is_dense(p));
-  const dim3 pixel_grid(static_cast<unsigned>(heads * ((p.S + kPixelGroups - 1) / kPixelGroups)),
-                        static_cast<unsigned>(channel_chunks));
-  sum_pixels<<<pixel_grid, kPixelThreads, 0, stream>>>(p, plans, grouped.cells, sums, grad_value);
+  const int64_t pixel_blocks = (p.S + kPixelGroups - 1) / kPixelGroups;
+  const dim3 pixel_grid(static_cast<unsigned>(heads * pixel_blocks), static_cast<unsigned>(channel_chunks));
+  sum_pixels<<<pixel_grid, kPixelThreads, 0, stream>>>(p, plans, Division(pixel_blocks), grouped.cells, sums,
+                                                       grad_value);
   check_launch("sum_pixels_kernel");
 }
 

@@ -90,7 +90,7 @@ __device__ inline T of_lane(T mine, int lane) {
 
 // grad_attention_weights and grad_sampling_locations of every sample.
 template <bool kWhole, bool kOneChunk, class Stored, class Real>
-__global__ void __launch_bounds__(kSampleThreads, sizeof(Real) == 4 ? 4 : 2)
+__global__ void __launch_bounds__(kSampleThreads, (sizeof(Real) == 4 ? 4 : 2) / (kOneChunk ? 1 : 2))
     sample_gradients_kernel(Problem<Stored> p, Result grad_locations, Result grad_weights) {
   using Of = Prepared<Real>;
   constexpr int kBatch = 4, kGroups = kSampleThreads / kGroup;

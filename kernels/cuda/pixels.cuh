@@ -74,21 +74,22 @@ __global__ void __launch_bounds__(kFoldThreads)
 // of a cell. kDense: there are several runs to a cell.
 template <bool kWhole, bool kClamps, bool kDense, class Stored, class Real>
 __global__ void __launch_bounds__(kPixelThreads, (kDense ? 4 : 6) / (sizeof(Real) / sizeof(float)))
-    sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, const CellStart* cells, RunSums<Real> from,
-                      Result grad_value) {
-  constexpr uint32_t kRunSize = 4 * kLanes;
+    sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, Division by_blocks, const CellStart* cells,
+                      RunSums<Real> from, Result grad_value) {
+  constexpr uint32_t kRunSize = 4 * kLanes, kRunStep = kRunSize * sizeof(Real);
   constexpr int kUnrolled = kDense ? 4 : 1;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
   const auto pixels = static_cast<uint32_t>(p.S);
-  const Share share = share_of((pixels + kPixelGroups - 1) / kPixelGroups);
+  const Share share = share_of(by_blocks);
   const uint32_t head = share.head, pixel = share.number * kPixelGroups + threadIdx.x / kGroup;
   if (pixel >= pixels || channels <= 0) return;
   int l = 0;
   while (l + 1 < p.L && plan_of(plans, l + 1).level.start <= pixel) ++l;
   const LevelPlan& plan = plan_of(plans, l);
   const auto width = static_cast<uint32_t>(plan.level.width);
-  const uint32_t of_level = pixel - static_cast<uint32_t>(plan.level.start), y = of_level / width, x = of_level % width;
+  const uint32_t of_level = pixel - static_cast<uint32_t>(plan.level.start), y = plan.by_width.quotient(of_level),
+                 x = of_level - y * width;
   const CellStart* starts = starts_of(cells, plan, head) + y * (width + 1) + x;
   const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;
   const Real* runs = from.to + first_run * kRunSize + 4 * lane;
@@ -114,12 +115,12 @@ __global__ void __launch_bounds__(kPixelThreads, (kDense ? 4 : 6) / (sizeof(Real
     Real sum[4][4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (count[i] != 0) load_four<true>(runs + int64_t{first[i]} * kRunSize + (3 - i) * kLanes, 4, sum[i]);
+      if (count[i] != 0) load_four<true>(row_at(runs, first[i], kRunStep) + (3 - i) * kLanes, 4, sum[i]);
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if (count[i] == 0) continue;
-      add_runs<kUnrolled>(runs + int64_t{first[i]} * kRunSize + (3 - i) * kLanes, kRunSize, count[i], sum[i]);
+      add_runs<kUnrolled>(row_at(runs, first[i], kRunStep) + (3 - i) * kLanes, kRunSize, count[i], sum[i]);
       add_to(out, sum[i]);
     }
   } else {
@@ -137,15 +138,14 @@ __global__ void __launch_bounds__(kPixelThreads, (kDense ? 4 : 6) / (sizeof(Real
         of_count = count[k];
       }
       if (of_count == 0) continue;
-      const Real* of_corner = runs + int64_t{of_first} * kRunSize + c * kLanes;
+      const Real* of_corner = row_at(runs, of_first, kRunStep) + c * kLanes;
       Real sum[4];
       load_four<true>(of_corner, 4, sum);
       add_runs<kUnrolled>(of_corner, kRunSize, of_count, sum);
       add_to(out, sum);
     }
   }
-  const auto heads = static_cast<uint32_t>(p.M);
-  const int64_t at = (int64_t{head / heads} * p.S + pixel) * p.M + head % heads;
+  const int64_t at = first_row_of(p, head, p.S) + pixel * p.M;
   store_four<kWhole>(grad_value.data, grad_value.dtype, at * p.D + channel, channels, out);
 }
 

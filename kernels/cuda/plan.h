@@ -17,6 +17,7 @@ inline constexpr int64_t kManySamples = 4096;  // of one cell; its runs are then
 // One level. The samples of a batch, head and level are grouped by cell in chunks, each by a block.
 struct LevelPlan {
   Level level;
+  Division by_width, by_cells_of_row;
   uint32_t cells;   // cells_of(level)
   uint32_t stride;  // more than cells, a multiple of eight: from one table of cells to the next
   uint32_t chunks, chunk_samples;
@@ -39,17 +40,12 @@ struct LevelPlans {
 // sample's place in the list that it is grouped into.
 inline constexpr int kNumberBits = 29, kPlaceBits = 27;
 
-// Queries and points of a sample's place in the order of (query, point): a division by multiplication, as places are
-// below 2^kPlaceBits.
+// Queries and points of a sample's place in the order of (query, point).
 struct Points {
-  uint32_t count, bits, factor, shift;
-  explicit Points(int64_t P) : count(static_cast<uint32_t>(P)), bits(0) {
+  Division by_count;
+  uint32_t bits = 0;
+  explicit Points(int64_t P) : by_count(P) {
     while ((int64_t{1} << bits) < P) ++bits;
-    shift = kPlaceBits + bits;
-    factor = static_cast<uint32_t>(((uint64_t{1} << shift) + count - 1) / count);
-  }
-  MSDA_HOST_DEVICE uint32_t query_of(uint32_t place) const {
-    return static_cast<uint32_t>(uint64_t{place} * factor >> shift);
   }
 };
 
@@ -99,6 +95,8 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
   for (const Level& level : levels) {
     LevelPlan of{};
     of.level = level;
+    of.by_width = Division(level.width);
+    of.by_cells_of_row = Division(int64_t{level.width} + 1);
     const int64_t cells = cpu::cells_of(level);
     // Chunks that have at least half as many samples as there are cells to count in, but many where samples are few.
     const int64_t wanted = std::max<int64_t>(all < (int64_t{1} << 20) ? 1024 : 4096, cells / 2);

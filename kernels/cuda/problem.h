@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/table.h"
+#include "kernels/cuda/division.h"
 #include "kernels/msda.h"
 
 namespace msda::kernels::cuda {
@@ -21,6 +22,7 @@ struct Levels {
 template <class Stored>
 struct Problem {
   int64_t B, S, M, D, L, Q, P;
+  Division by_M;
   msda_dialect dialect;
   msda_padding padding;
   bool align_corners;

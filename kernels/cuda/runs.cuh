@@ -111,14 +111,14 @@ struct Ahead {
 
 template <bool kWhole, bool kGradients, bool kAtomic, class Stored, class Real>
 __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
-    sum_runs_kernel(Problem<Stored> p, LevelPlans plans, Points points, uint32_t blocks, const CellStart* cells,
+    sum_runs_kernel(Problem<Stored> p, LevelPlans plans, Points points, Division by_blocks, const CellStart* cells,
                     const Entry<Real>* sorted, RunSums<Real> sums, Result grad_locations, Result grad_weights) {
   using Of = Entry<Real>;
   constexpr int kBatch = Ahead<Stored, Real>::kBatch;
   __shared__ Ahead<Stored, Real> of_block[kRunGroups<Real>];
   Ahead<Stored, Real>& ahead = of_block[threadIdx.x / kGroup];
   const int lane = static_cast<int>(threadIdx.x % kGroup);
-  const Share share = share_of(blocks);
+  const Share share = share_of(by_blocks);
   const uint32_t head = share.head;
   int l = 0;
   while (l + 1 < p.L && plan_of(plans, l + 1).first_block <= share.number) ++l;
@@ -131,10 +131,10 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   auto [at, end] = segment_of_group(entries, block_begin, plan.segment, filled);
 
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
-  const int64_t b = head / p.M, m = head % p.M;
   const auto row_elements = static_cast<uint32_t>(p.M * p.D), row_step = row_elements * uint32_t{sizeof(Stored)};
-  const int64_t level_offset = ((b * p.S + plan.level.start) * p.M + m) * p.D + (channels > 0 ? channel : 0);
-  const Stored* grad_output = p.grad_output + (b * p.Q * p.M + m) * p.D + (channels > 0 ? channel : 0);
+  const int64_t level_offset =
+      (first_row_of(p, head, p.S) + plan.level.start * p.M) * p.D + (channels > 0 ? channel : 0);
+  const Stored* grad_output = p.grad_output + first_row_of(p, head, p.Q) * p.D + (channels > 0 ? channel : 0);
   const Stored* value = p.value + level_offset;
   const int64_t first_run = int64_t{blockIdx.y} * sums.most + plan.first_run + int64_t{head} * plan.most_runs;
   // Where the pixels are, or where the runs go.
@@ -197,6 +197,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
     }
   };
 
+  const Real slope_x = slope_of<Real>(p, plan.level.width), slope_y = slope_of<Real>(p, plan.level.height);
   for (int batch = 0; __any_sync(~0u, at < end); ++batch, at += kBatch) {
     wait_for_copies();
     __syncwarp();
@@ -248,11 +249,9 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
         if (lane < kBatch) {
           if (grad_weights.data != nullptr) store_one(grad_weights.data, grad_weights.dtype, sample, total[0]);
         } else if (grad_locations.data != nullptr) {
-          const Real slope_x = (entry.sample & Of::kFlatX) != 0 ? Real(0) : slope_of<Real>(p, plan.level.width);
-          const Real slope_y = (entry.sample & Of::kFlatY) != 0 ? Real(0) : slope_of<Real>(p, plan.level.height);
           store_two(grad_locations.data, grad_locations.dtype, sample,
-                    location_gradient(total[1], entry.attention, slope_x),
-                    location_gradient(total[2], entry.attention, slope_y));
+                    location_gradient(total[1], entry.attention, (entry.sample & Of::kFlatX) != 0 ? Real(0) : slope_x),
+                    location_gradient(total[2], entry.attention, (entry.sample & Of::kFlatY) != 0 ? Real(0) : slope_y));
         }
       }
     }

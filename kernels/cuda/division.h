@@ -1,0 +1,21 @@
+// Division by a number that the host knows, of numbers below 2^31, as a multiplication: the GPU has no instruction for
+// it, and where threads have little else to do its twenty show.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/sample.h"
+
+namespace msda::kernels::cuda {
+
+struct Division {
+  uint32_t by = 1, factor = uint32_t{1} << 31, shift = 31;
+  Division() = default;
+  explicit Division(int64_t divisor) : by(static_cast<uint32_t>(divisor)) {
+    while ((int64_t{1} << (shift - 31)) < divisor) ++shift;
+    factor = static_cast<uint32_t>(((uint64_t{1} << shift) + by - 1) / by);  // with an error below 2^(shift - 31) / by
+  }
+  MSDA_HOST_DEVICE uint32_t quotient(uint32_t n) const { return static_cast<uint32_t>(uint64_t{n} * factor >> shift); }
+};
+
+}  // namespace msda::kernels::cuda
