@@ -43,6 +43,43 @@ __device__ inline uint32_t flat_flags(const Spot<Real>& spot) {
   return (spot.x.slope == Real(0) ? Entry<Real>::kFlatX : 0u) | (spot.y.slope == Real(0) ? Entry<Real>::kFlatY : 0u);
 }
 
+__device__ inline uint4 of_partner(const uint4& mine, int step) {
+  return make_uint4(__shfl_xor_sync(~0u, mine.x, step), __shfl_xor_sync(~0u, mine.y, step),
+                    __shfl_xor_sync(~0u, mine.z, step), __shfl_xor_sync(~0u, mine.w, step));
+}
+
+// Writes an entry of each thread where it `is_there`, by as many lanes side by side as it has parts. All lanes.
+template <class Real>
+__device__ inline void store_entry(Entry<Real>* to, uint32_t at, const Entry<Real>& entry, bool is_there) {
+  constexpr int kParts = kEntryParts<Real>;
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  EntryPart parts[kParts];  // of this lane's entry; after the exchange, one of each lane's
+  memcpy(parts, &entry, sizeof(entry));
+#pragma unroll
+  for (int step = 1; step < kParts; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) {
+      if ((i & step) != 0) continue;
+      EntryPart given = parts[i + step];
+      if (upper) given = parts[i];
+      const EntryPart other = of_partner(given, step);
+      if (upper) {
+        parts[i] = other;
+      } else {
+        parts[i + step] = other;
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kParts; ++i) {
+    const int from = lane / kParts * kParts + i;
+    const uint32_t place = __shfl_sync(~0u, at, from);
+    const bool is = __shfl_sync(~0u, is_there ? 1 : 0, from) != 0;
+    if (is) reinterpret_cast<EntryPart*>(to + place)[lane % kParts] = parts[i];
+  }
+}
+
 // Where the samples of a cell begin among those of its batch, head and level, and where its runs (sample.h, kRun) do.
 struct alignas(8) CellStart {
   uint32_t sample, run;

@@ -1,5 +1,5 @@
-// Groups samples by cell where those of a batch, head and level are so few that one block's shared memory holds them:
-// one kernel, which writes each list from end to end. Samples come to their cell in any order; then each looks how many
+// Groups samples by cell where those of a batch, head and level are so few that one block takes them all at a time: one
+// kernel. Samples come to their cell in any order; then each looks how many
 // of the cell come before it in that of (query, point). With the chains of tile_ranks.cuh, which are long where there
 // are few cells, the kernel took half as long again.
 #pragma once
@@ -40,32 +40,31 @@ struct CellMembers {
 static_assert(CellMembers::kWords == 4 * kWarp);
 
 // A block's shared memory for a list of `samples` and a level of `stride` cells.
-template <class Real>
 struct ShortRoom {
-  // A cell with more samples has members; these fit where the entries go later, whether all cells have them or, of more
-  // cells, as many as there can be.
+  static constexpr uint32_t kMemberBytes = 16;  // for each sample
+  // A cell with more samples has members, for which there is room whether all cells have them or, of more cells, as
+  // many as there can be.
   __device__ static uint32_t few_to_compare(uint32_t samples, uint32_t cells) {
     constexpr uint32_t kMany = 40;
-    static_assert(sizeof(CellMembers) <= (kMany + 1) * sizeof(Entry<Real>));
-    return cells * sizeof(CellMembers) <= samples * sizeof(Entry<Real>) ? 4 : kMany;
+    static_assert(sizeof(CellMembers) <= (kMany + 1) * kMemberBytes);
+    return cells * sizeof(CellMembers) <= samples * kMemberBytes ? 4 : kMany;
   }
   uint32_t* starts;      // [stride]: how many samples, then where these begin, and above 16 bits, where the runs do
-  Entry<Real>* entries;  // [samples], in order
-  CellMembers* members;  // before the entries, in the same place
+  CellMembers* members;  // these and the next for an order within a cell
   uint16_t* arrived;     // [samples]: those of a cell, in any order; or the number of its members
   __device__ ShortRoom(void* memory, uint32_t samples, uint32_t stride) {
     starts = static_cast<uint32_t*>(memory);
-    entries = reinterpret_cast<Entry<Real>*>(starts + stride);
-    members = reinterpret_cast<CellMembers*>(entries);
-    arrived = reinterpret_cast<uint16_t*>(entries + samples);
+    members = reinterpret_cast<CellMembers*>(starts + stride);
+    arrived = reinterpret_cast<uint16_t*>(reinterpret_cast<char*>(members) + samples * kMemberBytes);
   }
-  static int64_t bytes(int64_t samples, int64_t stride) { return stride * 4 + samples * (sizeof(Entry<Real>) + 2); }
+  static int64_t bytes(int64_t samples, int64_t stride, bool stable) {
+    return stride * 4 + (stable ? samples * (kMemberBytes + 2) : 0);
+  }
 };
 
 // Of each sample, from how many of its cell have arrived before it to how many are before it in the order of
 // (query, point). All threads.
-template <class Real>
-__device__ inline void rank_in_cells(const ShortRoom<Real>& room, uint32_t few, uint32_t crowded,
+__device__ inline void rank_in_cells(const ShortRoom& room, uint32_t few, uint32_t crowded,
                                      const int32_t (&cell)[kShortEach], uint32_t (&place)[kShortEach]) {
   const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kShortThreads) {
@@ -102,7 +101,6 @@ __device__ inline void rank_in_cells(const ShortRoom<Real>& room, uint32_t few, 
     }
     place[k] = rank;
   }
-  if (crowded != 0) __syncthreads();  // the entries come where the members are
 }
 
 // kStable: each cell's samples in the order of (query, point), else in any.
@@ -118,7 +116,7 @@ __global__ void __launch_bounds__(kShortThreads)
   const int l = static_cast<int>(share.number);
   const LevelPlan& plan = plan_of(plans, l);
   const Level level = plan.level;
-  const ShortRoom<Real> room(memory, samples, plan.stride);
+  const ShortRoom room(memory, samples, plan.stride);
   const SampleIndex index(p, points, share.head, l);
   for (uint32_t i = threadIdx.x; i < plan.stride; i += kShortThreads) room.starts[i] = 0;
   if (threadIdx.x == 0) crowded = 0;
@@ -134,7 +132,7 @@ __global__ void __launch_bounds__(kShortThreads)
     zeros.to[i] = make_uint4(0, 0, 0, 0);
   }
   Real fraction_y[kShortEach], fraction_x[kShortEach];
-  uint32_t flags[kShortEach], place[kShortEach];
+  uint32_t flags[kShortEach], place[kShortEach] = {};
   int32_t cell[kShortEach];
   bool has_unreached = false;
 #pragma unroll
@@ -154,7 +152,7 @@ __global__ void __launch_bounds__(kShortThreads)
     if (cell[k] >= 0) place[k] = atomicAdd(&room.starts[cell[k]], 1u);
   }
   __syncthreads();
-  [[maybe_unused]] const uint32_t few = ShortRoom<Real>::few_to_compare(samples, plan.cells);
+  [[maybe_unused]] const uint32_t few = ShortRoom::few_to_compare(samples, plan.cells);
   scan_cells<kShortThreads>(plan.stride, room.starts, starts_of(cells, plan, share.head), sums,
                             [&](uint32_t of, CellStart start, uint32_t number) {
                               room.starts[of] = start.sample | start.run << 16;
@@ -164,25 +162,22 @@ __global__ void __launch_bounds__(kShortThreads)
                             });
   __syncthreads();
   if constexpr (kStable) rank_in_cells(room, few, crowded, cell, place);
+  const int64_t list = list_of(p, share.head, l);
 #pragma unroll
   for (int k = 0; k < kShortEach; ++k) {
-    if (cell[k] < 0) continue;
-    const uint32_t i = k * kShortThreads + threadIdx.x, start = room.starts[cell[k]];
-    Entry<Real> entry{static_cast<Real>(widened(read[k].attention)), fraction_y[k], fraction_x[k],
-                      index.number_of(i) | flags[k], RunPlace{}};
-    if (place[k] % kRun == 0) {
-      entry.sample |= Entry<Real>::kRunBegins;
-      entry.place = RunPlace::of(p, plan, (start >> 16) + place[k] / kRun, static_cast<uint32_t>(cell[k]));
+    Entry<Real> entry{};
+    if (cell[k] >= 0) {
+      const uint32_t i = k * kShortThreads + threadIdx.x, start = room.starts[cell[k]];
+      entry = {static_cast<Real>(widened(read[k].attention)), fraction_y[k], fraction_x[k],
+               index.number_of(i) | flags[k], RunPlace{}};
+      if (place[k] % kRun == 0) {
+        entry.sample |= Entry<Real>::kRunBegins;
+        entry.place = RunPlace::of(p, plan, (start >> 16) + place[k] / kRun, static_cast<uint32_t>(cell[k]));
+      }
+      place[k] += start & 0xffffu;
     }
-    room.entries[(start & 0xffffu) + place[k]] = entry;
+    store_entry(sorted + list, place[k], entry, cell[k] >= 0);
   }
-  __syncthreads();
-
-  const int64_t list = list_of(p, share.head, l);
-  const uint32_t filled = room.starts[plan.cells] & 0xffffu;
-  const auto* from = reinterpret_cast<const EntryPart*>(room.entries);
-  auto* to = reinterpret_cast<EntryPart*>(sorted + list);
-  for (uint32_t i = threadIdx.x; i < filled * kEntryParts<Real>; i += kShortThreads) to[i] = from[i];
   if (has_unreached && (grad_locations.data != nullptr || grad_weights.data != nullptr)) {
     store_unreached<Stored, Real>(p, plan, Chunk{l, share.head, 0, 0, samples}, points, grad_locations, grad_weights);
   }

@@ -113,12 +113,11 @@ struct Grouped {
 };
 
 // The shared memory that a block needs to group a list by itself, or 0 where it cannot.
-template <class Real>
-int64_t bytes_of_short(const Plan& plan, int64_t samples, const Device& device) {
+inline int64_t bytes_of_short(const Plan& plan, int64_t samples, bool stable, const Device& device) {
   if (samples > kShortList) return 0;
   int64_t bytes = 0;
   for (const LevelPlan& level : plan.levels) {
-    bytes = std::max(bytes, ShortRoom<Real>::bytes(samples, level.stride));
+    bytes = std::max(bytes, ShortRoom::bytes(samples, level.stride, stable));
   }
   return bytes <= device.shared_bytes - 1024 ? bytes : 0;
 }
@@ -181,7 +180,7 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   const int64_t channel_chunks = (p.D + kLanes - 1) / kLanes;
   workspace.want(far, far_count(p.L));
   const bool stable = pixel_sums == nullptr;
-  const int64_t short_bytes = bytes_of_short<Real>(plan, samples, device);
+  const int64_t short_bytes = bytes_of_short(plan, samples, stable, device);
   if (short_bytes == 0) workspace.want(grouped.counts, plan.counts);
   workspace.want(grouped.cells, plan.cells);
   workspace.want(grouped.sorted, lists * samples);
