@@ -80,7 +80,7 @@ inline void divide_runs(Plan& plan, int64_t heads, int64_t samples, const RunBlo
   const int64_t least = static_cast<int64_t>(plan.levels.size()) * blocks_of(kLongest);
   const int64_t all = (least + room - 1) / room * room;
   for (LevelPlan& of : plan.levels) {
-    const int64_t number = std::max<int64_t>(all * cost_of(of) / cost, 1);
+    const int64_t number = std::max(all * cost_of(of) / cost, blocks_of(2 * kLongest));
     of.segment =
         static_cast<uint32_t>(std::max(kShortest, (samples + number * blocks.groups - 1) / (number * blocks.groups)));
     of.first_block = plan.blocks;

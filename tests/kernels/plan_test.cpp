@@ -1,0 +1,82 @@
+// How the CUDA kernels divide their work: what needs no GPU to be checked.
+#include "kernels/cuda/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace msda::tests {
+namespace {
+
+using kernels::cuda::Division;
+using kernels::cuda::Level;
+using kernels::cuda::LevelPlan;
+using kernels::cuda::make_plan;
+using kernels::cuda::Plan;
+using kernels::cuda::RunBlocks;
+
+constexpr uint32_t kMost = (uint32_t{1} << 31) - 1;  // that is divided
+
+TEST(DivisionTest, IsExactForEveryDivisorAroundItsMultiples) {
+  std::mt19937_64 random(3);
+  std::vector<uint32_t> divisors;
+  for (uint32_t by = 1; by <= 1000; ++by) divisors.push_back(by);
+  for (int bit = 10; bit < 31; ++bit) {
+    for (const uint32_t near : {0u, 1u, 2u}) divisors.push_back((uint32_t{1} << bit) - 1 + near);
+  }
+  for (int i = 0; i < 2000; ++i) divisors.push_back(1 + static_cast<uint32_t>(random() % kMost));
+  divisors.push_back(kMost);
+  for (const uint32_t by : divisors) {
+    const Division division(by);
+    ASSERT_EQ(division.by, by);
+    std::vector<uint32_t> numbers{0, 1, by - 1, by, kMost - 1, kMost, kMost / by * by, kMost / by * by - 1};
+    for (int i = 0; i < 200; ++i) {
+      const uint32_t multiple = by * static_cast<uint32_t>(random() % (kMost / by + uint64_t{1}));
+      numbers.insert(numbers.end(),
+                     {multiple, multiple - (multiple > 0 ? 1 : 0), static_cast<uint32_t>(random() >> 33)});
+    }
+    for (const uint32_t n : numbers) ASSERT_EQ(division.quotient(n), n / by) << n << " / " << by;
+  }
+}
+
+// The levels' blocks follow one another, and their segments hold every sample.
+void expect_covers(const Plan& plan, int64_t samples, int64_t groups) {
+  for (size_t l = 0; l < plan.levels.size(); ++l) {
+    const LevelPlan& of = plan.levels[l];
+    const uint32_t next = l + 1 < plan.levels.size() ? plan.levels[l + 1].first_block : plan.blocks;
+    ASSERT_GT(next, of.first_block) << "level " << l;
+    EXPECT_GE(int64_t{next - of.first_block} * groups * of.segment, samples) << "level " << l;
+    EXPECT_LT(int64_t{next - of.first_block - 1} * groups * of.segment, samples)
+        << "a block has no sample; level " << l;
+  }
+}
+
+TEST(PlanTest, FillsTheDeviceOnceWhereSegmentsStayShort) {
+  const std::vector<Level> levels{{64, 64, 0}, {32, 32, 4096}, {16, 16, 5120}, {8, 8, 5376}};
+  const RunBlocks blocks{16, 6 * 132};
+  const Plan plan = make_plan(levels, 32, 1000, 3, blocks);
+  expect_covers(plan, 3000, 16);
+  EXPECT_LE(32 * plan.blocks, 792u);
+  EXPECT_GE(32 * plan.blocks, 792u * 8 / 10);
+  // A level whose samples are nearly all alone in their cells costs twice as much as one where many share a cell.
+  EXPECT_NEAR(plan.levels[3].segment / static_cast<double>(plan.levels[0].segment), 2.0, 0.35);
+}
+
+TEST(PlanTest, CoversAllSamplesOfAnyCall) {
+  std::mt19937_64 random(7);
+  const auto upto = [&](int64_t most) { return 1 + static_cast<int64_t>(random() % static_cast<uint64_t>(most)); };
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<Level> levels;
+    for (int64_t l = upto(20); l > 0; --l) {
+      levels.push_back({static_cast<int32_t>(upto(200)), static_cast<int32_t>(upto(200)), 0});
+    }
+    const int64_t Q = upto(i % 3 == 0 ? 100000 : 300), P = upto(8), groups = i % 2 == 0 ? 16 : 8;
+    const Plan plan = make_plan(levels, upto(i % 5 == 0 ? 5000 : 64), Q, P, {groups, 6 * upto(132)});
+    ASSERT_NO_FATAL_FAILURE(expect_covers(plan, Q * P, groups)) << "call " << i;
+    for (const LevelPlan& of : plan.levels) ASSERT_LE(of.segment, 2 * 64u) << "call " << i;
+  }
+}
+
+}  // namespace
+}  // namespace msda::tests
