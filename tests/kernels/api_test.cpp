@@ -395,6 +395,34 @@ TEST(Api, TooLargeForMemoryIsAnError) {
   EXPECT_THAT(msda_last_error(), HasSubstr("out of memory"));
 }
 
+// The GPU's kernels count in 32 bits: calls beyond that are refused before anything is done with a GPU.
+TEST(Api, TooLargeForTheGpuIsRefused) {
+  float one = 1;
+  int64_t side[2] = {1, 1};
+  const auto repeated = [&](std::vector<int64_t> shape) {
+    msda_tensor tensor = msda_contiguous(&one, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
+    for (int64_t& stride : tensor.stride) stride = 0;
+    return tensor;
+  };
+  const int64_t shapes[2] = {1, 2};
+  const auto backward = [&](int64_t M, int64_t D, int64_t P) {
+    msda_call call{};
+    call.dialect = MSDA_MSDA_TRITON;
+    call.value = repeated({1, 1, M, D});
+    call.spatial_shapes = msda_contiguous(side, MSDA_INT64, 2, shapes);
+    call.sampling_locations = repeated({1, 1, M, 1, P, 2});
+    call.attention_weights = repeated({1, 1, M, 1, P});
+    const msda_tensor grad_output = repeated({1, 1, M, D}), grad_weights = repeated({1, 1, M, 1, P});
+    return msda_cuda_backward(&call, &grad_output, nullptr, nullptr, nullptr, &grad_weights, nullptr);
+  };
+  const int64_t bits16 = int64_t{1} << 16;
+  EXPECT_EQ(backward(1, int64_t{1} << 28, 1), MSDA_UNAVAILABLE) << "elements of value to a pixel";
+  if (std::string(msda_last_error()).find("without the CUDA toolkit") != std::string::npos) GTEST_SKIP();
+  EXPECT_THAT(msda_last_error(), HasSubstr("larger than the GPU's kernels can count"));
+  EXPECT_EQ(backward(bits16, 1, bits16), MSDA_UNAVAILABLE) << "samples to a query";
+  EXPECT_THAT(msda_last_error(), HasSubstr("larger than the GPU's kernels can count"));
+}
+
 TEST(Api, Names) {
   EXPECT_STREQ(msda_dialect_name(MSDA_GRID_SAMPLE), "grid_sample");
   EXPECT_STREQ(msda_padding_name(MSDA_PADDING_BORDER), "border");
