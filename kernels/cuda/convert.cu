@@ -1,6 +1,6 @@
 // Strided tensors of any floating-point type to contiguous ones of the arithmetic's type, and back.
 #include "kernels/checked_call.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/storage.cuh"
 
@@ -45,8 +45,7 @@ void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream) {
   const int64_t count = count_of(from);
   if (count == 0) return;
   const auto kernel = is_contiguous(from) ? widen_kernel<true, Real> : widen_kernel<false, Real>;
-  kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(from, to, count);
-  check_launch("widen_kernel");
+  launch("widen_kernel", kernel, blocks_for(count, kThreads), kThreads, 0, stream, from, to, count);
 }
 
 template <class Real>
@@ -54,8 +53,7 @@ void spread(const Real* from, const msda_tensor& to, cudaStream_t stream) {
   const int64_t count = count_of(to);
   if (count == 0) return;
   const auto kernel = is_contiguous(to) ? spread_kernel<true, Real> : spread_kernel<false, Real>;
-  kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(from, to, count);
-  check_launch("spread_kernel");
+  launch("spread_kernel", kernel, blocks_for(count, kThreads), kThreads, 0, stream, from, to, count);
 }
 
 template void make_contiguous(const msda_tensor&, float*, cudaStream_t);

@@ -1,8 +1,9 @@
 // The samples of every batch, head and level grouped by cell, each cell's in the order of (query, point): what comes of
-// it, and what the two ways to it have in common, group_short.cuh where a list fits into a block's shared memory, and
+// it, and what the two ways to it have in common, group_short.cuh where a block takes a list at a time, and
 // group_long.cuh.
 #pragma once
 
+#include <cstring>
 #include <type_traits>
 
 #include "kernels/cuda/plan.h"

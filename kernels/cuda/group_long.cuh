@@ -33,7 +33,7 @@ template <class Stored, class Real>
 __global__ void __launch_bounds__(kGroupThreads) count_kernel(Problem<Stored> p, LevelPlans plans, Division by_chunks,
                                                               Points points, uint32_t* counts, uint32_t room) {
   constexpr int kEach = 4;
-  extern __shared__ uint32_t shared[];
+  auto* const shared = dynamic_shared<uint32_t>();
   const Chunk chunk = chunk_of(p, plans, by_chunks);
   const LevelPlan& plan = plan_of(plans, chunk.l);
   uint32_t* all = counts_of(counts, plan, chunk.head, chunk.number);
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
     place_kernel(Problem<Stored> p, LevelPlans plans, Division by_chunks, Points points, uint32_t* counts,
                  uint32_t room, const CellStart* cells, Entry<Real>* sorted, Result grad_locations,
                  Result grad_weights) {
-  extern __shared__ uint32_t shared[];
+  auto* const shared = dynamic_shared<uint32_t>();
   const Chunk chunk = chunk_of(p, plans, by_chunks);
   const LevelPlan& plan = plan_of(plans, chunk.l);
   const Level level = plan.level;

@@ -108,7 +108,6 @@ template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kShortThreads)
     group_short_kernel(Problem<Stored> p, LevelPlans plans, Division by_levels, Points points, CellStart* cells,
                        Entry<Real>* sorted, Zeros zeros, Result grad_locations, Result grad_weights) {
-  extern __shared__ uint4 memory[];
   __shared__ uint64_t sums[kWarp + 1];
   __shared__ uint32_t crowded;  // cells with members
   const auto samples = static_cast<uint32_t>(p.Q * p.P);
@@ -116,7 +115,7 @@ __global__ void __launch_bounds__(kShortThreads)
   const int l = static_cast<int>(share.number);
   const LevelPlan& plan = plan_of(plans, l);
   const Level level = plan.level;
-  const ShortRoom room(memory, samples, plan.stride);
+  const ShortRoom room(dynamic_shared<uint4>(), samples, plan.stride);
   const SampleIndex index(p, points, share.head, l);
   for (uint32_t i = threadIdx.x; i < plan.stride; i += kShortThreads) room.starts[i] = 0;
   if (threadIdx.x == 0) crowded = 0;

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/group_long.cuh"
 #include "kernels/cuda/group_short.cuh"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/per_sample.cuh"
 #include "kernels/cuda/pixels.cuh"
@@ -59,8 +59,7 @@ void Operator<Stored, Real>::forward(Problem<Stored> p, const std::vector<Level>
   const unsigned blocks = sample_blocks(device, p.B * p.Q * p.M);
   if (blocks == 0) return;
   const auto kernel = whole ? forward_kernel<true, Stored, Real> : forward_kernel<false, Stored, Real>;
-  kernel<<<blocks, kSampleThreads, 0, stream>>>(p, output);
-  check_launch("forward_kernel");
+  launch("forward_kernel", kernel, blocks, kSampleThreads, 0, stream, p, output);
 }
 
 template <bool kWhole, class Stored, class Real>
@@ -129,9 +128,8 @@ void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& p
                  cudaStream_t stream) {
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
   allow_shared(kernel, bytes);
-  kernel<<<static_cast<unsigned>(p.B * p.M * p.L), kShortThreads, bytes, stream>>>(
-      p, plans, Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
-  check_launch("group_short_kernel");
+  launch("group_short_kernel", kernel, static_cast<unsigned>(p.B * p.M * p.L), kShortThreads, bytes, stream, p, plans,
+         Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
 }
 
 template <class Stored, class Real>
@@ -148,19 +146,17 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   const Division by_chunks(plan.chunks);
   const auto count = count_kernel<Stored, Real>;
   allow_shared(count, int64_t{room} * 4);
-  count<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, by_chunks, plan.points, to.counts, room);
-  check_launch("count_kernel");
+  launch("count_kernel", count, blocks, kGroupThreads, room * 4, stream, p, plans, by_chunks, plan.points, to.counts,
+         room);
   const dim3 chunk_grid(lists, static_cast<unsigned>((plan.most_cells + kSumCells - 1) / kSumCells));
-  sum_chunks_kernel<<<chunk_grid, kSumThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, to.counts);
-  check_launch("sum_chunks_kernel");
-  scan_kernel<<<lists, kScanThreads, 0, stream>>>(static_cast<uint32_t>(p.L), plans, to.counts, to.cells, to.hot,
-                                                  to.hot_count, static_cast<uint32_t>(plan.most_hot));
-  check_launch("scan_kernel");
+  launch("sum_chunks_kernel", sum_chunks_kernel, chunk_grid, kSumThreads, 0, stream, static_cast<uint32_t>(p.L), plans,
+         to.counts);
+  launch("scan_kernel", scan_kernel, lists, kScanThreads, 0, stream, static_cast<uint32_t>(p.L), plans, to.counts,
+         to.cells, to.hot, to.hot_count, static_cast<uint32_t>(plan.most_hot));
   const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
   allow_shared(place, int64_t{room} * 4);
-  place<<<blocks, kGroupThreads, room * 4, stream>>>(p, plans, by_chunks, plan.points, to.counts, room, to.cells,
-                                                     to.sorted, grad_locations, grad_weights);
-  check_launch("place_kernel");
+  launch("place_kernel", place, blocks, kGroupThreads, room * 4, stream, p, plans, by_chunks, plan.points, to.counts,
+         room, to.cells, to.sorted, grad_locations, grad_weights);
 }
 
 // grad_value, grouped by cell, and beside it the samples' own gradients where `with_gradients`. Without `pixel_sums` in
@@ -209,23 +205,20 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   const dim3 run_grid(static_cast<unsigned>(heads * plan.blocks), static_cast<unsigned>(channel_chunks));
   const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
                               : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
-  sum_runs<<<run_grid, kRunThreads<Real>, 0, stream>>>(p, plans, plan.points, Division(plan.blocks), grouped.cells,
-                                                       grouped.sorted, sums, grad_locations, grad_weights);
-  check_launch("sum_runs_kernel");
+  launch("sum_runs_kernel", sum_runs, run_grid, kRunThreads<Real>, 0, stream, p, plans, plan.points,
+         Division(plan.blocks), grouped.cells, grouped.sorted, sums, grad_locations, grad_weights);
   if (pixel_sums != nullptr) return;
   if (plan.most_hot > 0) {
     const dim3 fold_grid(static_cast<unsigned>(lists), static_cast<unsigned>(channel_chunks));
-    fold_kernel<<<fold_grid, kFoldThreads, 0, stream>>>(plans, static_cast<uint32_t>(p.L), grouped.hot,
-                                                        grouped.hot_count, static_cast<uint32_t>(plan.most_hot), sums);
-    check_launch("fold_kernel");
+    launch("fold_kernel", fold_kernel<Real>, fold_grid, kFoldThreads, 0, stream, plans, static_cast<uint32_t>(p.L),
+           grouped.hot, grouped.hot_count, static_cast<uint32_t>(plan.most_hot), sums);
   }
   const auto sum_pixels = sum_pixels_kernel_of<Stored, Real>(
       whole, p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER, is_dense(p));
   const int64_t pixel_blocks = (p.S + kPixelGroups - 1) / kPixelGroups;
   const dim3 pixel_grid(static_cast<unsigned>(heads * pixel_blocks), static_cast<unsigned>(channel_chunks));
-  sum_pixels<<<pixel_grid, kPixelThreads, 0, stream>>>(p, plans, Division(pixel_blocks), grouped.cells, sums,
-                                                       grad_value);
-  check_launch("sum_pixels_kernel");
+  launch("sum_pixels_kernel", sum_pixels, pixel_grid, kPixelThreads, 0, stream, p, plans, Division(pixel_blocks),
+         grouped.cells, sums, grad_value);
 }
 
 template <class Stored, class Real>
@@ -263,8 +256,8 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
   }
   if (with_gradients) {
     const auto kernel = sample_gradients_kernel_of<Stored, Real>(whole, p.D <= kLanes);
-    kernel<<<sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream>>>(p, grad_locations, grad_weights);
-    check_launch("sample_gradients_kernel");
+    launch("sample_gradients_kernel", kernel, sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream, p,
+           grad_locations, grad_weights);
   }
 }
 

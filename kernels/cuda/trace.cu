@@ -1,7 +1,7 @@
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/trace.cuh"
 
 namespace msda::kernels::cuda {
@@ -26,9 +26,8 @@ class Grouping {
     cub::DoubleBuffer<uint64_t> cell(cell_[0], cell_[1]);
     cub::DoubleBuffer<uint32_t> sample(sample_[0], sample_[1]);
     if (samples_ > 0) sort(temporary_, cell, sample, stream);
-    cell_begin_kernel<<<blocks_for(cells_ + 1, kTraceThreads), kTraceThreads, 0, stream>>>(cell.Current(), samples_,
-                                                                                           cells_, begin_);
-    check_launch("cell_begin_kernel");
+    launch("cell_begin_kernel", cell_begin_kernel, blocks_for(cells_ + 1, kTraceThreads), kTraceThreads, 0, stream,
+           cell.Current(), samples_, cells_, begin_);
     return {of_head, begin_, sample.Current()};
   }
 
@@ -73,16 +72,15 @@ void trace(Problem<In> p, const std::vector<Level>& levels, uint32_t float64_sta
     with_channels = with_channels || i > MSDA_STAGE_INTERPOLATION_WEIGHTS;
   }
   if (samples > 0 && any) {
-    trace_kernel<<<blocks_for(samples, kTraceWarps), kTraceThreads, 0, stream>>>(
-        p, float64_stages, results, with_channels, grouping.numbers(of_head));
-    check_launch("trace_kernel");
+    launch("trace_kernel", trace_kernel<In>, blocks_for(samples, kTraceWarps), kTraceThreads, 0, stream, p,
+           float64_stages, results, with_channels, grouping.numbers(of_head));
   }
   if (elements == 0) return;
   const CellSamples grouped = grouping.grouped(of_head, stream);
   const bool float64 = ((float64_stages >> MSDA_STAGE_GRAD_VALUE) & 1u) != 0;
   const auto kernel = float64 ? grad_value_kernel<double, In> : grad_value_kernel<float, In>;
-  kernel<<<blocks_for(elements, kTraceThreads), kTraceThreads, 0, stream>>>(p, float64_stages, grouped, grad_value);
-  check_launch("grad_value_kernel");
+  launch("grad_value_kernel", kernel, blocks_for(elements, kTraceThreads), kTraceThreads, 0, stream, p, float64_stages,
+         grouped, grad_value);
 }
 
 template void trace(Problem<float>, const std::vector<Level>&, uint32_t, const StageResults&, cudaStream_t);

@@ -11,8 +11,20 @@
 
 namespace msda::kernels::cuda {
 
-// Throws what is wrong with the launch just made.
-inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
+// Puts a kernel onto a stream. Throws what is wrong with that. Without CUDA's compiler the threads are made by a
+// program (tests/emulated_gpu), to see on any machine what a kernel computes.
+template <class... Parameters, class... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int threads, int64_t shared_bytes,
+            cudaStream_t stream, const Arguments&... arguments) {
+#if defined(__CUDACC__)
+  kernel<<<grid, static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes), stream>>>(arguments...);
+#else
+  (void)stream;
+  emulated_gpu::launch(grid, static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes),
+                       [&] { kernel(arguments...); });
+#endif
+  check(cudaGetLastError(), name);
+}
 
 // For a kernel whose blocks go on to further items.
 inline unsigned blocks_for(int64_t items, int64_t of_a_block) {

@@ -1,0 +1,129 @@
+// Threads as fibers: each runs until it waits, and the others follow, from another one on in each block, so that what
+// depends on their order shows now and then.
+#include "tests/emulated_gpu/emulated_gpu.h"
+
+#include <ucontext.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+uint3 threadIdx, blockIdx;
+dim3 gridDim, blockDim;
+
+namespace emulated_gpu {
+namespace {
+
+constexpr size_t kStackBytes = 64 << 10, kAlignment = 256;
+constexpr unsigned kMostThreads = 1024;
+
+// Passed when all threads that have not ended have arrived.
+struct Barrier {
+  unsigned threads = 0, arrived = 0, generation = 0;
+  void pass_if_all() {
+    if (threads == 0 || arrived < threads) return;
+    arrived = 0;
+    ++generation;
+  }
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
+  unsigned number = 0;
+  bool ended = false;
+};
+
+struct Block {
+  Barrier all, warps[kMostThreads / kWarp];
+  uint64_t slots[kMostThreads / kWarp][kWarp];
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<char> shared;
+  Fiber* running = nullptr;
+  ucontext_t scheduler;
+  const std::function<void()>* thread = nullptr;
+} block;
+
+void run_others() { swapcontext(&block.running->context, &block.scheduler); }
+
+void wait_at(Barrier& barrier) {
+  const unsigned generation = barrier.generation;
+  ++barrier.arrived;
+  barrier.pass_if_all();
+  while (barrier.generation == generation) run_others();
+}
+
+void leave(Barrier& barrier) {
+  --barrier.threads;
+  barrier.pass_if_all();
+}
+
+void run_thread() {
+  (*block.thread)();
+  block.running->ended = true;
+  leave(block.all);
+  leave(block.warps[block.running->number / kWarp]);
+  run_others();
+  std::abort();  // it does not come back
+}
+
+void run_block(unsigned threads, unsigned first) {
+  block.all = {threads, 0, 0};
+  for (unsigned warp = 0; warp < threads / kWarp; ++warp) block.warps[warp] = {kWarp, 0, 0};
+  while (block.fibers.size() < threads) block.fibers.push_back(std::make_unique<Fiber>());
+  for (unsigned i = 0; i < threads; ++i) {
+    Fiber& fiber = *block.fibers[i];
+    fiber.number = i;
+    fiber.ended = false;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, run_thread, 0);
+  }
+  for (unsigned left = threads; left > 0;) {
+    for (unsigned i = 0; i < threads; ++i) {
+      Fiber& fiber = *block.fibers[(first + i) % threads];
+      if (fiber.ended) continue;
+      block.running = &fiber;
+      threadIdx = {fiber.number, 0, 0};
+      swapcontext(&block.scheduler, &fiber.context);
+      if (fiber.ended) --left;
+    }
+  }
+}
+
+}  // namespace
+
+void launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::function<void()>& thread) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (threads % kWarp != 0 || threads > kMostThreads) {
+    std::fprintf(stderr, "emulated_gpu: a block of %u threads\n", threads);
+    std::abort();
+  }
+  block.thread = &thread;
+  block.shared.assign(shared_bytes + kAlignment, '\xab');  // of no use to who reads it before it is written
+  gridDim = grid;
+  blockDim = dim3(threads);
+  for (unsigned y = 0; y < grid.y; ++y) {
+    for (unsigned x = 0; x < grid.x; ++x) {
+      blockIdx = {x, y, 0};
+      run_block(threads, x * 2654435761u % threads);
+    }
+  }
+}
+
+void* dynamic_shared() {
+  return reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(block.shared.data()) + kAlignment - 1) / kAlignment *
+                                 kAlignment);
+}
+
+void block_barrier() { wait_at(block.all); }
+void warp_barrier() { wait_at(block.warps[block.running->number / kWarp]); }
+unsigned lane() { return block.running->number % kWarp; }
+uint64_t* warp_slots() { return block.slots[block.running->number / kWarp]; }
+
+}  // namespace emulated_gpu

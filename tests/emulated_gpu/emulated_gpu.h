@@ -1,0 +1,127 @@
+// What the CUDA kernels (kernels/cuda/) need of a GPU, for a compiler of C++: included before all else. A block's
+// threads are fibers, which change where they wait for one another; blocks come one after the other. So the kernels'
+// logic and their bits can be tested where there is no GPU; not its timing, nor what threads see of each other's memory
+// without a barrier.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <vector_functions.h>
+#include <vector_types.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#undef __global__
+#undef __device__
+#undef __host__
+#undef __shared__
+#undef __launch_bounds__
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __launch_bounds__(...)
+
+namespace emulated_gpu {
+
+inline constexpr unsigned kWarp = 32;
+
+// Calls `thread` once for each thread of each block, with the four variables below set; from one thread at a time.
+void launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::function<void()>& thread);
+void* dynamic_shared();
+
+void block_barrier();
+void warp_barrier();
+unsigned lane();
+uint64_t* warp_slots();  // one for each lane of this warp
+
+// What lane `from` gives. All lanes of the warp.
+template <class T>
+T exchange(T given, unsigned from) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  std::memcpy(&warp_slots()[lane()], &given, sizeof(T));
+  warp_barrier();
+  T got;
+  std::memcpy(&got, &warp_slots()[from % kWarp], sizeof(T));
+  warp_barrier();
+  return got;
+}
+
+// A bit for each lane where `is(what that lane gives)`.
+template <class Is>
+unsigned vote(uint64_t given, Is is) {
+  warp_slots()[lane()] = given;
+  warp_barrier();
+  unsigned lanes = 0;
+  for (unsigned i = 0; i < kWarp; ++i) lanes |= is(warp_slots()[i]) ? 1u << i : 0u;
+  warp_barrier();
+  return lanes;
+}
+
+}  // namespace emulated_gpu
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 gridDim, blockDim;
+
+inline void __syncthreads() { emulated_gpu::block_barrier(); }
+inline void __syncwarp() { emulated_gpu::warp_barrier(); }
+template <class T>
+T __shfl_sync(unsigned, T given, int from, int width = 32) {
+  const unsigned lane = emulated_gpu::lane(), w = static_cast<unsigned>(width);
+  return emulated_gpu::exchange(given, lane / w * w + static_cast<unsigned>(from) % w);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T given, int bits) {
+  return emulated_gpu::exchange(given, emulated_gpu::lane() ^ static_cast<unsigned>(bits));
+}
+template <class T>
+T __shfl_up_sync(unsigned, T given, int by) {
+  const unsigned lane = emulated_gpu::lane(), b = static_cast<unsigned>(by);
+  return emulated_gpu::exchange(given, lane >= b ? lane - b : lane);
+}
+inline unsigned __ballot_sync(unsigned, bool given) {
+  return emulated_gpu::vote(given ? 1 : 0, [](uint64_t of_lane) { return of_lane != 0; });
+}
+inline bool __any_sync(unsigned lanes, bool given) { return __ballot_sync(lanes, given) != 0; }
+inline unsigned __match_any_sync(unsigned, int given) {
+  const auto mine = static_cast<uint32_t>(given);
+  return emulated_gpu::vote(mine, [mine](uint64_t of_lane) { return of_lane == mine; });
+}
+
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+inline float __int_as_float(int bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+inline double __longlong_as_double(long long bits) {
+  double x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+inline float __double2float_rn(double x) { return static_cast<float>(x); }
+
+// Fibers do not interrupt one another.
+template <class T>
+T atomicAdd(T* at, T addend) {
+  const T before = *at;
+  *at = before + addend;
+  return before;
+}
+inline uint32_t atomicExch(uint32_t* at, uint32_t with) { return std::exchange(*at, with); }
+inline uint32_t atomicOr(uint32_t* at, uint32_t bits) { return std::exchange(*at, *at | bits); }
+
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+
+namespace msda::kernels::cuda {
+using std::max;
+using std::min;
+}  // namespace msda::kernels::cuda

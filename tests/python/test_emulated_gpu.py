@@ -1,0 +1,46 @@
+"""What the CUDA kernels compute, bit for bit beside the CPU's, with the host's fibers as the GPU's threads."""
+
+import ctypes
+import sys
+
+import pytest
+from conftest import BUILD, SOURCE
+
+sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+import operator_bits as bits  # noqa: E402
+
+LIBRARY = BUILD / "stand_in" / "libmsda_emulated.so"
+
+
+class Emulated(bits.Host):
+    prefix, needs_stream, name = "msda_cuda_", True, "emulated GPU"
+
+
+@pytest.fixture
+def comparison():
+    if not LIBRARY.exists():
+        pytest.skip("built without the CUDA toolkit, whose headers the kernels need, or with sanitizers")
+    library = ctypes.CDLL(str(LIBRARY))
+    library.msda_last_error.restype = ctypes.c_char_p
+    return bits.Comparison(bits.Side(library, bits.Host()), bits.Side(library, Emulated()))
+
+
+def test_bits_of_every_mode(comparison):
+    assert bits.modes(comparison, 16, 60000) == "modes: 16 of 16 problems equal"
+
+
+def test_sums_of_atomic_additions(comparison):
+    assert bits.atomic(comparison, 6, 60000) == "atomic: 6 of 6 problems good"
+
+
+@pytest.mark.parametrize("number", [3, 32, 90, 438])
+def test_lists_long_and_short_of_levels_large_and_small(comparison, number):
+    problem = bits.Problem(number, 250000)
+    gradients = [problem.result(problem.stage_shapes[stage]) for stage in bits.GRADIENTS.values()]
+    assert comparison.same(f"problem {number}", problem, "backward", gradients, (bits.MODES["deterministic"], 0, 0, 0))
+
+
+def test_says_what_it_does_not_have(comparison):
+    problem = bits.Problem(3, 1000)
+    with pytest.raises(RuntimeError, match="the emulated GPU has no stages"):
+        comparison.gpu.run(problem, "stages", [bits.Laid("float32", shape) for shape in problem.stage_shapes], (0, 0, 0, 0))
