@@ -27,7 +27,7 @@ struct RunPlace {
 template <class Real>
 struct alignas(sizeof(Real) * 8) Entry {
   Real attention, fraction_y, fraction_x;
-  std::conditional_t<sizeof(Real) == 8, uint64_t, uint32_t> sample;  // Points::number, and the flags below
+  std::conditional_t<sizeof(Real) == 8, uint64_t, uint32_t> sample;  // SampleIndex::number_of, and the flags below
   RunPlace place;                                                    // where kRunBegins
   static constexpr uint32_t kRunBegins = 1u << 31, kFlatX = 1u << 30,
                             kFlatY = 1u << kNumberBits;  // flat: Axis::slope is 0

@@ -182,12 +182,12 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   workspace.want(grouped.sorted, lists * samples);
   workspace.want(grouped.hot, lists * plan.most_hot);
   workspace.want(grouped.hot_count, lists);
-  if (pixel_sums == nullptr) workspace.want(sums.to, channel_chunks * plan.runs * 4 * kLanes);
+  if (stable) workspace.want(sums.to, channel_chunks * plan.runs * 4 * kLanes);
   workspace.take();
   LevelPlans plans{};
   hand_over(plan.levels, far, plans.far, plans.near, stream);
   Zeros zeros{};  // what grouping clears beside
-  if (pixel_sums != nullptr) {
+  if (!stable) {
     const int64_t bytes = p.B * p.S * p.M * p.D * static_cast<int64_t>(sizeof(Real));
     if (short_bytes != 0 && bytes % sizeof(uint4) == 0 &&
         reinterpret_cast<uintptr_t>(pixel_sums) % sizeof(uint4) == 0) {
@@ -203,11 +203,11 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   }
 
   const dim3 run_grid(static_cast<unsigned>(heads * plan.blocks), static_cast<unsigned>(channel_chunks));
-  const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, pixel_sums != nullptr)
-                              : sum_runs_kernel_of<false, Stored, Real>(with_gradients, pixel_sums != nullptr);
+  const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, !stable)
+                              : sum_runs_kernel_of<false, Stored, Real>(with_gradients, !stable);
   launch("sum_runs_kernel", sum_runs, run_grid, kRunThreads<Real>, 0, stream, p, plans, plan.points,
          Division(plan.blocks), grouped.cells, grouped.sorted, sums, grad_locations, grad_weights);
-  if (pixel_sums != nullptr) return;
+  if (!stable) return;
   if (plan.most_hot > 0) {
     const dim3 fold_grid(static_cast<unsigned>(lists), static_cast<unsigned>(channel_chunks));
     launch("fold_kernel", fold_kernel<Real>, fold_grid, kFoldThreads, 0, stream, plans, static_cast<uint32_t>(p.L),

@@ -36,8 +36,8 @@ struct LevelPlans {
   LevelPlan near[Levels::kNear];
 };
 
-// Bits of a sample's number (query << Points::bits | point), of a run's, and of a pixel's within a level; and of a
-// sample's place in the list that it is grouped into.
+// Bits of a sample's number (query << Points::bits | point), which also bound a level's cells; and of a sample's place
+// in the list that it is grouped into.
 inline constexpr int kNumberBits = 29, kPlaceBits = 27;
 
 // Queries and points of a sample's place in the order of (query, point).

@@ -126,8 +126,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   const uint32_t block_begin = (share.number - plan.first_block) * plan.segment * kRunGroups<Real>;
   const uint32_t filled = starts_of(cells, plan, head)[plan.cells].sample;
   if (block_begin >= filled) return;
-  const int64_t list = list_of(p, head, l);
-  const Of* entries = sorted + list;
+  const Of* entries = sorted + list_of(p, head, l);
   auto [at, end] = segment_of_group(entries, block_begin, plan.segment, filled);
 
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;

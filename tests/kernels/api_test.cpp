@@ -370,21 +370,23 @@ TEST_F(Refusals, OnAGpu) {
   EXPECT_THAT(msda_last_error(), HasSubstr("grad_attention_weights has type int32"));
 }
 
+// A tensor of any size that is a view of one number.
+msda_tensor repeated(std::vector<int64_t> shape) {
+  static float one = 1;
+  msda_tensor tensor = msda_contiguous(&one, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
+  for (int64_t& stride : tensor.stride) stride = 0;
+  return tensor;
+}
+
 TEST(Api, TooLargeForMemoryIsAnError) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers' operator new ends the process instead of throwing";
 #endif
   // A gradient in a type that needs a buffer of 2^47 numbers, of tensors that are views of one number.
-  float one = 1;
   int64_t side[2] = {1, 1};
   const int64_t huge = int64_t{1} << 24;
   msda_call call{};
   call.dialect = MSDA_MSDA_TRITON;
-  const auto repeated = [&](std::vector<int64_t> shape) {
-    msda_tensor tensor = msda_contiguous(&one, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
-    for (int64_t& stride : tensor.stride) stride = 0;
-    return tensor;
-  };
   call.value = repeated({huge, 1, 1, huge});
   const int64_t shapes[2] = {1, 2};
   call.spatial_shapes = msda_contiguous(side, MSDA_INT64, 2, shapes);
@@ -397,13 +399,7 @@ TEST(Api, TooLargeForMemoryIsAnError) {
 
 // The GPU's kernels count in 32 bits: calls beyond that are refused before anything is done with a GPU.
 TEST(Api, TooLargeForTheGpuIsRefused) {
-  float one = 1;
   int64_t side[2] = {1, 1};
-  const auto repeated = [&](std::vector<int64_t> shape) {
-    msda_tensor tensor = msda_contiguous(&one, MSDA_FLOAT32, static_cast<int32_t>(shape.size()), shape.data());
-    for (int64_t& stride : tensor.stride) stride = 0;
-    return tensor;
-  };
   const int64_t shapes[2] = {1, 2};
   const auto backward = [&](int64_t M, int64_t D, int64_t P) {
     msda_call call{};
