@@ -129,8 +129,8 @@ class SampleIndex {
   template <class Stored>
   __device__ SampleIndex(const Problem<Stored>& p, Points points, uint32_t head, int l)
       : points_(points),
-        first_((first_row_of(p, head, p.Q) * p.L + l) * p.P),
-        query_step_(static_cast<uint32_t>(p.M * p.L * p.P)) {}
+        first_(kept((first_row_of(p, head, p.Q) * p.L + l) * p.P)),
+        query_step_(kept(static_cast<uint32_t>(p.M * p.L * p.P))) {}
   __device__ int64_t of_place(uint32_t place) const {
     const uint32_t query = points_.by_count.quotient(place);
     return at(query, place - query * points_.by_count.by);

@@ -116,8 +116,9 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   using Of = Entry<Real>;
   constexpr int kBatch = Ahead<Stored, Real>::kBatch;
   __shared__ Ahead<Stored, Real> of_block[kRunGroups<Real>];
-  Ahead<Stored, Real>& ahead = of_block[threadIdx.x / kGroup];
+  Ahead<Stored, Real>& ahead = *kept_shared(&of_block[threadIdx.x / kGroup]);
   const int lane = static_cast<int>(threadIdx.x % kGroup);
+  Four<Stored>* const rows = kept_shared(&ahead.grad_output[0][0][lane]);
   const Share share = share_of(by_blocks);
   const uint32_t head = share.head;
   int l = 0;
@@ -127,43 +128,54 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   const uint32_t filled = starts_of(cells, plan, head)[plan.cells].sample;
   if (block_begin >= filled) return;
   const Of* entries = sorted + list_of(p, head, l);
-  auto [at, end] = segment_of_group(entries, block_begin, plan.segment, filled);
+  const auto [at, end] = segment_of_group(entries, block_begin, plan.segment, filled);
 
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
   const auto row_elements = static_cast<uint32_t>(p.M * p.D), row_step = row_elements * uint32_t{sizeof(Stored)};
-  const int64_t level_offset =
-      (first_row_of(p, head, p.S) + plan.level.start * p.M) * p.D + (channels > 0 ? channel : 0);
-  const Stored* grad_output = p.grad_output + first_row_of(p, head, p.Q) * p.D + (channels > 0 ? channel : 0);
+  const int64_t level_offset = (first_row_of(p, head, p.S) + plan.level.start * p.M) * p.D + channel;
+  const Stored* grad_output = p.grad_output + first_row_of(p, head, p.Q) * p.D + channel;
   const Stored* value = p.value + level_offset;
   const int64_t first_run = int64_t{blockIdx.y} * sums.most + plan.first_run + int64_t{head} * plan.most_runs;
   // Where the pixels are, or where the runs go.
-  Real* const to = kAtomic ? sums.to + level_offset : sums.to + first_run * (4 * kLanes) + 4 * lane;
+  Real* const to = kept_global(kAtomic ? sums.to + level_offset : sums.to + first_run * (4 * kLanes) + 4 * lane);
   const SampleIndex index(p, points, head, l);
 
-  const auto fetch_entries = [&](uint32_t first, int slot) {
-    constexpr int kParts = kEntryParts<Real>;
+  // Samples from the batch under way on: how many are left to this group, and what this lane fetches of them.
+  int left = static_cast<int>(end - at);
+  constexpr int kParts = kEntryParts<Real>;
+  const EntryPart* parts = kept_global(reinterpret_cast<const EntryPart*>(entries + at) + lane);
+  EntryPart* const fetched_parts = kept_shared(reinterpret_cast<EntryPart*>(ahead.entries[0]) + lane);
+  const auto fetch_entries = [&](int batches, int slot) {
 #pragma unroll
-    for (int part = lane; part < kBatch * kParts; part += kGroup) {
-      if (first + static_cast<uint32_t>(part / kParts) >= end) break;
-      copy_ahead<sizeof(EntryPart)>(reinterpret_cast<EntryPart*>(ahead.entries[slot]) + part,
-                                    reinterpret_cast<const EntryPart*>(entries + first) + part);
+    for (int part = 0; part < kBatch * kParts; part += kGroup) {
+      if (batches * kBatch + (part + lane) / kParts >= left) break;
+      copy_ahead<sizeof(EntryPart)>(fetched_parts + slot * kBatch * kParts + part,
+                                    parts + batches * kBatch * kParts + part);
     }
   };
-  const auto fetch_rows = [&](uint32_t first, int slot, int entry_slot) {
+  // Threads beyond the last channel add zeros up, so that no sample has to ask.
+  const bool has_channels = kept(channels > 0 ? 1 : 0) != 0;
+  const auto fetch_rows = [&](int batches, int slot, int entry_slot) {
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
-      if (first + static_cast<uint32_t>(i) >= end) break;
+      if (!has_channels || batches * kBatch + i >= left) break;
       const uint32_t query = (static_cast<uint32_t>(ahead.entries[entry_slot][i].sample) & Of::kNumber) >> points.bits;
-      copy_four_ahead<kWhole>(ahead.grad_output[slot][i][lane], row_at(grad_output, query, row_step), channels);
+      copy_four_ahead<kWhole>(rows[(slot * kBatch + i) * kGroup], row_at(grad_output, query, row_step), channels);
     }
   };
-  fetch_entries(at, 0);
-  fetch_entries(at + kBatch, 1);
+  if (!has_channels) {
+    for (auto& slot : ahead.grad_output) {
+      for (auto& row : slot) row[lane] = Four<Stored>{};
+    }
+  }
+  fetch_entries(0, 0);
+  fetch_entries(1, 1);
   wait_for_copies();
   __syncwarp();
-  fetch_rows(at, 0, 0);
+  fetch_rows(0, 0, 0);
 
-  Real sum[4][4], corner[4][4];  // of the run under way, by corner and channel: its sums, and what its corners read
+  // Of the run under way, by corner and channel: its sums, and what its corners read.
+  Real sum[4][4], corner[4][4] = {};
   Corners cell{};
   Real* run = nullptr;  // where its sum goes
   bool open = false;
@@ -197,36 +209,39 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   };
 
   const Real slope_x = slope_of<Real>(p, plan.level.width), slope_y = slope_of<Real>(p, plan.level.height);
-  for (int batch = 0; __any_sync(~0u, at < end); ++batch, at += kBatch) {
+  for (int batch = 0; __any_sync(~0u, left > 0); ++batch, left -= kBatch, parts += kBatch * kParts) {
     wait_for_copies();
     __syncwarp();
-    fetch_entries(at + 2 * kBatch, (batch + 2) % 4);
-    fetch_rows(at + kBatch, (batch + 1) % 2, (batch + 1) % 4);
-    const Of* const batch_entries = ahead.entries[batch % 4];
+    fetch_entries(2, (batch + 2) % 4);
+    fetch_rows(1, (batch + 1) % 2, (batch + 1) % 4);
+    const Of* const batch_entries = kept_shared(ahead.entries[batch % 4]);
+    const Four<Stored>* const batch_rows = kept_shared(rows + batch % 2 * kBatch * kGroup);
     Real of[kBatch][3];
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       of[i][0] = of[i][1] = of[i][2] = Real(0);
-      if (at + static_cast<uint32_t>(i) >= end) continue;
+      if (i >= left) continue;
       const Of entry = batch_entries[i];
       if ((entry.sample & Of::kRunBegins) != 0) {
         if (open) close();
         open = true;
         cell = entry.place.corners;
         if constexpr (!kAtomic) run = row_at(to, entry.place.run, uint32_t{4 * kLanes * sizeof(Real)});
+        if constexpr (kGradients) {
+          if (has_channels) read_corners();
+        }
+        const Real nothing = kept(Real(-0.0));  // any number that is added to it keeps its bits
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
 #pragma unroll
-          for (int d = 0; d < 4; ++d) sum[c][d] = Real(-0.0);  // to which any number can be added and keeps its bits
+          for (int d = 0; d < 4; ++d) sum[c][d] = nothing;
         }
-        if constexpr (kGradients) read_corners();
       }
       const auto weights = corner_weights(entry.fraction_y, entry.fraction_x);
-      const Four<Stored> row = ahead.grad_output[batch % 2][i][lane];
+      const Four<Stored> row = batch_rows[i * kGroup];
       ChannelSums<4, Real> channel_sums;
 #pragma unroll
       for (int d = 0; d < 4; ++d) {
-        if (kWhole ? channels <= 0 : d >= channels) break;
         const Real go = static_cast<Real>(widened(row.at[d])), weighted = go * entry.attention;
 #pragma unroll
         for (int c = 0; c < 4; ++c) sum[c][d] = sum[c][d] + value_contribution(weights.w[c], weighted);
@@ -241,7 +256,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
       Real total[3];
       sums_over_group(of, total);
       const int mine = lane % kBatch;
-      if (at + static_cast<uint32_t>(mine) < end) {
+      if (mine < left) {
         const Of entry = batch_entries[mine];
         const uint32_t number = static_cast<uint32_t>(entry.sample) & Of::kNumber;
         const int64_t sample = index.of_number(number);

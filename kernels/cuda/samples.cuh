@@ -52,8 +52,8 @@ __device__ inline Real slope_of(const Problem<Stored>& p, int32_t size) {
 
 // The pixels of a cell (corner_pixels) in the form of the first one, the steps to the others, and which there are.
 struct Corners {
-  uint32_t first, flags;
-  static constexpr uint32_t kAllDifferent = 63;
+  uint32_t first, flags;  // a bit for each corner that there is, and the two below
+  static constexpr uint32_t kAllDifferent = 63, kStepsDown = 16, kStepsRight = 32;
   static constexpr int kFlagBits = 6;
   template <class Conventions>
   __device__ static Corners of(const Conventions& call, const Level& level, int32_t low_y, int32_t low_x) {
@@ -61,23 +61,64 @@ struct Corners {
                   y1 = corner_pixel(call.dialect, call.padding, low_y, 1, level.height),
                   x0 = corner_pixel(call.dialect, call.padding, low_x, 0, level.width),
                   x1 = corner_pixel(call.dialect, call.padding, low_x, 1, level.width);
-    const uint32_t flags = (y0 >= 0) | (y1 >= 0) << 1 | (x0 >= 0) << 2 | (x1 >= 0) << 3 | (y0 >= 0 && y1 > y0) << 4 |
-                           (x0 >= 0 && x1 > x0) << 5;
+    const uint32_t of_row = (x0 >= 0 ? 1u : 0u) | (x1 >= 0 ? 2u : 0u);
+    const uint32_t flags = (y0 >= 0 ? of_row : 0u) | (y1 >= 0 ? of_row << 2 : 0u) |
+                           (y0 >= 0 && y1 > y0 ? kStepsDown : 0u) | (x0 >= 0 && x1 > x0 ? kStepsRight : 0u);
     const auto y = static_cast<uint32_t>(y0 < 0 ? y1 : y0), x = static_cast<uint32_t>(x0 < 0 ? x1 : x0);
     return {y * static_cast<uint32_t>(level.width) + x, flags};
   }
-  __device__ bool has(int c) const { return (flags >> (c / 2) & 1) != 0 && (flags >> (2 + c % 2) & 1) != 0; }
+  __device__ bool has(int c) const { return (flags >> c & 1) != 0; }
   // Of corner c, where has(c).
   __device__ uint32_t pixel(int c, uint32_t width) const {
-    return first + (c / 2 == 1 && (flags & 16) != 0 ? width : 0) + (c % 2 == 1 && (flags & 32) != 0 ? 1 : 0);
+    return first + (c / 2 == 1 && (flags & kStepsDown) != 0 ? width : 0) +
+           (c % 2 == 1 && (flags & kStepsRight) != 0 ? 1 : 0);
   }
 };
 
 // Of rows that lie `step` bytes apart the one with this number: one instruction.
 template <class T>
 __device__ inline T* row_at(T* first, uint32_t number, uint32_t step) {
+  uint64_t offset = uint64_t{number} * step;
+#if defined(__CUDA_ARCH__)
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(offset) : "r"(number), "r"(step));
+#endif
   using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
-  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + uint64_t{number} * step);
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + offset);
+}
+
+// Keeps the compiler from working out a value again at each use, where it has a register for it.
+template <class T>
+__device__ inline T kept(T x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile("" : "+f"(x));
+  } else if constexpr (std::is_same_v<T, double>) {
+    asm volatile("" : "+d"(x));
+  } else if constexpr (sizeof(T) == 4) {
+    asm volatile("" : "+r"(x));
+  } else {
+    static_assert(sizeof(T) == 8);
+    asm volatile("" : "+l"(x));
+  }
+#endif
+  return x;
+}
+// Of an address in global, and in shared memory.
+template <class T>
+__device__ inline T* kept_global(T* address) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<T*>(__cvta_global_to_generic(kept(__cvta_generic_to_global(address))));
+#else
+  return address;
+#endif
+}
+template <class T>
+__device__ inline T* kept_shared(T* address) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<T*>(__cvta_shared_to_generic(kept(static_cast<uint32_t>(__cvta_generic_to_shared(address)))));
+#else
+  return address;
+#endif
 }
 
 // What the four lanes of one thread add to the tree over 32 lanes: attention, x, y.
