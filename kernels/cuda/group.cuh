@@ -18,7 +18,7 @@ struct RunPlace {
   template <class Conventions>
   __device__ static RunPlace of(const Conventions& call, const LevelPlan& plan, uint32_t run, uint32_t cell) {
     const uint32_t row = plan.by_cells_of_row.quotient(cell), column = cell - row * plan.by_cells_of_row.by;
-    return {run, Corners::of(call, plan.level, static_cast<int32_t>(row) - 1, static_cast<int32_t>(column) - 1)};
+    return {run, Corners::of_cell(call, plan.level, row, column)};
   }
 };
 
@@ -108,18 +108,18 @@ __device__ inline int64_t list_of(const Problem<Stored>& p, uint32_t head, int l
 // A block's share of the work. A head's shares come one after the other: what they read and write then stays in the
 // second-level cache.
 struct Share {
-  uint32_t head, number;  // batch * M + m, and which of the shares of this head
+  uint32_t head, number;  // from Problem::first_head on, and which of the shares of this head
 };
 __device__ inline Share share_of(const Division& by_shares) {
   const uint32_t head = by_shares.quotient(blockIdx.x);
   return {head, blockIdx.x - head * by_shares.by};
 }
 
-// Of a head's rows of (batch, query or pixel, head), the first.
+// Of a head's rows of (batch, query or pixel, head), the first. Heads are counted from Problem::first_head on.
 template <class Stored>
 __device__ inline int64_t first_row_of(const Problem<Stored>& p, uint32_t head, int64_t rows) {
-  const uint32_t b = p.by_M.quotient(head);
-  return b * rows * p.M + (head - b * p.by_M.by);
+  const uint32_t of_all = p.first_head + head, b = p.by_M.quotient(of_all);
+  return b * rows * p.M + (of_all - b * p.by_M.by);
 }
 
 // Where a sample of a batch, head and level is in the tensors, by its place in the order of (query, point), and by its
@@ -193,47 +193,37 @@ __device__ inline uint64_t sum_before(uint64_t mine, uint64_t* sums, uint64_t& t
   return before;
 }
 
-// From the numbers of samples of each cell to where its samples and runs begin, eight cells to a thread.
-// use(cell, start, number) follows for each, in the thread that has read its number.
+// From the numbers of samples of each cell to where its samples and runs begin, kScanEach cells to a thread.
+// use(first cell, starts, numbers) follows for these, in the thread that has read the numbers.
+inline constexpr uint32_t kScanEach = 8;
+template <class T>
+struct alignas(16) OfCells {
+  T of[kScanEach];
+};
 template <int kThreads, class Use>
 __device__ inline void scan_cells(uint32_t stride, const uint32_t* numbers, CellStart* cells, uint64_t* sums, Use use) {
-  constexpr uint32_t kEach = 8;
   const auto samples_and_runs = [](uint32_t samples) {
     return uint64_t{samples} | uint64_t{(samples + kRun - 1) / kRun} << 32;
   };
   uint64_t begin = 0;  // runs in the upper half
-  for (uint32_t tile = 0; tile < stride; tile += kEach * kThreads) {
-    const uint32_t at = tile + kEach * threadIdx.x;
-    uint32_t number[kEach] = {};
-    if (at < stride) {
-#pragma unroll
-      for (uint32_t half = 0; half < 2; ++half) {
-        const uint4 four = reinterpret_cast<const uint4*>(numbers + at)[half];
-        number[4 * half] = four.x;
-        number[4 * half + 1] = four.y;
-        number[4 * half + 2] = four.z;
-        number[4 * half + 3] = four.w;
-      }
-    }
+  for (uint32_t tile = 0; tile < stride; tile += kScanEach * kThreads) {
+    const uint32_t at = tile + kScanEach * threadIdx.x;
+    OfCells<uint32_t> number{};
+    if (at < stride) number = *reinterpret_cast<const OfCells<uint32_t>*>(numbers + at);
     uint64_t mine = 0, total = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < kEach; ++i) mine += samples_and_runs(number[i]);
+    for (uint32_t i = 0; i < kScanEach; ++i) mine += samples_and_runs(number.of[i]);
     uint64_t next = begin + sum_before(mine, sums, total);
     begin += total;
     if (at >= stride) continue;
-    auto* pairs = reinterpret_cast<ulonglong2*>(cells + at);
+    OfCells<CellStart> start;
 #pragma unroll
-    for (uint32_t i = 0; i < kEach; i += 2) {
-      const uint64_t after = next + samples_and_runs(number[i]);
-      pairs[i / 2] = make_ulonglong2(next, after);
-#pragma unroll
-      for (uint32_t of_pair = 0; of_pair < 2; ++of_pair) {
-        const uint64_t start = of_pair == 0 ? next : after;
-        use(at + i + of_pair, CellStart{static_cast<uint32_t>(start), static_cast<uint32_t>(start >> 32)},
-            number[i + of_pair]);
-      }
-      next = after + samples_and_runs(number[i + 1]);
+    for (uint32_t i = 0; i < kScanEach; ++i) {
+      start.of[i] = {static_cast<uint32_t>(next), static_cast<uint32_t>(next >> 32)};
+      next += samples_and_runs(number.of[i]);
     }
+    *reinterpret_cast<OfCells<CellStart>*>(cells + at) = start;
+    use(at, start, number);
   }
 }
 

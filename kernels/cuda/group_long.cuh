@@ -43,14 +43,15 @@ __global__ void __launch_bounds__(kGroupThreads) count_kernel(Problem<Stored> p,
   const SampleIndex index(p, points, chunk.head, chunk.l);
   for (uint32_t tile = chunk.first; tile < chunk.end; tile += kEach * kGroupThreads) {
     int64_t cell[kEach];
+    with_fixed(p, [&](const auto& call) {
 #pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const uint32_t i = tile + k * kGroupThreads + threadIdx.x;
-      cell[k] = -1;
-      if (i >= chunk.end) continue;
-      const int64_t sample = index.of_place(i);
-      cell[k] = cell_of(locate_sample<Real>(p, plan.level, sample), plan.level);
-    }
+      for (int k = 0; k < kEach; ++k) {
+        const uint32_t i = tile + k * kGroupThreads + threadIdx.x;
+        cell[k] = -1;
+        if (i >= chunk.end) continue;
+        cell[k] = cell_of(locate_sample<Real>(call, plan.level, location_of(p, index.of_place(i))), plan.level);
+      }
+    });
 #pragma unroll
     for (int k = 0; k < kEach; ++k) {
       if (cell[k] >= 0) atomicAdd(&count[cell[k]], 1u);
@@ -100,11 +101,15 @@ static __global__ void __launch_bounds__(kScanThreads)
   const LevelPlan& plan = plan_of(plans, static_cast<int>(blockIdx.x % levels));
   const uint32_t* numbers = counts_of(counts, plan, head, plan.chunks);
   if (threadIdx.x == 0) hot_here = 0;
-  scan_cells<kScanThreads>(
-      plan.stride, numbers, starts_of(cells, plan, head), sums, [&](uint32_t, CellStart start, uint32_t number) {
-        if (number <= kManySamples) return;
-        hot[int64_t{blockIdx.x} * most_hot + atomicAdd(&hot_here, 1u)] = {start.run, (number + kRun - 1) / kRun};
-      });
+  scan_cells<kScanThreads>(plan.stride, numbers, starts_of(cells, plan, head), sums,
+                           [&](uint32_t, const OfCells<CellStart>& start, const OfCells<uint32_t>& number) {
+#pragma unroll
+                             for (uint32_t i = 0; i < kScanEach; ++i) {
+                               if (number.of[i] <= kManySamples) continue;
+                               const HotCell cell{start.of[i].run, (number.of[i] + kRun - 1) / kRun};
+                               hot[int64_t{blockIdx.x} * most_hot + atomicAdd(&hot_here, 1u)] = cell;
+                             }
+                           });
   __syncthreads();
   if (threadIdx.x == 0) hot_count[blockIdx.x] = hot_here;
 }
@@ -179,10 +184,13 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
     Spot<Real> spot[kPlaceEach];
     Stored attention[kPlaceEach];
     int32_t cell[kPlaceEach];
+    with_fixed(p, [&](const auto& call) {
+#pragma unroll
+      for (int k = 0; k < kPlaceEach; ++k) spot[k] = locate_sample<Real>(call, level, next[k].location);
+    });
 #pragma unroll
     for (int k = 0; k < kPlaceEach; ++k) {
       const uint32_t i = tile + k * kGroupThreads + threadIdx.x;
-      spot[k] = locate_sample<Real>(p, level, next[k].location);
       attention[k] = next[k].attention;
       cell[k] = i < chunk.end ? static_cast<int32_t>(cell_of(spot[k], level)) : -1;
       has_unreached |= cell[k] < 0 && i < chunk.end;

@@ -1,7 +1,8 @@
 // Groups samples by cell where those of a batch, head and level are so few that one block takes them all at a time: one
-// kernel. Samples come to their cell in any order; then each looks how many
-// of the cell come before it in that of (query, point). With the chains of tile_ranks.cuh, which are long where there
-// are few cells, the kernel took half as long again.
+// kernel. Samples come to their cells slice after slice of the list, within a slice in any order; then each looks how
+// many of its slice and cell come before it in that of (query, point). With the chains of tile_ranks.cuh, which are
+// long where there are few cells, the kernel took half as long again. Its code runs once and is fetched as it runs:
+// loops that are not unrolled, and the instructions of one dialect alone (with_fixed), are what makes it faster.
 #pragma once
 
 #include "kernels/cuda/group.cuh"
@@ -33,39 +34,46 @@ struct CellMembers {
   __device__ uint32_t rank(uint32_t sample) const {
     const uint32_t word = sample / 32;
     uint32_t rank = before[word / 4] + __popc(words[word] & ((1u << sample % 32) - 1));
+#pragma unroll 1
     for (uint32_t i = word / 4 * 4; i < word; ++i) rank += __popc(words[i]);
     return rank;
   }
 };
 static_assert(CellMembers::kWords == 4 * kWarp);
 
+// A cell with more samples has members; of the others' samples each is compared with those of its slice and cell.
+inline constexpr uint32_t kFewToCompare = 128;
+// A slice is as many samples as there are threads, or a quarter where cells have so many on average.
+inline constexpr uint32_t kManyInCell = 8;
+
 // A block's shared memory for a list of `samples` and a level of `stride` cells.
 struct ShortRoom {
-  static constexpr uint32_t kMemberBytes = 16;  // for each sample
-  // A cell with more samples has members, for which there is room whether all cells have them or, of more cells, as
-  // many as there can be.
-  __device__ static uint32_t few_to_compare(uint32_t samples, uint32_t cells) {
-    constexpr uint32_t kMany = 40;
-    static_assert(sizeof(CellMembers) <= (kMany + 1) * kMemberBytes);
-    return cells * sizeof(CellMembers) <= samples * kMemberBytes ? 4 : kMany;
-  }
   uint32_t* starts;      // [stride]: how many samples, then where these begin, and above 16 bits, where the runs do
   CellMembers* members;  // these and the next for an order within a cell
-  uint16_t* arrived;     // [samples]: those of a cell, in any order; or the number of its members
+  uint16_t* arrived;     // [samples]: those of a cell, slice after slice; or the number of its members
   __device__ ShortRoom(void* memory, uint32_t samples, uint32_t stride) {
     starts = static_cast<uint32_t*>(memory);
     members = reinterpret_cast<CellMembers*>(starts + stride);
-    arrived = reinterpret_cast<uint16_t*>(reinterpret_cast<char*>(members) + samples * kMemberBytes);
+    arrived = reinterpret_cast<uint16_t*>(members + most_crowded(samples));
   }
   static int64_t bytes(int64_t samples, int64_t stride, bool stable) {
-    return stride * 4 + (stable ? samples * (kMemberBytes + 2) : 0);
+    if (!stable) return stride * 4;
+    return stride * 4 + most_crowded(static_cast<uint32_t>(samples)) * int64_t{sizeof(CellMembers)} + samples * 2;
   }
+
+ private:
+  MSDA_HOST_DEVICE static uint32_t most_crowded(uint32_t samples) { return samples / (kFewToCompare + 1); }
+};
+
+// How many samples of a cell have arrived before a sample's slice, and with it.
+struct Arrivals {
+  uint16_t before, upto;
 };
 
 // Of each sample, from how many of its cell have arrived before it to how many are before it in the order of
 // (query, point). All threads.
-__device__ inline void rank_in_cells(const ShortRoom& room, uint32_t few, uint32_t crowded,
-                                     const int32_t (&cell)[kShortEach], uint32_t (&place)[kShortEach]) {
+__device__ inline void rank_in_cells(const ShortRoom& room, uint32_t crowded, const int32_t (&cell)[kShortEach],
+                                     const Arrivals (&arrivals)[kShortEach], uint32_t (&place)[kShortEach]) {
   const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kShortThreads) {
     room.members[i / CellMembers::kWords].words[i % CellMembers::kWords] = 0;
@@ -75,7 +83,7 @@ __device__ inline void rank_in_cells(const ShortRoom& room, uint32_t few, uint32
   for (int k = 0; k < kShortEach; ++k) {
     if (cell[k] < 0) continue;
     const uint32_t i = k * kShortThreads + threadIdx.x, start = start_of(cell[k]);
-    if (start_of(cell[k] + 1) - start > few) {
+    if (start_of(cell[k] + 1) - start > kFewToCompare) {
       room.members[room.arrived[start]].add(i);
     } else {
       room.arrived[start + place[k]] = static_cast<uint16_t>(i);
@@ -92,14 +100,15 @@ __device__ inline void rank_in_cells(const ShortRoom& room, uint32_t few, uint32
   for (int k = 0; k < kShortEach; ++k) {
     if (cell[k] < 0) continue;
     const uint32_t i = k * kShortThreads + threadIdx.x, start = start_of(cell[k]);
-    const uint32_t number = start_of(cell[k] + 1) - start;
-    uint32_t rank = 0;
-    if (number > few) {
-      rank = room.members[room.arrived[start]].rank(i);
+    if (start_of(cell[k] + 1) - start > kFewToCompare) {
+      place[k] = room.members[room.arrived[start]].rank(i);
     } else {
-      for (uint32_t other = 0; other < number; ++other) rank += room.arrived[start + other] < i ? 1 : 0;
+      place[k] = arrivals[k].before;
+      const uint16_t* other = room.arrived + start + arrivals[k].before;
+      const uint16_t* const end = room.arrived + start + arrivals[k].upto;
+#pragma unroll 1
+      for (; other != end; ++other) place[k] += *other < i ? 1 : 0;
     }
-    place[k] = rank;
   }
 }
 
@@ -113,7 +122,7 @@ __global__ void __launch_bounds__(kShortThreads)
   const auto samples = static_cast<uint32_t>(p.Q * p.P);
   const Share share = share_of(by_levels);
   const int l = static_cast<int>(share.number);
-  const LevelPlan& plan = plan_of(plans, l);
+  const LevelPlan plan = plan_of(plans, l);
   const Level level = plan.level;
   const ShortRoom room(dynamic_shared<uint4>(), samples, plan.stride);
   const SampleIndex index(p, points, share.head, l);
@@ -126,6 +135,7 @@ __global__ void __launch_bounds__(kShortThreads)
     const uint32_t i = k * kShortThreads + threadIdx.x;
     if (i < samples) read[k] = read_sample(p, index.of_place(i));
   }
+#pragma unroll 1
   for (int64_t i = int64_t{blockIdx.x} * kShortThreads + threadIdx.x; i < zeros.count;
        i += int64_t{gridDim.x} * kShortThreads) {
     zeros.to[i] = make_uint4(0, 0, 0, 0);
@@ -134,33 +144,57 @@ __global__ void __launch_bounds__(kShortThreads)
   uint32_t flags[kShortEach], place[kShortEach] = {};
   int32_t cell[kShortEach];
   bool has_unreached = false;
+  with_fixed(p, [&](const auto& call) {
+#pragma unroll
+    for (int k = 0; k < kShortEach; ++k) {
+      cell[k] = -1;
+      if (k * kShortThreads + threadIdx.x >= samples) continue;
+      const Spot<Real> spot = locate_sample<Real>(call, level, read[k].location);
+      cell[k] = static_cast<int32_t>(cell_of(spot, level));
+      has_unreached |= cell[k] < 0;
+      fraction_y[k] = spot.y.fraction;
+      fraction_x[k] = spot.x.fraction;
+      flags[k] = flat_flags<Real>(spot);
+    }
+  });
+  __syncthreads();
+  [[maybe_unused]] Arrivals arrivals[kShortEach] = {};
+  const uint32_t slices = kStable && samples >= kManyInCell * plan.cells ? 4 : 1;
 #pragma unroll
   for (int k = 0; k < kShortEach; ++k) {
-    cell[k] = -1;
-    if (k * kShortThreads + threadIdx.x >= samples) continue;
-    const Spot<Real> spot = locate_sample<Real>(p, level, read[k].location);
-    cell[k] = static_cast<int32_t>(cell_of(spot, level));
-    has_unreached |= cell[k] < 0;
-    fraction_y[k] = spot.y.fraction;
-    fraction_x[k] = spot.x.fraction;
-    flags[k] = flat_flags<Real>(spot);
+    if (k * kShortThreads >= samples) break;
+    if constexpr (kStable) {
+#pragma unroll 1
+      for (uint32_t slice = 0; slice < slices; ++slice) {
+        const bool mine = cell[k] >= 0 && threadIdx.x * slices / kShortThreads == slice;
+        if (mine) arrivals[k].before = static_cast<uint16_t>(room.starts[cell[k]]);
+        __syncthreads();
+        if (mine) place[k] = atomicAdd(&room.starts[cell[k]], 1u);
+        __syncthreads();
+        if (mine) arrivals[k].upto = static_cast<uint16_t>(room.starts[cell[k]]);
+      }
+    } else if (cell[k] >= 0) {
+      place[k] = atomicAdd(&room.starts[cell[k]], 1u);
+    }
   }
   __syncthreads();
+  const auto keep_starts = [&](uint32_t at, const OfCells<CellStart>& start, const OfCells<uint32_t>& number) {
+    OfCells<uint32_t> packed;
+    uint32_t most = 0;
 #pragma unroll
-  for (int k = 0; k < kShortEach; ++k) {
-    if (cell[k] >= 0) place[k] = atomicAdd(&room.starts[cell[k]], 1u);
-  }
+    for (uint32_t i = 0; i < kScanEach; ++i) {
+      packed.of[i] = start.of[i].sample | start.of[i].run << 16;
+      most = max(most, number.of[i]);
+    }
+    *reinterpret_cast<OfCells<uint32_t>*>(room.starts + at) = packed;
+    for (uint32_t i = 0; i < kScanEach && kStable && most > kFewToCompare; ++i) {
+      if (number.of[i] <= kFewToCompare) continue;
+      room.arrived[start.of[i].sample] = static_cast<uint16_t>(atomicAdd(&crowded, 1u));
+    }
+  };
+  scan_cells<kShortThreads>(plan.stride, room.starts, starts_of(cells, plan, share.head), sums, keep_starts);
   __syncthreads();
-  [[maybe_unused]] const uint32_t few = ShortRoom::few_to_compare(samples, plan.cells);
-  scan_cells<kShortThreads>(plan.stride, room.starts, starts_of(cells, plan, share.head), sums,
-                            [&](uint32_t of, CellStart start, uint32_t number) {
-                              room.starts[of] = start.sample | start.run << 16;
-                              if (kStable && number > few) {
-                                room.arrived[start.sample] = static_cast<uint16_t>(atomicAdd(&crowded, 1u));
-                              }
-                            });
-  __syncthreads();
-  if constexpr (kStable) rank_in_cells(room, few, crowded, cell, place);
+  if constexpr (kStable) rank_in_cells(room, crowded, cell, arrivals, place);
   const int64_t list = list_of(p, share.head, l);
 #pragma unroll
   for (int k = 0; k < kShortEach; ++k) {

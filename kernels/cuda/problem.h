@@ -31,6 +31,7 @@ struct Problem {
   const Stored* sampling_locations;
   const Stored* attention_weights;
   const Stored* grad_output;  // null in a forward pass
+  uint32_t first_head;        // batch * M + m, of those that grad_value is computed for at a time
 };
 
 // A contiguous result in device memory, or nothing.

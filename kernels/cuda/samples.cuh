@@ -35,13 +35,34 @@ __device__ inline Two<Stored> location_of(const Problem<Stored>& p, int64_t samp
   if (is_aligned_for_two(p.sampling_locations)) return *reinterpret_cast<const Two<Stored>*>(at);
   return {{at[0], at[1]}};
 }
-template <class Real, class Stored>
-__device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, const Two<Stored>& location) {
-  return locate_at(p, level, static_cast<Real>(widened(location.at[0])), static_cast<Real>(widened(location.at[1])));
+// `Conventions`: a Problem, or Fixed.
+template <class Real, class Conventions, class Stored>
+__device__ inline Spot<Real> locate_sample(const Conventions& call, const Level& level, const Two<Stored>& location) {
+  return locate_at(call, level, static_cast<Real>(widened(location.at[0])), static_cast<Real>(widened(location.at[1])));
 }
 template <class Real, class Stored>
 __device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level& level, int64_t sample) {
   return locate_sample<Real>(p, level, location_of(p, sample));
+}
+
+// A call's conventions where the compiler knows them, which then leaves the others' instructions out.
+template <msda_dialect kDialect, msda_padding kPadding>
+struct Fixed {
+  static constexpr msda_dialect dialect = kDialect;
+  static constexpr msda_padding padding = kPadding;
+  bool align_corners;
+};
+// Calls use(the Fixed of a call).
+template <class Stored, class Use>
+__device__ inline void with_fixed(const Problem<Stored>& p, Use&& use) {
+  const bool border = p.padding == MSDA_PADDING_BORDER;
+  if (p.dialect == MSDA_DEFORMABLE_DETR) return use(Fixed<MSDA_DEFORMABLE_DETR, MSDA_PADDING_ZEROS>{false});
+  if (p.dialect == MSDA_MSDA_TRITON) {
+    if (border) return use(Fixed<MSDA_MSDA_TRITON, MSDA_PADDING_BORDER>{p.align_corners});
+    return use(Fixed<MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS>{p.align_corners});
+  }
+  if (border) return use(Fixed<MSDA_GRID_SAMPLE, MSDA_PADDING_BORDER>{p.align_corners});
+  return use(Fixed<MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS>{p.align_corners});
 }
 
 // Axis::slope along a side of a level, where it is not flat.
@@ -66,6 +87,17 @@ struct Corners {
                            (y0 >= 0 && y1 > y0 ? kStepsDown : 0u) | (x0 >= 0 && x1 > x0 ? kStepsRight : 0u);
     const auto y = static_cast<uint32_t>(y0 < 0 ? y1 : y0), x = static_cast<uint32_t>(x0 < 0 ? x1 : x0);
     return {y * static_cast<uint32_t>(level.width) + x, flags};
+  }
+  // Of the cell in this row and column, counted from the one before the first pixel (cell_of).
+  template <class Conventions>
+  __device__ static Corners of_cell(const Conventions& call, const Level& level, uint32_t row, uint32_t column) {
+    const auto height = static_cast<uint32_t>(level.height), width = static_cast<uint32_t>(level.width);
+    uint32_t rows = (row > 0 ? 1u : 0u) | (row < height ? 2u : 0u),
+             columns = (column > 0 ? 1u : 0u) | (column < width ? 2u : 0u);
+    const uint32_t steps = (rows == 3 ? kStepsDown : 0u) | (columns == 3 ? kStepsRight : 0u);
+    if (call.dialect == MSDA_MSDA_TRITON && call.padding == MSDA_PADDING_BORDER) rows = columns = 3;
+    return {(max(row, 1u) - 1) * width + max(column, 1u) - 1,
+            ((rows & 1) != 0 ? columns : 0u) | ((rows & 2) != 0 ? columns << 2 : 0u) | steps};
   }
   __device__ bool has(int c) const { return (flags >> c & 1) != 0; }
   // Of corner c, where has(c).
