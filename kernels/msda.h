@@ -147,8 +147,10 @@ MSDA_API msda_status msda_stages(const msda_call* call, const msda_tensor* grad_
 
 /* The same on the current GPU. `spatial_shapes` and `level_start_index` are in host memory, all other tensors in memory
  * of that GPU. The work is put onto `stream`, a cudaStream_t (null: the default stream), and nothing waits for it; so
- * errors of the work itself show later. Bits equal those of the functions above, but for MSDA_MODE_ATOMIC, which sums
- * in the order that additions come in. `threads` and `seed` are of no account. */
+ * errors of the work itself show later. Where a deterministic backward's intermediate sums exceed the second-level
+ * cache, half of its heads go onto a stream of its own, which begins after `stream` and is waited for by it; not while
+ * that is captured into a graph. Bits equal those of the functions above, but for MSDA_MODE_ATOMIC, which sums in the
+ * order that additions come in. `threads` and `seed` are of no account. */
 MSDA_API msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
                                        void* stream);
 MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,

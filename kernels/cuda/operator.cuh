@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cuda/fork.h"
 #include "kernels/cuda/group_long.cuh"
 #include "kernels/cuda/group_short.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -17,13 +18,14 @@ namespace msda::kernels::cuda {
 
 // The current device.
 struct Device {
-  int processors = 0, shared_bytes = 0;
+  int processors = 0, shared_bytes = 0, l2_bytes = 0;
   Device() {
     int device = 0;
     check(cudaGetDevice(&device), "cudaGetDevice");
     check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
     check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
           "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
   }
 };
 
@@ -128,21 +130,20 @@ void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& p
                  cudaStream_t stream) {
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
   allow_shared(kernel, bytes);
-  launch("group_short_kernel", kernel, static_cast<unsigned>(p.B * p.M * p.L), kShortThreads, bytes, stream, p, plans,
+  launch("group_short_kernel", kernel, static_cast<unsigned>(plan.heads * p.L), kShortThreads, bytes, stream, p, plans,
          Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
 }
 
 template <class Stored, class Real>
 void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, const Device& device, bool stable,
                 const Grouped<Real>& to, Result grad_locations, Result grad_weights, cudaStream_t stream) {
-  const int64_t heads = p.B * p.M;
-  const auto lists = static_cast<unsigned>(heads * p.L);
+  const auto lists = static_cast<unsigned>(plan.heads * p.L);
   // Counters for the largest level that a block's shared memory can hold.
   uint32_t room = 0;
   for (const LevelPlan& level : plan.levels) {
     if (level.stride * 4 <= device.shared_bytes - kPlaceBytes) room = std::max(room, level.stride);
   }
-  const auto blocks = static_cast<unsigned>(heads * plan.chunks);
+  const auto blocks = static_cast<unsigned>(plan.heads * plan.chunks);
   const Division by_chunks(plan.chunks);
   const auto count = count_kernel<Stored, Real>;
   allow_shared(count, int64_t{room} * 4);
@@ -159,13 +160,19 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
          room, to.cells, to.sorted, grad_locations, grad_weights);
 }
 
+// Of the heads of all batches some that follow one another.
+struct Heads {
+  int64_t first, count;
+};
+
 // grad_value, grouped by cell, and beside it the samples' own gradients where `with_gradients`. Without `pixel_sums` in
-// the CPU's order; else atomically into pixel_sums, which become zeros before.
+// the CPU's order; else atomically into pixel_sums, which become zeros before, of all heads.
 template <class Stored, class Real>
-void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const Device& device, Real* pixel_sums,
+void scatter(Problem<Stored> p, Heads of, const std::vector<Level>& levels, const Device& device, Real* pixel_sums,
              Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
              cudaStream_t stream) {
-  const int64_t heads = p.B * p.M, samples = p.Q * p.P, lists = heads * p.L;
+  p.first_head = static_cast<uint32_t>(of.first);
+  const int64_t heads = of.count, samples = p.Q * p.P, lists = heads * p.L;
   const Plan plan = make_plan(levels, heads, p.Q, p.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors});
   if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
 
@@ -215,10 +222,21 @@ void scatter(const Problem<Stored>& p, const std::vector<Level>& levels, const D
   }
   const auto sum_pixels = sum_pixels_kernel_of<Stored, Real>(
       whole, p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER, is_dense(p));
-  const int64_t pixel_blocks = (p.S + kPixelGroups - 1) / kPixelGroups;
+  // Pixels at an edge take longer: blocks begin in the first level's last row, so that the last ones have none to end
+  // with.
+  const int64_t pixel_blocks = (p.S + kPixelGroups - 1) / kPixelGroups,
+                first_block = (int64_t{levels[0].height} - 1) * levels[0].width / kPixelGroups;
   const dim3 pixel_grid(static_cast<unsigned>(heads * pixel_blocks), static_cast<unsigned>(channel_chunks));
-  launch("sum_pixels_kernel", sum_pixels, pixel_grid, kPixelThreads, 0, stream, p, plans, Division(pixel_blocks),
-         grouped.cells, sums, grad_value);
+  launch("sum_pixels_kernel", sum_pixels, pixel_grid, kPixelThreads, 0, stream, p, plans, Division(heads),
+         static_cast<uint32_t>(first_block), grouped.cells, sums, grad_value);
+}
+
+// How many bytes the sums of runs take (RunSums).
+template <class Real, class Stored>
+int64_t sum_bytes(const Problem<Stored>& p, const std::vector<Level>& levels) {
+  int64_t runs = 0;
+  for (const Level& level : levels) runs += p.B * p.M * most_runs(p.Q * p.P, level);
+  return (p.D + kLanes - 1) / kLanes * runs * int64_t{4 * kLanes * sizeof(Real)};
 }
 
 template <class Stored, class Real>
@@ -247,7 +265,19 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
     Real* pixel_sums = nullptr;
     if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
-    scatter(p, levels, device, pixel_sums, grad_value, at_once, grad_locations, grad_weights, whole, stream);
+    const auto scatter_of = [&](Heads heads, cudaStream_t on) {
+      scatter(p, heads, levels, device, pixel_sums, grad_value, at_once, grad_locations, grad_weights, whole, on);
+    };
+    const int64_t heads = p.B * p.M, half = (heads + 1) / 2;
+    if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
+      // Side by side: one half waits for memory while the other computes.
+      Fork fork(stream);
+      scatter_of({0, half}, stream);
+      scatter_of({half, heads - half}, fork.side());
+      fork.join();
+    } else {
+      scatter_of({0, heads}, stream);
+    }
     if (at_once) with_gradients = false;
     if (atomic && !in_place) {
       const int64_t shape[] = {p.B, p.S, p.M, p.D};

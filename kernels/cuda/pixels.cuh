@@ -70,80 +70,171 @@ __global__ void __launch_bounds__(kFoldThreads)
   }
 }
 
-// kClamps: corners outside the level read the border (corner_pixel), and so a pixel there may be more than one corner
-// of a cell. kDense: there are several runs to a cell.
+// The cells around a pixel, at (y - 1, x - 1), (y - 1, x), (y, x - 1), (y, x), and the sums of their runs.
+template <class Real>
+struct CellsAround {
+  static constexpr uint32_t kRunSize = 4 * kLanes;
+  const Real* runs;      // of the head and level, this thread's channels
+  uint32_t begin[2][3];  // where those of each cell begin, and of the one after
+  __device__ uint32_t count(int cell) const {
+    const uint32_t number = begin[cell / 2][cell % 2 + 1] - begin[cell / 2][cell % 2];
+    return number > kManySamples / kRun ? 1 : number;  // folded
+  }
+  __device__ const Real* corner(int cell, int c) const {
+    return row_at(runs, begin[cell / 2][cell % 2], kRunSize * sizeof(Real)) + c * kLanes;
+  }
+  // The same of a cell that the compiler does not know.
+  __device__ void find(int cell, uint32_t& number, const Real*& first_corner) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (i != cell) continue;
+      number = count(i);
+      first_corner = corner(i, 0);
+    }
+  }
+};
+
+// The edges of its level at which a pixel is, where corners outside read the border: there cells reach it with more
+// than the one corner opposite.
+struct Edges {
+  static constexpr uint32_t kLeft = 1, kRight = 2, kTop = 4, kBottom = 8;
+  uint32_t at;
+  // Whether corner c of a cell around is the pixel.
+  __device__ bool reached_by(int cell, int c) const {
+    return along(cell / 2 + c / 2, kTop, kBottom) && along(cell % 2 + c % 2, kLeft, kRight);
+  }
+  // At one edge two of the cells have a second corner there: those beside one another or one above the other, the first
+  // two or the last two; it comes before the other corner or after it.
+  __device__ bool is_one() const { return __popc(at) == 1; }
+  __device__ bool is_side() const { return at < kTop; }
+  __device__ bool is_low() const { return (at & (kLeft | kTop)) != 0; }
+  __device__ int cell_of_second(int k) const {
+    const int low = is_side() ? 2 * k : k;
+    return is_low() ? low : low + (is_side() ? 1 : 2);
+  }
+
+ private:
+  __device__ bool along(int steps, uint32_t low, uint32_t high) const {
+    return steps == 1 || (at & (steps == 0 ? low : high)) != 0;
+  }
+};
+
+// The sums of the second corners at one edge.
+template <int kUnrolled, class Real>
+__device__ inline void sum_second_corners(const CellsAround<Real>& cells, const Edges& edges, Real (&second)[2][4]) {
+#pragma unroll
+  for (int k = 0; k < 2; ++k) {
+    const int cell = edges.cell_of_second(k);
+    uint32_t count = 0;
+    const Real* corner = nullptr;
+    cells.find(cell, count, corner);
+#pragma unroll
+    for (int d = 0; d < 4; ++d) second[k][d] = Real(-0.0);
+    if (count == 0) continue;
+    corner += ((3 - cell) ^ (edges.is_side() ? 1 : 2)) * kLanes;
+    load_four<true>(corner, 4, second[k]);
+    add_runs<kUnrolled>(corner, cells.kRunSize, count, second[k]);
+  }
+}
+
+// In the order of cells, and of each cell's corners.
+template <class Real>
+__device__ inline void add_with_second(const Edges& edges, const Real (&sum)[4][4], const Real (&second)[2][4],
+                                       Real (&out)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const bool has_second = (edges.is_side() ? i % 2 : i / 2) == (edges.is_low() ? 0 : 1);
+    const auto add_second = [&] {
+#pragma unroll
+      for (int d = 0; d < 4; ++d) out[d] = out[d] + (edges.is_side() ? second[i / 2][d] : second[i % 2][d]);
+    };
+    if (has_second && edges.is_low()) add_second();
+    add_to(out, sum[i]);
+    if (has_second && !edges.is_low()) add_second();
+  }
+}
+
+// Where edges meet: all corners, one cell's at a time.
+template <int kUnrolled, class Real>
+__device__ inline void add_every_corner(const CellsAround<Real>& cells, const Edges& edges, Real (&out)[4]) {
+#pragma unroll 1
+  for (int cell = 0; cell < 4; ++cell) {
+    uint32_t count = 0;
+    const Real* corners = nullptr;
+    cells.find(cell, count, corners);
+    if (count == 0) continue;
+    Real sum[4][4];
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (edges.reached_by(cell, c)) load_four<true>(corners + c * kLanes, 4, sum[c]);
+    }
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (!edges.reached_by(cell, c)) continue;
+      add_runs<kUnrolled>(corners + c * kLanes, cells.kRunSize, count, sum[c]);
+      add_to(out, sum[c]);
+    }
+  }
+}
+
+// Blocks of a multiprocessor at a time: as many as have the registers.
+template <bool kClamps, bool kDense, class Real>
+inline constexpr int kPixelBlocks = sizeof(Real) == 4   ? (kClamps || kDense ? 4 : 5)
+                                    : kClamps || kDense ? 2
+                                                        : 3;
+
+// kClamps: corners outside the level read the border (corner_pixel). kDense: there are several runs to a cell. The
+// heads' pixels at one place, which lie side by side, are under way at the same time, from first_block on.
 template <bool kWhole, bool kClamps, bool kDense, class Stored, class Real>
-__global__ void __launch_bounds__(kPixelThreads, (kDense ? 4 : 6) / (sizeof(Real) / sizeof(float)))
-    sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, Division by_blocks, const CellStart* cells,
-                      RunSums<Real> from, Result grad_value) {
-  constexpr uint32_t kRunSize = 4 * kLanes, kRunStep = kRunSize * sizeof(Real);
-  constexpr int kUnrolled = kDense ? 4 : 1;
+__global__ void __launch_bounds__(kPixelThreads, kPixelBlocks<kClamps, kDense, Real>)
+    sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, Division by_heads, uint32_t first_block,
+                      const CellStart* cell_starts, RunSums<Real> from, Result grad_value) {
+  constexpr int kUnrolled = !kDense ? 1 : kClamps ? 2 : 4;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
-  const auto pixels = static_cast<uint32_t>(p.S);
-  const Share share = share_of(by_blocks);
-  const uint32_t head = share.head, pixel = share.number * kPixelGroups + threadIdx.x / kGroup;
-  if (pixel >= pixels || channels <= 0) return;
+  const uint32_t number = by_heads.quotient(blockIdx.x), head = blockIdx.x - number * by_heads.by,
+                 blocks = gridDim.x / by_heads.by, block = first_block + number;
+  const uint32_t pixel = (block < blocks ? block : block - blocks) * kPixelGroups + threadIdx.x / kGroup;
+  if (pixel >= static_cast<uint32_t>(p.S) || channels <= 0) return;
   int l = 0;
   while (l + 1 < p.L && plan_of(plans, l + 1).level.start <= pixel) ++l;
   const LevelPlan& plan = plan_of(plans, l);
   const auto width = static_cast<uint32_t>(plan.level.width);
   const uint32_t of_level = pixel - static_cast<uint32_t>(plan.level.start), y = plan.by_width.quotient(of_level),
                  x = of_level - y * width;
-  const CellStart* starts = starts_of(cells, plan, head) + y * (width + 1) + x;
-  const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;
-  const Real* runs = from.to + first_run * kRunSize + 4 * lane;
 
-  // The cells around, at (y - 1, x - 1), (y - 1, x), (y, x - 1), (y, x).
-  uint32_t first[4], count[4];
+  CellsAround<Real> cells;
+  const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;
+  cells.runs = from.to + first_run * cells.kRunSize + 4 * lane;
+  const CellStart* starts = starts_of(cell_starts, plan, head) + y * (width + 1) + x;
 #pragma unroll
-  for (int row = 0; row < 2; ++row) {
-    const CellStart* of_row = starts + row * (width + 1);
-    const uint32_t begin[3] = {of_row[0].run, of_row[1].run, of_row[2].run};
+  for (int i = 0; i < 6; ++i) cells.begin[i / 3][i % 3] = starts[i / 3 * (width + 1) + i % 3].run;
+  Edges edges{0};
+  if constexpr (kClamps) {
+    edges.at = (x == 0 ? edges.kLeft : 0) | (x + 1 == width ? edges.kRight : 0) | (y == 0 ? edges.kTop : 0) |
+               (y + 1 == static_cast<uint32_t>(plan.level.height) ? edges.kBottom : 0);
+  }
+
+  Real sum[4][4], second[2][4];
 #pragma unroll
-    for (int column = 0; column < 2; ++column) {
-      const uint32_t number = begin[column + 1] - begin[column];
-      first[2 * row + column] = begin[column];
-      count[2 * row + column] = number > kManySamples / kRun ? 1 : number;  // folded
-    }
+  for (int i = 0; i < 4; ++i) {
+#pragma unroll
+    for (int d = 0; d < 4; ++d) sum[i][d] = Real(-0.0);  // no addition of it changes a bit
+    if (cells.count(i) != 0) load_four<true>(cells.corner(i, 3 - i), 4, sum[i]);
+  }
+  if (kClamps && edges.is_one()) sum_second_corners<kUnrolled>(cells, edges, second);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    add_runs<kUnrolled>(cells.corner(i, 3 - i), cells.kRunSize, cells.count(i), sum[i]);
   }
   Real out[4] = {};
-  const bool at_edge =
-      kClamps && (y == 0 || x == 0 || y + 1 == static_cast<uint32_t>(plan.level.height) || x + 1 == width);
-  if (!at_edge) {
-    // Each reaches the pixel with the corner opposite.
-    Real sum[4][4];
+  if (!kClamps || edges.at == 0) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (count[i] != 0) load_four<true>(row_at(runs, first[i], kRunStep) + (3 - i) * kLanes, 4, sum[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (count[i] == 0) continue;
-      add_runs<kUnrolled>(row_at(runs, first[i], kRunStep) + (3 - i) * kLanes, kRunSize, count[i], sum[i]);
-      add_to(out, sum[i]);
-    }
+    for (int i = 0; i < 4; ++i) add_to(out, sum[i]);
+  } else if (edges.is_one()) {
+    add_with_second(edges, sum, second, out);
   } else {
-#pragma unroll 1
-    for (int i = 0; i < 16; ++i) {
-      const int cell = i / 4, c = i % 4;
-      const auto corner_y = static_cast<int32_t>(y) + cell / 2 - 1, corner_x = static_cast<int32_t>(x) + cell % 2 - 1;
-      if (corner_pixel(p.dialect, p.padding, corner_y, c / 2, plan.level.height) != static_cast<int32_t>(y)) continue;
-      if (corner_pixel(p.dialect, p.padding, corner_x, c % 2, plan.level.width) != static_cast<int32_t>(x)) continue;
-      uint32_t of_first = 0, of_count = 0;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        if (k != cell) continue;
-        of_first = first[k];
-        of_count = count[k];
-      }
-      if (of_count == 0) continue;
-      const Real* of_corner = row_at(runs, of_first, kRunStep) + c * kLanes;
-      Real sum[4];
-      load_four<true>(of_corner, 4, sum);
-      add_runs<kUnrolled>(of_corner, kRunSize, of_count, sum);
-      add_to(out, sum);
-    }
+    add_every_corner<kUnrolled>(cells, edges, out);
   }
   const int64_t at = first_row_of(p, head, p.S) + pixel * p.M;
   store_four<kWhole>(grad_value.data, grad_value.dtype, at * p.D + channel, channels, out);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -49,8 +50,14 @@ struct Points {
   }
 };
 
+// The most runs that the samples of a batch, head and level can have.
+inline int64_t most_runs(int64_t samples, const Level& level) {
+  return std::min(samples, cpu::cells_of(level) + samples / kRun);
+}
+
 struct Plan {
-  explicit Plan(int64_t P) : points(P) {}
+  Plan(int64_t H, int64_t P) : heads(H), points(P) {}
+  int64_t heads;  // batches * heads
   Points points;
   std::vector<LevelPlan> levels;
   int64_t counts = 0, cells = 0, runs = 0;  // elements of each table
@@ -65,31 +72,55 @@ struct RunBlocks {
   int64_t groups, at_a_time;
 };
 
-// Divides the runs of a head among blocks, so that each has about as much to do: the first run of a cell costs about as
-// much as another sample. As many blocks as there is room for at a time, or a multiple of that where segments would
-// become so long that the many lists under way do not fit into the second-level cache.
-inline void divide_runs(Plan& plan, int64_t heads, int64_t samples, const RunBlocks& blocks) {
+// Divides the runs of a head among blocks, so that each has about as much to do: as many blocks as there is room for at
+// a time, or a multiple of that where segments would become so long that the many lists under way do not fit into the
+// second-level cache.
+inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
   constexpr int64_t kShortest = 8, kLongest = 64;
-  const auto cost_of = [&](const LevelPlan& of) { return samples + std::min<int64_t>(samples, of.cells); };
+  constexpr double kCellCost = 2;  // of a cell's first run, in samples
   const auto blocks_of = [&](int64_t segment) {
     return (samples + segment * blocks.groups - 1) / (segment * blocks.groups);
   };
-  int64_t cost = 0;
-  for (const LevelPlan& of : plan.levels) cost += cost_of(of);
-  const int64_t room = std::max<int64_t>(blocks.at_a_time / heads, 1);
-  const int64_t least = static_cast<int64_t>(plan.levels.size()) * blocks_of(kLongest);
-  const int64_t all = (least + room - 1) / room * room;
-  for (LevelPlan& of : plan.levels) {
-    const int64_t number = std::max(all * cost_of(of) / cost, blocks_of(2 * kLongest));
-    of.segment =
-        static_cast<uint32_t>(std::max(kShortest, (samples + number * blocks.groups - 1) / (number * blocks.groups)));
+  const int64_t least = blocks_of(2 * kLongest), most = blocks_of(kShortest);
+  const int64_t room = std::max<int64_t>(blocks.at_a_time / plan.heads, 1);
+  const int64_t wanted = static_cast<int64_t>(plan.levels.size()) * blocks_of(kLongest);
+  int64_t left = (wanted + room - 1) / room * room;
+
+  struct Part {
+    double cost;
+    int64_t blocks;
+  };
+  std::vector<Part> parts;
+  double all_cost = 0;
+  for (const LevelPlan& of : plan.levels) {
+    // So many cells have a sample where these lie anywhere.
+    const double filled = of.cells * -std::expm1(-static_cast<double>(samples) / of.cells);
+    parts.push_back({static_cast<double>(samples) + kCellCost * filled, 0});
+    all_cost += parts.back().cost;
+  }
+  const double of_all = static_cast<double>(left) / all_cost;
+  for (Part& part : parts) {
+    part.blocks = std::clamp(static_cast<int64_t>(part.cost * of_all), least, most);
+    left -= part.blocks;
+  }
+  // What is left, to those whose blocks have the most to do.
+  const auto cost_of_block = [&](const Part& part) {
+    return part.blocks < most ? part.cost / static_cast<double>(part.blocks) : 0.0;
+  };
+  const auto less = [&](const Part& a, const Part& b) { return cost_of_block(a) < cost_of_block(b); };
+  for (; left > 0; --left) ++std::max_element(parts.begin(), parts.end(), less)->blocks;
+
+  for (size_t l = 0; l < parts.size(); ++l) {
+    LevelPlan& of = plan.levels[l];
+    const int64_t groups = parts[l].blocks * blocks.groups;
+    of.segment = static_cast<uint32_t>(std::max(kShortest, (samples + groups - 1) / groups));
     of.first_block = plan.blocks;
     plan.blocks += static_cast<uint32_t>(blocks_of(of.segment));
   }
 }
 
 inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q, int64_t P, const RunBlocks& blocks) {
-  Plan plan(P);
+  Plan plan(heads, P);
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
   plan.most_hot = (samples - 1) / kManySamples;
   for (const Level& level : levels) {
@@ -106,7 +137,7 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
     const int64_t each = (samples + of.chunks - 1) / of.chunks;
     of.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
     of.chunks = static_cast<uint32_t>((samples + of.chunk_samples - 1) / of.chunk_samples);
-    of.most_runs = static_cast<uint32_t>(std::min(samples, cells + samples / kRun));
+    of.most_runs = static_cast<uint32_t>(most_runs(samples, level));
     of.first_chunk = plan.chunks;
     of.first_count = plan.counts;
     of.first_cell = plan.cells;
@@ -118,7 +149,7 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
     plan.runs += heads * of.most_runs;
     plan.levels.push_back(of);
   }
-  divide_runs(plan, heads, samples, blocks);
+  divide_runs(plan, samples, blocks);
   return plan;
 }
 
