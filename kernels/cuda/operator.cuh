@@ -165,71 +165,101 @@ struct Heads {
   int64_t first, count;
 };
 
-// grad_value, grouped by cell, and beside it the samples' own gradients where `with_gradients`. Without `pixel_sums` in
-// the CPU's order; else atomically into pixel_sums, which become zeros before, of all heads.
+// grad_value of some heads, grouped by cell, and beside it the samples' own gradients if these are wanted. Without
+// `pixel_sums` in the CPU's order; else atomically into pixel_sums, which become zeros before, of all heads. The memory
+// is taken and given back on the call's stream, which run()'s may be forked from.
 template <class Stored, class Real>
-void scatter(Problem<Stored> p, Heads of, const std::vector<Level>& levels, const Device& device, Real* pixel_sums,
-             Result grad_value, bool with_gradients, Result grad_locations, Result grad_weights, bool whole,
-             cudaStream_t stream) {
-  p.first_head = static_cast<uint32_t>(of.first);
-  const int64_t heads = of.count, samples = p.Q * p.P, lists = heads * p.L;
-  const Plan plan = make_plan(levels, heads, p.Q, p.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors});
-  if (!with_gradients) grad_locations.data = grad_weights.data = nullptr;
+class Scatter {
+ public:
+  Scatter(const Problem<Stored>& problem, Heads of, const std::vector<Level>& levels, const Device& device,
+          Real* pixel_sums, bool whole, cudaStream_t stream)
+      : p(problem),
+        device_(device),
+        plan_(make_plan(levels, of.count, p.Q, p.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors})),
+        stable_(pixel_sums == nullptr),
+        whole_(whole),
+        short_bytes_(bytes_of_short(plan_, p.Q * p.P, stable_, device)),
+        channel_chunks_((p.D + kLanes - 1) / kLanes),
+        sums_{pixel_sums, plan_.runs},
+        workspace_(stream) {
+    p.first_head = static_cast<uint32_t>(of.first);
+    const int64_t lists = of.count * p.L;
+    workspace_.want(far_, far_count(p.L));
+    if (short_bytes_ == 0) workspace_.want(grouped_.counts, plan_.counts);
+    workspace_.want(grouped_.cells, plan_.cells);
+    workspace_.want(grouped_.sorted, lists * p.Q * p.P);
+    workspace_.want(grouped_.hot, lists * plan_.most_hot);
+    workspace_.want(grouped_.hot_count, lists);
+    if (stable_) workspace_.want(sums_.to, channel_chunks_ * plan_.runs * 4 * kLanes);
+    workspace_.take();
+  }
 
-  Workspace workspace(stream);
-  LevelPlan* far = nullptr;
-  Grouped<Real> grouped;
-  RunSums<Real> sums{pixel_sums, plan.runs};
-  const int64_t channel_chunks = (p.D + kLanes - 1) / kLanes;
-  workspace.want(far, far_count(p.L));
-  const bool stable = pixel_sums == nullptr;
-  const int64_t short_bytes = bytes_of_short(plan, samples, stable, device);
-  if (short_bytes == 0) workspace.want(grouped.counts, plan.counts);
-  workspace.want(grouped.cells, plan.cells);
-  workspace.want(grouped.sorted, lists * samples);
-  workspace.want(grouped.hot, lists * plan.most_hot);
-  workspace.want(grouped.hot_count, lists);
-  if (stable) workspace.want(sums.to, channel_chunks * plan.runs * 4 * kLanes);
-  workspace.take();
-  LevelPlans plans{};
-  hand_over(plan.levels, far, plans.far, plans.near, stream);
-  Zeros zeros{};  // what grouping clears beside
-  if (!stable) {
-    const int64_t bytes = p.B * p.S * p.M * p.D * static_cast<int64_t>(sizeof(Real));
-    if (short_bytes != 0 && bytes % sizeof(uint4) == 0 &&
-        reinterpret_cast<uintptr_t>(pixel_sums) % sizeof(uint4) == 0) {
-      zeros = {reinterpret_cast<uint4*>(pixel_sums), bytes / static_cast<int64_t>(sizeof(uint4))};
+  void run(Result grad_value, Result grad_locations, Result grad_weights, cudaStream_t stream) {
+    hand_over(plan_.levels, far_, plans_.far, plans_.near, stream);
+    group(grad_locations, grad_weights, stream);
+    sum_runs(grad_locations, grad_weights, stream);
+    if (stable_) sum_pixels(grad_value, stream);
+  }
+
+ private:
+  void group(Result grad_locations, Result grad_weights, cudaStream_t stream) {
+    Zeros zeros{};  // what grouping clears beside
+    if (!stable_) {
+      const int64_t bytes = p.B * p.S * p.M * p.D * static_cast<int64_t>(sizeof(Real));
+      if (short_bytes_ != 0 && bytes % sizeof(uint4) == 0 &&
+          reinterpret_cast<uintptr_t>(sums_.to) % sizeof(uint4) == 0) {
+        zeros = {reinterpret_cast<uint4*>(sums_.to), bytes / static_cast<int64_t>(sizeof(uint4))};
+      } else {
+        check(cudaMemsetAsync(sums_.to, 0, bytes, stream), "cudaMemsetAsync");
+      }
+    }
+    if (short_bytes_ != 0) {
+      group_short(p, plan_, plans_, short_bytes_, stable_, grouped_, zeros, grad_locations, grad_weights, stream);
     } else {
-      check(cudaMemsetAsync(pixel_sums, 0, bytes, stream), "cudaMemsetAsync");
+      group_long(p, plan_, plans_, device_, stable_, grouped_, grad_locations, grad_weights, stream);
     }
   }
-  if (short_bytes != 0) {
-    group_short(p, plan, plans, short_bytes, stable, grouped, zeros, grad_locations, grad_weights, stream);
-  } else {
-    group_long(p, plan, plans, device, stable, grouped, grad_locations, grad_weights, stream);
+
+  void sum_runs(Result grad_locations, Result grad_weights, cudaStream_t stream) {
+    const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
+    const auto kernel = whole_ ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, !stable_)
+                               : sum_runs_kernel_of<false, Stored, Real>(with_gradients, !stable_);
+    launch("sum_runs_kernel", kernel, grid(plan_.heads * plan_.blocks), kRunThreads<Real>, 0, stream, p, plans_,
+           plan_.points, Division(plan_.blocks), grouped_.cells, grouped_.sorted, sums_, grad_locations, grad_weights);
   }
 
-  const dim3 run_grid(static_cast<unsigned>(heads * plan.blocks), static_cast<unsigned>(channel_chunks));
-  const auto sum_runs = whole ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, !stable)
-                              : sum_runs_kernel_of<false, Stored, Real>(with_gradients, !stable);
-  launch("sum_runs_kernel", sum_runs, run_grid, kRunThreads<Real>, 0, stream, p, plans, plan.points,
-         Division(plan.blocks), grouped.cells, grouped.sorted, sums, grad_locations, grad_weights);
-  if (!stable) return;
-  if (plan.most_hot > 0) {
-    const dim3 fold_grid(static_cast<unsigned>(lists), static_cast<unsigned>(channel_chunks));
-    launch("fold_kernel", fold_kernel<Real>, fold_grid, kFoldThreads, 0, stream, plans, static_cast<uint32_t>(p.L),
-           grouped.hot, grouped.hot_count, static_cast<uint32_t>(plan.most_hot), sums);
+  void sum_pixels(Result grad_value, cudaStream_t stream) {
+    if (plan_.most_hot > 0) {
+      launch("fold_kernel", fold_kernel<Real>, grid(plan_.heads * p.L), kFoldThreads, 0, stream, plans_,
+             static_cast<uint32_t>(p.L), grouped_.hot, grouped_.hot_count, static_cast<uint32_t>(plan_.most_hot),
+             sums_);
+    }
+    // Pixels at an edge take longer: blocks begin in the first level's last row, so that the last ones have none to end
+    // with.
+    const Level& first = plan_.levels[0].level;
+    const int64_t blocks = (p.S + kPixelGroups - 1) / kPixelGroups,
+                  first_block = (int64_t{first.height} - 1) * first.width / kPixelGroups;
+    const bool clamps = p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER;
+    launch("sum_pixels_kernel", sum_pixels_kernel_of<Stored, Real>(whole_, clamps, is_dense(p)),
+           grid(plan_.heads * blocks), kPixelThreads, 0, stream, p, plans_, Division(plan_.heads),
+           static_cast<uint32_t>(first_block), grouped_.cells, sums_, grad_value);
   }
-  const auto sum_pixels = sum_pixels_kernel_of<Stored, Real>(
-      whole, p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER, is_dense(p));
-  // Pixels at an edge take longer: blocks begin in the first level's last row, so that the last ones have none to end
-  // with.
-  const int64_t pixel_blocks = (p.S + kPixelGroups - 1) / kPixelGroups,
-                first_block = (int64_t{levels[0].height} - 1) * levels[0].width / kPixelGroups;
-  const dim3 pixel_grid(static_cast<unsigned>(heads * pixel_blocks), static_cast<unsigned>(channel_chunks));
-  launch("sum_pixels_kernel", sum_pixels, pixel_grid, kPixelThreads, 0, stream, p, plans, Division(heads),
-         static_cast<uint32_t>(first_block), grouped.cells, sums, grad_value);
-}
+
+  dim3 grid(int64_t blocks) const {
+    return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(channel_chunks_));
+  }
+
+  Problem<Stored> p;
+  const Device& device_;
+  const Plan plan_;
+  const bool stable_, whole_;
+  const int64_t short_bytes_, channel_chunks_;
+  LevelPlan* far_ = nullptr;
+  LevelPlans plans_{};
+  Grouped<Real> grouped_;
+  RunSums<Real> sums_;
+  Workspace workspace_;
+};
 
 // How many bytes the sums of runs take (RunSums).
 template <class Real, class Stored>
@@ -265,18 +295,19 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
     Real* pixel_sums = nullptr;
     if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
-    const auto scatter_of = [&](Heads heads, cudaStream_t on) {
-      scatter(p, heads, levels, device, pixel_sums, grad_value, at_once, grad_locations, grad_weights, whole, on);
-    };
+    const Result of_locations = at_once ? grad_locations : Result{}, of_weights = at_once ? grad_weights : Result{};
     const int64_t heads = p.B * p.M, half = (heads + 1) / 2;
     if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
       // Side by side: one half waits for memory while the other computes.
+      Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, stream);
+      Scatter<Stored, Real> other(p, {half, heads - half}, levels, device, pixel_sums, whole, stream);
       Fork fork(stream);
-      scatter_of({0, half}, stream);
-      scatter_of({half, heads - half}, fork.side());
+      one.run(grad_value, of_locations, of_weights, stream);
+      other.run(grad_value, of_locations, of_weights, fork.side());
       fork.join();
     } else {
-      scatter_of({0, heads}, stream);
+      Scatter<Stored, Real> all(p, {0, heads}, levels, device, pixel_sums, whole, stream);
+      all.run(grad_value, of_locations, of_weights, stream);
     }
     if (at_once) with_gradients = false;
     if (atomic && !in_place) {

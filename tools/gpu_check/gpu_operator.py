@@ -21,5 +21,5 @@ def operator(bench):
             raise Skip(text.removeprefix("skipped: "))
         return "", text
 
-    for name in ("modes", "atomic", "stages", "repeat", "devices"):
+    for name in ("modes", "atomic", "stages", "repeat", "large", "devices"):
         yield name, lambda name=name: part(name)

@@ -1,6 +1,7 @@
 """The operator on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems in every mode and all
-stages, atomic additions within their bound, repeated runs, several GPUs. Needs NumPy and the CUDA driver. Prints a line for each part and for each problem that
-differs; exit status 1 if one does, 0 otherwise, also without a GPU, which a line says."""
+stages, atomic additions within their bound, repeated runs, large calls, several GPUs. Needs NumPy and the CUDA driver.
+Prints a line for each part and for each problem that differs; exit status 1 if one does, 0 otherwise, also without a GPU,
+which a line says."""
 
 import argparse
 import ctypes
@@ -23,7 +24,16 @@ GRADIENTS = {"grad_value": 8, "grad_sampling_locations": 6, "grad_attention_weig
 CHANNELS = (1, 2, 30, 32, 64, 71, 256, 1025)
 CONVENTIONS = [(0, 0, 0)] + [(dialect, padding, align) for dialect in (1, 2) for padding in (0, 1) for align in (0, 1)]
 GUARD = 64  # bytes behind every tensor
-PARTS = ("modes", "atomic", "stages", "repeat", "devices")
+PARTS = ("modes", "atomic", "stages", "repeat", "large", "devices")
+SQUARES, PYRAMID = [(64, 64), (32, 32), (16, 16), (8, 8)], [(100, 167), (50, 84), (25, 42), (13, 21)]
+LARGE = [  # the rows of docs/benchmarks.md, and others whose sums do not fit into a second-level cache either
+    {"B": 4, "Q": 1000, "M": 8, "P": 3, "D": 32, "levels": SQUARES},
+    {"B": 4, "Q": 1000, "M": 8, "P": 4, "D": 32, "levels": SQUARES},
+    {"B": 4, "Q": 10000, "M": 8, "P": 4, "D": 32, "levels": SQUARES},
+    {"B": 2, "Q": 22223, "M": 8, "P": 4, "D": 32, "levels": PYRAMID},
+    {"B": 1, "Q": 1500, "M": 3, "P": 4, "D": 256, "levels": SQUARES},
+    {"B": 3, "Q": 2000, "M": 5, "P": 2, "D": 71, "levels": SQUARES},
+]
 
 
 class Host:
@@ -150,9 +160,10 @@ def as_stored(numbers, dtype):
 
 
 class Problem:
-    """A random call. `work`: about how many numbers of channels of samples it may have; `finite`: without NaN and the like."""
+    """A random call. `work`: about how many numbers of channels of samples it may have; `finite`: without NaN and the like;
+    `size`: its sizes, where they are not random."""
 
-    def __init__(self, number, work, seed=2026, finite=False):
+    def __init__(self, number, work, seed=2026, finite=False, size=None):
         rng = self.rng = np.random.default_rng([seed, number])
         self.D = int(CHANNELS[number % len(CHANNELS)])
         self.conventions = CONVENTIONS[int(rng.integers(len(CONVENTIONS)))]
@@ -169,6 +180,8 @@ class Problem:
         if number % 13 == 5:  # nothing of something
             empty = ("B", "Q", "M", "P", "D", "levels")[number // 13 % 6]
             setattr(self, empty, np.zeros((0, 2), np.int64) if empty == "levels" else 0)
+        if size:
+            vars(self).update(size, levels=np.array(size["levels"]))
         self.dtype = str(rng.choice(["float32", "float32", "float64", "float16", "bfloat16"]))
         self.mixes_types = rng.random() < 0.2
         self.is_strange = rng.random() < 0.3 and not finite
@@ -382,6 +395,18 @@ def repeat(comparison, runs, work):
     return "repeat: " + ", ".join(texts)
 
 
+def large(comparison, sizes):
+    """Calls that are forked: a half of the heads each on two streams."""
+    problems = equal = 0
+    for number, size in enumerate(sizes):
+        problem = Problem(number, 0, seed=17, size=size)
+        gradients = [problem.result(problem.stage_shapes[stage]) for stage in GRADIENTS.values()]
+        for mode in ("deterministic", "float64"):
+            problems += 1
+            equal += comparison.same(f"large {number}", problem, "backward", gradients, (MODES[mode], 0, 0, 0))
+    return f"large: {equal} of {problems} problems equal"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     build = pathlib.Path(os.environ.get("MSDA_BUILD", SOURCE / "build"))
@@ -419,6 +444,8 @@ def main():
         print(stages(comparison, chosen.stage_problems, work), flush=True)
     if "repeat" in parts:
         print(repeat(comparison, chosen.runs, crowd), flush=True)
+    if "large" in parts:
+        print(large(comparison, LARGE[:1] if chosen.quick else 3 * LARGE), flush=True)
     if "devices" in parts and gpus < 2:
         print("devices: skipped: one GPU")
     elif "devices" in parts:  # both at work in one process, in turn
