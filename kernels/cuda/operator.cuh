@@ -296,7 +296,8 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
     if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
     const Result of_locations = at_once ? grad_locations : Result{}, of_weights = at_once ? grad_weights : Result{};
-    const int64_t heads = p.B * p.M, half = (heads + 1) / 2;
+    // The other half begins later, by what it takes from stream to stream.
+    const int64_t heads = p.B * p.M, half = (17 * heads + 15) / 32;
     if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
       // Side by side: one half waits for memory while the other computes.
       Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, stream);

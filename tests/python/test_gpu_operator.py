@@ -59,7 +59,7 @@ def test_equal_bits_pass():
     assert done.stdout.splitlines() == [
         "modes: 24 of 24 problems equal", "atomic: 12 of 12 problems good", "stages: 24 of 24 problems equal",
         "repeat: deterministic 20 runs, 1 digest, float64 2 runs, 1 digest, mixed 2 runs, 1 digest",
-        "devices: skipped: one GPU"]
+        "large: 2 of 2 problems equal", "devices: skipped: one GPU"]
 
 
 @pytest.mark.parametrize("part", [bits.modes, bits.stages])
