@@ -107,7 +107,8 @@ struct Corners {
   }
 };
 
-// Of rows that lie `step` bytes apart the one with this number: one instruction.
+// Of rows that lie `step` bytes apart the one with this number: one instruction, if the compiler is kept from making
+// `step` longer first.
 template <class T>
 __device__ inline T* row_at(T* first, uint32_t number, uint32_t step) {
   uint64_t offset = uint64_t{number} * step;
