@@ -3,6 +3,7 @@
 import ctypes
 import sys
 
+import numpy as np
 import pytest
 from conftest import BUILD, SOURCE
 
@@ -41,6 +42,24 @@ def test_lists_long_and_short_of_levels_large_and_small(comparison, number):
     problem = bits.Problem(number, 250000)
     gradients = [problem.result(problem.stage_shapes[stage]) for stage in bits.GRADIENTS.values()]
     assert comparison.same(f"problem {number}", problem, "backward", gradients, (bits.MODES["deterministic"], 0, 0, 0))
+
+
+@pytest.mark.parametrize("channels", [16, 30])
+def test_threads_beyond_the_last_channel_add_zeros(comparison, channels):
+    for D in (32, channels):  # of the first call NaN is left in the blocks' shared memory
+        problem = bits.Problem(2, 0, size={"B": 1, "Q": 50, "M": 2, "P": 2, "D": D, "levels": [(5, 6)]})
+        numbers = {name: np.random.default_rng(D).random for name in problem.inputs}
+        if D == 32:
+            numbers["grad_output"] = lambda n: np.full(n, np.nan)
+        offset = 1 if channels % 4 else 0  # so that both take the kernel for rows that are not aligned
+        problem.inputs = {name: bits.Laid("float32", laid.shape, contents=lambda n, name=name: numbers[name](n))
+                          for name, laid in problem.inputs.items()}
+        if offset:
+            at_one = problem.inputs["grad_output"]
+            at_one.memory = np.concatenate([np.zeros(4, np.uint8), at_one.memory])
+            at_one.offset = 1
+        gradients = [bits.Laid("float32", problem.stage_shapes[stage]) for stage in bits.GRADIENTS.values()]
+        assert comparison.same(f"{D} channels", problem, "backward", gradients, (bits.MODES["deterministic"], 0, 0, 0))
 
 
 def test_says_what_it_does_not_have(comparison):
