@@ -101,15 +101,15 @@ static __global__ void __launch_bounds__(kScanThreads)
   const LevelPlan& plan = plan_of(plans, static_cast<int>(blockIdx.x % levels));
   const uint32_t* numbers = counts_of(counts, plan, head, plan.chunks);
   if (threadIdx.x == 0) hot_here = 0;
-  scan_cells<kScanThreads>(plan.stride, numbers, starts_of(cells, plan, head), sums,
-                           [&](uint32_t, const OfCells<CellStart>& start, const OfCells<uint32_t>& number) {
+  const auto keep_hot = [&](uint32_t, const OfCells<CellStart>& start, const OfCells<uint32_t>& number) {
 #pragma unroll
-                             for (uint32_t i = 0; i < kScanEach; ++i) {
-                               if (number.of[i] <= kManySamples) continue;
-                               const HotCell cell{start.of[i].run, (number.of[i] + kRun - 1) / kRun};
-                               hot[int64_t{blockIdx.x} * most_hot + atomicAdd(&hot_here, 1u)] = cell;
-                             }
-                           });
+    for (uint32_t i = 0; i < kScanEach; ++i) {
+      if (number.of[i] <= kManySamples) continue;
+      const HotCell cell{start.of[i].run, (number.of[i] + kRun - 1) / kRun};
+      hot[int64_t{blockIdx.x} * most_hot + atomicAdd(&hot_here, 1u)] = cell;
+    }
+  };
+  scan_cells<kScanThreads>(plan.stride, numbers, starts_of(cells, plan, head), sums, keep_hot);
   __syncthreads();
   if (threadIdx.x == 0) hot_count[blockIdx.x] = hot_here;
 }

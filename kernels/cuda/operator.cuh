@@ -160,6 +160,10 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
          room, to.cells, to.sorted, grad_locations, grad_weights);
 }
 
+// Chunks of a row's channels, and numbers that the sums of runs take (RunSums).
+inline int64_t channel_chunks(int64_t D) { return (D + kLanes - 1) / kLanes; }
+inline int64_t numbers_of_runs(int64_t D, int64_t runs) { return channel_chunks(D) * runs * kRunSize; }
+
 // Of the heads of all batches some that follow one another.
 struct Heads {
   int64_t first, count;
@@ -173,24 +177,23 @@ class Scatter {
  public:
   Scatter(const Problem<Stored>& problem, Heads of, const std::vector<Level>& levels, const Device& device,
           Real* pixel_sums, bool whole, cudaStream_t stream)
-      : p(problem),
+      : p_(problem),
         device_(device),
-        plan_(make_plan(levels, of.count, p.Q, p.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors})),
+        plan_(make_plan(levels, of.count, p_.Q, p_.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors})),
         stable_(pixel_sums == nullptr),
         whole_(whole),
-        short_bytes_(bytes_of_short(plan_, p.Q * p.P, stable_, device)),
-        channel_chunks_((p.D + kLanes - 1) / kLanes),
+        short_bytes_(bytes_of_short(plan_, p_.Q * p_.P, stable_, device)),
         sums_{pixel_sums, plan_.runs},
         workspace_(stream) {
-    p.first_head = static_cast<uint32_t>(of.first);
-    const int64_t lists = of.count * p.L;
-    workspace_.want(far_, far_count(p.L));
+    p_.first_head = static_cast<uint32_t>(of.first);
+    const int64_t lists = of.count * p_.L;
+    workspace_.want(far_, far_count(p_.L));
     if (short_bytes_ == 0) workspace_.want(grouped_.counts, plan_.counts);
     workspace_.want(grouped_.cells, plan_.cells);
-    workspace_.want(grouped_.sorted, lists * p.Q * p.P);
+    workspace_.want(grouped_.sorted, lists * p_.Q * p_.P);
     workspace_.want(grouped_.hot, lists * plan_.most_hot);
     workspace_.want(grouped_.hot_count, lists);
-    if (stable_) workspace_.want(sums_.to, channel_chunks_ * plan_.runs * 4 * kLanes);
+    if (stable_) workspace_.want(sums_.to, numbers_of_runs(p_.D, plan_.runs));
     workspace_.take();
   }
 
@@ -205,7 +208,7 @@ class Scatter {
   void group(Result grad_locations, Result grad_weights, cudaStream_t stream) {
     Zeros zeros{};  // what grouping clears beside
     if (!stable_) {
-      const int64_t bytes = p.B * p.S * p.M * p.D * static_cast<int64_t>(sizeof(Real));
+      const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
       if (short_bytes_ != 0 && bytes % sizeof(uint4) == 0 &&
           reinterpret_cast<uintptr_t>(sums_.to) % sizeof(uint4) == 0) {
         zeros = {reinterpret_cast<uint4*>(sums_.to), bytes / static_cast<int64_t>(sizeof(uint4))};
@@ -214,9 +217,9 @@ class Scatter {
       }
     }
     if (short_bytes_ != 0) {
-      group_short(p, plan_, plans_, short_bytes_, stable_, grouped_, zeros, grad_locations, grad_weights, stream);
+      group_short(p_, plan_, plans_, short_bytes_, stable_, grouped_, zeros, grad_locations, grad_weights, stream);
     } else {
-      group_long(p, plan_, plans_, device_, stable_, grouped_, grad_locations, grad_weights, stream);
+      group_long(p_, plan_, plans_, device_, stable_, grouped_, grad_locations, grad_weights, stream);
     }
   }
 
@@ -224,36 +227,36 @@ class Scatter {
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto kernel = whole_ ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, !stable_)
                                : sum_runs_kernel_of<false, Stored, Real>(with_gradients, !stable_);
-    launch("sum_runs_kernel", kernel, grid(plan_.heads * plan_.blocks), kRunThreads<Real>, 0, stream, p, plans_,
+    launch("sum_runs_kernel", kernel, grid(plan_.heads * plan_.blocks), kRunThreads<Real>, 0, stream, p_, plans_,
            plan_.points, Division(plan_.blocks), grouped_.cells, grouped_.sorted, sums_, grad_locations, grad_weights);
   }
 
   void sum_pixels(Result grad_value, cudaStream_t stream) {
     if (plan_.most_hot > 0) {
-      launch("fold_kernel", fold_kernel<Real>, grid(plan_.heads * p.L), kFoldThreads, 0, stream, plans_,
-             static_cast<uint32_t>(p.L), grouped_.hot, grouped_.hot_count, static_cast<uint32_t>(plan_.most_hot),
+      launch("fold_kernel", fold_kernel<Real>, grid(plan_.heads * p_.L), kFoldThreads, 0, stream, plans_,
+             static_cast<uint32_t>(p_.L), grouped_.hot, grouped_.hot_count, static_cast<uint32_t>(plan_.most_hot),
              sums_);
     }
     // Pixels at an edge take longer: blocks begin in the first level's last row, so that the last ones have none to end
     // with.
     const Level& first = plan_.levels[0].level;
-    const int64_t blocks = (p.S + kPixelGroups - 1) / kPixelGroups,
+    const int64_t blocks = (p_.S + kPixelGroups - 1) / kPixelGroups,
                   first_block = (int64_t{first.height} - 1) * first.width / kPixelGroups;
-    const bool clamps = p.dialect == MSDA_MSDA_TRITON && p.padding == MSDA_PADDING_BORDER;
-    launch("sum_pixels_kernel", sum_pixels_kernel_of<Stored, Real>(whole_, clamps, is_dense(p)),
-           grid(plan_.heads * blocks), kPixelThreads, 0, stream, p, plans_, Division(plan_.heads),
+    const bool clamps = p_.dialect == MSDA_MSDA_TRITON && p_.padding == MSDA_PADDING_BORDER;
+    launch("sum_pixels_kernel", sum_pixels_kernel_of<Stored, Real>(whole_, clamps, is_dense(p_)),
+           grid(plan_.heads * blocks), kPixelThreads, 0, stream, p_, plans_, Division(plan_.heads),
            static_cast<uint32_t>(first_block), grouped_.cells, sums_, grad_value);
   }
 
   dim3 grid(int64_t blocks) const {
-    return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(channel_chunks_));
+    return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(channel_chunks(p_.D)));
   }
 
-  Problem<Stored> p;
+  Problem<Stored> p_;
   const Device& device_;
   const Plan plan_;
   const bool stable_, whole_;
-  const int64_t short_bytes_, channel_chunks_;
+  const int64_t short_bytes_;
   LevelPlan* far_ = nullptr;
   LevelPlans plans_{};
   Grouped<Real> grouped_;
@@ -261,12 +264,12 @@ class Scatter {
   Workspace workspace_;
 };
 
-// How many bytes the sums of runs take (RunSums).
+// How many bytes the sums of a whole call's runs take.
 template <class Real, class Stored>
 int64_t sum_bytes(const Problem<Stored>& p, const std::vector<Level>& levels) {
   int64_t runs = 0;
   for (const Level& level : levels) runs += p.B * p.M * most_runs(p.Q * p.P, level);
-  return (p.D + kLanes - 1) / kLanes * runs * int64_t{4 * kLanes * sizeof(Real)};
+  return numbers_of_runs(p.D, runs) * int64_t{sizeof(Real)};
 }
 
 template <class Stored, class Real>

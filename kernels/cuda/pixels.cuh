@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kFoldThreads)
   const int64_t first_run = int64_t{blockIdx.y} * sums.most + plan.first_run + int64_t{head} * plan.most_runs;
   for (uint32_t i = 0; i < cells; ++i) {
     const HotCell cell = hot[int64_t{blockIdx.x} * most_hot + i];
-    Real* runs = sums.to + (first_run + cell.first_run) * (4 * kLanes);
-    int64_t step = 4 * kLanes;
+    Real* runs = sums.to + (first_run + cell.first_run) * kRunSize;
+    int64_t step = kRunSize;
     for (uint32_t left = cell.runs; left > 1; left = (left + kRun - 1) / kRun) {
       const uint32_t chains = (left + kRun - 1) / kRun;
       for (uint32_t unit = threadIdx.x / kGroup; unit < 4 * chains; unit += kFoldThreads / kGroup) {
@@ -73,7 +73,6 @@ __global__ void __launch_bounds__(kFoldThreads)
 // The cells around a pixel, at (y - 1, x - 1), (y - 1, x), (y, x - 1), (y, x), and the sums of their runs.
 template <class Real>
 struct CellsAround {
-  static constexpr uint32_t kRunSize = 4 * kLanes;
   const Real* runs;      // of the head and level, this thread's channels
   uint32_t begin[2][3];  // where those of each cell begin, and of the one after
   __device__ uint32_t count(int cell) const {
@@ -81,7 +80,7 @@ struct CellsAround {
     return number > kManySamples / kRun ? 1 : number;  // folded
   }
   __device__ const Real* corner(int cell, int c) const {
-    return row_at(runs, begin[cell / 2][cell % 2], kRunSize * sizeof(Real)) + c * kLanes;
+    return row_at(runs, begin[cell / 2][cell % 2], uint32_t{kRunSize * sizeof(Real)}) + c * kLanes;
   }
   // The same of a cell that the compiler does not know.
   __device__ void find(int cell, uint32_t& number, const Real*& first_corner) const {
@@ -133,7 +132,7 @@ __device__ inline void sum_second_corners(const CellsAround<Real>& cells, const 
     if (count == 0) continue;
     corner += ((3 - cell) ^ (edges.is_side() ? 1 : 2)) * kLanes;
     load_four<true>(corner, 4, second[k]);
-    add_runs<kUnrolled>(corner, cells.kRunSize, count, second[k]);
+    add_runs<kUnrolled>(corner, kRunSize, count, second[k]);
   }
 }
 
@@ -171,7 +170,7 @@ __device__ inline void add_every_corner(const CellsAround<Real>& cells, const Ed
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if (!edges.reached_by(cell, c)) continue;
-      add_runs<kUnrolled>(corners + c * kLanes, cells.kRunSize, count, sum[c]);
+      add_runs<kUnrolled>(corners + c * kLanes, kRunSize, count, sum[c]);
       add_to(out, sum[c]);
     }
   }
@@ -205,7 +204,7 @@ __global__ void __launch_bounds__(kPixelThreads, kPixelBlocks<kClamps, kDense, R
 
   CellsAround<Real> cells;
   const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;
-  cells.runs = from.to + first_run * cells.kRunSize + 4 * lane;
+  cells.runs = from.to + first_run * kRunSize + 4 * lane;
   const CellStart* starts = starts_of(cell_starts, plan, head) + y * (width + 1) + x;
 #pragma unroll
   for (int i = 0; i < 6; ++i) cells.begin[i / 3][i % 3] = starts[i / 3 * (width + 1) + i % 3].run;
@@ -225,7 +224,7 @@ __global__ void __launch_bounds__(kPixelThreads, kPixelBlocks<kClamps, kDense, R
   if (kClamps && edges.is_one()) sum_second_corners<kUnrolled>(cells, edges, second);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    add_runs<kUnrolled>(cells.corner(i, 3 - i), cells.kRunSize, cells.count(i), sum[i]);
+    add_runs<kUnrolled>(cells.corner(i, 3 - i), kRunSize, cells.count(i), sum[i]);
   }
   Real out[4] = {};
   if (!kClamps || edges.at == 0) {

@@ -36,6 +36,7 @@ __device__ inline void add_four(Real* to, int count, const Real (&addend)[4]) {
 }
 
 // Where the sums over runs go: each to its place, or by atomic additions to the pixels.
+inline constexpr int kRunSize = 4 * kLanes;  // numbers
 template <class Real>
 struct RunSums {
   Real* to;      // [chunk of channels][run][4][kLanes], the runs of a level head after head; atomic: grad_value
@@ -137,7 +138,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   const Stored* value = p.value + level_offset;
   const int64_t first_run = int64_t{blockIdx.y} * sums.most + plan.first_run + int64_t{head} * plan.most_runs;
   // Where the pixels are, or where the runs go.
-  Real* const to = kept_global(kAtomic ? sums.to + level_offset : sums.to + first_run * (4 * kLanes) + 4 * lane);
+  Real* const to = kept_global(kAtomic ? sums.to + level_offset : sums.to + first_run * kRunSize + 4 * lane);
   const SampleIndex index(p, points, head, l);
 
   // Samples from the batch under way on: how many are left to this group, and what this lane fetches of them.
@@ -226,7 +227,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
         if (open) close();
         open = true;
         cell = entry.place.corners;
-        if constexpr (!kAtomic) run = row_at(to, entry.place.run, uint32_t{4 * kLanes * sizeof(Real)});
+        if constexpr (!kAtomic) run = row_at(to, entry.place.run, uint32_t{kRunSize * sizeof(Real)});
         if constexpr (kGradients) {
           if (has_channels) read_corners();
         }
