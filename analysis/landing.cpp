@@ -28,7 +28,7 @@ Landing land(const Conventions& conventions, double pixel, double error, int32_t
   const double low = std::floor(pixel);
   landing.fraction = pixel - low;
   landing.low = landing.skipped || !(low >= -1) ? -2 : low > last ? size : static_cast<int32_t>(low);
-  if (conventions.dialect == MSDA_MSDA_TRITON && conventions.padding == MSDA_PADDING_BORDER) {
+  if (kernels::corners_clamp(conventions.dialect, conventions.padding)) {
     landing.low = std::clamp(landing.low, -1, size - 1);
   }
   if (conventions.padding == MSDA_PADDING_BORDER) {

@@ -54,6 +54,12 @@ MSDA_HOST_DEVICE inline Real pixel_coordinate(msda_dialect dialect, bool align_c
   return ((grid + one) * size - one) * half;
 }
 
+// Whether corners outside the level read the border. (grid_sample clips the pixel instead: no corner is then outside
+// but with weight 0.)
+MSDA_HOST_DEVICE constexpr bool corners_clamp(msda_dialect dialect, msda_padding padding) {
+  return dialect == MSDA_MSDA_TRITON && padding == MSDA_PADDING_BORDER;
+}
+
 // Where a location lands along one axis of one level.
 template <class Real>
 struct Axis {
@@ -96,7 +102,7 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
   } else {
     axis.low = static_cast<int32_t>(low);
   }
-  if (dialect == MSDA_MSDA_TRITON && padding == MSDA_PADDING_BORDER) {
+  if (corners_clamp(dialect, padding)) {
     // Both corners of a cell outside read the border pixel.
     if (axis.low < -1) axis.low = -1;
     if (axis.low > size - 1) axis.low = size - 1;
@@ -108,7 +114,7 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
 MSDA_HOST_DEVICE inline int32_t corner_pixel(msda_dialect dialect, msda_padding padding, int32_t low, int upper,
                                              int32_t size) {
   const int32_t pixel = low + upper;
-  if (dialect == MSDA_MSDA_TRITON && padding == MSDA_PADDING_BORDER) {
+  if (corners_clamp(dialect, padding)) {
     return pixel < 0 ? 0 : (pixel >= size ? size - 1 : pixel);
   }
   return pixel >= 0 && pixel < size ? pixel : -1;

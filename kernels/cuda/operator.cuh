@@ -242,7 +242,7 @@ class Scatter {
     const Level& first = plan_.levels[0].level;
     const int64_t blocks = (p_.S + kPixelGroups - 1) / kPixelGroups,
                   first_block = (int64_t{first.height} - 1) * first.width / kPixelGroups;
-    const bool clamps = p_.dialect == MSDA_MSDA_TRITON && p_.padding == MSDA_PADDING_BORDER;
+    const bool clamps = corners_clamp(p_.dialect, p_.padding);
     launch("sum_pixels_kernel", sum_pixels_kernel_of<Stored, Real>(whole_, clamps, is_dense(p_)),
            grid(plan_.heads * blocks), kPixelThreads, 0, stream, p_, plans_, Division(plan_.heads),
            static_cast<uint32_t>(first_block), grouped_.cells, sums_, grad_value);

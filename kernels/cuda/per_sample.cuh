@@ -71,7 +71,11 @@ struct Prepared {
   __device__ static Prepared of(const Problem<Stored>& p, int64_t sample, int l) {
     const Level& level = level_of(p.levels, l);
     const Spot<Real> spot = locate_sample<Real>(p, level, sample);
-    const Corners corners = Corners::of(p, level, spot.y.low, spot.x.low);
+    Corners corners{};
+    if (cell_of(spot, level) >= 0) {
+      corners =
+          Corners::of_cell(p, level, static_cast<uint32_t>(spot.y.low + 1), static_cast<uint32_t>(spot.x.low + 1));
+    }
     const auto start = static_cast<uint32_t>(level.start), width = static_cast<uint32_t>(level.width);
     return {spot.y.fraction,
             spot.x.fraction,

@@ -76,18 +76,6 @@ struct Corners {
   uint32_t first, flags;  // a bit for each corner that there is, and the two below
   static constexpr uint32_t kAllDifferent = 63, kStepsDown = 16, kStepsRight = 32;
   static constexpr int kFlagBits = 6;
-  template <class Conventions>
-  __device__ static Corners of(const Conventions& call, const Level& level, int32_t low_y, int32_t low_x) {
-    const int32_t y0 = corner_pixel(call.dialect, call.padding, low_y, 0, level.height),
-                  y1 = corner_pixel(call.dialect, call.padding, low_y, 1, level.height),
-                  x0 = corner_pixel(call.dialect, call.padding, low_x, 0, level.width),
-                  x1 = corner_pixel(call.dialect, call.padding, low_x, 1, level.width);
-    const uint32_t of_row = (x0 >= 0 ? 1u : 0u) | (x1 >= 0 ? 2u : 0u);
-    const uint32_t flags = (y0 >= 0 ? of_row : 0u) | (y1 >= 0 ? of_row << 2 : 0u) |
-                           (y0 >= 0 && y1 > y0 ? kStepsDown : 0u) | (x0 >= 0 && x1 > x0 ? kStepsRight : 0u);
-    const auto y = static_cast<uint32_t>(y0 < 0 ? y1 : y0), x = static_cast<uint32_t>(x0 < 0 ? x1 : x0);
-    return {y * static_cast<uint32_t>(level.width) + x, flags};
-  }
   // Of the cell in this row and column, counted from the one before the first pixel (cell_of).
   template <class Conventions>
   __device__ static Corners of_cell(const Conventions& call, const Level& level, uint32_t row, uint32_t column) {
@@ -95,7 +83,7 @@ struct Corners {
     uint32_t rows = (row > 0 ? 1u : 0u) | (row < height ? 2u : 0u),
              columns = (column > 0 ? 1u : 0u) | (column < width ? 2u : 0u);
     const uint32_t steps = (rows == 3 ? kStepsDown : 0u) | (columns == 3 ? kStepsRight : 0u);
-    if (call.dialect == MSDA_MSDA_TRITON && call.padding == MSDA_PADDING_BORDER) rows = columns = 3;
+    if (corners_clamp(call.dialect, call.padding)) rows = columns = 3;
     return {(max(row, 1u) - 1) * width + max(column, 1u) - 1,
             ((rows & 1) != 0 ? columns : 0u) | ((rows & 2) != 0 ? columns << 2 : 0u) | steps};
   }
