@@ -15,7 +15,13 @@ struct Division {
     while ((int64_t{1} << (shift - 31)) < divisor) ++shift;
     factor = static_cast<uint32_t>(((uint64_t{1} << shift) + by - 1) / by);  // with an error below 2^(shift - 31) / by
   }
-  MSDA_HOST_DEVICE uint32_t quotient(uint32_t n) const { return static_cast<uint32_t>(uint64_t{n} * factor >> shift); }
+  struct Result {
+    uint32_t quotient, rest;
+  };
+  MSDA_HOST_DEVICE Result divide(uint32_t n) const {
+    const auto quotient = static_cast<uint32_t>(uint64_t{n} * factor >> shift);
+    return {quotient, n - quotient * by};
+  }
 };
 
 }  // namespace msda::kernels::cuda

@@ -17,7 +17,7 @@ struct RunPlace {
   Corners corners;
   template <class Conventions>
   __device__ static RunPlace of(const Conventions& call, const LevelPlan& plan, uint32_t run, uint32_t cell) {
-    const uint32_t row = plan.by_cells_of_row.quotient(cell), column = cell - row * plan.by_cells_of_row.by;
+    const auto [row, column] = plan.by_cells_of_row.divide(cell);
     return {run, Corners::of_cell(call, plan.level, row, column)};
   }
 };
@@ -111,15 +111,15 @@ struct Share {
   uint32_t head, number;  // from Problem::first_head on, and which of the shares of this head
 };
 __device__ inline Share share_of(const Division& by_shares) {
-  const uint32_t head = by_shares.quotient(blockIdx.x);
-  return {head, blockIdx.x - head * by_shares.by};
+  const auto [head, number] = by_shares.divide(blockIdx.x);
+  return {head, number};
 }
 
 // Of a head's rows of (batch, query or pixel, head), the first. Heads are counted from Problem::first_head on.
 template <class Stored>
 __device__ inline int64_t first_row_of(const Problem<Stored>& p, uint32_t head, int64_t rows) {
-  const uint32_t of_all = p.first_head + head, b = p.by_M.quotient(of_all);
-  return b * rows * p.M + (of_all - b * p.by_M.by);
+  const auto [b, m] = p.by_M.divide(p.first_head + head);
+  return b * rows * p.M + m;
 }
 
 // Where a sample of a batch, head and level is in the tensors, by its place in the order of (query, point), and by its
@@ -132,15 +132,15 @@ class SampleIndex {
         first_(kept((first_row_of(p, head, p.Q) * p.L + l) * p.P)),
         query_step_(kept(static_cast<uint32_t>(p.M * p.L * p.P))) {}
   __device__ int64_t of_place(uint32_t place) const {
-    const uint32_t query = points_.by_count.quotient(place);
-    return at(query, place - query * points_.by_count.by);
+    const auto [query, point] = points_.by_count.divide(place);
+    return at(query, point);
   }
   __device__ int64_t of_number(uint32_t number) const {
     return at(number >> points_.bits, number & ((1u << points_.bits) - 1));
   }
   __device__ uint32_t number_of(uint32_t place) const {
-    const uint32_t query = points_.by_count.quotient(place);
-    return query << points_.bits | (place - query * points_.by_count.by);
+    const auto [query, point] = points_.by_count.divide(place);
+    return query << points_.bits | point;
   }
 
  private:
@@ -240,7 +240,7 @@ __device__ inline void store_unreached(const Problem<Stored>& p, const LevelPlan
   const SampleIndex index(p, points, chunk.head, chunk.l);
   const Stored* grad_output = p.grad_output + first_row_of(p, chunk.head, p.Q) * p.D;
   for (uint32_t i = chunk.first + threadIdx.x; i < chunk.end; i += blockDim.x) {
-    const int64_t query = points.by_count.quotient(i), sample = index.of_place(i);
+    const int64_t query = points.by_count.divide(i).quotient, sample = index.of_place(i);
     const Spot<Real> spot = locate_sample<Real>(p, plan.level, sample);
     if (cell_of(spot, plan.level) >= 0) continue;
     Real of_attention(0), of_x(0), of_y(0);

@@ -245,7 +245,7 @@ class Scatter {
     const bool clamps = corners_clamp(p_.dialect, p_.padding);
     launch("sum_pixels_kernel", sum_pixels_kernel_of<Stored, Real>(whole_, clamps, is_dense(p_)),
            grid(plan_.heads * blocks), kPixelThreads, 0, stream, p_, plans_, Division(plan_.heads),
-           static_cast<uint32_t>(first_block), grouped_.cells, sums_, grad_value);
+           static_cast<uint32_t>(blocks), static_cast<uint32_t>(first_block), grouped_.cells, sums_, grad_value);
   }
 
   dim3 grid(int64_t blocks) const {

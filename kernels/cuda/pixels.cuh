@@ -183,24 +183,24 @@ inline constexpr int kPixelBlocks = sizeof(Real) == 4   ? (kClamps || kDense ? 4
                                                         : 3;
 
 // kClamps: corners outside the level read the border (corner_pixel). kDense: there are several runs to a cell. The
-// heads' pixels at one place, which lie side by side, are under way at the same time, from first_block on.
+// heads' pixels at one place, which lie side by side, are under way at the same time: each head's `blocks` from
+// first_block on.
 template <bool kWhole, bool kClamps, bool kDense, class Stored, class Real>
 __global__ void __launch_bounds__(kPixelThreads, kPixelBlocks<kClamps, kDense, Real>)
-    sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, Division by_heads, uint32_t first_block,
+    sum_pixels_kernel(Problem<Stored> p, LevelPlans plans, Division by_heads, uint32_t blocks, uint32_t first_block,
                       const CellStart* cell_starts, RunSums<Real> from, Result grad_value) {
   constexpr int kUnrolled = !kDense ? 1 : kClamps ? 2 : 4;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int channel = static_cast<int>(blockIdx.y) * kLanes + 4 * lane, channels = static_cast<int>(p.D) - channel;
-  const uint32_t number = by_heads.quotient(blockIdx.x), head = blockIdx.x - number * by_heads.by,
-                 blocks = gridDim.x / by_heads.by, block = first_block + number;
+  const auto [number, head] = by_heads.divide(blockIdx.x);
+  const uint32_t block = first_block + number;
   const uint32_t pixel = (block < blocks ? block : block - blocks) * kPixelGroups + threadIdx.x / kGroup;
   if (pixel >= static_cast<uint32_t>(p.S) || channels <= 0) return;
   int l = 0;
   while (l + 1 < p.L && plan_of(plans, l + 1).level.start <= pixel) ++l;
   const LevelPlan& plan = plan_of(plans, l);
   const auto width = static_cast<uint32_t>(plan.level.width);
-  const uint32_t of_level = pixel - static_cast<uint32_t>(plan.level.start), y = plan.by_width.quotient(of_level),
-                 x = of_level - y * width;
+  const auto [y, x] = plan.by_width.divide(pixel - static_cast<uint32_t>(plan.level.start));
 
   CellsAround<Real> cells;
   const int64_t first_run = int64_t{blockIdx.y} * from.most + plan.first_run + int64_t{head} * plan.most_runs;

@@ -37,7 +37,11 @@ TEST(DivisionTest, IsExactForEveryDivisorAroundItsMultiples) {
       numbers.insert(numbers.end(),
                      {multiple, multiple - (multiple > 0 ? 1 : 0), static_cast<uint32_t>(random() >> 33)});
     }
-    for (const uint32_t n : numbers) ASSERT_EQ(division.quotient(n), n / by) << n << " / " << by;
+    for (const uint32_t n : numbers) {
+      const auto [quotient, rest] = division.divide(n);
+      ASSERT_EQ(quotient, n / by) << n << " / " << by;
+      ASSERT_EQ(rest, n % by) << n << " % " << by;
+    }
   }
 }
 
