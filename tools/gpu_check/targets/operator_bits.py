@@ -14,6 +14,7 @@ import numpy as np
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "tools" / "bench"))
+from gpu.problems import ROWS, Problem as Sizes  # noqa: E402
 from libmsda import Call, Options, Tensor  # noqa: E402
 
 TYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
@@ -25,15 +26,8 @@ CHANNELS = (1, 2, 30, 32, 64, 71, 256, 1025)
 CONVENTIONS = [(0, 0, 0)] + [(dialect, padding, align) for dialect in (1, 2) for padding in (0, 1) for align in (0, 1)]
 GUARD = 64  # bytes behind every tensor
 PARTS = ("modes", "atomic", "stages", "repeat", "large", "devices")
-SQUARES, PYRAMID = [(64, 64), (32, 32), (16, 16), (8, 8)], [(100, 167), (50, 84), (25, 42), (13, 21)]
-LARGE = [  # the rows of docs/benchmarks.md, and others whose sums do not fit into a second-level cache either
-    {"B": 4, "Q": 1000, "M": 8, "P": 3, "D": 32, "levels": SQUARES},
-    {"B": 4, "Q": 1000, "M": 8, "P": 4, "D": 32, "levels": SQUARES},
-    {"B": 4, "Q": 10000, "M": 8, "P": 4, "D": 32, "levels": SQUARES},
-    {"B": 2, "Q": 22223, "M": 8, "P": 4, "D": 32, "levels": PYRAMID},
-    {"B": 1, "Q": 1500, "M": 3, "P": 4, "D": 256, "levels": SQUARES},
-    {"B": 3, "Q": 2000, "M": 5, "P": 2, "D": 71, "levels": SQUARES},
-]
+# The rows of docs/benchmarks.md, and others whose sums do not fit into a second-level cache either.
+LARGE = [vars(sizes) for sizes in (*ROWS.values(), Sizes(1, 1500, 3, 4, 256), Sizes(3, 2000, 5, 2, 71))]
 
 
 class Host:
