@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "recorder/preload/ring.h"
-#include "recorder/preload/writer_process.h"
+#include "recorder/preload/session/ring.h"
+#include "recorder/preload/session/writer_process.h"
 #include "recorder/spool/appender.h"
 
 namespace {

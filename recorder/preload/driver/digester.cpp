@@ -1,0 +1,139 @@
+#include "recorder/preload/driver/digester.h"
+
+#include <atomic>
+#include <utility>
+
+#include "recorder/device/digest_ptx.h"
+
+namespace msda::record {
+namespace {
+
+// Zeros, which are there when this returns: on a stream of its own, as what is on the legacy stream may come later than
+// a launch on another.
+cuda::Result set_to_zero(cuda::DevicePointer memory, size_t bytes) {
+  const cuda::Driver& driver = cuda::driver();
+  constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+  cuda::Stream stream = nullptr;
+  cuda::Result result = driver.create_stream(&stream, kNonBlocking);
+  if (result != cuda::kSuccess) return result;
+  result = driver.set_bytes(memory, 0, bytes, stream);
+  if (result == cuda::kSuccess) result = driver.synchronize(stream);
+  const cuda::Result destroyed = driver.destroy_stream(stream);
+  return result == cuda::kSuccess ? destroyed : result;
+}
+
+}  // namespace
+
+Digests& Digests::operator=(Digests&& other) noexcept {
+  std::swap(slot_, other.slot_);
+  std::swap(sequence_, other.sequence_);
+  std::swap(of_range_, other.of_range_);
+  return *this;
+}
+
+Digests::~Digests() {
+  // A slot that the device may still write to is nobody's any more.
+  if (slot_ != nullptr && ready()) Digester::instance().give_back(slot_);
+}
+
+bool Digests::ready() const { return std::atomic_ref(*slot_).load(std::memory_order_acquire) == sequence_; }
+
+Digest Digests::operator[](size_t range) const {
+  const size_t index = of_range_[range];
+  return index == kNone ? Digest{} : Digest{slot_[1 + 2 * index], slot_[2 + 2 * index]};
+}
+
+Digester& Digester::instance() {
+  static auto* digester = new Digester;  // never destroyed: launches go on while the program ends
+  return *digester;
+}
+
+bool Digester::prepare(std::string& failure) {
+  if (slots_ != nullptr) return true;
+  cuda::Library library = nullptr;
+  void* slots = nullptr;
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE: for every context
+  const cuda::Driver& driver = cuda::driver();
+  cuda::Result result = driver.library_load(&library, kDigestPtx, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, kDigestKernel);
+  if (result == cuda::kSuccess) result = driver.host_alloc(&slots, kSlots * kSlotBytes, kPortable);
+  if (result != cuda::kSuccess) {
+    failure = "the driver refuses the recorder's digests (error " + std::to_string(result) + ")";
+    return false;
+  }
+  slots_ = static_cast<std::byte*>(slots);
+  for (size_t i = 0; i < kSlots; ++i) {
+    free_.push_back(reinterpret_cast<uint64_t*>(slots_ + i * kSlotBytes));
+    *free_.back() = 0;
+  }
+  return true;
+}
+
+// 0 if there are none.
+cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
+  cuda::Context context = nullptr;
+  cuda::DevicePointer memory = 0;
+  cuda::Result result = cuda::driver().current_context(&context);
+  if (const auto found = sums_.find(context); found != sums_.end()) return found->second;
+  if (result == cuda::kSuccess) result = cuda::driver().allocate(&memory, kSlots * kSlotBytes);
+  if (result == cuda::kSuccess) result = set_to_zero(memory, kSlots * kSlotBytes);
+  if (result != cuda::kSuccess) {
+    failure = "no device memory for the recorder's digests (error " + std::to_string(result) + ")";
+    return 0;
+  }
+  sums_[context] = memory;
+  return memory;
+}
+
+Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
+  Digests digests;
+  try {
+    uint64_t bytes = 0;
+    for (const DeviceRange& range : ranges) bytes += range.bytes;
+    DigestTable table(bytes);
+    for (const DeviceRange& range : ranges) {
+      digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : table.count());
+      if (range.bytes == 0) continue;
+      if (!table.add(range.address, range.bytes)) {
+        failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
+        return {};
+      }
+    }
+    if (!table.launchable()) {
+      failure = "its tensors are empty, or larger than any memory";
+      return {};
+    }
+    const std::lock_guard lock(mutex_);
+    if (!prepare(failure)) return {};
+    cuda::DevicePointer sums = sums_of_this_context(failure);
+    if (sums == 0) return {};
+    if (free_.empty()) {
+      failure = "too many launches are under way";
+      return {};
+    }
+    uint64_t* slot = free_.back();
+    sums += reinterpret_cast<std::byte*>(slot) - slots_;
+    uint64_t sequence = next_sequence_++;
+    auto parameters = table.parameters(sums, slot, sequence);
+    const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
+                                                      kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
+    if (result != cuda::kSuccess) {
+      failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
+      return {};
+    }
+    free_.pop_back();
+    digests.slot_ = slot;
+    digests.sequence_ = sequence;
+  } catch (...) {
+    failure = "no memory";
+    return {};
+  }
+  return digests;
+}
+
+void Digester::give_back(uint64_t* slot) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(slot);  // never more than there were: no allocation
+}
+
+}  // namespace msda::record

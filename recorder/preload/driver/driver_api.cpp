@@ -1,0 +1,87 @@
+#include "recorder/preload/driver/driver_api.h"
+
+#include <dlfcn.h>
+
+#include "recorder/preload/hooks/interpose.h"
+
+namespace msda::record::cuda {
+namespace {
+
+Driver find() {
+  Driver driver;
+  // The one that the process has; the recorder never loads it.
+  void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  driver.missing = "libcuda.so.1";
+  if (library == nullptr) return driver;
+  driver.missing = nullptr;
+  const auto get = [&]<class F>(F*& function, const char* name) {
+    function = reinterpret_cast<F*>(real_dlsym(library, name));
+    if (function == nullptr && driver.missing == nullptr) driver.missing = name;
+  };
+  get(driver.function_name, "cuFuncGetName");
+  get(driver.function_parameter, "cuFuncGetParamInfo");
+  get(driver.kernel_name, "cuKernelGetName");
+  get(driver.kernel_parameter, "cuKernelGetParamInfo");
+  get(driver.copy_to_host, "cuMemcpyDtoHAsync_v2");
+  get(driver.synchronize, "cuStreamSynchronize");
+  get(driver.query, "cuStreamQuery");
+  get(driver.is_capturing, "cuStreamIsCapturing");
+  get(driver.host_alloc, "cuMemHostAlloc");
+  get(driver.host_register, "cuMemHostRegister_v2");
+  get(driver.host_unregister, "cuMemHostUnregister");
+  get(driver.allocate, "cuMemAlloc_v2");
+  get(driver.set_bytes, "cuMemsetD8Async");
+  get(driver.create_stream, "cuStreamCreate");
+  get(driver.destroy_stream, "cuStreamDestroy_v2");
+  get(driver.address_range, "cuMemGetAddressRange_v2");
+  get(driver.current_context, "cuCtxGetCurrent");
+  get(driver.launch, "cuLaunchKernel");
+  get(driver.library_load, "cuLibraryLoadData");
+  get(driver.library_kernel, "cuLibraryGetKernel");
+  get(driver.current_device, "cuCtxGetDevice");
+  get(driver.device_name, "cuDeviceGetName");
+  get(driver.driver_version, "cuDriverGetVersion");
+  driver.complete = driver.missing == nullptr;
+  get(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  get(driver.function_module, "cuFuncGetModule");
+  get(driver.function_load, "cuFuncLoad");
+  get(driver.function_attribute, "cuFuncGetAttribute");
+  get(driver.kernel_library, "cuKernelGetLibrary");
+  get(driver.kernel_function, "cuKernelGetFunction");
+  get(driver.device_attribute, "cuDeviceGetAttribute");
+  get(driver.retain_primary_context, "cuDevicePrimaryCtxRetain");
+  get(driver.set_context, "cuCtxSetCurrent");
+  return driver;
+}
+
+}  // namespace
+
+const Driver& driver() {
+  static const Driver kDriver = find();
+  return kDriver;
+}
+
+bool is_allocated(DevicePointer address, uint64_t bytes) {
+  const DevicePointer end = address + bytes;
+  if (end < address) return false;
+  while (address < end) {
+    DevicePointer base = 0;
+    size_t size = 0;
+    if (driver().address_range(&base, &size, address) != kSuccess || base + size <= address) return false;
+    address = base + size;
+  }
+  return true;
+}
+
+void pin(void* memory, uint64_t bytes) {
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
+  if (driver().host_register(memory, bytes, kPortable) != kSuccess) {
+  }  // then the copies are slower
+}
+
+void unpin(void* memory) {
+  if (driver().host_unregister(memory) != kSuccess) {
+  }  // it was not pinned, then
+}
+
+}  // namespace msda::record::cuda

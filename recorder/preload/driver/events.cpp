@@ -1,0 +1,50 @@
+#include "recorder/preload/driver/events.h"
+
+#include <pthread.h>
+
+#include <mutex>
+#include <new>
+#include <unordered_set>
+
+namespace msda::record {
+namespace {
+
+constexpr unsigned kDisableTiming = 2;  // CU_EVENT_DISABLE_TIMING
+
+struct Events {
+  std::mutex mutex;
+  std::unordered_set<cuda::Event> without_time;
+
+  // In a forked child the lock may be closed by a thread that it does not have.
+  Events() {
+    pthread_atfork(nullptr, nullptr, [] { new (&all().mutex) std::mutex; });
+  }
+
+  static Events& all() {
+    static auto* events = new Events;  // never destroyed: events are recorded while the program ends
+    return *events;
+  }
+};
+
+}  // namespace
+
+void event_created(cuda::Event event, unsigned flags) noexcept {
+  if ((flags & kDisableTiming) == 0) return;
+  try {
+    const std::lock_guard lock(Events::all().mutex);
+    Events::all().without_time.insert(event);
+  } catch (...) {  // no memory: it counts as one that keeps time
+  }
+}
+
+void event_destroyed(cuda::Event event) noexcept {
+  const std::lock_guard lock(Events::all().mutex);
+  Events::all().without_time.erase(event);
+}
+
+bool keeps_time(cuda::Event event) noexcept {
+  const std::lock_guard lock(Events::all().mutex);
+  return !Events::all().without_time.contains(event);
+}
+
+}  // namespace msda::record

@@ -1,0 +1,255 @@
+#include "recorder/preload/driver/images.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "recorder/adapters/adapter.h"
+#include "recorder/preload/session/asked_adapters.h"
+#include "recorder/device/cubin.h"
+#include "recorder/spool/checksum.h"
+
+namespace msda::record {
+namespace {
+
+// Whether a function of this name may come to be recorded. By all that is known when code is loaded: its name.
+bool interesting(std::string_view function) {
+  return std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
+}
+
+struct Stored : Image {
+  std::vector<std::byte> memory;
+  std::vector<std::string> functions;  // the interesting ones
+  int architecture = 0;                // 0: what runs here
+
+  bool defines(std::string_view name) const { return std::ranges::find(functions, name) != functions.end(); }
+};
+using StoredPtr = std::shared_ptr<const Stored>;
+
+// Null for a cubin without an interesting function.
+std::shared_ptr<Stored> stored(const Cubin& cubin) {
+  std::vector<std::string> functions;
+  for (const std::string_view name : functions_in(cubin.bytes)) {
+    if (interesting(name)) functions.emplace_back(name);
+  }
+  if (functions.empty()) return nullptr;
+  auto image = std::make_shared<Stored>();
+  image->memory.assign(cubin.bytes.begin(), cubin.bytes.end());
+  image->bytes = image->memory;
+  image->digest = spool::digest_of(image->bytes);
+  image->functions = std::move(functions);
+  image->architecture = cubin.architecture;
+  return image;
+}
+
+class Images {
+ public:
+  void add(Owner owner, std::shared_ptr<Stored> image) {
+    const std::lock_guard lock(mutex_);
+    StoredPtr shared = std::move(image);
+    for (const auto& [other, images] : loaded_) {  // one copy of equal code
+      for (const StoredPtr& known : images) {
+        if (known->digest == shared->digest && known->architecture == shared->architecture) shared = known;
+      }
+    }
+    loaded_[owner].push_back(std::move(shared));
+  }
+
+  // What CUPTI handed over under its own number is this owner's, too.
+  void share(Owner cupti, Owner owner) {
+    const std::lock_guard lock(mutex_);
+    const auto found = loaded_.find(cupti);
+    if (found == loaded_.end()) return;
+    const std::vector<StoredPtr> images = found->second;
+    auto& to = loaded_[owner];
+    to.insert(to.end(), images.begin(), images.end());
+  }
+
+  void forget(Owner owner) {
+    const std::lock_guard lock(mutex_);
+    loaded_.erase(owner);
+  }
+
+  // The image in which this owner's function lies. Of a fatbin's cubins the driver takes the newest that the device can
+  // run.
+  StoredPtr find(Owner owner, std::string_view function, int architecture) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = loaded_.find(owner);
+    if (found == loaded_.end()) return nullptr;
+    StoredPtr best;
+    for (const StoredPtr& image : found->second) {
+      if (!image->defines(function)) continue;
+      if (image->architecture == 0) return image;
+      const bool runs = image->architecture / 10 == architecture / 10 && image->architecture <= architecture;
+      if (runs && (best == nullptr || best->architecture < image->architecture)) best = image;
+    }
+    return best;
+  }
+
+  // The only one of CUPTI's cubins with a function of this name, or null.
+  StoredPtr only(std::string_view function) const {
+    const std::lock_guard lock(mutex_);
+    StoredPtr only;
+    for (const auto& [owner, images] : loaded_) {
+      if (owner.kind != Owner::kCupti || !images.front()->defines(function)) continue;
+      if (only != nullptr && only->digest != images.front()->digest) return nullptr;
+      only = images.front();
+    }
+    return only;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Owner, std::vector<StoredPtr>> loaded_;
+};
+
+Images& images() {
+  static auto* images = new Images;  // never destroyed: code is unloaded while the program ends
+  return *images;
+}
+
+std::atomic<bool> cubins_arrive{false};
+std::atomic<uint64_t> unload_count{0};
+thread_local Loading* current_loading = nullptr;
+
+Owner owner_of(cuda::Function function, bool is_kernel) {
+  const cuda::Driver& driver = cuda::driver();
+  if (is_kernel) {
+    cuda::Library library = nullptr;
+    if (driver.kernel_library == nullptr || driver.kernel_library(&library, function) != cuda::kSuccess) return {};
+    return {Owner::kLibrary, reinterpret_cast<uintptr_t>(library)};
+  }
+  cuda::Module module = nullptr;
+  if (driver.function_module == nullptr || driver.function_module(&module, function) != cuda::kSuccess) return {};
+  return {Owner::kModule, reinterpret_cast<uintptr_t>(module)};
+}
+
+// Null if there is none.
+cuda::Function function_of(cuda::Function function, bool is_kernel) {
+  if (!is_kernel) return function;
+  cuda::Function real = nullptr;
+  const auto get = cuda::driver().kernel_function;
+  return get != nullptr && get(&real, function) == cuda::kSuccess ? real : nullptr;
+}
+
+// 90 for compute capability 9.0; 0 if unknown.
+int architecture_here() {
+  const cuda::Driver& driver = cuda::driver();
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+  int device = 0, major = 0, minor = 0;
+  if (driver.device_attribute == nullptr || driver.current_device(&device) != cuda::kSuccess ||
+      driver.device_attribute(&major, kMajor, device) != cuda::kSuccess ||
+      driver.device_attribute(&minor, kMinor, device) != cuda::kSuccess) {
+    return 0;
+  }
+  return 10 * major + minor;
+}
+
+std::shared_ptr<const Image> find_image(cuda::Function function, bool is_kernel) {
+  const cuda::Driver& driver = cuda::driver();
+  const char* name = nullptr;
+  if (!driver.complete || (is_kernel ? driver.kernel_name : driver.function_name)(&name, function) != cuda::kSuccess ||
+      name == nullptr) {
+    return nullptr;
+  }
+  const Owner owner = owner_of(function, is_kernel);
+  const int architecture = architecture_here();
+  if (auto image = images().find(owner, name, architecture)) return image;
+  {
+    // Code is loaded when it is first used. Now, then, so that CUPTI hands it over.
+    Loading loading;
+    const cuda::Function real = function_of(function, is_kernel);
+    if (real != nullptr && driver.function_load != nullptr) driver.function_load(real);
+    loading.done(owner, nullptr);
+  }
+  if (auto image = images().find(owner, name, architecture)) return image;
+  return cubins_arrive ? images().only(name) : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const Image> image_of(cuda::Function function, bool is_kernel) noexcept {
+  const int saved = errno;
+  std::shared_ptr<const Image> image;
+  try {
+    image = find_image(function, is_kernel);
+  } catch (...) {  // no memory
+  }
+  errno = saved;
+  return image;
+}
+
+CodeFacts code_facts_of(cuda::Function function, bool is_kernel) noexcept {
+  // CU_FUNC_ATTRIBUTE_*
+  constexpr struct {
+    int attribute;
+    const char* name;
+  } kIntegers[] = {
+      {0, "max_threads"}, {1, "shared_bytes"}, {2, "constant_bytes"}, {3, "local_bytes"}, {4, "registers"}};
+  constexpr int kBinaryVersion = 6;
+  CodeFacts facts;
+  try {
+    const auto get = cuda::driver().function_attribute;
+    const cuda::Function real = function_of(function, is_kernel);
+    if (get == nullptr || real == nullptr) return facts;
+    int value = 0;
+    for (const auto& [attribute, name] : kIntegers) {
+      if (get(&value, attribute, real) == cuda::kSuccess) facts.integers[name] = value;
+    }
+    if (get(&value, kBinaryVersion, real) == cuda::kSuccess) facts.architecture = "sm_" + std::to_string(value);
+  } catch (...) {
+  }
+  return facts;
+}
+
+Loading::Loading() noexcept : outer_(current_loading) { current_loading = this; }
+Loading::~Loading() { current_loading = outer_; }
+
+void Loading::done(Owner owner, const void* image) noexcept {
+  if (owner.kind == Owner::kNone) return;
+  const int saved = errno;
+  try {
+    if (image != nullptr) images().forget(owner);  // a handle that was another module's
+    // First what CUPTI says was loaded, then what the program handed over, of which that may be a part.
+    for (const Owner cupti : arrived_) images().share(cupti, owner);
+    if (image != nullptr) {
+      for (const Cubin& cubin : cubins_in(image)) {
+        if (auto kept = stored(cubin)) images().add(owner, std::move(kept));
+      }
+    }
+  } catch (...) {  // no memory: the code stays unknown
+  }
+  errno = saved;
+}
+
+void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes) noexcept {
+  const int saved = errno;
+  try {
+    const Owner owner{Owner::kCupti, cupti_module};
+    images().forget(owner);
+    if (auto kept = stored({cubin_at(cubin, bytes), 0})) {
+      images().add(owner, std::move(kept));
+      if (current_loading != nullptr) current_loading->arrived_.insert(owner);
+    }
+  } catch (...) {  // no memory: with one missing, the others' names tell nothing
+    cubins_arrive = false;
+  }
+  errno = saved;
+}
+
+void unloaded(Owner owner) noexcept {
+  ++unload_count;
+  try {
+    images().forget(owner);
+  } catch (...) {
+  }
+}
+
+uint64_t unloads() noexcept { return unload_count.load(std::memory_order_relaxed); }
+
+void set_cubins_arrive(bool arrive) noexcept { cubins_arrive = arrive; }
+
+}  // namespace msda::record

@@ -1,0 +1,278 @@
+#include "recorder/preload/hooks/cupti_hook.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "recorder/preload/session/config.h"
+#include "recorder/preload/driver/cupti_api.h"
+#include "recorder/preload/driver/images.h"
+#include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/launch/launch.h"
+#include "recorder/preload/launch/trials.h"
+#include "recorder/preload/session/warn.h"
+
+#define MSDA_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+MSDA_EXPORT int InitializeInjection();
+MSDA_EXPORT msda::record::cupti::Subscribe cuptiSubscribe;
+MSDA_EXPORT msda::record::cupti::SubscribeV2 cuptiSubscribe_v2;
+MSDA_EXPORT msda::record::cupti::Finalize cuptiFinalize;
+}
+
+namespace msda::record {
+
+constinit thread_local bool launch_is_seen = false;
+
+namespace {
+
+constexpr char kInjection[] = "CUDA_INJECTION64_PATH";
+constexpr char kDriverHook[] = "; launches are caught in the driver's API";
+constexpr const char* kSonames[] = {"libcupti.so.13", "libcupti.so.12"};
+
+std::mutex mutex;  // guards the two below
+cupti::Subscriber subscriber = nullptr;
+cupti::Unsubscribe* unsubscribe = nullptr;
+std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
+
+// Two copies in a process collide. So the one that the process has is taken; only who insists on CUPTI gets one loaded,
+// the one that a library that comes later will find under the same name.
+void* find_library() {
+  for (const char* name : kSonames) {
+    if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
+  }
+  if (config().hook != Hook::kCupti) return nullptr;
+  for (const char* name : kSonames) {
+    if (void* library = dlopen(name, RTLD_LAZY)) return library;
+    for (const char* variable : {"CUDA_HOME", "CUDA_PATH", ""}) {
+      const char* home = *variable != 0 ? getenv(variable) : "/usr/local/cuda";
+      for (const char* folder : {"/extras/CUPTI/lib64/", "/lib64/"}) {
+        if (home == nullptr) continue;
+        if (void* library = dlopen((home + std::string(folder) + name).c_str(), RTLD_LAZY)) return library;
+      }
+    }
+  }
+  return nullptr;
+}
+
+// A launch on its way through the driver, on this thread, whose entry CUPTI reported.
+struct OnItsWay {
+  uint32_t correlation = 0;
+  Snapshot* snapshot = nullptr;
+};
+constinit thread_local OnItsWay on_its_way;
+
+bool read(uint32_t id, const void* parameters, Launched& launched) {
+  if (id == cupti::kLaunchKernel || id == cupti::kLaunchKernelPtsz) {
+    const auto& p = *static_cast<const cupti::LaunchKernelParameters*>(parameters);
+    launched.function = p.function;
+    launched.grid = {p.grid[0], p.grid[1], p.grid[2]};
+    launched.block = {p.block[0], p.block[1], p.block[2]};
+    launched.shared_bytes = p.shared_bytes;
+    launched.stream = p.stream;
+    launched.parameters = p.parameters;
+    launched.extra = p.extra;
+  } else {
+    const auto& p = *static_cast<const cupti::LaunchKernelExParameters*>(parameters);
+    if (p.config == nullptr) return false;
+    const auto &grid = p.config->grid, &block = p.config->block;
+    launched.function = p.function;
+    launched.grid = {grid[0], grid[1], grid[2]};
+    launched.block = {block[0], block[1], block[2]};
+    launched.shared_bytes = p.config->shared_bytes;
+    launched.stream = p.config->stream;
+    launched.attributes = {p.config->attributes, p.config->attributes != nullptr ? p.config->attribute_count : 0};
+    launched.parameters = p.parameters;
+    launched.extra = p.extra;
+  }
+  const bool per_thread = id == cupti::kLaunchKernelPtsz || id == cupti::kLaunchKernelExPtsz;
+  if (launched.stream == nullptr && per_thread) launched.stream = cuda::kStreamPerThread;
+  return true;
+}
+
+void launch(uint32_t id, const cupti::CallbackData& data) {
+  Launched launched{};
+  if (data.site == cupti::kEnter) {
+    if (launch_is_seen || !read(id, data.parameters, launched) || passes_by(launched.function)) return;
+    delete on_its_way.snapshot;  // of a launch whose end was not reported
+    on_its_way.snapshot = nullptr;
+    auto snapshot = std::make_unique<Snapshot>();
+    before_launch(launched, *snapshot);
+    if (snapshot->state != nullptr) on_its_way = {data.correlation_id, snapshot.release()};
+  } else if (on_its_way.snapshot != nullptr && on_its_way.correlation == data.correlation_id) {
+    const std::unique_ptr<Snapshot> snapshot(on_its_way.snapshot);
+    on_its_way.snapshot = nullptr;
+    if (data.result == nullptr || !read(id, data.parameters, launched)) return;
+    after_launch(launched, *snapshot, *static_cast<const cuda::Result*>(data.result));
+  }
+}
+
+void called_back(void*, int domain, uint32_t id, const void* data) noexcept {
+  if (!listening || data == nullptr) return;
+  try {
+    if (domain == cupti::kDriverApi) {
+      launch(id, *static_cast<const cupti::CallbackData*>(data));
+    } else if (domain == cupti::kResource) {
+      const auto* module =
+          static_cast<const cupti::ModuleData*>(static_cast<const cupti::ResourceData*>(data)->descriptor);
+      if (module == nullptr) return;
+      if (id == cupti::kModuleLoaded) {
+        cubin_loaded(module->id, module->cubin, module->bytes);
+      } else {
+        unloaded({Owner::kCupti, module->id});
+      }
+    }
+  } catch (...) {  // no memory: this launch goes by unrecorded
+  }
+}
+
+// Why CUPTI is not to be had, or nothing.
+std::string subscribe() {
+  void* library = find_library();
+  if (library == nullptr) return "no libcupti.so.13 or .12 is found: put its folder into LD_LIBRARY_PATH";
+  auto* subscribe = reinterpret_cast<cupti::Subscribe*>(real_dlsym(library, "cuptiSubscribe"));
+  auto* enable = reinterpret_cast<cupti::EnableCallback*>(real_dlsym(library, "cuptiEnableCallback"));
+  const std::lock_guard lock(mutex);
+  unsubscribe = reinterpret_cast<cupti::Unsubscribe*>(real_dlsym(library, "cuptiUnsubscribe"));
+  if (subscribe == nullptr || enable == nullptr || unsubscribe == nullptr) return "its library is not complete";
+  cupti::Subscriber ours = nullptr;
+  if (const cupti::Result error = subscribe(&ours, called_back, nullptr); error != cupti::kSuccess) {
+    return "cuptiSubscribe gives error " + std::to_string(error) + (error == 39 ? ": another tool has it" : "");
+  }
+  bool enabled = true;
+  for (const uint32_t id : {cupti::kModuleLoaded, cupti::kModuleUnloadStarting}) {
+    enabled = enabled && enable(1, ours, cupti::kResource, id) == cupti::kSuccess;
+  }
+  for (const uint32_t id :
+       {cupti::kLaunchKernel, cupti::kLaunchKernelPtsz, cupti::kLaunchKernelEx, cupti::kLaunchKernelExPtsz}) {
+    enabled = enabled && enable(1, ours, cupti::kDriverApi, id) == cupti::kSuccess;
+  }
+  if (!enabled) {
+    unsubscribe(ours);
+    return "it does not report launches";
+  }
+  subscriber = ours;
+  listening = true;
+  takes_launches = config().hook == Hook::kCupti;
+  set_cubins_arrive(true);
+  return "";
+}
+
+// Whether it was ours to give.
+bool give_up() noexcept {
+  const std::lock_guard lock(mutex);
+  if (subscriber == nullptr) return false;
+  listening = false;
+  takes_launches = false;
+  set_cubins_arrive(false);
+  unsubscribe(subscriber);
+  subscriber = nullptr;
+  return true;
+}
+
+// Functions of CUPTI that the recorder stands in for.
+struct Interposed {
+  const char* name;
+  void* ours;
+  std::atomic<void*> real{nullptr};
+};
+enum HookId { kSubscribe, kSubscribeV2, kFinalize, kHooks };
+Interposed hooks[kHooks] = {{"cuptiSubscribe", reinterpret_cast<void*>(&cuptiSubscribe)},
+                            {"cuptiSubscribe_v2", reinterpret_cast<void*>(&cuptiSubscribe_v2)},
+                            {"cuptiFinalize", reinterpret_cast<void*>(&cuptiFinalize)}};
+
+template <class Function>
+Function* real(HookId id) {
+  Interposed& hook = hooks[id];
+  void* found = hook.real.load(std::memory_order_acquire);
+  if (found == nullptr) {  // a caller that is linked to libcupti
+    found = next_definition(hook.name);
+    for (const char* name : kSonames) {
+      if (found == nullptr) found = definition_in(name, hook.name);
+    }
+    hook.real.store(found, std::memory_order_release);
+  }
+  return reinterpret_cast<Function*>(found);
+}
+
+void make_room() noexcept {
+  const bool had_launches = takes_launches;
+  if (give_up() && had_launches) warn(std::string("the program subscribes to CUPTI itself") + kDriverHook);
+}
+
+}  // namespace
+
+void* substitute_cupti(const char* name, void* found) noexcept {
+  for (Interposed& hook : hooks) {
+    if (std::strcmp(name, hook.name) != 0) continue;
+    if (found != hook.ours) hook.real.store(found, std::memory_order_release);
+    return hook.ours;
+  }
+  return nullptr;
+}
+
+void offer_injection() noexcept {
+  if (config().hook == Hook::kDriver) return;
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&offer_injection), &info) == 0 || info.dli_fname == nullptr) return;
+  if (char* path = realpath(info.dli_fname, nullptr)) {
+    setenv(kInjection, path, /*overwrite=*/0);
+    std::free(path);
+  }
+}
+
+bool cupti_takes_launches() noexcept {
+  if (takes_launches.load(std::memory_order_relaxed)) return true;
+  if (config().hook == Hook::kCupti && !asked.exchange(true)) {
+    const char* other = getenv(kInjection);
+    warn(std::string("--hook cupti: the driver did not load the recorder by ") + kInjection + "=" +
+         (other != nullptr ? other : "") + kDriverHook);
+  }
+  return false;
+}
+
+}  // namespace msda::record
+
+extern "C" {
+
+using namespace msda::record;
+
+int InitializeInjection() {
+  if (asked.exchange(true) || config().hook == Hook::kDriver) return 1;
+  try {
+    const std::string trouble = subscribe();
+    if (!trouble.empty() && config().hook == Hook::kCupti) {
+      warn("--hook cupti: CUPTI is not to be had: " + trouble + kDriverHook);
+    }
+  } catch (...) {
+  }
+  return 1;
+}
+
+cupti::Result cuptiSubscribe(cupti::Subscriber* theirs, cupti::Callback* callback, void* user) {
+  auto* next = real<cupti::Subscribe>(kSubscribe);
+  if (next == nullptr) return cupti::kNotInitialized;
+  make_room();
+  return next(theirs, callback, user);
+}
+
+cupti::Result cuptiSubscribe_v2(cupti::Subscriber* theirs, cupti::Callback* callback, void* user, void* parameters) {
+  auto* next = real<cupti::SubscribeV2>(kSubscribeV2);
+  if (next == nullptr) return cupti::kNotInitialized;
+  make_room();
+  return next(theirs, callback, user, parameters);
+}
+
+cupti::Result cuptiFinalize() {
+  auto* next = real<cupti::Finalize>(kFinalize);
+  if (next == nullptr) return cupti::kNotInitialized;
+  if (give_up()) warn(std::string("the program ends CUPTI (cuptiFinalize)") + kDriverHook);
+  return next();
+}
+}

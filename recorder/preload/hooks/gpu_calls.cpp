@@ -1,0 +1,162 @@
+// Calls of msda_cuda_backward of our own C ABI, on a GPU. The call is the unit, not the kernels that it launches, which
+// no adapter knows. Its inputs are copied before it and its outputs after it, each time with the caller waiting for all
+// that the stream has to do; and when it has succeeded and everything is there, it is recorded.
+#include <atomic>
+#include <cerrno>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/msda.h"
+#include "kernels/names.h"
+#include "recorder/preload/launch/abi_calls.h"
+#include "recorder/preload/launch/functions.h"
+#include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/driver/own_calls.h"
+#include "recorder/preload/session/recording.h"
+
+namespace msda::record {
+namespace {
+
+using Backward = decltype(&msda_cuda_backward);
+constexpr const char* kName = "msda_cuda_backward";
+RealFunction<Backward> real_backward;
+
+// A thread that has not used CUDA yet has no context; the call will take the first device's, as CUDA's runtime does.
+// So do the recorder's copies before it.
+class SomeContext {
+ public:
+  SomeContext() {
+    const cuda::Driver& driver = cuda::driver();
+    cuda::Context context = nullptr;
+    if (driver.current_context(&context) != cuda::kSuccess || context != nullptr) return;
+    if (driver.retain_primary_context == nullptr || driver.set_context == nullptr) return;
+    // Kept until the process ends: the program's tensors live in it.
+    static const cuda::Context kFirst = [&] {
+      cuda::Context first = nullptr;
+      return driver.retain_primary_context(&first, 0) == cuda::kSuccess ? first : nullptr;
+    }();
+    taken_ = kFirst != nullptr && driver.set_context(kFirst) == cuda::kSuccess;
+  }
+  ~SomeContext() {
+    if (taken_) cuda::driver().set_context(nullptr);
+  }
+  SomeContext(const SomeContext&) = delete;
+  SomeContext& operator=(const SomeContext&) = delete;
+
+ private:
+  bool taken_ = false;
+};
+
+// The recorder looks for the driver's functions once, so not before they are there: a process of which this call is the
+// first use of CUDA loads the driver in it.
+bool has_driver() noexcept {
+  static std::atomic<bool> loaded{false};
+  if (loaded) return true;
+  const int saved = errno;
+  loaded = definition_in("libcuda.so.1", "cuInit") != nullptr;
+  errno = saved;
+  return loaded;
+}
+
+void refuse(const std::string& reason) noexcept {
+  const int saved = errno;
+  try {
+    if (wanted(kName)) Functions::instance().refuse(kName, reason);
+  } catch (...) {
+  }
+  errno = saved;
+}
+
+// Why nothing can be copied, or nothing.
+std::string trouble_with(cuda::Stream stream) {
+  if (!cuda::driver().complete) return std::string("this CUDA driver has no ") + cuda::driver().missing;
+  int capturing = 0;
+  if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) {
+    return "its stream is being captured into a graph, whose replays run no call of theirs";
+  }
+  return "";
+}
+
+constexpr const char* kNoMemory = "there is no memory for copies of its tensors";
+
+struct Call {
+  bool asked_for = false;
+  std::string refusal;  // why it cannot be recorded; said if the call succeeds
+  CallFacts facts;
+  Copies inputs;
+};
+
+void before_call(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                 cuda::Stream stream, Call& state) {
+  if (call == nullptr || grad_output == nullptr || !wanted(kName)) return;
+  const auto facts = facts_of(kName, *call);
+  const msda_mode mode = options != nullptr ? options->mode : MSDA_MODE_DETERMINISTIC;
+  if (!facts || mode < 0 || mode > MSDA_MODE_MIXED) return;
+  state.asked_for = true;
+  const SomeContext context;
+  state.refusal = trouble_with(stream);
+  if (!state.refusal.empty()) return;
+  state.facts = *facts;
+  state.facts.texts["mode"] = kernels::name_of(mode);
+  if (mode == MSDA_MODE_MIXED) state.facts.integers["float64_stages"] = options->float64_stages;
+  state.facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream));
+  int device = 0;
+  if (cuda::driver().current_device(&device) == cuda::kSuccess) state.facts.integers["device"] = device;
+  state.refusal = kNoMemory;  // if there is none
+  state.refusal = state.inputs.add_from_device({{"value", &call->value},
+                                                {"sampling_locations", &call->sampling_locations},
+                                                {"attention_weights", &call->attention_weights},
+                                                {"grad_output", grad_output}},
+                                               stream);
+}
+
+void after_call(const msda_call& call, const Wanted& to, cuda::Stream stream, Call& state) {
+  Copies outputs;
+  if (state.refusal.empty()) {
+    const SomeContext context;
+    state.refusal = outputs.add_from_device({{"grad_value", to.grad_value},
+                                             {"grad_sampling_locations", to.grad_sampling_locations},
+                                             {"grad_attention_weights", to.grad_attention_weights}},
+                                            stream);
+  }
+  if (!state.refusal.empty()) return refuse(state.refusal);
+  // These are in host memory, where the call that succeeded has read them.
+  state.inputs.add("spatial_shapes", &call.spatial_shapes);
+  if (call.level_start_index.rank > 0) state.inputs.add("level_start_index", &call.level_start_index);
+  if (!state.inputs.ok() || !outputs.ok()) return;
+  if (const auto ticket = begin(state.facts, state.inputs.tensors(), in_words(to))) end(*ticket, outputs.tensors());
+}
+
+}  // namespace
+
+void* substitute_gpu_call(const char* name, void* found) noexcept {
+  if (std::string_view(name) != kName) return nullptr;
+  return real_backward.substitute(&msda_cuda_backward, found);
+}
+
+}  // namespace msda::record
+
+extern "C" MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,
+                                                   const msda_options* options, const msda_tensor* grad_value,
+                                                   const msda_tensor* grad_sampling_locations,
+                                                   const msda_tensor* grad_attention_weights, void* stream) {
+  using namespace msda::record;
+  const Backward real = real_backward.get(kName);
+  if (real == nullptr) return MSDA_INTERNAL_ERROR;
+  const auto on = static_cast<cuda::Stream>(stream);
+  std::optional<Call> state;
+  if (has_driver()) by_itself([&] { before_call(call, grad_output, options, on, state.emplace()); });
+  const msda_status status =
+      real(call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights, stream);
+  if (!state) {
+    if (status == MSDA_OK) refuse("the process had no CUDA driver before it");
+    return status;
+  }
+  by_itself([&] {
+    const Wanted to{grad_value, grad_sampling_locations, grad_attention_weights};
+    if (status == MSDA_OK && state->asked_for) after_call(*call, to, on, *state);
+    state.reset();
+  });
+  return status;
+}

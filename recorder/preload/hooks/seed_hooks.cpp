@@ -1,0 +1,222 @@
+// Where a program's seeds are seen: the recorder's functions take the place of those that set them, call them, and note
+// the seed once it is set.
+//
+// Torch's are two virtual functions. Every path of torch's that sets a seed calls them through the generator's vtable,
+// whose entries the dynamic linker binds by name, to the first definition there is: the preload's.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/session/seeds.h"
+#include "recorder/preload/session/warn.h"
+
+#define MSDA_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+// Not noexcept: torch's throw where a seed must not be set, as while a graph is captured.
+MSDA_EXPORT void msda_record_torch_cuda_seed(void* generator,
+                                             uint64_t seed) __asm__("_ZN2at17CUDAGeneratorImpl16set_current_seedEm");
+MSDA_EXPORT void msda_record_torch_cpu_seed(void* generator,
+                                            uint64_t seed) __asm__("_ZN2at16CPUGeneratorImpl16set_current_seedEm");
+MSDA_EXPORT int curandSetPseudoRandomGeneratorSeed(void* generator, unsigned long long seed);
+}
+
+namespace msda::record {
+namespace {
+
+bool lies_in(const dl_phdr_info& library, const void* address) {
+  const auto offset = reinterpret_cast<uintptr_t>(address) - library.dlpi_addr;
+  for (int i = 0; i < library.dlpi_phnum; ++i) {
+    const auto& part = library.dlpi_phdr[i];
+    if (part.p_type == PT_LOAD && offset - part.p_vaddr < part.p_memsz) return true;
+  }
+  return false;
+}
+
+struct Libraries {
+  const void* near;
+  std::vector<std::string> names;
+};
+
+// Of all that are loaded, but for the preload itself, and first the one that `near` lies in. Not of the program: what
+// it defines comes before the preload's anyway.
+std::vector<std::string> libraries(const void* near) {
+  Libraries found{near, {}};
+  const auto add = [](dl_phdr_info* library, size_t, void* data) {
+    auto& [address, names] = *static_cast<Libraries*>(data);
+    if (*library->dlpi_name == 0 || lies_in(*library, reinterpret_cast<const void*>(&libraries))) return 0;
+    names.emplace_back(library->dlpi_name);
+    if (lies_in(*library, address)) names.front().swap(names.back());
+    return 0;
+  };
+  dl_iterate_phdr(add, &found);
+  return found.names;
+}
+
+// A function that ours takes the place of.
+class Original {
+ public:
+  explicit constexpr Original(const char* name) : name_(name) {}
+  const char* name() const { return name_; }
+
+  // The definition that would have been called, had the preload none, by what lies at `near`: the next one, or, if
+  // libraries were loaded for themselves alone, as Python's are, that of near's library and of those that it needs.
+  // Null if there is none. Remembered for the first `near`; errno stays as it is.
+  void* find(const void* near) noexcept {
+    const Found* known = found_.load(std::memory_order_acquire);
+    if (known != nullptr && known->near == near) return known->function;
+    const int saved = errno;
+    void* function = look_up(near);
+    if (function != nullptr && known == nullptr) {
+      auto* fresh = new (std::nothrow) Found{near, function};
+      if (fresh != nullptr && !found_.compare_exchange_strong(known, fresh, std::memory_order_acq_rel)) delete fresh;
+    }
+    errno = saved;
+    return function;
+  }
+
+ private:
+  struct Found {
+    const void* near;
+    void* function;
+  };
+
+  void* look_up(const void* near) const noexcept {
+    if (void* next = next_definition(name_)) return next;
+    try {
+      for (const std::string& library : libraries(near)) {
+        void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+        if (handle == nullptr) continue;
+        void* function = real_dlsym(handle, name_);
+        if (function != nullptr) return function;  // the handle stays: so does the library
+        dlclose(handle);
+      }
+    } catch (...) {  // no memory for the names
+    }
+    return nullptr;
+  }
+
+  const char* name_;
+  std::atomic<const Found*> found_{nullptr};
+};
+
+// Constant from the start: a library's constructor may set a seed before any of the preload's has run.
+constinit Original torch_cuda("_ZN2at17CUDAGeneratorImpl16set_current_seedEm");
+constinit Original torch_cpu("_ZN2at16CPUGeneratorImpl16set_current_seedEm");
+constinit Original curand("curandSetPseudoRandomGeneratorSeed");
+constinit Original libc_srand("srand"), libc_srandom("srandom"), libc_initstate("initstate");
+constinit Original libc_srand48("srand48"), libc_seed48("seed48");
+
+template <class Function>
+Function* find(Original& original, const void* near = nullptr) {
+  return reinterpret_cast<Function*>(original.find(near));
+}
+
+void set_torch_seed(Original& original, SeedSource source, void* generator, uint64_t seed) {
+  // By the vtable the generator's own library is known.
+  auto* set = find<void(void*, uint64_t)>(original, *static_cast<void**>(generator));
+  if (set == nullptr) {
+    // The caller is the library that defines it, so this does not happen. If it did, the generator would keep its old
+    // seed, and whoever looks at the results must know.
+    try {
+      warn(std::string(original.name()) +
+           " is in no loaded library: the generator is not seeded; run without recorder");
+    } catch (...) {
+    }
+    return;
+  }
+  set(generator, seed);
+  note_seed(source, seed);
+}
+
+using CurandSeed = decltype(curandSetPseudoRandomGeneratorSeed);
+constexpr int kCurandSuccess = 0, kCurandNotInitialized = 101;
+
+int set_curand_seed(CurandSeed* set, void* generator, unsigned long long seed) noexcept {
+  if (set == nullptr) return kCurandNotInitialized;
+  const int status = set(generator, seed);
+  if (status == kCurandSuccess) note_seed(SeedSource::kCurand, seed);
+  return status;
+}
+
+// Given out by dlsym. Another function than the exported one: who was linked to another cuRAND must not get this one.
+std::atomic<CurandSeed*> looked_up_curand{nullptr};
+int set_looked_up_curand_seed(void* generator, unsigned long long seed) {
+  return set_curand_seed(looked_up_curand.load(), generator, seed);
+}
+
+}  // namespace
+
+void* substitute_seed(const char* name, void* found) noexcept {
+  if (std::strcmp(name, curand.name()) == 0) {
+    auto* function = reinterpret_cast<CurandSeed*>(found);
+    if (function == &curandSetPseudoRandomGeneratorSeed) return nullptr;
+    CurandSeed* none = nullptr;
+    // One looked up in a process; of a second copy the seeds go by unseen.
+    if (!looked_up_curand.compare_exchange_strong(none, function) && none != function) return nullptr;
+    return reinterpret_cast<void*>(&set_looked_up_curand_seed);
+  }
+  const std::pair<Original*, void*> ours[] = {{&libc_srand, reinterpret_cast<void*>(&srand)},
+                                              {&libc_srandom, reinterpret_cast<void*>(&srandom)},
+                                              {&libc_initstate, reinterpret_cast<void*>(&initstate)},
+                                              {&libc_srand48, reinterpret_cast<void*>(&srand48)},
+                                              {&libc_seed48, reinterpret_cast<void*>(&seed48)}};
+  for (const auto& [original, function] : ours) {  // another library may have a function of such a name
+    if (std::strcmp(name, original->name()) == 0 && found == original->find(nullptr)) return function;
+  }
+  return nullptr;
+}
+
+}  // namespace msda::record
+
+extern "C" {
+
+using namespace msda::record;
+
+void msda_record_torch_cuda_seed(void* generator, uint64_t seed) {
+  set_torch_seed(torch_cuda, SeedSource::kTorchCuda, generator, seed);
+}
+void msda_record_torch_cpu_seed(void* generator, uint64_t seed) {
+  set_torch_seed(torch_cpu, SeedSource::kTorchCpu, generator, seed);
+}
+
+int curandSetPseudoRandomGeneratorSeed(void* generator, unsigned long long seed) {
+  return set_curand_seed(find<CurandSeed>(curand, __builtin_return_address(0)), generator, seed);
+}
+
+MSDA_EXPORT void srand(unsigned seed) noexcept {
+  if (auto* set = find<decltype(srand)>(libc_srand)) set(seed);
+  note_seed(SeedSource::kLibc, seed);
+}
+MSDA_EXPORT void srandom(unsigned seed) noexcept {
+  if (auto* set = find<decltype(srandom)>(libc_srandom)) set(seed);
+  note_seed(SeedSource::kLibc, seed);
+}
+MSDA_EXPORT char* initstate(unsigned seed, char* state, size_t size) noexcept {
+  auto* set = find<decltype(initstate)>(libc_initstate);
+  char* before = set != nullptr ? set(seed, state, size) : nullptr;
+  if (before != nullptr) note_seed(SeedSource::kLibc, seed);
+  return before;
+}
+MSDA_EXPORT void srand48(long seed) noexcept {
+  if (auto* set = find<decltype(srand48)>(libc_srand48)) set(seed);
+  note_seed(SeedSource::kLibc, static_cast<uint64_t>(seed));
+}
+MSDA_EXPORT unsigned short* seed48(unsigned short seed[3]) noexcept {
+  // Read first: the program may hand in the C library's own copy of an older seed, which the call overwrites.
+  const uint64_t value = seed[0] | uint64_t{seed[1]} << 16 | uint64_t{seed[2]} << 32;
+  auto* set = find<decltype(seed48)>(libc_seed48);
+  unsigned short* before = set != nullptr ? set(seed) : nullptr;
+  note_seed(SeedSource::kLibc, value);
+  return before;
+}
+}

@@ -1,0 +1,164 @@
+#include "recorder/preload/launch/abi_calls.h"
+
+#include <algorithm>
+
+#include "kernels/names.h"
+#include "recorder/preload/driver/digester.h"
+#include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/launch/known_launch.h"
+
+namespace msda::record {
+namespace {
+
+// Where a tensor's elements lie, in bytes from its first one: [begin, end), empty if there are none.
+struct Extent {
+  int64_t elements = 1, bytes = 0, begin = 0, end = 0;
+  bool contiguous = true;
+};
+
+// Nothing for a tensor that makes no sense.
+std::optional<Extent> extent_of(const msda_tensor& tensor) {
+  if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64) {
+    return std::nullopt;
+  }
+  const int64_t size = kernels::bytes_of(tensor.dtype);
+  Extent extent;
+  for (int i = 0; i < tensor.rank; ++i) {
+    if (tensor.shape[i] < 0 || __builtin_mul_overflow(extent.elements, tensor.shape[i], &extent.elements)) {
+      return std::nullopt;
+    }
+  }
+  if (__builtin_mul_overflow(extent.elements, size, &extent.bytes)) return std::nullopt;
+  if (extent.bytes == 0) return extent;
+  if (tensor.data == nullptr) return std::nullopt;
+  int64_t stride = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    extent.contiguous = extent.contiguous && (tensor.shape[i] <= 1 || tensor.stride[i] == stride);
+    stride *= tensor.shape[i];
+    int64_t step = 0;
+    int64_t& side = tensor.stride[i] < 0 ? extent.begin : extent.end;
+    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.stride[i], &step) ||
+        __builtin_mul_overflow(step, size, &step) || __builtin_add_overflow(side, step, &side)) {
+      return std::nullopt;
+    }
+  }
+  if (__builtin_add_overflow(extent.end, size, &extent.end)) return std::nullopt;
+  return extent;
+}
+
+// One element after the other; `data` is the first.
+void copy_row_major(const msda_tensor& tensor, int64_t elements, const std::byte* data, std::byte* to) {
+  const int64_t size = kernels::bytes_of(tensor.dtype);
+  int64_t index[MSDA_MAX_RANK] = {};
+  for (int64_t flat = 0; flat < elements; ++flat) {
+    int64_t from = 0;
+    for (int i = 0; i < tensor.rank; ++i) from += index[i] * tensor.stride[i];
+    std::copy_n(data + from * size, size, to + flat * size);
+    for (int i = tensor.rank - 1; i >= 0 && ++index[i] == tensor.shape[i]; --i) index[i] = 0;
+  }
+}
+
+HostTensor described(const char* name, const msda_tensor& tensor, std::span<const std::byte> bytes) {
+  return {name, kernels::name_of(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank}, bytes};
+}
+
+}  // namespace
+
+std::vector<std::byte>& Copies::new_memory(int64_t bytes) {
+  memory_.emplace_back(std::make_unique<std::vector<std::byte>>(static_cast<size_t>(bytes)));
+  return *memory_.back();
+}
+
+void Copies::add(const char* name, const msda_tensor* tensor) {
+  if (tensor == nullptr) return;
+  const auto extent = extent_of(*tensor);
+  ok_ = ok_ && extent;
+  if (!extent) return;
+  const auto* data = static_cast<const std::byte*>(tensor->data);
+  if (extent->contiguous) {
+    tensors_.push_back(described(name, *tensor, {data, static_cast<size_t>(extent->bytes)}));
+    return;
+  }
+  std::vector<std::byte>& memory = new_memory(extent->bytes);
+  copy_row_major(*tensor, extent->elements, data, memory.data());
+  tensors_.push_back(described(name, *tensor, memory));
+}
+
+std::string Copies::add_from_device(const std::vector<Named>& tensors, cuda::Stream stream) {
+  struct Piece {
+    Named named;
+    Extent extent;
+    uint64_t address;  // of the extent's first byte
+    std::vector<std::byte>* memory;
+  };
+  std::vector<Piece> pieces;
+  uint64_t somewhere = 0;
+  for (const Named& named : tensors) {
+    if (named.tensor == nullptr) continue;
+    const auto extent = extent_of(*named.tensor);
+    if (!extent) {
+      ok_ = false;
+      return "";
+    }
+    const auto address = reinterpret_cast<uintptr_t>(named.tensor->data) + static_cast<uint64_t>(extent->begin);
+    const auto bytes = static_cast<uint64_t>(extent->end - extent->begin);
+    if (!cuda::is_allocated(address, bytes)) {
+      return std::string(named.name) + " does not lie in device memory from end to end";
+    }
+    if (bytes > 0) somewhere = address;
+    pieces.push_back({named, *extent, address, &new_memory(extent->end - extent->begin)});
+  }
+  if (somewhere != 0) {
+    // Waiting for a copy has no limit. When a digest is there, so is all that the stream had to do.
+    std::string failure = "its stream does not come forward, or failed";
+    const DeviceRange first{somewhere, 1};
+    const Digests reached = Digester::instance().start({&first, 1}, stream, failure);
+    if (!reached || !wait_for(reached, stream)) return failure;
+  }
+  cuda::Result result = cuda::kSuccess;
+  for (const Piece& piece : pieces) {
+    if (result != cuda::kSuccess || piece.memory->empty()) continue;
+    result = cuda::driver().copy_to_host(piece.memory->data(), piece.address, piece.memory->size(), stream);
+  }
+  const cuda::Result end = somewhere != 0 ? cuda::driver().synchronize(stream) : cuda::kSuccess;
+  if (result != cuda::kSuccess || end != cuda::kSuccess) return "its tensors cannot be copied to the host";
+  for (const Piece& piece : pieces) {
+    const msda_tensor& tensor = *piece.named.tensor;
+    std::vector<std::byte>* memory = piece.memory;
+    if (!piece.extent.contiguous) {
+      memory = &new_memory(piece.extent.bytes);
+      copy_row_major(tensor, piece.extent.elements, piece.memory->data() - piece.extent.begin, memory->data());
+      *piece.memory = {};
+    }
+    tensors_.push_back(described(piece.named.name, tensor, *memory));
+  }
+  return "";
+}
+
+std::optional<CallFacts> facts_of(const char* kernel, const msda_call& call) {
+  if (call.dialect < 0 || call.dialect > MSDA_GRID_SAMPLE || call.padding < 0 || call.padding > MSDA_PADDING_BORDER) {
+    return std::nullopt;
+  }
+  CallFacts facts;
+  facts.texts = {{"kernel", kernel},
+                 {"dialect", kernels::name_of(call.dialect)},
+                 {"padding_mode", kernels::name_of(call.padding)}};
+  facts.integers = {{"align_corners", call.align_corners != 0}};
+  return facts;
+}
+
+std::string in_words(const Wanted& wanted) {
+  std::string words;
+  for (const msda_tensor* tensor : {wanted.grad_value, wanted.grad_sampling_locations, wanted.grad_attention_weights}) {
+    words += tensor != nullptr ? kernels::name_of(tensor->dtype) : "none";
+    words += "\n";
+  }
+  return words;
+}
+
+void* real_of_libmsda(const char* name) noexcept {
+  void* found = next_definition(name);
+  return found != nullptr ? found : definition_in("libmsda.so.0", name);
+}
+
+}  // namespace msda::record

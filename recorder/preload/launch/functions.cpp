@@ -1,0 +1,67 @@
+#include "recorder/preload/launch/functions.h"
+
+#include "recorder/preload/session/asked_adapters.h"
+#include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/warn.h"
+
+namespace msda::record {
+namespace {
+
+const char* name_of(cuda::Function function, bool& is_kernel) {
+  // The driver is slow to say that a function is none, so what the thread launched before is tried first.
+  static thread_local bool kernels = false;
+  for (const bool kernel : {kernels, !kernels}) {
+    const char* name = nullptr;
+    const auto ask = kernel ? cuda::driver().kernel_name : cuda::driver().function_name;
+    if (ask(&name, function) != cuda::kSuccess || name == nullptr) continue;
+    is_kernel = kernels = kernel;
+    return name;
+  }
+  is_kernel = false;
+  return "";
+}
+
+}  // namespace
+
+Functions& Functions::instance() {
+  static auto* functions = new Functions;  // never destroyed: launches go on while the program ends
+  return *functions;
+}
+
+const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::string& name, bool& is_kernel) {
+  const adapters::Adapter* adapter = nullptr;
+  if (cuda::driver().complete) {
+    name = name_of(function, is_kernel);
+    adapter = adapter_of(name);
+  } else {
+    static const bool kSaid = (warn(std::string("this CUDA driver has no ") + cuda::driver().missing +
+                                    ", as those before CUDA 12; launches are not recorded"),
+                               true);
+    (void)kSaid;
+  }
+  if (adapter == nullptr) stranger(function).store(reinterpret_cast<uintptr_t>(function), std::memory_order_relaxed);
+  return adapter;
+}
+
+const adapters::Adapter* Functions::adapter_of(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  const auto found = known_.find(name);
+  if (found != known_.end()) return found->second;
+  const adapters::Adapter* match = nullptr;
+  for (const adapters::Adapter* adapter : asked_adapters()) {
+    if (match == nullptr && adapter->matches(name)) match = adapter;
+  }
+  if (match != nullptr && !wanted(name.c_str())) match = nullptr;
+  known_.emplace(name, match);
+  return match;
+}
+
+void Functions::refuse(const std::string& name, const std::string& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!refused_.insert(name + reason).second) return;
+  }
+  warn("kernel " + name + " is not recorded: " + reason);
+}
+
+}  // namespace msda::record

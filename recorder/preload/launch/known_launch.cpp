@@ -1,0 +1,149 @@
+#include "recorder/preload/launch/known_launch.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "kernels/names.h"
+#include "recorder/device/cubin.h"
+#include "recorder/preload/driver/element_type.h"
+#include "recorder/preload/launch/functions.h"
+#include "recorder/preload/driver/images.h"
+
+namespace msda::record {
+namespace {
+
+bool overlap(const Tensors& inputs, const Tensors& outputs) {
+  for (const DeviceRange& a : ranges_of(inputs)) {
+    for (const DeviceRange& b : ranges_of(outputs)) {
+      if (a.address < b.address + b.bytes && b.address < a.address + a.bytes) return true;
+    }
+  }
+  return false;
+}
+
+// Of the inputs that an adapter may have read: the integers among them.
+Digest tables_of(const adapters::Call& call, const Digests& digests) {
+  Digest tables;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].dtype != MSDA_INT32 && call.inputs[i].dtype != MSDA_INT64) continue;
+    tables.first += digests[i].first;
+    tables.second += digests[i].second;
+  }
+  return tables;
+}
+
+// The first tensor that does not lie in allocated memory from end to end; empty if there is none.
+std::string stray(const adapters::Call& call) {
+  for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
+    for (const auto& tensor : *tensors) {
+      if (!cuda::is_allocated(tensor.address, static_cast<uint64_t>(tensor.bytes()))) return tensor.name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+bool Known::same_tables(const Digests& digests) {
+  const Digest tables = tables_of(call, digests);
+  const std::lock_guard lock(mutex_);
+  if (!has_tables_) tables_ = tables;
+  has_tables_ = true;
+  return tables_ == tables;
+}
+
+LastContent Known::last() {
+  const std::lock_guard lock(mutex_);
+  return last_;
+}
+
+void Known::set_last(LastContent content) {
+  const std::lock_guard lock(mutex_);
+  last_ = std::move(content);
+}
+
+std::vector<DeviceRange> ranges_of(const Tensors& tensors) {
+  std::vector<DeviceRange> ranges;
+  for (const auto& tensor : tensors) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
+  return ranges;
+}
+
+std::vector<DeviceRange> ranges_of(const adapters::Call& call) {
+  std::vector<DeviceRange> ranges = ranges_of(call.inputs);
+  const auto outputs = ranges_of(call.outputs);
+  ranges.insert(ranges.end(), outputs.begin(), outputs.end());
+  return ranges;
+}
+
+std::string content_key(const Known& known, const std::string& label, const Digests& digests) {
+  const adapters::Call& call = known.call;
+  std::string key = label + "\n" + known.name;
+  if (call.padding) key += std::string(" ") + kernels::name_of(*call.padding);
+  if (call.align_corners) key += *call.align_corners ? " align" : " no align";
+  for (const auto& [name, value] : call.texts) key += "\n" + name + "=" + value;
+  for (const auto& [name, value] : call.integers) key += "\n" + name + "=" + std::to_string(value);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const auto& tensor = call.inputs[i];
+    key += "\n" + tensor.name + " " + tensor.dtype.name + " " + in_hex(digests[i]);
+    for (const int64_t side : tensor.shape) key += " " + std::to_string(side);
+    key += " by";
+    for (const int64_t stride : tensor.strides) key += " " + std::to_string(stride);
+  }
+  return key;
+}
+
+std::string in_words(const Digests& digests, size_t first, size_t count) {
+  std::string words;
+  for (size_t i = first; i < first + count; ++i) words += in_hex(digests[i]) + " ";
+  return words;
+}
+
+bool wait_for(const Digests& digests, cuda::Stream stream) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  while (!digests.ready()) {
+    const auto waited = Clock::now() - begin;
+    if (waited < std::chrono::microseconds(300)) continue;
+    const cuda::Result state = cuda::driver().query(stream);
+    if ((state != cuda::kSuccess && state != cuda::kNotReady) || waited > std::chrono::seconds(10)) {
+      return digests.ready();
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  return true;
+}
+
+std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+                              adapters::Launch launch) {
+  auto known = std::make_shared<Known>();
+  known->name = launch.kernel;
+  const auto read = [&](uint64_t address, void* to, size_t size) {
+    // When a digest is there, so is all that the stream had to do: the copy need not wait for anybody.
+    std::string failure;
+    const DeviceRange first{address, 1};
+    const Digests reached = Digester::instance().start({&first, 1}, launched.stream, failure);
+    return reached && wait_for(reached, launched.stream) &&
+           cuda::driver().copy_to_host(to, address, size, launched.stream) == cuda::kSuccess &&
+           cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
+  };
+  known->unloads = unloads();
+  const auto image = known->image = image_of(launched.function, is_kernel);
+  launch.float_type = image ? element_type_of(code_of(image->bytes, launch.kernel)) : MSDA_FLOAT32;
+  adapters::Decoded decoded = adapter.decode(launch, read);
+  if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded)) {
+    Functions::instance().refuse(launch.kernel, refusal->reason);
+    return nullptr;
+  }
+  known->call = std::get<adapters::Call>(std::move(decoded));
+  if (const std::string name = stray(known->call); !name.empty()) {
+    Functions::instance().refuse(launch.kernel, name + " does not lie in device memory from end to end");
+    return nullptr;
+  }
+  known->inputs_stay = !overlap(known->call.inputs, known->call.outputs);
+  known->code = std::to_string(reinterpret_cast<uintptr_t>(launched.function));
+  known->launch = std::move(launch);
+  return known;
+}
+
+}  // namespace msda::record

@@ -1,0 +1,128 @@
+#include "recorder/preload/launch/launch_facts.h"
+
+#include <cstring>
+
+#include "kernels/names.h"
+
+namespace msda::record {
+namespace {
+
+// Attributes of a launch that change how it runs (CUlaunchAttributeID in cuda.h).
+constexpr int kCooperative = 2, kClusterDimension = 4, kProgrammaticSerialization = 6;
+
+void add_attributes(std::span<const cuda::LaunchAttribute> attributes, CallFacts& facts) {
+  for (const auto& attribute : attributes) {
+    switch (attribute.id) {
+      case kCooperative:
+        facts.integers["cooperative"] = attribute.numbers[0];
+        break;
+      case kClusterDimension:
+        facts.integers["cluster_x"] = attribute.numbers[0];
+        facts.integers["cluster_y"] = attribute.numbers[1];
+        facts.integers["cluster_z"] = attribute.numbers[2];
+        break;
+      case kProgrammaticSerialization:
+        facts.integers["programmatic_serialization"] = attribute.numbers[0];
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel) {
+  const cuda::Driver& driver = cuda::driver();
+  constexpr size_t kMost = 256;
+  std::vector<adapters::Parameter> parameters;
+  for (size_t i = 0; i < kMost; ++i) {
+    size_t offset = 0, size = 0;
+    const cuda::Result result = is_kernel ? driver.kernel_parameter(function, i, &offset, &size)
+                                          : driver.function_parameter(function, i, &offset, &size);
+    if (result != cuda::kSuccess) break;
+    parameters.push_back({offset, size});
+  }
+  return parameters;
+}
+
+bool read_parameters(const Launched& launched, adapters::Launch& launch) {
+  if (launch.parameters.empty()) return false;
+  const auto& last = launch.parameters.back();
+  launch.bytes.resize(last.offset + last.size);
+  launch.grid = launched.grid;
+  launch.block = launched.block;
+  if (launched.parameters != nullptr) {
+    for (size_t i = 0; i < launch.parameters.size(); ++i) {
+      std::memcpy(launch.bytes.data() + launch.parameters[i].offset, launched.parameters[i], launch.parameters[i].size);
+    }
+    return true;
+  }
+  const void* packed = nullptr;
+  size_t size = 0;
+  for (void** option = launched.extra; option != nullptr; option += 2) {
+    const auto which = reinterpret_cast<uintptr_t>(option[0]);
+    if (which == cuda::kParamEnd) break;
+    if (which == cuda::kParamBufferPointer) packed = option[1];
+    if (which == cuda::kParamBufferSize) size = *static_cast<const size_t*>(option[1]);
+  }
+  if (packed == nullptr || size < launch.bytes.size()) return false;
+  std::memcpy(launch.bytes.data(), packed, launch.bytes.size());
+  return true;
+}
+
+std::string key_of(const Launched& launched, const adapters::Launch& launch) {
+  std::string key = launch.kernel;
+  const auto add = [&](const void* data, size_t size) { key.append(static_cast<const char*>(data), size); };
+  add(&launched.function, sizeof launched.function);
+  add(&launched.stream, sizeof launched.stream);
+  add(launched.grid.data(), sizeof launched.grid);
+  add(launched.block.data(), sizeof launched.block);
+  add(launch.bytes.data(), launch.bytes.size());
+  return key;
+}
+
+CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call) {
+  CallFacts facts;
+  facts.texts = call.texts;
+  facts.integers = call.integers;
+  facts.texts["kernel"] = launch.kernel;
+  std::string& pointers = facts.texts["pointers"];
+  for (const auto& [offset, tensor] : call.pointers) {
+    pointers += (pointers.empty() ? "" : " ") + tensor + "@" + std::to_string(offset);
+  }
+  if (call.dialect) facts.texts["dialect"] = kernels::name_of(*call.dialect);
+  if (call.padding) facts.texts["padding_mode"] = kernels::name_of(*call.padding);
+  if (call.align_corners) facts.integers["align_corners"] = *call.align_corners;
+  if (call.dialect && (!call.padding || !call.align_corners)) facts.integers["unconfirmed"] = 1;
+  facts.integers["shared_bytes"] = launched.shared_bytes;
+  facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(launched.stream));
+  int device = 0;
+  if (cuda::driver().current_device(&device) == cuda::kSuccess) facts.integers["device"] = device;
+  add_attributes(launched.attributes, facts);
+  facts.grid.assign(launched.grid.begin(), launched.grid.end());
+  facts.block.assign(launched.block.begin(), launched.block.end());
+  return facts;
+}
+
+void add_launch(const Launched& launched, CodeFacts& code) {
+  CallFacts attributes;
+  add_attributes(launched.attributes, attributes);
+  for (const auto& [name, value] : attributes.integers) code.integers["launch_" + name] = value;
+  constexpr const char* kAxes[] = {"x", "y", "z"};
+  for (size_t i = 0; i < 3; ++i) {
+    code.integers[std::string("launch_grid_") + kAxes[i]] = launched.grid[i];
+    code.integers[std::string("launch_block_") + kAxes[i]] = launched.block[i];
+  }
+  code.integers["launch_shared_bytes"] = launched.shared_bytes;
+}
+
+void add_parameters(const adapters::Launch& launch, LaunchRecord& record) {
+  record.parameter_bytes = launch.bytes;
+  for (const auto& parameter : launch.parameters) {
+    record.parameter_offsets.push_back(static_cast<int64_t>(parameter.offset));
+    record.parameter_sizes.push_back(static_cast<int64_t>(parameter.size));
+  }
+}
+
+}  // namespace msda::record

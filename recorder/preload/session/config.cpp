@@ -1,0 +1,140 @@
+#include "recorder/preload/session/config.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "recorder/preload/session/warn.h"
+
+namespace msda::record {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr ? value : "";
+}
+
+// The number that a variable holds; 0, and a line, if it holds anything else.
+uint64_t number(const char* name) {
+  const std::string text = environment(name);
+  if (text.empty()) return 0;
+  char* end = nullptr;
+  const unsigned long long value = std::strtoull(text.c_str(), &end, 10);
+  if (*end == 0 && text[0] != '-') return value;
+  warn(std::string(name) + "=" + text + " is not a number, and is ignored");
+  return 0;
+}
+
+// One GiB, or an eighth of the machine's memory if that is less.
+uint64_t ring_bytes_of_this_machine() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  const uint64_t eighth = pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 8 : 0;
+  return std::min<uint64_t>(eighth, 1 << 30);
+}
+
+// msda-record as it lies beside this library in a build folder and after installation.
+std::string writer_program() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&config), &info) == 0 || info.dli_fname == nullptr) return "";
+  char* resolved = realpath(info.dli_fname, nullptr);
+  std::string path = resolved != nullptr ? resolved : "";
+  std::free(resolved);
+  for (int up = 0; up < 4; ++up) {
+    path = path.substr(0, path.rfind('/'));
+    const std::string program = path + "/bin/msda-record";
+    if (access(program.c_str(), X_OK) == 0) return program;
+  }
+  return "";
+}
+
+// The program may change its folder.
+std::string absolute(const std::string& path) {
+  char* folder = path.empty() || path[0] != '/' ? getcwd(nullptr, 0) : nullptr;
+  const std::string result = folder != nullptr ? std::string(folder) + "/" + path : path;
+  std::free(folder);
+  return result;
+}
+
+// The parts of a list, by colons as in PATH.
+std::vector<std::string> list(const char* name) {
+  std::vector<std::string> parts;
+  std::string rest = environment(name);
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(':'), rest.size());
+    if (end > 0) parts.push_back(rest.substr(0, end));
+    rest = rest.substr(std::min(end + 1, rest.size()));
+  }
+  return parts;
+}
+
+Config read() {
+  Config config;
+  config.output = environment("MSDA_RECORD_OUTPUT");
+  if (config.output.empty()) config.output = "msda-capture.%p.h5";
+  config.output = absolute(config.output);
+  config.force = environment("MSDA_RECORD_FORCE") == "1";
+  config.kernel = environment("MSDA_RECORD_KERNEL");
+  for (const std::string& path : list("MSDA_RECORD_ADAPTERS")) config.adapters.push_back(absolute(path));
+  const std::string keep = environment("MSDA_RECORD_KEEP");
+  if (keep.starts_with("last:")) {
+    config.keep_last = static_cast<int64_t>(std::strtoull(keep.c_str() + 5, nullptr, 10));
+  } else if (!keep.empty() && keep != "all") {
+    warn("MSDA_RECORD_KEEP=" + keep + " is neither all nor last:K, and is ignored");
+  }
+  config.stages = environment("MSDA_RECORD_STAGES");
+  if (config.stages != "summary" && config.stages != "full") {
+    if (!config.stages.empty() && config.stages != "none") {
+      warn("MSDA_RECORD_STAGES=" + config.stages + " is none of none, summary and full, and is ignored");
+    }
+    config.stages = "none";
+  }
+  const std::string hook = environment("MSDA_RECORD_HOOK");
+  if (hook == "cupti") {
+    config.hook = Hook::kCupti;
+  } else if (hook == "driver") {
+    config.hook = Hook::kDriver;
+  } else if (!hook.empty() && hook != "auto") {
+    warn("MSDA_RECORD_HOOK=" + hook + " is none of auto, cupti and driver, and is ignored");
+  }
+  config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
+  config.ring_bytes = number("MSDA_RECORD_RING_BYTES");
+  if (config.ring_bytes == 0) config.ring_bytes = ring_bytes_of_this_machine();
+  config.digest_only = environment("MSDA_RECORD_DIGEST_ONLY") == "1";
+  config.writer = environment("MSDA_RECORD_WRITER");
+  if (config.writer.empty()) config.writer = writer_program();
+  config.session = environment("MSDA_RECORD_SESSION");
+  return config;
+}
+
+std::string rank() {
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "PYTEST_XDIST_WORKER"}) {
+    const std::string value = environment(name);
+    if (!value.empty() && value.find('/') == std::string::npos) return value;
+  }
+  return "0";
+}
+
+}  // namespace
+
+const Config& config() {
+  static const Config kConfig = read();
+  return kConfig;
+}
+
+std::string output_of(const std::string& pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = i + 1 < pattern.size() ? pattern[i + 1] : 0;
+    if (pattern[i] == '%' && (next == 'p' || next == 'r' || next == '%')) {
+      path += next == 'p' ? std::to_string(getpid()) : next == 'r' ? rank() : "%";
+      ++i;
+    } else {
+      path += pattern[i];
+    }
+  }
+  return path;
+}
+
+}  // namespace msda::record

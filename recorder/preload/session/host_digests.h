@@ -1,0 +1,19 @@
+// Digests of tensors in host memory.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "recorder/preload/session/recording.h"
+
+namespace msda::record {
+
+// Each tensor's type, shape and digest, by "SECTION/NAME".
+void add_digests(const char* section, const std::vector<HostTensor>& tensors,
+                 std::map<std::string, std::string>& digests);
+
+// One of all of them, and of the text.
+std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors);
+
+}  // namespace msda::record

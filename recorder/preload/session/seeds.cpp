@@ -1,0 +1,117 @@
+#include "recorder/preload/session/seeds.h"
+
+#include <pthread.h>
+
+#include <cerrno>
+#include <ctime>
+#include <mutex>
+#include <new>
+#include <string>
+
+#include "recorder/preload/session/provenance.h"
+#include "recorder/preload/session/warn.h"
+
+namespace msda::record {
+namespace {
+
+constexpr uint64_t kKept = 4096;    // of the seeds so far, for when recording starts, here or in a forked child
+constexpr uint64_t kMost = 100000;  // recorded of a process: a program that seeds each number must not fill the disk
+
+struct Event {
+  timespec time;
+  uint64_t value;
+  SeedSource source;
+};
+
+// All zero at first, so that it is there before any constructor runs, and costs nothing in programs that set no seed.
+struct Log {
+  std::mutex mutex;
+  Event kept[kKept];                  // number i is kept[i % kKept]
+  uint64_t set;                       // in all, the parent's before a fork included
+  uint64_t written;                   // in this process
+  void (*write)(const spool::Seed&);  // null until recording starts
+};
+constinit Log seeds{};
+
+// What runs below may itself lead to a seed: an allocator's, a signal handler's. Such a one is passed over, since the
+// mutex is held.
+thread_local bool busy = false;
+
+class Alone {
+ public:
+  Alone() : errno_(errno) { busy = true; }
+  ~Alone() {
+    busy = false;
+    errno = errno_;
+  }
+
+ private:
+  int errno_;
+};
+
+const char* name_of(SeedSource source) {
+  switch (source) {
+    case SeedSource::kTorchCuda:
+      return "torch_cuda";
+    case SeedSource::kTorchCpu:
+      return "torch_cpu";
+    case SeedSource::kCurand:
+      return "curand";
+    case SeedSource::kLibc:
+      return "libc";
+  }
+  return "";
+}
+
+// With the mutex held.
+void hand_over(const Event& event) {
+  const uint64_t before = seeds.written++;
+  if (before < kMost) {
+    seeds.write({iso_8601(event.time), name_of(event.source), event.value});
+  } else if (before == kMost) {
+    warn(std::to_string(kMost) + " seeds are recorded; the program sets more, which are not");
+  }
+}
+
+// In a forked child the seeds so far count too, and its own recording has not started. The thread that held the mutex,
+// if any did, is not in this process.
+__attribute__((constructor)) void watch_forks() {
+  pthread_atfork(nullptr, nullptr, [] {
+    new (&seeds.mutex) std::mutex;
+    seeds.write = nullptr;
+    seeds.written = 0;
+  });
+}
+
+}  // namespace
+
+void note_seed(SeedSource source, uint64_t value) noexcept {
+  if (busy) return;
+  const Alone alone;
+  Event event{{}, value, source};
+  clock_gettime(CLOCK_REALTIME, &event.time);
+  try {
+    const std::lock_guard lock(seeds.mutex);
+    seeds.kept[seeds.set % kKept] = event;
+    ++seeds.set;
+    if (seeds.write != nullptr) hand_over(event);
+  } catch (...) {  // no memory for the message
+  }
+}
+
+void write_seeds(void (*to)(const spool::Seed& seed)) noexcept {
+  const Alone alone;
+  try {
+    const std::lock_guard lock(seeds.mutex);
+    seeds.write = to;
+    const uint64_t first = seeds.set > kKept ? seeds.set - kKept : 0;
+    if (first > 0) {
+      warn("of the " + std::to_string(seeds.set) + " seeds set before the first recorded call the last " +
+           std::to_string(kKept) + " are recorded");
+    }
+    for (uint64_t i = first; i < seeds.set; ++i) hand_over(seeds.kept[i % kKept]);
+  } catch (...) {
+  }
+}
+
+}  // namespace msda::record
