@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -37,11 +36,13 @@ void parallel_for(int64_t tasks, int threads, Work&& work) {
       }
     }
   };
+  // Memory for all of them first: an exception must not destroy a thread that has not been joined.
   std::vector<std::thread> helpers;
+  helpers.reserve(static_cast<size_t>(threads));
   for (int worker = 1; worker < threads; ++worker) {
     try {
       helpers.emplace_back(run, worker);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {  // no thread, or no memory for one
       break;
     }
   }

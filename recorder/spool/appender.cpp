@@ -1,65 +1,45 @@
 #include "recorder/spool/appender.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <ctime>
-#include <new>
 
 #include "recorder/spool/checksum.h"
 #include "recorder/spool/frame.h"
+#include "recorder/spool/write_signals.h"
 
 namespace msda::spool {
-namespace {
-
-// A write beyond the file size limit raises SIGXFSZ, which would end the host: held back, it is an error like any
-// other.
-class FileSizeSignalHeld {
- public:
-  FileSizeSignalHeld() {
-    sigemptyset(&signal_);
-    sigaddset(&signal_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
-  }
-  ~FileSizeSignalHeld() {
-    const timespec at_once{};
-    if (sigismember(&before_, SIGXFSZ) == 0) {
-      while (sigtimedwait(&signal_, nullptr, &at_once) > 0) {
-      }
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t signal_, before_;
-};
-
-}  // namespace
-
-Appender::~Appender() {
-  if (file_ >= 0) close(file_);
-}
-
-void Appender::abandon() noexcept {
-  if (file_ >= 0) close(file_);
-  file_ = -1;
-  error_ = 0;
-  end_ = 0;
-  // The thread that held the lock, if any did, is not in this process.
-  new (&mutex_) std::mutex;
-}
 
 int Appender::open(const std::string& path) noexcept {
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file_ < 0) return errno;  // the spool is as it was: another name may be tried
+  const WriteSignalsHeld held;
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) return errno;  // the spool is as it was: another name may be tried
+  file_ = OwnedDescriptor(file);
+  try {
+    path_ = path;
+  } catch (...) {
+    return error_ = ENOMEM;
+  }
   const FileHeader header;
-  const FileSizeSignalHeld held;
-  if (!write_all(&header, sizeof header, 0)) return error_;
+  if (!write_all(file_.get(), &header, sizeof header, 0)) return error_;
   end_ = sizeof header;
   return 0;
+}
+
+// The program may have closed it: then the same file is opened again. -1 if it cannot be.
+int Appender::descriptor() noexcept {
+  const int known = file_.get();
+  if (known >= 0 || !file_.was_opened()) return known;
+  const int file = ::open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0) return -1;
+  if (!file_.is_same_file(file)) {
+    ::close(file);
+    return -1;
+  }
+  file_ = OwnedDescriptor(file);
+  return file_.get();
 }
 
 bool Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message,
@@ -70,13 +50,18 @@ bool Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message
   header.payload_bytes = payload.size();
   header.checksum = checksum_of(header, message, payload);
   const std::lock_guard lock(mutex_);
-  if (file_ < 0 || error_ != 0) return false;
-  const FileSizeSignalHeld held;
+  if (error_ != 0) return false;
+  const WriteSignalsHeld held;
+  const int file = descriptor();
+  if (file < 0) {
+    error_ = EBADF;
+    return false;
+  }
   // The header last: a frame is there once its header is.
   const uint64_t begin = end_, at_message = begin + sizeof header, at_payload = at_message + message.size();
-  if (!write_all(payload.data(), payload.size(), at_payload) ||
-      !write_all(message.data(), message.size(), at_message) || !write_all(&header, sizeof header, begin)) {
-    if (ftruncate(file_, static_cast<off_t>(begin)) != 0) {
+  if (!write_all(file, payload.data(), payload.size(), at_payload) ||
+      !write_all(file, message.data(), message.size(), at_message) || !write_all(file, &header, sizeof header, begin)) {
+    if (ftruncate(file, static_cast<off_t>(begin)) != 0) {
     }  // then the checksum tells
     return false;
   }
@@ -84,10 +69,10 @@ bool Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message
   return true;
 }
 
-bool Appender::write_all(const void* data, size_t size, uint64_t offset) noexcept {
+bool Appender::write_all(int file, const void* data, size_t size, uint64_t offset) noexcept {
   const char* from = static_cast<const char*>(data);
   while (size > 0) {
-    const ssize_t written = pwrite(file_, from, size, static_cast<off_t>(offset));
+    const ssize_t written = pwrite(file, from, size, static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       error_ = written < 0 ? errno : ENOSPC;

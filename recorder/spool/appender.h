@@ -9,13 +9,13 @@
 #include <string>
 
 #include "recorder/spool/messages.h"
+#include "recorder/spool/owned_descriptor.h"
 
 namespace msda::spool {
 
 class Appender {
  public:
   Appender() = default;
-  ~Appender();
   Appender(const Appender&) = delete;
   Appender& operator=(const Appender&) = delete;
 
@@ -32,15 +32,17 @@ class Appender {
   }
   int error() const { return error_; }  // errno of the first failure
   uint64_t bytes() const { return end_; }
-  // Lets go of the file without touching it: in a forked child it is the parent's.
-  void abandon() noexcept;
+  // Closes the descriptor and nothing else: in a forked child the file is the parent's, and so may be the lock.
+  void close_in_child() noexcept { file_.close(); }
 
  private:
   bool append_frame(uint32_t kind, const std::vector<std::byte>& message, std::span<const std::byte> payload) noexcept;
-  bool write_all(const void* data, size_t size, uint64_t offset) noexcept;
+  bool write_all(int file, const void* data, size_t size, uint64_t offset) noexcept;
+  int descriptor() noexcept;
 
   std::mutex mutex_;
-  int file_ = -1;
+  std::string path_;
+  OwnedDescriptor file_;
   int error_ = 0;
   uint64_t end_ = 0;
 };

@@ -11,7 +11,7 @@
 
 namespace msda::spool {
 
-enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount, kDigests };
+enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount, kDigests, kDrop };
 
 struct Run {
   static constexpr Kind kKind = Kind::kRun;
@@ -121,6 +121,16 @@ struct Count {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& invocation& duplicates& distinct_outputs;
+  }
+};
+
+// The invocation is not to be kept: its call failed, or later ones have taken its place among those that are.
+struct Drop {
+  static constexpr Kind kKind = Kind::kDrop;
+  uint64_t invocation = 0;
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& invocation;
   }
 };
 

@@ -142,6 +142,25 @@ void Builder::take(const spool::Frame& frame) {
       counts_[count.invocation] = count;
       break;
     }
+    case spool::Kind::kDrop:
+      drop_invocation(spool::decode<spool::Drop>(frame.message).invocation);
+      break;
+  }
+}
+
+// What is written stays: the target takes back only calls that it did not end, and those that are held.
+void Builder::drop_invocation(uint64_t invocation) {
+  for (auto open = open_.lower_bound({invocation, 0}); open != open_.end() && open->first.first == invocation;) {
+    drop(open->second);
+    open = open_.erase(open);
+  }
+  for (auto held = held_.begin(); held != held_.end();) {
+    if (held->begin.invocation != invocation) {
+      ++held;
+      continue;
+    }
+    drop(*held);
+    held = held_.erase(held);
   }
 }
 
@@ -385,13 +404,11 @@ void Builder::merge(Pending& held, Pending& later) {
   }
 }
 
-// For as long as it is among the last ones. Its bytes are taken into this process, so that the target has its memory.
+// Until the target says that it is no longer among the last ones. Its bytes are taken into this process, so that the
+// target has its memory.
 void Builder::hold(Pending pending) {
   for (Item& item : pending.tensors) payloads_.take(item);
   held_.push_back(std::move(pending));
-  if (static_cast<int64_t>(held_.size()) <= settings_.keep_last) return;
-  drop(held_.front());
-  held_.pop_front();
 }
 
 Builder::Pending* Builder::find_held(uint64_t invocation) {

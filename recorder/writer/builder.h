@@ -81,6 +81,7 @@ class Builder {
   static Id id_of(const Pending& pending);
   void take(const spool::Frame& frame);
   void complete(const spool::End& end);
+  void drop_invocation(uint64_t invocation);
   bool settle(Pending& pending);
   std::vector<Item> inputs_of(uint64_t invocation);
   bool has_room_for(const Pending& pending);
@@ -110,7 +111,7 @@ class Builder {
   std::map<std::string, Code> code_;                          // by digest, until the first call of it is written
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
-  std::deque<Pending> held_;      // with keep_last: whole, and perhaps to be dropped
+  std::deque<Pending> held_;      // with keep_last: whole, until the target drops them
   std::map<Id, int64_t> number_;  // of what is written
   std::map<uint64_t, int64_t> first_number_;
   std::map<uint64_t, std::vector<spool::Tensor>> inputs_;  // of those written whose conventions outputs told

@@ -64,9 +64,7 @@ struct LaunchKernelExParameters {  // cuLaunchKernelEx_params, and those of its 
 };
 
 using Subscribe = Result(Subscriber*, Callback*, void*);
-using SubscribeV2 = Result(Subscriber*, Callback*, void*, void*);
 using Unsubscribe = Result(Subscriber);
 using EnableCallback = Result(uint32_t enable, Subscriber, int domain, uint32_t id);
-using Finalize = Result();
 
 }  // namespace msda::record::cupti

@@ -1,5 +1,7 @@
 #include "recorder/preload/driver/digester.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <utility>
 
@@ -32,7 +34,7 @@ Digests& Digests::operator=(Digests&& other) noexcept {
 }
 
 Digests::~Digests() {
-  // A slot that the device may still write to is nobody's any more.
+  // A slot that the device may still write to is not used again.
   if (slot_ != nullptr && ready()) Digester::instance().give_back(slot_);
 }
 
@@ -48,25 +50,42 @@ Digester& Digester::instance() {
   return *digester;
 }
 
-bool Digester::prepare(std::string& failure) {
+bool Digester::map_slots() {
   if (slots_ != nullptr) return true;
+  void* memory = mmap(nullptr, kSlots * kSlotBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  madvise(memory, kSlots * kSlotBytes, MADV_DONTFORK);  // pinned pages must not become copies
+  slots_ = static_cast<std::byte*>(memory);
+  free_.reserve(kSlots);
+  for (size_t i = 0; i < kSlots; ++i) free_.push_back(reinterpret_cast<uint64_t*>(slots_ + i * kSlotBytes));
+  return true;
+}
+
+bool Digester::prepare(std::string& failure) {
+  if (pinned_) return true;
+  if (!map_slots()) {
+    failure = "there is no memory for the recorder's digests";
+    return false;
+  }
+  constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context
+  constexpr cuda::Result kAlreadyRegistered = 712;
   cuda::Library library = nullptr;
-  void* slots = nullptr;
-  constexpr unsigned kPortable = 1;  // CU_MEMHOSTALLOC_PORTABLE: for every context
   const cuda::Driver& driver = cuda::driver();
   cuda::Result result = driver.library_load(&library, kDigestPtx, nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, kDigestKernel);
-  if (result == cuda::kSuccess) result = driver.host_alloc(&slots, kSlots * kSlotBytes, kPortable);
-  if (result != cuda::kSuccess) {
+  if (result == cuda::kSuccess) result = driver.host_register(slots_, kSlots * kSlotBytes, kPortable);
+  if (result != cuda::kSuccess && result != kAlreadyRegistered) {
     failure = "the driver refuses the recorder's digests (error " + std::to_string(result) + ")";
     return false;
   }
-  slots_ = static_cast<std::byte*>(slots);
-  for (size_t i = 0; i < kSlots; ++i) {
-    free_.push_back(reinterpret_cast<uint64_t*>(slots_ + i * kSlotBytes));
-    *free_.back() = 0;
-  }
+  pinned_ = true;
   return true;
+}
+
+void Digester::context_ends() noexcept {
+  const std::lock_guard lock(mutex_);
+  pinned_ = false;
+  sums_.clear();
 }
 
 // 0 if there are none.

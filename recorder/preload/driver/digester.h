@@ -51,17 +51,23 @@ class Digester {
   // slots are in use. Needs the stream's context to be current.
   Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
 
+  // A context ends, and with it all that the recorder has on its device (cudaDeviceReset). Digests that are not ready by
+  // now never will be.
+  void context_ends() noexcept;
+
  private:
   friend class Digests;
   static constexpr size_t kSlots = 4096, kSlotBytes = kDigestSlotBytes;
 
+  bool map_slots();
   bool prepare(std::string& failure);
   cuda::DevicePointer sums_of_this_context(std::string& failure);
   void give_back(uint64_t* slot);
 
   std::mutex mutex_;
   cuda::Function kernel_ = nullptr;
-  std::byte* slots_ = nullptr;
+  std::byte* slots_ = nullptr;  // memory of the host's own: digests under way outlive a context
+  bool pinned_ = false;
   std::vector<uint64_t*> free_;
   uint64_t next_sequence_ = 1;
   std::map<cuda::Context, cuda::DevicePointer> sums_;  // for every slot, on the device

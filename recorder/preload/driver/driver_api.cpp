@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/driver/symbols.h"
 
 namespace msda::record::cuda {
 namespace {
@@ -26,7 +26,6 @@ Driver find() {
   get(driver.synchronize, "cuStreamSynchronize");
   get(driver.query, "cuStreamQuery");
   get(driver.is_capturing, "cuStreamIsCapturing");
-  get(driver.host_alloc, "cuMemHostAlloc");
   get(driver.host_register, "cuMemHostRegister_v2");
   get(driver.host_unregister, "cuMemHostUnregister");
   get(driver.allocate, "cuMemAlloc_v2");
@@ -51,6 +50,7 @@ Driver find() {
   get(driver.device_attribute, "cuDeviceGetAttribute");
   get(driver.retain_primary_context, "cuDevicePrimaryCtxRetain");
   get(driver.set_context, "cuCtxSetCurrent");
+  get(driver.primary_context_state, "cuDevicePrimaryCtxGetState");
   return driver;
 }
 
@@ -82,6 +82,16 @@ void pin(void* memory, uint64_t bytes) {
 void unpin(void* memory) {
   if (driver().host_unregister(memory) != kSuccess) {
   }  // it was not pinned, then
+}
+
+void add_device_facts(std::map<std::string, std::string>& facts) {
+  int device = 0, version = 0;
+  char name[256] = {};
+  if (!driver().complete || driver().current_device(&device) != kSuccess) return;
+  if (driver().device_name(name, sizeof name - 1, device) == kSuccess) facts["gpu"] = name;
+  if (driver().driver_version(&version) == kSuccess) {
+    facts["cuda"] = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
 }
 
 }  // namespace msda::record::cuda

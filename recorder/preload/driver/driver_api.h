@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 
 namespace msda::record::cuda {
 
@@ -42,23 +44,7 @@ static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56
 
 using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
                             void**, void**);
-using WaitForContext = Result();
-using WaitForNamedContext = Result(Context);  // cuCtxSynchronize since CUDA 13
-using WaitForStream = Result(Stream);
-using DestroyStream = Result(Stream);
-using WaitForEvent = Result(Event);
-using CreateEvent = Result(Event*, unsigned);
-using DestroyEvent = Result(Event);
-using RecordEvent = Result(Event, Stream);
-using RecordEventWithFlags = Result(Event, Stream, unsigned);
-using LaunchKernelEx = Result(const LaunchConfig*, Function, void**, void**);
-using ModuleLoadData = Result(Module*, const void*);  // and of cuModuleLoadFatBinary
-using ModuleLoadDataEx = Result(Module*, const void*, unsigned, int*, void**);
-using ModuleUnload = Result(Module);
 using LibraryLoadData = Result(Library*, const void*, int*, void**, unsigned, int*, void**, unsigned);
-using LibraryUnload = Result(Library);
-using GetProcAddress = Result(const char*, void**, int, uint64_t);
-using GetProcAddressV2 = Result(const char*, void**, int, uint64_t, int*);
 
 // What the recorder itself calls, found once in the process' libcuda. `complete` is false if any is missing.
 struct Driver {
@@ -70,7 +56,6 @@ struct Driver {
   Result (*synchronize)(Stream) = nullptr;                                      // cuStreamSynchronize
   Result (*query)(Stream) = nullptr;                                            // cuStreamQuery
   Result (*is_capturing)(Stream, int*) = nullptr;                               // cuStreamIsCapturing
-  Result (*host_alloc)(void**, size_t, unsigned) = nullptr;                     // cuMemHostAlloc
   Result (*host_register)(void*, size_t, unsigned) = nullptr;                   // cuMemHostRegister_v2
   Result (*host_unregister)(void*) = nullptr;                                   // cuMemHostUnregister
   Result (*allocate)(DevicePointer*, size_t) = nullptr;                         // cuMemAlloc_v2
@@ -96,6 +81,7 @@ struct Driver {
   Result (*device_attribute)(int*, int, int) = nullptr;         // cuDeviceGetAttribute
   Result (*retain_primary_context)(Context*, int) = nullptr;    // cuDevicePrimaryCtxRetain
   Result (*set_context)(Context) = nullptr;                     // cuCtxSetCurrent
+  Result (*primary_context_state)(int, unsigned*, int*) = nullptr;  // cuDevicePrimaryCtxGetState
   bool complete = false;
 };
 const Driver& driver();
@@ -108,5 +94,8 @@ bool is_allocated(DevicePointer address, uint64_t bytes);
 // context.
 void pin(void* memory, uint64_t bytes);
 void unpin(void* memory);
+
+// The name of the device that the calling thread works on, and the driver's version, if it works on one: "gpu", "cuda".
+void add_device_facts(std::map<std::string, std::string>& facts);
 
 }  // namespace msda::record::cuda

@@ -7,18 +7,11 @@
 #include <optional>
 #include <vector>
 
-#include "recorder/adapters/adapter.h"
-#include "recorder/preload/session/asked_adapters.h"
 #include "recorder/device/cubin.h"
 #include "recorder/spool/checksum.h"
 
 namespace msda::record {
 namespace {
-
-// Whether a function of this name may come to be recorded. By all that is known when code is loaded: its name.
-bool interesting(std::string_view function) {
-  return std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
-}
 
 struct Stored : Image {
   std::vector<std::byte> memory;
@@ -30,10 +23,10 @@ struct Stored : Image {
 using StoredPtr = std::shared_ptr<const Stored>;
 
 // Null for a cubin without an interesting function.
-std::shared_ptr<Stored> stored(const Cubin& cubin) {
+std::shared_ptr<Stored> stored(const Cubin& cubin, CodeFilter is_interesting) {
   std::vector<std::string> functions;
   for (const std::string_view name : functions_in(cubin.bytes)) {
-    if (interesting(name)) functions.emplace_back(name);
+    if (is_interesting(name)) functions.emplace_back(name);
   }
   if (functions.empty()) return nullptr;
   auto image = std::make_shared<Stored>();
@@ -163,7 +156,7 @@ std::shared_ptr<const Image> find_image(cuda::Function function, bool is_kernel)
     Loading loading;
     const cuda::Function real = function_of(function, is_kernel);
     if (real != nullptr && driver.function_load != nullptr) driver.function_load(real);
-    loading.done(owner, nullptr);
+    loading.done(owner, nullptr, nullptr);
   }
   if (auto image = images().find(owner, name, architecture)) return image;
   return cubins_arrive ? images().only(name) : nullptr;
@@ -208,7 +201,7 @@ CodeFacts code_facts_of(cuda::Function function, bool is_kernel) noexcept {
 Loading::Loading() noexcept : outer_(current_loading) { current_loading = this; }
 Loading::~Loading() { current_loading = outer_; }
 
-void Loading::done(Owner owner, const void* image) noexcept {
+void Loading::done(Owner owner, const void* image, CodeFilter is_interesting) noexcept {
   if (owner.kind == Owner::kNone) return;
   const int saved = errno;
   try {
@@ -217,7 +210,7 @@ void Loading::done(Owner owner, const void* image) noexcept {
     for (const Owner cupti : arrived_) images().share(cupti, owner);
     if (image != nullptr) {
       for (const Cubin& cubin : cubins_in(image)) {
-        if (auto kept = stored(cubin)) images().add(owner, std::move(kept));
+        if (auto kept = stored(cubin, is_interesting)) images().add(owner, std::move(kept));
       }
     }
   } catch (...) {  // no memory: the code stays unknown
@@ -225,12 +218,12 @@ void Loading::done(Owner owner, const void* image) noexcept {
   errno = saved;
 }
 
-void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes) noexcept {
+void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFilter is_interesting) noexcept {
   const int saved = errno;
   try {
     const Owner owner{Owner::kCupti, cupti_module};
     images().forget(owner);
-    if (auto kept = stored({cubin_at(cubin, bytes), 0})) {
+    if (auto kept = stored({cubin_at(cubin, bytes), 0}, is_interesting)) {
       images().add(owner, std::move(kept));
       if (current_loading != nullptr) current_loading->arrived_.insert(owner);
     }
@@ -247,6 +240,8 @@ void unloaded(Owner owner) noexcept {
   } catch (...) {
   }
 }
+
+void context_unloaded() noexcept { ++unload_count; }
 
 uint64_t unloads() noexcept { return unload_count.load(std::memory_order_relaxed); }
 

@@ -2,7 +2,6 @@
 //
 // Code comes from two sides. The driver hook sees what the program hands to the driver: a cubin, as Triton's are, or a
 // fatbin, whose cubins may be compressed. CUPTI hands over the plain cubin of whatever is loaded, but not whose it is.
-// Only cubins with a function that an adapter knows are kept.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "recorder/preload/driver/driver_api.h"
 
@@ -35,6 +35,9 @@ struct CodeFacts {
 };
 CodeFacts code_facts_of(cuda::Function function, bool is_kernel) noexcept;
 
+// Whether a function of this name may come to be recorded: only cubins with such a one are kept.
+using CodeFilter = bool (*)(std::string_view function);
+
 // For the hooks. What has a handle and code behind it.
 struct Owner {
   enum Kind { kNone, kModule, kLibrary, kCupti } kind = kNone;
@@ -52,17 +55,20 @@ class Loading {
   Loading& operator=(const Loading&) = delete;
 
   // It is loaded, from this image or, if null, from one that was seen before.
-  void done(Owner owner, const void* image) noexcept;
+  void done(Owner owner, const void* image, CodeFilter is_interesting) noexcept;
 
  private:
-  friend void cubin_loaded(uint32_t, const void*, size_t) noexcept;
+  friend void cubin_loaded(uint32_t, const void*, size_t, CodeFilter) noexcept;
   Loading* outer_;
   std::set<Owner> arrived_;  // by CUPTI's numbers
 };
 
 // From CUPTI's callbacks: neither calls CUDA.
-void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes) noexcept;
+void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFilter is_interesting) noexcept;
 void unloaded(Owner owner) noexcept;
+
+// A context ends, and with it the code that was loaded into it.
+void context_unloaded() noexcept;
 
 // How often code was unloaded so far.
 uint64_t unloads() noexcept;

@@ -9,21 +9,29 @@
 #include <mutex>
 #include <string>
 
-#include "recorder/preload/session/config.h"
 #include "recorder/preload/driver/cupti_api.h"
 #include "recorder/preload/driver/images.h"
+#include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/hooks/table.h"
+#include "recorder/preload/launch/autotuner_launches.h"
 #include "recorder/preload/launch/launch.h"
-#include "recorder/preload/launch/trials.h"
+#include "recorder/preload/session/asked_adapters.h"
+#include "recorder/preload/session/config.h"
 #include "recorder/preload/session/warn.h"
 
-#define MSDA_EXPORT __attribute__((visibility("default")))
+// clang-format off
+#define MSDA_DECLARE(name, result, parameters, ...) __attribute__((visibility("default"))) result name parameters;
+#define MSDA_ID(name, ...) k_##name,
+#define MSDA_ENTRY(name, ...) {#name, reinterpret_cast<void*>(&name)},
+#define MSDA_WRAPPER(name, result, parameters, arguments, handler) \
+  result name parameters { return handler(Hook<decltype(name)>{k_##name}) arguments; }
+// clang-format on
 
+namespace cupti = msda::record::cupti;
 extern "C" {
-MSDA_EXPORT int InitializeInjection();
-MSDA_EXPORT msda::record::cupti::Subscribe cuptiSubscribe;
-MSDA_EXPORT msda::record::cupti::SubscribeV2 cuptiSubscribe_v2;
-MSDA_EXPORT msda::record::cupti::Finalize cuptiFinalize;
+__attribute__((visibility("default"))) int InitializeInjection();
+MSDA_CUPTI_HOOKS(MSDA_DECLARE)
 }
 
 namespace msda::record {
@@ -47,7 +55,7 @@ void* find_library() {
   for (const char* name : kSonames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
   }
-  if (config().hook != Hook::kCupti) return nullptr;
+  if (config().hook != HookChoice::kCupti) return nullptr;
   for (const char* name : kSonames) {
     if (void* library = dlopen(name, RTLD_LAZY)) return library;
     for (const char* variable : {"CUDA_HOME", "CUDA_PATH", ""}) {
@@ -123,7 +131,7 @@ void called_back(void*, int domain, uint32_t id, const void* data) noexcept {
           static_cast<const cupti::ModuleData*>(static_cast<const cupti::ResourceData*>(data)->descriptor);
       if (module == nullptr) return;
       if (id == cupti::kModuleLoaded) {
-        cubin_loaded(module->id, module->cubin, module->bytes);
+        cubin_loaded(module->id, module->cubin, module->bytes, is_known_to_adapters);
       } else {
         unloaded({Owner::kCupti, module->id});
       }
@@ -159,7 +167,7 @@ std::string subscribe() {
   }
   subscriber = ours;
   listening = true;
-  takes_launches = config().hook == Hook::kCupti;
+  takes_launches = config().hook == HookChoice::kCupti;
   set_cubins_arrive(true);
   return "";
 }
@@ -182,13 +190,10 @@ struct Interposed {
   void* ours;
   std::atomic<void*> real{nullptr};
 };
-enum HookId { kSubscribe, kSubscribeV2, kFinalize, kHooks };
-Interposed hooks[kHooks] = {{"cuptiSubscribe", reinterpret_cast<void*>(&cuptiSubscribe)},
-                            {"cuptiSubscribe_v2", reinterpret_cast<void*>(&cuptiSubscribe_v2)},
-                            {"cuptiFinalize", reinterpret_cast<void*>(&cuptiFinalize)}};
+enum HookId { MSDA_CUPTI_HOOKS(MSDA_ID) kHooks };
+Interposed hooks[kHooks] = {MSDA_CUPTI_HOOKS(MSDA_ENTRY)};
 
-template <class Function>
-Function* real(HookId id) {
+void* real(HookId id) {
   Interposed& hook = hooks[id];
   void* found = hook.real.load(std::memory_order_acquire);
   if (found == nullptr) {  // a caller that is linked to libcupti
@@ -198,12 +203,44 @@ Function* real(HookId id) {
     }
     hook.real.store(found, std::memory_order_release);
   }
-  return reinterpret_cast<Function*>(found);
+  return found;
 }
+
+// What a wrapper's handler knows of its hook.
+template <class Function>
+struct Hook {
+  HookId id;
+
+  template <class... Arguments>
+  cupti::Result operator()(Arguments... arguments) const {
+    auto* next = reinterpret_cast<Function*>(real(id));
+    return next != nullptr ? next(arguments...) : cupti::kNotInitialized;
+  }
+};
 
 void make_room() noexcept {
   const bool had_launches = takes_launches;
   if (give_up() && had_launches) warn(std::string("the program subscribes to CUPTI itself") + kDriverHook);
+}
+
+// The handlers, by the table's names.
+
+template <class Function>
+auto makes_room(Hook<Function> hook) {
+  return [hook](auto... arguments) {
+    if (real(hook.id) != nullptr) make_room();
+    return hook(arguments...);
+  };
+}
+
+template <class Function>
+auto ends_cupti(Hook<Function> hook) {
+  return [hook] {
+    if (real(hook.id) != nullptr && give_up()) {
+      warn(std::string("the program ends CUPTI (cuptiFinalize)") + kDriverHook);
+    }
+    return hook();
+  };
 }
 
 }  // namespace
@@ -218,7 +255,7 @@ void* substitute_cupti(const char* name, void* found) noexcept {
 }
 
 void offer_injection() noexcept {
-  if (config().hook == Hook::kDriver) return;
+  if (config().hook == HookChoice::kDriver) return;
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&offer_injection), &info) == 0 || info.dli_fname == nullptr) return;
   if (char* path = realpath(info.dli_fname, nullptr)) {
@@ -229,7 +266,7 @@ void offer_injection() noexcept {
 
 bool cupti_takes_launches() noexcept {
   if (takes_launches.load(std::memory_order_relaxed)) return true;
-  if (config().hook == Hook::kCupti && !asked.exchange(true)) {
+  if (config().hook == HookChoice::kCupti && !asked.exchange(true)) {
     const char* other = getenv(kInjection);
     warn(std::string("--hook cupti: the driver did not load the recorder by ") + kInjection + "=" +
          (other != nullptr ? other : "") + kDriverHook);
@@ -244,10 +281,10 @@ extern "C" {
 using namespace msda::record;
 
 int InitializeInjection() {
-  if (asked.exchange(true) || config().hook == Hook::kDriver) return 1;
+  if (asked.exchange(true) || config().hook == HookChoice::kDriver) return 1;
   try {
     const std::string trouble = subscribe();
-    if (!trouble.empty() && config().hook == Hook::kCupti) {
+    if (!trouble.empty() && config().hook == HookChoice::kCupti) {
       warn("--hook cupti: CUPTI is not to be had: " + trouble + kDriverHook);
     }
   } catch (...) {
@@ -255,24 +292,5 @@ int InitializeInjection() {
   return 1;
 }
 
-cupti::Result cuptiSubscribe(cupti::Subscriber* theirs, cupti::Callback* callback, void* user) {
-  auto* next = real<cupti::Subscribe>(kSubscribe);
-  if (next == nullptr) return cupti::kNotInitialized;
-  make_room();
-  return next(theirs, callback, user);
-}
-
-cupti::Result cuptiSubscribe_v2(cupti::Subscriber* theirs, cupti::Callback* callback, void* user, void* parameters) {
-  auto* next = real<cupti::SubscribeV2>(kSubscribeV2);
-  if (next == nullptr) return cupti::kNotInitialized;
-  make_room();
-  return next(theirs, callback, user, parameters);
-}
-
-cupti::Result cuptiFinalize() {
-  auto* next = real<cupti::Finalize>(kFinalize);
-  if (next == nullptr) return cupti::kNotInitialized;
-  if (give_up()) warn(std::string("the program ends CUPTI (cuptiFinalize)") + kDriverHook);
-  return next();
-}
+MSDA_CUPTI_HOOKS(MSDA_WRAPPER)
 }

@@ -3,51 +3,24 @@
 // RTLD_NEXT and RTLD_DEFAULT mean something relative to the caller, whom the C library knows by the return address. So
 // for these two handles the real dlsym is jumped to with the caller's frame untouched, and nothing is substituted: with
 // them the dynamic linker finds the preload's own symbols anyway.
-#include <dlfcn.h>
-
 #include <cstring>
 
+#include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
 
 #if !defined(__x86_64__)
 #error "dlsym.cpp: write the jump below for this processor"
 #endif
 
-extern "C" {
-// The real dlsym's address, for the jump; set before anybody can call.
-__attribute__((visibility("hidden"))) void* msda_record_real_dlsym = nullptr;
-
-__attribute__((visibility("hidden"))) void msda_record_find_real_dlsym() {
-  if (msda_record_real_dlsym != nullptr) return;
-  void* found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
-  if (found == nullptr) found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-  msda_record_real_dlsym = found;
-}
-}
-
 namespace msda::record {
-
-void* real_dlsym(void* handle, const char* name) noexcept {
-  msda_record_find_real_dlsym();
-  const auto real = reinterpret_cast<void* (*)(void*, const char*)>(msda_record_real_dlsym);
-  return real != nullptr ? real(handle, name) : nullptr;
-}
-
-void* next_definition(const char* name) noexcept { return real_dlsym(RTLD_NEXT, name); }
-
-void* definition_in(const char* library, const char* name) noexcept {
-  void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
-  return handle != nullptr ? real_dlsym(handle, name) : nullptr;
-}
 
 void* substitute(const char* name, void* found) noexcept {
   if (found == nullptr || name == nullptr) return found;
   if (std::strncmp(name, "msda_", 5) == 0) {
-    if (void* ours = substitute_cpu_call(name, found)) return ours;
-    if (void* ours = substitute_gpu_call(name, found)) return ours;
+    if (void* ours = substitute_abi(name, found)) return ours;
   } else if (std::strncmp(name, "cupti", 5) == 0) {
     if (void* ours = substitute_cupti(name, found)) return ours;
-  } else if (name[0] == 'c' && name[1] == 'u' && std::strchr("CEGLMS", name[2]) != nullptr) {
+  } else if (name[0] == 'c' && name[1] == 'u' && std::strchr("CDEGLMS", name[2]) != nullptr) {
     if (void* ours = substitute_driver(name, found)) return ours;
   } else if (std::strncmp(name, "srand", 5) == 0 || std::strncmp(name, "seed48", 6) == 0 ||
              std::strncmp(name, "initstate", 9) == 0 || std::strncmp(name, "curandSet", 9) == 0) {

@@ -1,7 +1,5 @@
 // Catches kernel launches, and the code that is loaded for them, in the driver's own API, whichever way the program
 // found it: by linking to libcuda, by dlsym, or by cuGetProcAddress, which every CUDA runtime uses.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -9,33 +7,28 @@
 
 #include "recorder/preload/hooks/cupti_hook.h"
 #include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/driver/digester.h"
 #include "recorder/preload/driver/events.h"
 #include "recorder/preload/driver/images.h"
+#include "recorder/preload/driver/own_calls.h"
+#include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/hooks/table.h"
 #include "recorder/preload/launch/launch.h"
-#include "recorder/preload/launch/trials.h"
+#include "recorder/preload/launch/autotuner_launches.h"
+#include "recorder/preload/session/asked_adapters.h"
+#include "recorder/preload/session/recording.h"
 
-#define MSDA_EXPORT __attribute__((visibility("default")))
+// clang-format off
+#define MSDA_DECLARE(name, result, parameters, ...) __attribute__((visibility("default"))) result name parameters;
+#define MSDA_ID(name, ...) k_##name,
+#define MSDA_ENTRY(name, result, parameters, arguments, handler, asked_for, version, per_thread) \
+  {#name, asked_for, version, per_thread, reinterpret_cast<void*>(&name)},
+// clang-format on
 
+namespace cuda = msda::record::cuda;
 extern "C" {
-MSDA_EXPORT msda::record::cuda::LaunchKernel cuLaunchKernel, cuLaunchKernel_ptsz;
-MSDA_EXPORT msda::record::cuda::LaunchKernelEx cuLaunchKernelEx, cuLaunchKernelEx_ptsz;
-MSDA_EXPORT msda::record::cuda::WaitForContext cuCtxSynchronize;
-MSDA_EXPORT msda::record::cuda::WaitForNamedContext cuCtxSynchronize_v2;
-MSDA_EXPORT msda::record::cuda::WaitForStream cuStreamSynchronize, cuStreamSynchronize_ptsz;
-MSDA_EXPORT msda::record::cuda::DestroyStream cuStreamDestroy_v2;
-MSDA_EXPORT msda::record::cuda::WaitForEvent cuEventSynchronize;
-MSDA_EXPORT msda::record::cuda::CreateEvent cuEventCreate;
-MSDA_EXPORT msda::record::cuda::DestroyEvent cuEventDestroy_v2;
-MSDA_EXPORT msda::record::cuda::RecordEvent cuEventRecord, cuEventRecord_ptsz;
-MSDA_EXPORT msda::record::cuda::RecordEventWithFlags cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz;
-MSDA_EXPORT msda::record::cuda::ModuleLoadData cuModuleLoadData, cuModuleLoadFatBinary;
-MSDA_EXPORT msda::record::cuda::ModuleLoadDataEx cuModuleLoadDataEx;
-MSDA_EXPORT msda::record::cuda::ModuleUnload cuModuleUnload;
-MSDA_EXPORT msda::record::cuda::LibraryLoadData cuLibraryLoadData;
-MSDA_EXPORT msda::record::cuda::LibraryUnload cuLibraryUnload;
-MSDA_EXPORT msda::record::cuda::GetProcAddress cuGetProcAddress;
-MSDA_EXPORT msda::record::cuda::GetProcAddressV2 cuGetProcAddress_v2;
+MSDA_DRIVER_HOOKS(MSDA_DECLARE)
 }
 
 namespace msda::record {
@@ -52,62 +45,8 @@ struct Interposed {
   void* ours;
   std::atomic<void*> real{nullptr};
 };
-enum HookId {
-  kLaunch,
-  kLaunchPtsz,
-  kLaunchEx,
-  kLaunchExPtsz,
-  kWaitForContext,
-  kWaitForNamedContext,
-  kWaitForStream,
-  kWaitForStreamPtsz,
-  kDestroyStream,
-  kWaitForEvent,
-  kCreateEvent,
-  kDestroyEvent,
-  kRecordEvent,
-  kRecordEventPtsz,
-  kRecordEventWithFlags,
-  kRecordEventWithFlagsPtsz,
-  kModuleLoadData,
-  kModuleLoadDataEx,
-  kModuleLoadFatBinary,
-  kModuleUnload,
-  kLibraryLoadData,
-  kLibraryUnload,
-  kGetProcAddress,
-  kGetProcAddressV2,
-  kHooks
-};
-template <class Function>
-void* pointer_to(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-Interposed hooks[kHooks] = {
-    {"cuLaunchKernel", "cuLaunchKernel", 13000, false, pointer_to(&cuLaunchKernel)},
-    {"cuLaunchKernel_ptsz", "cuLaunchKernel", 13000, true, pointer_to(&cuLaunchKernel_ptsz)},
-    {"cuLaunchKernelEx", "cuLaunchKernelEx", 13000, false, pointer_to(&cuLaunchKernelEx)},
-    {"cuLaunchKernelEx_ptsz", "cuLaunchKernelEx", 13000, true, pointer_to(&cuLaunchKernelEx_ptsz)},
-    {"cuCtxSynchronize", "cuCtxSynchronize", 12000, false, pointer_to(&cuCtxSynchronize)},
-    {"cuCtxSynchronize_v2", "cuCtxSynchronize", 13000, false, pointer_to(&cuCtxSynchronize_v2)},
-    {"cuStreamSynchronize", "cuStreamSynchronize", 13000, false, pointer_to(&cuStreamSynchronize)},
-    {"cuStreamSynchronize_ptsz", "cuStreamSynchronize", 13000, true, pointer_to(&cuStreamSynchronize_ptsz)},
-    {"cuStreamDestroy_v2", "cuStreamDestroy", 13000, false, pointer_to(&cuStreamDestroy_v2)},
-    {"cuEventSynchronize", "cuEventSynchronize", 13000, false, pointer_to(&cuEventSynchronize)},
-    {"cuEventCreate", "cuEventCreate", 13000, false, pointer_to(&cuEventCreate)},
-    {"cuEventDestroy_v2", "cuEventDestroy", 13000, false, pointer_to(&cuEventDestroy_v2)},
-    {"cuEventRecord", "cuEventRecord", 13000, false, pointer_to(&cuEventRecord)},
-    {"cuEventRecord_ptsz", "cuEventRecord", 13000, true, pointer_to(&cuEventRecord_ptsz)},
-    {"cuEventRecordWithFlags", "cuEventRecordWithFlags", 13000, false, pointer_to(&cuEventRecordWithFlags)},
-    {"cuEventRecordWithFlags_ptsz", "cuEventRecordWithFlags", 13000, true, pointer_to(&cuEventRecordWithFlags_ptsz)},
-    {"cuModuleLoadData", "cuModuleLoadData", 13000, false, pointer_to(&cuModuleLoadData)},
-    {"cuModuleLoadDataEx", "cuModuleLoadDataEx", 13000, false, pointer_to(&cuModuleLoadDataEx)},
-    {"cuModuleLoadFatBinary", "cuModuleLoadFatBinary", 13000, false, pointer_to(&cuModuleLoadFatBinary)},
-    {"cuModuleUnload", "cuModuleUnload", 13000, false, pointer_to(&cuModuleUnload)},
-    {"cuLibraryLoadData", "cuLibraryLoadData", 13000, false, pointer_to(&cuLibraryLoadData)},
-    {"cuLibraryUnload", "cuLibraryUnload", 13000, false, pointer_to(&cuLibraryUnload)},
-    {"cuGetProcAddress", "", 13000, false, pointer_to(&cuGetProcAddress)},
-    {"cuGetProcAddress_v2", "", 13000, false, pointer_to(&cuGetProcAddress_v2)}};
+enum HookId { MSDA_DRIVER_HOOKS(MSDA_ID) kHooks };
+Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
 
 // Where a program found a real function; afterwards ours may be given out in its place.
 void* stand_in(HookId id, void* found) {
@@ -117,8 +56,7 @@ void* stand_in(HookId id, void* found) {
   return hook.ours;
 }
 
-template <class Function>
-Function* real(HookId id) {
+void* real(HookId id) {
   Interposed& hook = hooks[id];
   void* found = hook.real.load(std::memory_order_acquire);
   if (found == nullptr) {
@@ -128,17 +66,30 @@ Function* real(HookId id) {
     if (found == nullptr) found = definition_in("libcuda.so.1", hook.name);
     hook.real.store(found, std::memory_order_release);
   }
-  return reinterpret_cast<Function*>(found);
+  return found;
 }
 
 constexpr Result kNotInitialized = 3;
+
+// What a wrapper's handler knows of its hook.
+template <class Function>
+struct Hook {
+  HookId id;
+
+  bool per_thread() const { return hooks[id].per_thread; }
+  template <class... Arguments>
+  Result operator()(Arguments... arguments) const {
+    auto* next = reinterpret_cast<Function*>(real(id));
+    return next != nullptr ? next(arguments...) : kNotInitialized;
+  }
+};
 
 // What a program was given for a symbol. `ask(version)` is what the driver gives for that version, or null.
 template <class Ask>
 void answer(const char* symbol, void** function, int version, uint64_t flags, Ask&& ask) {
   if (symbol == nullptr || function == nullptr || *function == nullptr || std::strncmp(symbol, "cu", 2) != 0) return;
   const bool per_thread = (flags & cuda::kPerThreadDefaultStream) != 0;
-  for (int id = 0; id < kGetProcAddress; ++id) {
+  for (int id = 0; id < k_cuGetProcAddress; ++id) {
     if (std::strcmp(symbol, hooks[id].asked_for) != 0 || ask(std::min(version, hooks[id].version)) != *function) {
       continue;
     }
@@ -151,23 +102,34 @@ void answer(const char* symbol, void** function, int version, uint64_t flags, As
   // A signature of a later CUDA is none of those above, and stays as it is.
   if (std::strcmp(symbol, "cuGetProcAddress") == 0) {
     // From CUDA 12 on this name means the one with five parameters; which of the two was found decides.
-    void* second = hooks[kGetProcAddressV2].real.load();
-    if (*function == second || second == nullptr) *function = stand_in(kGetProcAddressV2, *function);
+    void* second = hooks[k_cuGetProcAddress_v2].real.load();
+    if (*function == second || second == nullptr) *function = stand_in(k_cuGetProcAddress_v2, *function);
   } else if (std::strcmp(symbol, "cuGetProcAddress_v2") == 0) {
-    *function = stand_in(kGetProcAddressV2, *function);
+    *function = stand_in(k_cuGetProcAddress_v2, *function);
   }
 }
 
+// Whether a device's primary context lives on after it was released or reset, as others retain it. A context that was
+// destroyed does not.
+bool still_active(int device) {
+  const auto state = cuda::driver().primary_context_state;
+  unsigned flags = 0;
+  int active = 0;
+  return state != nullptr && state(device, &flags, &active) == cuda::kSuccess && active != 0;
+}
+bool still_active(cuda::Context) { return false; }
+
+// What the recorder keeps on the device, and what it pinned, went with the context.
+void device_state_is_lost() {
+  Digester::instance().context_ends();
+  recording().device_is_reset();
+  context_unloaded();
+}
+
 template <class RealLaunch>
-Result launch(HookId id, cuda::Function function, const unsigned* grid, const unsigned* block, unsigned shared_bytes,
-              cuda::Stream stream, void** parameters, void** extra, std::span<const cuda::LaunchAttribute> attributes,
-              RealLaunch&& real_launch) {
-  if (hooks[id].real.load(std::memory_order_acquire) == nullptr) return kNotInitialized;
-  if (passes_by(function) || cupti_takes_launches()) return real_launch();
-  if (stream == nullptr && hooks[id].per_thread) stream = cuda::kStreamPerThread;
-  const Launched launched{
-      function,  {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, stream, parameters, extra,
-      attributes};
+Result launch(Launched launched, bool per_thread, RealLaunch&& real_launch) {
+  if (passes_by(launched.function) || cupti_takes_launches()) return real_launch();
+  if (launched.stream == nullptr && per_thread) launched.stream = cuda::kStreamPerThread;
   Snapshot snapshot;
   before_launch(launched, snapshot);
   launch_is_seen = true;
@@ -177,41 +139,145 @@ Result launch(HookId id, cuda::Function function, const unsigned* grid, const un
   return result;
 }
 
-template <class Wait, class... Arguments>
-Result waited(HookId id, Arguments... arguments) {
-  auto* next = real<Wait>(id);
-  if (next == nullptr) return kNotInitialized;
-  program_waits();
-  const Result result = next(arguments...);
-  program_waited();
-  return result;
+// The handlers, by the table's names: each gives what a wrapper does.
+
+template <class Function>
+auto launched_plainly(Hook<Function> hook) {
+  return [hook](cuda::Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared_bytes, cuda::Stream stream, void** parameters, void** extra) {
+    const Launched launched{function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, parameters, extra};
+    return launch(launched, hook.per_thread(), [&] {
+      return hook(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters, extra);
+    });
+  };
 }
 
-template <class Record, class... Flags>
-Result recorded(HookId id, cuda::Event event, cuda::Stream stream, Flags... flags) {
-  auto* next = real<Record>(id);
-  if (next == nullptr) return kNotInitialized;
-  const Result result = next(event, stream, flags...);
-  if (keeps_time(event)) program_took_time();
-  return result;
+template <class Function>
+auto launched_by_config(Hook<Function> hook) {
+  return [hook](const cuda::LaunchConfig* config, cuda::Function function, void** parameters, void** extra) {
+    const auto real_launch = [&] { return hook(config, function, parameters, extra); };
+    if (config == nullptr) return real_launch();
+    const auto &grid = config->grid, &block = config->block;
+    const Launched launched{function,
+                            {grid[0], grid[1], grid[2]},
+                            {block[0], block[1], block[2]},
+                            config->shared_bytes,
+                            config->stream,
+                            parameters,
+                            extra,
+                            {config->attributes, config->attributes != nullptr ? config->attribute_count : 0}};
+    return launch(launched, hook.per_thread(), real_launch);
+  };
 }
 
-template <class Function, class Handle, class... Rest>
-Result load(HookId id, Owner::Kind kind, Handle* handle, const void* image, Rest... rest) {
-  auto* next = real<Function>(id);
-  if (next == nullptr) return kNotInitialized;
-  Loading loading;
-  const Result result = next(handle, image, rest...);
-  if (result == cuda::kSuccess) loading.done({kind, reinterpret_cast<uintptr_t>(*handle)}, image);
-  return result;
+template <class Function>
+auto waited(Hook<Function> hook) {
+  return [hook](auto... arguments) {
+    program_waits();
+    const Result result = hook(arguments...);
+    program_waited();
+    return result;
+  };
 }
 
-template <class Function, class Handle>
-Result unload(HookId id, Owner::Kind kind, Handle handle) {
-  auto* next = real<Function>(id);
-  if (next == nullptr) return kNotInitialized;
-  unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: then the handle may become another's
-  return next(handle);
+// cudaDeviceReset, or the end of a context.
+template <class Function>
+auto ended_context(Hook<Function> hook) {
+  return [hook](auto context_or_device) {
+    if (inside) return hook(context_or_device);
+    finish_recording();  // launches under way would never come to an end
+    const Result result = hook(context_or_device);
+    if (!still_active(context_or_device)) device_state_is_lost();
+    return result;
+  };
+}
+
+template <class Function>
+auto destroyed_stream(Hook<Function> hook) {
+  return [hook](cuda::Stream stream) {
+    const EndOfStream end;
+    return hook(stream);
+  };
+}
+
+template <class Function>
+auto created_event(Hook<Function> hook) {
+  return [hook](cuda::Event* event, unsigned flags) {
+    const Result result = hook(event, flags);
+    if (result == cuda::kSuccess) event_created(*event, flags);
+    return result;
+  };
+}
+
+template <class Function>
+auto destroyed_event(Hook<Function> hook) {
+  return [hook](cuda::Event event) {
+    event_destroyed(event);  // first: then the handle may become another's
+    return hook(event);
+  };
+}
+
+template <class Function>
+auto recorded_event(Hook<Function> hook) {
+  return [hook](cuda::Event event, cuda::Stream stream, auto... flags) {
+    const Result result = hook(event, stream, flags...);
+    if (keeps_time(event)) program_took_time();
+    return result;
+  };
+}
+
+template <class Function>
+auto loaded_code(Hook<Function> hook, Owner::Kind kind) {
+  return [hook, kind](auto* handle, const void* image, auto... rest) {
+    Loading loading;
+    const Result result = hook(handle, image, rest...);
+    if (result == cuda::kSuccess) {
+      loading.done({kind, reinterpret_cast<uintptr_t>(*handle)}, image, is_known_to_adapters);
+    }
+    return result;
+  };
+}
+template <class Function>
+auto loaded_module(Hook<Function> hook) {
+  return loaded_code(hook, Owner::kModule);
+}
+template <class Function>
+auto loaded_library(Hook<Function> hook) {
+  return loaded_code(hook, Owner::kLibrary);
+}
+
+template <class Function>
+auto unloaded_code(Hook<Function> hook, Owner::Kind kind) {
+  return [hook, kind](auto handle) {
+    unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: then the handle may become another's
+    return hook(handle);
+  };
+}
+template <class Function>
+auto unloaded_module(Hook<Function> hook) {
+  return unloaded_code(hook, Owner::kModule);
+}
+template <class Function>
+auto unloaded_library(Hook<Function> hook) {
+  return unloaded_code(hook, Owner::kLibrary);
+}
+
+template <class Function>
+auto asked_for_function(Hook<Function> hook) {
+  return [hook](const char* symbol, void** function, int version, uint64_t flags, auto... status) {
+    const Result result = hook(symbol, function, version, flags, status...);
+    const auto ask = [&](int of_version) {
+      void* found = nullptr;
+      [[maybe_unused]] int unused = 0;
+      const Result asked = [&] {
+        if constexpr (sizeof...(status) > 0) return hook(symbol, &found, of_version, flags, &unused);
+        return hook(symbol, &found, of_version, flags, status...);
+      }();
+      return asked == cuda::kSuccess ? found : nullptr;
+    };
+    if (result == cuda::kSuccess) answer(symbol, function, version, flags, ask);
+    return result;
+  };
 }
 
 }  // namespace
@@ -225,130 +291,10 @@ void* substitute_driver(const char* name, void* found) noexcept {
 
 }  // namespace msda::record
 
-extern "C" {
-
 using namespace msda::record;
 
-static cuda::Result launch_plain(HookId id, cuda::Function function, const unsigned* grid, const unsigned* block,
-                                 unsigned shared_bytes, cuda::Stream stream, void** parameters, void** extra) {
-  auto* next = real<cuda::LaunchKernel>(id);
-  return launch(id, function, grid, block, shared_bytes, stream, parameters, extra, {}, [&] {
-    return next(function, grid[0], grid[1], grid[2], block[0], block[1], block[2], shared_bytes, stream, parameters,
-                extra);
-  });
-}
-
-static cuda::Result launch_ex(HookId id, const cuda::LaunchConfig* config, cuda::Function function, void** parameters,
-                              void** extra) {
-  auto* next = real<cuda::LaunchKernelEx>(id);
-  if (config == nullptr) return next != nullptr ? next(config, function, parameters, extra) : kNotInitialized;
-  return launch(id, function, config->grid, config->block, config->shared_bytes, config->stream, parameters, extra,
-                {config->attributes, config->attributes != nullptr ? config->attribute_count : 0},
-                [&] { return next(config, function, parameters, extra); });
-}
-
-cuda::Result cuLaunchKernel(cuda::Function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                            unsigned bz, unsigned shared_bytes, cuda::Stream stream, void** parameters, void** extra) {
-  const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
-  return launch_plain(kLaunch, f, grid, block, shared_bytes, stream, parameters, extra);
-}
-cuda::Result cuLaunchKernel_ptsz(cuda::Function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                                 unsigned bz, unsigned shared_bytes, cuda::Stream stream, void** parameters,
-                                 void** extra) {
-  const unsigned grid[] = {gx, gy, gz}, block[] = {bx, by, bz};
-  return launch_plain(kLaunchPtsz, f, grid, block, shared_bytes, stream, parameters, extra);
-}
-cuda::Result cuLaunchKernelEx(const cuda::LaunchConfig* config, cuda::Function f, void** parameters, void** extra) {
-  return launch_ex(kLaunchEx, config, f, parameters, extra);
-}
-cuda::Result cuLaunchKernelEx_ptsz(const cuda::LaunchConfig* config, cuda::Function f, void** parameters,
-                                   void** extra) {
-  return launch_ex(kLaunchExPtsz, config, f, parameters, extra);
-}
-
-cuda::Result cuCtxSynchronize() { return waited<cuda::WaitForContext>(kWaitForContext); }
-cuda::Result cuCtxSynchronize_v2(cuda::Context context) {
-  return waited<cuda::WaitForNamedContext>(kWaitForNamedContext, context);
-}
-cuda::Result cuStreamSynchronize(cuda::Stream stream) { return waited<cuda::WaitForStream>(kWaitForStream, stream); }
-cuda::Result cuStreamSynchronize_ptsz(cuda::Stream stream) {
-  return waited<cuda::WaitForStream>(kWaitForStreamPtsz, stream);
-}
-cuda::Result cuStreamDestroy_v2(cuda::Stream stream) {
-  auto* next = real<cuda::DestroyStream>(kDestroyStream);
-  if (next == nullptr) return kNotInitialized;
-  const EndOfStream end;
-  return next(stream);
-}
-cuda::Result cuEventSynchronize(cuda::Event event) { return waited<cuda::WaitForEvent>(kWaitForEvent, event); }
-cuda::Result cuEventCreate(cuda::Event* event, unsigned flags) {
-  auto* next = real<cuda::CreateEvent>(kCreateEvent);
-  if (next == nullptr) return kNotInitialized;
-  const cuda::Result result = next(event, flags);
-  if (result == cuda::kSuccess) event_created(*event, flags);
-  return result;
-}
-cuda::Result cuEventDestroy_v2(cuda::Event event) {
-  auto* next = real<cuda::DestroyEvent>(kDestroyEvent);
-  if (next == nullptr) return kNotInitialized;
-  event_destroyed(event);  // first: then the handle may become another's
-  return next(event);
-}
-cuda::Result cuEventRecord(cuda::Event event, cuda::Stream stream) {
-  return recorded<cuda::RecordEvent>(kRecordEvent, event, stream);
-}
-cuda::Result cuEventRecord_ptsz(cuda::Event event, cuda::Stream stream) {
-  return recorded<cuda::RecordEvent>(kRecordEventPtsz, event, stream);
-}
-cuda::Result cuEventRecordWithFlags(cuda::Event event, cuda::Stream stream, unsigned flags) {
-  return recorded<cuda::RecordEventWithFlags>(kRecordEventWithFlags, event, stream, flags);
-}
-cuda::Result cuEventRecordWithFlags_ptsz(cuda::Event event, cuda::Stream stream, unsigned flags) {
-  return recorded<cuda::RecordEventWithFlags>(kRecordEventWithFlagsPtsz, event, stream, flags);
-}
-
-cuda::Result cuModuleLoadData(cuda::Module* module, const void* image) {
-  return load<cuda::ModuleLoadData>(kModuleLoadData, Owner::kModule, module, image);
-}
-cuda::Result cuModuleLoadFatBinary(cuda::Module* module, const void* image) {
-  return load<cuda::ModuleLoadData>(kModuleLoadFatBinary, Owner::kModule, module, image);
-}
-cuda::Result cuModuleLoadDataEx(cuda::Module* module, const void* image, unsigned count, int* options, void** values) {
-  return load<cuda::ModuleLoadDataEx>(kModuleLoadDataEx, Owner::kModule, module, image, count, options, values);
-}
-cuda::Result cuLibraryLoadData(cuda::Library* library, const void* image, int* jit_options, void** jit_values,
-                               unsigned jit_count, int* options, void** values, unsigned count) {
-  return load<cuda::LibraryLoadData>(kLibraryLoadData, Owner::kLibrary, library, image, jit_options, jit_values,
-                                     jit_count, options, values, count);
-}
-cuda::Result cuModuleUnload(cuda::Module module) {
-  return unload<cuda::ModuleUnload>(kModuleUnload, Owner::kModule, module);
-}
-cuda::Result cuLibraryUnload(cuda::Library library) {
-  return unload<cuda::LibraryUnload>(kLibraryUnload, Owner::kLibrary, library);
-}
-
-cuda::Result cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
-  auto* next = real<cuda::GetProcAddress>(kGetProcAddress);
-  if (next == nullptr) return kNotInitialized;
-  const cuda::Result result = next(symbol, function, version, flags);
-  const auto ask = [&](int of_version) {
-    void* found = nullptr;
-    return next(symbol, &found, of_version, flags) == cuda::kSuccess ? found : nullptr;
-  };
-  if (result == cuda::kSuccess) answer(symbol, function, version, flags, ask);
-  return result;
-}
-cuda::Result cuGetProcAddress_v2(const char* symbol, void** function, int version, uint64_t flags, int* status) {
-  auto* next = real<cuda::GetProcAddressV2>(kGetProcAddressV2);
-  if (next == nullptr) return kNotInitialized;
-  const cuda::Result result = next(symbol, function, version, flags, status);
-  const auto ask = [&](int of_version) {
-    void* found = nullptr;
-    int unused = 0;
-    return next(symbol, &found, of_version, flags, &unused) == cuda::kSuccess ? found : nullptr;
-  };
-  if (result == cuda::kSuccess) answer(symbol, function, version, flags, ask);
-  return result;
-}
+#define MSDA_WRAPPER(name, result, parameters, arguments, handler, ...) \
+  result name parameters { return handler(Hook<decltype(name)>{k_##name}) arguments; }
+extern "C" {
+MSDA_DRIVER_HOOKS(MSDA_WRAPPER)
 }

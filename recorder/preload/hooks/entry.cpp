@@ -2,31 +2,37 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
-#include "recorder/preload/session/config.h"
+#include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/hooks/cupti_hook.h"
 #include "recorder/preload/hooks/msda_record.h"
+#include "recorder/preload/session/config.h"
+#include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/warn.h"
 
 namespace {
 
 __attribute__((constructor)) void loaded() {
   try {
+    msda::record::note_standard_error();
     msda::record::config();  // while the folder is still the one that a relative output means
+    msda::record::recording().serve(
+        {msda::record::cuda::pin, msda::record::cuda::unpin, msda::record::cuda::add_device_facts});
     msda::record::offer_injection();
   } catch (...) {
   }
 }
 
-__attribute__((destructor)) void unloaded() { msda::record::finish(); }
+__attribute__((destructor)) void unloaded() { msda::record::finish_recording(); }
 
 }  // namespace
 
-// The ends that no destructor sees. A child that shares its parent's memory (vfork) ends this way, too: finish() knows
-// it by its process.
+// The ends that no destructor sees. A child that shares its parent's memory (vfork) ends this way, too: the recording
+// is not its own. A signal handler may have found this thread amidst the recorder's own work, which it must not wait
+// for.
 extern "C" __attribute__((visibility("default"), noreturn)) void _exit(int status) {
-  msda::record::finish();
+  if (!msda::record::inside) msda::record::finish_recording();
   for (;;) syscall(SYS_exit_group, status);
 }
 

@@ -15,19 +15,21 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/hooks/table.h"
 #include "recorder/preload/session/seeds.h"
 #include "recorder/preload/session/warn.h"
 
+// clang-format off
 #define MSDA_EXPORT __attribute__((visibility("default")))
+#define MSDA_DECLARE(name, result, parameters, ...) MSDA_EXPORT result name parameters;
+#define MSDA_ORIGINAL(name, ...) constinit Original original_##name(#name);
+#define MSDA_SUBSTITUTE(name, ...) {&original_##name, reinterpret_cast<void*>(&name)},
+// clang-format on
 
 extern "C" {
-// Not noexcept: torch's throw where a seed must not be set, as while a graph is captured.
-MSDA_EXPORT void msda_record_torch_cuda_seed(void* generator,
-                                             uint64_t seed) __asm__("_ZN2at17CUDAGeneratorImpl16set_current_seedEm");
-MSDA_EXPORT void msda_record_torch_cpu_seed(void* generator,
-                                            uint64_t seed) __asm__("_ZN2at16CPUGeneratorImpl16set_current_seedEm");
-MSDA_EXPORT int curandSetPseudoRandomGeneratorSeed(void* generator, unsigned long long seed);
+MSDA_LIBRARY_SEED_HOOKS(MSDA_DECLARE)
 }
 
 namespace msda::record {
@@ -110,16 +112,21 @@ class Original {
 };
 
 // Constant from the start: a library's constructor may set a seed before any of the preload's has run.
-constinit Original torch_cuda("_ZN2at17CUDAGeneratorImpl16set_current_seedEm");
-constinit Original torch_cpu("_ZN2at16CPUGeneratorImpl16set_current_seedEm");
-constinit Original curand("curandSetPseudoRandomGeneratorSeed");
-constinit Original libc_srand("srand"), libc_srandom("srandom"), libc_initstate("initstate");
-constinit Original libc_srand48("srand48"), libc_seed48("seed48");
+MSDA_LIBRARY_SEED_HOOKS(MSDA_ORIGINAL)
+MSDA_LIBC_SEED_HOOKS(MSDA_ORIGINAL)
+
+// What a wrapper's handler knows of its hook.
+template <class Function>
+struct Hook {
+  Original& original;
+};
 
 template <class Function>
 Function* find(Original& original, const void* near = nullptr) {
   return reinterpret_cast<Function*>(original.find(near));
 }
+
+// The handlers, by the table's names.
 
 void set_torch_seed(Original& original, SeedSource source, void* generator, uint64_t seed) {
   // By the vtable the generator's own library is known.
@@ -138,6 +145,18 @@ void set_torch_seed(Original& original, SeedSource source, void* generator, uint
   note_seed(source, seed);
 }
 
+template <class Function>
+auto sets_cuda_seed(Hook<Function> hook) {
+  return [hook](void* generator, uint64_t seed) {
+    set_torch_seed(hook.original, SeedSource::kTorchCuda, generator, seed);
+  };
+}
+template <class Function>
+auto sets_cpu_seed(Hook<Function> hook) {
+  return
+      [hook](void* generator, uint64_t seed) { set_torch_seed(hook.original, SeedSource::kTorchCpu, generator, seed); };
+}
+
 using CurandSeed = decltype(curandSetPseudoRandomGeneratorSeed);
 constexpr int kCurandSuccess = 0, kCurandNotInitialized = 101;
 
@@ -146,6 +165,44 @@ int set_curand_seed(CurandSeed* set, void* generator, unsigned long long seed) n
   const int status = set(generator, seed);
   if (status == kCurandSuccess) note_seed(SeedSource::kCurand, seed);
   return status;
+}
+
+template <class Function>
+[[gnu::always_inline]] inline auto sets_curand_seed(Hook<Function> hook) {
+  const void* caller = __builtin_return_address(0);
+  return [hook, caller](void* generator, unsigned long long seed) {
+    return set_curand_seed(find<CurandSeed>(hook.original, caller), generator, seed);
+  };
+}
+
+template <class Function>
+auto sets_seed(Hook<Function> hook) {
+  return [hook](auto seed) {
+    if (auto* set = find<Function>(hook.original)) set(seed);
+    note_seed(SeedSource::kLibc, static_cast<uint64_t>(seed));
+  };
+}
+
+template <class Function>
+auto sets_state(Hook<Function> hook) {
+  return [hook](unsigned seed, char* state, size_t size) {
+    auto* set = find<Function>(hook.original);
+    char* before = set != nullptr ? set(seed, state, size) : nullptr;
+    if (before != nullptr) note_seed(SeedSource::kLibc, seed);
+    return before;
+  };
+}
+
+template <class Function>
+auto sets_48_bits(Hook<Function> hook) {
+  return [hook](unsigned short* seed) {
+    // Read first: the program may hand in the C library's own copy of an older seed, which the call overwrites.
+    const uint64_t value = seed[0] | uint64_t{seed[1]} << 16 | uint64_t{seed[2]} << 32;
+    auto* set = find<Function>(hook.original);
+    unsigned short* before = set != nullptr ? set(seed) : nullptr;
+    note_seed(SeedSource::kLibc, value);
+    return before;
+  };
 }
 
 // Given out by dlsym. Another function than the exported one: who was linked to another cuRAND must not get this one.
@@ -157,7 +214,7 @@ int set_looked_up_curand_seed(void* generator, unsigned long long seed) {
 }  // namespace
 
 void* substitute_seed(const char* name, void* found) noexcept {
-  if (std::strcmp(name, curand.name()) == 0) {
+  if (std::strcmp(name, original_curandSetPseudoRandomGeneratorSeed.name()) == 0) {
     auto* function = reinterpret_cast<CurandSeed*>(found);
     if (function == &curandSetPseudoRandomGeneratorSeed) return nullptr;
     CurandSeed* none = nullptr;
@@ -165,11 +222,7 @@ void* substitute_seed(const char* name, void* found) noexcept {
     if (!looked_up_curand.compare_exchange_strong(none, function) && none != function) return nullptr;
     return reinterpret_cast<void*>(&set_looked_up_curand_seed);
   }
-  const std::pair<Original*, void*> ours[] = {{&libc_srand, reinterpret_cast<void*>(&srand)},
-                                              {&libc_srandom, reinterpret_cast<void*>(&srandom)},
-                                              {&libc_initstate, reinterpret_cast<void*>(&initstate)},
-                                              {&libc_srand48, reinterpret_cast<void*>(&srand48)},
-                                              {&libc_seed48, reinterpret_cast<void*>(&seed48)}};
+  const std::pair<Original*, void*> ours[] = {MSDA_LIBC_SEED_HOOKS(MSDA_SUBSTITUTE)};
   for (const auto& [original, function] : ours) {  // another library may have a function of such a name
     if (std::strcmp(name, original->name()) == 0 && found == original->find(nullptr)) return function;
   }
@@ -178,45 +231,17 @@ void* substitute_seed(const char* name, void* found) noexcept {
 
 }  // namespace msda::record
 
-extern "C" {
-
 using namespace msda::record;
 
-void msda_record_torch_cuda_seed(void* generator, uint64_t seed) {
-  set_torch_seed(torch_cuda, SeedSource::kTorchCuda, generator, seed);
-}
-void msda_record_torch_cpu_seed(void* generator, uint64_t seed) {
-  set_torch_seed(torch_cpu, SeedSource::kTorchCpu, generator, seed);
-}
+// Inlined into the wrapper is what asks for the wrapper's caller.
+// clang-format off
+#define MSDA_WRAPPER(name, result, parameters, arguments, handler) \
+  result name parameters { return handler(Hook<result parameters>{original_##name}) arguments; }
+#define MSDA_LIBC_WRAPPER(name, result, parameters, arguments, handler) \
+  MSDA_EXPORT result name parameters noexcept { return handler(Hook<result parameters>{original_##name}) arguments; }
+// clang-format on
 
-int curandSetPseudoRandomGeneratorSeed(void* generator, unsigned long long seed) {
-  return set_curand_seed(find<CurandSeed>(curand, __builtin_return_address(0)), generator, seed);
-}
-
-MSDA_EXPORT void srand(unsigned seed) noexcept {
-  if (auto* set = find<decltype(srand)>(libc_srand)) set(seed);
-  note_seed(SeedSource::kLibc, seed);
-}
-MSDA_EXPORT void srandom(unsigned seed) noexcept {
-  if (auto* set = find<decltype(srandom)>(libc_srandom)) set(seed);
-  note_seed(SeedSource::kLibc, seed);
-}
-MSDA_EXPORT char* initstate(unsigned seed, char* state, size_t size) noexcept {
-  auto* set = find<decltype(initstate)>(libc_initstate);
-  char* before = set != nullptr ? set(seed, state, size) : nullptr;
-  if (before != nullptr) note_seed(SeedSource::kLibc, seed);
-  return before;
-}
-MSDA_EXPORT void srand48(long seed) noexcept {
-  if (auto* set = find<decltype(srand48)>(libc_srand48)) set(seed);
-  note_seed(SeedSource::kLibc, static_cast<uint64_t>(seed));
-}
-MSDA_EXPORT unsigned short* seed48(unsigned short seed[3]) noexcept {
-  // Read first: the program may hand in the C library's own copy of an older seed, which the call overwrites.
-  const uint64_t value = seed[0] | uint64_t{seed[1]} << 16 | uint64_t{seed[2]} << 32;
-  auto* set = find<decltype(seed48)>(libc_seed48);
-  unsigned short* before = set != nullptr ? set(seed) : nullptr;
-  note_seed(SeedSource::kLibc, value);
-  return before;
-}
+extern "C" {
+MSDA_LIBRARY_SEED_HOOKS(MSDA_WRAPPER)
+MSDA_LIBC_SEED_HOOKS(MSDA_LIBC_WRAPPER)
 }

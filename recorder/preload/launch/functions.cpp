@@ -39,7 +39,7 @@ const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::str
                                true);
     (void)kSaid;
   }
-  if (adapter == nullptr) stranger(function).store(reinterpret_cast<uintptr_t>(function), std::memory_order_relaxed);
+  if (adapter == nullptr) slot(function).store(tag(function), std::memory_order_relaxed);
   return adapter;
 }
 
@@ -51,7 +51,7 @@ const adapters::Adapter* Functions::adapter_of(const std::string& name) {
   for (const adapters::Adapter* adapter : asked_adapters()) {
     if (match == nullptr && adapter->matches(name)) match = adapter;
   }
-  if (match != nullptr && !wanted(name.c_str())) match = nullptr;
+  if (match != nullptr && !recording().wants(name.c_str())) match = nullptr;
   known_.emplace(name, match);
   return match;
 }

@@ -1,4 +1,4 @@
-// What is known of the program's functions: which of them are kernels to record, and which are none of the recorder's.
+// What is known of the program's functions: which of them are kernels to record, and which no adapter matches.
 #pragma once
 
 #include <atomic>
@@ -9,20 +9,21 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/driver/images.h"
 
 namespace msda::record {
 
-// A handle may come to mean another function when its module is unloaded, so a match is made sure of by the name at
-// each launch; a function that was nothing to us stays that.
+// A handle may come to mean another function when its module is unloaded. So a match is made sure of by the name at each
+// launch, and an unmatched function is one until code is unloaded.
 class Functions {
  public:
   static Functions& instance();
 
-  bool is_stranger(cuda::Function function) const {
-    return stranger(function).load(std::memory_order_relaxed) == reinterpret_cast<uintptr_t>(function);
+  bool is_unmatched(cuda::Function function) const {
+    return slot(function).load(std::memory_order_relaxed) == tag(function);
   }
 
-  // Null for a function that no adapter knows or nobody asked for: from then on it is a stranger.
+  // Null for a function that no adapter knows or nobody asked for: from then on it is unmatched.
   const adapters::Adapter* adapter_of(cuda::Function function, std::string& name, bool& is_kernel);
 
   // One line for each kernel and reason.
@@ -31,12 +32,16 @@ class Functions {
  private:
   const adapters::Adapter* adapter_of(const std::string& name);
 
-  std::atomic<uintptr_t>& stranger(cuda::Function function) const {
-    return strangers_[(reinterpret_cast<uintptr_t>(function) >> 4) % kStrangers];
+  // An address has 47 bits; above them stands how often code was unloaded.
+  static uintptr_t tag(cuda::Function function) {
+    return reinterpret_cast<uintptr_t>(function) ^ static_cast<uintptr_t>(unloads()) << 48;
+  }
+  std::atomic<uintptr_t>& slot(cuda::Function function) const {
+    return unmatched_[(reinterpret_cast<uintptr_t>(function) >> 4) % kUnmatchedSlots];
   }
 
-  static constexpr size_t kStrangers = 16384;
-  mutable std::atomic<uintptr_t> strangers_[kStrangers] = {};
+  static constexpr size_t kUnmatchedSlots = 16384;
+  mutable std::atomic<uintptr_t> unmatched_[kUnmatchedSlots] = {};
   std::mutex mutex_;
   std::unordered_map<std::string, const adapters::Adapter*> known_;
   std::unordered_set<std::string> refused_;

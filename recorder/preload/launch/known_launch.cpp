@@ -45,7 +45,7 @@ std::string stray(const adapters::Call& call) {
 
 }  // namespace
 
-bool Known::same_tables(const Digests& digests) {
+bool KnownLaunch::same_tables(const Digests& digests) {
   const Digest tables = tables_of(call, digests);
   const std::lock_guard lock(mutex_);
   if (!has_tables_) tables_ = tables;
@@ -53,12 +53,12 @@ bool Known::same_tables(const Digests& digests) {
   return tables_ == tables;
 }
 
-LastContent Known::last() {
+LastContent KnownLaunch::last() {
   const std::lock_guard lock(mutex_);
   return last_;
 }
 
-void Known::set_last(LastContent content) {
+void KnownLaunch::set_last(LastContent content) {
   const std::lock_guard lock(mutex_);
   last_ = std::move(content);
 }
@@ -76,7 +76,7 @@ std::vector<DeviceRange> ranges_of(const adapters::Call& call) {
   return ranges;
 }
 
-std::string content_key(const Known& known, const std::string& label, const Digests& digests) {
+std::string content_key(const KnownLaunch& known, const std::string& label, const Digests& digests) {
   const adapters::Call& call = known.call;
   std::string key = label + "\n" + known.name;
   if (call.padding) key += std::string(" ") + kernels::name_of(*call.padding);
@@ -93,7 +93,7 @@ std::string content_key(const Known& known, const std::string& label, const Dige
   return key;
 }
 
-std::string in_words(const Digests& digests, size_t first, size_t count) {
+std::string joined_digests(const Digests& digests, size_t first, size_t count) {
   std::string words;
   for (size_t i = first; i < first + count; ++i) words += in_hex(digests[i]) + " ";
   return words;
@@ -114,9 +114,9 @@ bool wait_for(const Digests& digests, cuda::Stream stream) {
   return true;
 }
 
-std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
                               adapters::Launch launch) {
-  auto known = std::make_shared<Known>();
+  auto known = std::make_shared<KnownLaunch>();
   known->name = launch.kernel;
   const auto read = [&](uint64_t address, void* to, size_t size) {
     // When a digest is there, so is all that the stream had to do: the copy need not wait for anybody.
@@ -127,7 +127,6 @@ std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter&
            cuda::driver().copy_to_host(to, address, size, launched.stream) == cuda::kSuccess &&
            cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
   };
-  known->unloads = unloads();
   const auto image = known->image = image_of(launched.function, is_kernel);
   launch.float_type = image ? element_type_of(code_of(image->bytes, launch.kernel)) : MSDA_FLOAT32;
   adapters::Decoded decoded = adapter.decode(launch, read);

@@ -1,5 +1,5 @@
-// What is known of a launch from an earlier one with the same parameters: its tensors, and what their contents are told
-// apart by.
+// What is known of a launch from an earlier one with the same parameters: its tensors, and what distinguishes their
+// contents.
 #pragma once
 
 #include <atomic>
@@ -24,14 +24,13 @@ struct LastContent {
   bool repeats = false;  // it was recorded before
 };
 
-struct Known {
+struct KnownLaunch {
   std::string name;
   adapters::Launch launch;
   adapters::Call call;
   std::string code;                    // the function, by its handle
   bool inputs_stay = false;            // none of them is an output too
   std::shared_ptr<const Image> image;  // of the code; null if it is not known
-  uint64_t unloads = 0;                // of code until then: a handle may be another function's since
 
   // Of the inputs that decide how the others are read; false if the launch must be decoded anew, as they have changed.
   bool same_tables(const Digests& digests);
@@ -40,8 +39,8 @@ struct Known {
   // That it is to be decoded anew.
   void set_stale() { stale_ = true; }
 
-  // Trials (launch.h) that were looked at one after the other, and had these inputs.
-  std::atomic<int> checked_trials{0};
+  // Consecutive autotuner launches that were checked, and had these inputs.
+  std::atomic<int> checked_launches{0};
   bool is_stale() const { return stale_; }
 
  private:
@@ -53,20 +52,20 @@ struct Known {
 };
 
 // Null, with the reason said, for a launch that the adapter cannot read.
-std::shared_ptr<Known> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
                               adapters::Launch launch);
 
 std::vector<DeviceRange> ranges_of(const Tensors& tensors);
 // Of a launch's inputs, and then of its outputs.
 std::vector<DeviceRange> ranges_of(const adapters::Call& call);
 
-// How a launch's content is told from others: what it is, for what it is done, and what its inputs hold. The digests
-// begin with those of the inputs.
-std::string content_key(const Known& known, const std::string& label, const Digests& digests);
-std::string in_words(const Digests& digests, size_t first, size_t count);
+// Identifies a launch's content: what it is, for what it is done, and what its inputs hold. The digests begin with those
+// of the inputs.
+std::string content_key(const KnownLaunch& known, const std::string& label, const Digests& digests);
+std::string joined_digests(const Digests& digests, size_t first, size_t count);
 
-// Not forever: the stream may wait for something that this very thread is going to do. False if it does not come
-// forward, or has failed.
+// Waits at most ten seconds: the stream may wait for something that this very thread is going to do. False if it does
+// not come forward, or has failed.
 bool wait_for(const Digests& digests, cuda::Stream stream);
 
 }  // namespace msda::record

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
+#include "recorder/preload/driver/images.h"
 #include "recorder/preload/launch/launch.h"
-#include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/call_record.h"
 
 namespace msda::record {
 
@@ -16,7 +17,7 @@ std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_
 // Their bytes, where launch.parameters says. False if they are not there.
 bool read_parameters(const Launched& launched, adapters::Launch& launch);
 
-// What makes two launches the same but for what is in memory.
+// Identifies a launch but for what is in memory.
 std::string key_of(const Launched& launched, const adapters::Launch& launch);
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call);

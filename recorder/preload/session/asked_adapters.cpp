@@ -1,5 +1,6 @@
 #include "recorder/preload/session/asked_adapters.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "recorder/adapters/user.h"
@@ -32,6 +33,10 @@ std::span<const adapters::Adapter* const> asked_adapters() noexcept {
   } catch (...) {  // no memory
     return {};
   }
+}
+
+bool is_known_to_adapters(std::string_view function) noexcept {
+  return std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
 }
 
 }  // namespace msda::record

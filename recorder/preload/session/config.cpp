@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <system_error>
 
 #include "recorder/preload/session/warn.h"
 
@@ -20,10 +22,24 @@ std::string environment(const char* name) {
 uint64_t number(const char* name) {
   const std::string text = environment(name);
   if (text.empty()) return 0;
-  char* end = nullptr;
-  const unsigned long long value = std::strtoull(text.c_str(), &end, 10);
-  if (*end == 0 && text[0] != '-') return value;
+  uint64_t value = 0;
+  const auto [parsed, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && parsed == text.data() + text.size()) return value;
   warn(std::string(name) + "=" + text + " is not a number, and is ignored");
+  return 0;
+}
+
+// 0 for all, and for what is neither all nor last:K with a K of at least 1.
+int64_t calls_to_keep() {
+  const std::string text = environment("MSDA_RECORD_KEEP");
+  if (text.empty() || text == "all") return 0;
+  int64_t calls = 0;
+  const char* end = text.data() + text.size();
+  if (text.starts_with("last:")) {
+    const auto [parsed, error] = std::from_chars(text.data() + 5, end, calls);
+    if (error == std::errc() && parsed == end && calls > 0) return calls;
+  }
+  warn("MSDA_RECORD_KEEP=" + text + " is neither all nor last:K, and is ignored");
   return 0;
 }
 
@@ -77,12 +93,8 @@ Config read() {
   config.force = environment("MSDA_RECORD_FORCE") == "1";
   config.kernel = environment("MSDA_RECORD_KERNEL");
   for (const std::string& path : list("MSDA_RECORD_ADAPTERS")) config.adapters.push_back(absolute(path));
-  const std::string keep = environment("MSDA_RECORD_KEEP");
-  if (keep.starts_with("last:")) {
-    config.keep_last = static_cast<int64_t>(std::strtoull(keep.c_str() + 5, nullptr, 10));
-  } else if (!keep.empty() && keep != "all") {
-    warn("MSDA_RECORD_KEEP=" + keep + " is neither all nor last:K, and is ignored");
-  }
+  config.variables = list("MSDA_RECORD_ENV");
+  config.keep_last = calls_to_keep();
   config.stages = environment("MSDA_RECORD_STAGES");
   if (config.stages != "summary" && config.stages != "full") {
     if (!config.stages.empty() && config.stages != "none") {
@@ -92,9 +104,9 @@ Config read() {
   }
   const std::string hook = environment("MSDA_RECORD_HOOK");
   if (hook == "cupti") {
-    config.hook = Hook::kCupti;
+    config.hook = HookChoice::kCupti;
   } else if (hook == "driver") {
-    config.hook = Hook::kDriver;
+    config.hook = HookChoice::kDriver;
   } else if (!hook.empty() && hook != "auto") {
     warn("MSDA_RECORD_HOOK=" + hook + " is none of auto, cupti and driver, and is ignored");
   }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/call_record.h"
 
 namespace msda::record {
 

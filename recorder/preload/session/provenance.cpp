@@ -9,20 +9,31 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <map>
 
-#include "recorder/preload/driver/driver_api.h"
+#include "recorder/preload/session/config.h"
 
-extern char** environ;
 
 namespace msda::record {
 namespace {
 
-// Only these leave the process: an environment holds secrets too.
-constexpr const char* kPrefixes[] = {"CUDA_", "CUBLAS_", "CUDNN_", "PYTORCH_", "TORCH_",    "TRITON_", "NVIDIA_",
-                                     "NCCL_", "OMP_",    "MKL_",   "KMP_",     "OPENBLAS_", "MSDA_",   "SLURM_PROCID"};
+// Only these leave the process, by their exact names: an environment holds secrets too. They decide which code runs, on
+// which device, in which order and precision.
 constexpr const char* kNames[] = {
-    "PYTHONHASHSEED",      "RANK",       "LOCAL_RANK",   "WORLD_SIZE", "PYTEST_XDIST_WORKER",
-    "PYTEST_CURRENT_TEST", "LD_PRELOAD", "TF32_OVERRIDE"};
+    "CUBLASLT_WORKSPACE_SIZE", "CUBLAS_WORKSPACE_CONFIG", "CUDA_CACHE_DISABLE", "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_ORDER", "CUDA_FORCE_PTX_JIT", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES", "CUDNN_DETERMINISTIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
+    "KMP_DETERMINISTIC_REDUCTION", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_RANK", "MKL_CBWR", "MKL_DYNAMIC",
+    "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "MSDA_CPU_ISA", "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO",
+    "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES", "OMP_DYNAMIC", "OMP_NUM_THREADS", "OMP_PROC_BIND",
+    "OMP_SCHEDULE", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER",
+    "PYTHONHASHSEED", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NVFUSER_DISABLE",
+    "PYTORCH_TUNABLEOP_ENABLED", "RANK", "SLURM_PROCID", "TF32_OVERRIDE", "TORCHDYNAMO_DISABLE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "TORCH_NCCL_BLOCKING_WAIT",
+    "TRITON_ALWAYS_COMPILE", "TRITON_CACHE_DIR", "TRITON_DEBUG", "TRITON_DISABLE_LINE_INFO", "TRITON_F32_DEFAULT",
+    "TRITON_INTERPRET", "TRITON_PRINT_AUTOTUNING", "WORLD_SIZE"};
+// A variable with one of these in its name is a secret, whoever asks for it.
+constexpr const char* kSecret[] = {"KEY", "TOKEN", "SECRET", "PASS", "CRED"};
 // Of the libraries whose versions change bits.
 constexpr const char* kLibraries[] = {"libtorch",  "libcudart", "libcuda.", "libcudnn.", "libcublas.",
                                       "libtriton", "libcupti",  "libmsda",  "libnccl",   "libpython"};
@@ -43,6 +54,36 @@ std::vector<std::string> arguments() {
   return argv;
 }
 
+bool names_a_secret(std::string name) {
+  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  return std::ranges::any_of(kSecret, [&](const char* word) { return name.find(word) != std::string::npos; });
+}
+
+// What the program was started with: LD_PRELOAD without the recorder, which added itself.
+std::string without_recorder(const std::string& preloads) {
+  std::string others;
+  for (size_t begin = 0; begin < preloads.size();) {
+    const size_t end = std::min(preloads.find_first_of(": ", begin), preloads.size());
+    const std::string library = preloads.substr(begin, end - begin);
+    if (!library.empty() && !library.ends_with("libmsda_record.so")) others += (others.empty() ? "" : ":") + library;
+    begin = end + 1;
+  }
+  return others;
+}
+
+std::map<std::string, std::string> recorded_environment(const std::vector<std::string>& asked_for) {
+  std::map<std::string, std::string> environment;
+  const auto take = [&](const std::string& name) {
+    const char* value = getenv(name.c_str());
+    if (value == nullptr || names_a_secret(name)) return;
+    const std::string text = name == "LD_PRELOAD" ? without_recorder(value) : value;
+    if (name != "LD_PRELOAD" || !text.empty()) environment[name] = text;
+  };
+  for (const char* name : kNames) take(name);
+  for (const std::string& name : asked_for) take(name);
+  return environment;
+}
+
 int add_library(dl_phdr_info* info, size_t, void* data) {
   const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
   const char* slash = std::strrchr(path, '/');
@@ -55,18 +96,6 @@ int add_library(dl_phdr_info* info, size_t, void* data) {
     std::free(resolved);
   }
   return 0;
-}
-
-// Of the device that the calling thread works on, if it works on one.
-void add_device(std::map<std::string, std::string>& facts) {
-  const cuda::Driver& driver = cuda::driver();
-  int device = 0, version = 0;
-  char name[256] = {};
-  if (!driver.complete || driver.current_device(&device) != cuda::kSuccess) return;
-  if (driver.device_name(name, sizeof name - 1, device) == cuda::kSuccess) facts["gpu"] = name;
-  if (driver.driver_version(&version) == cuda::kSuccess) {
-    facts["cuda"] = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-  }
 }
 
 }  // namespace
@@ -89,21 +118,13 @@ std::string now() {
 spool::Run run_of_this_process() {
   spool::Run run;
   run.argv = arguments();
-  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
-    const std::string text = *variable;
-    const std::string name = text.substr(0, text.find('='));
-    bool take = false;
-    for (const char* prefix : kPrefixes) take = take || name.starts_with(prefix);
-    for (const char* exact : kNames) take = take || name == exact;
-    if (take && name.size() < text.size()) run.environment[name] = text.substr(name.size() + 1);
-  }
+  run.environment = recorded_environment(config().variables);
   dl_iterate_phdr(add_library, &run.libraries);
   utsname machine{};
   if (uname(&machine) == 0) {
     run.facts["host"] = machine.nodename;
     run.facts["system"] = std::string(machine.sysname) + " " + machine.release + " " + machine.machine;
   }
-  add_device(run.facts);
   run.facts["process"] = std::to_string(getpid());
   return run;
 }

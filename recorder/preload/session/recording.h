@@ -3,108 +3,110 @@
 // does anything any more.
 #pragma once
 
-#include <cstddef>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "recorder/preload/driver/images.h"
+#include "recorder/preload/session/call_record.h"
+#include "recorder/preload/session/config.h"
+#include "recorder/preload/session/delivery_thread.h"
+#include "recorder/preload/session/target_ring.h"
+#include "recorder/spool/messages.h"
 
 namespace msda::record {
 
-// A tensor in host memory.
-struct HostTensor {
-  std::string name, type;  // "value", "float32"
-  std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;     // from its first element to its last
-  std::vector<int64_t> strides = {};    // in elements; empty: row-major
-  std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if that is where they are
-  bool zeros = false;                   // all of them; then there are no bytes
+// What the device's side does for a recording. Null functions do nothing.
+struct DeviceServices {
+  void (*pin)(void* memory, uint64_t bytes) = nullptr;  // TargetRing::Owner says what these are
+  void (*unpin)(void* memory) = nullptr;
+  void (*add_facts)(std::map<std::string, std::string>& facts) = nullptr;  // of the calling thread's device
 };
 
-// What is known of a call before it runs.
-struct CallFacts {
-  std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
-  std::map<std::string, int64_t> integers;   // align_corners, and those of a launch
-  std::vector<int64_t> grid, block;          // of a launch
+class Recording {
+ public:
+  explicit Recording(const Config& config);
+  void serve(const DeviceServices& services) { services_ = services; }
+
+  // Nothing more is recorded.
+  bool is_over() const noexcept { return over_; }
+  // Whether a kernel of this name is asked for, and recording is not over.
+  bool wants(const char* kernel) noexcept;
+  // Starts the recording, if that has not been done. False if nothing is recorded any more.
+  bool start() noexcept;
+  // Nothing more from this process; says why, if there is a reason.
+  void stop(const std::string& why = "") noexcept;
+
+  // A call of the C ABI begins. Empty if it is not to be recorded. `options` distinguish calls with equal inputs; stream
+  // and device do not.
+  std::optional<HostCall> begin_call(const CallFacts& facts, const std::vector<HostTensor>& inputs,
+                                     const std::string& options) noexcept;
+  // It has succeeded. A HostCall that ends without this has failed.
+  void end_call(HostCall&& call, const std::vector<HostTensor>& outputs) noexcept;
+
+  // A launch of this content begins, with output buffers that hold what `before` names. Empty if nothing is recorded.
+  std::optional<RegisteredContent> register_content(const std::string& key, const std::string& before) noexcept;
+  // The device is done with it.
+  void deliver(LaunchRecord&& record) noexcept;
+  // Equal launches of which nothing is kept. False if the content is not recorded (any more).
+  bool count_duplicates(const std::string& key, const std::string& code, const std::string& outputs_digest,
+                        int64_t launches) noexcept;
+  bool knows_content(const std::string& key) noexcept;
+  // A launch that was neither recorded nor counted, though it should have been.
+  void report_missed_launch(const std::string& kernel) noexcept;
+  // Of a row of equal launches the last is held back until another one comes. Called when none has come for a while.
+  void write_held() noexcept;
+
+  // Whether the image of that digest has been delivered.
+  bool has_code(const std::string& digest) noexcept;
+  // The image of a launch's code, that its facts name by "kernel_digest"; kept once.
+  void deliver_code(const spool::Kernel& kernel, std::span<const std::byte> image) noexcept;
+
+  // The memory shared with the writer; null if there is none.
+  TargetRing* ring() noexcept;
+  // Does work once the device is done with what it is for. False if that cannot be arranged.
+  bool when_ready(std::function<bool()> is_ready, std::function<void()> work) noexcept;
+  // The device forgets what the recorder pinned.
+  void device_is_reset() noexcept;
+
+  // The program ends, or a device is going to be reset: waits for launches under way. From a signal handler, too.
+  void finish() noexcept;
+
+  // In a forked child: everything so far is the parent's.
+  void forget_in_child() noexcept;
+
+ private:
+  friend class RegisteredContent;
+  struct State;
+
+  template <class Work>
+  void guarded(Work&& work) noexcept;
+  bool start_locked(State& state);
+  State& state();
+  void abandon(const RegisteredContent& content) noexcept;
+  void say_trouble(State& state);
+  void notify_writer(State& state);
+
+  const Config& config_;
+  DeviceServices services_;
+  std::atomic<bool> over_{false}, started_{false};
+  std::mutex start_mutex_;
+  std::atomic<State*> state_{nullptr};  // never destroyed: threads of the host may still call while the program ends
+  DeliveryThread delivery_;
 };
 
-// With the time, the process, the calling thread and its label.
+// This process' own. In a copy of the process that is not a fork's (a vfork child, a raw clone) one that is over.
+Recording& recording() noexcept;
+
+// Recording::finish() of this process, if it has a recording. From a signal handler, too.
+void finish_recording() noexcept;
+
+// Facts with the time, the process, the calling thread and its label.
 CallFacts stamped(CallFacts facts);
-
-// Nothing more is recorded.
-bool is_over() noexcept;
-// Whether a kernel of this name is asked for, and recording is not over.
-bool wanted(const char* kernel) noexcept;
-
-// A call of the C ABI that has begun; its number, and what its inputs are known by.
-struct Ticket {
-  uint64_t invocation = 0;
-  std::string content;
-  bool duplicate = false;                      // of a call with equal inputs that is recorded: it is counted only
-  std::map<std::string, std::string> digests;  // of the inputs, where their bytes are not kept
-};
-
-// Empty if the call is not to be recorded. Starts the recording with the first one. `asked_for`: what tells calls with
-// equal inputs apart, beside their facts; which are no others for another stream or device.
-std::optional<Ticket> begin(const CallFacts& facts, const std::vector<HostTensor>& inputs,
-                            const std::string& asked_for) noexcept;
-void end(const Ticket& ticket, const std::vector<HostTensor>& outputs) noexcept;
-
-// A launch's content, by the digests of its inputs.
-struct Content {
-  std::string key;
-  uint64_t invocation = 0;
-  bool known = false;        // recorded, or on its way
-  bool same_before = false;  // ... and its output buffers held what they hold now
-};
-
-// Starts the recording, if that has not been done. False if nothing is recorded any more.
-bool start_recording() noexcept;
-// Empty if nothing is recorded any more. Starts the recording with the first one.
-std::optional<Content> enter(const std::string& key, const std::string& before) noexcept;
-// The launch that content was entered for did not take place.
-void leave(const Content& content) noexcept;
-
-// A launch that the device is done with. Of a known content the outputs, and what the buffers held before if that was
-// another content, take the place of those that are recorded: an autotuner's trials come before the call that they are
-// made for.
-struct LaunchRecord {
-  Content content;
-  CallFacts facts;
-  std::vector<int64_t> parameter_offsets, parameter_sizes;
-  std::vector<std::byte> parameter_bytes;
-  std::vector<HostTensor> inputs, outputs_before, outputs;
-  std::map<std::string, std::string> digests;  // "inputs/value": "float32 4x5440x8x32 <digest of the device's>"
-  std::optional<uint32_t> block;               // of the shared memory, in which the tensors lie
-  std::string code;                            // outputs of the same code on the same content should be equal:
-  std::string outputs_digest;  // of all, or of what does not depend on what the buffers held before; empty: unknown
-};
-void deliver(LaunchRecord&& record) noexcept;
-// The last of a row of equal launches is held back until another one comes. Called when none has come for a while.
-void write_held() noexcept;
-// The same for one of which nothing is to be kept.
-void count(const std::string& key, const std::string& code, const std::string& outputs_digest,
-           int64_t launches = 1) noexcept;
-// Whether the image of that digest has been delivered.
-bool has_code(const std::string& digest) noexcept;
-// The image of a launch's code, that its facts name by "kernel_digest"; kept once.
-void deliver_code(const std::string& kernel, const Image& image, const CodeFacts& facts) noexcept;
-// A launch that was neither recorded nor counted, though it should have been.
-void missed(const std::string& kernel) noexcept;
-
-// The memory shared with the writer; null if there is none.
-class Ring;
-Ring* ring_of_this_process() noexcept;
-
-// The program ends in good order.
-void finish() noexcept;
-
-// Of the calling thread.
-void set_label(const char* label) noexcept;
 
 }  // namespace msda::record

@@ -1,20 +1,15 @@
 // The recorder's one line to the user, on the standard error of its host.
 #pragma once
 
-#include <unistd.h>
-
 #include <string>
 
 namespace msda::record {
 
-// One write, so that lines of several threads stay whole.
-inline void warn(const std::string& text) noexcept {
-  try {
-    const std::string line = "msda-record: " + text + "\n";
-    if (write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    }  // nobody to tell
-  } catch (...) {
-  }
-}
+// Notes what standard error is. Called when the library is loaded.
+void note_standard_error() noexcept;
+
+// One write, so that lines of several threads stay whole; control characters are shown, not sent. Nothing is said where
+// the number of standard error means another file by now: that is the program's own. errno stays as it is.
+void warn(const std::string& text) noexcept;
 
 }  // namespace msda::record

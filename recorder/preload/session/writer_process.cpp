@@ -44,84 +44,87 @@ void place(int descriptor, int at) {
   }
 }
 
-[[noreturn]] void become_writer(const char* program, char* const* arguments, char* const* environment, int doorbell,
-                                int session_lock, int shared_memory) {
+// By the system call: _exit is the recorder's own function, which has no business in a copy of the program.
+[[noreturn]] void leave_process(int status) {
+  for (;;) syscall(SYS_exit_group, status);
+}
+
+[[noreturn]] void become_writer(const WriterSettings& settings, const char* const* arguments, char* const* environment,
+                                int socket) {
   setsid();
+  // The dispositions of the program's signals are not the writer's.
+  for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  signal(SIGPIPE, SIG_DFL);
-  // Standard input becomes the doorbell; nothing else of the host's stays open but where a line can be said.
-  dup2(doorbell, STDIN_FILENO);
+  // Standard input becomes the socket; nothing else of the host's stays open but where a line can be said.
+  dup2(socket, STDIN_FILENO);
   const int null = open("/dev/null", O_WRONLY);
   dup2(null, STDOUT_FILENO);
-  place(session_lock, 3);
-  place(shared_memory, 4);
+  place(settings.session_lock, 3);
+  place(settings.shared_memory, 4);
   if (syscall(SYS_close_range, 5, ~0u, 0) != 0) {  // Linux before 5.9
     for (int descriptor = 5; descriptor < 4096; ++descriptor) close(descriptor);
   }
-  execve(program, arguments, environment);
-  _exit(127);
+  execve(settings.program.c_str(), const_cast<char* const*>(arguments), environment);
+  leave_process(127);
+}
+
+// An errno if it did not end well.
+int wait_for_child(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, __WCLONE) < 0) {
+    if (errno != EINTR) return 0;  // somebody else has waited for it
+  }
+  return status == 0 ? 0 : EAGAIN;
 }
 
 }  // namespace
 
-int start_writer(const std::string& program, const std::string& spool, const std::string& output, bool force,
-                 long keep_last, const std::string& stages, int session_lock, int shared_memory,
-                 WriterProcess& writer) noexcept {
-  if (program.empty() || access(program.c_str(), X_OK) != 0) return ENOENT;
+int WriterProcess::start(const WriterSettings& settings) noexcept {
+  if (settings.program.empty() || access(settings.program.c_str(), X_OK) != 0) return ENOENT;
   int ends[2];
-  // A socket, not a pipe: ringing where nobody listens any more must not raise SIGPIPE in the host.
+  // A socket, not a pipe: a message where nobody listens any more must not raise SIGPIPE in the host.
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
-  for (int& end : ends) end = above_standard(end);
+  socket_ = spool::OwnedDescriptor(ends[1]);
+  const spool::OwnedDescriptor theirs(ends[0]);
   int error = 0;
   try {
-    const std::string keep = std::to_string(keep_last);
-    std::vector<const char*> arguments{program.c_str(), "--follow",   spool.c_str(), "--output",    output.c_str(),
-                                       "--keep-last",   keep.c_str(), "--stages",    stages.c_str()};
-    if (force) arguments.push_back("--force");
+    const std::string keep = std::to_string(settings.keep_last);
+    std::vector<const char*> arguments{settings.program.c_str(), "--follow", settings.spool.c_str(), "--output",
+                                       settings.output.c_str(), "--keep-last", keep.c_str(), "--stages",
+                                       settings.stages.c_str()};
+    if (settings.force) arguments.push_back("--force");
     arguments.push_back(nullptr);
     const std::vector<char*> environment = writer_environment();
+    // No handler of the program's runs in a copy of it.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     const pid_t child = bare_fork();
     if (child == 0) {
       const pid_t grandchild = bare_fork();
-      if (grandchild == 0) {
-        become_writer(program.c_str(), const_cast<char* const*>(arguments.data()), environment.data(), ends[0],
-                      session_lock, shared_memory);
-      }
-      _exit(grandchild < 0 ? 1 : 0);
+      if (grandchild == 0) become_writer(settings, arguments.data(), environment.data(), theirs.get());
+      leave_process(grandchild < 0 ? 1 : 0);
     }
-    int status = 0;
-    if (child < 0) {
-      error = errno;
-    } else {
-      while (waitpid(child, &status, __WCLONE) < 0 && errno == EINTR) {
-      }
-      if (status != 0) error = EAGAIN;
-    }
+    error = child < 0 ? errno : 0;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (child > 0) error = wait_for_child(child);
   } catch (...) {
     error = ENOMEM;
   }
-  close(ends[0]);
-  if (error != 0) {
-    close(ends[1]);
-  } else {
-    writer.doorbell = ends[1];
-  }
+  if (error != 0) socket_.close();
   return error;
 }
 
-bool knock(const WriterProcess& writer) noexcept {
+WriterProcess::Answer WriterProcess::notify() noexcept {
+  if (!socket_.was_opened()) return Answer::kThere;  // there is no writer to ask
+  const int socket = socket_.get();
+  if (socket < 0) return Answer::kUnreachable;
   const char news = 0;
-  const ssize_t sent = send(writer.doorbell, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-  return sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer is news enough
-}
-
-int above_standard(int descriptor) noexcept {
-  const int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, 10);
-  if (moved < 0) return descriptor;
-  close(descriptor);
-  return moved;
+  const ssize_t sent = send(socket, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const bool heard = sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer is news enough
+  return heard ? Answer::kThere : Answer::kGone;
 }
 
 }  // namespace msda::record

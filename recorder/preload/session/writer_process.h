@@ -1,24 +1,40 @@
 // Starts the process that makes a capture file of a spool.
 #pragma once
 
+#include <cstdint>
 #include <string>
+
+#include "recorder/spool/owned_descriptor.h"
 
 namespace msda::record {
 
-struct WriterProcess {
-  int doorbell =
-      -1;  // written to when there is news; its closing, however this process ends, tells the writer to finish
+struct WriterSettings {
+  std::string program, spool, output;
+  bool force = false;
+  int64_t keep_last = 0;
+  std::string stages;
+  int session_lock = -1, shared_memory = -1;  // descriptors that stay open in it, or -1
 };
 
-// A grandchild in a session of its own: the host never sees a child of ours, no SIGCHLD, and no signal that is meant
-// for the host's group reaches the writer. `session_lock` (or -1) stays open in it. Returns an errno, 0 if all is well.
-int start_writer(const std::string& program, const std::string& spool, const std::string& output, bool force,
-                 long keep_last, const std::string& stages, int session_lock, int shared_memory,
-                 WriterProcess& writer) noexcept;
-// False if the writer is not there any more.
-bool knock(const WriterProcess& writer) noexcept;
+class WriterProcess {
+ public:
+  // A grandchild in a session of its own: the host never sees a child of ours, no SIGCHLD, and no signal that is meant
+  // for the host's group reaches the writer. Returns an errno, 0 if all is well.
+  int start(const WriterSettings& settings) noexcept;
 
-// The same file under a number that no program takes for its standard streams, should it have closed those.
-int above_standard(int descriptor) noexcept;
+  // Tells the writer that there is news; the end of this process tells it, too.
+  enum class Answer {
+    kThere,
+    kGone,        // the writer has ended
+    kUnreachable  // the program closed the recorder's socket; the writer looks by itself from time to time
+  };
+  Answer notify() noexcept;
+
+  // In a forked child: the writer is the parent's.
+  void close_in_child() noexcept { socket_.close(); }
+
+ private:
+  spool::OwnedDescriptor socket_;
+};
 
 }  // namespace msda::record

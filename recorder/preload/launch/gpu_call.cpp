@@ -6,21 +6,19 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "kernels/msda.h"
-#include "kernels/names.h"
-#include "recorder/preload/launch/abi_calls.h"
-#include "recorder/preload/launch/functions.h"
-#include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/driver/own_calls.h"
+#include "recorder/preload/driver/symbols.h"
+#include "recorder/preload/launch/abi_call.h"
+#include "recorder/preload/launch/functions.h"
 #include "recorder/preload/session/recording.h"
 
 namespace msda::record {
 namespace {
 
-using Backward = decltype(&msda_cuda_backward);
 constexpr const char* kName = "msda_cuda_backward";
-RealFunction<Backward> real_backward;
 
 // A thread that has not used CUDA yet has no context; the call will take the first device's, as CUDA's runtime does.
 // So do the recorder's copies before it.
@@ -62,7 +60,7 @@ bool has_driver() noexcept {
 void refuse(const std::string& reason) noexcept {
   const int saved = errno;
   try {
-    if (wanted(kName)) Functions::instance().refuse(kName, reason);
+    if (recording().wants(kName)) Functions::instance().refuse(kName, reason);
   } catch (...) {
   }
   errno = saved;
@@ -89,17 +87,14 @@ struct Call {
 
 void before_call(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                  cuda::Stream stream, Call& state) {
-  if (call == nullptr || grad_output == nullptr || !wanted(kName)) return;
-  const auto facts = facts_of(kName, *call);
-  const msda_mode mode = options != nullptr ? options->mode : MSDA_MODE_DETERMINISTIC;
-  if (!facts || mode < 0 || mode > MSDA_MODE_MIXED) return;
+  if (call == nullptr || grad_output == nullptr || !recording().wants(kName)) return;
+  const auto facts = facts_of(kName, *call, options, /*has_seed=*/false);
+  if (!facts) return;
   state.asked_for = true;
   const SomeContext context;
   state.refusal = trouble_with(stream);
   if (!state.refusal.empty()) return;
   state.facts = *facts;
-  state.facts.texts["mode"] = kernels::name_of(mode);
-  if (mode == MSDA_MODE_MIXED) state.facts.integers["float64_stages"] = options->float64_stages;
   state.facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream));
   int device = 0;
   if (cuda::driver().current_device(&device) == cuda::kSuccess) state.facts.integers["device"] = device;
@@ -111,7 +106,7 @@ void before_call(const msda_call* call, const msda_tensor* grad_output, const ms
                                                stream);
 }
 
-void after_call(const msda_call& call, const Wanted& to, cuda::Stream stream, Call& state) {
+void after_call(const msda_call& call, const WantedOutputs& to, cuda::Stream stream, Call& state) {
   Copies outputs;
   if (state.refusal.empty()) {
     const SomeContext context;
@@ -125,25 +120,16 @@ void after_call(const msda_call& call, const Wanted& to, cuda::Stream stream, Ca
   state.inputs.add("spatial_shapes", &call.spatial_shapes);
   if (call.level_start_index.rank > 0) state.inputs.add("level_start_index", &call.level_start_index);
   if (!state.inputs.ok() || !outputs.ok()) return;
-  if (const auto ticket = begin(state.facts, state.inputs.tensors(), in_words(to))) end(*ticket, outputs.tensors());
+  auto recorded = recording().begin_call(state.facts, state.inputs.tensors(), describe_outputs(to));
+  if (recorded) recording().end_call(*std::move(recorded), outputs.tensors());
 }
 
 }  // namespace
 
-void* substitute_gpu_call(const char* name, void* found) noexcept {
-  if (std::string_view(name) != kName) return nullptr;
-  return real_backward.substitute(&msda_cuda_backward, found);
-}
-
-}  // namespace msda::record
-
-extern "C" MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,
-                                                   const msda_options* options, const msda_tensor* grad_value,
-                                                   const msda_tensor* grad_sampling_locations,
-                                                   const msda_tensor* grad_attention_weights, void* stream) {
-  using namespace msda::record;
-  const Backward real = real_backward.get(kName);
-  if (real == nullptr) return MSDA_INTERNAL_ERROR;
+msda_status record_gpu_call(decltype(msda_cuda_backward)* real, const msda_call* call, const msda_tensor* grad_output,
+                            const msda_options* options, const msda_tensor* grad_value,
+                            const msda_tensor* grad_sampling_locations, const msda_tensor* grad_attention_weights,
+                            void* stream) {
   const auto on = static_cast<cuda::Stream>(stream);
   std::optional<Call> state;
   if (has_driver()) by_itself([&] { before_call(call, grad_output, options, on, state.emplace()); });
@@ -154,9 +140,11 @@ extern "C" MSDA_API msda_status msda_cuda_backward(const msda_call* call, const 
     return status;
   }
   by_itself([&] {
-    const Wanted to{grad_value, grad_sampling_locations, grad_attention_weights};
+    const WantedOutputs to{grad_value, grad_sampling_locations, grad_attention_weights};
     if (status == MSDA_OK && state->asked_for) after_call(*call, to, on, *state);
     state.reset();
   });
   return status;
 }
+
+}  // namespace msda::record

@@ -1,4 +1,4 @@
-#include "recorder/preload/launch/trials.h"
+#include "recorder/preload/launch/autotuner_launches.h"
 
 #include <atomic>
 #include <chrono>
@@ -6,7 +6,6 @@
 #include <shared_mutex>
 #include <utility>
 
-#include "recorder/preload/session/courier.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/session/recording.h"
 
@@ -16,63 +15,66 @@ namespace {
 std::atomic<uint64_t> waits{0};     // of the program for the device
 std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
 
-// A stream may end in another thread while trials on it have yet to be looked at.
+// A stream may end in another thread while launches on it have yet to be checked.
 std::shared_timed_mutex streams_mutex;
 constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
 std::atomic<uint64_t> ended_streams{0};
 
-// Trials that the program measures, one after the other, until it is looked whether they had the known inputs: behind
-// the event that ends the measuring, and, as even there a digest makes the next measurement vary by a microsecond, soon
-// for some of them only. Those between two that had the known inputs had them too.
+// Consecutive measured launches, until it is checked whether they had the known inputs: after the event that ends the
+// measuring, and, as even there a digest makes the next measurement vary by a microsecond, soon for some of them only.
+// Launches between two that had the known inputs had them too.
 struct Measured {
   cuda::Stream stream;
-  std::shared_ptr<Known> known;
+  std::shared_ptr<KnownLaunch> known;
   LastContent last;
   uint64_t ended_streams = 0;  // before the first of them
   int64_t launches = 0;
 
   bool is_due() const {
     constexpr int kEachOfTheFirst = 16, kOneOf = 64;
-    return known->checked_trials < kEachOfTheFirst || launches >= kOneOf;
+    return known->checked_launches < kEachOfTheFirst || launches >= kOneOf;
   }
 };
 thread_local Measured* measured = nullptr;  // owned, if not by an object: destructors of the host's may launch
 
-// That the last trial's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
-void check_trials(const Measured& trials, bool with_outputs) {
-  const auto& known = trials.known;
+void forget_content(KnownLaunch& known) {
+  known.set_last({});
+  recording().report_missed_launch(known.name);
+}
+
+// Checks that the last launch's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
+void check(const Measured& launches, bool with_outputs) {
+  const auto& known = launches.known;
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
   for (const auto& tensor : known->call.outputs) {
     if (!with_outputs || !tensor.written_over) continue;
     ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
-  Digests digests = Digester::instance().start(ranges, trials.stream, failure);
+  const auto digests =
+      std::make_shared<const Digests>(Digester::instance().start(ranges, launches.stream, failure));
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
-  const auto counted = [known, last = trials.last, launches = trials.launches, inputs, outputs](const Digests& ready) {
-    if (content_key(*known, last.label, ready) == last.key) {
-      ++known->checked_trials;
-      count(last.key, known->code + " trial", in_words(ready, inputs, outputs), launches);
-    } else {
-      known->checked_trials = 0;
-      known->set_last({});
-      missed(known->name);
+  const auto counted = [known, digests, last = launches.last, count = launches.launches, inputs, outputs] {
+    const bool same = content_key(*known, last.label, *digests) == last.key;
+    known->checked_launches = same ? known->checked_launches + 1 : 0;
+    const std::string results = joined_digests(*digests, inputs, outputs);
+    if (!same || !recording().count_duplicates(last.key, known->code + " autotuner", results, count)) {
+      forget_content(*known);
     }
   };
-  if (!digests || !Courier::instance().when_ready(std::move(digests), counted)) missed(known->name);
+  if (!*digests || !recording().when_ready([digests] { return digests->ready(); }, counted)) forget_content(*known);
 }
 
 // By now their outputs may have been written over.
 void check_measured() {
-  const std::unique_ptr<const Measured> trials(std::exchange(measured, nullptr));
+  const std::unique_ptr<const Measured> launches(std::exchange(measured, nullptr));
   const std::shared_lock lock(streams_mutex, kPatience);
   int capturing = 0;
-  if (lock && trials->ended_streams == ended_streams &&
-      cuda::driver().is_capturing(trials->stream, &capturing) == cuda::kSuccess && capturing == 0) {
-    check_trials(*trials, /*with_outputs=*/false);
+  if (lock && launches->ended_streams == ended_streams &&
+      cuda::driver().is_capturing(launches->stream, &capturing) == cuda::kSuccess && capturing == 0) {
+    check(*launches, /*with_outputs=*/false);
   } else {
-    trials->known->set_last({});
-    missed(trials->known->name);
+    forget_content(*launches->known);
   }
 }
 
@@ -81,15 +83,15 @@ void check_measured() {
 bool program_measures() noexcept { return measures.load(std::memory_order_relaxed); }
 uint64_t waits_of_program() noexcept { return waits.load(std::memory_order_relaxed); }
 
-void before_another(const Known* known, const LastContent& last) {
+void before_another(const KnownLaunch* known, const LastContent& last) {
   if (measured == nullptr) return;
   const bool one_more = measures && measured->known.get() == known && measured->last.key == last.key;
   if (!one_more || measured->is_due()) check_measured();
 }
 
-void end_trial(cuda::Stream stream, const std::shared_ptr<Known>& known, const LastContent& last) {
+void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known, const LastContent& last) {
   if (!measures) {
-    check_trials({stream, known, last, 0, 1}, /*with_outputs=*/true);
+    check({stream, known, last, 0, 1}, /*with_outputs=*/true);
     return;
   }
   if (measured == nullptr) measured = new Measured{stream, known, last, ended_streams};

@@ -1,10 +1,9 @@
-#include "recorder/preload/launch/abi_calls.h"
+#include "recorder/preload/launch/abi_call.h"
 
 #include <algorithm>
 
 #include "kernels/names.h"
 #include "recorder/preload/driver/digester.h"
-#include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/launch/known_launch.h"
 
 namespace msda::record {
@@ -135,30 +134,31 @@ std::string Copies::add_from_device(const std::vector<Named>& tensors, cuda::Str
   return "";
 }
 
-std::optional<CallFacts> facts_of(const char* kernel, const msda_call& call) {
-  if (call.dialect < 0 || call.dialect > MSDA_GRID_SAMPLE || call.padding < 0 || call.padding > MSDA_PADDING_BORDER) {
+std::optional<CallFacts> facts_of(const char* kernel, const msda_call& call, const msda_options* options,
+                                  bool has_seed) {
+  const msda_options chosen = options != nullptr ? *options : msda_options{};
+  if (call.dialect < 0 || call.dialect > MSDA_GRID_SAMPLE || call.padding < 0 || call.padding > MSDA_PADDING_BORDER ||
+      chosen.mode < 0 || chosen.mode > MSDA_MODE_MIXED) {
     return std::nullopt;
   }
   CallFacts facts;
   facts.texts = {{"kernel", kernel},
                  {"dialect", kernels::name_of(call.dialect)},
-                 {"padding_mode", kernels::name_of(call.padding)}};
+                 {"padding_mode", kernels::name_of(call.padding)},
+                 {"mode", kernels::name_of(chosen.mode)}};
   facts.integers = {{"align_corners", call.align_corners != 0}};
+  if (chosen.mode == MSDA_MODE_ATOMIC && has_seed) facts.integers["seed"] = static_cast<int64_t>(chosen.seed);
+  if (chosen.mode == MSDA_MODE_MIXED) facts.integers["float64_stages"] = chosen.float64_stages;
   return facts;
 }
 
-std::string in_words(const Wanted& wanted) {
+std::string describe_outputs(const WantedOutputs& wanted) {
   std::string words;
   for (const msda_tensor* tensor : {wanted.grad_value, wanted.grad_sampling_locations, wanted.grad_attention_weights}) {
     words += tensor != nullptr ? kernels::name_of(tensor->dtype) : "none";
     words += "\n";
   }
   return words;
-}
-
-void* real_of_libmsda(const char* name) noexcept {
-  void* found = next_definition(name);
-  return found != nullptr ? found : definition_in("libmsda.so.0", name);
 }
 
 }  // namespace msda::record

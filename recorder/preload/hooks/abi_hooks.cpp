@@ -1,0 +1,85 @@
+// Calls of our own C ABI: the preload's functions of these names take them, record them, and call the real ones, which
+// programs find by linking to libmsda, or by dlsym, as ctypes does.
+#include <atomic>
+#include <cstring>
+
+#include "kernels/msda.h"
+#include "recorder/preload/driver/symbols.h"
+#include "recorder/preload/hooks/interpose.h"
+#include "recorder/preload/hooks/table.h"
+#include "recorder/preload/launch/abi_call.h"
+
+// clang-format off
+#define MSDA_ID(name, ...) k_##name,
+#define MSDA_ENTRY(name, ...) {#name, reinterpret_cast<void*>(&name)},
+#define MSDA_WRAPPER(name, result, parameters, arguments, handler) \
+  MSDA_API result name parameters { return handler(Hook<decltype(name)>{k_##name}) arguments; }
+// clang-format on
+
+namespace msda::record {
+namespace {
+
+struct Interposed {
+  const char* name;
+  void* ours;
+  std::atomic<void*> real{nullptr};
+};
+enum HookId { MSDA_ABI_HOOKS(MSDA_ID) kHooks };
+Interposed hooks[kHooks] = {MSDA_ABI_HOOKS(MSDA_ENTRY)};
+
+// The function of libmsda, also where only a plug-in that is linked to libmsda brought it into the process; null if
+// nobody but the preload defines it: the program was not linked to libmsda.
+void* real(HookId id) {
+  Interposed& hook = hooks[id];
+  void* found = hook.real.load(std::memory_order_acquire);
+  if (found != nullptr) return found;
+  found = next_definition(hook.name);
+  if (found == nullptr) found = definition_in("libmsda.so.0", hook.name);
+  hook.real.store(found, std::memory_order_release);
+  return found;
+}
+
+template <class Function>
+struct Hook {
+  HookId id;
+};
+
+// The handlers, by the table's names.
+
+template <auto record, class Function>
+auto records_call(Hook<Function> hook) {
+  return [hook](auto... arguments) {
+    auto* next = reinterpret_cast<Function*>(real(hook.id));
+    return next != nullptr ? record(next, arguments...) : MSDA_INTERNAL_ERROR;
+  };
+}
+template <class Function>
+auto records_cpu_call(Hook<Function> hook) {
+  return records_call<record_cpu_call>(hook);
+}
+template <class Function>
+auto records_gpu_call(Hook<Function> hook) {
+  return records_call<record_gpu_call>(hook);
+}
+
+}  // namespace
+
+void* substitute_abi(const char* name, void* found) noexcept {
+  for (Interposed& hook : hooks) {
+    if (std::strcmp(name, hook.name) != 0) continue;
+    if (found == hook.ours) return nullptr;
+    void* none = nullptr;
+    // One libmsda in a process; of a second copy the calls go by unrecorded.
+    if (!hook.real.compare_exchange_strong(none, found) && none != found) return nullptr;
+    return hook.ours;
+  }
+  return nullptr;
+}
+
+}  // namespace msda::record
+
+using namespace msda::record;
+
+extern "C" {
+MSDA_ABI_HOOKS(MSDA_WRAPPER)
+}

@@ -1,0 +1,234 @@
+#include "recorder/preload/launch/snapshot.h"
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "recorder/preload/launch/functions.h"
+#include "recorder/preload/launch/launch_facts.h"
+#include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/target_ring.h"
+
+namespace msda::record {
+namespace {
+
+constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+uint64_t staged_bytes(const Tensors& tensors) {
+  uint64_t total = 0;
+  for (const auto& tensor : tensors) total += rounded(static_cast<uint64_t>(tensor.bytes()));
+  return total;
+}
+
+// Copies the tensors, one after the other from outputs_memory on, but for those that are zero all over. False if they
+// cannot be copied.
+bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>& host,
+           const std::vector<bool>& zeros = {}) {
+  state.copies = true;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& tensor = tensors[i];
+    if (i < zeros.size() && zeros[i]) {
+      host.push_back({tensor.name, tensor.dtype.name, tensor.shape, {}, {}, {}, true});
+      continue;
+    }
+    const auto size = static_cast<size_t>(tensor.bytes());
+    std::byte*& memory = state.outputs_memory;
+    if (size > 0 && cuda::driver().copy_to_host(memory, tensor.address, size, state.stream) != cuda::kSuccess) {
+      return false;
+    }
+    host.push_back(
+        {tensor.name, tensor.dtype.name, tensor.shape, {memory, size}, tensor.strides, state.outputs_offset});
+    memory += rounded(size);
+    state.outputs_offset += rounded(size);
+  }
+  return true;
+}
+
+// The tensors' types, shapes and digests, by section and name.
+void add_digests(const char* section, const Tensors& tensors, const Digests& digests, size_t first,
+                 LaunchRecord& record) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    record.digests[std::string(section) + "/" + tensors[i].name] =
+        digest_in_words(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
+  }
+}
+
+// Room in the shared memory, and copies into it of what is not recorded yet.
+bool copy_before(SnapshotState& state) {
+  const adapters::Call& call = state.known->call;
+  LaunchRecord& record = state.record;
+  const bool inputs = !record.content.known, before = inputs || !record.content.same_before;
+  const uint64_t bytes =
+      (inputs ? staged_bytes(call.inputs) : 0) + (before ? staged_bytes(call.outputs) : 0) + staged_bytes(call.outputs);
+  TargetRing* ring = recording().ring();
+  auto block = ring != nullptr ? ring->reserve(bytes) : std::nullopt;
+  if (!block) {
+    Functions::instance().refuse(state.known->name,
+                                 "its " + std::to_string(bytes) +
+                                     " bytes find no room in the memory shared with the writer, which "
+                                     "MSDA_RECORD_RING_BYTES limits");
+    return false;
+  }
+  record.block = *std::move(block);
+  state.outputs_memory = record.block.memory();
+  state.outputs_offset = record.block.offset();
+  if ((inputs && !fetch(call.inputs, state, record.inputs)) ||
+      (before && !fetch(call.outputs, state, record.outputs_before, state.zeros))) {
+    Functions::instance().refuse(state.known->name, "its tensors cannot be copied to the host");
+    return false;
+  }
+  return true;
+}
+
+// Waits for the digests of inputs and output buffers. `known` is decoded anew if the tables that it was read by have
+// changed.
+Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+             std::shared_ptr<KnownLaunch>& known) {
+  for (int again = 0; again < 2; ++again) {
+    std::string failure = "its stream does not come forward, or failed";
+    Digests digests = Digester::instance().start(ranges_of(known->call), launched.stream, failure);
+    if (!digests || !wait_for(digests, launched.stream)) {
+      Functions::instance().refuse(known->name, failure);
+      return {};
+    }
+    if (known->same_tables(digests)) return digests;
+    known = decode(launched, adapter, is_kernel, known->launch);
+    if (!known) return {};
+  }
+  return {};
+}
+
+// Identifies what equal results are expected of: the same code on the same content, and on the same outputs before where
+// the kernel adds to them.
+std::string code_on(const KnownLaunch& known, const Digests& digests) {
+  std::string code = known.code + " after";
+  for (size_t i = 0; i < known.call.outputs.size(); ++i) {
+    if (!known.call.outputs[i].written_over) code += " " + in_hex(digests[known.call.inputs.size() + i]);
+  }
+  return code;
+}
+
+void add_facts(const Launched& launched, SnapshotState& state) {
+  LaunchRecord& record = state.record;
+  record.facts = stamped(facts_of(launched, state.known->launch, state.known->call));
+  if (const auto& image = state.known->image) {
+    record.facts.texts["kernel_digest"] = image->digest;
+    if (!recording().has_code(image->digest)) {
+      CodeFacts code = code_facts_of(launched.function, state.is_kernel);
+      add_launch(launched, code);
+      recording().deliver_code({image->digest, state.known->name, code.architecture, code.integers}, image->bytes);
+    }
+  }
+  add_parameters(state.known->launch, record);
+}
+
+// Registers a launch's content, new or known; false if nothing is recorded any more. The digests are of its inputs and
+// of what its outputs held before.
+bool recognise(KnownLaunch& known, const Digests& digests, LaunchRecord& record) {
+  const size_t inputs = known.call.inputs.size();
+  const std::string label = record.facts.texts["label"], key = content_key(known, label, digests);
+  record.before = joined_digests(digests, inputs, known.call.outputs.size());
+  auto content = recording().register_content(key, record.before);
+  if (!content) return false;
+  record.content = *std::move(content);
+  known.set_last({label, key, record.content.known});
+  add_digests("inputs", known.call.inputs, digests, 0, record);
+  add_digests("outputs_before", known.call.outputs, digests, inputs, record);
+  record.code = code_on(known, digests);
+  return true;
+}
+
+void add_outputs(const KnownLaunch& known, const Digests& digests, LaunchRecord& record) {
+  add_digests("outputs", known.call.outputs, digests, 0, record);
+  record.outputs_digest = joined_digests(digests, 0, known.call.outputs.size());
+}
+
+// Computed once for a size, as the buffers that a kernel adds to mostly hold zeros before it.
+Digest digest_of_zeros(uint64_t bytes) {
+  static thread_local std::unordered_map<uint64_t, Digest>* known = new std::unordered_map<uint64_t, Digest>;
+  constexpr size_t kMost = 4096;
+  if (known->size() > kMost) known->clear();
+  const auto found = known->find(bytes);
+  return found != known->end() ? found->second : known->emplace(bytes, digest_on_host(nullptr, bytes)).first->second;
+}
+
+}  // namespace
+
+SnapshotState::~SnapshotState() {
+  // A launch that was not delivered leaves its block: not before the device has written into it.
+  if (record.block && copies) cuda::driver().synchronize(stream);
+}
+
+bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
+  const Digests digests = look(launched, adapter, state.is_kernel, state.known);
+  if (!digests) return false;
+  const KnownLaunch& known = *state.known;
+  add_facts(launched, state);
+  if (!recognise(*state.known, digests, state.record)) return false;
+  for (size_t i = 0; i < known.call.outputs.size(); ++i) {
+    const auto bytes = static_cast<uint64_t>(known.call.outputs[i].bytes());
+    state.zeros.push_back(digests[known.call.inputs.size() + i] == digest_of_zeros(bytes));
+  }
+  return copy_before(state);
+}
+
+bool begin_digest(const Launched& launched, SnapshotState& state) {
+  if (!recording().start()) return false;
+  std::string failure;
+  state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
+  if (state.before) return true;
+  Functions::instance().refuse(state.known->name, failure);
+  return false;
+}
+
+// Outputs are copied, then digested: when the digests are there, so are the copies.
+void end_copy(const Launched& launched, SnapshotState& state) {
+  const auto& outputs = state.known->call.outputs;
+  std::string failure;
+  const auto digests = std::make_shared<Digests>();
+  if (fetch(outputs, state, state.record.outputs)) {
+    *digests = Digester::instance().start(ranges_of(outputs), launched.stream, failure);
+  }
+  if (!*digests) {
+    Functions::instance().refuse(state.known->name, "its outputs cannot be copied to the host");
+    return;
+  }
+  const auto record = std::make_shared<LaunchRecord>();
+  const auto delivered = [known = state.known, record, digests] {
+    add_outputs(*known, *digests, *record);
+    recording().deliver(std::move(*record));
+  };
+  *record = std::move(state.record);
+  if (recording().when_ready([digests] { return digests->ready(); }, delivered)) return;
+  state.record = std::move(*record);  // its block waits for the device, then is given back
+  recording().report_missed_launch(state.known->name);
+}
+
+// With --digest-only everything but the digests themselves is done here, while the device is at work.
+void end_digest(const Launched& launched, SnapshotState& state) {
+  struct Pair {
+    Digests before, after;
+    LaunchRecord record;
+  };
+  std::string failure;
+  const auto pair = std::make_shared<Pair>();
+  pair->after = Digester::instance().start(ranges_of(state.known->call.outputs), launched.stream, failure);
+  if (pair->after) add_facts(launched, state);
+  pair->before = std::move(state.before);
+  pair->record = std::move(state.record);
+  const auto delivered = [known = state.known, pair] {
+    auto& [before, after, record] = *pair;
+    if (!known->same_tables(before)) {
+      known->set_stale();
+      recording().report_missed_launch(known->name);
+      return;
+    }
+    if (!recognise(*known, before, record)) return;
+    add_outputs(*known, after, record);
+    recording().deliver(std::move(record));
+  };
+  if (pair->after && recording().when_ready([pair] { return pair->after.ready(); }, delivered)) return;
+  recording().report_missed_launch(state.known->name);
+}
+
+}  // namespace msda::record

@@ -1,0 +1,45 @@
+// What is taken of one launch: how, and what there is of it so far. The inside of launch.cpp and snapshot.cpp.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "recorder/preload/launch/known_launch.h"
+#include "recorder/preload/launch/launch.h"
+#include "recorder/preload/session/call_record.h"
+
+namespace msda::record {
+
+enum class SnapshotMode {
+  kCopy,       // tensors are copied
+  kAutotuner,  // an autotuner launch (autotuner_launches.h): only digests are computed, after it
+  kDigest      // --digest-only
+};
+
+struct SnapshotState {
+  SnapshotState() = default;
+  SnapshotState(const SnapshotState&) = delete;
+  SnapshotState& operator=(const SnapshotState&) = delete;
+  ~SnapshotState();
+
+  SnapshotMode mode = SnapshotMode::kCopy;
+  bool is_kernel = false;  // what was launched is a CUkernel
+  std::shared_ptr<KnownLaunch> known;
+  LastContent last;     // of an autotuner launch: what it is taken for
+  Digests before;       // with kDigest: of inputs, and of outputs before
+  LaunchRecord record;  // otherwise
+  cuda::Stream stream = nullptr;
+  bool copies = false;  // into the record's block are under way on it
+  std::byte* outputs_memory = nullptr;
+  uint64_t outputs_offset = 0;
+  std::vector<bool> zeros;  // of the outputs before: they need not be copied
+};
+
+// Before a launch whose tensors are copied, and one of which digests are kept. False if it is not to be recorded.
+bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
+bool begin_digest(const Launched& launched, SnapshotState& state);
+// After it.
+void end_copy(const Launched& launched, SnapshotState& state);
+void end_digest(const Launched& launched, SnapshotState& state);
+
+}  // namespace msda::record

@@ -1,0 +1,87 @@
+// A recorded call on its way into the spool: what is known of it, its tensors, and what it is known by.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/preload/session/content_ledger.h"
+#include "recorder/preload/session/target_ring.h"
+
+namespace msda::record {
+
+// A tensor in host memory.
+struct HostTensor {
+  std::string name, type;  // "value", "float32"
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;     // from its first element to its last
+  std::vector<int64_t> strides = {};    // in elements; empty: row-major
+  std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if that is where they are
+  bool zeros = false;                   // all of them; then there are no bytes
+};
+
+// What is known of a call before it runs.
+struct CallFacts {
+  std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
+  std::map<std::string, int64_t> integers;   // align_corners, and those of a launch
+  std::vector<int64_t> grid, block;          // of a launch
+};
+
+class Recording;
+
+// A content that a call was registered for. Unless the call is delivered, its end tells the recording that the call did
+// not take place, or could not be copied.
+class RegisteredContent {
+ public:
+  RegisteredContent() = default;
+  RegisteredContent(Recording* recording, std::string its_key, const ContentLedger::Entered& entered)
+      : key(std::move(its_key)),
+        invocation(entered.invocation),
+        known(entered.known),
+        same_before(entered.same_before),
+        recording_(recording) {}
+  RegisteredContent(RegisteredContent&& other) noexcept { *this = std::move(other); }
+  RegisteredContent& operator=(RegisteredContent&& other) noexcept;
+  ~RegisteredContent();
+
+  // The call is delivered: the recording has taken note.
+  void settle() noexcept { recording_ = nullptr; }
+
+  std::string key;
+  uint64_t invocation = 0;
+  bool known = false;        // recorded, or on its way
+  bool same_before = false;  // recorded, and its output buffers held what they hold now
+
+ private:
+  Recording* recording_ = nullptr;
+};
+
+// A call of the C ABI that has begun.
+struct HostCall {
+  RegisteredContent content;
+  std::map<std::string, std::string> digests;  // of the inputs, where their bytes are not kept
+  uint64_t bytes = 0;                          // that it has in the spool so far
+};
+
+// A launch that the device is done with. The outputs of a known content, and what the buffers held before if that was
+// another content, take the place of those that are recorded: an autotuner's launches come before the call that they
+// are made for.
+struct LaunchRecord {
+  RegisteredContent content;
+  std::string before;  // names what the output buffers held
+  CallFacts facts;
+  std::vector<int64_t> parameter_offsets, parameter_sizes;
+  std::vector<std::byte> parameter_bytes;
+  std::vector<HostTensor> inputs, outputs_before, outputs;
+  std::map<std::string, std::string> digests;  // "inputs/value": "float32 4x5440x8x32 <digest of the device's>"
+  RingBlock block;                             // of the shared memory, in which the tensors lie
+  std::string code;                            // outputs of the same code on the same content should be equal:
+  std::string outputs_digest;  // of all, or of what does not depend on what the buffers held before; empty: unknown
+};
+
+}  // namespace msda::record

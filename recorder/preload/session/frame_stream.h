@@ -1,0 +1,68 @@
+// What a recording appends to its spool, up to its limits. After the first trouble nothing is appended any more.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "recorder/preload/session/call_record.h"
+#include "recorder/preload/session/config.h"
+#include "recorder/spool/appender.h"
+
+namespace msda::record {
+
+class FrameStream {
+ public:
+  explicit FrameStream(const Config& config) : config_(config) {}
+
+  // Finds a name that is free for the output, and creates the spool beside it: whoever creates that owns the output's
+  // name. Why that cannot be, or nothing.
+  std::string open();
+  const std::string& output() const { return output_; }
+  const std::string& spool_path() const { return spool_path_; }
+
+  // Bytes appended, those in the shared memory included; 0 if the stream has ended. Thread-safe, as are the next.
+  template <class Message>
+  uint64_t append(const Message& message, std::span<const std::byte> payload = {}) {
+    return append_sized(message, payload, payload.size());
+  }
+  // A call's tensors. Those that lie in a block of the shared memory are named only, unless nobody reads that.
+  uint64_t append_tensors(uint64_t invocation, uint32_t attempt, const char* section,
+                          const std::vector<HostTensor>& tensors, const RingBlock* block = nullptr);
+  // The writer drops what these bytes are: they count no more.
+  void dropped(uint64_t bytes) { bytes_ -= bytes; }
+
+  bool has_ended() const { return ended_; }
+  // Why it ended by itself; once.
+  std::optional<std::string> take_trouble();
+
+  void close_in_child() { spool_.close_in_child(); }
+
+ private:
+  template <class Message>
+  uint64_t append_sized(const Message& message, std::span<const std::byte> payload, uint64_t size) {
+    if (ended_ || !has_room(size)) return 0;
+    if (!spool_.append(message, payload)) {
+      end(cannot_write());
+      return 0;
+    }
+    bytes_ += size;
+    return size;
+  }
+  bool has_room(uint64_t bytes);
+  std::string cannot_write() const;
+  void end(std::string why);
+
+  const Config& config_;
+  std::string output_, spool_path_, folder_;
+  spool::Appender spool_;
+  std::atomic<bool> ended_{false}, told_{false};
+  std::atomic<uint64_t> bytes_{0}, since_look_{0};
+  uint64_t least_free_ = 0;  // bytes that the disk keeps free
+  std::mutex trouble_mutex_;
+  std::string trouble_;
+};
+
+}  // namespace msda::record

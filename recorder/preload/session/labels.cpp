@@ -1,0 +1,67 @@
+#include "recorder/preload/session/labels.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <optional>
+
+namespace msda::record {
+namespace {
+
+// The last label that any thread was given. Plain memory: another thread may be writing it when the program forks, and
+// then it is not to be destroyed in the child.
+struct Last {
+  std::mutex mutex;
+  bool is_set = false, changes = false;
+  char text[4096] = {};
+};
+constinit Last last{};
+
+std::optional<std::string>& label_of_thread() {
+  static thread_local std::optional<std::string> label;
+  return label;
+}
+
+__attribute__((constructor)) void watch_forks() {
+  pthread_atfork(nullptr, nullptr, [] {
+    new (&last.mutex) std::mutex;
+    if (last.changes) last.is_set = last.changes = false;
+  });
+}
+
+}  // namespace
+
+void set_label(const char* label) noexcept {
+  const int saved = errno;
+  try {
+    label_of_thread() = label != nullptr ? std::optional<std::string>(label) : std::nullopt;
+  } catch (...) {  // no memory: the label before stays
+    return;
+  }
+  {
+    const std::lock_guard lock(last.mutex);
+    last.changes = true;
+    last.is_set = label != nullptr;
+    if (label != nullptr) last.text[label_of_thread()->copy(last.text, sizeof last.text - 1)] = 0;
+    last.changes = false;
+  }
+  errno = saved;
+}
+
+std::string current_label() {
+  if (label_of_thread()) return *label_of_thread();
+  {
+    const std::lock_guard lock(last.mutex);
+    if (last.is_set) return last.text;
+  }
+  const char* test = getenv("PYTEST_CURRENT_TEST");
+  const std::string text = test != nullptr ? test : "";
+  return text.substr(0, text.rfind(" ("));  // without the phase: "test_msda.py::test_backward[32] (call)"
+}
+
+}  // namespace msda::record

@@ -1,0 +1,93 @@
+#include "recorder/preload/session/recording_state.h"
+
+#include <utility>
+
+namespace msda::record {
+namespace {
+
+// Contents known at a time where all are kept. One that has left is recorded again when it comes again.
+constexpr size_t kKnown = 4096;
+
+spool::Begin begin_of(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
+  spool::Begin begin;
+  begin.invocation = invocation;
+  begin.attempt = attempt;
+  begin.texts = facts.texts;
+  begin.integers = facts.integers;
+  begin.grid = facts.grid;
+  begin.block = facts.block;
+  return begin;
+}
+
+}  // namespace
+
+Recording::State::State(const Config& settings)
+    : config(settings),
+      frames(settings),
+      ledger(settings.keep_last > 0 ? static_cast<size_t>(settings.keep_last) : kKnown) {}
+
+void Recording::State::append_count(const std::optional<ContentLedger::Count>& count) {
+  if (count) frames.append(spool::Count{count->invocation, count->duplicates, count->distinct_outputs});
+}
+
+// Where all calls are kept, what leaves the ledger stays in the capture.
+void Recording::State::forget_evicted() {
+  while (const auto evicted = ledger.evict()) {
+    if (config.keep_last == 0) continue;
+    frames.append(spool::Drop{evicted->invocation});
+    frames.dropped(evicted->bytes);
+  }
+}
+
+void Recording::State::write(LaunchRecord& record) {
+  const RegisteredContent& content = record.content;
+  const uint64_t invocation = content.invocation;
+  const RingBlock* block = record.block && writer_reads ? &record.block : nullptr;
+  uint64_t bytes = 0;
+  for (const auto* tensors : {&record.inputs, &record.outputs_before, &record.outputs}) {
+    for (const HostTensor& tensor : *tensors) bytes += tensor.bytes.size();
+  }
+  std::optional<std::string> before;
+  if (!record.outputs_before.empty() || !content.known) before = record.before;
+  const uint32_t attempt = content.known ? ledger.supersede(content.key, before, bytes) : 0;
+  frames.append(begin_of(record.facts, invocation, attempt));
+  frames.append_tensors(invocation, attempt, "inputs", record.inputs, block);
+  frames.append_tensors(invocation, attempt, "outputs_before", record.outputs_before, block);
+  frames.append_tensors(invocation, attempt, "outputs", record.outputs, block);
+  frames.append(spool::Parameters{invocation, attempt, record.parameter_offsets, record.parameter_sizes},
+                record.parameter_bytes);
+  frames.append(spool::Digests{invocation, attempt, record.digests});
+  frames.append(spool::End{invocation, attempt});
+  if (!content.known) ledger.deliver_first(content.key, record.before, bytes);
+  record.content.settle();
+  if (block != nullptr && !frames.has_ended()) record.block.hand_over();
+  forget_evicted();
+}
+
+void Recording::State::write_held() {
+  if (held) write(*held);
+  held.reset();
+}
+
+void Recording::State::deliver(LaunchRecord&& record) {
+  const RegisteredContent& content = record.content;
+  auto later = ContentLedger::Later::kSupersede;
+  if (content.known) {
+    later = ledger.deliver_later(content.key, content.invocation, record.before, !record.outputs_before.empty());
+    record.content.settle();
+  }
+  if (later == ContentLedger::Later::kLost) return;
+  ledger.add_outputs(content.key, record.code, record.outputs_digest);
+  if (content.known) append_count(ledger.count(content.key, 1));
+  if (later == ContentLedger::Later::kCount) return;
+  // The last of launches with equal inputs is kept: the one before need not go to the writer.
+  if (held && content.known && held->content.key == content.key) held.reset();
+  write_held();
+  if (content.known) {
+    held = std::move(record);
+  } else {
+    write(record);
+  }
+}
+
+}  // namespace msda::record

@@ -1,0 +1,40 @@
+// The inside of a recording that has started. In a forked child it is left alone, never destroyed: another thread of the
+// parent may have been changing it.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "recorder/preload/session/content_ledger.h"
+#include "recorder/preload/session/frame_stream.h"
+#include "recorder/preload/session/recording.h"
+#include "recorder/preload/session/target_ring.h"
+#include "recorder/preload/session/writer_process.h"
+
+namespace msda::record {
+
+struct Recording::State {
+  explicit State(const Config& settings);
+
+  void append_count(const std::optional<ContentLedger::Count>& count);
+  void forget_evicted();
+  void write(LaunchRecord& record);
+  void write_held();
+  void deliver(LaunchRecord&& record);
+
+  const Config& config;
+  FrameStream frames;
+  TargetRing ring;
+  WriterProcess writer;
+  std::atomic<bool> writer_reads{false};  // what lies in the shared memory
+
+  std::mutex mutex;  // guards what follows
+  ContentLedger ledger;
+  std::optional<LaunchRecord> held;  // its content is recorded already
+  std::set<std::string> images;      // those in the spool
+  std::set<std::string> missed;      // kernels of which that was said
+};
+
+}  // namespace msda::record

@@ -1,0 +1,68 @@
+#include "recorder/preload/session/warn.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "recorder/spool/write_signals.h"
+
+namespace msda::record {
+namespace {
+
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+constinit FileIdentity standard_error;
+constinit std::atomic<bool> noted{false};
+
+// A program that closes its standard error may get the number again for a file that it writes data to. One that
+// redirects it opens a terminal, a pipe, or a log to append to.
+bool is_standard_error() {
+  struct stat now {};
+  if (fstat(STDERR_FILENO, &now) != 0) return false;
+  if (!noted || (now.st_dev == standard_error.device && now.st_ino == standard_error.inode)) return true;
+  if (S_ISFIFO(now.st_mode) || isatty(STDERR_FILENO) == 1) return true;
+  return S_ISREG(now.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
+}
+
+std::string without_control_characters(const std::string& text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+    }
+  }
+  return shown;
+}
+
+}  // namespace
+
+void note_standard_error() noexcept {
+  const int saved = errno;
+  struct stat now {};
+  if (fstat(STDERR_FILENO, &now) == 0) standard_error = {now.st_dev, now.st_ino};
+  noted = true;
+  errno = saved;
+}
+
+void warn(const std::string& text) noexcept {
+  const int saved = errno;
+  try {
+    const std::string line = "msda-record: " + without_control_characters(text) + "\n";
+    const spool::WriteSignalsHeld held;  // nobody may read standard error any more
+    if (is_standard_error() && write(STDERR_FILENO, line.data(), line.size()) < 0) {
+    }  // nobody to tell
+  } catch (...) {
+  }
+  errno = saved;
+}
+
+}  // namespace msda::record

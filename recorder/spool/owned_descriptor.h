@@ -1,0 +1,38 @@
+// A descriptor of the recorder's own in somebody else's process.
+//
+// The program may close any number, with closefrom() for one, and the system then gives that number to a file or a
+// socket of the program's. So a descriptor is known by its file's device and inode beside its number, and both are
+// compared before each use.
+#pragma once
+
+#include <sys/types.h>
+
+namespace msda::spool {
+
+class OwnedDescriptor {
+ public:
+  OwnedDescriptor() = default;
+  // Takes `descriptor` over, or nothing if it is negative, and moves it to a number that programs do not use.
+  explicit OwnedDescriptor(int descriptor) noexcept;
+  OwnedDescriptor(OwnedDescriptor&& other) noexcept { swap(other); }
+  OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
+  ~OwnedDescriptor() { close(); }
+
+  // The number; -1 if there is none, or if the number means another file by now.
+  int get() const noexcept;
+  // Whether the recorder had opened it, and has not closed it.
+  bool was_opened() const noexcept { return number_ >= 0; }
+  // Whether `descriptor` is open on the same file.
+  bool is_same_file(int descriptor) const noexcept;
+  // Closes it if it still is the recorder's.
+  void close() noexcept;
+
+ private:
+  void swap(OwnedDescriptor& other) noexcept;
+
+  int number_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+}  // namespace msda::spool
