@@ -21,7 +21,7 @@ namespace {
 // which device, in which order and precision.
 constexpr const char* kNames[] = {
     "CUBLASLT_WORKSPACE_SIZE", "CUBLAS_WORKSPACE_CONFIG", "CUDA_CACHE_DISABLE", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_DEVICE_ORDER", "CUDA_FORCE_PTX_JIT", "CUDA_HOME", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_PATH",
+    "CUDA_DEVICE_ORDER", "CUDA_FORCE_PTX_JIT", "CUDA_HOME", "CUDA_INJECTION64_PATH", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES", "CUDNN_DETERMINISTIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
     "KMP_DETERMINISTIC_REDUCTION", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_RANK", "MKL_CBWR", "MKL_DYNAMIC",
     "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "MSDA_CPU_ISA", "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO",
@@ -59,12 +59,12 @@ bool names_a_secret(std::string name) {
   return std::ranges::any_of(kSecret, [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 
-// What the program was started with: LD_PRELOAD without the recorder, which added itself.
-std::string without_recorder(const std::string& preloads) {
+// What the program was started with: the recorder added itself to the libraries that are loaded.
+std::string without_recorder(const std::string& libraries) {
   std::string others;
-  for (size_t begin = 0; begin < preloads.size();) {
-    const size_t end = std::min(preloads.find_first_of(": ", begin), preloads.size());
-    const std::string library = preloads.substr(begin, end - begin);
+  for (size_t begin = 0; begin < libraries.size();) {
+    const size_t end = std::min(libraries.find_first_of(": ", begin), libraries.size());
+    const std::string library = libraries.substr(begin, end - begin);
     if (!library.empty() && !library.ends_with("libmsda_record.so")) others += (others.empty() ? "" : ":") + library;
     begin = end + 1;
   }
@@ -76,8 +76,9 @@ std::map<std::string, std::string> recorded_environment(const std::vector<std::s
   const auto take = [&](const std::string& name) {
     const char* value = getenv(name.c_str());
     if (value == nullptr || names_a_secret(name)) return;
-    const std::string text = name == "LD_PRELOAD" ? without_recorder(value) : value;
-    if (name != "LD_PRELOAD" || !text.empty()) environment[name] = text;
+    const bool names_libraries = name == "LD_PRELOAD" || name == "CUDA_INJECTION64_PATH";
+    const std::string text = names_libraries ? without_recorder(value) : value;
+    if (!names_libraries || !text.empty()) environment[name] = text;
   };
   for (const char* name : kNames) take(name);
   for (const std::string& name : asked_for) take(name);

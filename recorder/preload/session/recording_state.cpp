@@ -19,6 +19,11 @@ spool::Begin begin_of(const CallFacts& facts, uint64_t invocation, uint32_t atte
   return begin;
 }
 
+// Whether a record tells what the output buffers held; where digests alone are kept, each does.
+bool has_before(const LaunchRecord& record) {
+  return !record.content.known || !record.outputs_before.empty() || record.outputs.empty();
+}
+
 }  // namespace
 
 Recording::State::State(const Config& settings)
@@ -47,8 +52,7 @@ void Recording::State::write(LaunchRecord& record) {
   for (const auto* tensors : {&record.inputs, &record.outputs_before, &record.outputs}) {
     for (const HostTensor& tensor : *tensors) bytes += tensor.bytes.size();
   }
-  std::optional<std::string> before;
-  if (!record.outputs_before.empty() || !content.known) before = record.before;
+  const auto before = has_before(record) ? std::optional(record.before) : std::nullopt;
   const uint32_t attempt = content.known ? ledger.supersede(content.key, before, bytes) : 0;
   frames.append(begin_of(record.facts, invocation, attempt));
   frames.append_tensors(invocation, attempt, "inputs", record.inputs, block);
@@ -73,7 +77,7 @@ void Recording::State::deliver(LaunchRecord&& record) {
   const RegisteredContent& content = record.content;
   auto later = ContentLedger::Later::kSupersede;
   if (content.known) {
-    later = ledger.deliver_later(content.key, content.invocation, record.before, !record.outputs_before.empty());
+    later = ledger.deliver_later(content.key, content.invocation, record.before, has_before(record));
     record.content.settle();
   }
   if (later == ContentLedger::Later::kLost) return;

@@ -1,0 +1,226 @@
+// A recording as the hooks use it, its spool made into a capture by the writer's own builder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <thread>
+
+#include "recorder/capture/reader.h"
+#include "recorder/preload/session/labels.h"
+#include "recorder/preload/session/recording.h"
+#include "recorder/writer/builder.h"
+
+namespace msda::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace msda::record;
+
+class RecordingTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "msda-recording-XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+    config.output = folder / "a.h5";
+    config.stages = "none";
+    config.ring_bytes = 1 << 20;
+    config.writer = "";  // the spool stays
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  Recording& recording() {
+    if (!made) made = std::make_unique<Recording>(config);
+    return *made;
+  }
+
+  // A call whose input and output hold these numbers; `fails`: the real function refuses.
+  void call(float input, float output, const std::string& options = "", bool fails = false) {
+    const std::vector<float> in(4, input), out(4, output);
+    const CallFacts facts{{{"kernel", "k"}, {"mode", "m"}}, {{"stream", 1}}, {}, {}};
+    auto begun = recording().begin_call(facts, {tensor("value", in)}, options);
+    ASSERT_TRUE(begun);
+    if (!fails) recording().end_call(*std::move(begun), {tensor("grad_value", out)});
+  }
+
+  // A launch on content `key`; its outputs, and what they held before.
+  void launch(const std::string& key, float before, float output, bool recorded = true) {
+    auto content = recording().register_content(key, std::to_string(before));
+    ASSERT_TRUE(content);
+    LaunchRecord record;
+    record.content = *std::move(content);
+    record.before = std::to_string(before);
+    record.facts = {{{"kernel", "k"}, {"time", ""}, {"label", ""}}, {}, {}, {}};
+    const std::vector<float> in(4, 1), was(4, before), out(4, output);
+    if (!record.content.known) record.inputs = {tensor("value", in)};
+    if (!record.content.known || !record.content.same_before) record.outputs_before = {tensor("grad_value", was)};
+    record.outputs = {tensor("grad_value", out)};
+    record.code = "code on " + record.before;
+    record.outputs_digest = std::to_string(output);
+    if (recorded) recording().deliver(std::move(record));
+    recording().write_held();
+  }
+
+  static HostTensor tensor(const char* name, const std::vector<float>& numbers) {
+    return {name, "float32", {static_cast<int64_t>(numbers.size())}, std::as_bytes(std::span(numbers))};
+  }
+
+  // What a capture of the spool holds: of each invocation the first number of its input and output, and its counts.
+  struct Held {
+    float input, before, output;
+    int64_t duplicates, distinct_outputs;
+    bool operator==(const Held&) const = default;
+    friend void PrintTo(const Held& held, std::ostream* out) {
+      *out << held.input << " " << held.before << " " << held.output << " " << held.duplicates << " "
+           << held.distinct_outputs;
+    }
+  };
+  std::vector<Held> capture() {
+    const std::string spool = folder / "a.h5.spool", output = folder / "built.h5";
+    Builder builder({spool, output, true, config.keep_last, "test", /*release=*/false});
+    builder.finish();
+    unfinished = builder.unfinished();
+    std::vector<Held> all;
+    if (builder.invocations() == 0) return all;
+    const capture::Reader reader(output);
+    const auto first = [&](const std::vector<capture::TensorInfo>& tensors) {
+      float number = -1;
+      if (!tensors.empty()) std::memcpy(&number, reader.read(tensors.front()).data.get(), sizeof number);
+      return number;
+    };
+    for (const int64_t id : reader.invocation_ids()) {
+      const auto invocation = reader.invocation(id);
+      all.push_back({first(invocation.inputs), first(invocation.outputs_before), first(invocation.outputs),
+                     invocation.facts.duplicates.value_or(0), invocation.facts.distinct_outputs.value_or(1)});
+    }
+    return all;
+  }
+
+  fs::path folder;
+  Config config;
+  std::unique_ptr<Recording> made;
+  int64_t unfinished = 0;
+};
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST_F(RecordingTest, KeepsTheLastCallThoughItCameBefore) {
+  config.keep_last = 1;
+  call(1, 10);
+  call(2, 20);
+  call(1, 10);
+  EXPECT_THAT(capture(), ElementsAre(Held{1, -1, 10, 0, 1}));
+}
+
+TEST_F(RecordingTest, KeepsTheLastTwoOfMany) {
+  config.keep_last = 2;
+  for (const float input : {1.f, 2.f, 3.f, 2.f, 2.f, 4.f}) call(input, 10 * input);
+  EXPECT_THAT(capture(), ElementsAre(Held{2, -1, 20, 2, 1}, Held{4, -1, 40, 0, 1}));
+}
+
+TEST_F(RecordingTest, CountsEqualCalls) {
+  call(1, 10);
+  call(1, 10);
+  call(1, 11);
+  EXPECT_THAT(capture(), ElementsAre(Held{1, -1, 10, 2, 2}));
+}
+
+TEST_F(RecordingTest, CallsWithOtherOptionsAreOtherCalls) {
+  call(1, 10, "mode a");
+  call(1, 11, "mode b");
+  EXPECT_THAT(capture(), ElementsAre(Held{1, -1, 10, 0, 1}, Held{1, -1, 11, 0, 1}));
+}
+
+TEST_F(RecordingTest, ACallThatFailedIsNotRecordedAndTheNextIs) {
+  call(1, 0, "", /*fails=*/true);
+  call(1, 10);
+  EXPECT_THAT(capture(), ElementsAre(Held{1, -1, 10, 0, 1}));
+  EXPECT_EQ(unfinished, 0);  // the failed one's input is gone from the spool
+}
+
+TEST_F(RecordingTest, OutputsBeforeAreThoseOfTheRecordedOutputs) {
+  launch("a", /*before=*/0, 1);
+  launch("a", /*before=*/5, 6);
+  launch("a", /*before=*/0, 1);
+  EXPECT_THAT(capture(), ElementsAre(Held{1, 0, 1, 2, 1}));
+}
+
+TEST_F(RecordingTest, ALaunchThatCouldNotBeCopiedIsNoRepetition) {
+  launch("a", 0, 1, /*recorded=*/false);
+  launch("a", 0, 1);
+  EXPECT_THAT(capture(), ElementsAre(Held{1, 0, 1, 0, 1}));
+}
+
+TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
+  launch("a", 0, 1);
+  std::atomic<bool> ready{false}, delivered{false};
+  ASSERT_TRUE(recording().when_ready([&] { return ready.load(); }, [&] { delivered = true; }));
+  std::thread device([&] {
+    usleep(20000);
+    ready = true;
+  });
+  recording().finish();
+  EXPECT_TRUE(delivered);
+  device.join();
+}
+
+TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
+  config.keep_last = 1;
+  config.max_bytes = 200;  // a call has 32
+  for (int i = 0; i < 100; ++i) call(static_cast<float>(i), 0);
+  EXPECT_FALSE(recording().is_over());
+  config.keep_last = 0;
+  made.reset();
+  fs::remove(folder / "a.h5.spool");
+  for (int i = 0; i < 6; ++i) call(static_cast<float>(i), 0);
+  EXPECT_FALSE(recording().is_over());
+  recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", std::vector<float>(100))}, "");
+  recording().write_held();  // says what happened
+  EXPECT_TRUE(recording().is_over());
+}
+
+TEST_F(RecordingTest, ThreadsRecordAtOnce) {
+  std::vector<std::thread> threads;
+  recording();
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([this, t] {
+      set_label(("thread " + std::to_string(t)).c_str());
+      for (int i = 0; i < 20; ++i) call(static_cast<float>(t * 100 + i), 1);
+      for (int i = 0; i < 20; ++i) launch("launch " + std::to_string(t * 100 + i), 0, 1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(capture().size(), 320u);
+  EXPECT_EQ(unfinished, 0);
+}
+
+TEST_F(RecordingTest, AForkedChildLeavesTheParentsRecordingAlone) {
+  call(1, 10);
+  const pid_t child = fork();
+  if (child == 0) {
+    recording().forget_in_child();
+    _exit(fs::exists(folder / "a.h5.spool") ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  call(2, 20);
+  EXPECT_THAT(capture(), ElementsAre(Held{1, -1, 10, 0, 1}, Held{2, -1, 20, 0, 1}));
+}
+
+TEST(RecordingOfThisProcess, IsOverInACopyThatNoForkMade) {
+  EXPECT_FALSE(recording().is_over());
+  const pid_t child = vfork();
+  if (child == 0) _exit(recording().is_over() ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace msda::tests
