@@ -1,0 +1,166 @@
+"""Programs that close descriptors, fork, limit themselves and die in odd ways: each as without the recorder, and every
+call that it finished is in the capture."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, REPLAY
+from msda_replay import read_capture
+
+RECORD, PRELOAD = BUILD / "bin" / "msda-record", BUILD / "lib" / "libmsda_record.so"
+CLIENT, VFORK = BUILD / "tests" / "hostile_client", BUILD / "tests" / "libvfork_at_start.so"
+
+
+def environment(**more):
+    return {name: value for name, value in os.environ.items() if not name.startswith("MSDA_RECORD_")} | more
+
+
+def alone(folder, *arguments, **options):
+    return subprocess.run([CLIENT, *map(str, arguments)], capture_output=True, text=True, cwd=folder, timeout=100,
+                          env=environment(), **options)
+
+
+def recorded(folder, *arguments, options=(), **more):
+    """The program under msda-record, its capture folder/a.h5."""
+    return subprocess.run([RECORD, "-o", folder / "a.h5", *options, "--", CLIENT, *map(str, arguments)],
+                          capture_output=True, text=True, cwd=folder, timeout=100, env=environment(), **more)
+
+
+def invocations(folder, name="a.h5"):
+    assert subprocess.run([REPLAY, "verify", folder / name], capture_output=True).returncode == 0
+    return read_capture(folder / name).invocations
+
+
+def folders(tmp_path):
+    plain, under = tmp_path / "plain", tmp_path / "under"
+    plain.mkdir()
+    under.mkdir()
+    return plain, under
+
+
+@pytest.mark.parametrize("arguments, calls", [
+    (["plain"], 20),
+    (["closes_descriptors"], 6),
+    (["reuses_descriptors_as_sockets"], 6),
+    (["closes_standard_streams", 1], 6),
+    (["closes_standard_streams", 2], 6),
+    (["closes_standard_streams", 0, 1, 2], 6),
+    (["starts_a_program_that_is_not_there"], 3),
+    (["counts_children"], 1),
+    (["is_interrupted"], 1000),
+    (["tells_ignored_signals"], 1),
+    (["varies_options"], 6),
+    (["fails_first"], 1),
+    (["comes_back"], 2),
+    (["ends", "quick_exit"], 3),
+    (["ends", "exit_group"], 3),
+    (["ends", "_Exit"], 3),
+], ids=lambda value: "-".join(map(str, value)) if isinstance(value, list) else "")
+def test_is_as_without_the_recorder_and_whole(tmp_path, arguments, calls):
+    plain, under = folders(tmp_path)
+    expected, done = alone(plain, *arguments), recorded(under, *arguments)
+    assert (done.returncode, done.stdout) == (expected.returncode, expected.stdout), done.stderr
+    assert len(invocations(under)) == calls, done.stderr
+    left = {path.name for path in under.iterdir()} - {path.name for path in plain.iterdir()}
+    assert left == {"a.h5"}
+    for path in plain.iterdir():
+        assert path.read_bytes() == (under / path.name).read_bytes()
+
+
+@pytest.mark.parametrize("limit", [1, 100, 4096, 20000])
+def test_a_limit_on_file_sizes(tmp_path, limit):
+    """Too small for a spool, for the memory shared with the writer, for the capture: never a signal."""
+    done = recorded(tmp_path, "limits_file_sizes", limit)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_a_limit_on_descriptors(tmp_path):
+    done = recorded(tmp_path, "limits_descriptors")
+    assert done.returncode == 0 and "Too many open files; nothing is recorded" in done.stderr
+
+
+def test_exits_from_a_signal_handler_at_40_moments(tmp_path):
+    for i in range(40):
+        capture = tmp_path / f"{i}.h5"
+        done = subprocess.run([RECORD, "-o", capture, "--", CLIENT, "exits_from_a_handler", str(20000 + 777 * i)],
+                              capture_output=True, text=True, timeout=20, env=environment())
+        assert done.returncode == 7, done.stderr
+
+
+def test_a_vfork_child_before_anything_is_recorded(tmp_path):
+    done = subprocess.run([RECORD, "-o", tmp_path / "a.h5", "--", CLIENT, "plain"], capture_output=True, text=True,
+                          env=environment(LD_PRELOAD=str(VFORK)))
+    assert done.returncode == 0
+    assert len(invocations(tmp_path)) == 20
+
+
+def test_a_copy_that_no_fork_made_is_left_alone(tmp_path):
+    start = time.monotonic()
+    done = recorded(tmp_path, "clones_itself", 20, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0 and time.monotonic() - start < 15, "the recorder waits for a copy of the program"
+    assert len(invocations(tmp_path)) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"a.h5"}
+
+
+def test_forks_amidst_calls(tmp_path):
+    done = recorded(tmp_path, "forks_amidst_calls", 40, options=["--keep", "last:4"])
+    assert (done.returncode, done.stdout) == (0, "failed 0\n"), done.stderr
+    captures = list(tmp_path.glob("*.h5"))
+    assert len(captures) == 41
+    assert all(len(invocations(tmp_path, path.name)) == (4 if path.name == "a.h5" else 1) for path in captures)
+
+
+def test_ignored_signals_stay_ignored(tmp_path):
+    ignored = {signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP}
+    ignore = lambda: [signal.signal(number, signal.SIG_IGN) for number in ignored]  # noqa: E731
+    plain, under = folders(tmp_path)
+    expected = alone(plain, "tells_ignored_signals", preexec_fn=ignore)
+    done = recorded(under, "tells_ignored_signals", preexec_fn=ignore)
+    assert expected.stdout.startswith("1 1 1 1 ") and done.stdout == expected.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_program(tmp_path, number):
+    process = subprocess.Popen([RECORD, "-o", tmp_path / "a.h5", "--", CLIENT, "waits_for_a_signal"], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    assert process.wait(timeout=20) == 40 + number
+    process.communicate()
+    assert len(invocations(tmp_path)) == 4
+
+
+def test_calls_that_ask_for_something_else_are_no_repetitions(tmp_path):
+    recorded(tmp_path, "varies_options")
+    calls = invocations(tmp_path)
+    assert [call.facts["mode"] for call in calls] == ["deterministic", "atomic", "atomic", "mixed", "mixed", "deterministic"]
+    assert [call.facts.get("seed") for call in calls] == [None, 0, 1, None, None, None]
+    assert [call.facts.get("float64_stages") for call in calls] == [None, None, None, 0, 256, None]
+    assert all((call.facts["duplicates"], call.facts["distinct_outputs"]) == (1, 1) for call in calls)
+
+
+def test_keeps_the_last_call_though_it_came_before(tmp_path):
+    recorded(tmp_path, "comes_back", options=["--keep", "last:1"])
+    (call,) = invocations(tmp_path)
+    assert (call.inputs["value"] == 1).all()
+
+
+def test_killed_at_random_moments(tmp_path, rng):
+    """As often as MSDA_KILLS says: every call that had returned is in the capture."""
+    for i in range(int(os.environ.get("MSDA_KILLS", 20))):
+        capture = tmp_path / f"{i}.h5"
+        process = subprocess.Popen([RECORD, "-o", capture, "--", CLIENT, "runs_long", "1000000"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True)
+        time.sleep(rng.uniform(0.02, 0.3))
+        subprocess.run(["pkill", "-KILL", "-s", str(process.pid), "-x", "hostile_client"], check=False)
+        out, err = process.communicate(timeout=60)
+        returned = out.count("\n")
+        if returned == 0:
+            continue
+        whole = len(invocations(tmp_path, capture.name))
+        assert returned <= whole <= returned + 1, err
+        capture.unlink()
