@@ -3,6 +3,7 @@
 #include <new>
 
 #include "recorder/capture/capture.h"
+#include "recorder/writer/version.h"
 #include "replay/commands.h"
 #include "replay/errors.h"
 
@@ -23,7 +24,7 @@ int main(int argc, char** argv) {
       "msda-replay");
   app.footer(
       "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");
-  app.set_version_flag("--version", MSDA_VERSION);
+  app.set_version_flag("--version", [] { return record::describe_build("msda-replay"); });
   app.require_subcommand(1);
   replay::add_run_command(app, status);
   replay::add_list_command(app, status);

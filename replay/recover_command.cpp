@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "recorder/writer/builder.h"
+#include "recorder/writer/version.h"
 #include "replay/commands.h"
 #include "replay/errors.h"
 
@@ -18,7 +19,7 @@ struct RecoverOptions {
 
 int run(const RecoverOptions& options) {
   try {
-    record::Builder builder({options.spool, options.output, options.force, 0, MSDA_VERSION, /*release=*/false,
+    record::Builder builder({options.spool, options.output, options.force, 0, record::version(), /*release=*/false,
                              /*shared_memory=*/-1, /*trusted=*/false,
                              record::stages_from(options.stages).value_or(record::Stages::kNone)});
     builder.finish();

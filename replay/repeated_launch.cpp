@@ -244,7 +244,7 @@ std::vector<std::byte> RepeatedLaunch::row_major(const Buffer& buffer, gpu::Devi
 
 void RepeatedLaunch::compare_with_recorded(const Output& output, OriginalTensor& tensor) const {
   if (output.buffer->recorded == nullptr) return;
-  OriginalTensor::Recorded& recorded = tensor.recorded.emplace();
+  OriginalTensor::Recorded& recorded = tensor.recorded.emplace(OriginalTensor::Recorded{});
   recorded.among_them = output.digests.contains(output.recorded_digest);
   const capture::Tensor truth = reader_.read(*output.buffer->recorded);
   const size_t size = size_of_element(*output.buffer);

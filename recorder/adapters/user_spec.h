@@ -4,12 +4,12 @@
 
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/adapters/expression.h"
+#include "recorder/adapters/regex.h"
 
 namespace msda::adapters {
 

@@ -18,6 +18,8 @@
 
 #include "recorder/adapters/user.h"
 #include "recorder/writer/builder.h"
+#include "recorder/writer/sanitizers.h"
+#include "recorder/writer/version.h"
 
 namespace {
 
@@ -48,7 +50,8 @@ int follow(const Options& options) {
     }  // msda-record is gone
   };
   try {
-    msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last, MSDA_VERSION,
+    msda::record::Builder builder({options.spool, options.output, options.force, options.keep_last,
+                                   msda::record::version(),
                                    /*release=*/true, fcntl(4, F_GETFD) >= 0 ? 4 : -1, /*trusted=*/true,
                                    msda::record::stages_from(options.stages).value_or(msda::record::Stages::kNone)});
     char news[4096];
@@ -156,6 +159,7 @@ int run(const Options& options) {
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
+    msda::record::set_sanitizer_options();
     set("MSDA_RECORD_OUTPUT", options.output);
     set("MSDA_RECORD_HOOK", options.hook);
     set("MSDA_RECORD_KEEP", options.keep);
@@ -192,7 +196,7 @@ int main(int argc, char** argv) {
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
       "Exit status: the program's own; 128 + N if signal N ended it; 2 for bad usage.\n"
       "LD_PRELOAD=libmsda_record.so COMMAND does the same, set by MSDA_RECORD_* variables: docs/recording.md.");
-  app.set_version_flag("--version", MSDA_VERSION);
+  app.set_version_flag("--version", [] { return msda::record::describe_build("msda-record"); });
   app.add_option("-o,--output", options.output, "Capture file; %p becomes the process' number, %r its rank")
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
@@ -231,6 +235,8 @@ int main(int argc, char** argv) {
       path = fs::absolute(path).string();
     }
     if (options.keep != "all" && !last) throw std::runtime_error("--keep " + options.keep + ": give all or last:K");
+    const std::string why_not = msda::record::why_not_recordable(options.command[0]);
+    if (!why_not.empty()) throw std::runtime_error(why_not);
     return run(options);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kBadUsage;

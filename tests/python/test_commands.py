@@ -1,7 +1,12 @@
 """msda-replay list, show and stages."""
 
+import ctypes
+import re
+import subprocess
+
 import numpy as np
 import pytest
+from conftest import BUILD
 from support import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
@@ -92,3 +97,26 @@ def test_stages_agree_with_the_outputs(replay, capture):
         result = replay("stages", capture, "--invocation", 0, "--element", element, "--json", "-", expect=0).json
         last = result["invocations"][0]["elements"][0]["stages"][-1]
         assert last["values"]["float64"] == pytest.approx(float(outputs[name][index]), rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("program", ["msda-replay", "msda-record"])
+def test_version(program):
+    """The version, and what the program was built with, as far as its build folder and its libraries tell."""
+    done = subprocess.run([BUILD / "bin" / program, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rest = done.stdout.splitlines()
+    cache = (BUILD / "CMakeCache.txt").read_text()
+    assert first == f"{program} {re.search('CMAKE_PROJECT_VERSION:STATIC=(.*)', cache)[1]}"
+    facts = dict(line.split(": ", 1) for line in rest)
+    assert list(facts) == ["compiler", "CUDA", "HDF5", "recorder's hooks"]
+    compiler = re.search("CMAKE_CXX_COMPILER:.*=(.*)", cache)[1]
+    told = subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    name, number = facts["compiler"].split()[:2]
+    assert number in told and (name == "Clang") == ("clang" in told)
+    assert facts["CUDA"].startswith("built without") == ("MSDA_CUDA:BOOL=ON" not in cache)
+    linked = subprocess.run(["ldd", BUILD / "bin" / program], capture_output=True, text=True).stdout
+    library = ctypes.CDLL(re.search(r"=> (\S*libhdf5(?:_serial)?\.so\S*)", linked)[1])
+    numbers = [ctypes.c_uint() for _ in range(3)]
+    library.H5get_libversion(*map(ctypes.byref, numbers))
+    assert facts["HDF5"] == ".".join(str(number.value) for number in numbers)
+    assert "CUDA driver API" in facts["recorder's hooks"] and "libcupti.so.13" in facts["recorder's hooks"]

@@ -1,26 +1,31 @@
-# `cmake --install` and find_package(msda_replay): the command, the libraries, their headers.
+# `cmake --install` and find_package(msda_replay): the commands, the libraries, their headers, the documentation.
 include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/msda_replay)
 
-install(TARGETS msda msda_capture msda_analysis EXPORT msda_replay-targets
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# An export of its own for each library: a program that uses one needs what that one needs, and no more.
+foreach(component IN ITEMS msda analysis capture)
+  set(target msda_${component})
+  if(component STREQUAL msda)
+    set(target msda)
+  endif()
+  install(TARGETS ${target} EXPORT msda_replay-${component}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/msda_replay)
+  install(EXPORT msda_replay-${component} NAMESPACE msda_replay:: DESTINATION ${package_folder})
+endforeach()
+
 install(TARGETS msda-replay msda-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS msda_record LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES recorder/preload/hooks/msda_record.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/msda_replay)
-install(EXPORT msda_replay-targets NAMESPACE msda_replay::
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/msda_replay)
 
-# Headers keep their folders, under include/msda_replay, which the targets put on the include path. Those of what is not
-# installed stay out: hdf5.h is the capture library's own, the CPU's loops and the call checks are libmsda's.
-foreach(folder kernels recorder/capture analysis)
-  install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/msda_replay/${folder}
-    FILES_MATCHING PATTERN "*.h"
-    PATTERN "cpu" EXCLUDE PATTERN "hdf5.h" EXCLUDE PATTERN "checked_call.h" EXCLUDE PATTERN "trace.h" EXCLUDE)
-endforeach()
+# The README's links lead from there to docs/, as they do here.
+set(documentation ${CMAKE_INSTALL_DATAROOTDIR}/doc/msda-replay)
+install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${documentation})
+install(DIRECTORY docs DESTINATION ${documentation})
 
 configure_package_config_file(tools/cmake/msda_replay-config.cmake.in msda_replay-config.cmake
-  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/msda_replay)
+  INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(msda_replay-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/msda_replay-config.cmake ${PROJECT_BINARY_DIR}/msda_replay-config-version.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/msda_replay)
+  DESTINATION ${package_folder})

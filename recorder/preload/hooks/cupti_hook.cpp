@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "recorder/device/cupti_libraries.h"
 #include "recorder/preload/driver/cupti_api.h"
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/driver/symbols.h"
@@ -42,7 +43,6 @@ namespace {
 
 constexpr char kInjection[] = "CUDA_INJECTION64_PATH";
 constexpr char kDriverHook[] = "; launches are caught in the driver's API";
-constexpr const char* kSonames[] = {"libcupti.so.13", "libcupti.so.12"};
 
 std::mutex mutex;  // guards the two below
 cupti::Subscriber subscriber = nullptr;
@@ -52,11 +52,11 @@ std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
 // Two copies in a process collide. So the one that the process has is taken; only who insists on CUPTI gets one loaded,
 // the one that a library that comes later will find under the same name.
 void* find_library() {
-  for (const char* name : kSonames) {
+  for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
   }
   if (config().hook != HookChoice::kCupti) return nullptr;
-  for (const char* name : kSonames) {
+  for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY)) return library;
     for (const char* variable : {"CUDA_HOME", "CUDA_PATH", ""}) {
       const char* home = *variable != 0 ? getenv(variable) : "/usr/local/cuda";
@@ -198,7 +198,7 @@ void* real(HookId id) {
   void* found = hook.real.load(std::memory_order_acquire);
   if (found == nullptr) {  // a caller that is linked to libcupti
     found = next_definition(hook.name);
-    for (const char* name : kSonames) {
+    for (const char* name : cupti::kLibraryNames) {
       if (found == nullptr) found = definition_in(name, hook.name);
     }
     hook.real.store(found, std::memory_order_release);

@@ -12,9 +12,9 @@
 #include <ctime>
 #include <memory>
 #include <new>
-#include <regex>
 #include <utility>
 
+#include "recorder/adapters/regex.h"
 #include "recorder/preload/session/host_digests.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/provenance.h"

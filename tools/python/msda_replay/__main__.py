@@ -6,6 +6,14 @@ import sys
 from .capture import DIALECTS, CaptureError
 from .importer import import_case
 
+_MOST_NAMES = 10  # of unused members that are named
+
+
+def _print(text):
+    """Prints one line. Names come from files: what could move a terminal's cursor is shown escaped."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    print(f"msda_replay: {line}", file=sys.stderr)
+
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python3 -m msda_replay", description="Capture files of msda-replay in Python.")
@@ -23,10 +31,11 @@ def main(arguments=None):
     try:
         unused = import_case(chosen.archive, chosen.output, chosen.dialect, chosen.reference_dialect, chosen.force)
     except CaptureError as error:
-        print(f"msda_replay: {error}", file=sys.stderr)
+        _print(str(error))
         return 2
     if unused:
-        print(f"msda_replay: {chosen.archive}: not used: {', '.join(unused)}", file=sys.stderr)
+        more = f" and {len(unused) - _MOST_NAMES} more" if len(unused) > _MOST_NAMES else ""
+        _print(f"{chosen.archive}: not used: {', '.join(unused[:_MOST_NAMES])}{more}")
     return 0
 
 

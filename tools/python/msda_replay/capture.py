@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import stat
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
@@ -187,42 +188,60 @@ def _write_seeds(group, seeds):
     dataset.dims[0].label = "seed"
 
 
+def _file_image(invocations, run):
+    """The bytes of a capture file."""
+    from . import __version__
+
+    with h5py.File("capture", "w", driver="core", backing_store=False, block_size=1 << 20) as file:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        file.attrs["format"] = FORMAT
+        file.attrs["format_version"] = FORMAT_VERSION
+        file.attrs["tool_version"] = __version__
+        file.attrs["created"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        group = file.create_group("run")
+        group.attrs.create("argv", list(map(str, run.pop("argv", []))), dtype=h5py.string_dtype())
+        for section in ("environment", "libraries"):
+            subgroup = group.create_group(section)
+            for name, value in run.pop(section, {}).items():
+                subgroup.attrs[name] = str(value)
+        if "seeds" in run:
+            _write_seeds(group, run.pop("seeds"))
+        for name, value in run.items():
+            group.attrs[name] = str(value)
+        file.create_group("invocations")
+        for i, invocation in enumerate(invocations):
+            _write_invocation(file.create_group(f"invocations/{i:06d}"), invocation)
+        file.flush()
+        return file.id.get_file_image()
+
+
+def _check_target(path, overwrite):
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # not there; what keeps it from being made is said by the attempt
+    if not stat.S_ISREG(mode):
+        raise CaptureError(f"{path}: is no regular file, and only those are replaced; give another name")
+    if not overwrite:
+        raise CaptureError(f"{path}: exists; ask for it to be replaced, or give another name")
+
+
 def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, overwrite: bool = False):
     """Writes a capture file, readable by its owner only.
 
-    `invocations` is an Invocation or a list of them. Refuses to replace a file unless `overwrite`, and leaves none behind
-    when it fails. Raises CaptureError.
+    `invocations` is an Invocation or a list of them. Refuses to replace a file unless `overwrite`, and anything but a
+    regular file always; leaves none behind when it fails. Raises CaptureError.
     """
-    from . import __version__
-
     if isinstance(invocations, Invocation):
         invocations = [invocations]
     path = os.fspath(path)
-    if os.path.lexists(path) and not overwrite:
-        raise CaptureError(f"{path}: exists; ask for it to be replaced, or give another name")
+    _check_target(path, overwrite)
     partial = f"{path}.{os.getpid()}.partial"
     try:
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        with h5py.File(partial, "w") as file:
-            now = datetime.datetime.now(datetime.timezone.utc)
-            file.attrs["format"] = FORMAT
-            file.attrs["format_version"] = FORMAT_VERSION
-            file.attrs["tool_version"] = __version__
-            file.attrs["created"] = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-            run = dict(run or {})
-            group = file.create_group("run")
-            group.attrs.create("argv", list(map(str, run.pop("argv", []))), dtype=h5py.string_dtype())
-            for section in ("environment", "libraries"):
-                subgroup = group.create_group(section)
-                for name, value in run.pop(section, {}).items():
-                    subgroup.attrs[name] = str(value)
-            if "seeds" in run:
-                _write_seeds(group, run.pop("seeds"))
-            for name, value in run.items():
-                group.attrs[name] = str(value)
-            file.create_group("invocations")
-            for i, invocation in enumerate(invocations):
-                _write_invocation(file.create_group(f"invocations/{i:06d}"), invocation)
+        # Tried before the work, and not by HDF5: where it cannot write all, it ends the process when that exits.
+        descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(_file_image(invocations, dict(run or {})))
         os.replace(partial, path)
     except OSError as error:
         raise CaptureError(f"{path}: cannot write it: {error}") from error

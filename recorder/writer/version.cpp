@@ -1,0 +1,39 @@
+#include "recorder/writer/version.h"
+
+#include <fmt/format.h>
+
+#include <H5public.h>
+
+#include "recorder/device/cupti_libraries.h"
+
+namespace msda::record {
+namespace {
+
+#if defined(__clang__)
+constexpr char kCompiler[] = "Clang " __clang_version__;
+#else
+constexpr char kCompiler[] = "GCC " __VERSION__;
+#endif
+// The toolkit's version; empty where the operator has no GPU side.
+constexpr std::string_view kCuda = MSDA_CUDA_VERSION;
+
+std::string hdf5_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
+}  // namespace
+
+std::string version() { return MSDA_VERSION; }
+
+std::string describe_build(const std::string& program) {
+  std::string cupti;
+  for (const char* name : cupti::kLibraryNames) cupti += fmt::format("{}{}", cupti.empty() ? "" : ", ", name);
+  return fmt::format(
+      "{} {}\ncompiler: {}\nCUDA: {}\nHDF5: {}\nrecorder's hooks: CUDA driver API, CUPTI ({}), C ABI of libmsda, seeds",
+      program, version(), kCompiler, kCuda.empty() ? "built without" : fmt::format("built with {}", kCuda),
+      hdf5_version(), cupti);
+}
+
+}  // namespace msda::record

@@ -1,0 +1,14 @@
+// What --version of both commands prints.
+#pragma once
+
+#include <string>
+
+namespace msda::record {
+
+// "0.1.0".
+std::string version();
+
+// The version and what it was built with: compiler, CUDA, HDF5, the recorder's hooks. A line each.
+std::string describe_build(const std::string& program);
+
+}  // namespace msda::record
