@@ -107,7 +107,7 @@ def spreads(modes):
     of its root mean square among the pairs of plain runs, or of 2^-21 of itself if that is more: runs that happen to add
     in the same order must not make rounding errors look large. A run's distance from the plain runs is its median
     distance to one of them. The forward pass being the same, gradients are linear in these rounding errors, and no
-    threshold in the model enlarges them. A single parameter of 250 that is off by one in ten thousand passes the limit.
+    threshold in the model enlarges them. A single parameter of 250 that is off by one in ten thousand exceeds the limit.
     """
     import numpy as np  # not above: --help needs none
 
