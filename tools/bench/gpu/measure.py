@@ -1,17 +1,11 @@
 """Measures all contenders on one problem, turn by turn."""
 
-import statistics
 import time
 
 from . import verify
 from .clock import Track
 from .problems import draw, input_sets
-
-
-def summary(times):
-    """Milliseconds: median and quartiles."""
-    low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
-    return {"median": middle, "q1": low, "q3": high, "runs": len(times)}
+from .report import summary
 
 
 class Measuring:

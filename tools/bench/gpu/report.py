@@ -1,12 +1,19 @@
 """What the times say: promises kept or missed, and the section of docs/benchmarks.md."""
 
 import re
+import statistics
 
 from . import names
 
 # Promises on ours, and their limits. The fastest peer is that of the same row, type, contention and state of the cache.
 DETERMINISTIC, ATOMIC, FLOAT64, CROWDED = 0.6, 0.45, 1.0, 3.0
 BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
+
+
+def summary(times):
+    """Median and quartiles."""
+    low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
+    return {"median": middle, "q1": low, "q3": high, "runs": len(times)}
 
 
 def median(cell, name, cache):

@@ -1,0 +1,1 @@
+"""What tools/bench/recording_cost.py measures with."""

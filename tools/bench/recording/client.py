@@ -1,0 +1,175 @@
+"""The measured client: training steps of a Hugging Face detector with random weights. Prints one line of JSON.
+
+    python3 client.py MODEL STEPS [--device cuda|cpu] [--batch 2] [--size 256]
+
+The line says what the program computed, so that runs with and without the recorder can be compared:
+
+- losses: of each step, as hexadecimal floating-point numbers, all bits;
+- stable: SHA-256 of the gradients, of all steps, that no atomic addition reaches;
+- sketch: of each other parameter eight sums of its gradients with random signs (the same signs in every run). A changed
+  element changes all eight; runs that add in another order differ in their last digits;
+- calls: how many grid_sample backward passes there were, which is what the recorder should find;
+- step_seconds: the time of the steps alone, without imports and the model's construction.
+
+PyTorch's grid_sample adds to the gradient of its `input` atomically, in an order that changes from run to run. Which
+parameters that reaches is read from the autograd graph: all that lie behind that edge of a grid_sample node. Everything
+else runs with deterministic algorithms; a kernel that has none is named in `unsettled`, and then nothing is promised.
+The optimizer updates only parameters with stable gradients. So each step begins with the same bits in every run, and
+the losses and stable gradients of all steps can be compared bit for bit. Exit status 77, with the reason on standard
+error, where PyTorch, transformers or the device is missing.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+import warnings
+
+SKIPPED, CLASSES, BOXES, SIGNS = 77, 20, 6, 8
+# The only one whose atomics are accounted for.
+ACCOUNTED = "grid_sampler_2d_backward_cuda"
+
+
+def deformable_detr(transformers):
+    backbone = transformers.ResNetConfig(out_features=["stage2", "stage3", "stage4"])
+    config = transformers.DeformableDetrConfig(backbone_config=backbone, use_timm_backbone=False, use_pretrained_backbone=False,
+                                               backbone=None, num_labels=CLASSES)
+    return transformers.DeformableDetrForObjectDetection(config)
+
+
+def rt_detr(transformers):
+    return transformers.RTDetrForObjectDetection(transformers.RTDetrConfig(num_labels=CLASSES))
+
+
+MODELS = {"deformable-detr": deformable_detr, "rt-detr": rt_detr}
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("steps", type=int)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--size", type=int, default=256)
+    return parser.parse_args(arguments)
+
+
+def libraries(device):
+    """(torch, transformers, ""), or a reason in place of the last."""
+    # cuBLAS is deterministic only with a workspace of its own, and reads this when it is loaded.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        return None, None, f"{error.name} is not installed"
+    if device == "cuda" and not torch.cuda.is_available():
+        return None, None, "no GPU that PyTorch can use"
+    return torch, transformers, ""
+
+
+def make_deterministic(torch):
+    torch.manual_seed(2026)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.backends.cudnn.benchmark = False
+
+
+def make_batch(torch, chosen):
+    """Pixels, and for each image boxes and classes; drawn on the CPU, so that they are the same everywhere."""
+    generator = torch.Generator().manual_seed(1)
+    pixels = torch.randn(chosen.batch, 3, chosen.size, chosen.size, generator=generator)
+    labels = []
+    for _ in range(chosen.batch):
+        boxes = torch.rand(BOXES, 4, generator=generator) * 0.4 + 0.3  # centre, size: within the image
+        classes = torch.randint(CLASSES, (BOXES,), generator=generator)
+        labels.append({"boxes": boxes.to(chosen.device), "class_labels": classes.to(chosen.device)})
+    return pixels.to(chosen.device), labels
+
+
+def walk(roots):
+    """Nodes of an autograd graph that are reached from `roots`, these included."""
+    found, waiting = set(), list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found:
+            found.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return found
+
+
+def atomics_reach(loss):
+    """How many grid_sample nodes there are, and the ids of the parameters that their atomic additions reach."""
+    samplers = [node for node in walk([loss.grad_fn]) if node.name().startswith("GridSampler2DBackward")]
+    behind = walk(node.next_functions[0][0] for node in samplers)
+    return len(samplers), {id(node.variable) for node in behind if hasattr(node, "variable")}
+
+
+class Sketch:
+    """Sums with random signs, of each parameter over all steps."""
+
+    def __init__(self, torch, device):
+        self.torch, self.device, self.sums = torch, device, {}
+        self.generator = torch.Generator(device).manual_seed(7)
+
+    def add(self, name, gradient):
+        flat = gradient.detach().reshape(-1).double()
+        signs = self.torch.randint(0, 2, (SIGNS, flat.numel()), generator=self.generator, device=self.device, dtype=self.torch.int8)
+        sums = ((2 * signs - 1) * flat).sum(1)
+        self.sums[name] = self.sums[name] + sums if name in self.sums else sums
+
+    def numbers(self):
+        return {name: sums.tolist() for name, sums in self.sums.items()}
+
+
+def train(torch, model, chosen):
+    """What is printed, without the times."""
+    pixels, labels = make_batch(torch, chosen)
+    digest, sketch, losses, calls = hashlib.sha256(), Sketch(torch, chosen.device), [], 0
+    optimizer = None
+    for _ in range(chosen.steps):
+        loss = model(pixel_values=pixels, labels=labels).loss
+        if optimizer is None:
+            calls, reached = atomics_reach(loss)
+            trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+            optimizer = torch.optim.SGD([parameter for _, parameter in trained if id(parameter) not in reached], lr=1e-5)
+        model.zero_grad()
+        loss.backward()
+        for name, parameter in trained:
+            if parameter.grad is not None and id(parameter) in reached:
+                sketch.add(name, parameter.grad)
+            elif parameter.grad is not None:
+                digest.update(parameter.grad.contiguous().cpu().numpy().tobytes())
+        optimizer.step()
+        losses.append(loss.item().hex())
+    return {"calls": calls * chosen.steps, "losses": losses, "stable": digest.hexdigest(),
+            "stable_parameters": len(trained) - len(reached), "sketch": sketch.numbers()}
+
+
+def main():
+    chosen = parse(None)
+    torch, transformers, missing = libraries(chosen.device)
+    if missing:
+        print(f"client: {missing}", file=sys.stderr)
+        return SKIPPED
+    make_deterministic(torch)
+    model = MODELS[chosen.model](transformers).to(chosen.device).train()
+    begin = time.perf_counter()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = train(torch, model, chosen)
+    found["step_seconds"] = time.perf_counter() - begin
+    named = {match[1] for one in said if (match := re.match(r"(\S+) does not have a deterministic implementation", str(one.message)))}
+    machine = {"PyTorch": torch.__version__, "transformers": transformers.__version__}
+    if chosen.device == "cuda":
+        machine = {"GPU": torch.cuda.get_device_name(), "CUDA": torch.version.cuda, **machine}
+    print(json.dumps({**found, "unsettled": sorted(named - {ACCOUNTED}), "machine": machine}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
