@@ -189,11 +189,11 @@ bool Builder::settle(Pending& pending) {
     for (const Item& item : items) {
       if (item.tensor.section == "outputs_before") continue;
       const auto bytes = payloads_.bytes(item, memory.emplace_back());
-      const auto type = kernels::dtype_named(item.tensor.type);
+      const spool::TensorDescription& tensor = item.tensor.description;
+      const auto type = kernels::dtype_named(tensor.type);
       if (!type) return false;
-      tensors[item.tensor.name] =
-          msda_contiguous(const_cast<std::byte*>(bytes.data()), *type, static_cast<int32_t>(item.tensor.shape.size()),
-                          item.tensor.shape.data());
+      tensors[tensor.name] = msda_contiguous(const_cast<std::byte*>(bytes.data()), *type,
+                                             static_cast<int32_t>(tensor.shape.size()), tensor.shape.data());
     }
     const auto dialect = kernels::dialect_named(texts["dialect"]);
     if (!dialect) return false;
@@ -202,7 +202,8 @@ bool Builder::settle(Pending& pending) {
   }
   if (conventions->float_type == MSDA_BFLOAT16) {
     for (Item& item : pending.tensors) {
-      if (item.tensor.type == "float16") item.tensor.type = "bfloat16";
+      std::string& type = item.tensor.description.type;
+      if (type == "float16") type = "bfloat16";
     }
   }
   texts["padding_mode"] = msda_padding_name(conventions->padding);
@@ -219,7 +220,7 @@ std::vector<Item> Builder::inputs_of(uint64_t invocation) {
                          [](const Item& item) { return item.tensor.section == "inputs"; });
   } else if (const auto known = inputs_.find(invocation); known != inputs_.end()) {
     for (const spool::Tensor& tensor : known->second) {
-      auto bytes = writer().read_input(first_number_.at(invocation), tensor.name);
+      auto bytes = writer().read_input(first_number_.at(invocation), tensor.description.name);
       inputs.push_back({tensor, {}, std::make_shared<const std::vector<std::byte>>(std::move(bytes))});
     }
   }
@@ -274,7 +275,7 @@ bool Builder::has_room_for(const Pending& pending) {
   const auto code = find_code(pending);
   if (code != code_.end()) bytes += static_cast<int64_t>(code->second.frame.payload_bytes);
   for (const Item& item : pending.tensors) {
-    const int64_t data = Payloads::row_major_bytes(item.tensor);
+    const int64_t data = Payloads::row_major_bytes(item.tensor.description);
     if (__builtin_add_overflow(bytes, kForDataset + data, &bytes)) return false;
   }
   return writer().reserve(bytes);
@@ -321,8 +322,8 @@ void Builder::add_tensors(const Pending& pending) {
   for (const Item& item : pending.tensors) {
     std::vector<std::byte> memory;
     const auto bytes = payloads_.bytes(item, memory);
-    const capture::TensorView view{item.tensor.name, type_of(item.tensor.type), item.tensor.shape, bytes,
-                                   item.tensor.strides};
+    const auto& [name, type, shape, strides] = item.tensor.description;
+    const capture::TensorView view{name, type_of(type), shape, bytes, strides};
     if (item.tensor.section == "inputs") {
       writer().add_input(view);
     } else if (item.tensor.section == "outputs_before") {
@@ -375,7 +376,8 @@ void Builder::merge(Pending& held, Pending& later) {
   for (Item& item : later.tensors) {
     payloads_.take(item);
     const auto same = std::ranges::find_if(held.tensors, [&](const Item& other) {
-      return other.tensor.section == item.tensor.section && other.tensor.name == item.tensor.name;
+      return other.tensor.section == item.tensor.section &&
+             other.tensor.description.name == item.tensor.description.name;
     });
     if (same != held.tensors.end()) {
       *same = item;

@@ -1,49 +1,19 @@
 #include "recorder/writer/payloads.h"
 
-#include <cstring>
-
 #include "recorder/capture/schema.h"
 #include "recorder/writer/types.h"
 
 namespace msda::record {
 namespace {
 
-// What a tensor takes from its first element to its last, and row-major without gaps.
-struct Extent {
-  uint64_t spread, dense;
-};
+int64_t element_bytes(const spool::TensorDescription& tensor) { return capture::size_of(type_of(tensor.type)); }
 
-Extent extent_of(const spool::Tensor& tensor) {
-  const auto size = static_cast<uint64_t>(capture::size_of(type_of(tensor.type)));
-  uint64_t elements = 1, last = 0;
-  bool fits = tensor.strides.empty() || tensor.strides.size() == tensor.shape.size();
-  for (size_t i = 0; fits && i < tensor.shape.size(); ++i) {
-    fits = tensor.shape[i] >= 0 && !__builtin_mul_overflow(elements, static_cast<uint64_t>(tensor.shape[i]), &elements);
-    if (!fits || tensor.strides.empty() || tensor.shape[i] == 0) continue;
-    uint64_t step = 0;
-    fits = tensor.strides[i] >= 0 &&
-           !__builtin_mul_overflow(static_cast<uint64_t>(tensor.shape[i] - 1), static_cast<uint64_t>(tensor.strides[i]),
-                                   &step) &&
-           !__builtin_add_overflow(last, step, &last);
+spool::Extent extent_of(const spool::TensorDescription& tensor) {
+  const auto extent = spool::extent_of(tensor.shape, tensor.strides, element_bytes(tensor));
+  if (!extent || extent->begin < 0) {
+    throw spool::Error("tensor " + tensor.name + " in the spool has a shape that cannot be");
   }
-  Extent extent{0, 0};
-  fits = fits && !__builtin_mul_overflow(elements, size, &extent.dense);
-  if (elements > 0) fits = fits && !__builtin_mul_overflow(last + 1, size, &extent.spread);
-  if (tensor.strides.empty()) extent.spread = extent.dense;
-  if (!fits) throw spool::Error("tensor " + tensor.name + " in the spool has a shape that cannot be");
-  return extent;
-}
-
-void gather(const spool::Tensor& tensor, std::span<const std::byte> from, std::vector<std::byte>& to) {
-  const auto size = static_cast<size_t>(capture::size_of(type_of(tensor.type)));
-  const size_t rank = tensor.shape.size();
-  std::vector<int64_t> index(rank, 0);
-  for (size_t at = 0; at < to.size(); at += size) {
-    size_t element = 0;
-    for (size_t i = 0; i < rank; ++i) element += static_cast<size_t>(index[i] * tensor.strides[i]);
-    std::memcpy(to.data() + at, from.data() + element * size, size);
-    for (size_t i = rank; i-- > 0 && ++index[i] == tensor.shape[i];) index[i] = 0;
-  }
+  return *extent;
 }
 
 }  // namespace
@@ -52,36 +22,36 @@ Payloads::Payloads(const spool::Follower& spool, int shared_memory, bool release
   if (shared_memory >= 0) ring_ = std::make_unique<spool::RingReader>(shared_memory);
 }
 
-int64_t Payloads::row_major_bytes(const spool::Tensor& tensor) { return static_cast<int64_t>(extent_of(tensor).dense); }
+int64_t Payloads::row_major_bytes(const spool::TensorDescription& tensor) { return extent_of(tensor).dense; }
 
 std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::byte>& memory) {
   if (item.own) return *item.own;
-  const spool::Tensor& tensor = item.tensor;
-  const Extent extent = extent_of(tensor);
-  if (tensor.zeros) {
-    constexpr uint64_t kMost = uint64_t{1} << 40;
+  const spool::TensorDescription& tensor = item.tensor.description;
+  const spool::Extent extent = extent_of(tensor);
+  if (item.tensor.zeros) {
+    constexpr int64_t kMost = int64_t{1} << 40;
     if (extent.dense > kMost) throw spool::Error("tensor " + tensor.name + " in the spool is larger than any memory");
-    memory.assign(extent.dense, std::byte{0});
+    memory.assign(static_cast<size_t>(extent.dense), std::byte{0});
     return memory;
   }
   std::span<const std::byte> spread;
   std::vector<std::byte> read;
-  if (tensor.block >= 0) {
+  if (item.tensor.block >= 0) {
     if (!ring_) throw spool::Error("tensor " + tensor.name + " lay in the memory of a process that is gone");
-    spread = ring_->bytes(tensor.offset, tensor.bytes);
+    spread = ring_->bytes(item.tensor.offset, item.tensor.bytes);
   } else {
     read = spool_.payload(item.frame);
     spread = read;
   }
-  if (spread.size() != extent.spread) {
+  if (spread.size() != static_cast<uint64_t>(extent.end)) {
     throw spool::Error("tensor " + tensor.name + " in the spool does not have the bytes that its shape wants");
   }
   if (!tensor.strides.empty()) {
-    memory.resize(extent.dense);
-    gather(tensor, spread, memory);
+    memory.resize(static_cast<size_t>(extent.dense));
+    spool::copy_row_major(spread.data(), tensor.shape, tensor.strides, element_bytes(tensor), memory.data());
     return memory;
   }
-  if (tensor.block >= 0) return spread;
+  if (item.tensor.block >= 0) return spread;
   memory = std::move(read);
   return memory;
 }

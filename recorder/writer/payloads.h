@@ -31,7 +31,7 @@ class Payloads {
   // do not fit each other.
   std::span<const std::byte> bytes(const Item& item, std::vector<std::byte>& memory);
   // How many bytes that will be. Throws spool::Error for a shape that cannot be.
-  static int64_t row_major_bytes(const spool::Tensor& tensor);
+  static int64_t row_major_bytes(const spool::TensorDescription& tensor);
   // Whether the spool holds the bytes, and goes on to hold them when this process ends.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
   // Takes the bytes into this process and lets go of where they were.
