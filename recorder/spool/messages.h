@@ -130,13 +130,4 @@ std::vector<std::byte> encode(const Message& message) {
   return archive.bytes();
 }
 
-// Throws BadMessage.
-template <class Message>
-Message decode(std::span<const std::byte> bytes) {
-  InputArchive archive(bytes);
-  Message message;
-  archive >> message;
-  return message;
-}
-
 }  // namespace msda::spool

@@ -9,6 +9,7 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/spool/appender.h"
+#include "recorder/spool/check.h"
 #include "recorder/spool/checksum.h"
 #include "recorder/spool/follower.h"
 
