@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <regex>
 #include <stdexcept>
@@ -117,6 +118,7 @@ void settle(Options& options) {
     path = fs::absolute(path).string();
   }
   check_output(options.output);
+  if (options.max_bytes > std::numeric_limits<int64_t>::max()) refuse("--max-bytes: larger than any disk");
   if (options.max_bytes > 0 || options.keep != "all" || options.digest_only) return;
   if (const auto free = free_bytes(options.output)) {
     options.max_bytes = std::max<uint64_t>(*free / 2, 1);
