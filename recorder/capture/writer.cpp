@@ -1,17 +1,10 @@
 #include "recorder/capture/writer.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 
 #include "recorder/capture/writer_impl.h"
 
@@ -69,37 +62,26 @@ Type seed_type() {
 }  // namespace
 
 Writer::Writer(const std::string& path, IfExists if_exists, const std::string& tool_version)
-    : impl_(std::make_unique<Impl>()) {
+    : impl_(std::make_unique<Impl>(path, if_exists == IfExists::kReplace)) {
   hdf5::silence();
-  impl_->path = path;
-  const int replace = if_exists == IfExists::kReplace ? O_TRUNC : O_EXCL;
-  const int fd = ::open(path.c_str(), O_CREAT | O_WRONLY | O_NOFOLLOW | O_CLOEXEC | replace, 0600);
-  if (fd < 0) {
-    const int error = errno;
-    throw Error(fmt::format("{}: cannot create it: {}{}", path, std::strerror(error),
-                            error == EEXIST ? " (ask for it to be replaced, or give another name)" : ""));
-  }
-  // Where tensors begin at a page, writing them is copying pages.
   const Properties access(H5Pcreate(H5P_FILE_ACCESS));
+  H5Pset_fapl_sec2(access.get());  // whose handle is a descriptor, whatever the environment's default driver
+  // Where tensors begin at a page, writing them is copying pages.
   H5Pset_alignment(access.get(), kAlignedFrom, kPage);
-  try {
-    impl_->file = impl_->checked(File(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())), "create it");
-    const hid_t root = impl_->file.get();
-    impl_->attribute(root, "format", std::string(kFormat));
-    impl_->attribute(root, "format_version", kFormatVersion);
-    impl_->attribute(root, "tool_version", tool_version);
-    impl_->attribute(root, "created", now());
-    impl_->group("/invocations");
-    flush();
-    // Now, not before: HDF5 has truncated the file, and ext4 writes all of such a file to the disk when it is next
-    // closed.
-    ::close(fd);
-  } catch (const Error&) {
-    ::close(fd);
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);  // it is no capture
-    throw;
-  }
+  const std::string name = impl_->output.by_descriptor();
+  impl_->file = impl_->checked(File(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())), "create it");
+  const hid_t root = impl_->file.get();
+  impl_->attribute(root, "format", std::string(kFormat));
+  impl_->attribute(root, "format_version", kFormatVersion);
+  impl_->attribute(root, "tool_version", tool_version);
+  impl_->attribute(root, "created", now());
+  impl_->group("/invocations");
+  flush();
+  // Now, not before: HDF5 has truncated the file, and ext4 writes all of such a file to the disk when it is next
+  // closed, as its first opening is here.
+  void* descriptor = nullptr;
+  impl_->check(H5Fget_vfd_handle(root, H5P_DEFAULT, &descriptor), "look at it");
+  impl_->output.become(*static_cast<const int*>(descriptor));
 }
 
 Writer::Writer(Writer&&) noexcept = default;
@@ -131,6 +113,11 @@ void Writer::add_kernel(const KernelImage& kernel) {
   for (const auto& [key, value] : kernel.facts) impl_->attribute(group.get(), key, value);
   static constexpr std::string_view kByte[] = {"byte"};
   impl_->dataset(name + "/image", H5T_STD_U8LE, {static_cast<int64_t>(kernel.image.size())}, kernel.image, kByte);
+}
+
+void Writer::add_kernel_facts(const std::string& digest, const std::map<std::string, int64_t>& facts) {
+  const Group group = impl_->group("/kernels/" + digest);
+  for (const auto& [key, value] : facts) impl_->attribute(group.get(), key, value);
 }
 
 int64_t Writer::begin_invocation(const CallFacts& facts, const Parameters& parameters) {
@@ -255,32 +242,16 @@ void Writer::set_duplicates(int64_t invocation, int64_t duplicates, int64_t dist
   impl_->attribute(group.get(), "distinct_outputs", distinct_outputs);
 }
 
-void Writer::flush() { impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL), "flush"); }
+void Writer::flush() {
+  impl_->check(H5Fflush(impl_->file.get(), H5F_SCOPE_GLOBAL), "flush");
+  if (impl_->invocations > 0) impl_->output.publish();
+}
 
 bool Writer::reserve(int64_t bytes) {
   flush();
   haddr_t end = 0;
-  struct stat before {};
-  rlimit limit{};
-  const int fd = ::open(impl_->path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (fd < 0 || fstat(fd, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-      H5Fget_eoa(impl_->file.get(), &end) < 0) {
-    if (fd >= 0) ::close(fd);
-    impl_->fail("look at its size");
-  }
-  off_t size = 0;
-  const bool absurd = __builtin_add_overflow(static_cast<off_t>(end), std::max<int64_t>(bytes, 1), &size);
-  // Beyond the limit there is a signal.
-  bool room = !absurd && static_cast<rlim_t>(size) <= limit.rlim_cur;
-  if (room && fallocate(fd, 0, static_cast<off_t>(end), size - static_cast<off_t>(end)) != 0) {
-    struct statvfs disk {};
-    // Where the file system cannot promise, what is free now must do.
-    room = errno == EOPNOTSUPP && fstatvfs(fd, &disk) == 0 &&
-           static_cast<uint64_t>(bytes) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
-    if (ftruncate(fd, before.st_size) != 0) {
-    }  // what was had of the room stays
-  }
-  ::close(fd);
+  impl_->check(H5Fget_eoa(impl_->file.get(), &end), "look at its size");
+  const bool room = impl_->output.reserve(end, bytes);
   impl_->reserved = impl_->reserved || room;
   return room;
 }
@@ -291,8 +262,11 @@ void Writer::close() {
   haddr_t end = 0;
   const bool cut = impl_->reserved && H5Fget_eoa(impl_->file.get(), &end) >= 0;
   impl_->file = File();
-  if (cut && truncate(impl_->path.c_str(), static_cast<off_t>(end)) != 0) {
-  }  // room that was not needed stays
+  if (cut) impl_->output.cut(end);
+  impl_->output.publish();
+  if (!impl_->output.is_in_place()) {
+    throw Error(impl_->output.path() + ": is not the file any more that was written there; what was written is lost");
+  }
 }
 
 }  // namespace msda::capture

@@ -14,13 +14,16 @@ class Writer {
  public:
   enum class IfExists { kRefuse, kReplace };
 
-  // Creates `path` with mode 0600. Follows no symbolic link, and replaces a file only if told to.
+  // Creates `path` with mode 0600. Follows no symbolic link, and replaces a regular file only if told to: when the
+  // first invocation has been flushed, or with close(). A capture that never holds one and is not closed is removed.
   Writer(const std::string& path, IfExists if_exists, const std::string& tool_version);
   Writer(Writer&&) noexcept;
   ~Writer();  // closes; call close() to hear of errors
 
   void write_run(const Run& run, const std::vector<Seed>& seeds);
   void add_kernel(const KernelImage& kernel);
+  // What became known of a kernel after it was added.
+  void add_kernel_facts(const std::string& digest, const std::map<std::string, int64_t>& facts);
 
   // Begins the next invocation and returns its number; the add_ functions then fill it.
   int64_t begin_invocation(const CallFacts& facts, const Parameters& parameters = {});

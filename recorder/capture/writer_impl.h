@@ -13,6 +13,7 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/capture/hdf5.h"
+#include "recorder/capture/output_file.h"
 #include "recorder/capture/writer.h"
 
 namespace msda::capture {
@@ -35,7 +36,8 @@ inline hdf5::Type bool_type() {
 }
 
 struct Writer::Impl {
-  std::string path;
+  OutputFile output;
+  const std::string& path;
   hdf5::File file;
   int64_t invocations = 0;
   std::string current;       // path of the open invocation
@@ -49,7 +51,7 @@ struct Writer::Impl {
   bool reserved = false;  // the file may be longer than HDF5 needs it
   mutable bool broken = false;
 
-  Impl() = default;
+  Impl(const std::string& to, bool replace) : output(to, replace), path(output.path()) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
   // What could not be written whole is left as by a crash: up to the last flush the file is right. libhdf5 would try to

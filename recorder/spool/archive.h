@@ -43,7 +43,7 @@ class OutputArchive {
 
   template <class T>
   OutputArchive& operator<<(const T& x) {
-    if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    if constexpr (std::is_arithmetic_v<T>) {
       save_binary(&x, sizeof x);
     } else if constexpr (std::is_same_v<T, std::string>) {
       *this << static_cast<uint64_t>(x.size());
@@ -84,13 +84,19 @@ class InputArchive {
 
   template <class T>
   InputArchive& operator>>(T& x) {
-    if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      uint8_t byte = 0;
+      *this >> byte;
+      if (byte > 1) throw BadMessage("a message has a truth value that is neither true nor false");
+      x = byte == 1;
+    } else if constexpr (std::is_arithmetic_v<T>) {
       load_binary(&x, sizeof x);
     } else if constexpr (std::is_same_v<T, std::string>) {
-      x.resize(count());
+      x.resize(count(1));
       load_binary(x.data(), x.size());
     } else if constexpr (std::is_same_v<T, boost::serialization::collection_size_type>) {
-      x = boost::serialization::collection_size_type(count());
+      // The smallest elements are numbers of 64 bits, and empty texts, which are one.
+      x = boost::serialization::collection_size_type(count(sizeof(uint64_t)));
     } else if constexpr (std::is_same_v<T, boost::serialization::item_version_type>) {
       uint32_t version = 0;
       *this >> version;
@@ -117,16 +123,17 @@ class InputArchive {
     if (size > 0) std::memcpy(data, rest_.data(), size);
     rest_ = rest_.subspan(size);
   }
+  size_t left() const { return rest_.size(); }
   template <class T>
   void reset_object_address(T*, T*) {}  // pointers are not followed
   static unsigned get_library_version() { return kLibraryVersion; }
 
  private:
-  // Of the elements that follow, each of which takes at least a byte.
-  size_t count() {
+  // Of the elements that follow, each of which takes at least so many bytes.
+  size_t count(size_t element_bytes) {
     uint64_t count = 0;
     *this >> count;
-    if (count > rest_.size()) throw BadMessage("a message claims more elements than it has bytes");
+    if (count > rest_.size() / element_bytes) throw BadMessage("a message claims more elements than it has bytes");
     return static_cast<size_t>(count);
   }
 

@@ -7,14 +7,27 @@
 
 namespace msda::spool {
 
+struct Checksum::State {
+  XXH3_state_t state;
+};
+
+Checksum::Checksum(const FrameHeader& header, std::span<const std::byte> message) : state_(new State) {
+  XXH3_64bits_reset(&state_->state);
+  XXH3_64bits_update(&state_->state, &header, offsetof(FrameHeader, checksum));
+  add(message);
+}
+
+Checksum::~Checksum() = default;
+
+void Checksum::add(std::span<const std::byte> piece) { XXH3_64bits_update(&state_->state, piece.data(), piece.size()); }
+
+uint64_t Checksum::value() const { return XXH3_64bits_digest(&state_->state); }
+
 uint64_t checksum_of(const FrameHeader& header, std::span<const std::byte> message,
                      std::span<const std::byte> payload) {
-  XXH3_state_t state;
-  XXH3_64bits_reset(&state);
-  XXH3_64bits_update(&state, &header, offsetof(FrameHeader, checksum));
-  XXH3_64bits_update(&state, message.data(), message.size());
-  XXH3_64bits_update(&state, payload.data(), payload.size());
-  return XXH3_64bits_digest(&state);
+  Checksum checksum(header, message);
+  checksum.add(payload);
+  return checksum.value();
 }
 
 std::string digest_of(std::span<const std::byte> bytes) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -11,6 +12,21 @@
 namespace msda::spool {
 
 uint64_t checksum_of(const FrameHeader& header, std::span<const std::byte> message, std::span<const std::byte> payload);
+
+// The same, of a payload that comes in pieces.
+class Checksum {
+ public:
+  Checksum(const FrameHeader& header, std::span<const std::byte> message);
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
+  void add(std::span<const std::byte> piece);
+  uint64_t value() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // "xxh3-128:" and 32 hexadecimal digits, as in the capture file.
 std::string digest_of(std::span<const std::byte> bytes);

@@ -62,8 +62,8 @@ std::optional<Frame> Follower::next() {
     const uint64_t size = file_bytes();
     if (size < next_ + sizeof header || !read_at(&header, sizeof header, next_)) return std::nullopt;
     const uint64_t left = size - next_ - sizeof header;
-    if (header.magic != FrameHeader::kMagic || header.message_bytes > left ||
-        header.payload_bytes > left - header.message_bytes) {
+    if (header.magic != FrameHeader::kMagic || header.message_bytes > FrameHeader::kLongestMessage ||
+        header.message_bytes > left || header.payload_bytes > left - header.message_bytes) {
       return std::nullopt;
     }
     Frame frame;
@@ -77,10 +77,22 @@ std::optional<Frame> Follower::next() {
     }
     frame.message.resize(header.message_bytes);
     if (!read_at(frame.message.data(), frame.message.size(), next_ + sizeof header)) return std::nullopt;
-    if (checksum_of(header, frame.message, payload(frame)) != header.checksum) return std::nullopt;
+    if (!is_whole(header, frame)) return std::nullopt;
     next_ = frame.payload_offset + frame.payload_bytes;
     return frame;
   }
+}
+
+bool Follower::is_whole(const FrameHeader& header, const Frame& frame) const {
+  constexpr uint64_t kPiece = 1 << 20;
+  Checksum checksum(header, frame.message);
+  std::vector<std::byte> piece(static_cast<size_t>(std::min(kPiece, frame.payload_bytes)));
+  for (uint64_t at = 0; at < frame.payload_bytes; at += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min<uint64_t>(piece.size(), frame.payload_bytes - at)));
+    if (!read_at(piece.data(), piece.size(), frame.payload_offset + at)) return false;
+    checksum.add(piece);
+  }
+  return checksum.value() == header.checksum;
 }
 
 std::vector<std::byte> Follower::payload(const Frame& frame) const {

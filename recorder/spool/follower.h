@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder/spool/frame.h"
 #include "recorder/spool/messages.h"
 
 namespace msda::spool {
@@ -39,6 +40,7 @@ class Follower {
   uint64_t trailing_bytes() const;
 
  private:
+  bool is_whole(const FrameHeader& header, const Frame& frame) const;
   bool read_at(void* to, size_t size, uint64_t offset) const;
   uint64_t file_bytes() const;
 

@@ -22,7 +22,9 @@ struct FrameHeader {
   uint64_t checksum = 0;  // XXH3-64 over the fields above, the message and the payload
 
   static constexpr uint32_t kMagic = 0x6d617266;  // "fram"
-  static constexpr uint32_t kReleased = 0;        // a kind: passed over, its payload may be gone
+  // Far more than any message takes; the longest holds its process' arguments.
+  static constexpr uint64_t kLongestMessage = 16 << 20;
+  static constexpr uint32_t kReleased = 0;  // a kind: passed over, its payload may be gone
 };
 static_assert(sizeof(FrameHeader) == 32);
 

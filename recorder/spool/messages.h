@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "recorder/spool/archive.h"
+#include "recorder/spool/tensor.h"
 
 namespace msda::spool {
 
@@ -66,15 +67,13 @@ struct Tensor {
   uint64_t invocation = 0;
   uint32_t attempt = 0;
   std::string section;  // inputs, outputs_before, outputs
-  std::string name, type;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // in elements; empty: row-major
+  TensorDescription description;
   int64_t block = -1;
   uint64_t offset = 0, bytes = 0;  // in the shared memory
   bool zeros = false;              // there are no bytes, as all are zero
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
-    archive& invocation& attempt& section& name& type& shape& strides& block& offset& bytes& zeros;
+    archive& invocation& attempt& section& description& block& offset& bytes& zeros;
   }
 };
 
@@ -139,15 +138,6 @@ std::vector<std::byte> encode(const Message& message) {
   OutputArchive archive;
   archive << message;
   return archive.bytes();
-}
-
-// Throws BadMessage.
-template <class Message>
-Message decode(std::span<const std::byte> bytes) {
-  InputArchive archive(bytes);
-  Message message;
-  archive >> message;
-  return message;
 }
 
 }  // namespace msda::spool

@@ -62,17 +62,26 @@ class Builder {
 
  private:
   struct Code {
+    Code(spool::Kernel of, const spool::Frame& at) : kernel(std::move(of)), frame(at) {}
     spool::Kernel kernel;
     spool::Frame frame;
+    bool written = false, is_variant = false;
   };
   struct Pending {
     spool::Begin begin;
-    spool::Frame begin_frame;
+    std::vector<spool::Frame> begin_frames;  // of this call, and of those before it that it has to do with
     std::vector<Item> tensors;
     spool::Parameters parameters;
     std::vector<std::byte> parameter_bytes;
     std::map<std::string, std::string> digests;
     bool ambiguous = false;  // other conventions give the same outputs
+
+    std::vector<Item>::iterator find(const spool::Tensor& tensor);
+  };
+  // One that is written, and whose inputs will be read again.
+  struct Call {
+    capture::CallFacts facts;
+    std::vector<spool::TensorDescription> inputs;
   };
   // Of an invocation as the target counts them; its calls may turn out to follow different conventions, which their
   // parameters do not tell, and then they are different invocations of the capture.
@@ -80,6 +89,14 @@ class Builder {
 
   static Id id_of(const Pending& pending);
   void take(const spool::Frame& frame);
+  void begin(spool::Begin begin, const spool::Frame& frame);
+  void add(spool::Tensor tensor, const spool::Frame& frame);
+  // The invocation that a message belongs to, or null.
+  template <class Message>
+  Pending* find_open(const Message& message) {
+    const auto found = open_.find({message.invocation, message.attempt});
+    return found != open_.end() ? &found->second : nullptr;
+  }
   void complete(const spool::End& end);
   void drop_invocation(uint64_t invocation);
   bool settle(Pending& pending);
@@ -87,15 +104,20 @@ class Builder {
   bool has_room_for(const Pending& pending);
   void leave_out(Pending& pending);
   bool write(Pending& pending);
-  std::map<std::string, Code>::iterator find_code(const Pending& pending);
+  Code* find_code(const Pending& pending);
   void write_code(const Pending& pending);
+  void write_image(Code& code);
   void write_variants();
+  void count_instructions();
   void write_superseding(Pending& pending);
+  void replace(int64_t number, Pending& pending);
+  void write_sharing_inputs(int64_t first, Pending& pending);
   void merge(Pending& held, Pending& later);
   void drop(Pending& pending);
   void add_tensors(const Pending& pending);
   void hold(Pending pending);
   Pending* find_held(uint64_t invocation);
+  Pending* find_held(const Id& id);
   void write_run();
   void write_stages();
   capture::Writer& writer();
@@ -108,13 +130,13 @@ class Builder {
   spool::Run run_;
   std::vector<capture::Seed> seeds_;  // until the end with the number of invocations begun before, not written
   uint64_t begun_ = 0;
-  std::map<std::string, Code> code_;                          // by digest, until the first call of it is written
+  std::map<std::string, Code> code_;                          // by digest
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   std::deque<Pending> held_;      // with keep_last: whole, until the target drops them
   std::map<Id, int64_t> number_;  // of what is written
   std::map<uint64_t, int64_t> first_number_;
-  std::map<uint64_t, std::vector<spool::Tensor>> inputs_;  // of those written whose conventions outputs told
+  std::map<int64_t, Call> calls_;  // by number: with stages all that are written, else those that outputs tell of
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;

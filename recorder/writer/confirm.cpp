@@ -108,12 +108,36 @@ std::optional<Conventions> confirm_as(msda_dialect dialect, const Tensors& tenso
   return (by_few && by_few->only_ones) || all <= kFew ? by_few : confirm_by(all, dialect, tensors);
 }
 
+// Whether the tensors have the operator's dimensions: what else there is to check, the operator does.
+bool are_of_a_call(const Tensors& tensors) {
+  struct Ranked {
+    const char* name;
+    int rank;
+    const char* like = nullptr;
+  };
+  return std::ranges::all_of(std::initializer_list<Ranked>{{"value", 4},
+                                                           {"spatial_shapes", 2},
+                                                           {"sampling_locations", 6},
+                                                           {"attention_weights", 5},
+                                                           {"grad_output", 4},
+                                                           {"grad_sampling_locations", 6, "sampling_locations"},
+                                                           {"grad_attention_weights", 5, "attention_weights"}},
+                             [&](const Ranked& ranked) {
+                               const auto found = tensors.find(ranked.name);
+                               if (found == tensors.end() || found->second.rank != ranked.rank) return false;
+                               return ranked.like == nullptr ||
+                                      std::ranges::equal(found->second.shape, tensors.at(ranked.like).shape);
+                             });
+}
+
+bool is_float(msda_dtype type) { return type != MSDA_INT32 && type != MSDA_INT64; }
+
 }  // namespace
 
 std::optional<Conventions> confirm(msda_dialect dialect, const Tensors& tensors) {
-  for (const char* name : {"value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output",
-                           "grad_sampling_locations", "grad_attention_weights"}) {
-    if (!tensors.contains(name)) return std::nullopt;
+  if (!are_of_a_call(tensors) || !is_float(tensors.at("grad_sampling_locations").dtype) ||
+      !is_float(tensors.at("grad_attention_weights").dtype)) {
+    return std::nullopt;
   }
   const msda_dtype type = tensors.at("value").dtype;
   if (type != MSDA_FLOAT16) return confirm_as(dialect, tensors);

@@ -1,6 +1,8 @@
 #include "recorder/writer/payloads.h"
 
-#include <cstring>
+#include <sys/mman.h>
+
+#include <algorithm>
 
 #include "recorder/capture/schema.h"
 #include "recorder/writer/types.h"
@@ -8,42 +10,11 @@
 namespace msda::record {
 namespace {
 
-// What a tensor takes from its first element to its last, and row-major without gaps.
-struct Extent {
-  uint64_t spread, dense;
-};
+int64_t element_bytes(const spool::TensorDescription& tensor) { return capture::size_of(type_of(tensor.type)); }
 
-Extent extent_of(const spool::Tensor& tensor) {
-  const auto size = static_cast<uint64_t>(capture::size_of(type_of(tensor.type)));
-  uint64_t elements = 1, last = 0;
-  bool fits = tensor.strides.empty() || tensor.strides.size() == tensor.shape.size();
-  for (size_t i = 0; fits && i < tensor.shape.size(); ++i) {
-    fits = tensor.shape[i] >= 0 && !__builtin_mul_overflow(elements, static_cast<uint64_t>(tensor.shape[i]), &elements);
-    if (!fits || tensor.strides.empty() || tensor.shape[i] == 0) continue;
-    uint64_t step = 0;
-    fits = tensor.strides[i] >= 0 &&
-           !__builtin_mul_overflow(static_cast<uint64_t>(tensor.shape[i] - 1), static_cast<uint64_t>(tensor.strides[i]),
-                                   &step) &&
-           !__builtin_add_overflow(last, step, &last);
-  }
-  Extent extent{0, 0};
-  fits = fits && !__builtin_mul_overflow(elements, size, &extent.dense);
-  if (elements > 0) fits = fits && !__builtin_mul_overflow(last + 1, size, &extent.spread);
-  if (tensor.strides.empty()) extent.spread = extent.dense;
-  if (!fits) throw spool::Error("tensor " + tensor.name + " in the spool has a shape that cannot be");
-  return extent;
-}
-
-void gather(const spool::Tensor& tensor, std::span<const std::byte> from, std::vector<std::byte>& to) {
-  const auto size = static_cast<size_t>(capture::size_of(type_of(tensor.type)));
-  const size_t rank = tensor.shape.size();
-  std::vector<int64_t> index(rank, 0);
-  for (size_t at = 0; at < to.size(); at += size) {
-    size_t element = 0;
-    for (size_t i = 0; i < rank; ++i) element += static_cast<size_t>(index[i] * tensor.strides[i]);
-    std::memcpy(to.data() + at, from.data() + element * size, size);
-    for (size_t i = rank; i-- > 0 && ++index[i] == tensor.shape[i];) index[i] = 0;
-  }
+// Of a tensor that was checked when its frame was read.
+spool::Extent extent_of(const spool::TensorDescription& tensor) {
+  return spool::extent_of(tensor.shape, tensor.strides, element_bytes(tensor)).value();
 }
 
 }  // namespace
@@ -52,42 +23,66 @@ Payloads::Payloads(const spool::Follower& spool, int shared_memory, bool release
   if (shared_memory >= 0) ring_ = std::make_unique<spool::RingReader>(shared_memory);
 }
 
-int64_t Payloads::row_major_bytes(const spool::Tensor& tensor) { return static_cast<int64_t>(extent_of(tensor).dense); }
+Payloads::~Payloads() {
+  for (const auto zeros : zeros_) munmap(const_cast<std::byte*>(zeros.data()), zeros.size());
+}
+
+int64_t Payloads::row_major_bytes(const spool::TensorDescription& tensor) { return extent_of(tensor).dense; }
+
+void Payloads::check_sizes(const std::vector<Item>& items) {
+  // A scalar's gradient is expanded to the size of the outputs: by some thousand channels at most beside a tensor that
+  // is whole.
+  constexpr int64_t kAtLeast = 64 << 20, kMostTimes = 1024;
+  int64_t stored = 0, claimed = 0;
+  bool fits = true;
+  for (const Item& item : items) {
+    const spool::Extent extent = extent_of(item.tensor.description);
+    const int64_t bytes = item.tensor.zeros ? 0 : extent.end;
+    fits = fits && !__builtin_add_overflow(stored, bytes, &stored);
+    if (extent.dense > bytes) fits = fits && !__builtin_add_overflow(claimed, extent.dense, &claimed);
+  }
+  if (!fits || (claimed - kAtLeast) / kMostTimes > stored) {
+    throw spool::Error("a call in the spool has tensors far larger than their bytes");
+  }
+}
+
+std::span<const std::byte> Payloads::zeros(size_t size) {
+  if (zeros_.empty() || size > zeros_.back().size()) {
+    // Read alone, all of it is one page.
+    void* memory =
+        mmap(nullptr, std::max<size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw spool::Error("a tensor in the spool is larger than any memory");
+    zeros_.emplace_back(static_cast<const std::byte*>(memory), std::max<size_t>(size, 1));
+  }
+  return zeros_.back().first(size);
+}
 
 std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::byte>& memory) {
   if (item.own) return *item.own;
-  const spool::Tensor& tensor = item.tensor;
-  const Extent extent = extent_of(tensor);
-  if (tensor.zeros) {
-    constexpr uint64_t kMost = uint64_t{1} << 40;
-    if (extent.dense > kMost) throw spool::Error("tensor " + tensor.name + " in the spool is larger than any memory");
-    memory.assign(extent.dense, std::byte{0});
-    return memory;
-  }
+  const spool::TensorDescription& tensor = item.tensor.description;
+  const spool::Extent extent = extent_of(tensor);
+  if (item.tensor.zeros) return zeros(static_cast<size_t>(extent.dense));
   std::span<const std::byte> spread;
   std::vector<std::byte> read;
-  if (tensor.block >= 0) {
+  if (item.tensor.block >= 0) {
     if (!ring_) throw spool::Error("tensor " + tensor.name + " lay in the memory of a process that is gone");
-    spread = ring_->bytes(tensor.offset, tensor.bytes);
+    spread = ring_->bytes(item.tensor.offset, item.tensor.bytes);
   } else {
     read = spool_.payload(item.frame);
     spread = read;
   }
-  if (spread.size() != extent.spread) {
-    throw spool::Error("tensor " + tensor.name + " in the spool does not have the bytes that its shape wants");
-  }
-  if (!tensor.strides.empty()) {
-    memory.resize(extent.dense);
-    gather(tensor, spread, memory);
+  if (!extent.contiguous) {
+    memory.resize(static_cast<size_t>(extent.dense));
+    spool::copy_row_major(spread.data(), tensor.shape, tensor.strides, element_bytes(tensor), memory.data());
     return memory;
   }
-  if (tensor.block >= 0) return spread;
+  if (item.tensor.block >= 0) return spread;
   memory = std::move(read);
   return memory;
 }
 
-void Payloads::take(Item& item) {
-  if (item.own) return;
+void Payloads::take_from_target(Item& item) {
+  if (item.own || item.tensor.block < 0) return;
   std::vector<std::byte> memory;
   const auto whole = bytes(item, memory);
   if (memory.empty()) memory.assign(whole.begin(), whole.end());
@@ -95,16 +90,23 @@ void Payloads::take(Item& item) {
   item.own = std::make_shared<const std::vector<std::byte>>(std::move(memory));
 }
 
-void Payloads::arrived(const Item& item) {
-  if (item.tensor.block >= 0) ++tensors_in_block_[item.tensor.block];
+void Payloads::use(const Item& item) {
+  if (item.own) return;
+  if (item.tensor.block >= 0) {
+    ++users_of_block_[item.tensor.block];
+  } else {
+    ++users_of_frame_[item.frame.begin];
+  }
 }
 
 void Payloads::release(const Item& item) {
   if (item.own) return;
   if (item.tensor.block < 0) {
+    if (--users_of_frame_[item.frame.begin] > 0) return;
+    users_of_frame_.erase(item.frame.begin);
     if (release_) spool_.release(item.frame);
-  } else if (--tensors_in_block_[item.tensor.block] == 0) {
-    tensors_in_block_.erase(item.tensor.block);
+  } else if (--users_of_block_[item.tensor.block] == 0) {
+    users_of_block_.erase(item.tensor.block);
     if (ring_) ring_->release(static_cast<uint32_t>(item.tensor.block));
   }
 }

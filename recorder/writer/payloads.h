@@ -24,27 +24,37 @@ class Payloads {
  public:
   // `shared_memory` is the descriptor of the memory shared with the target, or -1. Throws spool::Error.
   Payloads(const spool::Follower& spool, int shared_memory, bool release);
+  ~Payloads();
+  Payloads(const Payloads&) = delete;
+  Payloads& operator=(const Payloads&) = delete;
 
   // Whether the bytes can be had: those in the memory of a target that is gone cannot.
   bool has(const Item& item) const { return item.tensor.block < 0 || item.own || ring_; }
-  // The tensor, row-major; `memory` holds it where it does not lie somewhere already. Throws spool::Error if the sizes
-  // do not fit each other.
+  // Of one call's tensors, whether those that are larger than their bytes, zeros and elements that repeat, are of a
+  // size that goes with the rest. Throws spool::Error if not.
+  static void check_sizes(const std::vector<Item>& items);
+  // The tensor, row-major; `memory` holds it where it does not lie somewhere already. Throws spool::Error if the bytes
+  // are not there any more.
   std::span<const std::byte> bytes(const Item& item, std::vector<std::byte>& memory);
-  // How many bytes that will be. Throws spool::Error for a shape that cannot be.
-  static int64_t row_major_bytes(const spool::Tensor& tensor);
+  // How many bytes that will be.
+  static int64_t row_major_bytes(const spool::TensorDescription& tensor);
   // Whether the spool holds the bytes, and goes on to hold them when this process ends.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
-  // Takes the bytes into this process and lets go of where they were.
-  void take(Item& item);
+  // Takes bytes out of the shared memory into this process: the target waits for its memory.
+  void take_from_target(Item& item);
+  // Tells of somebody who needs the item's bytes where they are, until release().
+  void use(const Item& item);
   void release(const Item& item);
-  // A block that tensors lie in; given back when each of them has been released.
-  void arrived(const Item& item);
 
  private:
+  std::span<const std::byte> zeros(size_t size);
+
   const spool::Follower& spool_;
   std::unique_ptr<spool::RingReader> ring_;
-  std::map<int64_t, int64_t> tensors_in_block_;
+  std::map<int64_t, int64_t> users_of_block_;
+  std::map<uint64_t, int64_t> users_of_frame_;  // by where it begins
   bool release_;
+  std::vector<std::span<const std::byte>> zeros_;  // each larger than the one before
 };
 
 }  // namespace msda::record

@@ -38,6 +38,12 @@ class Finished:
         return json.loads(self.out, parse_constant=refuse)
 
 
+def said(stderr):
+    """What msda-record said, without the lines of every run: the limit in force, and the next command."""
+    usual = ("msda-record: records at most ", "msda-record: next: ")
+    return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith(usual))
+
+
 @pytest.fixture
 def replay():
     """Runs msda-replay; `expect` is the exit status it must have."""

@@ -8,7 +8,7 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import BUILD, REPLAY
+from conftest import BUILD, REPLAY, said
 from test_launches import CLIENT
 from test_recording import environment, pytestmark, record, target  # noqa: F401
 
@@ -48,7 +48,7 @@ def test_launches_that_do_not_fit(small_disk, keep):
     plain = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, env=environment())
     done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep])
     assert (done.returncode, done.stdout) == (0, plain.stdout)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("msda-record")]
+    lines = [line for line in said(done.stderr).splitlines() if line.startswith("msda-record")]
     asked = launches if keep == "all" else 30
     said = dict(re.findall(r"^(\d+ \w+) (\w{16})$", plain.stdout, re.M))
     verify(capture)

@@ -12,6 +12,7 @@
 
 #include "recorder/preload/session/warn.h"
 #include "recorder/spool/appender.h"
+#include "recorder/spool/check.h"
 #include "recorder/spool/follower.h"
 #include "recorder/spool/owned_descriptor.h"
 #include "recorder/spool/write_signals.h"

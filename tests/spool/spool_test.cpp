@@ -9,6 +9,7 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/spool/appender.h"
+#include "recorder/spool/check.h"
 #include "recorder/spool/checksum.h"
 #include "recorder/spool/follower.h"
 
@@ -71,11 +72,11 @@ TEST_F(SpoolFile, FramesComeAsTheyWereAppended) {
   EXPECT_FALSE(follower.next());
   const auto payload = some_bytes(100'000);
   ASSERT_TRUE(appender.append(some_begin()));
-  ASSERT_TRUE(appender.append(Tensor{42, 1, "inputs", "value", "float32", {5, 5}, {}}, payload));
+  ASSERT_TRUE(appender.append(Tensor{42, 1, "inputs", {"value", "float32", {5, 5}, {}}}, payload));
   const auto begin = follower.next(), tensor = follower.next();
   ASSERT_TRUE(begin && tensor);
   EXPECT_EQ(begin->kind, Kind::kBegin);
-  EXPECT_EQ(decode<Tensor>(tensor->message).shape, (std::vector<int64_t>{5, 5}));
+  EXPECT_EQ(decode<Tensor>(tensor->message).description.shape, (std::vector<int64_t>{5, 5}));
   EXPECT_EQ(follower.payload(*tensor), payload);
   EXPECT_FALSE(follower.next());
   EXPECT_EQ(follower.trailing_bytes(), 0u);

@@ -297,9 +297,7 @@ TEST_F(StagesOfACall, InARecording) {
       spool::Tensor tensor;
       tensor.invocation = number;
       tensor.section = "inputs";
-      tensor.name = name;
-      tensor.type = name_of(view.type);
-      tensor.shape = view.shape;
+      tensor.description = {name, std::string(name_of(view.type)), view.shape, {}};
       spool.append(tensor, view.bytes);
     }
     spool.append(spool::End{number++, 0});

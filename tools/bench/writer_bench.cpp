@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/preload/session/ring.h"
+#include "recorder/preload/session/target_ring.h"
 #include "recorder/preload/session/writer_process.h"
 #include "recorder/spool/appender.h"
 
@@ -154,39 +154,39 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
   warm.give(options.ring_megabytes << 20);
   const std::string spool_path = path + ".spool";
   const auto start = Clock::now();
-  record::Ring ring;
+  record::TargetRing ring;
   spool::Appender spool;
   record::WriterProcess writer;
-  if (!ring.open(options.ring_megabytes << 20, {[](void*, uint64_t) {}, [](void*) {}, [] {}})) fail("shared memory");
+  if (!ring.open(options.ring_megabytes << 20, {nullptr, nullptr, []() noexcept {}, []() noexcept { return true; }}))
+    fail("shared memory");
   if ((errno = spool.open(spool_path)) != 0) fail(spool_path);
-  errno = record::start_writer(options.writer, spool_path, path, true, 0, "none", -1, ring.descriptor(), writer);
+  errno = writer.start({options.writer, spool_path, path, true, 0, "none", -1, ring.descriptor()});
   if (errno != 0) fail(options.writer);
   spool.append(spool::Run{});
   std::set<uint64_t> filled;
   for (int i = 0; i < invocations; ++i) {
     const auto number = static_cast<uint64_t>(i);
-    const auto block = ring.reserve(invocation.bytes());
+    auto block = ring.reserve(invocation.bytes());
     if (!block) throw std::runtime_error("the writer gives no memory back");
     warm.give(invocation.pages());
-    if (filled.insert(block->offset).second) invocation.fill(block->memory);
-    Invocation::mark(block->memory, invocation.bytes(), number);
+    if (filled.insert(block->offset()).second) invocation.fill(block->memory());
+    Invocation::mark(block->memory(), invocation.bytes(), number);
     spool.append(spool::Begin{number, 0, {{"kernel", "bench"}, {"dialect", "deformable_detr"}}, {}, {}, {}});
     for (const Tensor& tensor : invocation.tensors()) {
       spool.append(spool::Tensor{number,
                                  0,
                                  tensor.section,
-                                 tensor.name,
-                                 "float32",
-                                 tensor.shape,
-                                 {},
-                                 block->number,
-                                 block->offset + tensor.offset,
+                                 {tensor.name, "float32", tensor.shape, {}},
+                                 block->number(),
+                                 block->offset() + tensor.offset,
                                  tensor.bytes});
     }
     spool.append(spool::End{number, 0});
-    record::knock(writer);
+    block->hand_over();
+    writer.notify();
   }
-  close(writer.doorbell);
+  ring.close();  // as when the process ends
+  writer.close_in_child();
   Written written;
   int status = 0;
   if (wait4(-1, &status, __WALL, &written.used) < 0) fail("waiting for the writer");
@@ -194,7 +194,6 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
   if (status != 0) throw std::runtime_error("the writer failed");
   sync(path);
   written.seconds.to_disk = since(start);
-  close(ring.descriptor());
   std::filesystem::remove(path);
   return written;
 }

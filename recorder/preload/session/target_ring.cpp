@@ -76,6 +76,19 @@ std::optional<RingBlock> TargetRing::reserve(uint64_t bytes) noexcept {
   return std::nullopt;
 }
 
+void TargetRing::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const Segment& segment : segments_) {
+    if (owner_.unpin != nullptr && segment.pin_epoch == pin_epoch_) owner_.unpin(segment.memory);
+    munmap(segment.memory, segment.bytes);
+  }
+  segments_.clear();
+  taken_.clear();
+  if (header_ != nullptr) munmap(header_, spool::RingHeader::kBytes);
+  header_ = nullptr;
+  file_.close();
+}
+
 // First fit. Nothing if no segment has so much in one piece.
 std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   if (taken_.size() == spool::RingHeader::kBlocks) return std::nullopt;

@@ -74,6 +74,9 @@ class TargetRing {
   // The device forgot that the memory is pinned (cudaDeviceReset): pins it again with the next block.
   void pins_are_lost() noexcept { ++pin_epoch_; }
 
+  // Lets go of the memory; blocks must not be used any more. What was handed over is still there for the writer.
+  void close() noexcept;
+
   // In a forked child: closes the descriptor, and leaves all else to the parent.
   void close_in_child() noexcept { file_.close(); }
 

@@ -1,0 +1,107 @@
+#include "recorder/capture/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "recorder/capture/capture.h"
+
+namespace msda::capture {
+namespace {
+
+bool is_file_at(int descriptor, const std::string& name) {
+  struct stat here {
+  }, there{};
+  return fstat(descriptor, &here) == 0 && lstat(name.c_str(), &there) == 0 && here.st_dev == there.st_dev &&
+         here.st_ino == there.st_ino;
+}
+
+// Nothing is opened to find out: that a FIFO or a device would notice.
+void check_replaceable(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
+  const char* what = S_ISDIR(status.st_mode) ? "a folder" : S_ISLNK(status.st_mode) ? "a symbolic link" : "no file";
+  throw Error(fmt::format("{}: cannot replace it: it is {}; give another name", path, what));
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), name_(path) {
+  if (replace) {
+    check_replaceable(path);
+    name_ += ".new-XXXXXX";
+    descriptor_ = mkostemp(name_.data(), O_CLOEXEC);
+  } else {
+    descriptor_ = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+  }
+  if (descriptor_ < 0) {
+    const int error = errno;
+    throw Error(fmt::format("{}: cannot create it: {}{}", path, std::strerror(error),
+                            error == EEXIST ? " (ask for it to be replaced, or give another name)" : ""));
+  }
+}
+
+OutputFile::~OutputFile() {
+  if (!published_ && is_file_at(descriptor_, name_)) unlink(name_.c_str());
+  flock(descriptor_, LOCK_UN);  // HDF5 may have the descriptor open for good (Handle::forget)
+  close(descriptor_);
+}
+
+std::string OutputFile::by_descriptor() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+void OutputFile::become(int descriptor) {
+  const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) throw Error(fmt::format("{}: cannot keep it open: {}", path_, std::strerror(errno)));
+  flock(copy, LOCK_EX | LOCK_NB);  // where the file system has no locks, nobody can tell
+  close(std::exchange(descriptor_, copy));
+}
+
+void OutputFile::publish() {
+  if (published_) return;
+  if (name_ != path_) {
+    check_replaceable(path_);
+    if (!is_file_at(descriptor_, name_) || rename(name_.c_str(), path_.c_str()) != 0) {
+      throw Error(fmt::format("{}: cannot replace it: {}", path_, std::strerror(errno)));
+    }
+    name_ = path_;
+  }
+  published_ = true;
+}
+
+bool OutputFile::is_in_place() const { return published_ && is_file_at(descriptor_, path_); }
+
+bool OutputFile::reserve(uint64_t begin, int64_t bytes) {
+  struct stat before {};
+  rlimit limit{};
+  off_t end = 0;
+  if (fstat(descriptor_, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+      __builtin_add_overflow(begin, std::max<int64_t>(bytes, 1), &end) || static_cast<rlim_t>(end) > limit.rlim_cur) {
+    return false;  // beyond the limit there is a signal
+  }
+  if (fallocate(descriptor_, 0, static_cast<off_t>(begin), end - static_cast<off_t>(begin)) == 0) return true;
+  struct statvfs disk {};
+  // Where the file system cannot promise, what is free now must do.
+  const bool room = errno == EOPNOTSUPP && fstatvfs(descriptor_, &disk) == 0 &&
+                    static_cast<uint64_t>(bytes) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
+  if (ftruncate(descriptor_, before.st_size) != 0) {
+  }  // what was had of the room stays
+  return room;
+}
+
+void OutputFile::cut(uint64_t end) {
+  if (ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
+  }  // room that was not needed stays
+}
+
+}  // namespace msda::capture

@@ -1,0 +1,258 @@
+// What a Builder writes into its capture.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+
+#include "recorder/writer/builder.h"
+#include "recorder/writer/code_facts.h"
+#include "recorder/writer/facts.h"
+#include "recorder/writer/types.h"
+
+namespace msda::record {
+
+// The code of a call, if it is known and not in the capture yet.
+Builder::Code* Builder::find_code(const Pending& pending) {
+  const auto digest = pending.begin.texts.find("kernel_digest");
+  const auto found = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  return found != code_.end() && !found->second.written ? &found->second : nullptr;
+}
+
+// Into the capture goes the code of calls that are in it, and in the end that of their kernels' other variants. Not
+// that of calls which no conventions explained.
+void Builder::write_code(const Pending& pending) {
+  Code* code = find_code(pending);
+  if (code == nullptr) return;
+  kernels_written_.insert(code->kernel.name);
+  write_image(*code);
+}
+
+void Builder::write_image(Code& code) {
+  const auto& [digest, name, architecture, facts] = code.kernel;
+  writer().add_kernel({digest, name, architecture, facts, spool_.payload(code.frame)});
+  code.written = true;
+}
+
+// An autotuner launches many variants of a kernel, and in the end one of them. Their code is for launching that call
+// again with another one of them.
+void Builder::write_variants() {
+  constexpr int64_t kForFacts = 1 << 15;
+  for (auto& [digest, code] : code_) {
+    if (code.written || !kernels_written_.contains(code.kernel.name) || unexplained_code_.contains(digest) ||
+        !writer().reserve(kForFacts + static_cast<int64_t>(code.frame.payload_bytes))) {
+      continue;
+    }
+    code.is_variant = true;
+    write_image(code);
+  }
+}
+
+// What the disassembler tells of the code of the calls. It may take seconds, and begins when the target has ended and
+// all else is on the disk.
+void Builder::count_instructions() {
+  constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
+  constexpr int64_t kForFacts = 1 << 15;
+  const auto deadline = std::chrono::steady_clock::now() + kLimitOfAll;
+  std::vector<std::filesystem::path> folders;
+  const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
+  if (settings_.trusted && triton != run_.libraries.end()) {
+    folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
+  }
+  const auto disassembler = find_disassembler(folders);
+  for (const auto& [digest, code] : code_) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::min<std::chrono::steady_clock::duration>(deadline - std::chrono::steady_clock::now(), kLimit));
+    if (left.count() <= 0) return;
+    if (!code.written || code.is_variant) continue;
+    const auto counts = record::count_instructions(disassembler, spool_.payload(code.frame), code.kernel.name, left);
+    if (counts.empty() || !writer().reserve(kForFacts)) continue;
+    writer().add_kernel_facts(digest, counts);
+    writer().flush();
+  }
+}
+
+// An invocation is not begun where the disk does not have the room for all of it.
+bool Builder::has_room_for(const Pending& pending) {
+  constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // what describes them, and the beginnings at pages
+  int64_t bytes = kForFacts + static_cast<int64_t>(pending.parameter_bytes.size());
+  for (const auto& [name, text] : pending.begin.texts) bytes += static_cast<int64_t>(text.size());
+  if (const Code* code = find_code(pending)) bytes += static_cast<int64_t>(code->frame.payload_bytes);
+  for (const Item& item : pending.tensors) {
+    const int64_t data = Payloads::row_major_bytes(item.tensor.description);
+    if (__builtin_add_overflow(bytes, kForDataset + data, &bytes)) return false;
+  }
+  return writer().reserve(bytes);
+}
+
+void Builder::leave_out(Pending& pending) {
+  ++without_room_;
+  if (!std::ranges::all_of(pending.tensors, Payloads::in_spool)) return drop(pending);
+  spool_holds_more_ = true;
+  pending.tensors.clear();
+}
+
+// False if it was left out.
+bool Builder::write(Pending& pending) {
+  if (!has_room_for(pending)) {
+    leave_out(pending);
+    return false;
+  }
+  const uint64_t invocation = pending.begin.invocation;
+  const auto count = counts_.find(invocation);
+  write_code(pending);
+  const capture::CallFacts facts = facts_of(pending.begin, count == counts_.end() ? nullptr : &count->second);
+  const int64_t number =
+      writer().begin_invocation(facts, {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
+  number_[id_of(pending)] = number;
+  first_number_.emplace(invocation, number);
+  if (settings_.stages != Stages::kNone || integer(pending.begin.integers, "unconfirmed")) {
+    Call& call = calls_[number];
+    call.facts = facts;
+    for (const Item& item : pending.tensors) {
+      if (item.tensor.section == "inputs") call.inputs.push_back(item.tensor.description);
+    }
+  }
+  if (pending.ambiguous) {
+    conventions_.note_ambiguous(pending.begin.texts["kernel_digest"], pending.begin.texts["kernel"], number);
+  }
+  add_tensors(pending);
+  writer().flush();
+  ++written_;
+  drop(pending);
+  return true;
+}
+
+void Builder::add_tensors(const Pending& pending) {
+  writer().add_digests(pending.digests);
+  for (const Item& item : pending.tensors) {
+    std::vector<std::byte> memory;
+    const auto bytes = payloads_.bytes(item, memory);
+    const auto& [name, type, shape, strides] = item.tensor.description;
+    const capture::TensorView view{name, type_of(type), shape, bytes, strides};
+    if (item.tensor.section == "inputs") {
+      writer().add_input(view);
+    } else if (item.tensor.section == "outputs_before") {
+      writer().add_output_before(view);
+    } else {
+      writer().add_output(view);
+    }
+  }
+}
+
+// A later call with equal inputs takes the place of the one before.
+void Builder::write_superseding(Pending& pending) {
+  const uint64_t invocation = pending.begin.invocation;
+  const auto number = number_.find(id_of(pending));
+  const auto first = first_number_.find(invocation);
+  if (Pending* same = find_held(id_of(pending))) {
+    merge(*same, pending);
+  } else if (const Pending* held = find_held(invocation)) {  // under other conventions, with the same inputs
+    Pending other = *held;
+    other.begin_frames.clear();
+    for (const Item& item : other.tensors) payloads_.use(item);
+    merge(other, pending);
+    hold(std::move(other));
+  } else if (number != number_.end()) {
+    replace(number->second, pending);
+  } else if (first != first_number_.end()) {
+    write_sharing_inputs(first->second, pending);
+  } else {
+    drop(pending);
+  }
+}
+
+void Builder::replace(int64_t number, Pending& pending) {
+  if (!has_room_for(pending)) return leave_out(pending);
+  write_code(pending);
+  const capture::CallFacts facts = facts_of(pending.begin, nullptr);
+  writer().reopen_invocation(number, facts,
+                             {pending.parameter_bytes, pending.parameters.offsets, pending.parameters.sizes});
+  if (const auto call = calls_.find(number); call != calls_.end()) call->second.facts = facts;
+  add_tensors(pending);
+  writer().flush();
+  drop(pending);
+}
+
+// Of other conventions than those of the call whose inputs it has.
+void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
+  const bool has_before =
+      std::ranges::any_of(pending.tensors, [](const Item& item) { return item.tensor.section == "outputs_before"; });
+  const Id id = id_of(pending);
+  if (!write(pending)) return;
+  writer().share(first, "inputs");
+  if (!has_before) writer().share(first, "outputs_before");
+  if (const auto call = calls_.find(first); call != calls_.end()) calls_[number_.at(id)].inputs = call->second.inputs;
+  writer().flush();
+}
+
+void Builder::finish() {
+  follow();
+  std::ranges::stable_sort(held_, {}, [](const Pending& held) { return held.begin.invocation; });
+  for (Pending& pending : held_) write(pending);
+  held_.clear();
+  if (!writer_) return;  // nothing was recorded: no file
+  if (written_ == 0) {
+    writer_.reset();
+    return;
+  }
+  write_variants();
+  write_run();
+  writer().flush();
+  if (settings_.stages != Stages::kNone) write_stages();
+  count_instructions();
+  writer().close();
+}
+
+// What is known of all calls only now.
+void Builder::write_run() {
+  constexpr size_t kForFacts = 1 << 17, kForCount = 1 << 10, kForSeed = 1 << 7, kForText = 1 << 10;
+  size_t bytes = kForFacts + kForCount * counts_.size() + kForSeed * seeds_.size();
+  for (const std::string& text : run_.argv) bytes += text.size() + kForText;
+  for (const auto* texts : {&run_.environment, &run_.libraries, &run_.facts}) {
+    for (const auto& [name, text] : *texts) bytes += name.size() + text.size() + kForText;
+  }
+  without_run_ = !writer().reserve(static_cast<int64_t>(bytes));
+  if (without_run_) return;
+  for (const auto& [invocation, count] : counts_) {
+    const auto number = first_number_.find(invocation);
+    if (number != first_number_.end()) {
+      writer().set_duplicates(number->second, count.duplicates, count.distinct_outputs);
+    }
+  }
+  for (const auto& [number, conventions] : conventions_.decided_later()) {
+    writer().set_conventions(number, msda_padding_name(conventions.padding), conventions.align_corners);
+    if (const auto call = calls_.find(number); call != calls_.end()) {
+      call->second.facts.padding_mode = msda_padding_name(conventions.padding);
+      call->second.facts.align_corners = conventions.align_corners;
+    }
+  }
+  for (capture::Seed& seed : seeds_) {
+    const auto next = first_number_.lower_bound(static_cast<uint64_t>(*seed.invocation));
+    seed.invocation = next == first_number_.end() ? written_ : next->second;
+  }
+  writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
+}
+
+// Of what the capture holds now that the target has ended: before, the target would wait for it, and conventions might
+// still turn out to be others.
+void Builder::write_stages() {
+  for (const auto& [number, call] : calls_) {
+    std::deque<std::vector<std::byte>> memory;
+    std::map<std::string, capture::TensorView> inputs;
+    for (const auto& [name, type, shape, strides] : call.inputs) {
+      inputs[name] = {name, type_of(type), shape, memory.emplace_back(writer().read_input(number, name))};
+    }
+    writer().continue_invocation(number);
+    try {
+      add_stages(call.facts, inputs, settings_.stages == Stages::kFull, kStageMemory, writer());
+    } catch (const NoStages& e) {
+      writer().drop_stages();
+      Stageless& of_kernel = stageless_[call.facts.kernel];
+      if (of_kernel.count++ == 0) of_kernel.why = e.what();
+    }
+    writer().flush();
+  }
+}
+
+}  // namespace msda::record

@@ -1,0 +1,144 @@
+#include "recorder/writer/follow.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "recorder/writer/builder.h"
+#include "recorder/writer/session.h"
+#include "recorder/writer/version.h"
+
+namespace msda::record {
+namespace {
+
+constexpr int kSession = 3, kSharedMemory = 4;
+
+bool is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
+
+const char* plural(int64_t count) { return count == 1 ? "" : "s"; }
+
+// Tells when the recorded process has something to say, and when it has ended.
+class Target {
+ public:
+  // It is the one that made the doorbell's two ends. On Linux before 5.3, and where it is gone, the doorbell alone
+  // tells.
+  Target() {
+    ucred maker{};
+    socklen_t size = sizeof maker;
+    if (getsockopt(STDIN_FILENO, SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 && maker.pid > 0) {
+      process_number_ = maker.pid;
+      process_ = static_cast<int>(syscall(SYS_pidfd_open, maker.pid, 0));
+      is_gone_ = process_ < 0 && errno == ESRCH;
+    }
+  }
+  ~Target() {
+    if (process_ >= 0) close(process_);
+  }
+  Target(const Target&) = delete;
+  Target& operator=(const Target&) = delete;
+
+  // Waits. False when no more will come: it has become another program, and so closed the doorbell; or it has ended,
+  // though children of its may have the doorbell open still.
+  bool has_news() {
+    if (is_gone_) return false;
+    constexpr int kForever = -1, kLookAgain = 250;  // milliseconds
+    pollfd ends[] = {{doorbell_, POLLIN, 0}, {process_, POLLIN, 0}};
+    while (poll(ends, 2, doorbell_ < 0 ? kLookAgain : kForever) < 0 && errno == EINTR) {
+    }
+    is_gone_ = ends[1].revents != 0;
+    if (doorbell_ < 0) return !is_gone_ && is_the_same_program();
+    if (ends[0].revents == 0) return !is_gone_;
+    char news[4096];
+    ssize_t got = 0;
+    while ((got = read(STDIN_FILENO, news, sizeof news)) < 0 && errno == EINTR) {
+    }
+    if (got > 0) return true;
+    doorbell_ = -1;
+    return process_ >= 0 && !is_gone_ && is_the_same_program();
+  }
+
+ private:
+  // Whether the process still has the memory that it shares with this one: then it has closed the doorbell, as it may
+  // close any descriptor, but goes on to record.
+  bool is_the_same_program() const {
+    struct stat shared {};
+    if (fstat(kSharedMemory, &shared) != 0) return false;
+    std::ifstream maps(fmt::format("/proc/{}/maps", process_number_));
+    const std::string inode = fmt::format(" {} ", shared.st_ino);
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("/memfd:msda-record") != line.npos && line.find(inode) != line.npos) return true;
+    }
+    return false;
+  }
+
+  int doorbell_ = STDIN_FILENO;  // -1: it is closed
+  int process_ = -1;
+  pid_t process_number_ = 0;
+  bool is_gone_ = false;
+};
+
+// What the user is to know of a capture beside what it holds.
+void tell(const Options& options, const Builder& builder) {
+  for (const auto& [kernel, count] : builder.unexplained()) {
+    say(fmt::format("{}: {} call{} of {} not recorded: no padding and align_corners explain the outputs",
+                    options.output, count, plural(count), kernel));
+  }
+  for (const auto& [kernel, count] : builder.ambiguous()) {
+    say(
+        fmt::format("{}: {} call{} of {}: no sample lies outside, so the outputs do not tell the padding; "
+                    "padding_mode zeros is noted",
+                    options.output, count, plural(count), kernel));
+  }
+  for (const auto& [kernel, calls] : builder.stageless()) {
+    say(fmt::format("{}: {} call{} of {} without stages: {}", options.output, calls.count, plural(calls.count), kernel,
+                    calls.why));
+  }
+  if (builder.without_room() > 0) {
+    say(fmt::format("{}: {} call{} not recorded: no room on the disk; {}", options.output, builder.without_room(),
+                    plural(builder.without_room()),
+                    builder.spool_holds_more()
+                        ? fmt::format("msda-replay recover {} -o FILE gets them, on a disk with room", options.spool)
+                        : "make some, or keep fewer calls (--keep last:K, --kernel)"));
+  } else if (builder.without_run()) {
+    say(options.output + ": without seeds, facts of the run and counts of equal calls: no room on the disk");
+  }
+}
+
+}  // namespace
+
+int follow(const Options& options) {
+  // It ends when the process that it follows does, not when all processes of a job are told to end.
+  for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk
+  // Now: where there is none, the next file opened gets the number.
+  SessionFile session(is_open(kSession) ? kSession : -1);
+  const int shared_memory = is_open(kSharedMemory) ? kSharedMemory : -1;
+  session.begin(options.output, options.spool);
+  try {
+    Builder builder({options.spool, options.output, options.force, options.keep_last, version(),
+                     /*release=*/true, shared_memory, /*trusted=*/true,
+                     stages_from(options.stages).value_or(Stages::kNone)});
+    for (Target target; target.has_news();) builder.follow();
+    builder.finish();
+    tell(options, builder);
+    if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);
+    session.end(builder.invocations());
+    return 0;
+  } catch (const std::exception& e) {
+    say(fmt::format("{}; msda-replay recover {} -o FILE gets what was recorded", e.what(), options.spool));
+    session.end(std::nullopt);
+    return 1;
+  }
+}
+
+}  // namespace msda::record

@@ -1,0 +1,24 @@
+// What the command msda-record was asked for.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace msda::record {
+
+struct Options {
+  std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
+  bool force = false, digest_only = false;
+  uint64_t max_bytes = 0;  // 0: no limit
+  std::vector<std::string> adapters;
+  std::vector<std::string> command;
+  // Of the writer.
+  std::string spool;
+  int64_t keep_last = 0;
+};
+
+inline void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c_str(), stderr); }
+
+}  // namespace msda::record

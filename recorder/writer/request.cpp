@@ -1,0 +1,145 @@
+#include "recorder/writer/request.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <regex>
+#include <stdexcept>
+
+#include "recorder/adapters/user.h"
+#include "recorder/writer/sanitizers.h"
+
+namespace msda::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const std::string& why) { throw std::runtime_error(why); }
+
+void check_keep(const std::string& keep) {
+  if (keep == "all") return;
+  constexpr std::string_view kLast = "last:";
+  int64_t count = 0;
+  const char* end = keep.data() + keep.size();
+  const bool is_last = keep.starts_with(kLast);
+  const auto read = is_last ? std::from_chars(keep.data() + kLast.size(), end, count) : std::from_chars_result{};
+  if (!is_last || read.ec != std::errc() || read.ptr != end || count < 1) {
+    refuse("--keep " + keep + ": give all, or last:K with a whole number K from 1 on");
+  }
+}
+
+void check_kernel(const std::string& kernel) {
+  try {
+    const std::regex pattern(kernel);
+  } catch (const std::regex_error& e) {
+    refuse(fmt::format("--kernel {}: no regular expression of ECMAScript: {}", kernel, e.what()));
+  }
+}
+
+// The name of the one file that the pattern stands for, if that does not depend on the process.
+std::optional<std::string> name_of(const std::string& pattern) {
+  std::string name;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'p' || next == 'r') return std::nullopt;
+    if (next == '%') ++i;
+    name += pattern[i];
+  }
+  return name;
+}
+
+bool exists(const std::string& path, struct stat& status) { return lstat(path.c_str(), &status) == 0; }
+
+// The folder of the output, unless its name depends on the process.
+std::optional<fs::path> folder_of(const std::string& pattern) {
+  const size_t slash = pattern.rfind('/');
+  if (slash == pattern.npos) return ".";
+  const auto folder = name_of(pattern.substr(0, slash + 1));
+  return folder ? std::optional<fs::path>(*folder) : std::nullopt;
+}
+
+void check_output(const std::string& pattern) {
+  if (const auto folder = folder_of(pattern)) {
+    if (!fs::is_directory(*folder)) {
+      refuse(
+          fmt::format("{}: there is no folder {}; make it, or name another file with -o", pattern, folder->string()));
+    }
+    if (access(folder->c_str(), W_OK | X_OK) != 0) {
+      refuse(fmt::format("{}: cannot write into {}: {}; name another file with -o", pattern, folder->string(),
+                         std::strerror(errno)));
+    }
+  }
+  const auto name = name_of(pattern);
+  struct stat status {};
+  if (name && (name->empty() || name->ends_with('/'))) refuse(pattern + ": is a folder; name a file in it with -o");
+  if (!name || !exists(*name, status) || S_ISREG(status.st_mode)) return;
+  refuse(fmt::format("{}: is {}; name another file with -o", *name,
+                     S_ISDIR(status.st_mode)   ? "a folder"
+                     : S_ISLNK(status.st_mode) ? "a symbolic link, which is not followed"
+                                               : "no regular file"));
+}
+
+// Of the disk that the output goes to.
+std::optional<uint64_t> free_bytes(const std::string& pattern) {
+  const auto folder = folder_of(pattern);
+  struct statvfs disk {};
+  if (!folder || statvfs(folder->c_str(), &disk) != 0) return std::nullopt;
+  return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+std::string describe_bytes(uint64_t bytes) {
+  constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
+  const auto number = static_cast<double>(bytes);
+  return number >= kGibi ? fmt::format("{:.1f} GiB", number / kGibi) : fmt::format("{:.1f} MiB", number / kMebi);
+}
+
+// As the recorder in the process with this number will name it, if the wanted name is taken.
+std::string other_name(const std::string& name, pid_t process) {
+  const size_t dot = name.find_last_of("./");
+  const size_t stem = dot != name.npos && name[dot] == '.' ? dot : name.size();
+  return fmt::format("{}.{}{}", name.substr(0, stem), process, name.substr(stem));
+}
+
+}  // namespace
+
+void settle(Options& options) {
+  if (options.command.empty()) refuse("no program to run: msda-record [OPTIONS] -- COMMAND");
+  check_keep(options.keep);
+  check_kernel(options.kernel);
+  for (std::string& path : options.adapters) {
+    adapters::read_user_adapters(path);
+    path = fs::absolute(path).string();
+  }
+  check_output(options.output);
+  if (options.max_bytes > std::numeric_limits<int64_t>::max()) refuse("--max-bytes: larger than any disk");
+  const std::string why_not = why_not_recordable(options.command[0]);
+  if (!why_not.empty()) refuse(why_not);
+}
+
+void announce(const Options& options) {
+  const auto free = free_bytes(options.output);
+  if (free && options.max_bytes == 0 && options.keep == "all" && !options.digest_only) {
+    // The recorder itself sees to it (frame_stream.cpp).
+    say(
+        fmt::format("records until half of the {} that are free on the disk of {} are used; --max-bytes sets another "
+                    "limit, --keep last:K keeps the last calls alone",
+                    describe_bytes(*free), options.output));
+  }
+  const auto name = name_of(options.output);
+  struct stat status {};
+  if (!name || options.force || !exists(*name, status)) return;
+  say(
+      fmt::format("{} exists and stays (--force replaces it); calls of this program go to another file, to be opened "
+                  "with: msda-replay run {}",
+                  *name, other_name(*name, getpid())));
+}
+
+}  // namespace msda::record

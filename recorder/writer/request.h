@@ -1,0 +1,16 @@
+// What is wrong with a request, and what its user is to know, is said before the program runs: inside it, it could only
+// be passed over.
+#pragma once
+
+#include "recorder/writer/options.h"
+
+namespace msda::record {
+
+// Checks what was asked for, and puts in what was not: where --max-bytes and --keep last:K are not given, half of what
+// is free on the output's disk. Throws std::exception with one line that says what is wrong, and what to do.
+void settle(Options& options);
+
+// In the process that becomes the program: says what will be recorded where, as far as that is known.
+void announce(const Options& options);
+
+}  // namespace msda::record

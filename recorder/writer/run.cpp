@@ -1,0 +1,184 @@
+#include "recorder/writer/run.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <stdexcept>
+
+#include "recorder/writer/request.h"
+#include "recorder/writer/sanitizers.h"
+#include "recorder/writer/session.h"
+
+namespace msda::record {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+
+fs::path preload_library() {
+  const fs::path folder = this_program().parent_path();
+  for (const fs::path& at : {folder.parent_path() / "lib", folder.parent_path() / MSDA_LIBDIR, folder}) {
+    if (fs::exists(at / "libmsda_record.so")) return fs::canonical(at / "libmsda_record.so");
+  }
+  throw std::runtime_error("libmsda_record.so is not beside this program, in ../lib or " MSDA_LIBDIR
+                           ": install it whole");
+}
+
+volatile sig_atomic_t program = 0;       // while it runs
+volatile sig_atomic_t signal_since = 0;  // one that came when it had ended
+
+void pass_on(int number) {
+  const int saved = errno;
+  if (program > 0) {
+    kill(static_cast<pid_t>(program), number);
+  } else {
+    signal_since = number;
+  }
+  errno = saved;
+}
+
+// This process' signals while it waits for a program: those of the terminal reach the program from there, and are
+// nothing to this process; those that ask a process to end are passed on. What was ignored stays ignored.
+class Signals {
+ public:
+  Signals() {
+    hold();
+    for (size_t i = 0; i < kAll.size(); ++i) {
+      struct sigaction change {};
+      change.sa_handler = i < kOfTerminal ? SIG_IGN : pass_on;
+      change.sa_flags = SA_RESTART;
+      sigaction(kAll[i], nullptr, &before_[i]);
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kAll[i], &change, nullptr);
+    }
+  }
+  // In the program, before it becomes that.
+  void restore() const {
+    for (size_t i = 0; i < kAll.size(); ++i) sigaction(kAll[i], &before_[i], nullptr);
+    sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+  }
+  // Signals come from now on; `child` is 0 if there is no program any more.
+  void pass_on_to(pid_t child) {
+    hold();
+    program = child;
+    sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
+    is_held_ = false;
+  }
+
+ private:
+  static constexpr std::array kAll{SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  static constexpr size_t kOfTerminal = 2;
+
+  void hold() {
+    if (is_held_) return;
+    sigset_t all;
+    sigemptyset(&all);
+    for (const int number : kAll) sigaddset(&all, number);
+    sigprocmask(SIG_BLOCK, &all, &mask_before_);
+    is_held_ = true;
+  }
+
+  bool is_held_ = false;
+  sigset_t mask_before_{};
+  std::array<struct sigaction, kAll.size()> before_{};
+};
+
+void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+
+void set_environment(const Options& options, const std::string& library, const std::string& session) {
+  const char* preloaded = getenv("LD_PRELOAD");
+  set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
+  set_sanitizer_options();
+  set("MSDA_RECORD_OUTPUT", options.output);
+  set("MSDA_RECORD_HOOK", options.hook);
+  set("MSDA_RECORD_KEEP", options.keep);
+  set("MSDA_RECORD_STAGES", options.stages);
+  set("MSDA_RECORD_WRITER", this_program().string());
+  if (options.force) set("MSDA_RECORD_FORCE", "1");
+  if (options.digest_only) set("MSDA_RECORD_DIGEST_ONLY", "1");
+  if (!options.kernel.empty()) set("MSDA_RECORD_KERNEL", options.kernel);
+  if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
+  if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
+  if (!session.empty()) set("MSDA_RECORD_SESSION", session);
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  const int error = errno;
+  say(fmt::format("{}: {}", command[0], std::strerror(error)));
+  _exit(error == ENOENT ? 127 : 126);
+}
+
+// Until it has ended. It is reaped when no signal is passed on any more: then its number may be another process'.
+int status_of(pid_t child, Signals& signals) {
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+  }
+  signals.pass_on_to(0);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// For a shell.
+std::string in_shell(const std::string& text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (text.find_first_not_of(kPlain) == text.npos && !text.starts_with('-')) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
+void tell(const std::map<std::string, Report>& reports) {
+  std::string first;  // capture
+  for (const auto& [output, report] : reports) {
+    if (!report.has_ended) {
+      say(fmt::format("{}: its writer was killed; msda-replay recover {} -o FILE gets what was recorded", output,
+                      in_shell(report.spool)));
+    } else if (!report.invocations) {
+      say(output + ": not finished");
+    } else if (*report.invocations > 0) {
+      say(fmt::format("{}: {} invocation{}", output, *report.invocations, *report.invocations == 1 ? "" : "s"));
+      if (first.empty()) first = output;
+    }
+  }
+  const bool said_nothing = std::ranges::all_of(
+      reports, [](const auto& report) { return report.second.has_ended && report.second.invocations == 0; });
+  if (said_nothing) say("no call was recorded");
+  if (!first.empty()) say("next: msda-replay run " + in_shell(first));
+}
+
+}  // namespace
+
+int run(const Options& options) {
+  const std::string library = preload_library().string();
+  Signals signals;
+  const Session session;
+  const pid_t child = fork();
+  if (child < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
+  if (child == 0) {
+    signals.restore();
+    announce(options);
+    set_environment(options, library, session.folder());
+    become(options.command);
+  }
+  signals.pass_on_to(child);
+  const int status = status_of(child, signals);
+  tell(session.wait());
+  return signal_since != 0 ? 128 + signal_since : status;
+}
+
+}  // namespace msda::record

@@ -1,0 +1,311 @@
+"""The command msda-record around its program: what it says before and after, signals, and what it leaves behind."""
+
+import os
+import pathlib
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import REPLAY
+from test_recording import FLAKY, PRELOAD, RECORD, environment, pytestmark, record, target  # noqa: F401
+
+from msda_replay import read_capture
+
+
+def wait_until(holds, seconds=20):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("options, why", [
+    (["-o", "{folder}"], "is a folder"),
+    (["-o", "{folder}/"], "is a folder"),
+    (["-o", "{folder}/missing/a.h5"], "there is no folder"),
+    (["-o", "/dev/null"], "is no regular file"),
+    (["-o", "/dev/null", "--force"], "is no regular file"),
+    (["-o", "{folder}/fifo", "--force"], "is no regular file"),
+    (["-o", "{folder}/link", "--force"], "a symbolic link"),
+    (["--kernel", "("], "no regular expression"),
+    (["--adapter", "{folder}/missing.json"], "missing.json"),
+    (["--keep", "last:0"], "last:K"), (["--keep", "last:-1"], "last:K"), (["--keep", "last:"], "last:K"),
+    (["--keep", "last:1x"], "last:K"), (["--keep", "last:99999999999999999999"], "last:K"), (["--keep", "some"], "last:K"),
+    (["--max-bytes", "-1"], "not negative"), (["--max-bytes", "1XB"], "unit"), (["--max-bytes", "99999999999999999999"], "max-bytes"),
+])
+def test_what_cannot_be_is_said_before_the_program_runs(tmp_path, options, why):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("target")
+    before = sorted(os.listdir(tmp_path))
+    done = record("/bin/sh", "-c", "echo ran", options=[option.format(folder=tmp_path) for option in options], cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
+    assert done.stderr.splitlines()[0].startswith(("msda-record: ", "--max-bytes: "))
+    assert sorted(os.listdir(tmp_path)) == before and pathlib.Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("asked, given", [("1MB", 1000000), ("2GiB", 2 << 30), ("500", 500), ("3kib", 3072)])
+def test_limits_have_units(asked, given):
+    done = record("/bin/sh", "-c", "echo $MSDA_RECORD_MAX_BYTES", options=["--max-bytes", asked])
+    assert done.stdout == f"{given}\n" and "records at most" not in done.stderr
+
+
+def test_a_limit_that_nobody_asked_for(tmp_path):
+    done = record("/bin/sh", "-c", "echo $MSDA_RECORD_MAX_BYTES", options=["-o", tmp_path / "a.h5"])
+    disk = os.statvfs(tmp_path)
+    assert 0.8 * disk.f_bavail * disk.f_frsize / 2 < int(done.stdout) < 1.2 * disk.f_bavail * disk.f_frsize / 2
+    assert done.stderr.startswith("msda-record: records at most ") and "half of what is free" in done.stderr
+    for options in (["--keep", "last:3"], ["--digest-only"]):
+        done = record("/bin/sh", "-c", "echo .$MSDA_RECORD_MAX_BYTES", options=["-o", tmp_path / "a.h5", *options])
+        assert done.stdout == ".\n" and "records at most" not in done.stderr
+
+
+def test_the_next_command(replay, tmp_path):
+    capture = tmp_path / "a file's.h5"
+    done = record(FLAKY, "--seed", "3", options=["-o", capture])
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("msda-record: next: msda-replay run ")
+    words = subprocess.run(["sh", "-c", f"printf '%s\\n' {line.split('next: ')[1]}"], capture_output=True, text=True).stdout
+    assert words.splitlines() == ["msda-replay", "run", str(capture)]
+    # The name is taken now: said before the program says anything, with the command that opens the other one.
+    done = record("/bin/sh", "-c", f"echo first >&2; exec {FLAKY} --seed 3", options=["-o", tmp_path / "a file's.h5"])
+    (other,) = tmp_path.glob("a file's.*.h5")
+    said_first = done.stderr.split("first\n")[0]
+    assert f"{capture} exists and stays" in said_first and str(other) in said_first and "msda-replay run" in said_first
+
+
+def test_force_keeps_what_is_there_until_there_is_a_call(tmp_path, target):
+    capture = tmp_path / "a.h5"
+    capture.write_text("mine")
+    capture.chmod(0o644)
+    done = record("/bin/true", options=["-o", capture, "--force"])
+    assert done.returncode == 0 and capture.read_text() == "mine"
+    record(*target("op.backward(make_inputs(**small))"), options=["-o", capture, "--force"])
+    assert len(read_capture(capture).invocations) == 1 and stat.S_IMODE(capture.stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "target.py"]
+
+
+@pytest.mark.parametrize("what", ["fifo", "folder", "link", "device"])
+def test_recover_replaces_regular_files_alone(replay, tmp_path, target, what):
+    spool = a_spool(tmp_path, target)
+    out = tmp_path / "out"
+    if what == "fifo":
+        os.mkfifo(out)
+    elif what == "folder":
+        out.mkdir()
+    elif what == "link":
+        out.symlink_to("victim")
+    else:
+        try:
+            os.mknod(out, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("may not make a device")
+    before = out.lstat()
+    done = replay("recover", spool, "-o", out, "--force", expect=2)
+    assert done.err.count("\n") == 1 and str(out) in done.err
+    assert (out.lstat().st_ino, out.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert not (tmp_path / "victim").exists() and not list(tmp_path.glob("out.*"))
+
+
+def a_spool(folder, target, calls=3):
+    capture = folder / "spooled.h5"
+    command = target(f"""
+        for seed in range({calls}): op.backward(make_inputs(**small, seed=seed))
+    """)
+    subprocess.run(command, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))
+    return pathlib.Path(f"{capture}.spool")
+
+
+def test_the_output_is_opened_once(tmp_path, target):
+    """Whoever changes what the name stands for, when HDF5 is about to open it, leads nothing elsewhere."""
+    spool = a_spool(tmp_path, target)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "shim.c").write_text(r"""
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        typedef long hid_t;
+        typedef hid_t (*Create)(const char*, unsigned, hid_t, hid_t);
+        hid_t H5Fcreate(const char* name, unsigned flags, hid_t a, hid_t b) {
+          unlink(getenv("NAME"));
+          symlink("victim", getenv("NAME"));
+          return ((Create)dlsym(RTLD_NEXT, "H5Fcreate"))(name, flags, a, b);
+        }""")
+    shim = tmp_path / "shim.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, tmp_path / "shim.c", "-ldl"], check=True)
+    out = tmp_path / "out.h5"
+    done = subprocess.run([REPLAY, "recover", spool, "-o", out], capture_output=True, text=True,
+                          env=environment(LD_PRELOAD=shim, NAME=out))
+    assert victim.read_text() == "precious"
+    assert done.returncode == 2 and str(out) in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_ignored_signals_stay_ignored():
+    program = [sys.executable, "-c", "import signal; print([signal.getsignal(s) is signal.SIG_IGN for s in (2, 3, 15, 1)])"]
+    for ignored in ([], [2], [3], [15, 1], [1, 2, 3, 15]):
+        def ignore(ignored=ignored):
+            for number in (1, 2, 3, 15):
+                signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+        done = subprocess.run([RECORD, "--", *program], capture_output=True, text=True, env=environment(), preexec_fn=ignore)
+        assert done.stdout == f"{[number in ignored for number in (2, 3, 15, 1)]}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_program(tmp_path, target, number):
+    capture, session = tmp_path / "a.h5", tmp_path / "tmp"
+    session.mkdir()
+    command = target("""
+        import time
+        for seed in range(3): op.backward(make_inputs(**small, seed=seed))
+        open(sys.argv[1], "w").close()
+        time.sleep(60)
+    """)
+    process = subprocess.Popen([RECORD, "-o", capture, "--", *command, tmp_path / "ready"], stderr=subprocess.PIPE, text=True,
+                               env=environment(TMPDIR=session))
+    wait_until((tmp_path / "ready").exists)
+    process.send_signal(number)
+    err = process.communicate(timeout=30)[1]
+    assert process.returncode == 128 + number, err
+    assert f"{capture}: 3 invocations" in err and len(read_capture(capture).invocations) == 3
+    assert list(session.iterdir()) == []
+
+
+def test_a_program_that_answers_the_signal(tmp_path):
+    program = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print('ready', flush=True); time.sleep(60)"
+    process = subprocess.Popen([RECORD, "--", sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, env=environment())
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 9
+
+
+def test_session_folders_of_killed_runs_are_removed(tmp_path):
+    run = [RECORD, "-o", tmp_path / "a.h5", "--", sys.executable, "-c", "print('ready', flush=True); import time; time.sleep(60)"]
+    session = tmp_path / "tmp"
+    session.mkdir()
+    processes = []
+    for _ in range(2):
+        processes.append(subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                          env=environment(TMPDIR=session), start_new_session=True))
+        assert processes[-1].stdout.readline() == "ready\n"
+    mine = session / "msda-record-of-mine"
+    mine.mkdir()
+    assert len(list(session.iterdir())) == 3
+    killed, running = processes
+    killed.kill()
+    killed.wait()
+    record("/bin/true", options=["-o", tmp_path / "a.h5"], TMPDIR=session)
+    assert mine in session.iterdir() and len(list(session.iterdir())) == 2  # and that of the one that runs
+    running.terminate()
+    running.wait()
+    assert list(session.iterdir()) == [mine]
+    os.killpg(killed.pid, signal.SIGKILL)
+
+
+def test_a_raw_clone_keeps_nobody_waiting(tmp_path, target):
+    """It has the program's descriptors, the writer's doorbell among them, and outlives the program."""
+    command = target("""
+        op.backward(make_inputs(**small))
+        libc = ctypes.CDLL(None)
+        if libc.syscall(56, 17, 0, 0, 0, 0) == 0:  # clone, SIGCHLD
+            libc.close(1), libc.close(2)
+            libc.sleep(30)
+            os._exit(0)
+    """)
+    begin = time.monotonic()
+    done = record(*command, options=["-o", tmp_path / "a.h5"])
+    assert time.monotonic() - begin < 20
+    assert done.returncode == 0 and len(read_capture(tmp_path / "a.h5").invocations) == 1
+
+
+def test_a_writer_that_was_killed(replay, tmp_path, target):
+    capture, ready, go = tmp_path / "a.h5", tmp_path / "ready", tmp_path / "go"
+    command = target("""
+        import time
+        op.backward(make_inputs(**small))
+        open(sys.argv[1], "w").close()
+        while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+        op.backward(make_inputs(**small, seed=3))
+    """)
+    process = subprocess.Popen([RECORD, "-o", capture, "--", *command, ready, go], stderr=subprocess.PIPE, text=True,
+                               env=environment())
+    wait_until(ready.exists)
+    (writer,) = writers_of(capture)
+    os.kill(writer, signal.SIGKILL)
+    wait_until(lambda: not writers_of(capture))
+    go.touch()
+    err = process.communicate(timeout=30)[1]
+    assert process.returncode == 0
+    spool = f"{capture}.spool"
+    assert f"msda-record: {capture}: its writer was killed; msda-replay recover {spool} -o FILE gets what was recorded\n" in err
+    assert "no call was recorded" not in err
+    replay("recover", spool, "-o", tmp_path / "b.h5", expect=0)
+
+
+MOMENTS = int(os.environ.get("MSDA_KILLS", "30"))
+
+
+@pytest.mark.parametrize("keep", ["all", "last:2"])
+def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
+    """MSDA_KILLS: how many times. What had returned is in the capture or in the spool, whoever is killed first."""
+    command = target("""
+        for seed in range(100000):
+            op.backward(make_inputs(**small, seed=seed))
+            os.write(1, b"x")
+    """)
+    rng = random.Random(3)
+    for i in range(MOMENTS // 2):
+        capture, recovered = tmp_path / f"{i}.h5", tmp_path / f"{i}.r.h5"
+        spool = pathlib.Path(f"{capture}.spool")
+        process = subprocess.Popen(command, stdout=subprocess.PIPE,
+                                   env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_KEEP=keep))
+        assert process.stdout.read(1) == b"x"
+        time.sleep(rng.uniform(0, 0.1))
+        victims = [process.pid, *writers_of(capture)]
+        for victim in rng.sample(victims, len(victims)):
+            os.kill(victim, signal.SIGKILL)
+            time.sleep(rng.choice([0, 0, 0.002]))
+        done = 1 + len(process.stdout.read())
+        process.wait()
+        wait_until(lambda capture=capture: not writers_of(capture))
+        in_capture = calls_in(capture) if capture.exists() else []
+        in_spool = []
+        if spool.exists():
+            finished = subprocess.run([REPLAY, "recover", spool, "-o", recovered], capture_output=True, text=True)
+            assert finished.returncode in (0, 2), finished.stderr
+            assert finished.returncode == 0 or "holds no whole invocation" in finished.stderr, finished.stderr
+            in_spool = calls_in(recovered) if recovered.exists() else []
+        found = len(set(in_capture) | set(in_spool))
+        if keep == "all":
+            assert found in (done, done + 1), (i, done, len(in_capture), len(in_spool))
+        else:
+            assert found >= min(2, done), (i, done, len(in_capture), len(in_spool))
+        for path in tmp_path.glob(f"{i}.*"):
+            path.unlink()
+
+
+def calls_in(capture):
+    """What tells the calls of a capture apart."""
+    verified = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
+    assert verified.returncode == 0, verified.stderr
+    return [call.inputs["value"].tobytes() for call in read_capture(capture).invocations]
+
+
+def writers_of(capture):
+    """The processes that follow its spool."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            arguments = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--follow" in arguments and f"{capture}.spool".encode() in arguments:
+            found.append(int(path.parent.name))
+    return found

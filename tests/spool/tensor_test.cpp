@@ -1,0 +1,83 @@
+// Where a strided tensor's elements lie, against a count of every element.
+#include "recorder/spool/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace msda::tests {
+namespace {
+
+using namespace msda::spool;
+using Sizes = std::vector<int64_t>;
+
+// The place of each element, in elements from the first, in row-major order.
+Sizes places(const Sizes& shape, const Sizes& strides) {
+  Sizes all{0};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    Sizes next;
+    for (const int64_t at : all) {
+      for (int64_t k = 0; k < shape[i]; ++k) next.push_back(at + k * strides[i]);
+    }
+    all = next;
+  }
+  return all;
+}
+
+TEST(TensorExtent, IsWhereEveryElementLies) {
+  struct Case {
+    Sizes shape, strides;
+  };
+  for (const auto& [shape, strides] : {Case{{}, {}},
+                                       {{5}, {1}},
+                                       {{3, 4}, {4, 1}},
+                                       {{3, 4}, {1, 3}},
+                                       {{3, 4}, {0, 0}},
+                                       {{2, 3, 4}, {-12, 4, 1}},
+                                       {{2, 3}, {-5, -1}},
+                                       {{1, 7}, {99, 1}},
+                                       {{3, 4}, {8, 2}}}) {
+    const Sizes at = places(shape, strides);
+    const auto [least, most] = std::ranges::minmax(at);
+    const auto extent = extent_of(shape, strides, 4);
+    ASSERT_TRUE(extent);
+    EXPECT_EQ(extent->elements, static_cast<int64_t>(at.size()));
+    EXPECT_EQ(extent->dense, 4 * extent->elements);
+    EXPECT_EQ(extent->begin, 4 * least);
+    EXPECT_EQ(extent->end, 4 * (most + 1));
+    Sizes in_order(at.size());
+    for (size_t i = 0; i < at.size(); ++i) in_order[i] = static_cast<int64_t>(i);
+    EXPECT_EQ(extent->contiguous, at == in_order);
+    std::vector<int32_t> memory(static_cast<size_t>(most - least + 1)), copy(at.size());
+    for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<int32_t>(i);
+    copy_row_major(reinterpret_cast<const std::byte*>(memory.data() - least), shape, strides, 4,
+                   reinterpret_cast<std::byte*>(copy.data()));
+    for (size_t i = 0; i < at.size(); ++i) EXPECT_EQ(copy[i], at[i] - least);
+  }
+}
+
+TEST(TensorExtent, IsEmptyWithoutElements) {
+  const auto extent = extent_of(Sizes{4, 0, 5}, Sizes{7, -7, 7}, 8);
+  ASSERT_TRUE(extent);
+  EXPECT_EQ(extent->elements, 0);
+  EXPECT_EQ(extent->dense, 0);
+  EXPECT_EQ(extent->begin, extent->end);
+}
+
+TEST(TensorExtent, IsRefusedWhereItCannotBe) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_FALSE(extent_of(Sizes{-1}, {}, 4));
+  EXPECT_FALSE(extent_of(Sizes{0, -1}, {}, 4));
+  EXPECT_FALSE(extent_of(Sizes{2, 3}, Sizes{1}, 4));
+  EXPECT_FALSE(extent_of(Sizes{kMost}, {}, 4));
+  EXPECT_FALSE(extent_of(Sizes{kMost, kMost}, {}, 1));
+  EXPECT_FALSE(extent_of(Sizes{kMost, kMost, 0}, {}, 1));  // in any order
+  EXPECT_FALSE(extent_of(Sizes{0, kMost, kMost}, {}, 1));
+  EXPECT_FALSE(extent_of(Sizes{2}, Sizes{kMost}, 4));
+  EXPECT_FALSE(extent_of(Sizes{3}, Sizes{std::numeric_limits<int64_t>::min()}, 1));
+}
+
+}  // namespace
+}  // namespace msda::tests
