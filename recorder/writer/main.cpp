@@ -17,6 +17,7 @@
 #include <fstream>
 
 #include "recorder/adapters/user.h"
+#include "recorder/text/escape.h"
 #include "recorder/writer/builder.h"
 
 namespace {
@@ -35,7 +36,9 @@ struct Options {
   int64_t keep_last = 0;
 };
 
-void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c_str(), stderr); }
+void say(const std::string& message) {
+  std::fputs(("msda-record: " + msda::text::escaped(message) + "\n").c_str(), stderr);
+}
 
 // The writer: standard input is the recorded process' doorbell, descriptor 3 its session's file and descriptor 4 the
 // memory shared with it, if there are any.

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional
 import h5py
 import numpy as np
 
+from . import contents
 from .digest import digest
 
 FORMAT = "msda-capture"
@@ -223,6 +224,7 @@ def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, ov
             file.create_group("invocations")
             for i, invocation in enumerate(invocations):
                 _write_invocation(file.create_group(f"invocations/{i:06d}"), invocation)
+            contents.write(file)
         os.replace(partial, path)
     except OSError as error:
         raise CaptureError(f"{path}: cannot write it: {error}") from error
