@@ -38,7 +38,7 @@ void take_reference(const std::string& path, capture::Invocation& invocation, co
 
 }  // namespace
 
-InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, Original& original,
+InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader, Original& original,
                                     Devices& devices, int64_t id, const std::string& count, const Progress& progress) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));

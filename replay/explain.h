@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "recorder/capture/reader.h"
+#include "recorder/capture/isolated_reader.h"
 #include "replay/devices.h"
 #include "replay/options.h"
 #include "replay/original.h"
@@ -13,7 +13,7 @@
 namespace msda::replay {
 
 // `count` is told with the progress: " (2 of 7)".
-InvocationResult explain_invocation(const Options& options, const capture::Reader& reader, Original& original,
+InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader, Original& original,
                                     Devices& devices, int64_t id, const std::string& count, const Progress& progress);
 
 }  // namespace msda::replay

@@ -10,6 +10,7 @@
 #include "replay/conventions_json.h"
 #include "replay/errors.h"
 #include "replay/options.h"
+#include "replay/output.h"
 
 namespace msda::replay {
 namespace {
@@ -92,12 +93,12 @@ Json json_of(const capture::Invocation& invocation) {
 int run(const ListOptions& options) {
   Json all = Json::array();
   for (const std::string& path : options.captures) {
-    const capture::Reader reader = open_capture(path);
+    const capture::IsolatedReader reader(path);
     Json json = {{"capture", path}, {"created", reader.created()}, {"tool_version", reader.tool_version()}};
     json["invocations"] = Json::array();
-    std::string text =
-        fmt::format("{}: {} invocation{}, written {} by msda-replay {}\n", path, reader.invocation_ids().size(),
-                    reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
+    Lines lines;
+    lines.add("{}: {} invocation{}, written {} by msda-replay {}", path, reader.invocation_ids().size(),
+              reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
     for (const int64_t id : reader.invocation_ids()) {
       const capture::Invocation invocation = reader.invocation(id);
       json["invocations"].push_back(json_of(invocation));
@@ -114,12 +115,12 @@ int run(const ListOptions& options) {
       if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));
       if (facts.duplicates.value_or(0) > 0) words.push_back(fmt::format("{} duplicates", *facts.duplicates));
       if (!facts.label.empty()) words.push_back("label " + facts.label);
-      text += fmt::format("{}\n", fmt::join(words, "  "));
+      lines.add("{}", fmt::join(words, "  "));
     }
     all.push_back(json);
-    if (options.json != "-") fmt::print("{}", text);
+    if (options.json != "-") print(lines);
   }
-  if (!options.json.empty()) write_json(options, all.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (!options.json.empty()) write_json(options.json, all);
   return kWithinTolerance;
 }
 

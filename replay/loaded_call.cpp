@@ -51,22 +51,22 @@ std::string why_not_replayed(const capture::Invocation& invocation) {
                      facts.kernel.empty() ? "(not named)" : facts.kernel);
 }
 
-analysis::Tensor LoadedCall::load(const capture::Reader& reader, const capture::TensorInfo& info) {
+analysis::Tensor LoadedCall::load(const capture::IsolatedReader& reader, const capture::TensorInfo& info) {
   memory_.push_back(reader.read(info));
   const capture::Tensor& tensor = memory_.back();
   if (!info.digest.empty() && capture::digest(tensor.bytes()) != info.digest) altered_.push_back(info.path);
   return {tensor.data.get(), dtype_of(info.type), info.shape};
 }
 
-analysis::Tensor LoadedCall::load_input(const capture::Reader& reader, const capture::Invocation& invocation,
+analysis::Tensor LoadedCall::load_input(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
                                         const char* name) {
   const capture::TensorInfo* info = find(invocation.inputs, name);
   if (info == nullptr) throw BadInput(fmt::format("{}: {}/inputs has no {}", reader.path(), invocation.path, name));
   return load(reader, *info);
 }
 
-analysis::Side LoadedCall::load_side(const capture::Reader& reader, const std::string& name, const std::string& where,
-                                     const std::vector<capture::TensorInfo>& tensors,
+analysis::Side LoadedCall::load_side(const capture::IsolatedReader& reader, const std::string& name,
+                                     const std::string& where, const std::vector<capture::TensorInfo>& tensors,
                                      const analysis::Conventions& conventions) {
   analysis::Side side;
   side.name = name;
@@ -87,7 +87,7 @@ analysis::Side LoadedCall::load_side(const capture::Reader& reader, const std::s
   return side;
 }
 
-LoadedCall::LoadedCall(const capture::Reader& reader, const capture::Invocation& invocation)
+LoadedCall::LoadedCall(const capture::IsolatedReader& reader, const capture::Invocation& invocation)
     : where_(fmt::format("{}: {}", reader.path(), invocation.path)) {
   call_.conventions = {dialect_from(invocation.facts.dialect, where_),
                        padding_from(invocation.facts.padding_mode, where_), invocation.facts.align_corners};

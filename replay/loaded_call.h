@@ -6,7 +6,7 @@
 
 #include "analysis/call.h"
 #include "analysis/side.h"
-#include "recorder/capture/reader.h"
+#include "recorder/capture/isolated_reader.h"
 
 namespace msda::replay {
 
@@ -20,7 +20,7 @@ class LoadedCall {
  public:
   // Throws capture::Error or BadInput, naming file and tensor. Tensors whose digest is not the recorded one are read,
   // and named in altered().
-  LoadedCall(const capture::Reader& reader, const capture::Invocation& invocation);
+  LoadedCall(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
   const std::string& where() const { return where_; }  // "FILE: /invocations/000000"
   const analysis::Call& call() const { return call_; }
@@ -31,9 +31,10 @@ class LoadedCall {
   const std::vector<std::string>& altered() const { return altered_; }
 
  private:
-  analysis::Tensor load(const capture::Reader& reader, const capture::TensorInfo& info);
-  analysis::Tensor load_input(const capture::Reader& reader, const capture::Invocation& invocation, const char* name);
-  analysis::Side load_side(const capture::Reader& reader, const std::string& name, const std::string& where,
+  analysis::Tensor load(const capture::IsolatedReader& reader, const capture::TensorInfo& info);
+  analysis::Tensor load_input(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
+                              const char* name);
+  analysis::Side load_side(const capture::IsolatedReader& reader, const std::string& name, const std::string& where,
                            const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions);
 
   std::string where_;

@@ -1,23 +1,32 @@
-#include <cstdio>
 #include <exception>
 #include <new>
+#include <sstream>
+#include <string>
 
-#include "recorder/capture/capture.h"
 #include "recorder/writer/version.h"
 #include "replay/commands.h"
 #include "replay/errors.h"
+#include "replay/output.h"
 
 namespace {
 
-int fail(int status, const char* message) {
-  std::fprintf(stderr, "msda-replay: %s\n", message);
+using namespace msda;
+
+int fail(int status, std::string_view message) {
+  replay::print_error(message);
   return status;
 }
 
-}  // namespace
+// --help and --version, or what is wrong with the flags.
+int fail(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, complaint;
+  const int status = app.exit(error, out, complaint);
+  replay::print_raw(out.str());
+  if (status == 0) return 0;
+  return fail(replay::kBadInput, std::string(error.what()) + " (--help says what there is)");
+}
 
-int main(int argc, char** argv) {
-  using namespace msda;
+int run(int argc, char** argv) {
   int status = replay::kWithinTolerance;
   CLI::App app(
       "Replays recorded backward calls of multi-scale deformable attention and finds out why their results drift.",
@@ -36,16 +45,21 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : replay::kBadInput;
+    return fail(app, e);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  replay::keep_standard_descriptors();
+  try {
+    return run(argc, argv);
   } catch (const replay::Unavailable& e) {
     return fail(replay::kUnavailable, e.what());
-  } catch (const replay::BadInput& e) {
-    return fail(replay::kBadInput, e.what());
-  } catch (const capture::Error& e) {
-    return fail(replay::kBadInput, e.what());
   } catch (const std::bad_alloc&) {
     return fail(replay::kBadInput, "out of memory: the capture is too large for this machine; choose one --invocation");
-  } catch (const std::exception& e) {
+  } catch (const std::exception& e) {  // BadInput, capture::Error, and what nobody foresaw
     return fail(replay::kBadInput, e.what());
   }
 }

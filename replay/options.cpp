@@ -4,13 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
-#include <fstream>
 
 #include "analysis/analyze.h"
-#include "recorder/capture/probe.h"
+#include "recorder/text/numbers.h"
 #include "replay/errors.h"
 
 namespace msda::replay {
@@ -24,6 +21,19 @@ std::vector<std::string> split(const std::string& text) {
     begin = end + 1;
   }
   return parts;
+}
+
+// A flag whose value is a number from its first character to its last; nothing else may follow or be lost.
+template <class Number, class Target>
+CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, const char* help) {
+  return command.add_option_function<std::string>(
+      flag,
+      [flag, &target](const std::string& text) {
+        const auto number = text::parse_number<Number>(text);
+        if (!number) throw BadInput(fmt::format("{} {}: not a number, or one that is too large", flag, text));
+        target = *number;
+      },
+      help);
 }
 
 constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
@@ -45,9 +55,8 @@ void add_json(CLI::App& command, Options& options) {
 
 void add_replay(CLI::App& command, Options& options) {
   add_invocation(command, options);
-  command
-      .add_option("--reference", options.reference,
-                  "Take the outputs of this invocation, of equal inputs, for what the test compared with")
+  add_number<int64_t>(command, "--reference", options.reference,
+                      "Take the outputs of this invocation, of equal inputs, for what the test compared with")
       ->type_name("N");
   command
       .add_option("--mode", options.modes,
@@ -62,14 +71,15 @@ void add_replay(CLI::App& command, Options& options) {
                   "Where to replay: auto is the first GPU for what can run there, cuda is all GPUs")
       ->type_name("auto|cpu|cuda[:N]");
   command
-      .add_option("--device-memory", options.device_memory,
-                  "Take no more than this of a GPU's memory, as 500000 or 2GiB; larger calls run in parts")
-      ->type_name("BYTES")
-      ->transform(CLI::AsSizeValue(false))
-      ->transform([](const std::string& text) {  // comes first; what is above takes -1 for a large number
-        if (text.rfind('-', 0) == 0) throw CLI::ValidationError("a size is a number from 0 on, not " + text);
-        return text;
-      });
+      .add_option_function<std::string>(
+          "--device-memory",
+          [&options](const std::string& text) {
+            const auto bytes = text::parse_size(text);
+            if (!bytes) throw BadInput(fmt::format("--device-memory {}: give bytes, as 500000, 64MiB or 2G", text));
+            options.device_memory = *bytes;
+          },
+          "Take no more than this of a GPU's memory, as 500000 or 2GiB; larger calls run in parts")
+      ->type_name("BYTES");
   command
       .add_option("--block", options.block, "Mode original in blocks of so many threads, where the kernel allows that")
       ->type_name("X[,Y[,Z]]");
@@ -77,34 +87,28 @@ void add_replay(CLI::App& command, Options& options) {
       .add_option("--kernel-digest", options.kernel_digest,
                   "Mode original by another recorded variant of the kernel, by the digest of its code")
       ->type_name("DIGEST");
-  command.add_option("--repeat", options.repeat, "Run every replay this often; atomic with another seed each time")
+  add_number<int64_t>(command, "--repeat", options.repeat,
+                      "Run every replay this often; atomic with another seed each time")
       ->type_name("N");
-  command.add_option("--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
-  command.add_option("--seed", options.seed, "Seed of the first atomic replay's order")->type_name("N");
-  command.add_option("--atol", options.atol, "Absolute tolerance, in place of the recorded one")->type_name("X");
-  command.add_option("--rtol", options.rtol, "Relative tolerance, in place of the recorded one")->type_name("X");
+  add_number<int64_t>(command, "--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
+  add_number<uint64_t>(command, "--seed", options.seed, "Seed of the first atomic replay's order")->type_name("N");
+  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
+      ->type_name("X");
+  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
+      ->type_name("X");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");
 }
 
-capture::Reader open_capture(const std::string& path) {
-  capture::probe(path);
-  return capture::Reader(path);
-}
-
-std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader) {
+std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader) {
   const std::vector<int64_t>& ids = reader.invocation_ids();
   if (options.invocation == "all") {
     if (ids.empty()) throw BadInput(options.capture + ": holds no invocations: nothing was recorded");
     return ids;
   }
-  int64_t id = 0;
-  const std::string& text = options.invocation;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), id);
-  if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size()) {
-    throw BadInput(fmt::format("--invocation {}: give a number or all", text));
-  }
-  return {id};  // the reader says whether there is one
+  const auto id = text::parse_number<int64_t>(options.invocation);
+  if (!id) throw BadInput(fmt::format("--invocation {}: give a number or all", options.invocation));
+  return {*id};  // the reader says whether there is one
 }
 
 std::vector<msda_mode> chosen_modes(const Options& options) {
@@ -128,13 +132,9 @@ namespace {
 std::optional<int> chosen_cuda_device(const Options& options) {
   const std::string& device = options.device;
   if (device == "auto" || device == "cpu") return std::nullopt;
-  int number = 0;
-  const char* const end = device.data() + device.size();
-  const bool numbered = device.starts_with("cuda:") && device.size() > 5 && device[5] != '-' &&
-                        std::from_chars(device.data() + 5, end, number).ptr == end;
-  if (device != "cuda" && !numbered) {
-    throw BadInput(fmt::format("--device {}: there are auto, cpu, cuda and cuda:N", device));
-  }
+  if (device == "cuda") return 0;
+  const auto number = text::parse_number<int>(device.starts_with("cuda:") ? std::string_view(device).substr(5) : "");
+  if (!number || *number < 0) throw BadInput(fmt::format("--device {}: there are auto, cpu, cuda and cuda:N", device));
   return number;
 }
 
@@ -142,10 +142,7 @@ std::optional<uint32_t> chosen_block(const Options& options) {
   if (options.block.empty()) return std::nullopt;
   std::vector<uint32_t> numbers;
   for (const std::string& text : split(options.block)) {
-    uint32_t number = 0;
-    const char* const end = text.data() + text.size();
-    if (std::from_chars(text.data(), end, number).ptr != end || text.empty()) number = 0;
-    numbers.push_back(number);
+    numbers.push_back(text::parse_number<uint32_t>(text).value_or(0));
   }
   if (numbers.size() > 3 || std::ranges::find(numbers, 0u) != numbers.end() || numbers[0] > 1024) {
     throw BadInput(fmt::format("--block {}: give X, or X,Y,Z, from 1 to 1024 threads in all", options.block));
@@ -241,18 +238,6 @@ std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, cons
   analysis::Tolerance tolerance = analysis::customary_tolerance(stored);
   if (recorded) tolerance = {recorded->atol, recorded->rtol};
   return analysis::Tolerance{options.atol.value_or(tolerance.atol), options.rtol.value_or(tolerance.rtol)};
-}
-
-void write_json(const Options& options, const std::string& text) {
-  if (options.json == "-") {
-    std::fputs((text + "\n").c_str(), stdout);
-    if (std::fflush(stdout) != 0) throw BadInput("--json -: cannot write to standard output");
-    return;
-  }
-  std::ofstream file(options.json);
-  file << text << '\n';
-  file.close();
-  if (!file) throw BadInput(fmt::format("--json {}: cannot write it", options.json));
 }
 
 }  // namespace msda::replay

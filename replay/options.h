@@ -10,7 +10,7 @@
 
 #include "analysis/compare.h"
 #include "kernels/msda.h"
-#include "recorder/capture/reader.h"
+#include "recorder/capture/isolated_reader.h"
 
 namespace msda::replay {
 
@@ -37,11 +37,8 @@ void add_json(CLI::App& command, Options& options);
 // Everything that decides what is replayed and how it is compared.
 void add_replay(CLI::App& command, Options& options);
 
-// Opens a capture after making sure that reading it harms nobody (recorder/capture/probe.h).
-capture::Reader open_capture(const std::string& path);
-
 // The checked forms. Each throws BadInput, or Unavailable, naming the flag.
-std::vector<int64_t> chosen_invocations(const Options& options, const capture::Reader& reader);
+std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader);
 std::vector<msda_mode> chosen_modes(const Options& options);  // but for original
 struct DeviceChoice {
   enum { kCpu, kIfPossible, kAsked } wanted = kCpu;
@@ -60,8 +57,5 @@ void check_numbers(const Options& options);
 // The flags' tolerance, else the recorded one; a flag given alone replaces its half. Empty if nobody set one.
 std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, const capture::Invocation& invocation,
                                                     msda_dtype stored);
-
-// Writes to the file that --json names, or to standard output.
-void write_json(const Options& options, const std::string& text);
 
 }  // namespace msda::replay

@@ -11,7 +11,7 @@
 
 namespace msda::replay {
 
-Original::Original(const Options& options, const capture::Reader& reader)
+Original::Original(const Options& options, const capture::IsolatedReader& reader)
     : options_(options), reader_(reader), choice_(chosen_original(options)) {}
 
 Original::Outcome Original::run(const capture::Invocation& invocation, std::chrono::steady_clock::time_point begun,

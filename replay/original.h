@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/capture/reader.h"
+#include "recorder/capture/isolated_reader.h"
 #include "replay/gpu_driver.h"
 #include "replay/options.h"
 #include "replay/original_result.h"
@@ -19,7 +19,7 @@ namespace msda::replay {
 class Original {
  public:
   // Nothing is done before the first run(). Throws as chosen_original() does. Refers to both arguments.
-  Original(const Options& options, const capture::Reader& reader);
+  Original(const Options& options, const capture::IsolatedReader& reader);
 
   struct Outcome {
     std::optional<OriginalResult> result;
@@ -43,7 +43,7 @@ class Original {
                         const std::function<void(const std::string&)>& report);
 
   const Options& options_;
-  const capture::Reader& reader_;
+  const capture::IsolatedReader& reader_;
   OriginalChoice choice_;
   std::optional<std::vector<capture::KernelImage>> kernels_;
   std::optional<gpu::Device> device_;

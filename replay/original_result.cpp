@@ -85,26 +85,27 @@ nlohmann::ordered_json to_json(const OriginalResult& result) {
   return json;
 }
 
-std::string to_text(const OriginalResult& result) {
-  std::string text =
-      fmt::format("  original on {} (sm_{}), grid {}, block {}, {} shared bytes: {}, {:.3g} ms a launch", result.device,
-                  result.architecture, fmt::join(result.shape.grid, ","), fmt::join(result.shape.block, ","),
-                  result.shape.shared_bytes, count_of(result.runs, "run"), result.launch_ms);
-  if (result.runs > 1) text += fmt::format(", {:.0f} runs a second", result.runs_per_s);
-  text += fmt::format(", the first after {:.2g} s\n", result.first_result_s);
-  if (!result.changed.empty()) text += fmt::format("    changed: {}\n", result.changed);
-  for (const OriginalTensor& tensor : result.tensors) {
-    text += fmt::format("    {:<24} {}\n", tensor.name, words_of(tensor));
-  }
-  return text;
+Lines to_text(const OriginalResult& result) {
+  Lines lines;
+  const std::string rate = result.runs > 1 ? fmt::format(", {:.0f} runs a second", result.runs_per_s) : "";
+  lines.add(
+      "  original on {} (sm_{}), grid {}, block {}, {} shared bytes: {}, {:.3g} ms a launch{}, the first after {:.2g} "
+      "s",
+      result.device, result.architecture, fmt::join(result.shape.grid, ","), fmt::join(result.shape.block, ","),
+      result.shape.shared_bytes, count_of(result.runs, "run"), result.launch_ms, rate, result.first_result_s);
+  if (!result.changed.empty()) lines.add("    changed: {}", result.changed);
+  for (const OriginalTensor& tensor : result.tensors) lines.add("    {:<24} {}", tensor.name, words_of(tensor));
+  return lines;
 }
 
-std::string to_text(const std::vector<Relaunched>& relaunched) {
-  std::string text;
+Lines to_text(const std::vector<Relaunched>& relaunched) {
+  Lines lines;
   for (const auto& [id, kernel, original] : relaunched) {
-    text += fmt::format("\nInvocation {}: {}, known only by its machine code\n{}", id, kernel, to_text(original));
+    lines.blank();
+    lines.add("Invocation {}: {}, known only by its machine code", id, kernel);
+    lines.append(to_text(original));
   }
-  return text;
+  return lines;
 }
 
 }  // namespace msda::replay

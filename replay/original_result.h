@@ -12,6 +12,7 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/capture/capture.h"
+#include "replay/lines.h"
 
 namespace msda::replay {
 
@@ -64,7 +65,7 @@ struct Relaunched {
 
 nlohmann::ordered_json to_json(const OriginalResult& result);
 // Some indented lines.
-std::string to_text(const OriginalResult& result);
-std::string to_text(const std::vector<Relaunched>& relaunched);
+Lines to_text(const OriginalResult& result);
+Lines to_text(const std::vector<Relaunched>& relaunched);
 
 }  // namespace msda::replay

@@ -45,27 +45,27 @@ Json recorded_stages_json(const std::vector<capture::Invocation::Stage>& stages)
   return result;
 }
 
-std::string recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages) {
-  std::string text;
+Lines recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages) {
+  Lines lines;
   for (const auto& stage : stages) {
     if (!stage.facts) continue;
     const auto& [arithmetic, s, float64] = *stage.facts;
-    if (text.empty()) {
-      text = fmt::format("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}  {:>12} {:>12}  {}\n",
-                         "stage, in " + arithmetic, "numbers", "lowest", "highest", "mean |x|", "zeros", "subnormal",
-                         "NaN", "inf", "from float64", "relative", "where");
+    if (lines.empty()) {
+      lines.add("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}  {:>12} {:>12}  {}",
+                "stage, in " + arithmetic, "numbers", "lowest", "highest", "mean |x|", "zeros", "subnormal", "NaN",
+                "inf", "from float64", "relative", "where");
     }
-    text += fmt::format("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}", stage.name, s.count,
-                        number_text(s.minimum), number_text(s.maximum), number_text(s.mean_magnitude), s.zeros,
-                        s.subnormal, s.nan, s.positive_infinite + s.negative_infinite);
+    std::string from_float64;
     if (float64) {
-      text += fmt::format("  {:>12} {:>12}  {}", number_text(float64->largest_absolute_difference),
-                          number_text(float64->largest_relative_difference),
-                          place_text(float64->largest_absolute_difference));
+      from_float64 = fmt::format("  {:>12} {:>12}  {}", number_text(float64->largest_absolute_difference),
+                                 number_text(float64->largest_relative_difference),
+                                 place_text(float64->largest_absolute_difference));
     }
-    text += "\n";
+    lines.add("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}{}", stage.name, s.count,
+              number_text(s.minimum), number_text(s.maximum), number_text(s.mean_magnitude), s.zeros, s.subnormal,
+              s.nan, s.positive_infinite + s.negative_infinite, from_float64);
   }
-  return text;
+  return lines;
 }
 
 }  // namespace msda::replay

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "recorder/capture/capture.h"
+#include "replay/lines.h"
 
 namespace msda::replay {
 
@@ -15,6 +16,6 @@ namespace msda::replay {
 nlohmann::ordered_json recorded_stages_json(const std::vector<capture::Invocation::Stage>& stages);
 
 // A table, a line for each stage that has a summary; empty if none has.
-std::string recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages);
+Lines recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages);
 
 }  // namespace msda::replay

@@ -7,6 +7,7 @@
 #include "recorder/writer/version.h"
 #include "replay/commands.h"
 #include "replay/errors.h"
+#include "replay/output.h"
 
 namespace msda::replay {
 namespace {
@@ -29,15 +30,21 @@ int run(const RecoverOptions& options) {
     if (builder.invocations() == 0) {
       throw BadInput(fmt::format("{}: holds no whole invocation: nothing to recover", options.spool));
     }
-    fmt::print("{}: {} invocation{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s");
-    if (builder.unfinished() > 0) fmt::print(", {} more had not ended", builder.unfinished());
-    if (builder.lost() > 0) fmt::print(", {} lay in memory that is gone", builder.lost());
-    if (builder.without_room() > 0) fmt::print(", no room on the disk for {} more", builder.without_room());
-    if (builder.trailing_bytes() > 0) fmt::print(", {} bytes at the end are not whole", builder.trailing_bytes());
-    fmt::print("\n");
-    for (const auto& [kernel, calls] : builder.stageless()) {
-      fmt::print("{} call{} of {} without stages: {}\n", calls.count, calls.count == 1 ? "" : "s", kernel, calls.why);
+    std::string left_out;
+    if (builder.unfinished() > 0) left_out += fmt::format(", {} more had not ended", builder.unfinished());
+    if (builder.lost() > 0) left_out += fmt::format(", {} lay in memory that is gone", builder.lost());
+    if (builder.without_room() > 0)
+      left_out += fmt::format(", no room on the disk for {} more", builder.without_room());
+    if (builder.trailing_bytes() > 0) {
+      left_out += fmt::format(", {} bytes at the end are not whole", builder.trailing_bytes());
     }
+    Lines lines;
+    lines.add("{}: {} invocation{}{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s",
+              left_out);
+    for (const auto& [kernel, calls] : builder.stageless()) {
+      lines.add("{} call{} of {} without stages: {}", calls.count, calls.count == 1 ? "" : "s", kernel, calls.why);
+    }
+    print(lines);
   } catch (const spool::Error& e) {
     throw BadInput(e.what());
   }

@@ -242,7 +242,8 @@ Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::
   return plan;
 }
 
-void change_block(Relaunch& plan, const Invocation& invocation, const capture::Reader& reader, uint32_t threads) {
+void change_block(Relaunch& plan, const Invocation& invocation, const capture::IsolatedReader& reader,
+                  uint32_t threads) {
   const adapters::Adapter* const adapter = adapter_of(invocation);
   if (adapter == nullptr)
     refuse("--block {}: how the grid of {} follows from its block is not known", threads, plan.kernel);
@@ -272,7 +273,7 @@ void change_block(Relaunch& plan, const Invocation& invocation, const capture::R
                   fmt::join(plan.shape.block, ","), fmt::join(old.grid, ","), fmt::join(plan.shape.grid, ","));
 }
 
-void change_code(Relaunch& plan, const Invocation& invocation, const capture::Reader& reader,
+void change_code(Relaunch& plan, const Invocation& invocation, const capture::IsolatedReader& reader,
                  const std::vector<capture::KernelImage>& kernels, std::string_view digest) {
   std::vector<const capture::KernelImage*> variants, meant;
   for (const auto& code : kernels) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
-#include "recorder/capture/reader.h"
+#include "recorder/capture/isolated_reader.h"
 
 namespace msda::replay {
 
@@ -55,12 +55,12 @@ Relaunch plan_relaunch(const capture::Invocation& invocation, const std::vector<
 
 // The same in blocks of so many threads, and in as many of them as that takes. Throws CannotRelaunch where the kernel
 // would compute something else.
-void change_block(Relaunch& plan, const capture::Invocation& invocation, const capture::Reader& reader,
+void change_block(Relaunch& plan, const capture::Invocation& invocation, const capture::IsolatedReader& reader,
                   uint32_t threads);
 
 // The same by another variant of the kernel in this capture, such as an autotuner chooses among, as that was launched.
 // The digest may be cut short. Throws CannotRelaunch.
-void change_code(Relaunch& plan, const capture::Invocation& invocation, const capture::Reader& reader,
+void change_code(Relaunch& plan, const capture::Invocation& invocation, const capture::IsolatedReader& reader,
                  const std::vector<capture::KernelImage>& kernels, std::string_view digest);
 
 }  // namespace msda::replay

@@ -27,7 +27,7 @@ template <class... Arguments>
 }  // namespace
 
 RepeatedLaunch::RepeatedLaunch(const gpu::Device& device, const Tools& tools, gpu::Function function,
-                               const Relaunch& plan, const capture::Reader& reader)
+                               const Relaunch& plan, const capture::IsolatedReader& reader)
     : device_(device),
       tools_(tools),
       function_(function),

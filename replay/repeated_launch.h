@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "recorder/capture/reader.h"
+#include "recorder/capture/isolated_reader.h"
 #include "recorder/device/digest_launch.h"
 #include "replay/gpu_driver.h"
 #include "replay/original_result.h"
@@ -29,7 +29,7 @@ class RepeatedLaunch {
 
   // Refers to all of them. Nothing is on the device yet. Throws CannotRelaunch if the code is another than the plan's.
   RepeatedLaunch(const gpu::Device& device, const Tools& tools, gpu::Function function, const Relaunch& plan,
-                 const capture::Reader& reader);
+                 const capture::IsolatedReader& reader);
 
   // Throws gpu::Failure or CannotRelaunch. `begun`: from when on the time to the first result is told.
   OriginalResult run(int64_t runs, Clock::time_point begun, const std::function<void(const std::string&)>& report);
@@ -68,7 +68,7 @@ class RepeatedLaunch {
   const Tools tools_;
   const gpu::Function function_;
   const Relaunch& plan_;
-  const capture::Reader& reader_;
+  const capture::IsolatedReader& reader_;
   std::vector<gpu::DeviceMemory> regions_;
   std::vector<gpu::DevicePointer> region_places_;  // where the recorded regions begin now
   std::vector<std::byte> parameters_;

@@ -6,6 +6,7 @@
 
 #include "analysis/analyze.h"
 #include "recorder/capture/capture.h"
+#include "replay/lines.h"
 #include "replay/original_result.h"
 #include "replay/replays.h"
 
@@ -32,16 +33,16 @@ struct NotReplayed {
 };
 
 // A line for each.
-std::string to_text(const std::vector<NotReplayed>& not_replayed);
+Lines to_text(const std::vector<NotReplayed>& not_replayed);
 
 // docs/run.schema.json.
-std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-                    const analysis::Verdict& verdict);
+nlohmann::ordered_json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
+                               const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+                               const analysis::Verdict& verdict);
 
 // The verdict, a table of each invocation's tensors, and each finding in three lines: where, what, why.
-std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-                    const analysis::Verdict& verdict, bool quiet);
+Lines to_text(const std::string& capture, const std::vector<InvocationResult>& results,
+              const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+              const analysis::Verdict& verdict, bool quiet);
 
 }  // namespace msda::replay

@@ -87,9 +87,9 @@ Json to_json(const InvocationResult& result) {
 
 }  // namespace
 
-std::string to_json(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-                    const analysis::Verdict& verdict) {
+Json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
+             const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+             const analysis::Verdict& verdict) {
   Json json = {{"capture", capture}, {"verdict", to_json(verdict)}, {"invocations", Json::array()}};
   for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
   if (!relaunched.empty()) json["relaunched"] = Json::array();
@@ -98,8 +98,7 @@ std::string to_json(const std::string& capture, const std::vector<InvocationResu
   }
   if (!not_replayed.empty()) json["not_replayed"] = Json::array();
   for (const auto& [id, why] : not_replayed) json["not_replayed"].push_back({{"id", id}, {"why", why}});
-  // A file name need not be UTF-8; JSON must be.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json;
 }
 
 }  // namespace msda::replay

@@ -45,20 +45,20 @@ std::string place_of(const Finding& f, const InvocationResult& result) {
   return place;
 }
 
-std::string finding_text(const Finding& f, const InvocationResult& result) {
-  std::string text = fmt::format("  {}[{}]  {}", name_of(f.gradient), fmt::join(f.index, ","), place_of(f, result));
-  if (f.count == 2) text += ", and the element after it";
-  if (f.count > 2) text += fmt::format(", and the {} elements after it", f.count - 1);
-  const double difference = std::abs(f.observed - f.expected);
-  text += fmt::format("\n    what: recorded {:.9g}, {} {:.9g}", f.observed, f.against, f.expected);
-  if (f.against != "float64") text += fmt::format(", float64 {:.9g}", f.float64);
-  text += fmt::format(": {:.3g} apart", difference);
+void append_finding(Lines& lines, const Finding& f, const InvocationResult& result) {
+  std::string where = fmt::format("{}[{}]  {}", name_of(f.gradient), fmt::join(f.index, ","), place_of(f, result));
+  if (f.count == 2) where += ", and the element after it";
+  if (f.count > 2) where += fmt::format(", and the {} elements after it", f.count - 1);
+  lines.add("  {}", where);
+  std::string what = fmt::format("recorded {:.9g}, {} {:.9g}", f.observed, f.against, f.expected);
+  if (f.against != "float64") what += fmt::format(", float64 {:.9g}", f.float64);
+  what += fmt::format(": {:.3g} apart", std::abs(f.observed - f.expected));
   if (result.tolerance) {
-    text += fmt::format(", {:.3g} allowed", result.tolerance->atol + result.tolerance->rtol * std::abs(f.expected));
+    what += fmt::format(", {:.3g} allowed", result.tolerance->atol + result.tolerance->rtol * std::abs(f.expected));
   }
-  text += fmt::format("\n    why:  {}", name_of(f.cause));
-  if (!f.advisory) text += fmt::format(", at fault: {}", name_of(f.at_fault));
-  return text + fmt::format("; {}\n", f.why);
+  lines.add("    what: {}", what);
+  const std::string at_fault = f.advisory ? "" : fmt::format(", at fault: {}", name_of(f.at_fault));
+  lines.add("    why:  {}{}; {}", name_of(f.cause), at_fault, f.why);
 }
 
 // Whether the findings against the recorded reference tell of the element already.
@@ -69,7 +69,7 @@ bool told_of(const InvocationResult& result, const Finding& advice) {
   });
 }
 
-void append_findings(std::string& text, const InvocationResult& result, bool advisory) {
+void append_findings(Lines& lines, const InvocationResult& result, bool advisory) {
   std::vector<const Finding*> findings;
   int64_t told = 0;
   for (const Finding& f : result.report.findings) {
@@ -90,36 +90,34 @@ void append_findings(std::string& text, const InvocationResult& result, bool adv
   std::map<analysis::Cause, int64_t> left;
   for (const Finding* f : findings) {
     if (printed[f->cause]++ < kMostPrinted) {
-      text += finding_text(*f, result);
+      append_finding(lines, *f, result);
     } else {
       left[f->cause] += f->count;
     }
   }
   for (const auto& [cause, count] : left) {
-    text += fmt::format("  and {} more elements of cause {} (--json lists them)\n", thousands(count), name_of(cause));
+    lines.add("  and {} more elements of cause {} (--json lists them)", thousands(count), name_of(cause));
   }
-  if (told > 0) text += fmt::format("  in {} of the elements above, for the same cause\n", told);
+  if (told > 0) lines.add("  in {} of the elements above, for the same cause", told);
 }
 
 // A table for each gradient: a line for each pair of sides.
-std::string tables_of(const InvocationResult& result) {
-  std::string text;
+void append_tables(Lines& lines, const InvocationResult& result) {
   for (const Gradient gradient : analysis::kGradients) {
-    std::string rows;
+    Lines rows;
     for (const NamedComparison& c : result.report.comparisons) {
       if (c.gradient != gradient) continue;
       const std::string count =
           fmt::format("{} of {}", thousands(c.comparison.mismatched), thousands(c.comparison.total));
-      rows += fmt::format("    {:<28} {:>22} {:>11.3g} {:>11.3g} {:>13}  [{}]\n",
-                          fmt::format("{} : {}", c.observed, c.expected), count, c.comparison.max_abs,
-                          c.comparison.max_rel, c.comparison.max_ulp, fmt::join(c.worst_index, ","));
+      rows.add("    {:<28} {:>22} {:>11.3g} {:>11.3g} {:>13}  [{}]", fmt::format("{} : {}", c.observed, c.expected),
+               count, c.comparison.max_abs, c.comparison.max_rel, c.comparison.max_ulp, fmt::join(c.worst_index, ","));
     }
     if (rows.empty()) continue;
-    text += fmt::format("\n  {:<30} {:>22} {:>11} {:>11} {:>13}  {}\n", name_of(gradient), "out of tolerance",
-                        "max abs", "max rel", "max ULP", "worst element");
-    text += rows;
+    lines.blank();
+    lines.add("  {:<30} {:>22} {:>11} {:>11} {:>13}  {}", name_of(gradient), "out of tolerance", "max abs", "max rel",
+              "max ULP", "worst element");
+    lines.append(rows);
   }
-  return text;
 }
 
 std::string tolerance_text(const InvocationResult& result) {
@@ -129,98 +127,105 @@ std::string tolerance_text(const InvocationResult& result) {
 }
 
 // Where the replays ran, if not all on the CPU as they were to.
-std::string whereabouts_text(const InvocationResult& result) {
+void append_whereabouts(Lines& lines, const InvocationResult& result) {
   std::map<std::string, std::vector<std::string>> by_device;
   std::map<std::string, std::vector<std::string>> by_reason;
   for (const auto& [side, whereabouts] : result.whereabouts) {
     for (const std::string& device : whereabouts.devices) by_device[device].push_back(side);
     if (!whereabouts.why_moved.empty()) by_reason[whereabouts.why_moved].push_back(side);
   }
-  if (by_reason.empty() && by_device.size() == 1 && by_device.contains("cpu")) return "";
-  std::string text;
-  for (const auto& [device, sides] : by_device) text += fmt::format("  on {}: {}\n", device, fmt::join(sides, ", "));
+  if (by_reason.empty() && by_device.size() == 1 && by_device.contains("cpu")) return;
+  lines.blank();
+  for (const auto& [device, sides] : by_device) lines.add("  on {}: {}", device, fmt::join(sides, ", "));
   for (const auto& [reason, sides] : by_reason) {
-    text += fmt::format("  not on a GPU: {}: {}\n", fmt::join(sides, ", "), reason);
+    lines.add("  not on a GPU: {}: {}", fmt::join(sides, ", "), reason);
   }
-  return "\n" + text;
 }
 
-std::string invocation_text(const InvocationResult& result) {
-  const capture::CallFacts& facts = result.invocation.facts;
-  std::string text =
-      fmt::format("\nInvocation {}: {}, dialect {}, padding {}, align_corners {}, {}\n", result.invocation.id,
-                  facts.kernel.empty() ? "(kernel not named)" : facts.kernel, facts.dialect, facts.padding_mode,
-                  facts.align_corners ? "true" : "false", tolerance_text(result));
-  const auto& v = result.value_shape;
-  const auto& loc = result.locations_shape;
-  text += fmt::format("  batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}\n", v[0], loc[1],
-                      v[2], v[3], loc[3], loc[4], v[1]);
-  for (const std::string& path : result.altered) {
-    text += fmt::format("  warning: {} is not what was recorded, its digest differs\n", path);
-  }
-  text += tables_of(result) + whereabouts_text(result);
-  if (result.original) text += "\n" + to_text(*result.original);
+void append_repeats(Lines& lines, const InvocationResult& result) {
   for (const auto& [mode, repeats] : result.repeats) {
     if (mode == "original") continue;  // told above, and more of it
-    text += fmt::format("  {} runs of {}:", repeats.runs, mode);
+    std::string gradients;
     for (const Gradient gradient : analysis::kGradients) {
       const auto at = static_cast<size_t>(gradient);
-      text += fmt::format(" {} {} result{} (spread {:.3g})", name_of(gradient), repeats.distinct[at],
-                          repeats.distinct[at] == 1 ? "" : "s", repeats.spread[at]);
+      gradients += fmt::format(" {} {} result{} (spread {:.3g})", name_of(gradient), repeats.distinct[at],
+                               repeats.distinct[at] == 1 ? "" : "s", repeats.spread[at]);
     }
-    text += "\n";
+    lines.add("  {} runs of {}:{}", repeats.runs, mode, gradients);
   }
+}
+
+void append_invocation(Lines& lines, const InvocationResult& result) {
+  const capture::CallFacts& facts = result.invocation.facts;
+  lines.blank();
+  lines.add("Invocation {}: {}, dialect {}, padding {}, align_corners {}, {}", result.invocation.id,
+            facts.kernel.empty() ? "(kernel not named)" : facts.kernel, facts.dialect, facts.padding_mode,
+            facts.align_corners ? "true" : "false", tolerance_text(result));
+  const auto& v = result.value_shape;
+  const auto& loc = result.locations_shape;
+  lines.add("  batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}", v[0], loc[1], v[2], v[3],
+            loc[3], loc[4], v[1]);
+  for (const std::string& path : result.altered) {
+    lines.add("  warning: {} is not what was recorded, its digest differs", path);
+  }
+  append_tables(lines, result);
+  append_whereabouts(lines, result);
+  if (result.original) {
+    lines.blank();
+    lines.append(to_text(*result.original));
+  }
+  append_repeats(lines, result);
   const auto& findings = result.report.findings;
   const auto advice = std::ranges::count_if(findings, &Finding::advisory);
   if (advice < static_cast<int64_t>(findings.size())) {
-    text += "\nFindings\n";
-    append_findings(text, result, false);
+    lines.blank();
+    lines.add("Findings");
+    append_findings(lines, result, false);
   }
   if (advice > 0) {
-    text += "\nAdvice: a test against grid_sample in float32 would fail here\n";
-    append_findings(text, result, true);
+    lines.blank();
+    lines.add("Advice: a test against grid_sample in float32 would fail here");
+    append_findings(lines, result, true);
   }
-  return text;
 }
 
-}  // namespace
-
-namespace {
-
 // Once for each reason.
-std::string left_out_text(const std::vector<InvocationResult>& results) {
+void append_left_out(Lines& lines, const std::vector<InvocationResult>& results) {
   std::map<std::string, std::vector<int64_t>> by_reason;
   for (const auto& result : results) {
     if (!result.original_left_out.empty()) by_reason[result.original_left_out].push_back(result.invocation.id);
   }
-  std::string text;
   for (const auto& [reason, ids] : by_reason) {
     const std::string which =
         ids.size() == results.size() ? "" : fmt::format(" of invocation {}", fmt::join(ids, ", "));
-    text += fmt::format("\nMode original{} is left out: {}\n", which, reason);
+    lines.blank();
+    lines.add("Mode original{} is left out: {}", which, reason);
   }
-  return text;
 }
 
 }  // namespace
 
-std::string to_text(const std::vector<NotReplayed>& not_replayed) {
-  std::string text;
-  for (const auto& [id, why] : not_replayed) text += fmt::format("Invocation {}: not replayed: {}\n", id, why);
-  return text;
+Lines to_text(const std::vector<NotReplayed>& not_replayed) {
+  Lines lines;
+  for (const auto& [id, why] : not_replayed) lines.add("Invocation {}: not replayed: {}", id, why);
+  return lines;
 }
 
-std::string to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-                    const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-                    const analysis::Verdict& verdict, bool quiet) {
-  std::string text = verdict.summary + "\n";
-  if (quiet) return text;
-  text += fmt::format("({}; at fault: {})\n", capture, name_of(verdict.at_fault));
-  for (const InvocationResult& result : results) text += invocation_text(result);
-  text += to_text(relaunched);
-  if (!not_replayed.empty()) text += "\n" + to_text(not_replayed);
-  text += left_out_text(results);
-  return text;
+Lines to_text(const std::string& capture, const std::vector<InvocationResult>& results,
+              const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+              const analysis::Verdict& verdict, bool quiet) {
+  Lines lines;
+  lines.add("{}", verdict.summary);
+  if (quiet) return lines;
+  lines.add("({}; at fault: {})", capture, name_of(verdict.at_fault));
+  for (const InvocationResult& result : results) append_invocation(lines, result);
+  lines.append(to_text(relaunched));
+  if (!not_replayed.empty()) {
+    lines.blank();
+    lines.append(to_text(not_replayed));
+  }
+  append_left_out(lines, results);
+  return lines;
 }
 
 }  // namespace msda::replay

@@ -8,13 +8,14 @@
 #include "replay/errors.h"
 #include "replay/explain.h"
 #include "replay/loaded_call.h"
+#include "replay/output.h"
 
 namespace msda::replay {
 namespace {
 
 int run(const Options& options) {
   check_numbers(options);
-  const capture::Reader reader = open_capture(options.capture);
+  const capture::IsolatedReader reader(options.capture);
   const auto ids = chosen_invocations(options, reader);
   const Progress progress(!options.quiet);
   Original original(options, reader);
@@ -42,14 +43,13 @@ int run(const Options& options) {
     results.push_back(explain_invocation(options, reader, original, devices, id, count, progress));
     verdicts.push_back(results.back().report.verdict);
     for (const std::string& path : results.back().altered) {
-      fmt::print(stderr, "msda-replay: warning: {}: {} is not what was recorded, its digest differs\n", options.capture,
-                 path);
+      print_error(fmt::format("warning: {}: {} is not what was recorded, its digest differs", options.capture, path));
     }
   }
   progress.show("");
   if (results.empty() && relaunched.empty() && !not_replayed.empty()) {
     const bool listed = ids.size() > 1 && !options.quiet && options.json != "-";
-    if (listed) fmt::print("{}", to_text(not_replayed));
+    if (listed) print(to_text(not_replayed));
     throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show tells what was recorded",
                                   options.capture, ids.front(), not_replayed.front().why,
                                   ids.size() > 1 ? fmt::format(", nor are the {} others", ids.size() - 1) : ""));
@@ -57,9 +57,9 @@ int run(const Options& options) {
   analysis::Verdict verdict = analysis::combine(verdicts);
   if (verdicts.empty())
     verdict.summary = "The recorded machine code was launched again; there is nothing to judge it by.";
-  if (options.json != "-")
-    fmt::print("{}", to_text(options.capture, results, relaunched, not_replayed, verdict, options.quiet));
-  if (!options.json.empty()) write_json(options, to_json(options.capture, results, relaunched, not_replayed, verdict));
+  if (options.json != "-") print(to_text(options.capture, results, relaunched, not_replayed, verdict, options.quiet));
+  if (!options.json.empty())
+    write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, verdict));
   return verdict.causes.empty() ? kWithinTolerance : kDrift;
 }
 

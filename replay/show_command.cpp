@@ -7,11 +7,13 @@
 #include <memory>
 
 #include "analysis/tensor.h"
+#include "recorder/capture/call_attributes.h"
 #include "replay/commands.h"
 #include "replay/conventions_json.h"
 #include "replay/errors.h"
 #include "replay/loaded_call.h"
 #include "replay/options.h"
+#include "replay/output.h"
 #include "replay/recorded_stages.h"
 #include "replay/statistics.h"
 
@@ -27,7 +29,7 @@ Statistics statistics_of(const capture::Tensor& tensor) {
   return statistics;
 }
 
-Json json_of(const capture::Reader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
+Json json_of(const capture::IsolatedReader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
   Json json = {{"name", info.name},
                {"path", info.path},
                {"type", name_of(info.type)},
@@ -38,30 +40,25 @@ Json json_of(const capture::Reader& reader, const capture::TensorInfo& info, boo
   return json;
 }
 
+void put(Json& json, const char* name, const std::string& value) {
+  if (!value.empty()) json[name] = value;
+}
+void put(Json& json, const char* name, const std::optional<capture::RecordedTolerance>& tolerance) {
+  if (!tolerance) return;
+  json[name] = {{"atol", analysis::number(tolerance->atol)}, {"rtol", analysis::number(tolerance->rtol)}};
+}
 template <class T>
 void put(Json& json, const char* name, const std::optional<T>& value) {
   if (value) json[name] = *value;
 }
 
-Json json_of(const capture::Reader& reader, const capture::Invocation& invocation) {
+Json json_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
   put_conventions(json, facts);
-  if (!facts.kernel_digest.empty()) json["kernel_digest"] = facts.kernel_digest;
-  put(json, "grid", facts.grid);
-  put(json, "block", facts.block);
-  put(json, "shared_bytes", facts.shared_bytes);
-  put(json, "stream", facts.stream);
-  put(json, "device", facts.device);
-  put(json, "process", facts.process);
-  put(json, "thread", facts.thread);
-  put(json, "duplicates", facts.duplicates);
-  put(json, "distinct_outputs", facts.distinct_outputs);
-  if (!facts.time.empty()) json["time"] = facts.time;
-  if (!facts.label.empty()) json["label"] = facts.label;
-  if (facts.tolerance)
-    json["tolerance"] = {{"atol", analysis::number(facts.tolerance->atol)},
-                         {"rtol", analysis::number(facts.tolerance->rtol)}};
+  for_each_call_attribute(facts, [&](const char* name, const auto& fact) {
+    if (!json.contains(name)) put(json, name, fact);
+  });
   if (!invocation.parameters.bytes.empty()) {
     json["parameters"] = {{"bytes", invocation.parameters.bytes.size()},
                           {"offsets", invocation.parameters.offsets},
@@ -87,7 +84,7 @@ Json json_of(const capture::Reader& reader, const capture::Invocation& invocatio
   return json;
 }
 
-Json json_of(const capture::Reader& reader) {
+Json json_of(const capture::IsolatedReader& reader) {
   const capture::Run run = reader.run();
   Json json = {
       {"argv", run.argv}, {"facts", run.facts}, {"libraries", run.libraries}, {"environment", run.environment}};
@@ -115,94 +112,106 @@ std::string plain(const Json& value) {
     for (const Json& part : value) parts.push_back(plain(part));
     return fmt::format("{}", fmt::join(parts, " "));
   }
-  return value.dump();
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void print_map(const char* title, const Json& map) {
+void add_map(Lines& lines, const char* title, const Json& map) {
   if (map.empty()) return;
-  fmt::print("{}\n", title);
-  for (const auto& [name, value] : map.items()) fmt::print("  {} = {}\n", name, plain(value));
+  lines.add("{}", title);
+  for (const auto& [name, value] : map.items()) lines.add("  {} = {}", name, plain(value));
 }
 
-void print_seeds(const Json& seeds) {
+void add_seeds(Lines& lines, const Json& seeds) {
   constexpr size_t kShown = 20;
-  if (!seeds.empty()) fmt::print("Seeds\n");
+  if (!seeds.empty()) lines.add("Seeds");
   for (size_t i = 0; i < seeds.size() && i < kShown; ++i) {
     const Json& seed = seeds[i];
-    fmt::print("  {} {} {}", plain(seed["time"]), plain(seed["source"]), plain(seed["value"]));
-    if (seed.contains("invocation")) fmt::print(", before invocation {}", plain(seed["invocation"]));
-    fmt::print("\n");
+    const std::string when =
+        seed.contains("invocation") ? fmt::format(", before invocation {}", plain(seed["invocation"])) : "";
+    lines.add("  {} {} {}{}", plain(seed["time"]), plain(seed["source"]), plain(seed["value"]), when);
   }
-  if (seeds.size() > kShown) fmt::print("  and {} more: --json has them all\n", seeds.size() - kShown);
+  if (seeds.size() > kShown) lines.add("  and {} more: --json has them all", seeds.size() - kShown);
 }
 
-void print_tensor(const Json& tensor, const std::string& title) {
-  std::vector<int64_t> shape = tensor["shape"];
-  fmt::print("    {:<50} {:<9} [{}]", title, plain(tensor["type"]), fmt::join(shape, ","));
+void add_tensor(Lines& lines, const Json& tensor, const std::string& title) {
+  const std::vector<int64_t> shape = tensor["shape"];
+  std::string statistics;
   if (tensor.contains("statistics")) {
     const Json& s = tensor["statistics"];
-    fmt::print("  from {} to {}", plain(s["lowest"]), plain(s["highest"]));
+    statistics = fmt::format("  from {} to {}", plain(s["lowest"]), plain(s["highest"]));
     for (const char* name : {"zero", "nan", "infinite"}) {
-      if (s[name] != 0) fmt::print(", {} {}", plain(s[name]), name);
+      if (s[name] != 0) statistics += fmt::format(", {} {}", plain(s[name]), name);
     }
   }
-  fmt::print("\n");
+  lines.add("    {:<50} {:<9} [{}]{}", title, plain(tensor["type"]), fmt::join(shape, ","), statistics);
 }
 
-void print_invocation(const Json& json, const std::string& stages) {
-  fmt::print("\nInvocation {}\n", json["id"].get<int64_t>());
+void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
+  lines.blank();
+  lines.add("Invocation {}", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
     const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
                            name == "digests" || value.is_null();
-    if (!elsewhere) fmt::print("  {} = {}\n", name, plain(value));
+    if (!elsewhere) lines.add("  {} = {}", name, plain(value));
   }
-  fmt::print("  tensors\n");
+  lines.add("  tensors");
   for (const Json& tensor : json["tensors"]) {
     const std::string path = tensor["path"];
-    print_tensor(tensor, path.substr(path.find('/', 13) + 1));
+    add_tensor(lines, tensor, path.substr(path.find('/', 13) + 1));
   }
   for (const Json& result : json["results"]) {
     for (const Json& tensor : result["tensors"]) {
-      print_tensor(tensor, fmt::format("results/{}/{}", plain(result["name"]), plain(tensor["name"])));
+      add_tensor(lines, tensor, fmt::format("results/{}/{}", plain(result["name"]), plain(tensor["name"])));
     }
   }
   // Of tensors that are in the capture, there are the datasets' own.
   if (json.contains("digests") && json["tensors"].empty()) {
-    fmt::print("  digests\n");
-    for (const auto& [name, value] : json["digests"].items()) fmt::print("    {:<40} {}\n", name, plain(value));
+    lines.add("  digests");
+    for (const auto& [name, value] : json["digests"].items()) lines.add("    {:<40} {}", name, plain(value));
   }
-  if (!stages.empty()) fmt::print("  stages\n{}", stages);
+  if (stages.empty()) return;
+  lines.add("  stages");
+  lines.append(stages);
+}
+
+void add_run(Lines& lines, const Json& run) {
+  if (!run["argv"].empty()) {
+    lines.add("Command");
+    lines.add("  {}", plain(run["argv"]));
+  }
+  add_map(lines, "Machine", run["facts"]);
+  add_map(lines, "Libraries", run["libraries"]);
+  add_map(lines, "Environment", run["environment"]);
+  add_seeds(lines, run["seeds"]);
+  if (!run["kernels"].empty()) lines.add("Kernels");
+  for (const Json& kernel : run["kernels"]) {
+    lines.add("  {} {} {}, {} bytes of code", plain(kernel["digest"]), plain(kernel["architecture"]),
+              plain(kernel["name"]), plain(kernel["image_bytes"]));
+    for (const auto& [name, value] : kernel["facts"].items()) lines.add("    {} = {}", name, plain(value));
+  }
 }
 
 int run(const Options& options) {
-  const capture::Reader reader = open_capture(options.capture);
+  const capture::IsolatedReader reader(options.capture);
   Json json = {{"capture", options.capture},
                {"created", reader.created()},
                {"tool_version", reader.tool_version()},
                {"run", json_of(reader)},
                {"invocations", Json::array()}};
-  std::vector<std::string> stages;  // a table for each invocation
+  std::vector<Lines> stages;  // a table for each invocation
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
     json["invocations"].push_back(json_of(reader, invocation));
     stages.push_back(recorded_stages_text(invocation.stages));
   }
-  if (!options.json.empty()) write_json(options, json.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (!options.json.empty()) write_json(options.json, json);
   if (options.json == "-") return kWithinTolerance;
-  fmt::print("{}\n  written {} by msda-replay {}\n", options.capture, reader.created(), reader.tool_version());
-  const Json& run = json["run"];
-  if (!run["argv"].empty()) fmt::print("Command\n  {}\n", plain(run["argv"]));
-  print_map("Machine", run["facts"]);
-  print_map("Libraries", run["libraries"]);
-  print_map("Environment", run["environment"]);
-  print_seeds(run["seeds"]);
-  if (!run["kernels"].empty()) fmt::print("Kernels\n");
-  for (const Json& kernel : run["kernels"]) {
-    fmt::print("  {} {} {}, {} bytes of code\n", plain(kernel["digest"]), plain(kernel["architecture"]),
-               plain(kernel["name"]), plain(kernel["image_bytes"]));
-    for (const auto& [name, value] : kernel["facts"].items()) fmt::print("    {} = {}\n", name, plain(value));
-  }
-  for (size_t i = 0; i < stages.size(); ++i) print_invocation(json["invocations"][i], stages[i]);
+  Lines lines;
+  lines.add("{}", options.capture);
+  lines.add("  written {} by msda-replay {}", reader.created(), reader.tool_version());
+  add_run(lines, json["run"]);
+  for (size_t i = 0; i < stages.size(); ++i) add_invocation(lines, json["invocations"][i], stages[i]);
+  print(lines);
   return kWithinTolerance;
 }
 

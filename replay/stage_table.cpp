@@ -232,41 +232,42 @@ Json stages_of_element(const LoadedCall& loaded, const analysis::ElementId& elem
   return json;
 }
 
-std::string summary_text(const Json& summary) {
-  std::string text =
-      fmt::format("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}\n", "stage, in float32", "numbers",
-                  "lowest", "highest", "zeros", "NaN", "inf", "max from f64", "max ULP");
+Lines summary_text(const Json& summary) {
+  Lines lines;
+  lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}", "stage, in float32", "numbers", "lowest",
+            "highest", "zeros", "NaN", "inf", "max from f64", "max ULP");
   for (const Json& stage : summary) {
     const Json& s = stage["deterministic"];
-    text += fmt::format("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}\n",
-                        stage["stage"].get<std::string>(), s["count"].get<int64_t>(), cell_of(s["lowest"]),
-                        cell_of(s["highest"]), s["zero"].get<int64_t>(), s["nan"].get<int64_t>(),
-                        s["infinite"].get<int64_t>(), cell_of(stage["max_abs"]), stage["max_ulp"].get<uint64_t>());
+    lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}", stage["stage"].get<std::string>(),
+              s["count"].get<int64_t>(), cell_of(s["lowest"]), cell_of(s["highest"]), s["zero"].get<int64_t>(),
+              s["nan"].get<int64_t>(), s["infinite"].get<int64_t>(), cell_of(stage["max_abs"]),
+              stage["max_ulp"].get<uint64_t>());
   }
-  return text;
+  return lines;
 }
 
-std::string element_text(const Json& element) {
+Lines element_text(const Json& element) {
+  Lines lines;
   std::vector<int64_t> index = element["index"];
-  std::string text = fmt::format("\n  {}[{}]\n", element["tensor"].get<std::string>(), fmt::join(index, ","));
-  bool first = true;
+  lines.blank();
+  lines.add("  {}[{}]", element["tensor"].get<std::string>(), fmt::join(index, ","));
+  const auto add_row = [&](const std::string& stage, const std::string& component, const std::string& values) {
+    lines.add("    {:<24} {:<32}{}", stage, component, values);
+  };
   for (const Json& row : element["stages"]) {
-    if (first) {
-      text += fmt::format("    {:<24} {:<32}", "stage", "of");
-      for (const auto& [name, value] : row["values"].items()) text += fmt::format(" {:>18}", name);
-      text += "\n";
-      first = false;
-    }
-    text += fmt::format("    {:<24} {:<32}", row["stage"].get<std::string>(), row["component"].get<std::string>());
+    std::string names, values;
     for (const auto& [name, value] : row["values"].items()) {
-      text +=
+      names += fmt::format(" {:>18}", name);
+      values +=
           fmt::format(" {:>18}", name == "float64" && value.is_number() ? fmt::format("{:.15g}", value.get<double>())
                                                                         : cell_of(value));
     }
-    text += row["drifts"] ? "  <- drifts\n" : "\n";
+    if (&row == &element["stages"].front()) add_row("stage", "of", names);
+    add_row(row["stage"], row["component"], values + (row["drifts"] ? "  <- drifts" : ""));
   }
   const Json& drift = element["first_drift"];
-  return text + fmt::format("    first drift: {}\n", drift.is_null() ? "none" : drift.get<std::string>());
+  lines.add("    first drift: {}", drift.is_null() ? "none" : drift.get<std::string>());
+  return lines;
 }
 
 }  // namespace msda::replay

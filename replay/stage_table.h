@@ -9,6 +9,7 @@
 
 #include "analysis/analyze.h"
 #include "replay/devices.h"
+#include "replay/lines.h"
 #include "replay/loaded_call.h"
 #include "replay/progress.h"
 
@@ -25,7 +26,7 @@ Json stage_summary(const LoadedCall& loaded, int threads, Devices& devices, cons
 Json stages_of_element(const LoadedCall& loaded, const analysis::ElementId& element,
                        const analysis::Tolerance& tolerance);
 
-std::string summary_text(const Json& summary);
-std::string element_text(const Json& element);
+Lines summary_text(const Json& summary);
+Lines element_text(const Json& element);
 
 }  // namespace msda::replay

@@ -8,6 +8,7 @@
 #include "replay/commands.h"
 #include "replay/errors.h"
 #include "replay/explain.h"
+#include "replay/output.h"
 #include "replay/stage_table.h"
 
 namespace msda::replay {
@@ -52,17 +53,17 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
 
 int run(const StagesOptions& options) {
   check_numbers(options);
-  const capture::Reader reader = open_capture(options.capture);
+  const capture::IsolatedReader reader(options.capture);
   Original original(options, reader);
   Devices devices(options);
   const Progress progress(true);
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
-  std::string text;
+  Lines lines;
   std::string none;  // why the first that has no stages has none
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
     if (const std::string why = why_not_replayed(invocation); !why.empty()) {
-      text += fmt::format("Invocation {}: not replayed: {}\n", id, why);
+      lines.add("Invocation {}: not replayed: {}", id, why);
       json["not_replayed"].push_back({{"id", id}, {"why", why}});
       if (none.empty()) none = fmt::format("invocation {} has no stages: {}", id, why);
       continue;
@@ -74,10 +75,10 @@ int run(const StagesOptions& options) {
     std::vector<analysis::ElementId> elements;
     for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
     Json told = {{"id", id}, {"dialect", invocation.facts.dialect}};
-    text += fmt::format("Invocation {}, dialect {}\n", id, invocation.facts.dialect);
+    lines.add("Invocation {}, dialect {}", id, invocation.facts.dialect);
     if (options.elements.empty()) {
       told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), devices, progress);
-      text += summary_text(told["summary"]);
+      lines.append(summary_text(told["summary"]));
       const InvocationResult result = explain_invocation(options, reader, original, devices, id, "", progress);
       for (const auto& finding : result.report.findings) {
         if (finding.advisory || elements.size() >= kMostFindings) break;
@@ -87,7 +88,7 @@ int run(const StagesOptions& options) {
     told["elements"] = Json::array();
     for (const auto& element : elements) {
       told["elements"].push_back(stages_of_element(loaded, element, tolerance));
-      text += element_text(told["elements"].back());
+      lines.append(element_text(told["elements"].back()));
     }
     json["invocations"].push_back(told);
   }
@@ -95,8 +96,8 @@ int run(const StagesOptions& options) {
   if (json["invocations"].empty() && !none.empty()) {
     throw Unavailable(fmt::format("{}: {}; msda-replay show tells what was recorded", options.capture, none));
   }
-  if (options.json != "-") fmt::print("{}", text);
-  if (!options.json.empty()) write_json(options, json.dump(2, ' ', false, Json::error_handler_t::replace));
+  if (options.json != "-") print(lines);
+  if (!options.json.empty()) write_json(options.json, json);
   return kWithinTolerance;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "recorder/capture/call_attributes.h"
+
 namespace msda::capture {
 
 int64_t TensorInfo::elements() const {
@@ -18,6 +20,16 @@ const Invocation::Result* Invocation::reference() const {
 const TensorInfo* find(std::span<const TensorInfo> tensors, std::string_view name) {
   const auto found = std::ranges::find(tensors, name, &TensorInfo::name);
   return found == tensors.end() ? nullptr : &*found;
+}
+
+bool is_call_attribute(std::string_view name, bool has_dialect) {
+  if (name == "atol" || name == "rtol") return true;
+  bool found = false;
+  const CallFacts facts;
+  const auto compare = [&](std::string_view attribute, const auto&) { found = found || attribute == name; };
+  for_each_call_attribute(facts, compare);
+  if (has_dialect) for_each_convention(facts, compare);
+  return found && name != "tolerance";
 }
 
 }  // namespace msda::capture

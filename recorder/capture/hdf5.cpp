@@ -49,25 +49,62 @@ Type file_type(ElementType type) {
   return half;
 }
 
-std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
-  constexpr int64_t kPieceBytes = int64_t{16} << 20;
-  Digester digester;
-  if (std::ranges::count(shape, 0) > 0) return digester.digest();
+bool is_sound(hid_t type) {
+  const H5T_class_t kind = H5Tget_class(type);
+  const size_t size = H5Tget_size(type), bits = 8 * size;
+  const auto within = [](size_t all, size_t at, size_t length) { return at <= all && length <= all - at; };
+  if (kind == H5T_INTEGER || kind == H5T_FLOAT) {
+    const int offset = H5Tget_offset(type);
+    const size_t precision = H5Tget_precision(type);
+    if (offset < 0 || precision == 0 || !within(bits, static_cast<size_t>(offset), precision)) return false;
+  }
+  if (kind == H5T_FLOAT) {
+    size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
+    return H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa) >= 0 && within(bits, sign, 1) &&
+           within(bits, exponent_at, exponent) && within(bits, mantissa_at, mantissa);
+  }
+  if (kind == H5T_ENUM || kind == H5T_ARRAY) {
+    const Type base(H5Tget_super(type));
+    return base.valid() && is_sound(base.get());
+  }
+  if (kind != H5T_COMPOUND) return kind != H5T_NO_CLASS;
+  const int count = H5Tget_nmembers(type);
+  for (unsigned i = 0; static_cast<int>(i) < count; ++i) {
+    const Type member(H5Tget_member_type(type, i));
+    const bool inside = member.valid() && within(size, H5Tget_member_offset(type, i), H5Tget_size(member.get()));
+    if (!inside || !is_sound(member.get())) return false;
+  }
+  return true;
+}
+
+namespace {
+
+// In one piece.
+bool read_whole(hid_t dataset, hid_t type, int64_t bytes, const Visit& visit) {
+  std::vector<std::byte> whole(static_cast<size_t>(bytes));
+  if (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, whole.data()) < 0) return false;
+  visit(whole);
+  return true;
+}
+
+}  // namespace
+
+bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit) {
+  constexpr int64_t kPieceBytes = int64_t{4} << 20;
+  if (std::ranges::count(shape, 0) > 0) return true;
   // A piece is a box: one index of each dimension before `split`, some of that one, all of those after it.
   const auto size = static_cast<int64_t>(H5Tget_size(type));
   int64_t row = size;
   size_t split = shape.size();
   while (split > 0 && row <= kPieceBytes / shape[split - 1]) row *= shape[--split];
-  std::vector<std::byte> piece;
-  if (split == 0) {
-    piece.resize(static_cast<size_t>(row));
-    if (H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, piece.data()) < 0) return std::nullopt;
-    digester.add(piece);
-    return digester.digest();
+  if (split == 0) return read_whole(dataset, type, row, visit);
+  if (const Properties properties(H5Dget_create_plist(dataset)); H5Pget_layout(properties.get()) == H5D_CHUNKED) {
+    for (size_t d = 0; d < split; ++d) row *= shape[d];
+    return read_whole(dataset, type, row, visit);
   }
   --split;
   const int64_t rows = std::clamp<int64_t>(kPieceBytes / row, 1, shape[split]);
-  piece.resize(static_cast<size_t>(rows * row));
+  std::vector<std::byte> piece(static_cast<size_t>(rows * row));
   const Space in_file(H5Dget_space(dataset));
   std::vector<hsize_t> start(shape.size(), 0), count(shape.begin(), shape.end());
   std::fill_n(count.begin(), split, 1);
@@ -78,15 +115,21 @@ std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vecto
     const Space in_memory(H5Screate_simple(1, &elements, nullptr));
     if (H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
         H5Dread(dataset, type, in_memory.get(), in_file.get(), H5P_DEFAULT, piece.data()) < 0) {
-      return std::nullopt;
+      return false;
     }
-    digester.add(std::span(piece).first(static_cast<size_t>(now * row)));
+    visit(std::span(piece).first(static_cast<size_t>(now * row)));
     start[split] += count[split];
     for (size_t d = split; start[d] == static_cast<hsize_t>(shape[d]); ++start[--d]) {
-      if (d == 0) return digester.digest();
+      if (d == 0) return true;
       start[d] = 0;
     }
   }
+}
+
+std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
+  Digester digester;
+  const bool read = read_pieces(dataset, type, shape, [&](std::span<const std::byte> piece) { digester.add(piece); });
+  return read ? std::optional(digester.digest()) : std::nullopt;
 }
 
 }  // namespace msda::capture::hdf5

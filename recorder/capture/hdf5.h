@@ -4,7 +4,9 @@
 #include <hdf5.h>
 #include <hdf5_hl.h>
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +32,8 @@ class Handle {
   hid_t get() const { return id_; }
   // Leaves it open until the process ends.
   void forget() { id_ = -1; }
+  // Leaves the closing to the caller.
+  hid_t release() { return std::exchange(id_, -1); }
   bool valid() const { return id_ >= 0; }
 
  private:
@@ -56,8 +60,15 @@ std::string last_error();
 // converts (h5py shows bfloat16 as float32).
 Type file_type(ElementType type);
 
-// The digest of a dataset that is not chunked, read piece by piece as `type`, which is its own; `shape` is its shape.
-// Empty if reading fails.
+// Whether a type's fields lie within it. libhdf5 does not look, and converts from memory beyond a number's end.
+bool is_sound(hid_t type);
+
+// A dataset's data, row-major, in elements of `type`; `shape` is its shape. Comes in pieces of some megabytes, unless
+// it is chunked: in pieces, a large chunk would be unpacked again for each. False if reading fails.
+using Visit = std::function<void(std::span<const std::byte>)>;
+bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit);
+
+// The digest of that. Empty if reading fails.
 std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);
 
 }  // namespace msda::capture::hdf5

@@ -6,8 +6,9 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
+#include <utility>
 
-#include "recorder/capture/digest.h"
+#include "recorder/capture/call_attributes.h"
 #include "recorder/capture/hdf5.h"
 #include "recorder/capture/reader_impl.h"
 
@@ -16,8 +17,6 @@ namespace msda::capture {
 using hdf5::Dataset;
 using hdf5::File;
 using hdf5::Object;
-using hdf5::Properties;
-using hdf5::Type;
 
 Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   hdf5::silence();
@@ -76,29 +75,11 @@ Invocation Reader::invocation(int64_t id) const {
   result.path = fmt::format("/invocations/{:06}", id);
   const Object group = impl_->open(result.path);
   CallFacts& facts = result.facts;
-  facts.kernel = impl_->text(group, "kernel");
-  facts.kernel_digest = impl_->text(group, "kernel_digest");
-  facts.dialect = impl_->text(group, "dialect");
+  const auto read = [&](const char* name, auto& fact) { impl_->read_fact(group, name, fact); };
+  for_each_call_attribute(facts, read);
   const bool has_dialect = !facts.dialect.empty();
-  if (has_dialect) {
-    facts.padding_mode = impl_->text(group, "padding_mode");
-    facts.align_corners = impl_->integer(group, "align_corners").value_or(0) != 0;
-  }
+  if (has_dialect) for_each_convention(facts, read);
   impl_->read_others(group, has_dialect, facts);
-  facts.grid = impl_->triple(group, "grid");
-  facts.block = impl_->triple(group, "block");
-  facts.shared_bytes = impl_->integer(group, "shared_bytes");
-  facts.stream = impl_->integer(group, "stream");
-  facts.device = impl_->integer(group, "device");
-  facts.process = impl_->integer(group, "process");
-  facts.thread = impl_->integer(group, "thread");
-  facts.duplicates = impl_->integer(group, "duplicates");
-  facts.distinct_outputs = impl_->integer(group, "distinct_outputs");
-  facts.time = impl_->text(group, "time");
-  facts.label = impl_->text(group, "label");
-  const auto atol = impl_->real(group, "atol"), rtol = impl_->real(group, "rtol");
-  if (atol.has_value() != rtol.has_value()) impl_->fail(result.path + " has only one of the attributes atol and rtol");
-  if (atol) facts.tolerance = {*atol, *rtol};
   result.inputs = impl_->tensor_infos(result.path + "/inputs", has_dialect);
   result.outputs_before = impl_->tensor_infos(result.path + "/outputs_before", has_dialect);
   result.outputs = impl_->tensor_infos(result.path + "/outputs", has_dialect);
@@ -112,7 +93,7 @@ Invocation Reader::invocation(int64_t id) const {
   result.digests = impl_->texts(result.path + "/digests");
   if (impl_->exists(result.path + "/parameters")) {
     const TensorInfo info = impl_->tensor_info("parameters", result.path, nullptr);
-    const Tensor bytes = read(info);
+    const Tensor bytes = this->read(info);
     result.parameters.bytes.assign(bytes.bytes().begin(), bytes.bytes().end());
     const Object object = impl_->open(info.path);
     result.parameters.offsets = impl_->integers(object, "offsets");
@@ -130,46 +111,18 @@ Tensor Reader::read(const TensorInfo& info) const {
   return tensor;
 }
 
-std::vector<TensorInfo> Reader::datasets() const {
-  std::vector<TensorInfo> result;
-  const std::function<void(const std::string&, int)> walk = [&](const std::string& group, int depth) {
-    if (depth > 16) impl_->fail(group + " is nested too deep");
-    for (const std::string& name : impl_->children(group)) {
-      const std::string path = (group == "/" ? "" : group) + "/" + name;
-      const Object object = impl_->open(path);
-      if (H5Iget_type(object.get()) == H5I_GROUP) {
-        walk(path, depth + 1);
-      } else if (H5Iget_type(object.get()) == H5I_DATASET) {
-        TensorInfo& info = result.emplace_back();
-        info.name = name;
-        info.path = path;
-        info.digest = impl_->text(object, "digest");
-      }
-    }
-  };
-  walk("/", 0);
-  return result;
+void Reader::read_pieces(const TensorInfo& info, const std::function<void(std::span<const std::byte>)>& visit) const {
+  const Dataset dataset = impl_->open_dataset(info.path);
+  std::vector<int64_t> shape;
+  const int64_t bytes = impl_->checked_bytes(info.path, dataset, size_of(info.type), shape);
+  if (shape != info.shape) impl_->fail(info.path + " changed while it was read");
+  impl_->before_reading(bytes);
+  if (hdf5::read_pieces(dataset.get(), hdf5::file_type(info.type).get(), shape, visit)) return;
+  impl_->fail(fmt::format("cannot read {}: {}; the file is damaged", info.path, hdf5::last_error()));
 }
 
-std::string Reader::digest_of(const TensorInfo& dataset) const {
-  // In the type as stored: the digest is of the bytes as they lie in the file.
-  const Dataset opened = impl_->open_dataset(dataset.path);
-  const Type type(H5Dget_type(opened.get()));
-  if (H5Tdetect_class(type.get(), H5T_VLEN) != 0 || H5Tdetect_class(type.get(), H5T_REFERENCE) != 0 ||
-      H5Tis_variable_str(type.get()) != 0) {
-    impl_->fail(dataset.path + " does not hold its data itself, so that it has no digest");
-  }
-  const auto size = static_cast<int64_t>(H5Tget_size(type.get()));
-  std::vector<int64_t> shape;
-  const int64_t bytes = impl_->checked_bytes(dataset.path, opened, size, shape);
-  const Properties properties(H5Dget_create_plist(opened.get()));
-  if (H5Pget_layout(properties.get()) != H5D_CHUNKED) {
-    if (const auto found = hdf5::digest_of(opened.get(), type.get(), shape)) return *found;
-    impl_->fail(fmt::format("cannot read {}: {}; the file is damaged", dataset.path, hdf5::last_error()));
-  }
-  // In pieces, a large chunk would be unpacked again for each.
-  const auto data = impl_->read_all(dataset.path, type.get(), size, shape);
-  return digest({data.get(), static_cast<size_t>(bytes)});
+void Reader::before_reading(std::function<void(int64_t bytes)> callback) {
+  impl_->before_reading = std::move(callback);
 }
 
 }  // namespace msda::capture

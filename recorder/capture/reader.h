@@ -1,13 +1,18 @@
 // Reads a capture file. A file may come from anywhere: every size is checked against the file before memory is asked
 // for, links out of the file and storage outside it are refused, and whatever is wrong becomes one capture::Error that
-// names the file and the object in it.
+// names the file and the object in it. libhdf5 itself may still crash on it: IsolatedReader
+// (recorder/capture/isolated_reader.h) is for files of others.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "recorder/capture/capture.h"
+#include "recorder/capture/contents.h"
 
 namespace msda::capture {
 
@@ -33,11 +38,15 @@ class Reader {
 
   // A tensor's data, in the element type of `info`.
   Tensor read(const TensorInfo& info) const;
+  // The same in pieces.
+  void read_pieces(const TensorInfo& info, const std::function<void(std::span<const std::byte>)>& visit) const;
 
-  // Every dataset of the file with its digest as written, for verifying.
-  std::vector<TensorInfo> datasets() const;
-  // The digest of a dataset's data as it is now.
+  // The digest of a dataset's data as it is now, and as read() gives it.
   std::string digest_of(const TensorInfo& dataset) const;
+  // All that is not as it was written: digests, and the list of contents where there is one.
+  Verification verify() const;
+  // Called before memory is asked for that a dataset's size decides; the bytes are checked.
+  void before_reading(std::function<void(int64_t bytes)> callback);
 
  private:
   struct Impl;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "recorder/capture/call_attributes.h"
+
 namespace msda::capture {
 
 using hdf5::Attribute;
@@ -21,6 +23,7 @@ namespace {
 constexpr int64_t kMostCompression = 1100;
 
 bool element_type_of(hid_t type, ElementType& result) {
+  if (!hdf5::is_sound(type)) return false;
   const H5T_class_t kind = H5Tget_class(type);
   const size_t size = H5Tget_size(type);
   if (kind == H5T_INTEGER) {
@@ -145,6 +148,8 @@ std::vector<T> Reader::Impl::numbers(const Object& object, const std::string& na
   const hssize_t count = H5Sget_simple_extent_npoints(space.get());
   if (kind != H5T_INTEGER && kind != H5T_FLOAT && kind != H5T_ENUM)
     fail(fmt::format("attribute {} is not a number", name));
+  if (!hdf5::is_sound(type.get()))
+    fail(fmt::format("attribute {} has no type that makes sense; the file is damaged", name));
   if (count < 0 || count > 4096) fail(fmt::format("attribute {} has {} values", name, count));
   std::vector<T> values(static_cast<size_t>(count));
   if (kind == H5T_ENUM) {  // a bool, as h5py writes one
@@ -212,11 +217,21 @@ int64_t Reader::Impl::checked_bytes(const std::string& name, const Dataset& data
 }
 
 Dataset Reader::Impl::open_dataset(const std::string& name) const {
-  const Object object = open(name);
+  Object object = open(name);
   if (H5Iget_type(object.get()) != H5I_DATASET) fail(name + " is not a dataset");
-  Dataset dataset(H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT));
-  if (!dataset.valid()) fail(fmt::format("cannot open {}: {}", name, hdf5::last_error()));
-  return dataset;
+  return Dataset(object.release());
+}
+
+Type Reader::Impl::type_to_read(const std::string& name, const Dataset& dataset) const {
+  Type stored(H5Dget_type(dataset.get()));
+  ElementType type{};
+  if (element_type_of(stored.get(), type)) return hdf5::file_type(type);
+  if (!hdf5::is_sound(stored.get())) fail(name + " has no type that makes sense; the file is damaged");
+  if (H5Tdetect_class(stored.get(), H5T_VLEN) != 0 || H5Tdetect_class(stored.get(), H5T_REFERENCE) != 0 ||
+      H5Tis_variable_str(stored.get()) != 0) {
+    fail(name + " does not hold its data itself, so that it has no digest");
+  }
+  return stored;
 }
 
 TensorInfo Reader::Impl::tensor_info(const std::string& name, const std::string& group,
@@ -224,13 +239,13 @@ TensorInfo Reader::Impl::tensor_info(const std::string& name, const std::string&
   TensorInfo info;
   info.name = name;
   info.path = group + "/" + name;
-  const Dataset dataset = open_dataset(info.path);
+  Dataset dataset = open_dataset(info.path);
   const Type type(H5Dget_type(dataset.get()));
   if (!element_type_of(type.get(), info.type)) {
     fail(info.path + " has a type that is not float16, bfloat16, float32, float64, int32, int64 or uint8");
   }
   checked_bytes(info.path, dataset, size_of(info.type), info.shape);
-  const Object object = open(info.path);
+  const Object object(dataset.release());
   info.digest = text(object, "digest");
   info.strides = integers(object, "strides");
   if (!info.strides.empty() && info.strides.size() != info.shape.size()) {
@@ -255,6 +270,29 @@ std::vector<TensorInfo> Reader::Impl::tensor_infos(const std::string& group, boo
     infos.push_back(tensor_info(name, group, has_dialect ? find_tensor(name) : nullptr));
   }
   return infos;
+}
+
+void Reader::Impl::read_fact(const Object& object, const std::string& name, std::string& fact) const {
+  fact = text(object, name);
+}
+
+void Reader::Impl::read_fact(const Object& object, const std::string& name, bool& fact) const {
+  fact = integer(object, name).value_or(0) != 0;
+}
+
+void Reader::Impl::read_fact(const Object& object, const std::string& name, std::optional<int64_t>& fact) const {
+  fact = integer(object, name);
+}
+
+void Reader::Impl::read_fact(const Object& object, const std::string& name,
+                             std::optional<std::array<int64_t, 3>>& fact) const {
+  fact = triple(object, name);
+}
+
+void Reader::Impl::read_fact(const Object& object, const std::string&, std::optional<RecordedTolerance>& fact) const {
+  const auto atol = real(object, "atol"), rtol = real(object, "rtol");
+  if (atol.has_value() != rtol.has_value()) fail("an invocation has only one of the attributes atol and rtol");
+  if (atol) fact = {*atol, *rtol};
 }
 
 void Reader::Impl::read_others(const Object& object, bool has_dialect, CallFacts& facts) const {
@@ -322,6 +360,7 @@ std::unique_ptr<std::byte[]> Reader::Impl::read_all(const std::string& name, hid
                                                     std::vector<int64_t>& shape) const {
   const Dataset dataset = open_dataset(name);
   const int64_t bytes = checked_bytes(name, dataset, element_size, shape);
+  before_reading(bytes);
   std::unique_ptr<std::byte[]> data(new std::byte[static_cast<size_t>(bytes)]);  // not make_unique: no need to clear it
   if (bytes > 0 && H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data.get()) < 0) {
     fail(fmt::format("cannot read {}: {}; the file is damaged", name, hdf5::last_error()));

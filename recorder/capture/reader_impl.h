@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +20,7 @@ struct Reader::Impl {
   hdf5::File file;
   int64_t file_size = 0;
   std::vector<int64_t> ids;
+  std::function<void(int64_t)> before_reading = [](int64_t) {};
 
   [[noreturn]] void fail(const std::string& message) const;
 
@@ -57,6 +59,13 @@ struct Reader::Impl {
   // Checked against the format where they are the operator's.
   std::vector<TensorInfo> tensor_infos(const std::string& group, bool has_dialect) const;
 
+  // One of the attributes of call_attributes.h.
+  void read_fact(const hdf5::Object& object, const std::string& name, std::string& fact) const;
+  void read_fact(const hdf5::Object& object, const std::string& name, bool& fact) const;
+  void read_fact(const hdf5::Object& object, const std::string& name, std::optional<int64_t>& fact) const;
+  void read_fact(const hdf5::Object& object, const std::string& name,
+                 std::optional<std::array<int64_t, 3>>& fact) const;
+  void read_fact(const hdf5::Object& object, const std::string& name, std::optional<RecordedTolerance>& fact) const;
   // Attributes that the format gives no meaning to: the texts and integers among them.
   void read_others(const hdf5::Object& object, bool has_dialect, CallFacts& facts) const;
 
@@ -66,6 +75,16 @@ struct Reader::Impl {
   void read_field(const hdf5::Object& group, const std::string& name, std::optional<Extreme>& field) const;
 
   std::vector<Invocation::Stage> stages(const std::string& where) const;
+
+  // The type in memory that read() and digest_of() give the elements: that of the format, whatever the file's byte
+  // order and field widths are; for what is no tensor, the file's own.
+  hdf5::Type type_to_read(const std::string& name, const hdf5::Dataset& dataset) const;
+
+  // Adds to `found` what is wrong with a dataset's data.
+  void verify_data(const Reader& reader, const std::string& name, const ContentEntry& entry,
+                   std::vector<Difference>& differences) const;
+  // The list that the file has of its contents; nothing if it has none.
+  std::optional<Contents> listed(const Reader& reader) const;
 
   // Reads a whole dataset as `type`.
   std::unique_ptr<std::byte[]> read_all(const std::string& name, hid_t type, int64_t element_size,

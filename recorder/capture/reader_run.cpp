@@ -58,6 +58,7 @@ std::vector<Seed> Reader::seeds() const {
   const Dataset dataset = impl_->open_dataset("/run/seeds");
   const Type stored(H5Dget_type(dataset.get()));
   if (H5Tget_class(stored.get()) != H5T_COMPOUND) impl_->fail("/run/seeds is not a table");
+  if (!hdf5::is_sound(stored.get())) impl_->fail("/run/seeds has no type that makes sense; the file is damaged");
   const bool has_invocation = H5Tget_member_index(stored.get(), "invocation") >= 0;  // not in older files
   if (has_invocation) H5Tinsert(type.get(), "invocation", offsetof(Record, invocation), H5T_NATIVE_INT64);
   impl_->checked_bytes("/run/seeds", dataset, static_cast<int64_t>(H5Tget_size(stored.get())), shape);

@@ -42,12 +42,6 @@ constexpr TensorSchema kStages[] = {
     {"grad_value", kValue, false},
 };
 
-constexpr std::string_view kCallAttributes[] = {
-    "kernel",  "kernel_digest", "dialect", "grid",  "block", "shared_bytes", "stream",           "device",
-    "process", "thread",        "time",    "label", "atol",  "rtol",         "distinct_outputs", "duplicates",
-};
-constexpr std::string_view kConventions[] = {"padding_mode", "align_corners"};
-
 const TensorSchema* find(std::span<const TensorSchema> schemas, std::string_view name) {
   const auto found = std::ranges::find(schemas, name, &TensorSchema::name);
   return found == schemas.end() ? nullptr : &*found;
@@ -95,10 +89,6 @@ int64_t size_of(ElementType type) {
 bool is_float(ElementType type) { return type <= ElementType::kFloat64; }
 
 const TensorSchema* find_tensor(std::string_view name) { return find(kTensors, name); }
-bool is_call_attribute(std::string_view name, bool has_dialect) {
-  return std::ranges::find(kCallAttributes, name) != std::end(kCallAttributes) ||
-         (has_dialect && std::ranges::find(kConventions, name) != std::end(kConventions));
-}
 const TensorSchema* find_stage(std::string_view name) { return find(kStages, name); }
 std::span<const TensorSchema> all_stages() { return kStages; }
 

@@ -28,9 +28,6 @@ struct TensorSchema {
 
 // Null for a name that the format does not know.
 const TensorSchema* find_tensor(std::string_view name);
-// Whether the format gives a meaning to this attribute of an invocation: of one without a dialect, to all but
-// padding_mode and align_corners.
-bool is_call_attribute(std::string_view name, bool has_dialect);
 // The stages' intermediate tensors, in stages/<stage>/full.
 const TensorSchema* find_stage(std::string_view name);
 // All of them, in the order of their computation.

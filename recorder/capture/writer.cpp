@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "recorder/capture/call_attributes.h"
 #include "recorder/capture/writer_impl.h"
 
 namespace msda::capture {
@@ -156,29 +157,10 @@ void Writer::share(int64_t invocation, const std::string& section) {
 void Writer::write_facts(const CallFacts& facts, const Parameters& parameters) {
   const Group group = impl_->group(impl_->current);
   const hid_t at = group.get();
-  impl_->attribute(at, "kernel", facts.kernel);
-  impl_->text_if_any(at, "kernel_digest", facts.kernel_digest);
   impl_->has_dialect = !facts.dialect.empty();
-  if (impl_->has_dialect) {
-    impl_->attribute(at, "dialect", facts.dialect);
-    impl_->attribute(at, "padding_mode", facts.padding_mode);
-    impl_->attribute(at, "align_corners", facts.align_corners);
-  }
-  impl_->attribute(at, "grid", facts.grid);
-  impl_->attribute(at, "block", facts.block);
-  impl_->attribute(at, "shared_bytes", facts.shared_bytes);
-  impl_->attribute(at, "stream", facts.stream);
-  impl_->attribute(at, "device", facts.device);
-  impl_->attribute(at, "process", facts.process);
-  impl_->attribute(at, "thread", facts.thread);
-  impl_->attribute(at, "duplicates", facts.duplicates);
-  impl_->attribute(at, "distinct_outputs", facts.distinct_outputs);
-  impl_->text_if_any(at, "time", facts.time);
-  impl_->text_if_any(at, "label", facts.label);
-  if (facts.tolerance) {
-    impl_->attribute(at, "atol", facts.tolerance->atol);
-    impl_->attribute(at, "rtol", facts.tolerance->rtol);
-  }
+  const auto write = [&](const char* name, const auto& fact) { impl_->fact(at, name, fact); };
+  for_each_call_attribute(facts, write);
+  if (impl_->has_dialect) for_each_convention(facts, write);
   const auto is_free = [&](const std::string& name) {
     return !is_call_attribute(name, impl_->has_dialect) && H5Aexists(at, name.c_str()) == 0;
   };
@@ -259,6 +241,7 @@ bool Writer::reserve(int64_t bytes) {
 void Writer::close() {
   impl_->open_stages.clear();
   flush();
+  write_contents();
   haddr_t end = 0;
   const bool cut = impl_->reserved && H5Fget_eoa(impl_->file.get(), &end) >= 0;
   impl_->file = File();

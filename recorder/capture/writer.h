@@ -63,9 +63,11 @@ class Writer {
   // Makes room on the disk for so many bytes more, until the next flush: what cannot be written whole is not to be
   // begun. False if there is no room. After an Error the file is left as it was flushed last.
   bool reserve(int64_t bytes);
+  // Adds the list of contents and closes the file.
   void close();
 
  private:
+  void write_contents();
   void write_facts(const CallFacts& facts, const Parameters& parameters);
   struct Impl;
   std::unique_ptr<Impl> impl_;

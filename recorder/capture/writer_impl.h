@@ -131,6 +131,20 @@ struct Writer::Impl {
     if (!value.empty()) attribute(object, name, value);
   }
 
+  // One of the attributes of call_attributes.h; the kernel's name is there even if it is not known.
+  void fact(hid_t object, const std::string& name, const std::string& value) const {
+    if (!value.empty() || name == "kernel") attribute(object, name, value);
+  }
+  void fact(hid_t object, const std::string&, const std::optional<RecordedTolerance>& tolerance) const {
+    if (!tolerance) return;
+    attribute(object, "atol", tolerance->atol);
+    attribute(object, "rtol", tolerance->rtol);
+  }
+  template <class T>
+  void fact(hid_t object, const std::string& name, const T& value) const {
+    attribute(object, name, value);
+  }
+
   // Without its data and its digest.
   hdf5::Dataset empty_dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
                               std::span<const std::string_view> dimensions) const {

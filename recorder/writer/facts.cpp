@@ -1,6 +1,10 @@
 #include "recorder/writer/facts.h"
 
 #include <array>
+#include <string_view>
+#include <utility>
+
+#include "recorder/capture/call_attributes.h"
 
 namespace msda::record {
 namespace {
@@ -25,24 +29,31 @@ std::optional<int64_t> integer(const std::map<std::string, int64_t>& integers, c
   return found == integers.end() ? std::nullopt : std::optional(found->second);
 }
 
+namespace {
+
+// Takes what a launch told into the facts that the format knows.
+struct TakeFact {
+  const spool::Begin& begin;
+  std::map<std::string, std::string>& texts;  // loses what is taken
+
+  void operator()(const char* name, std::string& fact) const { fact = take_text(texts, name); }
+  void operator()(const char* name, bool& fact) const { fact = integer(begin.integers, name).value_or(0) != 0; }
+  void operator()(const char* name, std::optional<int64_t>& fact) const { fact = integer(begin.integers, name); }
+  void operator()(const char* name, std::optional<std::array<int64_t, 3>>& fact) const {
+    fact = triple(std::string_view(name) == "grid" ? begin.grid : begin.block);
+  }
+  void operator()(const char*, std::optional<capture::RecordedTolerance>&) const {}  // a launch has none
+};
+
+}  // namespace
+
 capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count) {
   auto texts = begin.texts;
   capture::CallFacts facts;
-  facts.kernel = take_text(texts, "kernel");
-  facts.kernel_digest = take_text(texts, "kernel_digest");
-  facts.dialect = take_text(texts, "dialect");
+  const TakeFact take{begin, texts};
+  for_each_call_attribute(facts, take);
   const bool has_dialect = !facts.dialect.empty();
-  if (has_dialect) facts.padding_mode = take_text(texts, "padding_mode");
-  facts.time = take_text(texts, "time");
-  facts.label = take_text(texts, "label");
-  if (has_dialect) facts.align_corners = integer(begin.integers, "align_corners").value_or(0) != 0;
-  facts.grid = triple(begin.grid);
-  facts.block = triple(begin.block);
-  facts.shared_bytes = integer(begin.integers, "shared_bytes");
-  facts.stream = integer(begin.integers, "stream");
-  facts.device = integer(begin.integers, "device");
-  facts.process = integer(begin.integers, "process");
-  facts.thread = integer(begin.integers, "thread");
+  if (has_dialect) for_each_convention(facts, take);
   // What is left are facts of the adapter's own; "unconfirmed" was for settle().
   facts.texts = std::move(texts);
   for (const auto& [name, value] : begin.integers) {

@@ -2,6 +2,7 @@
 // writer that the recorder starts beside each process that records (--follow).
 #include <CLI/CLI.hpp>
 
+#include "recorder/text/numbers.h"
 #include "recorder/writer/follow.h"
 #include "recorder/writer/request.h"
 #include "recorder/writer/run.h"
@@ -35,12 +36,13 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
   app.add_option("--max-bytes", options.max_bytes,
-                 "Stop recording a process at so many bytes: 500MB, 2GiB, or a plain number; without it, and with "
-                 "--keep all, at half of what is free on the disk")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      // Before that, which takes -1 for the largest number there is.
-      ->transform(CLI::Validator(
-          [](const std::string& text) { return text.starts_with('-') ? "a size is not negative" : std::string(); }, ""))
+                 "Stop recording a process at so many bytes: 500MB, 2GiB, or a plain number; without it, at half of "
+                 "what is free on the disk")
+      ->transform([](const std::string& text) {
+        const auto bytes = msda::text::parse_size(text);
+        if (!bytes) throw CLI::ValidationError("--max-bytes", text + " is no size, as 500MB, 2GiB or a plain number");
+        return std::to_string(*bytes);
+      })
       ->type_name("SIZE");
   app.add_flag("--digest-only", options.digest_only, "Of the tensors keep their digests alone, not their bytes");
   app.add_flag("--force", options.force, "Replace a capture that exists");

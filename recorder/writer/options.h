@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "recorder/text/escape.h"
+
 namespace msda::record {
 
 struct Options {
@@ -19,6 +21,8 @@ struct Options {
   int64_t keep_last = 0;
 };
 
-inline void say(const std::string& text) { std::fputs(("msda-record: " + text + "\n").c_str(), stderr); }
+inline void say(const std::string& message) {
+  std::fputs(("msda-record: " + text::escaped(message) + "\n").c_str(), stderr);
+}
 
 }  // namespace msda::record

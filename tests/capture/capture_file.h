@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder/capture/isolated_reader.h"
 #include "recorder/capture/reader.h"
 #include "recorder/capture/writer.h"
 #include "tests/support/problem.h"
@@ -76,14 +77,20 @@ class CaptureFile : public ::testing::Test {
     H5Dclose(data);
     H5Sclose(space);
   }
+  template <class AnyReader = Reader>
   void read_all() const {
-    const Reader reader(path);
+    const AnyReader reader(path);
     for (const int64_t id : reader.invocation_ids()) {
       const Invocation invocation = reader.invocation(id);
       for (const auto* group : {&invocation.inputs, &invocation.outputs}) {
         for (const TensorInfo& info : *group) reader.read(info);
       }
     }
+  }
+  void expect_as_written() const {
+    const Verification found = IsolatedReader(path).verify();
+    EXPECT_TRUE(found.has_list);
+    for (const Difference& difference : found.differences) ADD_FAILURE() << difference.object << ' ' << difference.why;
   }
   void expect_error(const std::string& message) const {
     EXPECT_THAT([this] { read_all(); }, ThrowsMessage<Error>(HasSubstr(message)));

@@ -203,10 +203,10 @@ def test_damage_is_named_by_verify(replay, demo_capture, tmp_path):
         file.seek(offset + 12345)
         file.write(bytes([byte ^ 1]))
     finished = replay("verify", path, expect=2)
-    assert "1 of 10 datasets damaged" in finished.err
+    assert "objects damaged" in finished.err and "1 of " in finished.err
     assert "/invocations/000000/outputs/grad_value is damaged" in finished.err
     report = replay("verify", path, "--json", "-", expect=2).json
-    assert [d["dataset"] for d in report["damaged"]] == ["/invocations/000000/outputs/grad_value"]
+    assert [d["object"] for d in report["damaged"]] == ["/invocations/000000/outputs/grad_value"]
     assert "every digest is right" in replay("verify", demo_capture, expect=0).out
     put(path, "invocations/000000/inputs/extra", np.zeros(3))
     assert "extra has no digest" in replay("verify", path, expect=2).err

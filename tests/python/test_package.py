@@ -62,7 +62,7 @@ def test_plain_h5py_sees_names_types_and_dimensions(tmp_path, invocation):
         assert [d.label for d in group["inputs/sampling_locations"].dims] == ["batch", "query", "head", "level", "point", "xy"]
         datasets = []
         file.visititems(lambda name, item: datasets.append(item) if isinstance(item, h5py.Dataset) else None)
-        assert len(datasets) == 10
+        assert len(datasets) == 11  # with the list of contents
         for dataset in datasets:
             assert dataset.attrs["digest"].startswith("xxh3-128:")
             assert all(d.label for d in dataset.dims)

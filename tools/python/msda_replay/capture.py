@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional
 import h5py
 import numpy as np
 
+from . import contents
 from .digest import digest
 
 FORMAT = "msda-capture"
@@ -211,6 +212,7 @@ def _file_image(invocations, run):
         file.create_group("invocations")
         for i, invocation in enumerate(invocations):
             _write_invocation(file.create_group(f"invocations/{i:06d}"), invocation)
+        contents.write(file)
         file.flush()
         return file.id.get_file_image()
 

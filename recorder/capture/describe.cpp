@@ -1,0 +1,208 @@
+#include "recorder/capture/describe.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <vector>
+
+#include "recorder/capture/digest.h"
+#include "recorder/capture/hdf5.h"
+
+namespace msda::capture::hdf5 {
+namespace {
+
+// No attribute of a capture comes near it, and no larger one is read.
+constexpr int64_t kMostAttributeBytes = int64_t{64} << 20;
+// Nor does any group lie deeper; a damaged link may lead back to a group above.
+constexpr int kMostDepth = 16;
+
+std::string member_texts(hid_t type, bool is_enum) {
+  std::string text;
+  const int count = H5Tget_nmembers(type);
+  for (int i = 0; i < count; ++i) {
+    const auto at = static_cast<unsigned>(i);
+    char* name = H5Tget_member_name(type, at);
+    if (is_enum) {
+      const Type base(H5Tget_super(type));
+      std::byte value[64] = {};
+      if (H5Tget_size(type) <= sizeof value) {
+        H5Tget_member_value(type, at, value);
+        H5Tconvert(base.get(), H5T_NATIVE_INT64, 1, value, nullptr, H5P_DEFAULT);
+      }
+      int64_t number = 0;
+      std::memcpy(&number, value, sizeof number);
+      text += fmt::format(",{}:{}", name != nullptr ? name : "", number);
+    } else {
+      const Type member(H5Tget_member_type(type, at));
+      text += fmt::format(",{}@{}:{}", name != nullptr ? name : "", H5Tget_member_offset(type, at),
+                          type_text(member.get()));
+    }
+    H5free_memory(name);
+  }
+  return text;
+}
+
+std::string atomic_fields(hid_t type) {
+  H5T_pad_t low = H5T_PAD_ZERO, high = H5T_PAD_ZERO;
+  H5Tget_pad(type, &low, &high);
+  return fmt::format("{},{},{},{},{},{}", H5Tget_size(type), static_cast<int>(H5Tget_order(type)),
+                     H5Tget_precision(type), H5Tget_offset(type), static_cast<int>(low), static_cast<int>(high));
+}
+
+std::string shape_text(hid_t space) {
+  const H5S_class_t kind = H5Sget_simple_extent_type(space);
+  if (kind == H5S_SCALAR) return "scalar";
+  if (kind == H5S_NULL) return "null";
+  const int rank = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> sizes(static_cast<size_t>(rank > 0 ? rank : 0));
+  H5Sget_simple_extent_dims(space, sizes.data(), nullptr);
+  return fmt::format("{}", fmt::join(sizes, "x"));
+}
+
+// An attribute's value as it lies in the file; texts of any length each with a zero behind it.
+bool add_value(Digester& digester, hid_t attribute, hid_t type, int64_t count) {
+  const auto size = static_cast<int64_t>(H5Tget_size(type));
+  if (count < 0 || size <= 0 || count > kMostAttributeBytes / size) return false;
+  if (count == 0) return true;
+  if (H5Tis_variable_str(type) > 0) {
+    std::vector<char*> texts(static_cast<size_t>(count), nullptr);
+    const bool read = H5Aread(attribute, type, texts.data()) >= 0;
+    for (char* text : texts) {
+      const std::string value = text != nullptr ? text : "";
+      digester.add(std::as_bytes(std::span(value.c_str(), value.size() + 1)));
+      H5free_memory(text);
+    }
+    return read;
+  }
+  if (H5Tdetect_class(type, H5T_VLEN) != 0 || H5Tdetect_class(type, H5T_REFERENCE) != 0) return true;  // not ours
+  std::vector<std::byte> value(static_cast<size_t>(count * size));
+  if (H5Aread(attribute, type, value.data()) < 0) return false;
+  digester.add(value);
+  return true;
+}
+
+// Half of the digest's digits: the list is long, and an accident is to be noticed, not a forgery.
+std::string attribute_digest(hid_t object, const std::string& name) {
+  const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
+  const Type type(H5Aget_type(attribute.get()));
+  const Space space(H5Aget_space(attribute.get()));
+  if (!attribute.valid() || !type.valid() || !space.valid() || !is_sound(type.get())) return "";
+  Digester digester;
+  const std::string head = fmt::format("{} {}\n", type_text(type.get()), shape_text(space.get()));
+  digester.add(std::as_bytes(std::span(head)));
+  if (!add_value(digester, attribute.get(), type.get(), H5Sget_simple_extent_npoints(space.get()))) return "";
+  const std::string digest = digester.digest();
+  return digest.substr(digest.find(':') + 1, 16);
+}
+
+herr_t collect_attribute(hid_t, const char* name, const H5A_info_t*, void* out) noexcept {
+  static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+  return 0;
+}
+
+struct Link {
+  std::string name;
+  bool is_hard;
+};
+herr_t collect_link(hid_t, const char* name, const H5L_info_t* link, void* out) noexcept {
+  static_cast<std::vector<Link>*>(out)->push_back({name, link->type == H5L_TYPE_HARD});
+  return 0;
+}
+
+void add_attributes(hid_t object, bool is_root, ContentEntry& entry) {
+  std::vector<std::string> names;
+  hsize_t at = 0;
+  if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &at, collect_attribute, &names) < 0) {
+    entry.unreadable = fmt::format("has attributes that cannot be read: {}", last_error());
+    return;
+  }
+  for (const std::string& name : names) {
+    if (is_root && name == kContents) continue;
+    const std::string digest = attribute_digest(object, name);
+    if (digest.empty()) entry.unreadable = fmt::format("has an attribute {} that cannot be read", name);
+    entry.attributes[name] = digest;
+  }
+}
+
+void add_dataset(hid_t dataset, ContentEntry& entry) {
+  entry.kind = "dataset";
+  const Type type(H5Dget_type(dataset));
+  const Space space(H5Dget_space(dataset));
+  entry.type = type_text(type.get());
+  entry.shape = shape_text(space.get());
+  if (H5Aexists(dataset, "digest") <= 0) return;
+  const Attribute digest(H5Aopen(dataset, "digest", H5P_DEFAULT));
+  const Type text(H5Aget_type(digest.get()));
+  const Space one(H5Aget_space(digest.get()));
+  if (H5Tis_variable_str(text.get()) <= 0 || H5Sget_simple_extent_npoints(one.get()) != 1) return;
+  char* value = nullptr;
+  if (H5Aread(digest.get(), text.get(), &value) >= 0 && value != nullptr) entry.digest = value;
+  H5free_memory(value);
+}
+
+void describe_object(hid_t parent, const char* name, const std::string& path, int depth, Contents& contents) {
+  ContentEntry& entry = contents[path];
+  entry = {"other", "-", "-", "-", {}};
+  const Object object(H5Oopen(parent, name, H5P_DEFAULT));
+  if (!object.valid()) {
+    entry.unreadable = fmt::format("cannot be opened: {}", last_error());
+    return;
+  }
+  const H5I_type_t kind = H5Iget_type(object.get());
+  if (kind == H5I_DATASET) add_dataset(object.get(), entry);
+  add_attributes(object.get(), depth == 0, entry);
+  if (kind != H5I_GROUP) return;
+  entry.kind = "group";
+  std::vector<Link> links;
+  if (depth > kMostDepth) {
+    entry.unreadable = "is nested too deep";
+  } else if (H5Literate(object.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_link, &links) < 0) {
+    entry.unreadable = fmt::format("cannot be listed: {}", last_error());
+  }
+  for (const auto& [link, is_hard] : links) {
+    if (depth == 0 && link == kContents) continue;
+    const std::string child = (depth == 0 ? "/" : path + "/") + link;
+    if (is_hard) {
+      describe_object(object.get(), link.c_str(), child, depth + 1, contents);
+    } else {
+      contents[child] = {"link", "-", "-", "-", {}};
+    }
+  }
+}
+
+}  // namespace
+
+std::string type_text(hid_t type) {
+  const H5T_class_t kind = H5Tget_class(type);
+  if (kind == H5T_INTEGER) {
+    return fmt::format("integer({},{})", atomic_fields(type), static_cast<int>(H5Tget_sign(type)));
+  }
+  if (kind == H5T_FLOAT) {
+    size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
+    H5Tget_fields(type, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa);
+    return fmt::format("float({},{},{},{},{},{},{},{},{})", atomic_fields(type), sign, exponent_at, exponent,
+                       mantissa_at, mantissa, H5Tget_ebias(type), static_cast<int>(H5Tget_norm(type)),
+                       static_cast<int>(H5Tget_inpad(type)));
+  }
+  if (kind == H5T_STRING) {
+    return fmt::format("string({},{},{})",
+                       H5Tis_variable_str(type) > 0 ? "variable" : std::to_string(H5Tget_size(type)),
+                       static_cast<int>(H5Tget_strpad(type)), static_cast<int>(H5Tget_cset(type)));
+  }
+  if (kind == H5T_ENUM || kind == H5T_COMPOUND) {
+    const bool is_enum = kind == H5T_ENUM;
+    std::string text = fmt::format("{}({}", is_enum ? "enum" : "compound", H5Tget_size(type));
+    if (is_enum) text += "," + type_text(Type(H5Tget_super(type)).get());
+    return text + member_texts(type, is_enum) + ")";
+  }
+  return fmt::format("class{}({})", static_cast<int>(kind), H5Tget_size(type));
+}
+
+Contents describe(hid_t file) {
+  Contents contents;
+  describe_object(file, "/", "/", 0, contents);
+  return contents;
+}
+
+}  // namespace msda::capture::hdf5

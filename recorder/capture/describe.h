@@ -1,0 +1,19 @@
+// What an open HDF5 file holds, for its list of contents. Only for the reader and the writer.
+#pragma once
+
+#include <hdf5.h>
+
+#include <string>
+
+#include "recorder/capture/contents.h"
+
+namespace msda::capture::hdf5 {
+
+// Every object that hard links lead to, with its attributes, and no dataset's data. What cannot be read is told in
+// ContentEntry::unreadable.
+Contents describe(hid_t file);
+
+// A datatype in full, as docs/capture-format.md describes it: "integer(4,0,1,32,0,0,0)".
+std::string type_text(hid_t type);
+
+}  // namespace msda::capture::hdf5

@@ -1,0 +1,293 @@
+#include "recorder/capture/isolated_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <new>
+#include <utility>
+
+#include "recorder/capture/channel.h"
+#include "recorder/capture/messages.h"
+#include "recorder/capture/writing.h"
+
+namespace msda::capture {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = Channel::Kind;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;  // slower, and with address space that no limit fits
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::span<const std::byte> bytes_of(const std::vector<uint8_t>& bytes) { return std::as_bytes(std::span(bytes)); }
+
+// Neither touches the hard limits: the next request may need more.
+class Limits {
+ public:
+  explicit Limits(const std::string& path) {
+    struct stat file {};
+    if (stat(path.c_str(), &file) == 0) file_bytes_ = file.st_size;
+    const rlimit no_core{0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    address_space_ = used_address_space();
+    allow_memory(0);
+  }
+
+  // Many times what a request takes.
+  void allow_time() const {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    const int64_t seconds = (3 + file_bytes_ / 1'000'000) * (kSanitized ? 5 : 1);
+    set(RLIMIT_CPU, static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + seconds));
+  }
+
+  // What a file's description takes, and a tensor twice: stored in one chunk, it is unpacked into another.
+  void allow_memory(int64_t tensor_bytes) const {
+    constexpr int64_t kForFacts = int64_t{512} << 20;
+    if (!kSanitized) set(RLIMIT_AS, static_cast<rlim_t>(address_space_ + kForFacts + file_bytes_ + 2 * tensor_bytes));
+  }
+
+ private:
+  static void set(decltype(RLIMIT_CPU) what, rlim_t value) {
+    rlimit limit{};
+    if (getrlimit(what, &limit) != 0) return;
+    limit.rlim_cur = std::min(value, limit.rlim_max);
+    setrlimit(what, &limit);
+  }
+  static int64_t used_address_space() {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  }
+
+  int64_t file_bytes_ = 0, address_space_ = 0;
+};
+
+// The child: answers requests, [name, argument] each, with {"result": ...} or {"error": text}.
+class Server {
+ public:
+  Server(int socket, const std::string& path) : channel_(socket), path_(path), limits_(path) {}
+
+  void serve() {
+    limits_.allow_time();
+    answer([this] {
+      if (const std::string writer = who_writes(path_); !writer.empty()) throw Error(path_ + ": " + writer);
+      reader_.emplace(path_);
+      reader_->before_reading([this](int64_t bytes) { limits_.allow_memory(bytes); });
+      return Opened{reader_->tool_version(), reader_->created(), reader_->invocation_ids()};
+    });
+    while (const auto frame = channel_.receive_header()) {
+      const auto body = channel_.receive_body(*frame);
+      if (!body) return;
+      limits_.allow_time();
+      handle(Json::from_cbor(*body));
+    }
+  }
+
+ private:
+  void handle(const Json& request) {
+    const std::string name = request.at(0);
+    const Json& argument = request.at(1);
+    if (name == "run") return answer([&] { return reader_->run(); });
+    if (name == "seeds") return answer([&] { return reader_->seeds(); });
+    if (name == "kernels") return answer([&] { return reader_->kernels(); });
+    if (name == "invocation") return answer([&] { return reader_->invocation(argument.get<int64_t>()); });
+    if (name == "verify") return answer([&] { return reader_->verify(); });
+    if (name == "read") return answer([&] { return send_data(argument.get<TensorInfo>()); });
+  }
+
+  template <class Read>
+  void answer(const Read& read) {
+    Json answer;
+    try {
+      answer["result"] = read();
+    } catch (const Error& e) {
+      answer["error"] = e.what();
+    } catch (const std::bad_alloc&) {
+      answer["error"] = path_ + ": reading it takes more memory than its size explains; the file is damaged";
+    } catch (const std::length_error&) {
+      answer["error"] = path_ + ": holds a size that nothing has; the file is damaged";
+    }
+    const std::vector<uint8_t> message = Json::to_cbor(answer);
+    if (!channel_.send(Kind::kMessage, bytes_of(message))) _exit(0);  // nobody listens
+  }
+
+  bool send_data(const TensorInfo& info) {
+    reader_->read_pieces(info, [this](std::span<const std::byte> piece) {
+      if (!channel_.send(Kind::kData, piece)) _exit(0);
+    });
+    return true;
+  }
+
+  Channel channel_;
+  const std::string& path_;
+  Limits limits_;
+  std::optional<Reader> reader_;
+};
+
+[[noreturn]] void run_child(int socket, pid_t parent, const std::string& path) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(0);
+  // Nothing of the parent's but the socket: a file that both held open would outlive the parent's use of it, and what
+  // libc or a sanitizer says in the end is told by the parent.
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fd != socket) dup2(null, fd);
+  }
+  constexpr int kSocket = STDERR_FILENO + 1;
+  if (socket != kSocket) dup2(socket, kSocket);
+  close_range(kSocket + 1, ~0U, 0);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
+  try {
+    Server(kSocket, path).serve();
+  } catch (...) {  // a request that no parent makes
+    _exit(1);
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+struct IsolatedReader::Impl {
+  std::string path;
+  std::optional<Channel> channel;
+  pid_t child = -1;
+  Opened opened;
+
+  Impl() = default;
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    channel.reset();  // the child ends with it
+    wait();
+  }
+
+  void start() {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) cannot_start();
+    const pid_t parent = getpid();
+    child = fork();
+    if (child == 0) run_child(sockets[1], parent, path);
+    ::close(sockets[1]);
+    channel.emplace(sockets[0]);
+    if (child < 0) cannot_start();
+    opened = receive().get<Opened>();
+  }
+
+  [[noreturn]] void cannot_start() const {
+    throw Error(fmt::format("{}: cannot start a process that reads it: {}", path, std::strerror(errno)));
+  }
+
+  Json ask(const char* name, const Json& argument = {}) {
+    request(name, argument);
+    return receive();
+  }
+
+  void request(const char* name, const Json& argument) {
+    const std::vector<uint8_t> message = Json::to_cbor(Json::array({name, argument}));
+    if (!channel->send(Kind::kMessage, bytes_of(message))) has_died();
+  }
+
+  // An answer, after whatever data comes before it.
+  Json receive(std::span<std::byte> data = {}) {
+    for (;;) {
+      const auto frame = channel->receive_header();
+      if (!frame) has_died();
+      if (frame->kind == Kind::kMessage) return result_of(*frame, data.empty());
+      if (frame->bytes > data.size() || !channel->receive_into(data.first(frame->bytes))) has_died();
+      data = data.subspan(frame->bytes);
+    }
+  }
+
+  Json result_of(const Channel::Frame& frame, bool complete) {
+    const auto body = channel->receive_body(frame);
+    if (!body) has_died();
+    try {
+      Json answer = Json::from_cbor(*body);
+      if (answer.contains("error")) throw Error(answer.at("error").get<std::string>());
+      if (complete) return std::move(answer.at("result"));
+    } catch (const Json::exception&) {  // memory that libhdf5 overwrote
+    }
+    has_died();
+  }
+
+  template <class Result>
+  Result get(const char* name, const Json& argument = {}) {
+    try {
+      return ask(name, argument).get<Result>();
+    } catch (const Json::exception&) {
+      has_died();
+    }
+  }
+
+  int wait() {
+    int status = 0;
+    if (child <= 0) return status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    child = -1;
+    return status;
+  }
+
+  // Says how the child ended.
+  [[noreturn]] void has_died() {
+    if (child > 0) kill(child, SIGTERM);  // if it has not: what it said makes no sense
+    const int status = wait();
+    const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    std::string how = "gives up";  // a sanitizer ends its process with an exit status
+    if (signal == SIGXCPU) how = "does not come to an end";
+    if (signal != 0 && signal != SIGXCPU) how = fmt::format("crashes ({})", strsignal(signal));
+    throw Error(fmt::format("{}: is damaged so that reading it {}; read a copy of it, or record again", path, how));
+  }
+};
+
+IsolatedReader::IsolatedReader(const std::string& path) : impl_(std::make_unique<Impl>()) {
+  impl_->path = path;
+  impl_->start();
+}
+
+IsolatedReader::IsolatedReader(IsolatedReader&&) noexcept = default;
+IsolatedReader::~IsolatedReader() = default;
+const std::string& IsolatedReader::path() const { return impl_->path; }
+const std::string& IsolatedReader::tool_version() const { return impl_->opened.tool_version; }
+const std::string& IsolatedReader::created() const { return impl_->opened.created; }
+const std::vector<int64_t>& IsolatedReader::invocation_ids() const { return impl_->opened.ids; }
+Run IsolatedReader::run() const { return impl_->get<Run>("run"); }
+std::vector<Seed> IsolatedReader::seeds() const { return impl_->get<std::vector<Seed>>("seeds"); }
+std::vector<KernelImage> IsolatedReader::kernels() const { return impl_->get<std::vector<KernelImage>>("kernels"); }
+Invocation IsolatedReader::invocation(int64_t id) const { return impl_->get<Invocation>("invocation", id); }
+Verification IsolatedReader::verify() const { return impl_->get<Verification>("verify"); }
+
+Tensor IsolatedReader::read(const TensorInfo& info) const {
+  Tensor tensor;
+  tensor.info = info;
+  const auto bytes = static_cast<size_t>(info.bytes());  // the child has checked them when it gave `info`
+  tensor.data.reset(new std::byte[bytes]);               // not make_unique: no need to clear it
+  impl_->request("read", info);
+  impl_->receive(std::span(tensor.data.get(), bytes));
+  return tensor;
+}
+
+}  // namespace msda::capture
+
+#if defined(__SANITIZE_ADDRESS__)
+// libhdf5 forgets some of its own memory where a damaged file makes it give up; our leaks are still told.
+extern "C" __attribute__((weak, visibility("default"))) const char* __lsan_default_suppressions() {
+  return "leak:libhdf5\n";
+}
+#endif

@@ -1,0 +1,24 @@
+// The list of contents that a closed capture has (recorder/capture/contents.h).
+#include "recorder/capture/describe.h"
+#include "recorder/capture/writer_impl.h"
+
+namespace msda::capture {
+
+// Of what the file holds now, whoever put it there. No tensor is read: their digests are attributes. On a disk without
+// room for it the capture stays without the list, as one whose recorder was killed.
+void Writer::write_contents() {
+  const Contents contents = hdf5::describe(impl_->file.get());
+  for (const auto& [name, entry] : contents) {
+    if (!entry.unreadable.empty()) impl_->fail(fmt::format("list {}, which {}", name, entry.unreadable));
+  }
+  const std::string text = to_text(contents);
+  constexpr int64_t kForDescription = 1 << 14;
+  if (!reserve(kForDescription + static_cast<int64_t>(text.size()))) return;
+  const auto bytes = std::as_bytes(std::span(text));
+  static constexpr std::string_view kByte[] = {"byte"};
+  impl_->dataset(fmt::format("/{}", kContents), H5T_STD_U8LE, {static_cast<int64_t>(bytes.size())}, bytes, kByte);
+  impl_->attribute(impl_->file.get(), std::string(kContents), digest(bytes));
+  flush();
+}
+
+}  // namespace msda::capture

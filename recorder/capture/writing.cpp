@@ -1,0 +1,42 @@
+#include "recorder/capture/writing.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+namespace msda::capture {
+namespace {
+
+// The process that holds a lock on the file, as /proc/locks has it; empty if it does not say.
+std::string holder_of(const struct stat& file) {
+  const std::string wanted = fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream words(line);
+    std::string number, kind, advisory, access, process, place;
+    words >> number >> kind >> advisory >> access >> process >> place;
+    if (kind == "FLOCK" && access == "WRITE" && place == wanted) return " " + process;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string who_writes(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";  // opening it says why
+  struct stat file {};
+  const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK && fstat(fd, &file) == 0;
+  ::close(fd);
+  if (!locked) return "";
+  return fmt::format("is being written by process{}; wait until that ends", holder_of(file));
+}
+
+}  // namespace msda::capture

@@ -1,0 +1,12 @@
+// Whether a capture is still being written.
+#pragma once
+
+#include <string>
+
+namespace msda::capture {
+
+// "is being written by process 4711; ...", or empty if nobody writes it: whoever writes a capture holds an exclusive
+// flock() on it, as libhdf5 does.
+std::string who_writes(const std::string& path);
+
+}  // namespace msda::capture

@@ -1,0 +1,70 @@
+#include "recorder/text/escape.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <utility>
+
+namespace msda::text {
+namespace {
+
+struct CodePoint {
+  uint32_t value;
+  size_t bytes;  // 0: no UTF-8
+};
+
+// The first code point, by the table of well-formed sequences: no surrogate, nothing longer than it need be.
+CodePoint first_code_point(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
+  const uint8_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  const size_t bytes = lead >= 0xc2 && lead < 0xe0   ? 2
+                       : lead >= 0xe0 && lead < 0xf0 ? 3
+                       : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                     : 0;
+  if (bytes == 0 || text.size() < bytes) return {lead, 0};
+  uint32_t value = lead & (0x7fu >> bytes);
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return {lead, 0};
+    value = value << 6 | (byte(i) & 0x3f);
+  }
+  const bool too_long = (bytes == 3 && value < 0x800) || (bytes == 4 && value < 0x10000);
+  const bool surrogate = value >= 0xd800 && value < 0xe000;
+  if (too_long || surrogate || value > 0x10ffff) return {lead, 0};
+  return {value, bytes};
+}
+
+// Control characters beyond ASCII: C1, line and paragraph separators, and what changes the direction of writing.
+bool is_unicode_control(uint32_t value) {
+  constexpr std::pair<uint32_t, uint32_t> kRanges[] = {{0x80, 0x9f},     {0x61c, 0x61c},   {0x200e, 0x200f},
+                                                       {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfeff, 0xfeff}};
+  return std::ranges::any_of(kRanges, [value](const auto& r) { return r.first <= value && value <= r.second; });
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  auto out = std::back_inserter(result);
+  while (!text.empty()) {
+    const auto [value, bytes] = first_code_point(text);
+    if (value == '\n') {
+      result += "\\n";
+    } else if (value == '\t') {
+      result += "\\t";
+    } else if (bytes == 0 || value < 0x20 || value == 0x7f) {
+      fmt::format_to(out, "\\x{:02x}", value);
+    } else if (is_unicode_control(value)) {
+      fmt::format_to(out, "\\u{:04x}", value);
+    } else {
+      result += text.substr(0, bytes);
+    }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
+  }
+  return result;
+}
+
+}  // namespace msda::text

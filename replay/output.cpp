@@ -1,0 +1,96 @@
+#include "replay/output.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "replay/errors.h"
+
+namespace msda::replay {
+namespace {
+
+// 0, or errno.
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw BadInput(fmt::format("--json {}: cannot write it: {}", path, std::strerror(error)));
+}
+
+void write_in_place(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  int error = fd < 0 ? errno : write_all(fd, text);
+  if (fd >= 0 && ::close(fd) != 0 && error == 0) error = errno;
+  if (error != 0) fail(path, error);
+}
+
+// Beside it, and then in its place.
+void replace(const std::string& path, mode_t mode, const std::string& text) {
+  std::string beside = path + ".XXXXXX";
+  const int fd = mkostemp(beside.data(), O_CLOEXEC);
+  if (fd < 0) fail(path, errno);
+  int error = write_all(fd, text);
+  if (error == 0 && fchmod(fd, mode) != 0) error = errno;
+  if (::close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && std::rename(beside.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return;
+  ::unlink(beside.c_str());
+  fail(path, error);
+}
+
+mode_t mode_of_new_files() {
+  const mode_t mask = umask(0);
+  umask(mask);
+  return 0666 & ~mask;
+}
+
+}  // namespace
+
+void keep_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
+    // The lowest that is free, and so this one; opened for reading, it refuses what is written to it.
+    if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+void print_raw(std::string_view text) {
+  if (const int error = write_all(STDOUT_FILENO, text); error != 0) {
+    throw BadInput(fmt::format("cannot write to standard output: {}", std::strerror(error)));
+  }
+}
+
+void print(const Lines& lines) { print_raw(lines.text()); }
+
+void print_error(std::string_view message) {
+  write_all(STDERR_FILENO, "msda-replay: " + text::escaped(message) + "\n");  // nobody is left to tell if it fails
+}
+
+void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+  // In ASCII: what a terminal acts on is escaped. A text that is no UTF-8 has U+FFFD for its bad bytes.
+  const std::string text = json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (path == "-") return print_raw(text);
+  struct stat file {};
+  const bool exists = stat(path.c_str(), &file) == 0;
+  if (exists && !S_ISREG(file.st_mode)) return write_in_place(path, text);
+  // A symbolic link stays one: its target is what is replaced.
+  char* target = exists ? realpath(path.c_str(), nullptr) : nullptr;
+  const std::string name = target != nullptr ? target : path;
+  std::free(target);
+  replace(name, exists ? file.st_mode & 07777 : mode_of_new_files(), text);
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,70 @@
+// Text shown, and numbers read.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "recorder/text/escape.h"
+#include "recorder/text/numbers.h"
+
+namespace msda::tests {
+namespace {
+
+using text::escaped;
+using text::parse_number;
+using text::parse_size;
+
+TEST(Escape, ControlCharactersAreShown) {
+  EXPECT_EQ(escaped("a\x1b[31mred\x07\r\n\tb\x7f"), "a\\x1b[31mred\\x07\\x0d\\n\\tb\\x7f");
+  EXPECT_EQ(escaped(std::string_view("\0", 1)), "\\x00");
+  EXPECT_EQ(escaped("\xc2\x9b 31m"), "\\u009b 31m");  // C1
+  EXPECT_EQ(escaped("\xe2\x80\xae txet\xe2\x81\xa6 \xe2\x80\xa8"),
+            "\\u202e txet\\u2066 \\u2028");  // bidi, line separator
+}
+
+TEST(Escape, Utf8Stays) {
+  for (const char* text :
+       {"", "plain", "Grüße", "κόσμε", "日本語", "🦎", "a\\b", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(escaped(text), text);
+  }
+}
+
+TEST(Escape, BytesThatAreNoUtf8AreShown) {
+  EXPECT_EQ(escaped("\xff\xfe"), "\\xff\\xfe");
+  EXPECT_EQ(escaped("\xc3"), "\\xc3");           // cut short
+  EXPECT_EQ(escaped("\xc0\xaf"), "\\xc0\\xaf");  // longer than it need be
+  EXPECT_EQ(escaped("\xe0\x80\x9b"), "\\xe0\\x80\\x9b");
+  EXPECT_EQ(escaped("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // half of a pair
+  EXPECT_EQ(escaped("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond Unicode
+  EXPECT_EQ(escaped("\x9b"
+                    "31m"),
+            "\\x9b31m");
+}
+
+TEST(Numbers, AreReadWholeOrNotAtAll) {
+  EXPECT_EQ(parse_number<int>("12"), 12);
+  EXPECT_EQ(parse_number<int64_t>("-1"), -1);
+  EXPECT_EQ(parse_number<double>("1e-3"), 1e-3);
+  for (const char* text : {"", " 1", "1 ", "1x", "x1", "0x10", "99999999999", "1e3"}) {
+    EXPECT_FALSE(parse_number<int>(text)) << text;
+  }
+  EXPECT_FALSE(parse_number<int64_t>("99999999999999999999"));
+  EXPECT_FALSE(parse_number<uint64_t>("-1"));
+  for (const char* text : {"1e-3abc", "", "1,5", "1e999"}) EXPECT_FALSE(parse_number<double>(text)) << text;
+}
+
+TEST(Sizes, HaveUnits) {
+  const uint64_t M = uint64_t{1} << 20, G = M << 10;
+  EXPECT_EQ(parse_size("0"), 0u);
+  EXPECT_EQ(parse_size("500000"), 500000u);
+  EXPECT_EQ(parse_size("7B"), 7u);
+  for (const char* text : {"64M", "64MB", "64MiB", "64mib", "64mb"}) EXPECT_EQ(parse_size(text), 64 * M) << text;
+  EXPECT_EQ(parse_size("2GiB"), 2 * G);
+  EXPECT_EQ(parse_size("16777215T"), (uint64_t{16777215} << 40));
+  for (const char* text :
+       {"", "MB", "-1", "1X", "1MBx", "1 MB", "1.5G", "+1", "16777216T", "99999999999999999999", "1i"}) {
+    EXPECT_FALSE(parse_size(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace msda::tests
