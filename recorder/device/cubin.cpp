@@ -160,6 +160,27 @@ std::vector<std::string_view> functions_in(std::span<const std::byte> cubin) {
   return names;
 }
 
+std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_view function) {
+  const auto sections = sections_of(cubin.data(), cubin.size());
+  for (uint64_t i = 0; sections && i < sections->count; ++i) {
+    const Elf64_Shdr table = section(cubin.data(), *sections, i);
+    if (table.sh_type != SHT_SYMTAB || table.sh_link >= sections->count ||
+        !fits(table.sh_offset, table.sh_size, cubin.size())) {
+      continue;
+    }
+    const Elf64_Shdr strings = section(cubin.data(), *sections, table.sh_link);
+    if (!fits(strings.sh_offset, strings.sh_size, cubin.size())) continue;
+    const std::string_view text(reinterpret_cast<const char*>(cubin.data()) + strings.sh_offset, strings.sh_size);
+    for (uint64_t number = 0; number < table.sh_size / sizeof(Elf64_Sym); ++number) {
+      const auto symbol = read<Elf64_Sym>(cubin.data() + table.sh_offset + number * sizeof(Elf64_Sym));
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_name >= text.size()) continue;
+      const std::string_view rest = text.substr(symbol.st_name);
+      if (rest.substr(0, rest.find('\0')) == function) return number;
+    }
+  }
+  return std::nullopt;
+}
+
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function) {
   std::span<const std::byte> code;
   for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr& one) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,9 @@ std::span<const std::byte> cubin_at(const void* image, size_t bytes);
 
 // The names of its functions, kernels among them, in those very bytes. Empty for a cubin that contradicts itself.
 std::vector<std::string_view> functions_in(std::span<const std::byte> cubin);
+
+// The number that the function of that name has in the table of symbols; empty if there is none.
+std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_view function);
 
 // The machine code of the function of that name; empty if there is none.
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);

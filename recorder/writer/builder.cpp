@@ -253,6 +253,20 @@ Builder::Pending* Builder::find_held(const Id& id) {
   return found != held_.end() ? &*found : nullptr;
 }
 
+// Its bytes are in the capture. Those that lie in the spool stay until that is closed: killed while HDF5 writes, this
+// process leaves a capture that nobody can read.
+void Builder::keep_until_closed(Pending& pending) {
+  std::ranges::move(pending.begin_frames, std::back_inserter(in_capture_));
+  for (const Item& item : pending.tensors) {
+    if (Payloads::in_spool(item)) {
+      in_capture_.push_back(item.frame);
+    } else {
+      payloads_.release(item);
+    }
+  }
+  pending.tensors.clear();
+}
+
 void Builder::drop(Pending& pending) {
   if (settings_.release) {  // first: without it the rest is nobody's
     for (const spool::Frame& frame : pending.begin_frames) spool_.release(frame);

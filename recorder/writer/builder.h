@@ -114,6 +114,7 @@ class Builder {
   void write_sharing_inputs(int64_t first, Pending& pending);
   void merge(Pending& held, Pending& later);
   void drop(Pending& pending);
+  void keep_until_closed(Pending& pending);
   void add_tensors(const Pending& pending);
   void hold(Pending pending);
   Pending* find_held(uint64_t invocation);
@@ -137,6 +138,7 @@ class Builder {
   std::map<Id, int64_t> number_;  // of what is written
   std::map<uint64_t, int64_t> first_number_;
   std::map<int64_t, Call> calls_;  // by number: with stages all that are written, else those that outputs tell of
+  std::vector<spool::Frame> in_capture_;  // of calls that are written
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;

@@ -119,7 +119,7 @@ bool Builder::write(Pending& pending) {
   add_tensors(pending);
   writer().flush();
   ++written_;
-  drop(pending);
+  keep_until_closed(pending);
   return true;
 }
 
@@ -171,7 +171,7 @@ void Builder::replace(int64_t number, Pending& pending) {
   if (const auto call = calls_.find(number); call != calls_.end()) call->second.facts = facts;
   add_tensors(pending);
   writer().flush();
-  drop(pending);
+  keep_until_closed(pending);
 }
 
 // Of other conventions than those of the call whose inputs it has.
@@ -202,6 +202,8 @@ void Builder::finish() {
   if (settings_.stages != Stages::kNone) write_stages();
   count_instructions();
   writer().close();
+  if (!settings_.release || !spool_holds_more_) return;
+  for (const spool::Frame& frame : in_capture_) spool_.release(frame);  // begins of calls before what they hold
 }
 
 // What is known of all calls only now.

@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "recorder/device/cubin.h"
+
 extern char** environ;
 
 namespace msda::record {
@@ -110,6 +112,18 @@ bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& ta
   return good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// Of one function alone, as an image may hold hundreds, and they take seconds.
+std::vector<std::string> command_of(const fs::path& disassembler, std::span<const std::byte> cubin,
+                                    const std::string& function, const std::string& path) {
+  if (disassembler.filename() == "cuobjdump") return {disassembler.string(), "-sass", "-fun", function, path};
+  std::vector<std::string> command{disassembler.string(), "-c"};
+  if (const auto symbol = symbol_of(cubin, function)) {
+    command.insert(command.end(), {"-fun", std::to_string(*symbol)});
+  }
+  command.push_back(path);
+  return command;
+}
+
 }  // namespace
 
 void InstructionCounter::line(std::string_view text) {
@@ -190,8 +204,8 @@ CodeFactCounts count_instructions(const fs::path& disassembler, std::span<const 
   InstructionCounter counter(function);
   bool good = write_all(file.get(), cubin);
   if (good) {
-    const std::string option = disassembler.filename() == "cuobjdump" ? "-sass" : "-c";
-    good = run({disassembler.string(), option, path}, deadline, [&](std::string_view line) { counter.line(line); });
+    good = run(command_of(disassembler, cubin, function, path), deadline,
+               [&](std::string_view line) { counter.line(line); });
   }
   unlink(path.c_str());
   return good ? counter.counts() : CodeFactCounts();

@@ -254,7 +254,8 @@ MOMENTS = int(os.environ.get("MSDA_KILLS", "30"))
 
 @pytest.mark.parametrize("keep", ["all", "last:2"])
 def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
-    """MSDA_KILLS: how many times. What had returned is in the capture or in the spool, whoever is killed first."""
+    """MSDA_KILLS: how many times. What had returned is in the spool, or in a capture that is whole, whoever is killed
+    first. A capture whose writer was killed while HDF5 wrote may be unreadable; then the spool is there."""
     command = target("""
         for seed in range(100000):
             op.backward(make_inputs(**small, seed=seed))
@@ -275,7 +276,7 @@ def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
         done = 1 + len(process.stdout.read())
         process.wait()
         wait_until(lambda capture=capture: not writers_of(capture))
-        in_capture = calls_in(capture) if capture.exists() else []
+        in_capture = calls_in(capture) if capture.exists() and not spool.exists() else []
         in_spool = []
         if spool.exists():
             finished = subprocess.run([REPLAY, "recover", spool, "-o", recovered], capture_output=True, text=True)

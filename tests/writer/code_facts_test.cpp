@@ -154,6 +154,12 @@ extern "C" __global__ void fused(float* p, float a) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   std::vector<std::byte> cubin(text.size());
   std::memcpy(cubin.data(), text.data(), text.size());
+  // The function asked for is the only one that the disassembler is asked for.
+  const fs::path spy =
+      script("echo \"$@\" >> " + (folder_ / "asked").string() + "; exec " + disassembler.string() + " \"$@\"");
+  ASSERT_FALSE(count_instructions(spy, cubin, "fused", seconds(60)).empty());
+  std::ifstream asked(folder_ / "asked");
+  EXPECT_NE((std::string{std::istreambuf_iterator<char>(asked), {}}.find(" -fun ")), std::string::npos);
   const CodeFactCounts three = count_instructions(disassembler, cubin, "three", seconds(60));
   ASSERT_FALSE(three.empty());
   EXPECT_EQ(three.at("reductions"), 2);
