@@ -54,7 +54,7 @@ OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), nam
 
 OutputFile::~OutputFile() {
   if (!published_ && is_file_at(descriptor_, name_)) unlink(name_.c_str());
-  flock(descriptor_, LOCK_UN);  // HDF5 may have the descriptor open for good (Handle::forget)
+  unlock();  // HDF5 may have the descriptor open for good (Handle::forget)
   close(descriptor_);
 }
 
@@ -103,5 +103,7 @@ void OutputFile::cut(uint64_t end) {
   if (ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
   }  // room that was not needed stays
 }
+
+void OutputFile::unlock() { flock(descriptor_, LOCK_UN); }
 
 }  // namespace msda::capture

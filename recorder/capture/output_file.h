@@ -36,6 +36,8 @@ class OutputFile {
   bool reserve(uint64_t begin, int64_t bytes);
   // Best effort.
   void cut(uint64_t end);
+  // It is not written any more.
+  void unlock();
 
  private:
   std::string path_, name_;  // the name that is wanted, and the one that it has

@@ -246,6 +246,7 @@ void Writer::close() {
   const bool cut = impl_->reserved && H5Fget_eoa(impl_->file.get(), &end) >= 0;
   impl_->file = File();
   if (cut) impl_->output.cut(end);
+  impl_->output.unlock();
   impl_->output.publish();
   if (!impl_->output.is_in_place()) {
     throw Error(impl_->output.path() + ": is not the file any more that was written there; what was written is lost");
