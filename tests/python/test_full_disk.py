@@ -46,11 +46,11 @@ def test_launches_that_do_not_fit(small_disk, keep):
     launches = 40
     arguments = ["--kernel", "col2im17", "--launches", str(launches), "--seed", "1"]
     plain = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, env=environment())
-    done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep])
+    done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep, "--max-bytes", "1GB"])
     assert (done.returncode, done.stdout) == (0, plain.stdout)
     lines = [line for line in said(done.stderr).splitlines() if line.startswith("msda-record")]
     asked = launches if keep == "all" else 30
-    said = dict(re.findall(r"^(\d+ \w+) (\w{16})$", plain.stdout, re.M))
+    sums = dict(re.findall(r"^(\d+ \w+) (\w{16})$", plain.stdout, re.M))
     verify(capture)
     calls = read_capture(capture).invocations
     assert 0 < len(calls) < asked
@@ -58,7 +58,7 @@ def test_launches_that_do_not_fit(small_disk, keep):
     for i, call in enumerate(calls):
         assert len(call.inputs) >= 5
         assert {name: checksum(array) for name, array in call.outputs.items()} == {
-            name: said[f"{first + i} {name}"] for name in call.outputs} and len(call.outputs) == 3
+            name: sums[f"{first + i} {name}"] for name in call.outputs} and len(call.outputs) == 3
     assert lines == [
         f"msda-record: {capture}: {asked - len(calls)} calls not recorded: no room on the disk; "
         "make some, or keep fewer calls (--keep last:K, --kernel)",
@@ -107,7 +107,7 @@ def test_no_room_at_all(replay, small_disk, tmp_path):
     """No capture is left that holds nothing."""
     (small_disk / "full").write_bytes(bytes(2 * MEBIBYTE - 65536))
     capture = small_disk / "a.h5"
-    done = record(CLIENT, "--kernel", "col2im17", "--launches", "3", options=["-o", capture])
+    done = record(CLIENT, "--kernel", "col2im17", "--launches", "3", options=["-o", capture, "--max-bytes", "1GB"])
     assert done.returncode == 0 and not capture.exists()
     assert "3 calls not recorded: no room on the disk" in done.stderr
     assert "no call was recorded" in done.stderr
