@@ -78,29 +78,21 @@ class BuilderTest : public testing::Test {
   Appender spool_;
 };
 
-TEST_F(BuilderTest, ACallThatCameAgainIsOneOfTheLast) {
+TEST_F(BuilderTest, HoldsWhatTheTargetDoesNotDrop) {
   call(0, 0, 10);
   call(1, 0, 11);
   call(0, 1, 12);  // again, with other outputs
+  spool_.append(Drop{1});
   call(2, 0, 13);
+  call(1, 1, 14);  // nobody's: it was dropped
   EXPECT_EQ(written(2), (std::vector<Read>{{"0", 12}, {"2", 13}}));
 }
 
-TEST_F(BuilderTest, ACallThatWasCountedIsOneOfTheLast) {
-  call(0, 0, 10);
+TEST_F(BuilderTest, WritesWhatIsHeldInTheOrderOfTheFirstCalls) {
+  call(3, 0, 10);
   call(1, 0, 11);
-  spool_.append(Count{0, 1, 1});
-  call(2, 0, 13);
-  EXPECT_EQ(written(2), (std::vector<Read>{{"0", 10}, {"2", 13}}));
-}
-
-// The target sends what was dropped as a new invocation.
-TEST_F(BuilderTest, OneIsKeptOfOneThatComesBack) {
-  call(0, 0, 10);
-  call(1, 0, 11);
-  call(0, 1, 12);  // nobody's: the first attempt was dropped
-  call(2, 0, 13);
-  EXPECT_EQ(written(1), (std::vector<Read>{{"2", 13}}));
+  call(3, 1, 12);
+  EXPECT_EQ(written(2), (std::vector<Read>{{"1", 11}, {"3", 12}}));
 }
 
 TEST_F(BuilderTest, WhatTheBuffersHeldIsThatOfTheCallThatIsKept) {
