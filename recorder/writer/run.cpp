@@ -145,6 +145,7 @@ std::string in_shell(const std::string& text) {
 void tell(const std::map<std::string, Report>& reports) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
+    if (output.empty()) continue;
     if (!report.has_ended) {
       say(fmt::format("{}: its writer was killed; msda-replay recover {} -o FILE gets what was recorded", output,
                       in_shell(report.spool)));

@@ -121,7 +121,7 @@ std::map<std::string, Report> Session::wait() const {
       const bool locked = is_locked(entry.path());  // before its content is read
       Report report = read_report(entry.path());
       if (report.has_ended || !locked) {
-        if (!report.output.empty()) reports[report.output] = report;
+        reports[report.output] = report;
         break;
       }
       std::this_thread::sleep_for(pause);

@@ -40,7 +40,8 @@ class Session {
   Session& operator=(const Session&) = delete;
   const std::string& folder() const { return folder_; }  // empty if it could not be made
 
-  // Waits until each writer has ended; what they said, by their captures' names.
+  // Waits until each writer has ended; what they said, by their captures' names. One that never said anything has an
+  // empty name: its process has said why, or where its spool is.
   std::map<std::string, Report> wait() const;
 
  private:

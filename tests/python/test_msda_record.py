@@ -236,7 +236,7 @@ def test_a_writer_that_was_killed(replay, tmp_path, target):
     """)
     process = subprocess.Popen([RECORD, "-o", capture, "--", *command, ready, go], stderr=subprocess.PIPE, text=True,
                                env=environment())
-    wait_until(ready.exists)
+    wait_until(lambda: ready.exists() and capture.exists())
     (writer,) = writers_of(capture)
     os.kill(writer, signal.SIGKILL)
     wait_until(lambda: not writers_of(capture))
