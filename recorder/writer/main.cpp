@@ -36,8 +36,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
   app.add_option("--max-bytes", options.max_bytes,
-                 "Stop recording a process at so many bytes: 500MB, 2GiB, or a plain number; without it, at half of "
-                 "what is free on the disk")
+                 "Stop recording a process at so many bytes: 500MB, 2GiB, or a plain number; without it, when half of "
+                 "what is free on the disk is used")
       ->transform([](const std::string& text) {
         const auto bytes = msda::text::parse_size(text);
         if (!bytes) throw CLI::ValidationError("--max-bytes", text + " is no size, as 500MB, 2GiB or a plain number");

@@ -13,7 +13,7 @@ namespace msda::record {
 struct Options {
   std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
   bool force = false, digest_only = false;
-  uint64_t max_bytes = 0;  // 0: no limit
+  uint64_t max_bytes = 0;  // 0: until half of what is free on the disk is used
   std::vector<std::string> adapters;
   std::vector<std::string> command;
   // Of the writer.

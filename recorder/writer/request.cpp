@@ -95,7 +95,7 @@ std::optional<uint64_t> free_bytes(const std::string& pattern) {
   return uint64_t{disk.f_bavail} * disk.f_frsize;
 }
 
-std::string describe_bytes(uint64_t bytes) {
+std::string in_words(uint64_t bytes) {
   constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
   const auto number = static_cast<double>(bytes);
   return number >= kGibi ? fmt::format("{:.1f} GiB", number / kGibi) : fmt::format("{:.1f} MiB", number / kMebi);
@@ -125,13 +125,10 @@ void settle(Options& options) {
 }
 
 void announce(const Options& options) {
-  const auto free = free_bytes(options.output);
-  if (free && options.max_bytes == 0 && options.keep == "all" && !options.digest_only) {
-    // The recorder itself sees to it (frame_stream.cpp).
-    say(
-        fmt::format("records until half of the {} that are free on the disk of {} are used; --max-bytes sets another "
-                    "limit, --keep last:K keeps the last calls alone",
-                    describe_bytes(*free), options.output));
+  const auto free = options.max_bytes == 0 ? free_bytes(options.output) : std::nullopt;
+  if (free) {
+    say(fmt::format("records at most {}, half of what is free on the disk of {}; --max-bytes sets another limit",
+                    in_words(*free / 2), options.output));
   }
   const auto name = name_of(options.output);
   struct stat status {};

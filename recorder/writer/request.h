@@ -6,8 +6,8 @@
 
 namespace msda::record {
 
-// Checks what was asked for, and puts in what was not: where --max-bytes and --keep last:K are not given, half of what
-// is free on the output's disk. Throws std::exception with one line that says what is wrong, and what to do.
+// Checks what was asked for, and makes the adapters' paths absolute. Throws std::exception with one line that says what
+// is wrong, and what to do.
 void settle(Options& options);
 
 // In the process that becomes the program: says what will be recorded where, as far as that is known.
