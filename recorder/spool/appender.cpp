@@ -42,7 +42,7 @@ int Appender::descriptor() noexcept {
   return file_.get();
 }
 
-bool Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message,
+uint64_t Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message,
                             std::span<const std::byte> payload) noexcept {
   FrameHeader header;
   header.kind = kind;
@@ -50,12 +50,12 @@ bool Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message
   header.payload_bytes = payload.size();
   header.checksum = checksum_of(header, message, payload);
   const std::lock_guard lock(mutex_);
-  if (error_ != 0) return false;
+  if (error_ != 0) return 0;
   const WriteSignalsHeld held;
   const int file = descriptor();
   if (file < 0) {
     error_ = EBADF;
-    return false;
+    return 0;
   }
   // The header last: a frame is there once its header is.
   const uint64_t begin = end_, at_message = begin + sizeof header, at_payload = at_message + message.size();
@@ -63,10 +63,10 @@ bool Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message
       !write_all(file, message.data(), message.size(), at_message) || !write_all(file, &header, sizeof header, begin)) {
     if (ftruncate(file, static_cast<off_t>(begin)) != 0) {
     }  // then the checksum tells
-    return false;
+    return 0;
   }
   end_ = at_payload + payload.size();
-  return true;
+  return end_ - begin;
 }
 
 bool Appender::write_all(int file, const void* data, size_t size, uint64_t offset) noexcept {

@@ -21,22 +21,21 @@ class Appender {
 
   // Creates the file, mode 0600; never follows a link or opens a file that is there. 0, or an errno.
   int open(const std::string& path) noexcept;
-  // Thread-safe. False if the spool could not be written, now or before.
+  // Thread-safe. The bytes that it took; 0 if the spool could not be written, now or before.
   template <class Message>
-  bool append(const Message& message, std::span<const std::byte> payload = {}) noexcept {
+  uint64_t append(const Message& message, std::span<const std::byte> payload = {}) noexcept {
     try {
       return append_frame(static_cast<uint32_t>(Message::kKind), encode(message), payload);
     } catch (...) {  // no memory
-      return false;
+      return 0;
     }
   }
   int error() const { return error_; }  // errno of the first failure
-  uint64_t bytes() const { return end_; }
   // Closes the descriptor and nothing else: in a forked child the file is the parent's, and so may be the lock.
   void close_in_child() noexcept { file_.close(); }
 
  private:
-  bool append_frame(uint32_t kind, const std::vector<std::byte>& message, std::span<const std::byte> payload) noexcept;
+  uint64_t append_frame(uint32_t kind, const std::vector<std::byte>& message, std::span<const std::byte> payload) noexcept;
   bool write_all(int file, const void* data, size_t size, uint64_t offset) noexcept;
   int descriptor() noexcept;
 

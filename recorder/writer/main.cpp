@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
       "Exit status: the program's own; 128 + N if signal N ended it; 2 for bad usage.\n"
       "LD_PRELOAD=libmsda_record.so COMMAND does the same, set by MSDA_RECORD_* variables: docs/recording.md.");
-  app.set_version_flag("--version", msda::record::version());
+  app.set_version_flag("--version", [] { return msda::record::describe_build("msda-record"); });
   app.add_option("-o,--output", options.output, "Capture file; %p becomes the process' number, %r its rank")
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")

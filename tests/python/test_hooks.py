@@ -9,7 +9,7 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
-from conftest import BUILD
+from conftest import BUILD, said
 from test_launches import CLIENT, TRITON, alone
 from test_recording import RECORD, environment, pytestmark, record  # noqa: F401
 
@@ -26,7 +26,7 @@ def launch(capture, hook, *arguments, **variables):
     done = record(CLIENT, *arguments, options=["-o", capture, "--hook", hook], **variables)
     assert plain.returncode == 0, plain.stderr
     assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
-    return [line for line in done.stderr.splitlines() if "us a launch" not in line and "invocation" not in line]
+    return [line for line in said(done.stderr).splitlines() if "us a launch" not in line and "invocation" not in line]
 
 
 def make_cubin(functions, code):

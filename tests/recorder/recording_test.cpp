@@ -171,15 +171,15 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
 
 TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
   config.keep_last = 1;
-  config.max_bytes = 200;  // a call has 32
+  config.max_bytes = 4000;  // a call has some 600
   for (int i = 0; i < 100; ++i) call(static_cast<float>(i), 0);
   EXPECT_FALSE(recording().is_over());
   config.keep_last = 0;
   made.reset();
   fs::remove(folder / "a.h5.spool");
-  for (int i = 0; i < 6; ++i) call(static_cast<float>(i), 0);
+  for (int i = 0; i < 3; ++i) call(static_cast<float>(i), 0);
   EXPECT_FALSE(recording().is_over());
-  recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", std::vector<float>(100))}, "");
+  recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", std::vector<float>(1000))}, "");
   recording().write_held();  // says what happened
   EXPECT_TRUE(recording().is_over());
 }

@@ -74,12 +74,16 @@ ContentLedger::Later ContentLedger::deliver_later(const std::string& key, uint64
   return has_before || entry->before == before ? Later::kSupersede : Later::kCount;
 }
 
-uint32_t ContentLedger::supersede(const std::string& key, const std::optional<std::string>& before, uint64_t bytes) {
+uint32_t ContentLedger::next_attempt(const std::string& key) {
   Entry* entry = find(key);
-  if (entry == nullptr) return 1;
+  return entry != nullptr ? ++entry->attempts : 1;
+}
+
+void ContentLedger::supersede(const std::string& key, const std::optional<std::string>& before, uint64_t bytes) {
+  Entry* entry = find(key);
+  if (entry == nullptr) return;
   if (before) entry->before = *before;
   entry->bytes += bytes;
-  return ++entry->attempts;
 }
 
 void ContentLedger::add_outputs(const std::string& key, const std::string& code, const std::string& digest) {

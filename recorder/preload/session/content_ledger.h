@@ -46,8 +46,10 @@ class ContentLedger {
     kLost        // the call that held its inputs failed: nothing tells of this one
   };
   Later deliver_later(const std::string& key, uint64_t invocation, const std::string& before, bool has_before);
-  // A record of it that takes another's place is in the spool; `before` if it has the output buffers. Its attempt.
-  uint32_t supersede(const std::string& key, const std::optional<std::string>& before, uint64_t bytes);
+  // The number of the next record that takes the place of the first; from 1 on.
+  uint32_t next_attempt(const std::string& key);
+  // It is in the spool; `before` if it has the output buffers.
+  void supersede(const std::string& key, const std::optional<std::string>& before, uint64_t bytes);
 
   // Results of the same code on the same content should be equal; an empty digest is none.
   void add_outputs(const std::string& key, const std::string& code, const std::string& digest);

@@ -89,7 +89,7 @@ uint64_t FrameStream::append_tensors(uint64_t invocation, uint32_t attempt, cons
     spool::Tensor message{invocation, attempt, section, tensor.name, tensor.type, tensor.shape, tensor.strides};
     if (tensor.zeros) {
       message.zeros = true;
-      append(message);
+      bytes += append(message);
     } else if (block != nullptr && tensor.offset) {
       message.block = block->number();
       message.offset = *tensor.offset;

@@ -26,7 +26,7 @@ class FrameStream {
   // Bytes appended, those in the shared memory included; 0 if the stream has ended. Thread-safe, as are the next.
   template <class Message>
   uint64_t append(const Message& message, std::span<const std::byte> payload = {}) {
-    return append_sized(message, payload, payload.size());
+    return append_sized(message, payload, 0);
   }
   // A call's tensors. Those that lie in a block of the shared memory are named only, unless nobody reads that.
   uint64_t append_tensors(uint64_t invocation, uint32_t attempt, const char* section,
@@ -42,14 +42,15 @@ class FrameStream {
 
  private:
   template <class Message>
-  uint64_t append_sized(const Message& message, std::span<const std::byte> payload, uint64_t size) {
-    if (ended_ || !has_room(size)) return 0;
-    if (!spool_.append(message, payload)) {
+  uint64_t append_sized(const Message& message, std::span<const std::byte> payload, uint64_t in_shared_memory) {
+    if (ended_ || !has_room(payload.size() + in_shared_memory)) return 0;
+    const uint64_t in_spool = spool_.append(message, payload);
+    if (in_spool == 0) {
       end(cannot_write());
       return 0;
     }
-    bytes_ += size;
-    return size;
+    bytes_ += in_spool + in_shared_memory;
+    return in_spool + in_shared_memory;
   }
   bool has_room(uint64_t bytes);
   std::string cannot_write() const;

@@ -173,11 +173,11 @@ std::optional<HostCall> Recording::begin_call(const CallFacts& given, const std:
       begin.invocation = invocation;
       begin.texts = facts.texts;
       begin.integers = facts.integers;
-      state().frames.append(begin);
+      begun.bytes = state().frames.append(begin);
       if (config_.digest_only) {
         add_digests("inputs", inputs, begun.digests);
       } else {
-        begun.bytes = state().frames.append_tensors(invocation, 0, "inputs", inputs);
+        begun.bytes += state().frames.append_tensors(invocation, 0, "inputs", inputs);
       }
     }
     call = std::move(begun);
@@ -201,11 +201,11 @@ void Recording::end_call(HostCall&& call, const std::vector<HostTensor>& outputs
     }
     if (config_.digest_only) {
       add_digests("outputs", outputs, call.digests);
-      mine.frames.append(spool::Digests{content.invocation, 0, call.digests});
+      call.bytes += mine.frames.append(spool::Digests{content.invocation, 0, call.digests});
     } else {
       call.bytes += mine.frames.append_tensors(content.invocation, 0, "outputs", outputs);
     }
-    mine.frames.append(spool::End{content.invocation, 0});
+    call.bytes += mine.frames.append(spool::End{content.invocation, 0});
     mine.ledger.deliver_first(content.key, "", call.bytes);
     mine.ledger.add_outputs(content.key, "", digest);
     mine.forget_evicted();

@@ -39,8 +39,8 @@ void Recording::State::append_count(const std::optional<ContentLedger::Count>& c
 void Recording::State::forget_evicted() {
   while (const auto evicted = ledger.evict()) {
     if (config.keep_last == 0) continue;
-    frames.append(spool::Drop{evicted->invocation});
-    frames.dropped(evicted->bytes);
+    const uint64_t told = frames.append(spool::Drop{evicted->invocation});
+    frames.dropped(evicted->bytes + told);
   }
 }
 
@@ -48,21 +48,21 @@ void Recording::State::write(LaunchRecord& record) {
   const RegisteredContent& content = record.content;
   const uint64_t invocation = content.invocation;
   const RingBlock* block = record.block && writer_reads ? &record.block : nullptr;
-  uint64_t bytes = 0;
-  for (const auto* tensors : {&record.inputs, &record.outputs_before, &record.outputs}) {
-    for (const HostTensor& tensor : *tensors) bytes += tensor.bytes.size();
-  }
   const auto before = has_before(record) ? std::optional(record.before) : std::nullopt;
-  const uint32_t attempt = content.known ? ledger.supersede(content.key, before, bytes) : 0;
-  frames.append(begin_of(record.facts, invocation, attempt));
-  frames.append_tensors(invocation, attempt, "inputs", record.inputs, block);
-  frames.append_tensors(invocation, attempt, "outputs_before", record.outputs_before, block);
-  frames.append_tensors(invocation, attempt, "outputs", record.outputs, block);
-  frames.append(spool::Parameters{invocation, attempt, record.parameter_offsets, record.parameter_sizes},
-                record.parameter_bytes);
-  frames.append(spool::Digests{invocation, attempt, record.digests});
-  frames.append(spool::End{invocation, attempt});
-  if (!content.known) ledger.deliver_first(content.key, record.before, bytes);
+  const uint32_t attempt = content.known ? ledger.next_attempt(content.key) : 0;
+  uint64_t bytes = frames.append(begin_of(record.facts, invocation, attempt));
+  bytes += frames.append_tensors(invocation, attempt, "inputs", record.inputs, block);
+  bytes += frames.append_tensors(invocation, attempt, "outputs_before", record.outputs_before, block);
+  bytes += frames.append_tensors(invocation, attempt, "outputs", record.outputs, block);
+  bytes += frames.append(spool::Parameters{invocation, attempt, record.parameter_offsets, record.parameter_sizes},
+                         record.parameter_bytes);
+  bytes += frames.append(spool::Digests{invocation, attempt, record.digests});
+  bytes += frames.append(spool::End{invocation, attempt});
+  if (content.known) {
+    ledger.supersede(content.key, before, bytes);
+  } else {
+    ledger.deliver_first(content.key, record.before, bytes);
+  }
   record.content.settle();
   if (block != nullptr && !frames.has_ended()) record.block.hand_over();
   forget_evicted();
