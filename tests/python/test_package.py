@@ -166,7 +166,7 @@ class TestImport:
         (tmp_path / "text.npz").write_text("text")
         refused(tmp_path / "text.npz", "cannot read it")
         np.savez(tmp_path / "pickle.npz", value=np.array([object()], dtype=object))
-        refused(tmp_path / "pickle.npz", "cannot read it")
+        refused(tmp_path / "pickle.npz", "the archive has no spatial_shapes")
         inputs = make_problem(rng)
         np.savez(tmp_path / "array.npz", **{**inputs, "atol": np.zeros(3)})
         refused(tmp_path / "array.npz", "atol has shape (3,)")

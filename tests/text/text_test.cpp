@@ -57,11 +57,12 @@ TEST(Sizes, HaveUnits) {
   EXPECT_EQ(parse_size("0"), 0u);
   EXPECT_EQ(parse_size("500000"), 500000u);
   EXPECT_EQ(parse_size("7B"), 7u);
-  for (const char* text : {"64M", "64MB", "64MiB", "64mib", "64mb"}) EXPECT_EQ(parse_size(text), 64 * M) << text;
+  for (const char* text : {"64M", "64MiB", "64mib", "64 MiB"}) EXPECT_EQ(parse_size(text), 64 * M) << text;
+  for (const char* text : {"64MB", "64mb", "64 MB"}) EXPECT_EQ(parse_size(text), 64000000u) << text;
   EXPECT_EQ(parse_size("2GiB"), 2 * G);
   EXPECT_EQ(parse_size("16777215T"), (uint64_t{16777215} << 40));
   for (const char* text :
-       {"", "MB", "-1", "1X", "1MBx", "1 MB", "1.5G", "+1", "16777216T", "99999999999999999999", "1i"}) {
+       {"", "MB", "-1", "1X", "1MBx", "1  MB", " 1", "1.5G", "+1", "16777216T", "99999999999999999999", "1i"}) {
     EXPECT_FALSE(parse_size(text)) << text;
   }
 }
