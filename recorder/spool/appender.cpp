@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "recorder/spool/checksum.h"
@@ -23,7 +25,8 @@ int Appender::open(const std::string& path) noexcept {
     return error_ = ENOMEM;
   }
   const FileHeader header;
-  if (!write_all(file_.get(), &header, sizeof header, 0)) return error_;
+  const iovec whole{const_cast<FileHeader*>(&header), sizeof header};
+  if (!write_all(file_.get(), {&whole, 1}, 0)) return error_;
   end_ = sizeof header;
   return 0;
 }
@@ -43,7 +46,7 @@ int Appender::descriptor() noexcept {
 }
 
 uint64_t Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message,
-                            std::span<const std::byte> payload) noexcept {
+                                std::span<const std::byte> payload) noexcept {
   FrameHeader header;
   header.kind = kind;
   header.message_bytes = message.size();
@@ -57,30 +60,43 @@ uint64_t Appender::append_frame(uint32_t kind, const std::vector<std::byte>& mes
     error_ = EBADF;
     return 0;
   }
-  // The header last: a frame is there once its header is.
-  const uint64_t begin = end_, at_message = begin + sizeof header, at_payload = at_message + message.size();
-  if (!write_all(file, payload.data(), payload.size(), at_payload) ||
-      !write_all(file, message.data(), message.size(), at_message) || !write_all(file, &header, sizeof header, begin)) {
+  // What is cut short has a wrong checksum.
+  const uint64_t begin = end_;
+  const iovec parts[] = {{&header, sizeof header},
+                         {const_cast<std::byte*>(message.data()), message.size()},
+                         {const_cast<std::byte*>(payload.data()), payload.size()}};
+  if (!write_all(file, parts, begin)) {
     if (ftruncate(file, static_cast<off_t>(begin)) != 0) {
     }  // then the checksum tells
     return 0;
   }
-  end_ = at_payload + payload.size();
+  end_ = begin + sizeof header + message.size() + payload.size();
   return end_ - begin;
 }
 
-bool Appender::write_all(int file, const void* data, size_t size, uint64_t offset) noexcept {
-  const char* from = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t written = pwrite(file, from, size, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      error_ = written < 0 ? errno : ENOSPC;
+bool Appender::write_all(int file, std::span<const iovec> parts, uint64_t offset) noexcept {
+  iovec rest[3] = {};
+  std::ranges::copy(parts, rest);
+  for (size_t first = 0; first < parts.size();) {
+    if (rest[first].iov_len == 0) {
+      ++first;
+      continue;
+    }
+    const int count = static_cast<int>(parts.size() - first);
+    const ssize_t result = pwritev(file, rest + first, count, static_cast<off_t>(offset));
+    if (result < 0 && errno == EINTR) continue;
+    if (result <= 0) {
+      error_ = result < 0 ? errno : ENOSPC;
       return false;
     }
-    from += written;
-    size -= static_cast<size_t>(written);
-    offset += static_cast<uint64_t>(written);
+    auto written = static_cast<size_t>(result);
+    offset += written;
+    for (size_t i = first; written > 0; ++i) {
+      const size_t of_part = std::min(written, rest[i].iov_len);
+      rest[i].iov_base = static_cast<char*>(rest[i].iov_base) + of_part;
+      rest[i].iov_len -= of_part;
+      written -= of_part;
+    }
   }
   return true;
 }

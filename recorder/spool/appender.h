@@ -2,6 +2,8 @@
 // and every later append() returns false.
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -35,8 +37,9 @@ class Appender {
   void close_in_child() noexcept { file_.close(); }
 
  private:
-  uint64_t append_frame(uint32_t kind, const std::vector<std::byte>& message, std::span<const std::byte> payload) noexcept;
-  bool write_all(int file, const void* data, size_t size, uint64_t offset) noexcept;
+  uint64_t append_frame(uint32_t kind, const std::vector<std::byte>& message,
+                        std::span<const std::byte> payload) noexcept;
+  bool write_all(int file, std::span<const iovec> parts, uint64_t offset) noexcept;
   int descriptor() noexcept;
 
   std::mutex mutex_;

@@ -14,6 +14,7 @@ namespace msda::spool {
 class WriteSignalsHeld {
  public:
   WriteSignalsHeld() {
+    if (depth_++ > 0) return;  // one around is enough
     sigset_t pending;
     sigemptyset(&raised_by_writes_);
     sigpending(&pending);
@@ -23,6 +24,7 @@ class WriteSignalsHeld {
     pthread_sigmask(SIG_BLOCK, &raised_by_writes_, &before_);
   }
   ~WriteSignalsHeld() {
+    if (--depth_ > 0) return;
     const timespec at_once{};
     while (sigtimedwait(&raised_by_writes_, nullptr, &at_once) > 0) {
     }
@@ -32,6 +34,7 @@ class WriteSignalsHeld {
   WriteSignalsHeld& operator=(const WriteSignalsHeld&) = delete;
 
  private:
+  static inline constinit thread_local int depth_ = 0;
   sigset_t raised_by_writes_, before_;
 };
 

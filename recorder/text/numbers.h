@@ -18,8 +18,9 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// Bytes: "500000", or with a unit after at most one space, as the GNU tools have them: K, M, G, T and KiB to TiB are powers
-// of 1024, KB to TB powers of 1000, in upper or lower case. Nothing for any other text and for what 64 bits do not hold.
+// Bytes: "500000", or with a unit after at most one space, as the GNU tools have them: K, M, G, T and KiB to TiB are
+// powers of 1024, KB to TB powers of 1000, in upper or lower case. Nothing for any other text and for what 64 bits do
+// not hold.
 std::optional<uint64_t> parse_size(std::string_view text);
 
 }  // namespace msda::text

@@ -40,7 +40,9 @@ int main(int argc, char** argv) {
                  "what is free on the disk is used")
       ->transform([](const std::string& text) {
         const auto bytes = msda::text::parse_size(text);
-        if (!bytes) throw CLI::ValidationError("--max-bytes", text + " is not a size: 500MB, 2GiB or a plain number, not negative");
+        if (!bytes)
+          throw CLI::ValidationError("--max-bytes",
+                                     text + " is not a size: 500MB, 2GiB or a plain number, not negative");
         return std::to_string(*bytes);
       })
       ->type_name("SIZE");

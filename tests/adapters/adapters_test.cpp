@@ -338,10 +338,14 @@ TEST(MsdaTriton, Pointers) {
     Triton triton = kSeen;
     triton.scratch = scratch;
     const Decoded decoded = triton.decoded();
-    std::vector<std::string> wanted{"outputs/grad_value@0",         "outputs/grad_sampling_locations@8",
-                                    "outputs/grad_attention_weights@16", "inputs/grad_output@24",
-                                    "inputs/value@32",              "inputs/sampling_locations@40",
-                                    "inputs/attention_weights@48",  "inputs/spatial_shapes@56",
+    std::vector<std::string> wanted{"outputs/grad_value@0",
+                                    "outputs/grad_sampling_locations@8",
+                                    "outputs/grad_attention_weights@16",
+                                    "inputs/grad_output@24",
+                                    "inputs/value@32",
+                                    "inputs/sampling_locations@40",
+                                    "inputs/attention_weights@48",
+                                    "inputs/spatial_shapes@56",
                                     "@96"};
     if (scratch == 2) wanted.push_back("@104");
     EXPECT_EQ(in_words(std::get<Call>(decoded).pointers), wanted);

@@ -1,7 +1,7 @@
 // Which contents a recording knows, by the rules that content_ledger.h states.
-#include <gtest/gtest.h>
-
 #include "recorder/preload/session/content_ledger.h"
+
+#include <gtest/gtest.h>
 
 namespace msda::tests {
 namespace {

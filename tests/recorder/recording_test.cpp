@@ -1,4 +1,6 @@
 // A recording as the hooks use it, its spool made into a capture by the writer's own builder.
+#include "recorder/preload/session/recording.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -12,7 +14,6 @@
 
 #include "recorder/capture/reader.h"
 #include "recorder/preload/session/labels.h"
-#include "recorder/preload/session/recording.h"
 #include "recorder/writer/builder.h"
 
 namespace msda::tests {
@@ -66,7 +67,7 @@ class RecordingTest : public testing::Test {
   }
 
   static HostTensor tensor(const char* name, const std::vector<float>& numbers) {
-    return {name, "float32", {static_cast<int64_t>(numbers.size())}, std::as_bytes(std::span(numbers))};
+    return {{name, "float32", {static_cast<int64_t>(numbers.size())}, {}}, std::as_bytes(std::span(numbers))};
   }
 
   // What a capture of the spool holds: of each invocation the first number of its input and output, and its counts.

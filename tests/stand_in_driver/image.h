@@ -1,5 +1,6 @@
 // What the stand-in driver takes for code: the line "stand-in" and then the names of kernels (kernels.cpp), one a line;
-// or a cubin, an ELF file whose sections .text.<name> name them; or a fatbin with one, not compressed, for sm_90; or PTX.
+// or a cubin, an ELF file whose sections .text.<name> name them; or a fatbin with one, not compressed, for sm_90; or
+// PTX.
 #pragma once
 
 #include <cstddef>

@@ -51,8 +51,8 @@ class Digester {
   // slots are in use. Needs the stream's context to be current.
   Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
 
-  // A context ends, and with it all that the recorder has on its device (cudaDeviceReset). Digests that are not ready by
-  // now never will be.
+  // A context ends, and with it all that the recorder has on its device (cudaDeviceReset). Digests that are not ready
+  // by now never will be.
   void context_ends() noexcept;
 
  private:

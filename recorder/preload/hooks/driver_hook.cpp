@@ -5,17 +5,17 @@
 #include <cstring>
 #include <span>
 
-#include "recorder/preload/hooks/cupti_hook.h"
-#include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/driver/digester.h"
+#include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/driver/events.h"
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/symbols.h"
+#include "recorder/preload/hooks/cupti_hook.h"
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/table.h"
-#include "recorder/preload/launch/launch.h"
 #include "recorder/preload/launch/autotuner_launches.h"
+#include "recorder/preload/launch/launch.h"
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/recording.h"
 
@@ -146,9 +146,8 @@ auto launched_plainly(Hook<Function> hook) {
   return [hook](cuda::Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                 unsigned shared_bytes, cuda::Stream stream, void** parameters, void** extra) {
     const Launched launched{function, {gx, gy, gz}, {bx, by, bz}, shared_bytes, stream, parameters, extra};
-    return launch(launched, hook.per_thread(), [&] {
-      return hook(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters, extra);
-    });
+    return launch(launched, hook.per_thread(),
+                  [&] { return hook(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters, extra); });
   };
 }
 

@@ -5,60 +5,36 @@
 #include "kernels/names.h"
 #include "recorder/preload/driver/digester.h"
 #include "recorder/preload/launch/known_launch.h"
+#include "recorder/spool/tensor.h"
 
 namespace msda::record {
 namespace {
 
-// Where a tensor's elements lie, in bytes from its first one: [begin, end), empty if there are none.
-struct Extent {
-  int64_t elements = 1, bytes = 0, begin = 0, end = 0;
-  bool contiguous = true;
-};
+using spool::Extent;
+
+std::span<const int64_t> shape_of(const msda_tensor& tensor) {
+  return {tensor.shape, static_cast<size_t>(tensor.rank)};
+}
+std::span<const int64_t> strides_of(const msda_tensor& tensor) {
+  return {tensor.stride, static_cast<size_t>(tensor.rank)};
+}
 
 // Nothing for a tensor that makes no sense.
 std::optional<Extent> extent_of(const msda_tensor& tensor) {
   if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64) {
     return std::nullopt;
   }
-  const int64_t size = kernels::bytes_of(tensor.dtype);
-  Extent extent;
-  for (int i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] < 0 || __builtin_mul_overflow(extent.elements, tensor.shape[i], &extent.elements)) {
-      return std::nullopt;
-    }
-  }
-  if (__builtin_mul_overflow(extent.elements, size, &extent.bytes)) return std::nullopt;
-  if (extent.bytes == 0) return extent;
-  if (tensor.data == nullptr) return std::nullopt;
-  int64_t stride = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    extent.contiguous = extent.contiguous && (tensor.shape[i] <= 1 || tensor.stride[i] == stride);
-    stride *= tensor.shape[i];
-    int64_t step = 0;
-    int64_t& side = tensor.stride[i] < 0 ? extent.begin : extent.end;
-    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.stride[i], &step) ||
-        __builtin_mul_overflow(step, size, &step) || __builtin_add_overflow(side, step, &side)) {
-      return std::nullopt;
-    }
-  }
-  if (__builtin_add_overflow(extent.end, size, &extent.end)) return std::nullopt;
-  return extent;
+  const auto extent = spool::extent_of(shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype));
+  return extent && extent->elements > 0 && tensor.data == nullptr ? std::nullopt : extent;
 }
 
-// One element after the other; `data` is the first.
-void copy_row_major(const msda_tensor& tensor, int64_t elements, const std::byte* data, std::byte* to) {
-  const int64_t size = kernels::bytes_of(tensor.dtype);
-  int64_t index[MSDA_MAX_RANK] = {};
-  for (int64_t flat = 0; flat < elements; ++flat) {
-    int64_t from = 0;
-    for (int i = 0; i < tensor.rank; ++i) from += index[i] * tensor.stride[i];
-    std::copy_n(data + from * size, size, to + flat * size);
-    for (int i = tensor.rank - 1; i >= 0 && ++index[i] == tensor.shape[i]; --i) index[i] = 0;
-  }
+// One element after the other; `first` points to the first.
+void copy_row_major(const msda_tensor& tensor, const std::byte* first, std::byte* to) {
+  spool::copy_row_major(first, shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype), to);
 }
 
 HostTensor described(const char* name, const msda_tensor& tensor, std::span<const std::byte> bytes) {
-  return {name, kernels::name_of(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank}, bytes};
+  return {{name, kernels::name_of(tensor.dtype), {tensor.shape, tensor.shape + tensor.rank}, {}}, bytes};
 }
 
 }  // namespace
@@ -75,11 +51,11 @@ void Copies::add(const char* name, const msda_tensor* tensor) {
   if (!extent) return;
   const auto* data = static_cast<const std::byte*>(tensor->data);
   if (extent->contiguous) {
-    tensors_.push_back(described(name, *tensor, {data, static_cast<size_t>(extent->bytes)}));
+    tensors_.push_back(described(name, *tensor, {data, static_cast<size_t>(extent->dense)}));
     return;
   }
-  std::vector<std::byte>& memory = new_memory(extent->bytes);
-  copy_row_major(*tensor, extent->elements, data, memory.data());
+  std::vector<std::byte>& memory = new_memory(extent->dense);
+  copy_row_major(*tensor, data, memory.data());
   tensors_.push_back(described(name, *tensor, memory));
 }
 
@@ -125,8 +101,8 @@ std::string Copies::add_from_device(const std::vector<Named>& tensors, cuda::Str
     const msda_tensor& tensor = *piece.named.tensor;
     std::vector<std::byte>* memory = piece.memory;
     if (!piece.extent.contiguous) {
-      memory = &new_memory(piece.extent.bytes);
-      copy_row_major(tensor, piece.extent.elements, piece.memory->data() - piece.extent.begin, memory->data());
+      memory = &new_memory(piece.extent.dense);
+      copy_row_major(tensor, piece.memory->data() - piece.extent.begin, memory->data());
       *piece.memory = {};
     }
     tensors_.push_back(described(piece.named.name, tensor, *memory));

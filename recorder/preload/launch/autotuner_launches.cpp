@@ -51,8 +51,7 @@ void check(const Measured& launches, bool with_outputs) {
     ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
   }
   std::string failure;
-  const auto digests =
-      std::make_shared<const Digests>(Digester::instance().start(ranges, launches.stream, failure));
+  const auto digests = std::make_shared<const Digests>(Digester::instance().start(ranges, launches.stream, failure));
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
   const auto counted = [known, digests, last = launches.last, count = launches.launches, inputs, outputs] {
     const bool same = content_key(*known, last.label, *digests) == last.key;

@@ -2,8 +2,8 @@
 //
 // A launch whose parameters, and by the digests its inputs too, are those of one before that is recorded already is
 // taken for an autotuner launch if the program measures it, having recorded an event that keeps time since it last
-// waited for the device, or if it follows that other launch without such a wait between them. Before an autotuner launch
-// nothing is done, and after it only digests are computed.
+// waited for the device, or if it follows that other launch without such a wait between them. Before an autotuner
+// launch nothing is done, and after it only digests are computed.
 #pragma once
 
 #include <cstdint>

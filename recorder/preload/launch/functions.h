@@ -13,8 +13,8 @@
 
 namespace msda::record {
 
-// A handle may come to mean another function when its module is unloaded. So a match is made sure of by the name at each
-// launch, and an unmatched function is one until code is unloaded.
+// A handle may come to mean another function when its module is unloaded. So a match is made sure of by the name at
+// each launch, and an unmatched function is one until code is unloaded.
 class Functions {
  public:
   static Functions& instance();

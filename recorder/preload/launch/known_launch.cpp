@@ -1,14 +1,15 @@
 #include "recorder/preload/launch/known_launch.h"
 
 #include <chrono>
+#include <map>
 #include <thread>
 #include <utility>
 
 #include "kernels/names.h"
 #include "recorder/device/cubin.h"
 #include "recorder/preload/driver/element_type.h"
-#include "recorder/preload/launch/functions.h"
 #include "recorder/preload/driver/images.h"
+#include "recorder/preload/launch/functions.h"
 
 namespace msda::record {
 namespace {
@@ -41,6 +42,16 @@ std::string stray(const adapters::Call& call) {
     }
   }
   return "";
+}
+
+// By the machine code, which is read once: a program that allocates its tensors anew for each launch has each decoded.
+msda_dtype float_type_of(const Image& image, const std::string& kernel) {
+  static thread_local auto* known = new std::map<std::string, msda_dtype>;
+  constexpr size_t kMost = 256;
+  if (known->size() > kMost) known->clear();
+  const auto [found, is_new] = known->try_emplace(image.digest + kernel, MSDA_FLOAT32);
+  if (is_new) found->second = element_type_of(code_of(image.bytes, kernel));
+  return found->second;
 }
 
 }  // namespace
@@ -115,7 +126,7 @@ bool wait_for(const Digests& digests, cuda::Stream stream) {
 }
 
 std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-                              adapters::Launch launch) {
+                                    adapters::Launch launch) {
   auto known = std::make_shared<KnownLaunch>();
   known->name = launch.kernel;
   const auto read = [&](uint64_t address, void* to, size_t size) {
@@ -128,7 +139,7 @@ std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Ad
            cuda::driver().synchronize(launched.stream) == cuda::kSuccess;
   };
   const auto image = known->image = image_of(launched.function, is_kernel);
-  launch.float_type = image ? element_type_of(code_of(image->bytes, launch.kernel)) : MSDA_FLOAT32;
+  launch.float_type = image ? float_type_of(*image, launch.kernel) : MSDA_FLOAT32;
   adapters::Decoded decoded = adapter.decode(launch, read);
   if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded)) {
     Functions::instance().refuse(launch.kernel, refusal->reason);

@@ -53,14 +53,14 @@ struct KnownLaunch {
 
 // Null, with the reason said, for a launch that the adapter cannot read.
 std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-                              adapters::Launch launch);
+                                    adapters::Launch launch);
 
 std::vector<DeviceRange> ranges_of(const Tensors& tensors);
 // Of a launch's inputs, and then of its outputs.
 std::vector<DeviceRange> ranges_of(const adapters::Call& call);
 
-// Identifies a launch's content: what it is, for what it is done, and what its inputs hold. The digests begin with those
-// of the inputs.
+// Identifies a launch's content: what it is, for what it is done, and what its inputs hold. The digests begin with
+// those of the inputs.
 std::string content_key(const KnownLaunch& known, const std::string& label, const Digests& digests);
 std::string joined_digests(const Digests& digests, size_t first, size_t count);
 

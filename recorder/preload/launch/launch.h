@@ -33,8 +33,8 @@ class Snapshot {
   std::unique_ptr<SnapshotState> state;  // null: nothing is recorded of this launch
 };
 
-// On the launch's own stream. Neither throws, and neither changes what the launch does. A trial (launches_seen.h) is left
-// alone; before any other launch its inputs are waited for, to tell whether they are new.
+// On the launch's own stream. Neither throws, and neither changes what the launch does. A trial (launches_seen.h) is
+// left alone; before any other launch its inputs are waited for, to tell whether they are new.
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 

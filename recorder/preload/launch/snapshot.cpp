@@ -28,7 +28,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& tensor = tensors[i];
     if (i < zeros.size() && zeros[i]) {
-      host.push_back({tensor.name, tensor.dtype.name, tensor.shape, {}, {}, {}, true});
+      host.push_back({{tensor.name, tensor.dtype.name, tensor.shape, {}}, {}, {}, true});
       continue;
     }
     const auto size = static_cast<size_t>(tensor.bytes());
@@ -37,7 +37,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
       return false;
     }
     host.push_back(
-        {tensor.name, tensor.dtype.name, tensor.shape, {memory, size}, tensor.strides, state.outputs_offset});
+        {{tensor.name, tensor.dtype.name, tensor.shape, tensor.strides}, {memory, size}, state.outputs_offset});
     memory += rounded(size);
     state.outputs_offset += rounded(size);
   }
@@ -98,8 +98,8 @@ Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is
   return {};
 }
 
-// Identifies what equal results are expected of: the same code on the same content, and on the same outputs before where
-// the kernel adds to them.
+// Identifies what equal results are expected of: the same code on the same content, and on the same outputs before
+// where the kernel adds to them.
 std::string code_on(const KnownLaunch& known, const Digests& digests) {
   std::string code = known.code + " after";
   for (size_t i = 0; i < known.call.outputs.size(); ++i) {

@@ -12,15 +12,13 @@
 
 #include "recorder/preload/session/content_ledger.h"
 #include "recorder/preload/session/target_ring.h"
+#include "recorder/spool/tensor.h"
 
 namespace msda::record {
 
 // A tensor in host memory.
-struct HostTensor {
-  std::string name, type;  // "value", "float32"
-  std::vector<int64_t> shape;
+struct HostTensor : spool::TensorDescription {
   std::span<const std::byte> bytes;     // from its first element to its last
-  std::vector<int64_t> strides = {};    // in elements; empty: row-major
   std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if that is where they are
   bool zeros = false;                   // all of them; then there are no bytes
 };

@@ -106,7 +106,8 @@ std::optional<ContentLedger::Count> ContentLedger::count(const std::string& key,
 
 std::optional<ContentLedger::Evicted> ContentLedger::evict() {
   if (delivered_ <= keep_) return std::nullopt;
-  const auto newest = std::find_if(entries_.rbegin(), entries_.rend(), [](const Entry& entry) { return entry.delivered; });
+  const auto newest =
+      std::find_if(entries_.rbegin(), entries_.rend(), [](const Entry& entry) { return entry.delivered; });
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
     if (!entry->delivered || entry->under_way > 0 || &*entry == &*newest) continue;
     const Evicted evicted{entry->invocation, entry->bytes};

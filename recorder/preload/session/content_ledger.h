@@ -24,8 +24,8 @@ class ContentLedger {
 
   struct Entered {
     uint64_t invocation = 0;
-    bool known = false;         // delivered, or on its way by a call before
-    bool same_before = false;   // and the output buffers recorded with it held what they hold now
+    bool known = false;        // delivered, or on its way by a call before
+    bool same_before = false;  // and the output buffers recorded with it held what they hold now
   };
   // A call of this content begins. `before` names what its output buffers hold. Every enter() wants one deliver() or
   // leave().

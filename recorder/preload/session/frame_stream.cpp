@@ -86,7 +86,7 @@ uint64_t FrameStream::append_tensors(uint64_t invocation, uint32_t attempt, cons
                                      const std::vector<HostTensor>& tensors, const RingBlock* block) {
   uint64_t bytes = 0;
   for (const HostTensor& tensor : tensors) {
-    spool::Tensor message{invocation, attempt, section, tensor.name, tensor.type, tensor.shape, tensor.strides};
+    spool::Tensor message{invocation, attempt, section, tensor};
     if (tensor.zeros) {
       message.zeros = true;
       bytes += append(message);

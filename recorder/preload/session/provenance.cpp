@@ -13,25 +13,69 @@
 
 #include "recorder/preload/session/config.h"
 
-
 namespace msda::record {
 namespace {
 
 // Only these leave the process, by their exact names: an environment holds secrets too. They decide which code runs, on
 // which device, in which order and precision.
-constexpr const char* kNames[] = {
-    "CUBLASLT_WORKSPACE_SIZE", "CUBLAS_WORKSPACE_CONFIG", "CUDA_CACHE_DISABLE", "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_DEVICE_ORDER", "CUDA_FORCE_PTX_JIT", "CUDA_HOME", "CUDA_INJECTION64_PATH", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES", "CUDNN_DETERMINISTIC", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_BLOCKTIME",
-    "KMP_DETERMINISTIC_REDUCTION", "LD_LIBRARY_PATH", "LD_PRELOAD", "LOCAL_RANK", "MKL_CBWR", "MKL_DYNAMIC",
-    "MKL_ENABLE_INSTRUCTIONS", "MKL_NUM_THREADS", "MSDA_CPU_ISA", "NCCL_ALGO", "NCCL_NVLS_ENABLE", "NCCL_PROTO",
-    "NVIDIA_TF32_OVERRIDE", "NVIDIA_VISIBLE_DEVICES", "OMP_DYNAMIC", "OMP_NUM_THREADS", "OMP_PROC_BIND",
-    "OMP_SCHEDULE", "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER",
-    "PYTHONHASHSEED", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NVFUSER_DISABLE",
-    "PYTORCH_TUNABLEOP_ENABLED", "RANK", "SLURM_PROCID", "TF32_OVERRIDE", "TORCHDYNAMO_DISABLE",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_CUDNN_V8_API_DISABLED", "TORCH_NCCL_BLOCKING_WAIT",
-    "TRITON_ALWAYS_COMPILE", "TRITON_CACHE_DIR", "TRITON_DEBUG", "TRITON_DISABLE_LINE_INFO", "TRITON_F32_DEFAULT",
-    "TRITON_INTERPRET", "TRITON_PRINT_AUTOTUNING", "WORLD_SIZE"};
+constexpr const char* kNames[] = {"CUBLASLT_WORKSPACE_SIZE",
+                                  "CUBLAS_WORKSPACE_CONFIG",
+                                  "CUDA_CACHE_DISABLE",
+                                  "CUDA_DEVICE_MAX_CONNECTIONS",
+                                  "CUDA_DEVICE_ORDER",
+                                  "CUDA_FORCE_PTX_JIT",
+                                  "CUDA_HOME",
+                                  "CUDA_INJECTION64_PATH",
+                                  "CUDA_LAUNCH_BLOCKING",
+                                  "CUDA_MODULE_LOADING",
+                                  "CUDA_PATH",
+                                  "CUDA_VISIBLE_DEVICES",
+                                  "CUDNN_DETERMINISTIC",
+                                  "GOMP_CPU_AFFINITY",
+                                  "KMP_AFFINITY",
+                                  "KMP_BLOCKTIME",
+                                  "KMP_DETERMINISTIC_REDUCTION",
+                                  "LD_LIBRARY_PATH",
+                                  "LD_PRELOAD",
+                                  "LOCAL_RANK",
+                                  "MKL_CBWR",
+                                  "MKL_DYNAMIC",
+                                  "MKL_ENABLE_INSTRUCTIONS",
+                                  "MKL_NUM_THREADS",
+                                  "MSDA_CPU_ISA",
+                                  "NCCL_ALGO",
+                                  "NCCL_NVLS_ENABLE",
+                                  "NCCL_PROTO",
+                                  "NVIDIA_TF32_OVERRIDE",
+                                  "NVIDIA_VISIBLE_DEVICES",
+                                  "OMP_DYNAMIC",
+                                  "OMP_NUM_THREADS",
+                                  "OMP_PROC_BIND",
+                                  "OMP_SCHEDULE",
+                                  "OPENBLAS_CORETYPE",
+                                  "OPENBLAS_NUM_THREADS",
+                                  "PYTEST_CURRENT_TEST",
+                                  "PYTEST_XDIST_WORKER",
+                                  "PYTHONHASHSEED",
+                                  "PYTORCH_ALLOC_CONF",
+                                  "PYTORCH_CUDA_ALLOC_CONF",
+                                  "PYTORCH_NVFUSER_DISABLE",
+                                  "PYTORCH_TUNABLEOP_ENABLED",
+                                  "RANK",
+                                  "SLURM_PROCID",
+                                  "TF32_OVERRIDE",
+                                  "TORCHDYNAMO_DISABLE",
+                                  "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+                                  "TORCH_CUDNN_V8_API_DISABLED",
+                                  "TORCH_NCCL_BLOCKING_WAIT",
+                                  "TRITON_ALWAYS_COMPILE",
+                                  "TRITON_CACHE_DIR",
+                                  "TRITON_DEBUG",
+                                  "TRITON_DISABLE_LINE_INFO",
+                                  "TRITON_F32_DEFAULT",
+                                  "TRITON_INTERPRET",
+                                  "TRITON_PRINT_AUTOTUNING",
+                                  "WORLD_SIZE"};
 // A variable with one of these in its name is a secret, whoever asks for it.
 constexpr const char* kSecret[] = {"KEY", "TOKEN", "SECRET", "PASS", "CRED"};
 // Of the libraries whose versions change bits.
@@ -55,7 +99,8 @@ std::vector<std::string> arguments() {
 }
 
 bool names_a_secret(std::string name) {
-  std::ranges::transform(name, name.begin(), [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   return std::ranges::any_of(kSecret, [&](const char* word) { return name.find(word) != std::string::npos; });
 }
 

@@ -42,8 +42,8 @@ class Recording {
   // Nothing more from this process; says why, if there is a reason.
   void stop(const std::string& why = "") noexcept;
 
-  // A call of the C ABI begins. Empty if it is not to be recorded. `options` distinguish calls with equal inputs; stream
-  // and device do not.
+  // A call of the C ABI begins. Empty if it is not to be recorded. `options` distinguish calls with equal inputs;
+  // stream and device do not.
   std::optional<HostCall> begin_call(const CallFacts& facts, const std::vector<HostTensor>& inputs,
                                      const std::string& options) noexcept;
   // It has succeeded. A HostCall that ends without this has failed.

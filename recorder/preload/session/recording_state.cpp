@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "recorder/spool/write_signals.h"
+
 namespace msda::record {
 namespace {
 
@@ -45,6 +47,7 @@ void Recording::State::forget_evicted() {
 }
 
 void Recording::State::write(LaunchRecord& record) {
+  const spool::WriteSignalsHeld held_for_all;
   const RegisteredContent& content = record.content;
   const uint64_t invocation = content.invocation;
   const RingBlock* block = record.block && writer_reads ? &record.block : nullptr;

@@ -1,5 +1,5 @@
-// The inside of a recording that has started. In a forked child it is left alone, never destroyed: another thread of the
-// parent may have been changing it.
+// The inside of a recording that has started. In a forked child it is left alone, never destroyed: another thread of
+// the parent may have been changing it.
 #pragma once
 
 #include <mutex>

@@ -91,8 +91,8 @@ int WriterProcess::start(const WriterSettings& settings) noexcept {
   int error = 0;
   try {
     const std::string keep = std::to_string(settings.keep_last);
-    std::vector<const char*> arguments{settings.program.c_str(), "--follow", settings.spool.c_str(), "--output",
-                                       settings.output.c_str(), "--keep-last", keep.c_str(), "--stages",
+    std::vector<const char*> arguments{settings.program.c_str(), "--follow",    settings.spool.c_str(), "--output",
+                                       settings.output.c_str(),  "--keep-last", keep.c_str(),           "--stages",
                                        settings.stages.c_str()};
     if (settings.force) arguments.push_back("--force");
     arguments.push_back(nullptr);
