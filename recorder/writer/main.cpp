@@ -46,6 +46,10 @@ int main(int argc, char** argv) {
         return std::to_string(*bytes);
       })
       ->type_name("SIZE");
+  app.add_option("--env", options.variables, "Also record this variable of the environment; repeatable")
+      ->type_name("NAME")
+      ->expected(1)
+      ->take_all();
   app.add_flag("--digest-only", options.digest_only, "Of the tensors keep their digests alone, not their bytes");
   app.add_flag("--force", options.force, "Replace a capture that exists");
   app.add_option("--follow", options.spool)->group("");

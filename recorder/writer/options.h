@@ -15,6 +15,7 @@ struct Options {
   bool force = false, digest_only = false;
   uint64_t max_bytes = 0;  // 0: until half of what is free on the disk is used
   std::vector<std::string> adapters;
+  std::vector<std::string> variables;  // of the environment, recorded beside the usual ones
   std::vector<std::string> command;
   // Of the writer.
   std::string spool;

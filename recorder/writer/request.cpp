@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "recorder/adapters/user.h"
+#include "recorder/text/secrets.h"
 #include "recorder/writer/sanitizers.h"
 
 namespace msda::record {
@@ -117,6 +118,14 @@ void settle(Options& options) {
   for (std::string& path : options.adapters) {
     adapters::read_user_adapters(path);
     path = fs::absolute(path).string();
+  }
+  for (const std::string& variable : options.variables) {
+    if (variable.empty() || variable.find_first_of(":=") != variable.npos) {
+      refuse("--env " + variable + ": give a variable's name alone");
+    }
+    if (text::names_a_secret(variable)) {
+      refuse("--env " + variable + ": by its name it holds a secret, which no capture gets; give the program another variable");
+    }
   }
   check_output(options.output);
   if (options.max_bytes > std::numeric_limits<int64_t>::max()) refuse("--max-bytes: larger than any disk");

@@ -107,6 +107,7 @@ void set_environment(const Options& options, const std::string& library, const s
   if (options.digest_only) set("MSDA_RECORD_DIGEST_ONLY", "1");
   if (!options.kernel.empty()) set("MSDA_RECORD_KERNEL", options.kernel);
   if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
+  if (!options.variables.empty()) set("MSDA_RECORD_ENV", fmt::format("{}", fmt::join(options.variables, ":")));
   if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
   if (!session.empty()) set("MSDA_RECORD_SESSION", session);
 }

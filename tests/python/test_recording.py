@@ -104,6 +104,23 @@ def test_what_a_call_through_dlsym_leaves(tmp_path, target):
     assert "libmsda.so.0" in both.run["libraries"] or "libmsda.so" in both.run["libraries"]
 
 
+def test_of_the_environment_names_that_are_asked_for(tmp_path, target):
+    command = target("op.backward(make_inputs(**small))")
+    asked = environment(OMP_NUM_THREADS="2", OMP_SECRET_THING="x", CUDA_SOMETHING_OF_MINE="y", MY_VARIABLE="z", OTHER="w",
+                        MSDA_API_TOKEN="t", LD_LIBRARY_PATH=os.environ.get("LD_LIBRARY_PATH", "/nowhere"))
+    subprocess.run([RECORD, "-o", tmp_path / "a.h5", "--env", "MY_VARIABLE", "--", *map(str, command)], env=asked, capture_output=True)
+    recorded = read_capture(tmp_path / "a.h5").run["environment"]
+    assert recorded["OMP_NUM_THREADS"] == "2" and recorded["MY_VARIABLE"] == "z"
+    assert not {"OMP_SECRET_THING", "CUDA_SOMETHING_OF_MINE", "OTHER", "MSDA_API_TOKEN", "LD_PRELOAD"} & set(recorded)
+    assert not [name for name in recorded if name.startswith("MSDA_RECORD")]  # what the recorder set itself
+    # Whoever asks for it: a secret is none of a capture's.
+    subprocess.run(command, env=asked | {"LD_PRELOAD": str(PRELOAD), "MSDA_RECORD_OUTPUT": str(tmp_path / "b.h5"),
+                                         "MSDA_RECORD_ENV": "MSDA_API_TOKEN:OTHER"})
+    wait_for(tmp_path / "b.h5")
+    recorded = read_capture(tmp_path / "b.h5").run["environment"]
+    assert recorded["OTHER"] == "w" and "MSDA_API_TOKEN" not in recorded
+
+
 def test_plain_preload(tmp_path):
     capture = tmp_path / "plain.h5"
     done = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True,

@@ -32,7 +32,16 @@ class RecordingTest : public testing::Test {
     config.ring_bytes = 1 << 20;
     config.writer = "";  // the spool stays
   }
-  void TearDown() override { fs::remove_all(folder); }
+  void TearDown() override {
+    put_away();
+    fs::remove_all(folder);
+  }
+
+  // A recording lives as long as its process.
+  void put_away() {
+    static auto* const kEnded = new std::vector<std::unique_ptr<Recording>>;
+    kEnded->push_back(std::move(made));
+  }
 
   Recording& recording() {
     if (!made) made = std::make_unique<Recording>(config);
@@ -176,7 +185,7 @@ TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
   for (int i = 0; i < 100; ++i) call(static_cast<float>(i), 0);
   EXPECT_FALSE(recording().is_over());
   config.keep_last = 0;
-  made.reset();
+  put_away();
   fs::remove(folder / "a.h5.spool");
   for (int i = 0; i < 3; ++i) call(static_cast<float>(i), 0);
   EXPECT_FALSE(recording().is_over());

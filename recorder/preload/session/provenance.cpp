@@ -12,6 +12,7 @@
 #include <map>
 
 #include "recorder/preload/session/config.h"
+#include "recorder/text/secrets.h"
 
 namespace msda::record {
 namespace {
@@ -76,8 +77,6 @@ constexpr const char* kNames[] = {"CUBLASLT_WORKSPACE_SIZE",
                                   "TRITON_INTERPRET",
                                   "TRITON_PRINT_AUTOTUNING",
                                   "WORLD_SIZE"};
-// A variable with one of these in its name is a secret, whoever asks for it.
-constexpr const char* kSecret[] = {"KEY", "TOKEN", "SECRET", "PASS", "CRED"};
 // Of the libraries whose versions change bits.
 constexpr const char* kLibraries[] = {"libtorch",  "libcudart", "libcuda.", "libcudnn.", "libcublas.",
                                       "libtriton", "libcupti",  "libmsda",  "libnccl",   "libpython"};
@@ -98,12 +97,6 @@ std::vector<std::string> arguments() {
   return argv;
 }
 
-bool names_a_secret(std::string name) {
-  std::ranges::transform(name, name.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-  return std::ranges::any_of(kSecret, [&](const char* word) { return name.find(word) != std::string::npos; });
-}
-
 // What the program was started with: the recorder added itself to the libraries that are loaded.
 std::string without_recorder(const std::string& libraries) {
   std::string others;
@@ -120,10 +113,10 @@ std::map<std::string, std::string> recorded_environment(const std::vector<std::s
   std::map<std::string, std::string> environment;
   const auto take = [&](const std::string& name) {
     const char* value = getenv(name.c_str());
-    if (value == nullptr || names_a_secret(name)) return;
+    if (value == nullptr || text::names_a_secret(name)) return;
     const bool names_libraries = name == "LD_PRELOAD" || name == "CUDA_INJECTION64_PATH";
-    const std::string text = names_libraries ? without_recorder(value) : value;
-    if (!names_libraries || !text.empty()) environment[name] = text;
+    const std::string kept = names_libraries ? without_recorder(value) : value;
+    if (!names_libraries || !kept.empty()) environment[name] = kept;
   };
   for (const char* name : kNames) take(name);
   for (const std::string& name : asked_for) take(name);
