@@ -124,7 +124,8 @@ void settle(Options& options) {
       refuse("--env " + variable + ": give a variable's name alone");
     }
     if (text::names_a_secret(variable)) {
-      refuse("--env " + variable + ": by its name it holds a secret, which no capture gets; give the program another variable");
+      refuse("--env " + variable +
+             ": by its name it holds a secret, which no capture gets; give the program another variable");
     }
   }
   check_output(options.output);
