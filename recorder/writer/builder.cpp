@@ -73,12 +73,27 @@ void Builder::take(const spool::Frame& frame) {
     case spool::Kind::kCount: {
       const auto count = spool::decode<spool::Count>(frame.message);
       counts_[count.invocation] = count;
+      called_again(count.invocation);
       return;
     }
     case spool::Kind::kDrop:
       return drop_invocation(spool::decode<spool::Drop>(frame.message).invocation);
   }
   throw spool::BadMessage("a frame is of an unknown kind");
+}
+
+// Those held stand in the order of their last calls.
+void Builder::called_again(uint64_t invocation) {
+  std::ranges::stable_partition(held_, [&](const Pending& held) { return held.begin.invocation != invocation; });
+}
+
+// A target that was killed has not told of the last one to be dropped.
+void Builder::drop_more_than_are_kept() {
+  std::set<uint64_t> invocations;
+  for (const Pending& held : held_) invocations.insert(held.begin.invocation);
+  for (auto count = static_cast<int64_t>(invocations.size()); count > settings_.keep_last; --count) {
+    drop_invocation(held_.front().begin.invocation);
+  }
 }
 
 // What is written stays: the target takes back only calls that it did not end, and those that are held.

@@ -99,6 +99,8 @@ class Builder {
   }
   void complete(const spool::End& end);
   void drop_invocation(uint64_t invocation);
+  void called_again(uint64_t invocation);
+  void drop_more_than_are_kept();
   bool settle(Pending& pending);
   std::vector<Item> inputs_of(uint64_t invocation);
   bool has_room_for(const Pending& pending);

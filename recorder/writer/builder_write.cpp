@@ -143,6 +143,7 @@ void Builder::add_tensors(const Pending& pending) {
 // A later call with equal inputs takes the place of the one before.
 void Builder::write_superseding(Pending& pending) {
   const uint64_t invocation = pending.begin.invocation;
+  called_again(invocation);
   const auto number = number_.find(id_of(pending));
   const auto first = first_number_.find(invocation);
   if (Pending* same = find_held(id_of(pending))) {
@@ -188,6 +189,7 @@ void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
 
 void Builder::finish() {
   follow();
+  if (settings_.keep_last > 0) drop_more_than_are_kept();
   std::ranges::stable_sort(held_, {}, [](const Pending& held) { return held.begin.invocation; });
   for (Pending& pending : held_) write(pending);
   held_.clear();

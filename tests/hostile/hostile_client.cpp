@@ -243,6 +243,7 @@ int runs_long(const Arguments& arguments) {
     calls(i, 1);
     std::printf("%d\n", i);
     std::fflush(stdout);
+    usleep(1000);  // the capture is to be checked, too
   }
   return 0;
 }

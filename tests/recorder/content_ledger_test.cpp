@@ -62,8 +62,8 @@ TEST(ContentLedger, AFailedCallIsNotRecorded) {
   ContentLedger ledger(8);
   const auto first = ledger.enter("A", "");
   EXPECT_FALSE(first.known);
-  EXPECT_FALSE(ledger.knows("A"));  // not before it is delivered
   EXPECT_FALSE(ledger.leave("A", first.invocation));
+  EXPECT_FALSE(ledger.knows("A"));
   EXPECT_EQ(evicted(ledger), (std::vector<uint64_t>{}));
   const auto second = ledger.enter("A", "");
   EXPECT_FALSE(second.known);

@@ -49,8 +49,7 @@ bool ContentLedger::leave(const std::string& key, uint64_t invocation) {
 }
 
 bool ContentLedger::knows(const std::string& key) const {
-  const auto found = by_key_.find(key);
-  return found != by_key_.end() && found->second->delivered;
+  return by_key_.contains(key);
 }
 
 void ContentLedger::deliver_first(const std::string& key, const std::string& before, uint64_t bytes) {

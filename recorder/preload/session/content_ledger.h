@@ -34,7 +34,7 @@ class ContentLedger {
   // known by it alone, and so is forgotten.
   bool leave(const std::string& key, uint64_t invocation);
 
-  // Whether a call of it was delivered.
+  // Whether a call of it was delivered, or is under way.
   bool knows(const std::string& key) const;
 
   // A call that was entered as new is in the spool, with what its output buffers held before.
