@@ -30,7 +30,7 @@ class Inside {
 };
 
 // Does work of the recorder's own that calls the driver. If memory is missing it ends there: a launch goes by
-// unrecorded, or trials uncounted.
+// unrecorded, or autotuner launches uncounted.
 template <class Work>
 void by_itself(Work&& work) noexcept {
   const int saved = errno;

@@ -33,8 +33,9 @@ class Snapshot {
   std::unique_ptr<SnapshotState> state;  // null: nothing is recorded of this launch
 };
 
-// On the launch's own stream. Neither throws, and neither changes what the launch does. A trial (launches_seen.h) is
-// left alone; before any other launch its inputs are waited for, to tell whether they are new.
+// Both work on the launch's own stream; neither throws, and neither changes what the launch does. Before an autotuner
+// launch (autotuner_launches.h) nothing is done; before any other one its inputs are waited for, to tell whether they
+// are new.
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 
