@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace msda::spool {
 
@@ -16,6 +17,7 @@ struct RingHeader {
   static constexpr uint64_t kBytes = 8192;  // what the header takes; blocks lie behind it
 
   std::atomic<uint32_t> taken[kBlocks];  // 1 while the target or the writer needs the block of that number
+  uint64_t most_bytes;                   // that the blocks may take in all
 };
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint32_t>::is_always_lock_free);
 
@@ -28,15 +30,20 @@ class RingReader {
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
 
-  // Throws spool::Error where the file does not have them.
+  // Valid as long as this object, however far the file grows. Throws spool::Error where the file does not have them.
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size);
   void release(uint32_t block);
+  // That the target's blocks may take in all.
+  uint64_t most_bytes() const { return header().most_bytes; }
 
  private:
-  void map(uint64_t at_least);
+  RingHeader& header() const { return *reinterpret_cast<RingHeader*>(parts_.front().data()); }
+  void map_what_is_new();
 
   int file_;
-  std::byte* memory_ = nullptr;
+  // What was mapped as the file grew, one behind the other. A block lies in one of them: the file grows by whole
+  // blocks.
+  std::vector<std::span<std::byte>> parts_;
   uint64_t mapped_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 namespace msda::spool {
 namespace {
@@ -12,6 +13,86 @@ bool stretch(Extent& extent, int64_t size, int64_t stride, int64_t element_bytes
   int64_t& side = stride < 0 ? extent.begin : extent.end;
   return !__builtin_mul_overflow(size - 1, stride, &step) && !__builtin_mul_overflow(step, element_bytes, &step) &&
          !__builtin_add_overflow(side, step, &side);
+}
+
+struct Dimension {
+  int64_t size = 1, stride = 0;  // bytes
+};
+
+// Without dimensions of size 1; neighbours that the strides walk through as one are one. Not empty.
+std::vector<Dimension> merged(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes) {
+  std::vector<Dimension> dimensions;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    const Dimension inner{shape[i], strides[i] * element_bytes};
+    if (!dimensions.empty() && dimensions.back().stride == inner.stride * inner.size) {
+      dimensions.back() = {dimensions.back().size * inner.size, inner.stride};
+    } else {
+      dimensions.push_back(inner);
+    }
+  }
+  return dimensions.empty() ? std::vector<Dimension>{{}} : dimensions;
+}
+
+// The two innermost dimensions, of pieces that lie as one.
+struct Plane {
+  Dimension rows, columns;
+  size_t piece;  // bytes
+
+  void copy(const std::byte* from, std::byte* to) const {
+    switch (piece) {  // a size that the compiler knows makes a copy of a few bytes one instruction
+      case 2:
+        return copy_pieces(from, to, std::integral_constant<size_t, 2>());
+      case 4:
+        return copy_pieces(from, to, std::integral_constant<size_t, 4>());
+      case 8:
+        return copy_pieces(from, to, std::integral_constant<size_t, 8>());
+      case 16:
+        return copy_pieces(from, to, std::integral_constant<size_t, 16>());
+      case 32:
+        return copy_pieces(from, to, std::integral_constant<size_t, 32>());
+      default:
+        return copy_pieces(from, to, piece);
+    }
+  }
+
+ private:
+  // In tiles, so that a transposed plane uses each cache line while it is there.
+  template <class Size>
+  void copy_pieces(const std::byte* from, std::byte* to, Size size) const {
+    constexpr int64_t kTile = 32;
+    for (int64_t row_tile = 0; row_tile < rows.size; row_tile += kTile) {
+      const int64_t rows_end = std::min(row_tile + kTile, rows.size);
+      for (int64_t column_tile = 0; column_tile < columns.size; column_tile += kTile) {
+        const int64_t columns_end = std::min(column_tile + kTile, columns.size);
+        for (int64_t row = row_tile; row < rows_end; ++row) {
+          const std::byte* source = from + row * rows.stride;
+          std::byte* target = to + row * columns.size * static_cast<int64_t>(size);
+          for (int64_t column = column_tile; column < columns_end; ++column) {
+            std::memcpy(target + column * static_cast<int64_t>(size), source + column * columns.stride, size);
+          }
+        }
+      }
+    }
+  }
+};
+
+// Calls visit(offset in bytes) for each index of the dimensions, in row-major order.
+template <class Visit>
+void for_each_index(std::span<const Dimension> dimensions, Visit&& visit) {
+  std::vector<int64_t> index(dimensions.size(), 0);
+  int64_t at = 0;
+  for (bool more = true; more;) {
+    visit(at);
+    more = false;
+    for (size_t i = dimensions.size(); i-- > 0;) {
+      at += dimensions[i].stride;
+      more = ++index[i] < dimensions[i].size;
+      if (more) break;
+      at -= dimensions[i].stride * dimensions[i].size;
+      index[i] = 0;
+    }
+  }
 }
 
 }  // namespace
@@ -43,21 +124,28 @@ std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const 
 
 void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t element_bytes, std::byte* to) {
-  const auto size = static_cast<size_t>(element_bytes);
   const auto extent = extent_of(shape, strides, element_bytes);
-  if (!extent) return;
+  if (!extent || extent->elements == 0) return;
   if (extent->contiguous) {
-    if (extent->dense > 0) std::memcpy(to, first, static_cast<size_t>(extent->dense));
+    std::memcpy(to, first, static_cast<size_t>(extent->dense));
     return;
   }
-  std::vector<int64_t> index(shape.size(), 0);
-  for (int64_t element = 0; element < extent->elements; ++element) {
-    int64_t at = 0;
-    for (size_t i = 0; i < shape.size(); ++i) at += index[i] * strides[i];
-    std::memcpy(to, first + at * element_bytes, size);
-    to += size;
-    for (size_t i = shape.size(); i-- > 0 && ++index[i] == shape[i];) index[i] = 0;
+  std::vector<Dimension> dimensions = merged(shape, strides, element_bytes);
+  Plane plane{{}, {}, static_cast<size_t>(element_bytes)};
+  if (dimensions.back().stride == element_bytes) {
+    plane.piece *= static_cast<size_t>(dimensions.back().size);
+    dimensions.pop_back();
   }
+  for (Dimension* side : {&plane.columns, &plane.rows}) {
+    if (dimensions.empty()) break;
+    *side = dimensions.back();
+    dimensions.pop_back();
+  }
+  const auto plane_bytes = static_cast<int64_t>(plane.piece) * plane.rows.size * plane.columns.size;
+  for_each_index(dimensions, [&](int64_t at) {
+    plane.copy(first + at, to);
+    to += plane_bytes;
+  });
 }
 
 }  // namespace msda::spool

@@ -238,7 +238,7 @@ void Builder::merge(Pending& held, Pending& later) {
   held.parameter_bytes = later.parameter_bytes;
   held.digests = later.digests;
   for (Item& item : later.tensors) {
-    payloads_.take_from_target(item);
+    payloads_.keep(item);
     const auto same = held.find(item.tensor);
     if (same != held.tensors.end()) {
       payloads_.release(*same);
@@ -253,7 +253,7 @@ void Builder::merge(Pending& held, Pending& later) {
 // Until the target says that it is no longer among the last ones. What lies in the spool stays there, where it outlives
 // this process.
 void Builder::hold(Pending pending) {
-  for (Item& item : pending.tensors) payloads_.take_from_target(item);
+  for (Item& item : pending.tensors) payloads_.keep(item);
   held_.push_back(std::move(pending));
 }
 

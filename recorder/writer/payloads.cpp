@@ -81,8 +81,19 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   return memory;
 }
 
-void Payloads::take_from_target(Item& item) {
+// Half of the memory, and half of the blocks, are for calls to come.
+bool Payloads::may_stay(const Item& item) const {
+  return ring_ && kept_blocks_.size() < spool::RingHeader::kBlocks / 2 &&
+         kept_bytes_ + item.tensor.bytes <= ring_->most_bytes() / 2;
+}
+
+void Payloads::keep(Item& item) {
   if (item.own || item.tensor.block < 0) return;
+  if (may_stay(item)) {
+    kept_blocks_[item.tensor.block] += item.tensor.bytes;
+    kept_bytes_ += item.tensor.bytes;
+    return;
+  }
   std::vector<std::byte> memory;
   const auto whole = bytes(item, memory);
   if (memory.empty()) memory.assign(whole.begin(), whole.end());
@@ -107,6 +118,10 @@ void Payloads::release(const Item& item) {
     if (release_) spool_.release(item.frame);
   } else if (--users_of_block_[item.tensor.block] == 0) {
     users_of_block_.erase(item.tensor.block);
+    if (const auto kept = kept_blocks_.find(item.tensor.block); kept != kept_blocks_.end()) {
+      kept_bytes_ -= kept->second;
+      kept_blocks_.erase(kept);
+    }
     if (ring_) ring_->release(static_cast<uint32_t>(item.tensor.block));
   }
 }

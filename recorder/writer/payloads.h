@@ -40,18 +40,22 @@ class Payloads {
   static int64_t row_major_bytes(const spool::TensorDescription& tensor);
   // Whether the spool holds the bytes, and goes on to hold them when this process ends.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
-  // Takes bytes out of the shared memory into this process: the target waits for its memory.
-  void take_from_target(Item& item);
+  // For an item that is kept for long: leaves its bytes in the shared memory, or takes them out of it into this process
+  // where the target would be short of memory.
+  void keep(Item& item);
   // Tells of somebody who needs the item's bytes where they are, until release().
   void use(const Item& item);
   void release(const Item& item);
 
  private:
   std::span<const std::byte> zeros(size_t size);
+  bool may_stay(const Item& item) const;
 
   const spool::Follower& spool_;
   std::unique_ptr<spool::RingReader> ring_;
   std::map<int64_t, int64_t> users_of_block_;
+  std::map<int64_t, uint64_t> kept_blocks_;     // bytes of those that are kept for long
+  uint64_t kept_bytes_ = 0;                     // in all of them
   std::map<uint64_t, int64_t> users_of_frame_;  // by where it begins
   bool release_;
   std::vector<std::span<const std::byte>> zeros_;  // each larger than the one before

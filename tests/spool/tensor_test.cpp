@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <random>
 
 namespace msda::tests {
 namespace {
@@ -55,6 +57,39 @@ TEST(TensorExtent, IsWhereEveryElementLies) {
     copy_row_major(reinterpret_cast<const std::byte*>(memory.data() - least), shape, strides, 4,
                    reinterpret_cast<std::byte*>(copy.data()));
     for (size_t i = 0; i < at.size(); ++i) EXPECT_EQ(copy[i], at[i] - least);
+  }
+}
+
+// Slices, steps, reversed, repeated and permuted dimensions, longer than the tiles that the copy goes by.
+TEST(CopyRowMajor, CopiesEveryElementOfAnyStrides) {
+  std::mt19937 random(7);
+  const auto below = [&](int64_t end) { return static_cast<int64_t>(random() % static_cast<uint64_t>(end)); };
+  for (int round = 0; round < 300; ++round) {
+    const int64_t element_bytes = int64_t{1} << below(5);
+    Sizes shape(static_cast<size_t>(1 + below(4))), strides(shape.size());
+    for (int64_t& size : shape) size = 1 + below(round % 3 == 0 ? 70 : 9);
+    std::vector<size_t> order(shape.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::shuffle(order, random);
+    int64_t step = 1 + below(2);
+    for (const size_t i : order) {
+      strides[i] = below(8) == 0 ? 0 : (below(4) == 0 ? -step : step);
+      step *= shape[i] + below(2);
+    }
+    const auto extent = extent_of(shape, strides, element_bytes);
+    ASSERT_TRUE(extent);
+    if (extent->elements > 400000) continue;
+    std::vector<std::byte> memory(static_cast<size_t>(extent->end - extent->begin)),
+        copy(static_cast<size_t>(extent->dense));
+    for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
+    const std::byte* first = memory.data() - extent->begin;
+    copy_row_major(first, shape, strides, element_bytes, copy.data());
+    const Sizes at = places(shape, strides);
+    for (size_t i = 0; i < at.size(); ++i) {
+      ASSERT_EQ(std::memcmp(&copy[i * static_cast<size_t>(element_bytes)], first + at[i] * element_bytes,
+                            static_cast<size_t>(element_bytes)),
+                0);
+    }
   }
 }
 

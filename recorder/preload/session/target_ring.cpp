@@ -46,6 +46,7 @@ bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
   if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
   }  // then nobody but the writer's honesty keeps the memory there
   header_ = new (header) spool::RingHeader{};
+  header_->most_bytes = most_bytes;
   return true;
 }
 
