@@ -1,5 +1,6 @@
 #include "recorder/preload/launch/known_launch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <thread>
@@ -23,11 +24,13 @@ bool overlap(const Tensors& inputs, const Tensors& outputs) {
   return false;
 }
 
-// Of the inputs that an adapter may have read: the integers among them.
+// Whether an adapter may have read it.
+bool is_table(const adapters::DeviceTensor& tensor) { return tensor.dtype == MSDA_INT32 || tensor.dtype == MSDA_INT64; }
+
 Digest tables_of(const adapters::Call& call, const Digests& digests) {
   Digest tables;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].dtype != MSDA_INT32 && call.inputs[i].dtype != MSDA_INT64) continue;
+    if (!is_table(call.inputs[i])) continue;
     tables.first += digests[i].first;
     tables.second += digests[i].second;
   }
@@ -55,6 +58,8 @@ msda_dtype float_type_of(const Image& image, const std::string& kernel) {
 }
 
 }  // namespace
+
+bool KnownLaunch::has_tables() const { return std::ranges::any_of(call.inputs, is_table); }
 
 bool KnownLaunch::same_tables(const Digests& digests) {
   const Digest tables = tables_of(call, digests);

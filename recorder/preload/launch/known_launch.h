@@ -32,6 +32,8 @@ struct KnownLaunch {
   bool inputs_stay = false;            // none of them is an output too
   std::shared_ptr<const Image> image;  // of the code; null if it is not known
 
+  // Whether some inputs decide how the others are read.
+  bool has_tables() const;
   // Of the inputs that decide how the others are read; false if the launch must be decoded anew, as they have changed.
   bool same_tables(const Digests& digests);
   LastContent last();

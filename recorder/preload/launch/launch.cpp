@@ -64,6 +64,27 @@ SnapshotMode mode_of(const KnownLaunch* known, const LastContent& last, const Th
   return config().digest_only ? SnapshotMode::kDigest : SnapshotMode::kCopy;
 }
 
+// Waiting for the device costs a program that runs ahead of it more than copies that turn out not to be needed. They
+// are needed unless the launch before had the same parameters, or the last one with these had known contents; and what
+// they copy is known without a look at the device's memory.
+bool can_copy_ahead(const KnownLaunch& known, const LastContent& last, const KnownLaunch* launch_before) {
+  return !last.repeats && launch_before != &known && !known.has_tables();
+}
+
+bool begin(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
+  switch (state.mode) {
+    case SnapshotMode::kCopy:
+      return begin_copy(launched, adapter, state);
+    case SnapshotMode::kCopyAhead:
+      return begin_copy_ahead(launched, state);
+    case SnapshotMode::kDigest:
+      return begin_digest(launched, state);
+    case SnapshotMode::kAutotuner:
+      return true;
+  }
+  return false;
+}
+
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   adapters::Launch launch;
   auto state = std::make_unique<SnapshotState>();
@@ -85,7 +106,7 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   if (known) state->last = known->last();
   state->mode = mode_of(known.get(), state->last, mine, waits_now);
   mine.waits = waits_now;
-  mine.last = nullptr;
+  const KnownLaunch* launch_before = std::exchange(mine.last, nullptr);
   before_another(state->mode == SnapshotMode::kAutotuner ? known.get() : nullptr, state->last);
   if (!known) known = decode(launched, *adapter, state->is_kernel, std::move(launch));
   if (!known) {
@@ -94,8 +115,10 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   }
   state->known = known;
   state->stream = launched.stream;
-  if (state->mode == SnapshotMode::kDigest && !begin_digest(launched, *state)) return;
-  if (state->mode == SnapshotMode::kCopy && !begin_copy(launched, *adapter, *state)) return;
+  if (state->mode == SnapshotMode::kCopy && can_copy_ahead(*known, state->last, launch_before)) {
+    state->mode = SnapshotMode::kCopyAhead;
+  }
+  if (!begin(launched, *adapter, *state)) return;
   known = state->known;
   mine.last = known.get();
   snapshot.state = std::move(state);
@@ -104,11 +127,12 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
 void snapshot_after(const Launched& launched, SnapshotState& state) {
   switch (state.mode) {
     case SnapshotMode::kCopy:
-      return end_copy(launched, state);
+      return end_registered(launched, state);
     case SnapshotMode::kAutotuner:
       return end_autotuner_launch(launched.stream, state.known, state.last);
+    case SnapshotMode::kCopyAhead:
     case SnapshotMode::kDigest:
-      return end_digest(launched, state);
+      return end_unregistered(launched, state);
   }
 }
 

@@ -20,6 +20,10 @@ uint64_t staged_bytes(const Tensors& tensors) {
   return total;
 }
 
+HostTensor zeros_like(const adapters::DeviceTensor& tensor) {
+  return {{tensor.name, tensor.dtype.name, tensor.shape, {}}, {}, {}, true};
+}
+
 // Copies the tensors, one after the other from outputs_memory on, but for those that are zero all over. False if they
 // cannot be copied.
 bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>& host,
@@ -28,7 +32,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto& tensor = tensors[i];
     if (i < zeros.size() && zeros[i]) {
-      host.push_back({{tensor.name, tensor.dtype.name, tensor.shape, {}}, {}, {}, true});
+      host.push_back(zeros_like(tensor));
       continue;
     }
     const auto size = static_cast<size_t>(tensor.bytes());
@@ -53,11 +57,11 @@ void add_digests(const char* section, const Tensors& tensors, const Digests& dig
   }
 }
 
-// Room in the shared memory, and copies into it of what is not recorded yet.
-bool copy_before(SnapshotState& state) {
+// Room in the shared memory, and copies into it of the inputs and of what the output buffers hold, unless that is zero
+// all over.
+bool copy_before(SnapshotState& state, bool inputs, bool before, const std::vector<bool>& zeros) {
   const adapters::Call& call = state.known->call;
   LaunchRecord& record = state.record;
-  const bool inputs = !record.content.known, before = inputs || !record.content.same_before;
   const uint64_t bytes =
       (inputs ? staged_bytes(call.inputs) : 0) + (before ? staged_bytes(call.outputs) : 0) + staged_bytes(call.outputs);
   TargetRing* ring = recording().ring();
@@ -73,7 +77,7 @@ bool copy_before(SnapshotState& state) {
   state.outputs_memory = record.block.memory();
   state.outputs_offset = record.block.offset();
   if ((inputs && !fetch(call.inputs, state, record.inputs)) ||
-      (before && !fetch(call.outputs, state, record.outputs_before, state.zeros))) {
+      (before && !fetch(call.outputs, state, record.outputs_before, zeros))) {
     Functions::instance().refuse(state.known->name, "its tensors cannot be copied to the host");
     return false;
   }
@@ -152,6 +156,26 @@ Digest digest_of_zeros(uint64_t bytes) {
   return found != known->end() ? found->second : known->emplace(bytes, digest_on_host(nullptr, bytes)).first->second;
 }
 
+// Which outputs were zero all over before the launch; the digests are of its inputs and of those.
+std::vector<bool> zeros_before(const adapters::Call& call, const Digests& digests) {
+  std::vector<bool> zeros;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const auto bytes = static_cast<uint64_t>(call.outputs[i].bytes());
+    zeros.push_back(digests[call.inputs.size() + i] == digest_of_zeros(bytes));
+  }
+  return zeros;
+}
+
+// Of what was copied ahead: forgets what is recorded already.
+void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, LaunchRecord& record) {
+  if (record.content.known) record.inputs.clear();
+  if (record.content.same_before) record.outputs_before.clear();
+  const auto zeros = zeros_before(call, digests);
+  for (size_t i = 0; i < record.outputs_before.size(); ++i) {
+    if (zeros[i]) record.outputs_before[i] = zeros_like(call.outputs[i]);
+  }
+}
+
 }  // namespace
 
 SnapshotState::~SnapshotState() {
@@ -162,14 +186,14 @@ SnapshotState::~SnapshotState() {
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
   const Digests digests = look(launched, adapter, state.is_kernel, state.known);
   if (!digests) return false;
-  const KnownLaunch& known = *state.known;
   add_facts(launched, state);
   if (!recognise(*state.known, digests, state.record)) return false;
-  for (size_t i = 0; i < known.call.outputs.size(); ++i) {
-    const auto bytes = static_cast<uint64_t>(known.call.outputs[i].bytes());
-    state.zeros.push_back(digests[known.call.inputs.size() + i] == digest_of_zeros(bytes));
-  }
-  return copy_before(state);
+  const RegisteredContent& content = state.record.content;
+  return copy_before(state, !content.known, !content.same_before, zeros_before(state.known->call, digests));
+}
+
+bool begin_copy_ahead(const Launched& launched, SnapshotState& state) {
+  return begin_digest(launched, state) && copy_before(state, /*inputs=*/true, /*before=*/true, {});
 }
 
 bool begin_digest(const Launched& launched, SnapshotState& state) {
@@ -182,7 +206,7 @@ bool begin_digest(const Launched& launched, SnapshotState& state) {
 }
 
 // Outputs are copied, then digested: when the digests are there, so are the copies.
-void end_copy(const Launched& launched, SnapshotState& state) {
+void end_registered(const Launched& launched, SnapshotState& state) {
   const auto& outputs = state.known->call.outputs;
   std::string failure;
   const auto digests = std::make_shared<Digests>();
@@ -204,18 +228,19 @@ void end_copy(const Launched& launched, SnapshotState& state) {
   recording().report_missed_launch(state.known->name);
 }
 
-// With --digest-only everything but the digests themselves is done here, while the device is at work.
-void end_digest(const Launched& launched, SnapshotState& state) {
+// Everything but the digests themselves is done here, while the device is at work.
+void end_unregistered(const Launched& launched, SnapshotState& state) {
   struct Pair {
     Digests before, after;
     LaunchRecord record;
   };
+  const auto& outputs = state.known->call.outputs;
   std::string failure;
   const auto pair = std::make_shared<Pair>();
-  pair->after = Digester::instance().start(ranges_of(state.known->call.outputs), launched.stream, failure);
+  if (!state.record.block || fetch(outputs, state, state.record.outputs)) {
+    pair->after = Digester::instance().start(ranges_of(outputs), launched.stream, failure);
+  }
   if (pair->after) add_facts(launched, state);
-  pair->before = std::move(state.before);
-  pair->record = std::move(state.record);
   const auto delivered = [known = state.known, pair] {
     auto& [before, after, record] = *pair;
     if (!known->same_tables(before)) {
@@ -224,10 +249,16 @@ void end_digest(const Launched& launched, SnapshotState& state) {
       return;
     }
     if (!recognise(*known, before, record)) return;
+    drop_what_is_recorded(known->call, before, record);
     add_outputs(*known, after, record);
     recording().deliver(std::move(record));
   };
-  if (pair->after && recording().when_ready([pair] { return pair->after.ready(); }, delivered)) return;
+  if (pair->after) {
+    pair->before = std::move(state.before);
+    pair->record = std::move(state.record);
+    if (recording().when_ready([pair] { return pair->after.ready(); }, delivered)) return;
+    state.record = std::move(pair->record);  // its block waits for the device, then is given back
+  }
   recording().report_missed_launch(state.known->name);
 }
 

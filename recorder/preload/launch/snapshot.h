@@ -11,7 +11,8 @@
 namespace msda::record {
 
 enum class SnapshotMode {
-  kCopy,       // tensors are copied
+  kCopy,       // waits for digests of the inputs, then copies what is not recorded yet
+  kCopyAhead,  // copies all tensors without a wait; the digests decide later what is recorded
   kAutotuner,  // an autotuner launch (autotuner_launches.h): only digests are computed, after it
   kDigest      // --digest-only
 };
@@ -26,20 +27,20 @@ struct SnapshotState {
   bool is_kernel = false;  // what was launched is a CUkernel
   std::shared_ptr<KnownLaunch> known;
   LastContent last;     // of an autotuner launch: what it is taken for
-  Digests before;       // with kDigest: of inputs, and of outputs before
+  Digests before;       // with kDigest and kCopyAhead: of inputs, and of outputs before
   LaunchRecord record;  // otherwise
   cuda::Stream stream = nullptr;
   bool copies = false;  // into the record's block are under way on it
   std::byte* outputs_memory = nullptr;
   uint64_t outputs_offset = 0;
-  std::vector<bool> zeros;  // of the outputs before: they need not be copied
 };
 
-// Before a launch whose tensors are copied, and one of which digests are kept. False if it is not to be recorded.
+// Before a launch, by mode. False if it is not to be recorded.
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
+bool begin_copy_ahead(const Launched& launched, SnapshotState& state);
 bool begin_digest(const Launched& launched, SnapshotState& state);
-// After it.
-void end_copy(const Launched& launched, SnapshotState& state);
-void end_digest(const Launched& launched, SnapshotState& state);
+// After it: where its content is registered, and where it is yet to be.
+void end_registered(const Launched& launched, SnapshotState& state);
+void end_unregistered(const Launched& launched, SnapshotState& state);
 
 }  // namespace msda::record
