@@ -65,7 +65,9 @@ void Builder::count_instructions() {
         std::min<std::chrono::steady_clock::duration>(deadline - std::chrono::steady_clock::now(), kLimit));
     if (left.count() <= 0) return;
     if (!code.written || code.is_variant) continue;
-    const auto counts = record::count_instructions(disassembler, spool_.payload(code.frame), code.kernel.name, left);
+    const auto image = spool_.payload(code.frame);
+    const auto counts =
+        record::count_instructions(disassembler, {image, code.kernel.name, code.kernel.architecture}, left);
     if (counts.empty() || !writer().reserve(kForFacts)) continue;
     writer().add_kernel_facts(digest, counts);
     writer().flush();

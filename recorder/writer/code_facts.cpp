@@ -112,16 +112,54 @@ bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& ta
   return good && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Of one function alone, as an image may hold hundreds, and they take seconds.
-std::vector<std::string> command_of(const fs::path& disassembler, std::span<const std::byte> cubin,
-                                    const std::string& function, const std::string& path) {
-  if (disassembler.filename() == "cuobjdump") return {disassembler.string(), "-sass", "-fun", function, path};
-  std::vector<std::string> command{disassembler.string(), "-c"};
-  if (const auto symbol = symbol_of(cubin, function)) {
-    command.insert(command.end(), {"-fun", std::to_string(*symbol)});
+// A file that is removed at the end of the scope.
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path_((fs::temp_directory_path() / "msda-cubin-XXXXXX").string()), file_(mkostemp(path_.data(), O_CLOEXEC)) {}
+  ~TemporaryFile() {
+    if (file_.get() >= 0) unlink(path_.c_str());
   }
-  command.push_back(path);
-  return command;
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  bool write(std::span<const std::byte> bytes) const { return file_.get() >= 0 && write_all(file_.get(), bytes); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
+
+// nvdisasm reads all of a cubin before it prints one function of it, a second for the cubins of large libraries. So it
+// gets the function's machine code alone.
+CodeFactCounts count_in_code(const fs::path& disassembler, const CubinFunction& function, Clock::time_point deadline) {
+  constexpr std::string_view kSm = "sm_";
+  const auto code = code_of(function.cubin, function.name);
+  const TemporaryFile file;
+  if (code.empty() || !function.architecture.starts_with(kSm) || !file.write(code)) return {};
+  InstructionCounter counter(function.name);
+  counter.line(".text." + function.name + ":");  // which raw code lacks
+  const std::string architecture = "SM" + function.architecture.substr(kSm.size());
+  const bool good = run({disassembler.string(), "-b", architecture, file.path()}, deadline,
+                        [&](std::string_view line) { counter.line(line); });
+  return good ? counter.counts() : CodeFactCounts();
+}
+
+CodeFactCounts count_in_cubin(const fs::path& disassembler, const CubinFunction& function, Clock::time_point deadline) {
+  const TemporaryFile file;
+  if (!file.write(function.cubin)) return {};
+  std::vector<std::string> command{disassembler.string()};
+  if (disassembler.filename() == "cuobjdump") {
+    command.insert(command.end(), {"-sass", "-fun", function.name});
+  } else if (const auto symbol = symbol_of(function.cubin, function.name)) {
+    command.insert(command.end(), {"-c", "-fun", std::to_string(*symbol)});
+  } else {
+    command.emplace_back("-c");
+  }
+  command.push_back(file.path());
+  InstructionCounter counter(function.name);
+  const bool good = run(command, deadline, [&](std::string_view line) { counter.line(line); });
+  return good ? counter.counts() : CodeFactCounts();
 }
 
 }  // namespace
@@ -194,21 +232,15 @@ fs::path find_disassembler(const std::vector<fs::path>& first) {
   return {};
 }
 
-CodeFactCounts count_instructions(const fs::path& disassembler, std::span<const std::byte> cubin,
-                                  const std::string& function, std::chrono::milliseconds limit) {
-  if (disassembler.empty() || cubin.empty()) return {};
+CodeFactCounts count_instructions(const fs::path& disassembler, const CubinFunction& function,
+                                  std::chrono::milliseconds limit) {
+  if (disassembler.empty() || function.cubin.empty()) return {};
   const auto deadline = Clock::now() + limit;
-  std::string path = (fs::temp_directory_path() / "msda-cubin-XXXXXX").string();
-  const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
-  if (file.get() < 0) return {};
-  InstructionCounter counter(function);
-  bool good = write_all(file.get(), cubin);
-  if (good) {
-    good = run(command_of(disassembler, cubin, function, path), deadline,
-               [&](std::string_view line) { counter.line(line); });
+  if (disassembler.filename() == "nvdisasm") {
+    CodeFactCounts counts = count_in_code(disassembler, function, deadline);
+    if (!counts.empty()) return counts;
   }
-  unlink(path.c_str());
-  return good ? counter.counts() : CodeFactCounts();
+  return count_in_cubin(disassembler, function, deadline);
 }
 
 }  // namespace msda::record

@@ -38,9 +38,15 @@ class InstructionCounter {
 // /usr/local/cuda/bin. Empty if nowhere.
 std::filesystem::path find_disassembler(const std::vector<std::filesystem::path>& first = {});
 
-// The counts of a function in a cubin. Empty if the disassembler cannot be run, fails, does not know the function or
-// takes longer than this: a capture is whole without them.
-CodeFactCounts count_instructions(const std::filesystem::path& disassembler, std::span<const std::byte> cubin,
-                                  const std::string& function, std::chrono::milliseconds limit);
+// One function of a cubin.
+struct CubinFunction {
+  std::span<const std::byte> cubin;
+  std::string name, architecture;  // "sm_90"; empty: unknown
+};
+
+// The counts of a function. Empty if the disassembler cannot be run, fails, does not know the function or takes longer
+// than this: a capture is whole without them.
+CodeFactCounts count_instructions(const std::filesystem::path& disassembler, const CubinFunction& function,
+                                  std::chrono::milliseconds limit);
 
 }  // namespace msda::record

@@ -100,26 +100,26 @@ class Folder : public testing::Test {
 using CodeFactsOfACubin = Folder;
 
 TEST_F(CodeFactsOfACubin, NeverHurtTheCapture) {
-  EXPECT_THAT(count_instructions({}, some_, "f", seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(folder_ / "none", some_, "f", seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("exit 1"), some_, "f", seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("kill -SEGV $$"), some_, "f", seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("printf '.text.f:\\n/*0000*/ EXIT ;'; exit 3"), some_, "f", seconds(1)),
+  EXPECT_THAT(count_instructions({}, {some_, "f", ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(folder_ / "none", {some_, "f", ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("exit 1"), {some_, "f", ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("kill -SEGV $$"), {some_, "f", ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("printf '.text.f:\\n/*0000*/ EXIT ;'; exit 3"), {some_, "f", ""}, seconds(1)),
               IsEmpty());
 }
 
 TEST_F(CodeFactsOfACubin, EndInTime) {
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(count_instructions(script("exec sleep 60"), some_, "f", milliseconds(300)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("sleep 60 & wait"), some_, "f", milliseconds(300)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("exec yes"), some_, "f", milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("exec sleep 60"), {some_, "f", ""}, milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("sleep 60 & wait"), {some_, "f", ""}, milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("exec yes"), {some_, "f", ""}, milliseconds(300)), IsEmpty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
 }
 
 TEST_F(CodeFactsOfACubin, TheDisassemblerSeesTheCubin) {
   const auto program =
       script("[ \"$1\" = -c ] && echo .text.f: && wc -c < \"$2\" | sed 's/.*/\\/*0000*\\/ RED [&] ;/'");
-  const CodeFactCounts counts = count_instructions(program, some_, "f", seconds(5));
+  const CodeFactCounts counts = count_instructions(program, {some_, "f", ""}, seconds(5));
   ASSERT_FALSE(counts.empty());
   EXPECT_EQ(counts.at("reductions"), 1);
 }
@@ -154,20 +154,24 @@ extern "C" __global__ void fused(float* p, float a) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   std::vector<std::byte> cubin(text.size());
   std::memcpy(cubin.data(), text.data(), text.size());
-  // The function asked for is the only one that the disassembler is asked for.
+  // The disassembler sees the function asked for alone; where its architecture is not known, it is asked for that one.
   const fs::path spy =
       script("echo \"$@\" >> " + (folder_ / "asked").string() + "; exec " + disassembler.string() + " \"$@\"");
-  ASSERT_FALSE(count_instructions(spy, cubin, "fused", seconds(60)).empty());
+  ASSERT_FALSE(count_instructions(spy, {cubin, "fused", "sm_90"}, seconds(60)).empty());
   std::ifstream asked(folder_ / "asked");
-  EXPECT_NE((std::string{std::istreambuf_iterator<char>(asked), {}}.find(" -fun ")), std::string::npos);
-  const CodeFactCounts three = count_instructions(disassembler, cubin, "three", seconds(60));
+  const std::string first_asked{std::istreambuf_iterator<char>(asked), {}};
+  EXPECT_EQ(first_asked.find(disassembler.filename() == "nvdisasm" ? "-b SM90 " : "-sass "), 0U);
+  EXPECT_EQ(first_asked.find("-c "), std::string::npos);
+  EXPECT_EQ(count_instructions(disassembler, {cubin, "three", ""}, seconds(60)),
+            count_instructions(disassembler, {cubin, "three", "sm_90"}, seconds(60)));
+  const CodeFactCounts three = count_instructions(disassembler, {cubin, "three", "sm_90"}, seconds(60));
   ASSERT_FALSE(three.empty());
   EXPECT_EQ(three.at("reductions"), 2);
   EXPECT_EQ(three.at("global_atomics"), 1);
   EXPECT_EQ(three.at("shared_atomics"), 1);
   EXPECT_EQ(three.at("atomics"), 4);
   EXPECT_EQ(three.at("fused_multiply_adds"), 0);
-  const CodeFactCounts fused = count_instructions(disassembler, cubin, "fused", seconds(60));
+  const CodeFactCounts fused = count_instructions(disassembler, {cubin, "fused", "sm_90"}, seconds(60));
   EXPECT_EQ(fused.at("fused_multiply_adds"), 3);
   EXPECT_EQ(fused.at("atomics"), 0);
 }
