@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "recorder/device/digest_ptx.h"
+#include "recorder/device/ptx.h"
 #include "replay/errors.h"
 #include "replay/extremes_ptx.h"
 #include "replay/repeated_launch.h"

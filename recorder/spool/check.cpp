@@ -103,7 +103,7 @@ void check(const Tensor& tensor) {
   const bool in_block = tensor.block >= 0;
   require(tensor.block >= -1 && tensor.block < int64_t{RingHeader::kBlocks}, "a tensor lies in no block that there is");
   require(!(in_block && tensor.zeros), "a tensor is zero all over and has bytes");
-  require(in_block ? tensor.offset >= RingHeader::kBytes && tensor.bytes == static_cast<uint64_t>(extent->end)
+  require(in_block ? tensor.offset >= RingHeader::kBytes && extent->can_be_recorded_in(tensor.bytes)
                    : tensor.offset == 0 && tensor.bytes == 0,
           "a tensor does not have the bytes that its shape wants");
 }
@@ -122,7 +122,7 @@ void check(const Parameters& parameters) {
 void check_payload(const Tensor& tensor, uint64_t bytes) {
   const auto& [name, type, shape, strides] = tensor.description;
   const bool has_payload = tensor.block < 0 && !tensor.zeros;
-  require(bytes == (has_payload ? static_cast<uint64_t>(extent_of(shape, strides, element_bytes(type))->end) : 0),
+  require(has_payload ? extent_of(shape, strides, element_bytes(type))->can_be_recorded_in(bytes) : bytes == 0,
           "a tensor does not have the bytes that its shape wants");
 }
 

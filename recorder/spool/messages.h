@@ -60,8 +60,8 @@ struct Begin {
   }
 };
 
-// Payload: the tensor, from its first element to its last; none if it lies in a block of the shared memory (ring.h), or
-// is zero all over.
+// Payload: the tensor, from its first element to its last, or, if that is less, its elements one after the other; none
+// if it lies in a block of the shared memory (ring.h), or is zero all over.
 struct Tensor {
   static constexpr Kind kKind = Kind::kTensor;
   uint64_t invocation = 0;

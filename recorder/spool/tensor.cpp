@@ -15,24 +15,7 @@ bool stretch(Extent& extent, int64_t size, int64_t stride, int64_t element_bytes
          !__builtin_add_overflow(side, step, &side);
 }
 
-struct Dimension {
-  int64_t size = 1, stride = 0;  // bytes
-};
-
-// Without dimensions of size 1; neighbours that the strides walk through as one are one. Not empty.
-std::vector<Dimension> merged(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes) {
-  std::vector<Dimension> dimensions;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 1) continue;
-    const Dimension inner{shape[i], strides[i] * element_bytes};
-    if (!dimensions.empty() && dimensions.back().stride == inner.stride * inner.size) {
-      dimensions.back() = {dimensions.back().size * inner.size, inner.stride};
-    } else {
-      dimensions.push_back(inner);
-    }
-  }
-  return dimensions.empty() ? std::vector<Dimension>{{}} : dimensions;
-}
+using Dimension = RowMajorCopy::Dimension;
 
 // The two innermost dimensions, of pieces that lie as one.
 struct Plane {
@@ -122,6 +105,25 @@ std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const 
   return extent;
 }
 
+// Dimensions of size 1 are left out; neighbours that the strides walk through as one are one.
+RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes) {
+  RowMajorCopy copy{{}, element_bytes};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 1) continue;
+    const Dimension inner{shape[i], strides[i] * element_bytes};
+    if (!copy.dimensions.empty() && copy.dimensions.back().stride == inner.stride * inner.size) {
+      copy.dimensions.back() = {copy.dimensions.back().size * inner.size, inner.stride};
+    } else {
+      copy.dimensions.push_back(inner);
+    }
+  }
+  if (!copy.dimensions.empty() && copy.dimensions.back().stride == element_bytes) {
+    copy.piece *= copy.dimensions.back().size;
+    copy.dimensions.pop_back();
+  }
+  return copy;
+}
+
 void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t element_bytes, std::byte* to) {
   const auto extent = extent_of(shape, strides, element_bytes);
@@ -130,18 +132,14 @@ void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std:
     std::memcpy(to, first, static_cast<size_t>(extent->dense));
     return;
   }
-  std::vector<Dimension> dimensions = merged(shape, strides, element_bytes);
-  Plane plane{{}, {}, static_cast<size_t>(element_bytes)};
-  if (dimensions.back().stride == element_bytes) {
-    plane.piece *= static_cast<size_t>(dimensions.back().size);
-    dimensions.pop_back();
-  }
+  auto [dimensions, piece] = row_major_copy(shape, strides, element_bytes);
+  Plane plane{{}, {}, static_cast<size_t>(piece)};
   for (Dimension* side : {&plane.columns, &plane.rows}) {
     if (dimensions.empty()) break;
     *side = dimensions.back();
     dimensions.pop_back();
   }
-  const auto plane_bytes = static_cast<int64_t>(plane.piece) * plane.rows.size * plane.columns.size;
+  const int64_t plane_bytes = piece * plane.rows.size * plane.columns.size;
   for_each_index(dimensions, [&](int64_t at) {
     plane.copy(first + at, to);
     to += plane_bytes;

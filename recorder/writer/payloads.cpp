@@ -62,7 +62,7 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   const spool::TensorDescription& tensor = item.tensor.description;
   const spool::Extent extent = extent_of(tensor);
   if (item.tensor.zeros) return zeros(static_cast<size_t>(extent.dense));
-  std::span<const std::byte> spread;
+  std::span<const std::byte> spread;  // unless it is recorded row-major
   std::vector<std::byte> read;
   if (item.tensor.block >= 0) {
     if (!ring_) throw spool::Error("tensor " + tensor.name + " lay in the memory of a process that is gone");
@@ -71,7 +71,7 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
     read = spool_.payload(item.frame);
     spread = read;
   }
-  if (!extent.contiguous) {
+  if (!extent.is_recorded_row_major(spread.size())) {
     memory.resize(static_cast<size_t>(extent.dense));
     spool::copy_row_major(spread.data(), tensor.shape, tensor.strides, element_bytes(tensor), memory.data());
     return memory;

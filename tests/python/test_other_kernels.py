@@ -1,9 +1,11 @@
 """Recording of kernels that are not the operator's: PyTorch's grid_sampler_2d backward, and a user's own, by a JSON adapter."""
 
 import json
+import pathlib
 import re
 import subprocess
 
+import h5py
 import jsonschema
 import numpy as np
 import pytest
@@ -83,12 +85,36 @@ def test_grid_sample(replay, tmp_path, entry, double):
             np.testing.assert_allclose(call.outputs["grad_input"], gradient(call.inputs, call.facts, "input", 1.0), **tolerance)
         truth = gradient(call.inputs, call.facts, "grid", 1e-7)
         np.testing.assert_allclose(call.outputs["grad_grid"], truth, rtol=1e-4, atol=1e-5)
+    with h5py.File(capture) as file:
+        strides = [call["inputs/grad_output"].attrs.get("strides") for call in file["invocations"].values()]
+    assert [list(of_call) if of_call is not None else None for of_call in strides] == [None, [162, 54, 18, 3], None, None] * 3
     replay("verify", capture, expect=0)
     listed = replay("list", capture, "--json", "-", expect=0).json[0]["invocations"]
     assert listed[0]["dialect"] is None and listed[2]["padding_mode"] == "reflection" and listed[3]["align_corners"] == 1
     assert "input[2,3,5,4]" in listed[0]["sizes"] and listed[0]["type"] == ("float64" if double else "float32")
     shown = replay("show", capture, "--invocation", 7, expect=0).out
     assert "interpolation = nearest" in shown and "inputs/grid " in shown and "outputs_before/grad_input " in shown
+
+
+def test_strided_tensors_are_copied_without_their_gaps(replay, tmp_path):
+    """But with them where the device cannot reach the recorder's memory. Without a writer, the spool holds all bytes."""
+    captures, sizes = [], []
+    for reached in (True, False):
+        output, capture = tmp_path / f"{reached}.h5", tmp_path / f"{reached}.recovered.h5"
+        variables = {} if reached else {"MSDA_STAND_IN_UNREACHABLE": "1"}
+        done = subprocess.run([CLIENT, "--kernel", "grid_sample", "--launches", "6"], capture_output=True, text=True, env=environment(
+            LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=output, MSDA_RECORD_WRITER="/none", **variables))
+        assert done.returncode == 0 and "cannot start the writer" in done.stderr
+        replay("recover", f"{output}.spool", "-o", capture, expect=0)
+        replay("verify", capture, expect=0)
+        captures.append(read_capture(capture).invocations)
+        sizes.append(pathlib.Path(f"{output}.spool").stat().st_size)
+    for call, other in zip(*captures, strict=True):
+        for name, tensor in {**call.inputs, **call.outputs}.items():
+            np.testing.assert_array_equal(tensor, {**other.inputs, **other.outputs}[name])
+    launches, elements, gap, last = 2, 2 * 3 * 3 * 6, 3, 2  # of six launches two have slices; nothing lies behind the last element
+    assert len(captures[0]) == 6
+    assert sizes[1] - sizes[0] == pytest.approx(launches * 4 * (elements * (gap - 1) - last), abs=64)  # other text in facts
 
 
 def test_scale_add(replay, tmp_path):

@@ -153,6 +153,7 @@ CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream);
 CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned int flags);
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pointer, void* host, unsigned int flags);
 CUresult cuMemHostUnregister(void* pointer);
 CUresult cuMemsetD8_v2(CUdeviceptr to, unsigned char value, size_t bytes);
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream);

@@ -218,6 +218,32 @@ CUresult digest(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+// The elements of a strided tensor, one after the other, for the recorder.
+constexpr size_t kMostDimensions = 8;
+struct Dimension {
+  uint64_t size, stride;
+};
+
+CUresult gather(const std::byte* bytes) {
+  Dimension dimensions[kMostDimensions];
+  std::memcpy(dimensions, bytes, sizeof dimensions);
+  Arguments arguments(bytes + sizeof dimensions);
+  const auto rank = arguments.next<unsigned int>(), unit = arguments.next<unsigned int>();
+  const auto units = arguments.next<uint64_t>(), from = arguments.next<uint64_t>();
+  auto* const to = arguments.next<std::byte*>();
+  if (unit == 0 || unit > 16 || (unit & (unit - 1)) != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (uint64_t i = 0; i < units; ++i) {
+    uint64_t at = from;
+    for (uint64_t k = rank, index = i; k-- > 0; index /= dimensions[k].size) {
+      at += index % dimensions[k].size * dimensions[k].stride;
+    }
+    if (at % unit != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!allocated(at, unit)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    std::memcpy(to + i * unit, reinterpret_cast<const std::byte*>(at), unit);
+  }
+  return CUDA_SUCCESS;
+}
+
 // The range of each element over the runs of a replay: numbers in order, then NaN.
 template <class T>
 bool below(T a, T b) {
@@ -261,6 +287,11 @@ std::vector<Parameter> digest_layout() {
   return {{0, kTable}, {kTable, 4}, {kTable + 8, 8}, {kTable + 16, 8}, {kTable + 24, 8}, {kTable + 32, 4}};
 }
 
+std::vector<Parameter> gather_layout() {
+  constexpr size_t kTable = sizeof(Dimension) * kMostDimensions;
+  return {{0, kTable}, {kTable, 4}, {kTable + 4, 4}, {kTable + 8, 8}, {kTable + 16, 8}, {kTable + 24, 8}};
+}
+
 }  // namespace
 
 const KernelCode* find_kernel_code(std::string_view name) {
@@ -276,7 +307,8 @@ const KernelCode* find_kernel_code(std::string_view name) {
       {"_Z34ms_deformable_col2im_gpu_kernel_gmIfEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_", layout("ippppppiiiiiiippp"),
        col2im17<float>},
       {"msda_replay_extremes", layout("ppppii"), extremes_of_any},
-      {"msda_record_digest", digest_layout(), digest}};
+      {"msda_record_digest", digest_layout(), digest},
+      {"msda_record_gather", gather_layout(), gather}};
   for (const auto* all : {&kernels, &other_kernels()}) {
     for (const KernelCode& kernel : *all) {
       if (kernel.name == name) return &kernel;

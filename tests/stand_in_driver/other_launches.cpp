@@ -55,7 +55,10 @@ std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch)
     for (int i = 4; i < 25; ++i) tensor.sizes[i] = tensor.strides[i] = static_cast<Index>(-77 - i);  // never set
     return tensor;
   };
-  const auto grad_output = info(stage.upload(uniform<T>(random, N * C * HO * WO, -1, 1)), N, C, HO, WO);
+  // Of every fourth launch a slice of a larger tensor, as of several levels' gradients that lie together.
+  const Index gap = launch.number % 4 == 1 ? 3 : 1;
+  auto grad_output = info(stage.upload(uniform<T>(random, N * C * HO * WO * gap, -1, 1)) + (gap - 1), N, C, HO, WO);
+  for (int i = 0; i < 4; ++i) grad_output.strides[i] *= gap;
   const auto input = info(stage.upload(uniform<T>(random, N * C * H * W, -1, 1)), N, C, H, W);
   const auto grid = info(stage.upload(uniform<T>(random, N * HO * WO * 2, -1.3, 1.3)), N, HO, WO, 2);
   auto grad_input = info(stage.upload(std::vector<T>(N * C * H * W, 0)), N, C, H, W);

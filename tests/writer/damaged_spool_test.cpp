@@ -84,7 +84,7 @@ TEST_F(DamagedSpool, FieldsThatCannotBeAreErrors) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const auto refuse = [&](const std::vector<RawFrame>& frames, const char* what) {
     EXPECT_EQ(recover(frames), -1) << what;
-    EXPECT_NE(error_.find(settings_.spool), error_.npos) << what;
+    EXPECT_NE(error_.find(settings_.spool), error_.npos) << what << ": " << error_;
   };
   const auto tensor = [&](auto&& change, const char* what) { refuse(changed<Tensor>(change), what); };
   for (const char* name : {"", ".", "..", "a/b", "/a", "a\nb", "a\x1b[31m", "\x7f"}) {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "recorder/device/digest_ptx.h"
+#include "recorder/device/ptx.h"
 
 namespace msda::record {
 namespace {

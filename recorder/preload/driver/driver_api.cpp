@@ -51,6 +51,7 @@ Driver find() {
   get(driver.retain_primary_context, "cuDevicePrimaryCtxRetain");
   get(driver.set_context, "cuCtxSetCurrent");
   get(driver.primary_context_state, "cuDevicePrimaryCtxGetState");
+  get(driver.host_device_pointer, "cuMemHostGetDevicePointer_v2");
   return driver;
 }
 

@@ -72,16 +72,17 @@ struct Driver {
   Result (*driver_version)(int*) = nullptr;                                     // cuDriverGetVersion
   const char* missing = nullptr;  // the first of these that this driver does not have
   // Any of these may be missing.
-  Result (*exchange_capture_mode)(int*) = nullptr;                  // cuThreadExchangeStreamCaptureMode
-  Result (*function_module)(Module*, Function) = nullptr;           // cuFuncGetModule
-  Result (*function_load)(Function) = nullptr;                      // cuFuncLoad
-  Result (*function_attribute)(int*, int, Function) = nullptr;      // cuFuncGetAttribute
-  Result (*kernel_library)(Library*, Function) = nullptr;           // cuKernelGetLibrary
-  Result (*kernel_function)(Function*, Function) = nullptr;         // cuKernelGetFunction
-  Result (*device_attribute)(int*, int, int) = nullptr;             // cuDeviceGetAttribute
-  Result (*retain_primary_context)(Context*, int) = nullptr;        // cuDevicePrimaryCtxRetain
-  Result (*set_context)(Context) = nullptr;                         // cuCtxSetCurrent
-  Result (*primary_context_state)(int, unsigned*, int*) = nullptr;  // cuDevicePrimaryCtxGetState
+  Result (*exchange_capture_mode)(int*) = nullptr;                           // cuThreadExchangeStreamCaptureMode
+  Result (*function_module)(Module*, Function) = nullptr;                    // cuFuncGetModule
+  Result (*function_load)(Function) = nullptr;                               // cuFuncLoad
+  Result (*function_attribute)(int*, int, Function) = nullptr;               // cuFuncGetAttribute
+  Result (*kernel_library)(Library*, Function) = nullptr;                    // cuKernelGetLibrary
+  Result (*kernel_function)(Function*, Function) = nullptr;                  // cuKernelGetFunction
+  Result (*device_attribute)(int*, int, int) = nullptr;                      // cuDeviceGetAttribute
+  Result (*retain_primary_context)(Context*, int) = nullptr;                 // cuDevicePrimaryCtxRetain
+  Result (*set_context)(Context) = nullptr;                                  // cuCtxSetCurrent
+  Result (*primary_context_state)(int, unsigned*, int*) = nullptr;           // cuDevicePrimaryCtxGetState
+  Result (*host_device_pointer)(DevicePointer*, void*, unsigned) = nullptr;  // cuMemHostGetDevicePointer_v2
   bool complete = false;
 };
 const Driver& driver();

@@ -8,6 +8,7 @@
 #include "recorder/preload/driver/digester.h"
 #include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/driver/events.h"
+#include "recorder/preload/driver/gatherer.h"
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/symbols.h"
@@ -122,6 +123,7 @@ bool still_active(cuda::Context) { return false; }
 // What the recorder keeps on the device, and what it pinned, went with the context.
 void device_state_is_lost() {
   Digester::instance().context_ends();
+  Gatherer::instance().context_ends();
   recording().device_is_reset();
   context_unloaded();
 }

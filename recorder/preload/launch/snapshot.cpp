@@ -1,9 +1,11 @@
 #include "recorder/preload/launch/snapshot.h"
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
+#include "recorder/preload/driver/gatherer.h"
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/session/recording.h"
@@ -14,10 +16,29 @@ namespace {
 
 constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-uint64_t staged_bytes(const Tensors& tensors) {
+spool::Extent extent_of(const adapters::DeviceTensor& tensor) {
+  return spool::extent_of(tensor.shape, tensor.strides, tensor.dtype.bytes).value();  // the adapter has seen to that
+}
+
+// What a tensor takes: with the gaps between its elements, or without.
+uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
+  const spool::Extent extent = extent_of(tensor);
+  return static_cast<uint64_t>(gathers ? std::min(extent.dense, extent.end) : extent.end);
+}
+
+uint64_t staged_bytes(const Tensors& tensors, bool gathers) {
   uint64_t total = 0;
-  for (const auto& tensor : tensors) total += rounded(static_cast<uint64_t>(tensor.bytes()));
+  for (const auto& tensor : tensors) total += rounded(staged_bytes(tensor, gathers));
   return total;
+}
+
+bool copy_tensor(const adapters::DeviceTensor& tensor, bool gathers, std::byte* to, cuda::Stream stream) {
+  const uint64_t bytes = staged_bytes(tensor, gathers);
+  if (bytes < staged_bytes(tensor, false)) {
+    const auto copy = spool::row_major_copy(tensor.shape, tensor.strides, tensor.dtype.bytes);
+    return Gatherer::instance().start(copy, tensor.address, to, stream);
+  }
+  return bytes == 0 || cuda::driver().copy_to_host(to, tensor.address, bytes, stream) == cuda::kSuccess;
 }
 
 HostTensor zeros_like(const adapters::DeviceTensor& tensor) {
@@ -35,15 +56,13 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
       host.push_back(zeros_like(tensor));
       continue;
     }
-    const auto size = static_cast<size_t>(tensor.bytes());
     std::byte*& memory = state.outputs_memory;
-    if (size > 0 && cuda::driver().copy_to_host(memory, tensor.address, size, state.stream) != cuda::kSuccess) {
-      return false;
-    }
+    const uint64_t bytes = staged_bytes(tensor, state.gathers);
+    if (!copy_tensor(tensor, state.gathers, memory, state.stream)) return false;
     host.push_back(
-        {{tensor.name, tensor.dtype.name, tensor.shape, tensor.strides}, {memory, size}, state.outputs_offset});
-    memory += rounded(size);
-    state.outputs_offset += rounded(size);
+        {{tensor.name, tensor.dtype.name, tensor.shape, tensor.strides}, {memory, bytes}, state.outputs_offset});
+    memory += rounded(bytes);
+    state.outputs_offset += rounded(bytes);
   }
   return true;
 }
@@ -57,13 +76,18 @@ void add_digests(const char* section, const Tensors& tensors, const Digests& dig
   }
 }
 
-// Room in the shared memory, and copies into it of the inputs and of what the output buffers hold, unless that is zero
-// all over.
-bool copy_before(SnapshotState& state, bool inputs, bool before, const std::vector<bool>& zeros) {
+// What is copied before a launch.
+struct Wanted {
+  bool inputs = true, before = true;
+  std::vector<bool> zeros;  // of what the output buffers hold: which are zero all over, and need no copy
+};
+
+// Takes room in the shared memory; false if there is none.
+bool reserve(SnapshotState& state, const Wanted& wanted) {
   const adapters::Call& call = state.known->call;
-  LaunchRecord& record = state.record;
+  const uint64_t outputs = staged_bytes(call.outputs, state.gathers);
   const uint64_t bytes =
-      (inputs ? staged_bytes(call.inputs) : 0) + (before ? staged_bytes(call.outputs) : 0) + staged_bytes(call.outputs);
+      (wanted.inputs ? staged_bytes(call.inputs, state.gathers) : 0) + (wanted.before ? outputs : 0) + outputs;
   TargetRing* ring = recording().ring();
   auto block = ring != nullptr ? ring->reserve(bytes) : std::nullopt;
   if (!block) {
@@ -73,15 +97,35 @@ bool copy_before(SnapshotState& state, bool inputs, bool before, const std::vect
                                      "MSDA_RECORD_RING_BYTES limits");
     return false;
   }
-  record.block = *std::move(block);
-  state.outputs_memory = record.block.memory();
-  state.outputs_offset = record.block.offset();
-  if ((inputs && !fetch(call.inputs, state, record.inputs)) ||
-      (before && !fetch(call.outputs, state, record.outputs_before, zeros))) {
-    Functions::instance().refuse(state.known->name, "its tensors cannot be copied to the host");
-    return false;
-  }
+  state.record.block = *std::move(block);
+  state.outputs_memory = state.record.block.memory();
+  state.outputs_offset = state.record.block.offset();
   return true;
+}
+
+bool fetch_before(SnapshotState& state, const Wanted& wanted) {
+  const adapters::Call& call = state.known->call;
+  LaunchRecord& record = state.record;
+  record.inputs.clear();
+  record.outputs_before.clear();
+  return (!wanted.inputs || fetch(call.inputs, state, record.inputs)) &&
+         (!wanted.before || fetch(call.outputs, state, record.outputs_before, wanted.zeros));
+}
+
+// Copies the inputs and what the output buffers hold. Where strided tensors cannot be copied without their gaps, all of
+// it takes other room.
+bool copy_before(SnapshotState& state, const Wanted& wanted) {
+  state.gathers = Gatherer::instance().works();
+  if (!reserve(state, wanted)) return false;
+  bool copied = fetch_before(state, wanted);
+  if (!copied && state.gathers && cuda::driver().synchronize(state.stream) == cuda::kSuccess) {
+    state.gathers = false;
+    state.record.block.give_back();
+    if (!reserve(state, wanted)) return false;
+    copied = fetch_before(state, wanted);
+  }
+  if (!copied) Functions::instance().refuse(state.known->name, "its tensors cannot be copied to the host");
+  return copied;
 }
 
 // Waits for the digests of inputs and output buffers. `known` is decoded anew if the tables that it was read by have
@@ -189,11 +233,11 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, Snap
   add_facts(launched, state);
   if (!recognise(*state.known, digests, state.record)) return false;
   const RegisteredContent& content = state.record.content;
-  return copy_before(state, !content.known, !content.same_before, zeros_before(state.known->call, digests));
+  return copy_before(state, {!content.known, !content.same_before, zeros_before(state.known->call, digests)});
 }
 
 bool begin_copy_ahead(const Launched& launched, SnapshotState& state) {
-  return begin_digest(launched, state) && copy_before(state, /*inputs=*/true, /*before=*/true, {});
+  return begin_digest(launched, state) && copy_before(state, {});
 }
 
 bool begin_digest(const Launched& launched, SnapshotState& state) {

@@ -30,7 +30,8 @@ struct SnapshotState {
   Digests before;       // with kDigest and kCopyAhead: of inputs, and of outputs before
   LaunchRecord record;  // otherwise
   cuda::Stream stream = nullptr;
-  bool copies = false;  // into the record's block are under way on it
+  bool copies = false;   // into the record's block are under way on it
+  bool gathers = false;  // the block has room for strided tensors without their gaps
   std::byte* outputs_memory = nullptr;
   uint64_t outputs_offset = 0;
 };

@@ -1,0 +1,59 @@
+#include "recorder/preload/driver/gatherer.h"
+
+#include "recorder/device/ptx.h"
+
+namespace msda::record {
+
+Gatherer& Gatherer::instance() {
+  static auto* gatherer = new Gatherer;  // never destroyed: launches go on while the program ends
+  return *gatherer;
+}
+
+bool Gatherer::works() noexcept {
+  const std::lock_guard lock(mutex_);
+  return !fails_;
+}
+
+bool Gatherer::load() {
+  if (kernel_ != nullptr) return true;
+  const cuda::Driver& driver = cuda::driver();
+  cuda::Library library = nullptr;
+  cuda::Function kernel = nullptr;
+  if (driver.library_load(&library, kGatherPtx, nullptr, nullptr, 0, nullptr, nullptr, 0) != cuda::kSuccess ||
+      driver.library_kernel(&kernel, library, kGatherKernel) != cuda::kSuccess) {
+    return false;
+  }
+  kernel_ = kernel;
+  return true;
+}
+
+bool Gatherer::launch(GatherTable& table, cuda::Stream stream) {
+  auto parameters = table.parameters();
+  return cuda::driver().launch(kernel_, table.blocks(), 1, 1, kGatherThreads, 1, 1, 0, stream, parameters.data(),
+                               nullptr) == cuda::kSuccess;
+}
+
+bool Gatherer::start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to,
+                     cuda::Stream stream) noexcept {
+  // Writing to memory that the device cannot reach would be an error that the program's context does not recover from.
+  const auto device_pointer = cuda::driver().host_device_pointer;
+  cuda::DevicePointer target = 0;
+  const bool reached = device_pointer != nullptr && device_pointer(&target, to, 0) == cuda::kSuccess;
+  GatherTable table(from, target, static_cast<uint64_t>(copy.piece));
+  bool fits = true;
+  for (const auto& [size, stride] : copy.dimensions) {
+    fits = fits && table.add(static_cast<uint64_t>(size), static_cast<uint64_t>(stride));
+  }
+  const std::lock_guard lock(mutex_);
+  const bool started = reached && fits && load() && launch(table, stream);
+  fails_ = fails_ || !started;
+  return started;
+}
+
+void Gatherer::context_ends() noexcept {
+  const std::lock_guard lock(mutex_);
+  kernel_ = nullptr;
+  fails_ = false;
+}
+
+}  // namespace msda::record

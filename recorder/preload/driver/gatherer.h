@@ -1,0 +1,38 @@
+// Strided tensors, copied from the device without their gaps: a slice of a larger tensor may have many times its own
+// bytes between its elements.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+
+#include "recorder/device/gather_launch.h"
+#include "recorder/preload/driver/driver_api.h"
+#include "recorder/spool/tensor.h"
+
+namespace msda::record {
+
+class Gatherer {
+ public:
+  static Gatherer& instance();
+
+  // Whether it is worth an attempt: no attempt in this context has failed.
+  bool works() noexcept;
+  // Copies from the first element on, into pinned memory, on the stream. False, with nothing begun, where that cannot
+  // be: the memory is not pinned, the driver refuses, or there are too many dimensions. Needs the stream's context to
+  // be current.
+  bool start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to, cuda::Stream stream) noexcept;
+
+  // A context ends, and with it the code that was loaded (cudaDeviceReset).
+  void context_ends() noexcept;
+
+ private:
+  Gatherer() = default;
+  bool load();
+  bool launch(GatherTable& table, cuda::Stream stream);
+
+  std::mutex mutex_;
+  bool fails_ = false;
+  cuda::Function kernel_ = nullptr;
+};
+
+}  // namespace msda::record
