@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,6 +14,7 @@
 
 #include "recorder/capture/writer.h"
 #include "recorder/spool/follower.h"
+#include "recorder/writer/code_facts.h"
 #include "recorder/writer/conventions.h"
 #include "recorder/writer/payloads.h"
 #include "recorder/writer/stages.h"
@@ -37,6 +39,8 @@ class Builder {
 
   // Takes what the spool has now.
   void follow();
+  // Begins what the disassembler is for, beside all else: it takes about a second for a kernel. finish() waits for it.
+  void begin_counting_instructions();
   // The spool has ended: writes what was held back, and closes the file.
   void finish();
 
@@ -65,7 +69,7 @@ class Builder {
     Code(spool::Kernel of, const spool::Frame& at) : kernel(std::move(of)), frame(at) {}
     spool::Kernel kernel;
     spool::Frame frame;
-    bool written = false, is_variant = false;
+    bool written = false, is_variant = false, is_counted = false;
   };
   struct Pending {
     spool::Begin begin;
@@ -110,7 +114,7 @@ class Builder {
   void write_code(const Pending& pending);
   void write_image(Code& code);
   void write_variants();
-  void count_instructions();
+  void write_instruction_counts();
   void write_superseding(Pending& pending);
   void replace(int64_t number, Pending& pending);
   void write_sharing_inputs(int64_t first, Pending& pending);
@@ -135,6 +139,7 @@ class Builder {
   uint64_t begun_ = 0;
   std::map<std::string, Code> code_;                          // by digest
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
+  std::vector<std::future<InstructionCounts>> counting_;
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   std::deque<Pending> held_;      // with keep_last: whole, until the target drops them
   std::map<Id, int64_t> number_;  // of what is written

@@ -48,30 +48,45 @@ void Builder::write_variants() {
   }
 }
 
-// What the disassembler tells of the code of the calls. It may take seconds, and begins when the target has ended and
-// all else is on the disk.
-void Builder::count_instructions() {
-  constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
-  constexpr int64_t kForFacts = 1 << 15;
-  const auto deadline = std::chrono::steady_clock::now() + kLimitOfAll;
+// Of the code of calls that are in the capture, or held for it.
+void Builder::begin_counting_instructions() {
+  static constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
+  std::set<std::string> held;
+  for (const Pending& pending : held_) {
+    const auto digest = pending.begin.texts.find("kernel_digest");
+    if (digest != pending.begin.texts.end()) held.insert(digest->second);
+  }
+  std::vector<CubinFunction> functions;
+  for (auto& [digest, code] : code_) {
+    if (code.is_counted || code.is_variant || !(code.written || held.contains(digest))) continue;
+    code.is_counted = true;
+    functions.push_back({digest, spool_.payload(code.frame), code.kernel.name, code.kernel.architecture});
+  }
+  if (functions.empty()) return;
   std::vector<std::filesystem::path> folders;
   const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
   if (settings_.trusted && triton != run_.libraries.end()) {
     folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
   }
-  const auto disassembler = find_disassembler(folders);
-  for (const auto& [digest, code] : code_) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::min<std::chrono::steady_clock::duration>(deadline - std::chrono::steady_clock::now(), kLimit));
-    if (left.count() <= 0) return;
-    if (!code.written || code.is_variant) continue;
-    const auto image = spool_.payload(code.frame);
-    const auto counts =
-        record::count_instructions(disassembler, {image, code.kernel.name, code.kernel.architecture}, left);
-    if (counts.empty() || !writer().reserve(kForFacts)) continue;
-    writer().add_kernel_facts(digest, counts);
-    writer().flush();
+  // Where no thread is to be had, finish() does it.
+  counting_.push_back(std::async(std::launch::async | std::launch::deferred,
+                                 [functions = std::move(functions), disassembler = find_disassembler(folders)] {
+                                   return count_instructions(disassembler, functions, kLimit, kLimitOfAll);
+                                 }));
+}
+
+void Builder::write_instruction_counts() {
+  constexpr int64_t kForFacts = 1 << 15;
+  begin_counting_instructions();
+  for (auto& counting : counting_) {
+    for (const auto& [digest, counts] : counting.get()) {
+      const auto code = code_.find(digest);
+      if (code == code_.end() || !code->second.written || !writer().reserve(kForFacts)) continue;
+      writer().add_kernel_facts(digest, counts);
+      writer().flush();
+    }
   }
+  counting_.clear();
 }
 
 // An invocation is not begun where the disk does not have the room for all of it.
@@ -204,7 +219,7 @@ void Builder::finish() {
   write_run();
   writer().flush();
   if (settings_.stages != Stages::kNone) write_stages();
-  count_instructions();
+  write_instruction_counts();
   writer().close();
   if (!settings_.release || !spool_holds_more_) return;
   for (const spool::Frame& frame : in_capture_) spool_.release(frame);  // begins of calls before what they hold

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
 #include <sstream>
 
+#include "kernels/parallel.h"
 #include "recorder/device/cubin.h"
 
 extern char** environ;
@@ -241,6 +243,24 @@ CodeFactCounts count_instructions(const fs::path& disassembler, const CubinFunct
     if (!counts.empty()) return counts;
   }
   return count_in_cubin(disassembler, function, deadline);
+}
+
+InstructionCounts count_instructions(const fs::path& disassembler, const std::vector<CubinFunction>& functions,
+                                     std::chrono::milliseconds limit, std::chrono::milliseconds limit_of_all) {
+  constexpr int kAtATime = 4;
+  const auto deadline = Clock::now() + limit_of_all;
+  const auto tasks = static_cast<int64_t>(functions.size());
+  InstructionCounts found;
+  std::mutex mutex;
+  kernels::parallel_for(tasks, kernels::thread_count(kAtATime, tasks), [&](int64_t task, int) {
+    const CubinFunction& function = functions[static_cast<size_t>(task)];
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return;
+    CodeFactCounts counts = count_instructions(disassembler, function, std::min(left, limit));
+    const std::lock_guard lock(mutex);
+    if (!counts.empty()) found[function.digest] = std::move(counts);
+  });
+  return found;
 }
 
 }  // namespace msda::record

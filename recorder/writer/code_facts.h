@@ -40,7 +40,8 @@ std::filesystem::path find_disassembler(const std::vector<std::filesystem::path>
 
 // One function of a cubin.
 struct CubinFunction {
-  std::span<const std::byte> cubin;
+  std::string digest;  // of the cubin
+  std::vector<std::byte> cubin;
   std::string name, architecture;  // "sm_90"; empty: unknown
 };
 
@@ -48,5 +49,11 @@ struct CubinFunction {
 // than this: a capture is whole without them.
 CodeFactCounts count_instructions(const std::filesystem::path& disassembler, const CubinFunction& function,
                                   std::chrono::milliseconds limit);
+
+// The counts of functions, by digest, a few at a time; of each at most `limit`, of all at most `limit_of_all`.
+using InstructionCounts = std::map<std::string, CodeFactCounts>;
+InstructionCounts count_instructions(const std::filesystem::path& disassembler,
+                                     const std::vector<CubinFunction>& functions, std::chrono::milliseconds limit,
+                                     std::chrono::milliseconds limit_of_all);
 
 }  // namespace msda::record

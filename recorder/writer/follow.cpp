@@ -13,7 +13,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
+#include "recorder/spool/news.h"
 #include "recorder/writer/builder.h"
 #include "recorder/writer/session.h"
 #include "recorder/writer/version.h"
@@ -47,6 +49,9 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
+  // Whether it said so; it may go on for a while.
+  bool is_ending() const { return is_ending_; }
+
   // Waits. False when no more will come: it has become another program, and so closed the doorbell; or it has ended,
   // though children of its may have the doorbell open still.
   bool has_news() {
@@ -62,7 +67,11 @@ class Target {
     ssize_t got = 0;
     while ((got = read(STDIN_FILENO, news, sizeof news)) < 0 && errno == EINTR) {
     }
-    if (got > 0) return true;
+    if (got > 0) {
+      const std::string_view said(news, static_cast<size_t>(got));
+      is_ending_ = is_ending_ || said.find(static_cast<char>(spool::News::kEnding)) != said.npos;
+      return true;
+    }
     doorbell_ = -1;
     return process_ >= 0 && !is_gone_ && is_the_same_program();
   }
@@ -82,6 +91,7 @@ class Target {
   }
 
   int doorbell_ = STDIN_FILENO;  // -1: it is closed
+  bool is_ending_ = false;
   int process_ = -1;
   pid_t process_number_ = 0;
   bool is_gone_ = false;
@@ -128,7 +138,10 @@ int follow(const Options& options) {
     Builder builder({options.spool, options.output, options.force, options.keep_last, version(),
                      /*release=*/true, shared_memory, /*trusted=*/true,
                      stages_from(options.stages).value_or(Stages::kNone)});
-    for (Target target; target.has_news();) builder.follow();
+    for (Target target; target.has_news();) {
+      if (target.is_ending()) builder.begin_counting_instructions();
+      builder.follow();
+    }
     builder.finish();
     tell(options, builder);
     if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);

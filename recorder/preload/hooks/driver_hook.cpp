@@ -186,7 +186,7 @@ template <class Function>
 auto ended_context(Hook<Function> hook) {
   return [hook](auto context_or_device) {
     if (inside) return hook(context_or_device);
-    finish_recording();  // launches under way would never come to an end
+    recording().drain();  // launches under way would never come to an end
     const Result result = hook(context_or_device);
     if (!still_active(context_or_device)) device_state_is_lost();
     return result;

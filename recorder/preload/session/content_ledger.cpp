@@ -48,9 +48,7 @@ bool ContentLedger::leave(const std::string& key, uint64_t invocation) {
   return false;
 }
 
-bool ContentLedger::knows(const std::string& key) const {
-  return by_key_.contains(key);
-}
+bool ContentLedger::knows(const std::string& key) const { return by_key_.contains(key); }
 
 void ContentLedger::deliver_first(const std::string& key, const std::string& before, uint64_t bytes) {
   Entry* entry = find(key);

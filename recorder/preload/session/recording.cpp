@@ -149,7 +149,8 @@ void Recording::say_trouble(State& mine) {
 
 void Recording::notify_writer(State& mine) {
   say_trouble(mine);
-  if (mine.writer.notify() != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false)) return;
+  if (mine.writer.notify(spool::News::kFrames) != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false))
+    return;
   warn("the writer of " + mine.frames.output() + " is gone; recording goes on into " + mine.frames.spool_path() +
        kRecover);
 }
@@ -340,6 +341,14 @@ void Recording::device_is_reset() noexcept {
 }
 
 void Recording::finish() noexcept {
+  if (over_ || depth > 0) return;
+  drain();
+  const int saved = errno;
+  if (State* mine = state_) mine->writer.notify(spool::News::kEnding);
+  errno = saved;
+}
+
+void Recording::drain() noexcept {
   if (over_ || depth > 0) return;
   const int saved = errno;
   if (const size_t left = delivery_.drain(); left > 0 && !over_) {

@@ -74,7 +74,9 @@ class Recording {
   // The device forgets what the recorder pinned.
   void device_is_reset() noexcept;
 
-  // The program ends, or a device is going to be reset: waits for launches under way. From a signal handler, too.
+  // Waits for launches under way. From a signal handler, too.
+  void drain() noexcept;
+  // The program ends: waits for launches under way, and tells the writer. From a signal handler, too.
   void finish() noexcept;
 
   // In a forked child: everything so far is the parent's.

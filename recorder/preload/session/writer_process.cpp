@@ -117,11 +117,10 @@ int WriterProcess::start(const WriterSettings& settings) noexcept {
   return error;
 }
 
-WriterProcess::Answer WriterProcess::notify() noexcept {
+WriterProcess::Answer WriterProcess::notify(spool::News news) noexcept {
   if (!socket_.was_opened()) return Answer::kThere;  // there is no writer to ask
   const int socket = socket_.get();
   if (socket < 0) return Answer::kUnreachable;
-  const char news = 0;
   const ssize_t sent = send(socket, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   const bool heard = sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer is news enough
   return heard ? Answer::kThere : Answer::kGone;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "recorder/spool/news.h"
 #include "recorder/spool/owned_descriptor.h"
 
 namespace msda::record {
@@ -22,13 +23,13 @@ class WriterProcess {
   // for the host's group reaches the writer. Returns an errno, 0 if all is well.
   int start(const WriterSettings& settings) noexcept;
 
-  // Tells the writer that there is news; the end of this process tells it, too.
+  // Tells the writer; the end of this process tells it, too.
   enum class Answer {
     kThere,
     kGone,        // the writer has ended
     kUnreachable  // the program closed the recorder's socket; the writer looks by itself from time to time
   };
-  Answer notify() noexcept;
+  Answer notify(spool::News news) noexcept;
 
   // In a forked child: the writer is the parent's.
   void close_in_child() noexcept { socket_.close(); }
