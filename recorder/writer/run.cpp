@@ -34,6 +34,23 @@ fs::path preload_library() {
                            ": install it whole");
 }
 
+// A path that LD_PRELOAD can hold: the library's own, or that of a link in the session's folder, which is removed with
+// it. The dynamic loader splits LD_PRELOAD at spaces and colons, and replaces $ORIGIN and the like.
+std::string preloadable_path(const fs::path& library, const std::string& session) {
+  constexpr const char* kSpecial = " :$";
+  if (library.string().find_first_of(kSpecial) == std::string::npos) return library.string();
+  const fs::path link = fs::path(session) / library.filename();
+  std::error_code error;
+  if (!session.empty() && session.find_first_of(kSpecial) == std::string::npos) {
+    fs::create_symlink(library, link, error);
+    if (!error) return link.string();
+  }
+  throw std::runtime_error(
+      library.string() +
+      ": LD_PRELOAD cannot hold a path with a space, a colon or a dollar sign, nor can a link be made in TMPDIR; set "
+      "TMPDIR to a folder that you can write to, without these characters in its path, or move the installation");
+}
+
 volatile sig_atomic_t program = 0;       // while it runs
 volatile sig_atomic_t signal_since = 0;  // one that came when it had ended
 
@@ -166,9 +183,9 @@ void tell(const std::map<std::string, Report>& reports) {
 }  // namespace
 
 int run(const Options& options) {
-  const std::string library = preload_library().string();
   Signals signals;
   const Session session;
+  const std::string library = preloadable_path(preload_library(), session.folder());
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
   if (child == 0) {

@@ -86,7 +86,8 @@ void SessionFile::end(std::optional<int64_t> invocations) {
 
 Session::Session() {
   std::error_code error;
-  const fs::path temporary = fs::temp_directory_path(error);
+  // Absolute: the program may change its folder.
+  const fs::path temporary = fs::absolute(fs::temp_directory_path(error), error);
   if (error) return;
   remove_abandoned(temporary);
   constexpr int kTries = 10;
@@ -117,6 +118,7 @@ std::map<std::string, Report> Session::wait() const {
   std::map<std::string, Report> reports;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    if (entry.is_symlink(ignored)) continue;  // to the recorder's library
     for (auto pause = 1ms;; pause = std::min(2 * pause, 20ms)) {
       const bool locked = is_locked(entry.path());  // before its content is read
       Report report = read_report(entry.path());

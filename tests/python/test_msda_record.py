@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import time
 
 import pytest
-from conftest import REPLAY
+from conftest import REPLAY, said
 from test_recording import FLAKY, PRELOAD, RECORD, environment, pytestmark, record, target  # noqa: F401
 
 from msda_replay import read_capture
@@ -45,8 +46,15 @@ def test_what_cannot_be_is_said_before_the_program_runs(tmp_path, options, why):
     before = sorted(os.listdir(tmp_path))
     done = record("/bin/sh", "-c", "echo ran", options=[option.format(folder=tmp_path) for option in options], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
-    assert done.stderr.splitlines()[0].startswith(("msda-record: ", "--max-bytes: "))
+    assert done.stderr.startswith("msda-record: ") and done.stderr.count("\n") == 1
     assert sorted(os.listdir(tmp_path)) == before and pathlib.Path("/dev/null").is_char_device()
+
+
+@pytest.mark.parametrize("option", ["--hook", "--stages", "--max-bytes", "--keep", "--adapter", "-o", "--env"])
+def test_what_a_terminal_acts_on_is_shown_escaped(tmp_path, option):
+    done = record("/bin/true", options=[option, "a/=\x1b[31m\n\u202eb"], cwd=tmp_path)
+    assert done.returncode == 2 and "=\\x1b[31m\\n\\u202eb" in done.stderr
+    assert done.stderr.removesuffix("\n").isprintable()
 
 
 @pytest.mark.parametrize("asked, given", [("1MB", 1000000), ("2GiB", 2 << 30), ("500", 500), ("3kib", 3072)])
@@ -208,6 +216,38 @@ def test_session_folders_of_killed_runs_are_removed(tmp_path):
     running.wait()
     assert list(session.iterdir()) == [mine]
     os.killpg(killed.pid, signal.SIGKILL)
+
+
+def installed(folder):
+    """msda-record and its library alone, in a folder of their own."""
+    for path in (RECORD, PRELOAD):
+        (folder / path.parent.name).mkdir(parents=True)
+        shutil.copy(path, folder / path.parent.name)
+    return folder / "bin" / "msda-record", folder / "lib" / "libmsda_record.so"
+
+
+@pytest.mark.parametrize("name", ["in stall", "in:stall", "$LIB"])
+def test_an_install_folder_that_ld_preload_cannot_hold(tmp_path, name):
+    program, library = installed(tmp_path / name)
+    capture, session = tmp_path / "a.h5", tmp_path / "tmp"
+    session.mkdir()
+    done = subprocess.run([program, "-o", capture, "--", "/bin/sh", "-c", f"cd / && exec {FLAKY} --seed 3"],
+                          capture_output=True, text=True, cwd=tmp_path, env=environment(TMPDIR="tmp"))
+    assert said(done.stderr) == f"msda-record: {capture}: 2 invocations\n"
+    run = read_capture(capture).run
+    assert "LD_PRELOAD" not in run["environment"] and run["libraries"]["libmsda_record.so"] == str(library)
+    assert list(session.iterdir()) == [] and library.exists()
+
+
+@pytest.mark.parametrize("temporary", ["t mp", "missing"])
+def test_an_install_folder_without_a_path_that_ld_preload_can_hold(tmp_path, temporary):
+    program, library = installed(tmp_path / "in stall")
+    (tmp_path / "t mp").mkdir()
+    done = subprocess.run([program, "-o", tmp_path / "a.h5", "--", "/bin/echo", "ran"], capture_output=True, text=True,
+                          env=environment(TMPDIR=tmp_path / temporary))
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"msda-record: {library}: ") and "TMPDIR" in done.stderr
+    assert list((tmp_path / "t mp").iterdir()) == []
 
 
 def test_a_raw_clone_keeps_nobody_waiting(tmp_path, target):
