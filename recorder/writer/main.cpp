@@ -40,9 +40,7 @@ int main(int argc, char** argv) {
                  "what is free on the disk is used")
       ->transform([](const std::string& text) {
         const auto bytes = msda::text::parse_size(text);
-        if (!bytes)
-          throw CLI::ValidationError("--max-bytes",
-                                     text + " is not a size: 500MB, 2GiB or a plain number, not negative");
+        if (!bytes) throw CLI::ValidationError(text + " is not a size: 500MB, 2GiB or a plain number, not negative");
         return std::to_string(*bytes);
       })
       ->type_name("SIZE");
@@ -63,7 +61,9 @@ int main(int argc, char** argv) {
     msda::record::settle(options);
     return msda::record::run(options);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kBadUsage;
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
+    msda::record::say(std::string(e.what()) + " (--help says what there is)");
+    return kBadUsage;
   } catch (const std::exception& e) {
     msda::record::say(e.what());
     return kBadUsage;
