@@ -1,10 +1,8 @@
 #include "recorder/text/escape.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <utility>
 
 namespace msda::text {
@@ -43,12 +41,15 @@ bool is_unicode_control(uint32_t value) {
   return std::ranges::any_of(kRanges, [value](const auto& r) { return r.first <= value && value <= r.second; });
 }
 
+void append_hex(std::string& text, uint32_t value, int digits) {
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) text += "0123456789abcdef"[value >> shift & 15];
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
   std::string result;
   result.reserve(text.size());
-  auto out = std::back_inserter(result);
   while (!text.empty()) {
     const auto [value, bytes] = first_code_point(text);
     if (value == '\n') {
@@ -56,9 +57,9 @@ std::string escaped(std::string_view text) {
     } else if (value == '\t') {
       result += "\\t";
     } else if (bytes == 0 || value < 0x20 || value == 0x7f) {
-      fmt::format_to(out, "\\x{:02x}", value);
+      append_hex(result += "\\x", value, 2);
     } else if (is_unicode_control(value)) {
-      fmt::format_to(out, "\\u{:04x}", value);
+      append_hex(result += "\\u", value, 4);
     } else {
       result += text.substr(0, bytes);
     }

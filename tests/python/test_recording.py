@@ -3,6 +3,7 @@
 import os
 import pathlib
 import random
+import re
 import resource
 import signal
 import stat
@@ -128,6 +129,19 @@ def test_plain_preload(tmp_path):
     assert done.stderr == ""
     wait_for(capture)
     assert len(read_capture(capture).invocations) == 2
+
+
+def test_what_a_terminal_acts_on_is_shown_escaped(tmp_path):
+    done = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=tmp_path / "a.h5",
+                                          MSDA_RECORD_KEEP="\x1b[31m\n\u202eé"))
+    assert done.stderr == "msda-record: MSDA_RECORD_KEEP=\\x1b[31m\\n\\u202eé is neither all nor last:K, and is ignored\n"
+
+
+def test_the_library_needs_the_c_and_cpp_libraries_alone():
+    dynamic = subprocess.run(["readelf", "-d", PRELOAD], capture_output=True, text=True, check=True).stdout
+    needed = set(re.findall(r"\(NEEDED\).*\[(.*?)\.so", dynamic))
+    assert "libc" in needed and needed <= {"libstdc++", "libgcc_s", "libc", "libm", "libdl", "libpthread", "ld-linux-x86-64"}
 
 
 def test_programs_that_make_no_calls_leave_nothing(tmp_path):

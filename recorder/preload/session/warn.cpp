@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "recorder/spool/write_signals.h"
+#include "recorder/text/escape.h"
 
 namespace msda::record {
 namespace {
@@ -29,20 +30,6 @@ bool is_standard_error() {
   return S_ISREG(now.st_mode) && (fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
 }
 
-std::string without_control_characters(const std::string& text) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string shown;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      shown += c;
-    } else {
-      shown += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
-    }
-  }
-  return shown;
-}
-
 }  // namespace
 
 void note_standard_error() noexcept {
@@ -53,10 +40,10 @@ void note_standard_error() noexcept {
   errno = saved;
 }
 
-void warn(const std::string& text) noexcept {
+void warn(const std::string& message) noexcept {
   const int saved = errno;
   try {
-    const std::string line = "msda-record: " + without_control_characters(text) + "\n";
+    const std::string line = "msda-record: " + text::escaped(message) + "\n";
     const spool::WriteSignalsHeld held;  // nobody may read standard error any more
     if (is_standard_error() && write(STDERR_FILENO, line.data(), line.size()) < 0) {
     }  // nobody to tell
