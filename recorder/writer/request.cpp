@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +14,7 @@
 #include <stdexcept>
 
 #include "recorder/adapters/user.h"
+#include "recorder/spool/output.h"
 #include "recorder/text/secrets.h"
 #include "recorder/writer/sanitizers.h"
 
@@ -88,25 +88,10 @@ void check_output(const std::string& pattern) {
                                                : "no regular file"));
 }
 
-// Of the disk that the output goes to.
-std::optional<uint64_t> free_bytes(const std::string& pattern) {
-  const auto folder = folder_of(pattern);
-  struct statvfs disk {};
-  if (!folder || statvfs(folder->c_str(), &disk) != 0) return std::nullopt;
-  return uint64_t{disk.f_bavail} * disk.f_frsize;
-}
-
 std::string in_words(uint64_t bytes) {
   constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
   const auto number = static_cast<double>(bytes);
   return number >= kGibi ? fmt::format("{:.1f} GiB", number / kGibi) : fmt::format("{:.1f} MiB", number / kMebi);
-}
-
-// As the recorder in the process with this number will name it, if the wanted name is taken.
-std::string other_name(const std::string& name, pid_t process) {
-  const size_t dot = name.find_last_of("./");
-  const size_t stem = dot != name.npos && name[dot] == '.' ? dot : name.size();
-  return fmt::format("{}.{}{}", name.substr(0, stem), process, name.substr(stem));
 }
 
 }  // namespace
@@ -134,19 +119,21 @@ void settle(Options& options) {
   if (!why_not.empty()) refuse(why_not);
 }
 
-void announce(const Options& options) {
-  const auto free = options.max_bytes == 0 ? free_bytes(options.output) : std::nullopt;
-  if (free) {
+std::string announce(const Options& options) {
+  const auto folder = folder_of(options.output);
+  if (const auto limit = options.max_bytes == 0 && folder ? spool::default_limit(*folder) : std::nullopt) {
     say(fmt::format("records at most {}, half of what is free on the disk of {}; --max-bytes sets another limit",
-                    in_words(*free / 2), options.output));
+                    in_words(*limit), options.output));
   }
   const auto name = name_of(options.output);
   struct stat status {};
-  if (!name || options.force || !exists(*name, status)) return;
+  if (!name || options.force || !exists(*name, status)) return "";
+  const std::string other = spool::output_name(*name, getpid(), 1);
   say(
       fmt::format("{} exists and stays (--force replaces it); calls of this program go to another file, to be opened "
                   "with: msda-replay run {}",
-                  *name, other_name(*name, getpid())));
+                  *name, other));
+  return fs::absolute(other).string();
 }
 
 }  // namespace msda::record

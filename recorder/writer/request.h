@@ -2,6 +2,8 @@
 // be passed over.
 #pragma once
 
+#include <string>
+
 #include "recorder/writer/options.h"
 
 namespace msda::record {
@@ -10,7 +12,8 @@ namespace msda::record {
 // is wrong, and what to do.
 void settle(Options& options);
 
-// In the process that becomes the program: says what will be recorded where, as far as that is known.
-void announce(const Options& options);
+// In the process that becomes the program: says what will be recorded where, as far as that is known. Returns the name
+// that it gave for the output because the wanted one is taken, absolute; empty without one.
+std::string announce(const Options& options);
 
 }  // namespace msda::record

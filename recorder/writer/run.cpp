@@ -111,7 +111,8 @@ class Signals {
 
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
-void set_environment(const Options& options, const std::string& library, const std::string& session) {
+void set_environment(const Options& options, const std::string& library, const std::string& session,
+                     const std::string& announced) {
   const char* preloaded = getenv("LD_PRELOAD");
   set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
   set_sanitizer_options();
@@ -127,6 +128,7 @@ void set_environment(const Options& options, const std::string& library, const s
   if (!options.variables.empty()) set("MSDA_RECORD_ENV", fmt::format("{}", fmt::join(options.variables, ":")));
   if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
   if (!session.empty()) set("MSDA_RECORD_SESSION", session);
+  if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);
 }
 
 [[noreturn]] void become(const std::vector<std::string>& command) {
@@ -190,8 +192,7 @@ int run(const Options& options) {
   if (child < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
   if (child == 0) {
     signals.restore();
-    announce(options);
-    set_environment(options, library, session.folder());
+    set_environment(options, library, session.folder(), announce(options));
     become(options.command);
   }
   signals.pass_on_to(child);

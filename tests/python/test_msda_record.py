@@ -84,6 +84,12 @@ def test_the_next_command(replay, tmp_path):
     (other,) = tmp_path.glob("a file's.*.h5")
     said_first = done.stderr.split("first\n")[0]
     assert f"{capture} exists and stays" in said_first and str(other) in said_first and "msda-replay run" in said_first
+    assert done.stderr.count("exists") == 1
+    # A process that the program started records into a file of its own, which only the recorder in it can name.
+    other.unlink()
+    done = record("/bin/sh", "-c", f"{FLAKY} --seed 3; true", options=["-o", capture.name], cwd=tmp_path)
+    (other,) = tmp_path.glob("a file's.*.h5")
+    assert f"msda-record: {capture} exists; recording into {other}\n" in done.stderr
 
 
 def test_force_keeps_what_is_there_until_there_is_a_call(tmp_path, target):

@@ -277,9 +277,14 @@ def test_an_output_that_exists_is_kept(tmp_path, target):
     command = target("op.backward(make_inputs(**small))")
     capture.write_text("mine")
     done = record(*command, options=["-o", capture])
-    assert capture.read_text() == "mine" and f"{capture} exists; recording into " in done.stderr
+    assert capture.read_text() == "mine" and f"{capture} exists and stays" in done.stderr
     (other,) = [path for path in tmp_path.glob("a.*.h5")]
     assert len(read_capture(other).invocations) == 1
+    other.unlink()
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))
+    (other,) = [path for path in tmp_path.glob("a.*.h5")]
+    assert done.stderr == f"msda-record: {capture} exists; recording into {other}\n"
+    wait_for(other)
     done = record(*command, options=["-o", capture, "--force"])
     assert len(read_capture(capture).invocations) == 1
     # Links are not followed, neither the output's nor the spool's.

@@ -12,6 +12,7 @@
 #include "recorder/spool/check.h"
 #include "recorder/spool/checksum.h"
 #include "recorder/spool/follower.h"
+#include "recorder/spool/output.h"
 
 namespace msda::tests {
 namespace {
@@ -26,6 +27,13 @@ std::vector<std::byte> some_bytes(size_t size) {
 
 Begin some_begin() {
   return {42, 1, {{"kernel", "k"}, {"label", ""}}, {{"stream", -1}, {"thread", 1LL << 40}}, {1, 2, 3}, {}};
+}
+
+TEST(Output, OtherNamesKeepTheEnding) {
+  EXPECT_EQ(output_name("/a.d/b.c.h5", 7, 0), "/a.d/b.c.h5");
+  EXPECT_EQ(output_name("/a.d/b.c.h5", 7, 1), "/a.d/b.c.7.h5");
+  EXPECT_EQ(output_name("/a.d/b.c.h5", 7, 2), "/a.d/b.c.7.2.h5");
+  EXPECT_EQ(output_name("/a.d/b", 7, 1), "/a.d/b.7");
 }
 
 TEST(Messages, ThereAndBack) {

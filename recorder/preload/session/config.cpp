@@ -90,6 +90,7 @@ Config read() {
   config.output = environment("MSDA_RECORD_OUTPUT");
   if (config.output.empty()) config.output = "msda-capture.%p.h5";
   config.output = absolute(config.output);
+  config.announced_output = environment("MSDA_RECORD_ANNOUNCED");
   config.force = environment("MSDA_RECORD_FORCE") == "1";
   config.kernel = environment("MSDA_RECORD_KERNEL");
   for (const std::string& path : list("MSDA_RECORD_ADAPTERS")) config.adapters.push_back(absolute(path));

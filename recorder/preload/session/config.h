@@ -13,6 +13,7 @@ enum class HookChoice { kAuto, kCupti, kDriver };
 
 struct Config {
   std::string output;                  // pattern, absolute; %p is the process, %r its rank
+  std::string announced_output;        // that msda-record has named, because another name is taken; absolute
   bool force = false;                  // replace an output that exists
   std::string kernel;                  // regular expression that a kernel's name must match somewhere; empty: any
   std::vector<std::string> adapters;   // files of user adapters, absolute

@@ -1,48 +1,27 @@
 #include "recorder/preload/session/frame_stream.h"
 
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "recorder/preload/session/warn.h"
+#include "recorder/spool/output.h"
 
 namespace msda::record {
-namespace {
-
-// Bytes that this user may still write to the disk of a folder; nothing if that cannot be told.
-std::optional<uint64_t> free_bytes(const std::string& folder) {
-  struct statvfs disk {};
-  if (statvfs(folder.c_str(), &disk) != 0) return std::nullopt;
-  return uint64_t{disk.f_bavail} * disk.f_frsize;
-}
-
-// The number's name among those that are tried for an output.
-std::string name_of_attempt(const std::string& wanted, int attempt) {
-  if (attempt == 0) return wanted;
-  const size_t dot = wanted.find_last_of("./");
-  const bool has_ending = dot != std::string::npos && wanted[dot] == '.';
-  const std::string stem = has_ending ? wanted.substr(0, dot) : wanted;
-  const std::string number = attempt > 1 ? "." + std::to_string(attempt) : "";
-  return stem + "." + std::to_string(getpid()) + number + (has_ending ? wanted.substr(dot) : "");
-}
-
-}  // namespace
 
 std::string FrameStream::open() {
   const std::string wanted = output_of(config_.output);
   folder_ = wanted.substr(0, wanted.rfind('/') + 1);
   for (int attempt = 0; attempt < 100; ++attempt) {
-    output_ = name_of_attempt(wanted, attempt);
+    output_ = spool::output_name(wanted, getpid(), attempt);
     if (!config_.force && access(output_.c_str(), F_OK) == 0) continue;
     spool_path_ = output_ + ".spool";
     const int error = spool_.open(spool_path_);
     if (error == EEXIST) continue;
     if (error != 0) return spool_path_ + ": cannot create it: " + std::strerror(error) + "; nothing is recorded";
-    if (attempt > 0) warn(wanted + " exists; recording into " + output_);
-    // No default fills a disk: half of what is free now stays free.
-    if (config_.max_bytes == 0) least_free_ = free_bytes(folder_).value_or(0) / 2;
+    if (attempt > 0 && output_ != config_.announced_output) warn(wanted + " exists; recording into " + output_);
+    if (config_.max_bytes == 0) least_free_ = spool::default_limit(folder_).value_or(0);
     return "";
   }
   return wanted + " exists, and a hundred other names too; nothing is recorded";
@@ -56,7 +35,7 @@ bool FrameStream::has_room(uint64_t bytes) {
   }
   if (least_free_ == 0 || since_look_.fetch_add(bytes) + bytes < kLookEvery) return true;
   since_look_ = 0;
-  const auto free = free_bytes(folder_);
+  const auto free = spool::free_bytes(folder_);
   if (!free || *free >= least_free_ + bytes) return true;
   end("half of the disk space that was free at its beginning is used; recording ends here (MSDA_RECORD_MAX_BYTES sets "
       "another limit)");

@@ -1,0 +1,26 @@
+#include "recorder/spool/output.h"
+
+#include <sys/statvfs.h>
+
+namespace msda::spool {
+
+std::string output_name(const std::string& wanted, pid_t process, int attempt) {
+  if (attempt == 0) return wanted;
+  const size_t dot = wanted.find_last_of("./");
+  const size_t stem = dot != std::string::npos && wanted[dot] == '.' ? dot : wanted.size();
+  const std::string number = attempt > 1 ? "." + std::to_string(attempt) : "";
+  return wanted.substr(0, stem) + "." + std::to_string(process) + number + wanted.substr(stem);
+}
+
+std::optional<uint64_t> free_bytes(const std::string& folder) {
+  struct statvfs disk {};
+  if (statvfs(folder.c_str(), &disk) != 0) return std::nullopt;
+  return uint64_t{disk.f_bavail} * disk.f_frsize;
+}
+
+std::optional<uint64_t> default_limit(const std::string& folder) {
+  const auto free = free_bytes(folder);
+  return free ? std::optional(*free / 2) : std::nullopt;
+}
+
+}  // namespace msda::spool
