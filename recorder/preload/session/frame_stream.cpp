@@ -61,6 +61,16 @@ std::optional<std::string> FrameStream::take_trouble() {
   return trouble_;
 }
 
+uint64_t FrameStream::append_begin(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
+  return append(spool::Begin{invocation, attempt, facts.texts, facts.integers, facts.grid, facts.block});
+}
+
+uint64_t FrameStream::append_end(uint64_t invocation, uint32_t attempt,
+                                 const std::map<std::string, std::string>& digests) {
+  const uint64_t bytes = digests.empty() ? 0 : append(spool::Digests{invocation, attempt, digests});
+  return bytes + append(spool::End{invocation, attempt});
+}
+
 uint64_t FrameStream::append_tensors(uint64_t invocation, uint32_t attempt, const char* section,
                                      const std::vector<HostTensor>& tensors, const RingBlock* block) {
   uint64_t bytes = 0;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,9 @@ class FrameStream {
   uint64_t append(const Message& message, std::span<const std::byte> payload = {}) {
     return append_sized(message, payload, 0);
   }
+  // A call's first frame, before its tensors, and its last, with digests if there are any.
+  uint64_t append_begin(const CallFacts& facts, uint64_t invocation, uint32_t attempt);
+  uint64_t append_end(uint64_t invocation, uint32_t attempt, const std::map<std::string, std::string>& digests);
   // A call's tensors. Those that lie in a block of the shared memory are named only, unless nobody reads that.
   uint64_t append_tensors(uint64_t invocation, uint32_t attempt, const char* section,
                           const std::vector<HostTensor>& tensors, const RingBlock* block = nullptr);

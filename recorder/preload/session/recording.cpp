@@ -170,11 +170,7 @@ std::optional<HostCall> Recording::begin_call(const CallFacts& given, const std:
     HostCall begun{std::move(*content), {}, 0};
     if (!begun.content.known) {
       const uint64_t invocation = begun.content.invocation;
-      spool::Begin begin;
-      begin.invocation = invocation;
-      begin.texts = facts.texts;
-      begin.integers = facts.integers;
-      begun.bytes = state().frames.append(begin);
+      begun.bytes = state().frames.append_begin(facts, invocation, 0);
       if (config_.digest_only) {
         add_digests("inputs", inputs, begun.digests);
       } else {
@@ -202,11 +198,10 @@ void Recording::end_call(HostCall&& call, const std::vector<HostTensor>& outputs
     }
     if (config_.digest_only) {
       add_digests("outputs", outputs, call.digests);
-      call.bytes += mine.frames.append(spool::Digests{content.invocation, 0, call.digests});
     } else {
       call.bytes += mine.frames.append_tensors(content.invocation, 0, "outputs", outputs);
     }
-    call.bytes += mine.frames.append(spool::End{content.invocation, 0});
+    call.bytes += mine.frames.append_end(content.invocation, 0, call.digests);
     mine.ledger.deliver_first(content.key, "", call.bytes);
     mine.ledger.add_outputs(content.key, "", digest);
     mine.forget_evicted();

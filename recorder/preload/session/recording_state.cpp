@@ -10,17 +10,6 @@ namespace {
 // Contents known at a time where all are kept. One that has left is recorded again when it comes again.
 constexpr size_t kKnown = 4096;
 
-spool::Begin begin_of(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
-  spool::Begin begin;
-  begin.invocation = invocation;
-  begin.attempt = attempt;
-  begin.texts = facts.texts;
-  begin.integers = facts.integers;
-  begin.grid = facts.grid;
-  begin.block = facts.block;
-  return begin;
-}
-
 // Whether a record tells what the output buffers held; where digests alone are kept, each does.
 bool has_before(const LaunchRecord& record) {
   return !record.content.known || !record.outputs_before.empty() || record.outputs.empty();
@@ -53,14 +42,13 @@ void Recording::State::write(LaunchRecord& record) {
   const RingBlock* block = record.block && writer_reads ? &record.block : nullptr;
   const auto before = has_before(record) ? std::optional(record.before) : std::nullopt;
   const uint32_t attempt = content.known ? ledger.next_attempt(content.key) : 0;
-  uint64_t bytes = frames.append(begin_of(record.facts, invocation, attempt));
+  uint64_t bytes = frames.append_begin(record.facts, invocation, attempt);
   bytes += frames.append_tensors(invocation, attempt, "inputs", record.inputs, block);
   bytes += frames.append_tensors(invocation, attempt, "outputs_before", record.outputs_before, block);
   bytes += frames.append_tensors(invocation, attempt, "outputs", record.outputs, block);
   bytes += frames.append(spool::Parameters{invocation, attempt, record.parameter_offsets, record.parameter_sizes},
                          record.parameter_bytes);
-  bytes += frames.append(spool::Digests{invocation, attempt, record.digests});
-  bytes += frames.append(spool::End{invocation, attempt});
+  bytes += frames.append_end(invocation, attempt, record.digests);
   if (content.known) {
     ledger.supersede(content.key, before, bytes);
   } else {
