@@ -8,6 +8,7 @@
 
 #include "analysis/tensor.h"
 #include "recorder/capture/call_attributes.h"
+#include "recorder/text/environment.h"
 #include "replay/commands.h"
 #include "replay/conventions_json.h"
 #include "replay/errors.h"
@@ -86,8 +87,11 @@ Json json_of(const capture::IsolatedReader& reader, const capture::Invocation& i
 
 Json json_of(const capture::IsolatedReader& reader) {
   const capture::Run run = reader.run();
-  Json json = {
-      {"argv", run.argv}, {"facts", run.facts}, {"libraries", run.libraries}, {"environment", run.environment}};
+  Json json = {{"argv", run.argv}, {"facts", run.facts}, {"libraries", run.libraries}};
+  json["environment"] = Json::object();
+  for (const auto& [name, value] : run.environment) {  // older recorders noted their own settings, too
+    if (const auto kept = text::without_recorder(name, value)) json["environment"][name] = *kept;
+  }
   json["seeds"] = Json::array();
   for (const auto& seed : reader.seeds()) {
     json["seeds"].push_back({{"time", seed.time}, {"source", seed.source}, {"value", seed.value}});

@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import BUILD
+from conftest import BUILD, DATA
 from support import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
@@ -28,6 +28,21 @@ def capture(tmp_path, rng):
     path = tmp_path / "a.h5"
     write_capture(path, invocations, run)
     return path
+
+
+def test_show_leaves_out_what_an_older_recorder_set(replay, tmp_path, problem, rng):
+    theirs = {"LD_LIBRARY_PATH": "/a:/b", "MSDA_CPU_ISA": "baseline", "CUDA_INJECTION64_PATH": "/opt/tool.so"}
+    path = tmp_path / "a.h5"
+    inputs = problem(rng)
+    outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    write_capture(path, Invocation(inputs, outputs, "msda_triton"),
+                  {"environment": {**theirs, "MSDA_RECORD_KEEP": "all", "LD_PRELOAD": "/x/libmsda_record.so:/y/mine.so"}})
+    shown = replay("show", path, "--json", "-", expect=0).json["run"]["environment"]
+    assert shown == {**theirs, "LD_PRELOAD": "/y/mine.so"}
+    # The whole environment of this one is the recorder's.
+    old = DATA / "v0.1" / "recorded.h5"
+    assert replay("show", old, "--json", "-", expect=0).json["run"]["environment"] == {}
+    assert not re.search("Environment|MSDA_RECORD|LD_PRELOAD|INJECTION", replay("show", old, expect=0).out)
 
 
 def test_list(replay, capture, demo_capture):

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "recorder/text/environment.h"
 #include "recorder/text/escape.h"
 #include "recorder/text/numbers.h"
 
@@ -12,6 +13,7 @@ namespace {
 using text::escaped;
 using text::parse_number;
 using text::parse_size;
+using text::without_recorder;
 
 TEST(Escape, ControlCharactersAreShown) {
   EXPECT_EQ(escaped("a\x1b[31mred\x07\r\n\tb\x7f"), "a\\x1b[31mred\\x07\\x0d\\n\\tb\\x7f");
@@ -38,6 +40,16 @@ TEST(Escape, BytesThatAreNoUtf8AreShown) {
   EXPECT_EQ(escaped("\x9b"
                     "31m"),
             "\\x9b31m");
+}
+
+TEST(Environment, IsTheProgramsOwn) {
+  EXPECT_EQ(without_recorder("MSDA_RECORD_KEEP", "all"), std::nullopt);
+  EXPECT_EQ(without_recorder("MSDA_CPU_ISA", "baseline"), "baseline");
+  EXPECT_EQ(without_recorder("OMP_NUM_THREADS", ""), "");
+  EXPECT_EQ(without_recorder("LD_PRELOAD", "/a/libmsda_record.so"), std::nullopt);
+  EXPECT_EQ(without_recorder("LD_PRELOAD", "/a/libmsda_record.so::/b.so /c.so:"), "/b.so:/c.so");
+  EXPECT_EQ(without_recorder("CUDA_INJECTION64_PATH", "/my tools/libmsda_record.so"), std::nullopt);
+  EXPECT_EQ(without_recorder("CUDA_INJECTION64_PATH", "/my tools/tool.so"), "/my tools/tool.so");
 }
 
 TEST(Numbers, AreReadWholeOrNotAtAll) {

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <ctime>
 #include <map>
+#include <utility>
 
 #include "recorder/preload/session/config.h"
+#include "recorder/text/environment.h"
 #include "recorder/text/secrets.h"
 
 namespace msda::record {
@@ -97,26 +99,12 @@ std::vector<std::string> arguments() {
   return argv;
 }
 
-// What the program was started with: the recorder added itself to the libraries that are loaded.
-std::string without_recorder(const std::string& libraries) {
-  std::string others;
-  for (size_t begin = 0; begin < libraries.size();) {
-    const size_t end = std::min(libraries.find_first_of(": ", begin), libraries.size());
-    const std::string library = libraries.substr(begin, end - begin);
-    if (!library.empty() && !library.ends_with("libmsda_record.so")) others += (others.empty() ? "" : ":") + library;
-    begin = end + 1;
-  }
-  return others;
-}
-
 std::map<std::string, std::string> recorded_environment(const std::vector<std::string>& asked_for) {
   std::map<std::string, std::string> environment;
   const auto take = [&](const std::string& name) {
     const char* value = getenv(name.c_str());
     if (value == nullptr || text::names_a_secret(name)) return;
-    const bool names_libraries = name == "LD_PRELOAD" || name == "CUDA_INJECTION64_PATH";
-    const std::string kept = names_libraries ? without_recorder(value) : value;
-    if (!names_libraries || !kept.empty()) environment[name] = kept;
+    if (auto kept = text::without_recorder(name, value)) environment[name] = std::move(*kept);
   };
   for (const char* name : kNames) take(name);
   for (const std::string& name : asked_for) take(name);
