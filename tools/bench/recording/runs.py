@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import pathlib
 import shutil
 import signal
@@ -116,17 +117,18 @@ def check_room(output_dir, needed):
 
 
 def schedule(chosen):
-    """(round, model, steps, modes in the order of their turns). The order moves on by one from round to round.
+    """(round, model, steps, modes in the order of their turns), the same each time.
 
-    Round -1 is not counted: one plain run of each model, which reads everything from the disk for the first time.
+    Each round has an order of its own: where the modes always follow each other in the same order, the same ones have the
+    turns after the runs that write the most. Round -1 is not counted: one plain run of each model, which reads everything from the disk for the first time.
     """
     for model in chosen.models:
         yield -1, model, chosen.steps[0], ["plain"]
     for turn in range(chosen.rounds):
-        shift = turn % len(chosen.modes)
         for model in chosen.models:
             for steps in chosen.steps:
-                yield turn, model, steps, chosen.modes[shift:] + chosen.modes[:shift]
+                order = random.Random(f"{model} {steps} {turn}")
+                yield turn, model, steps, order.sample(chosen.modes, len(chosen.modes))
 
 
 def measure(client, chosen, keep):
