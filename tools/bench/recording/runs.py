@@ -2,8 +2,8 @@
 
 import json
 import os
-import random
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
