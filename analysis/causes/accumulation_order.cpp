@@ -47,7 +47,8 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
     if (!shown(other, expected_sum, s.expected_value, s.expected)) return std::nullopt;
   }
 
-  Diagnosis diagnosis{Cause::kAccumulationOrder, rounding_fault(s), Evidence::object(), ""};
+  Diagnosis diagnosis{Cause::kAccumulationOrder, rounding_fault(s)};
+  if (!s.tells) return diagnosis;
   Evidence& e = diagnosis.evidence;
   e["addends"] = observed.values.size();
   e["sum_of_magnitudes"] = number(observed.magnitude());

@@ -10,7 +10,9 @@ namespace msda::analysis {
 std::optional<Diagnosis> test_border_clamp(const Suspect& s) {
   const auto crossing = find_crossing(s);
   if (!crossing) return std::nullopt;
-  Diagnosis diagnosis{Cause::kBorderClamp, AtFault::kConvention, crossing_evidence(s, *crossing), ""};
+  Diagnosis diagnosis{Cause::kBorderClamp, AtFault::kConvention};
+  if (!s.tells) return diagnosis;
+  diagnosis.evidence = crossing_evidence(s, *crossing);
   const auto observed = side_coordinate(s, *crossing, s.observed, *crossing->pair.observed);
   const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);
   const auto names = arithmetic_names(s);

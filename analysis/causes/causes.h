@@ -25,6 +25,7 @@ struct Suspect {
   bool any_holds;  // some result in the recorded precision is: recorded, reference or a replay of a fixed order
   Tolerance tolerance;
   ContributionCache& cache;
+  bool tells = true;  // evidence and reasons are wanted, not the cause and the fault alone
 };
 
 std::optional<Diagnosis> test_non_finite(const Suspect&);

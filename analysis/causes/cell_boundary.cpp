@@ -14,7 +14,9 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
   // Between sides of one dialect a clip that only one of them reached is rounding too, not a choice of subgradient.
   const bool same_dialect = s.observed.conventions.dialect == s.expected.conventions.dialect;
   if (!crossing || (!crossing->other_cell && !same_dialect)) return std::nullopt;
-  Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s), crossing_evidence(s, *crossing), ""};
+  Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
+  if (!s.tells) return diagnosis;
+  diagnosis.evidence = crossing_evidence(s, *crossing);
   const auto observed = side_coordinate(s, *crossing, s.observed, *crossing->pair.observed);
   const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);
   const auto cell = [&](const SideCoordinate& at, const Match& match) {

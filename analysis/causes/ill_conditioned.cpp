@@ -14,7 +14,8 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
   const double bound = pair->observed->bound + pair->expected->bound;
   const double difference = std::abs(s.observed_value - s.expected_value);
   if (!pair->same_landing && difference > bound) return std::nullopt;
-  Diagnosis diagnosis{Cause::kIllConditioned, rounding_fault(s), Evidence::object(), ""};
+  Diagnosis diagnosis{Cause::kIllConditioned, rounding_fault(s)};
+  if (!s.tells) return diagnosis;
   const Element& element = pair->observed->element;
   const Element& worse = pair->expected->element.bound() > element.bound() ? pair->expected->element : element;
   const double allowed = s.tolerance.atol + s.tolerance.rtol * std::abs(s.expected_value);

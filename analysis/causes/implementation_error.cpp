@@ -144,8 +144,8 @@ Diagnosis implementation_error(const Suspect& s) {
   const bool observed_wrong = !s.of_observed.explained() || s.of_expected.explained();
   const Side& side = observed_wrong ? s.observed : s.expected;
   const Explanation& explanation = observed_wrong ? s.of_observed : s.of_expected;
-  Diagnosis diagnosis{Cause::kImplementationError, observed_wrong ? AtFault::kObserved : AtFault::kReference,
-                      Evidence::object(), ""};
+  Diagnosis diagnosis{Cause::kImplementationError, observed_wrong ? AtFault::kObserved : AtFault::kReference};
+  if (!s.tells) return diagnosis;
   const Match& exact = explanation.exact();
   diagnosis.evidence["sides"] = {describe(s.of_observed, s.observed), describe(s.of_expected, s.expected)};
   const auto mistakes = matching_mistakes(s, side, explanation);

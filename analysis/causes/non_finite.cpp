@@ -133,7 +133,8 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
         fmt::format("{}/{}", observed ? "outputs" : "results/" + s.expected.name, name_of(s.id.gradient)), s.id.index,
         observed ? s.observed_value : s.expected_value, false};
   }
-  Diagnosis diagnosis{Cause::kNonFinite, fault_of(s, *first), Evidence::object(), ""};
+  Diagnosis diagnosis{Cause::kNonFinite, fault_of(s, *first)};
+  if (!s.tells) return diagnosis;
   diagnosis.evidence["first"] = first->where;
   if (!first->index.empty()) diagnosis.evidence["first_index"] = first->index;
   diagnosis.evidence["first_value"] = number(first->value);

@@ -9,9 +9,10 @@ namespace msda::analysis {
 std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
   if (!s.before || *s.before == 0 || s.of_observed.explained()) return std::nullopt;
   const double before = *s.before;
-  Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved, Evidence::object(), ""};
-  diagnosis.evidence["before"] = number(before);
+  Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved};
+  if (s.tells) diagnosis.evidence["before"] = number(before);
   if (s.observed_value == before) {
+    if (!s.tells) return diagnosis;
     diagnosis.evidence["kind"] = "unwritten";
     diagnosis.why = fmt::format(
         "the buffer held {:.9g} before the kernel ran and holds it still: the element was never written", before);
@@ -25,6 +26,7 @@ std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
                        storage_error(s.observed, s.id.gradient, s.observed_value);
   for (const Match& match : s.of_observed.candidates) {
     if (std::abs(added - match.element.value) > match.bound + slack) continue;
+    if (!s.tells) return diagnosis;
     diagnosis.evidence["kind"] = "added";
     diagnosis.evidence["added"] = number(added);
     diagnosis.why = fmt::format(
