@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <tuple>
 #include <utility>
 
-#include "analysis/causes/causes.h"
+#include "analysis/examine.h"
 #include "analysis/verdict.h"
 
 namespace msda::analysis {
@@ -32,11 +34,55 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Con
   return share_explained(tensor.dtype) >= 0.9 ? tensor.dtype : MSDA_FLOAT32;
 }
 
+// Elements by what is said of them, the gravest first.
+std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gradient gradient, const Side& expected,
+                                    bool advisory) {
+  std::map<std::pair<AtFault, Cause>, JudgedElements> sets;
+  for (const auto& [flat, cause, at_fault] : judgements) {
+    JudgedElements& set = sets[{at_fault, cause}];
+    ++set.elements;
+    if (!set.runs.empty() && set.runs.back().flat + set.runs.back().count == flat) {
+      ++set.runs.back().count;
+    } else {
+      set.runs.push_back({flat, 1});
+    }
+  }
+  std::vector<JudgedElements> result;
+  for (auto& [key, set] : sets) {
+    set.gradient = gradient;
+    set.against = expected.name;
+    set.advisory = advisory;
+    std::tie(set.at_fault, set.cause) = key;
+    result.push_back(std::move(set));
+  }
+  return result;
+}
+
+std::vector<Finding> join_runs(std::vector<Finding> findings) {
+  std::vector<Finding> runs;
+  for (Finding& finding : findings) {
+    Finding* last = runs.empty() ? nullptr : &runs.back();
+    if (last != nullptr && last->flat + last->count == finding.flat && last->cause == finding.cause &&
+        last->at_fault == finding.at_fault) {
+      ++last->count;
+    } else {
+      runs.push_back(std::move(finding));
+    }
+  }
+  return runs;
+}
+
+bool is_rounding(Cause cause) { return cause == Cause::kIllConditioned || cause == Cause::kAccumulationOrder; }
+
 class Analysis {
  public:
   Analysis(const Material& material, const Settings& settings)
-      : material_(material), settings_(settings), recorded_(material.recorded), cache_(material.call) {
-    if (material.reference) reference_ = *material.reference;
+      : material_(material),
+        settings_(settings),
+        recorded_(material.recorded),
+        reference_(material.reference),
+        cache_(material.call),
+        examiner_(material, settings, recorded_, reference_) {
     for (const Gradient gradient : kGradients) {
       const auto at = static_cast<size_t>(gradient);
       recorded_.arithmetic[at] = detect_arithmetic(material.call, recorded_, gradient, cache_);
@@ -58,20 +104,16 @@ class Analysis {
       state(side, material_.float64);
     }
     if (reference_) state(*reference_, material_.float64);
-    report_.verdict = judge(report_.findings, reference_.has_value(), explained_by_rounding_, not_examined_);
+    report_.verdict = judge(report_.judged, reference_.has_value(), explained_by_rounding_);
     return std::move(report_);
   }
 
  private:
-  Tolerance tolerance_of(Gradient gradient) const {
-    return settings_.tolerance ? *settings_.tolerance : customary_tolerance(recorded_.of(gradient).dtype);
-  }
-
   // Adds a comparison to the report and returns its mismatches, of which the report keeps none.
   std::vector<int64_t> add_comparison(const Side& observed, const Side& expected, Gradient gradient, NonFinite policy,
                                       int64_t most) {
     const Tensor &o = observed.of(gradient), &e = expected.of(gradient);
-    Comparison comparison = compare(o, e, tolerance_of(gradient), policy, most, settings_.threads);
+    Comparison comparison = compare(o, e, examiner_.tolerance_of(gradient), policy, most, settings_.threads);
     std::vector<int64_t> mismatches = std::exchange(comparison.mismatches, {});
     Index worst = comparison.worst >= 0 ? o.index_of(comparison.worst) : Index{};
     report_.comparisons.push_back({observed.name, expected.name, gradient, std::move(comparison), std::move(worst)});
@@ -87,114 +129,66 @@ class Analysis {
     }
   }
 
-  // The recorded side with another: the comparison, and a finding for each element out of tolerance.
+  // The recorded side with another: the comparison, and the cause of each element out of tolerance.
   void examine(const Side& expected, NonFinite policy, bool advisory) {
     for (const Gradient gradient : kGradients) {
       if (!recorded_.of(gradient) || !expected.of(gradient)) continue;
       const std::vector<int64_t> mismatches =
           add_comparison(recorded_, expected, gradient, policy, std::numeric_limits<int64_t>::max());
-      const std::vector<int64_t> chosen = choose(mismatches, expected, gradient);
-      std::vector<Finding> findings;
-      int64_t within_rounding = 0;
-      for (const int64_t flat : chosen) {
-        Finding finding = find(expected, gradient, flat, advisory);
-        const bool rounding = finding.cause == Cause::kIllConditioned || finding.cause == Cause::kAccumulationOrder;
-        if (!settings_.tolerance && rounding) {
-          ++within_rounding;
-          continue;
-        }
-        findings.push_back(std::move(finding));
+      std::vector<Judgement> judgements = examiner_.judge(expected, gradient, mismatches);
+      if (!settings_.tolerance) {
+        const auto within = static_cast<int64_t>(
+            std::erase_if(judgements, [](const Judgement& judgement) { return is_rounding(judgement.cause); }));
+        report_.comparisons.back().comparison.mismatched -= within;
+        if (!advisory) explained_by_rounding_ += within;
       }
-      if (!settings_.tolerance) report_.comparisons.back().comparison.mismatched -= within_rounding;
-      if (!advisory) {
-        explained_by_rounding_ += within_rounding;
-        not_examined_ += static_cast<int64_t>(mismatches.size() - chosen.size());
-      }
-      if (static_cast<int64_t>(findings.size()) > kMostSingle) findings = join_runs(std::move(findings));
-      std::ranges::move(findings, std::back_inserter(report_.findings));
+      auto sets = sets_of(judgements, gradient, expected, advisory);
+      describe(expected, sets);
+      std::ranges::move(sets, std::back_inserter(report_.judged));
     }
   }
 
-  // The elements to examine, ascending.
-  std::vector<int64_t> choose(const std::vector<int64_t>& mismatches, const Side& expected, Gradient gradient) const {
-    const auto count = static_cast<int64_t>(mismatches.size());
-    if (count <= kMostExamined) return mismatches;
-    const Tolerance tolerance = tolerance_of(gradient);
+  void describe(const Side& expected, const std::vector<JudgedElements>& sets) {
+    std::vector<Finding> findings;
+    for (const JudgedElements& set : sets) {
+      for (const int64_t flat : choose(set, expected)) {
+        findings.push_back(examiner_.describe(expected, set.gradient, flat, cache_));
+        findings.back().advisory = set.advisory;
+      }
+    }
+    std::ranges::sort(findings, {}, &Finding::flat);
+    if (static_cast<int64_t>(findings.size()) > kMostSingle) findings = join_runs(std::move(findings));
+    std::ranges::move(findings, std::back_inserter(report_.findings));
+  }
+
+  // The elements of a set that become findings, ascending.
+  std::vector<int64_t> choose(const JudgedElements& set, const Side& expected) const {
+    std::vector<int64_t> all;
+    all.reserve(static_cast<size_t>(set.elements));
+    for (const auto& [flat, count] : set.runs) {
+      for (int64_t i = 0; i < count; ++i) all.push_back(flat + i);
+    }
+    if (set.elements <= kMostDescribed) return all;
+    const Tolerance tolerance = examiner_.tolerance_of(set.gradient);
     const auto excess = [&](int64_t flat) {
-      const double o = recorded_.of(gradient).at(flat), e = expected.of(gradient).at(flat);
+      const double o = recorded_.of(set.gradient).at(flat), e = expected.of(set.gradient).at(flat);
       const double ratio = std::abs(o - e) / (tolerance.atol + tolerance.rtol * std::abs(e));
       return std::isnan(ratio) ? INFINITY : ratio;
     };
     std::vector<std::pair<double, int64_t>> ranked;
-    ranked.reserve(mismatches.size());
-    for (const int64_t flat : mismatches) ranked.push_back({-excess(flat), flat});
-    constexpr int64_t kWorst = kMostExamined / 2;
+    ranked.reserve(all.size());
+    for (const int64_t flat : all) ranked.push_back({-excess(flat), flat});
+    constexpr int64_t kWorst = kMostDescribed / 2;
     std::ranges::nth_element(ranked, ranked.begin() + kWorst);
     std::ranges::sort(ranked.begin() + kWorst, ranked.end(), {}, &std::pair<double, int64_t>::second);
     std::vector<int64_t> chosen;
     for (int64_t i = 0; i < kWorst; ++i) chosen.push_back(ranked[static_cast<size_t>(i)].second);
-    const int64_t rest = count - kWorst, wanted = kMostExamined - kWorst;
-    for (int64_t i = 0; i < wanted; ++i)
+    const int64_t rest = set.elements - kWorst, wanted = kMostDescribed - kWorst;
+    for (int64_t i = 0; i < wanted; ++i) {
       chosen.push_back(ranked[static_cast<size_t>(kWorst + i * rest / wanted)].second);
+    }
     std::ranges::sort(chosen);
     return chosen;
-  }
-
-  Finding find(const Side& expected, Gradient gradient, int64_t flat, bool advisory) {
-    const Tolerance tolerance = tolerance_of(gradient);
-    const ElementId id = element_id(material_.call, gradient, flat);
-    const double observed_value = recorded_.of(gradient).at(flat), expected_value = expected.of(gradient).at(flat);
-    const double truth = material_.float64.of(gradient).at(flat);
-    const auto holds = [&](const Side& side) {
-      return side.of(gradient) && tolerance.holds(side.of(gradient).at(flat), truth);
-    };
-    bool any = holds(recorded_) || (reference_ && holds(*reference_));
-    // Not of an order left to chance: what is found must hang on no draw, and on no device that draws.
-    for (const Side& side : material_.replays) {
-      if (side.name != "atomic" && side.name != "original") any = any || holds(side);
-    }
-    const Tensor& before = material_.before[static_cast<size_t>(gradient)];
-    const Suspect suspect{material_.call,
-                          id,
-                          recorded_,
-                          expected,
-                          &expected == &material_.float64,
-                          observed_value,
-                          expected_value,
-                          truth,
-                          before ? std::optional(before.at(flat)) : std::nullopt,
-                          explain(material_.call, recorded_, id, cache_),
-                          explain(material_.call, expected, id, cache_),
-                          holds(recorded_),
-                          holds(expected),
-                          any,
-                          tolerance,
-                          cache_};
-    Finding finding;
-    static_cast<Diagnosis&>(finding) = diagnose(suspect);
-    finding.gradient = gradient;
-    finding.flat = flat;
-    finding.index = id.index;
-    finding.observed = observed_value;
-    finding.expected = expected_value;
-    finding.float64 = truth;
-    finding.against = expected.name;
-    finding.advisory = advisory;
-    return finding;
-  }
-
-  static std::vector<Finding> join_runs(std::vector<Finding> findings) {
-    std::vector<Finding> runs;
-    for (Finding& finding : findings) {
-      Finding* last = runs.empty() ? nullptr : &runs.back();
-      if (last != nullptr && last->flat + last->count == finding.flat && last->cause == finding.cause &&
-          last->at_fault == finding.at_fault) {
-        ++last->count;
-      } else {
-        runs.push_back(std::move(finding));
-      }
-    }
-    return runs;
   }
 
   const Material& material_;
@@ -202,8 +196,9 @@ class Analysis {
   Side recorded_;
   std::optional<Side> reference_;
   ContributionCache cache_;
+  Examiner examiner_;
   Report report_;
-  int64_t explained_by_rounding_ = 0, not_examined_ = 0;
+  int64_t explained_by_rounding_ = 0;
 };
 
 }  // namespace

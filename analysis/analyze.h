@@ -40,24 +40,39 @@ struct NamedComparison {
   Index worst_index;
 };
 
+// Elements out of tolerance of one comparison that have a cause and a fault in common: all of them.
+struct JudgedElements {
+  struct Run {
+    int64_t flat, count;  // elements from `flat` on
+  };
+  Gradient gradient = Gradient::kValue;
+  std::string against;    // the expected side
+  bool advisory = false;  // counts neither for the verdict nor for the exit status
+  Cause cause = Cause::kImplementationError;
+  AtFault at_fault = AtFault::kNone;
+  int64_t elements = 0;
+  std::vector<Run> runs;  // ascending
+};
+
 struct Verdict {
   AtFault at_fault = AtFault::kNone;
   std::map<Cause, int64_t> causes;    // elements out of tolerance, by cause; advice not counted
   std::string summary;                // one sentence
   int64_t explained_by_rounding = 0;  // elements beyond the customary tolerance, but within the bound on rounding
-  int64_t not_examined = 0;           // elements out of tolerance beyond the most that are examined one by one
 };
 
 struct Report {
   std::vector<NamedComparison> comparisons;
-  std::vector<Finding> findings;  // against the reference, against float64, then advice
+  std::vector<JudgedElements> judged;  // against the reference, against float64, then advice
+  std::vector<Finding> findings;       // in the same order: of all those elements, or the most telling of each set
   Verdict verdict;
 };
 
-// At most this many elements of each gradient and comparison are examined one by one: of more, half are the farthest
-// from their tolerance, half are spread evenly over the rest.
-inline constexpr int64_t kMostExamined = 2000;
-// Up to this many are findings of their own; of more, neighbours of the same cause and fault are told as runs.
+// Of each set of elements that are judged alike, at most this many are findings: half of them the farthest from their
+// tolerance, half spread evenly over the rest.
+inline constexpr int64_t kMostDescribed = 4000;
+// Of a gradient and comparison up to this many are findings of their own; of more, neighbours of the same cause and
+// fault are told as runs.
 inline constexpr int64_t kMostSingle = 256;
 
 Report analyze(const Material& material, const Settings& settings);

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
+#include <utility>
 
 #include "analysis/rounding.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {
+namespace {
+
+double at_least_1(double factor) { return std::max(1.0, std::abs(factor)); }
+
+}  // namespace
+
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y) {
   CornerRows rows;
   for (int corner = 0; corner < 4; ++corner) {
@@ -30,7 +36,9 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   if (x.skipped || y.skipped) return element;
   const int64_t grad_output_row = sample.grad_output_row(call);
   const bool weights = gradient == Gradient::kAttentionWeights;
-  const double scale = weights ? 1 : sample.attention(call) * (axis == 0 ? x.slope : y.slope);
+  const double slope = axis == 0 ? x.slope : y.slope, attention = sample.attention(call);
+  const double scale = weights ? 1 : attention * slope;
+  const double growth_of_scale = weights ? 1 : at_least_1(attention) * at_least_1(slope);
   // Derivatives of the element by the two fractions, and by both.
   double by_x = 0, by_y = 0, by_both = 0;
   const double fx = x.fraction, fy = y.fraction;
@@ -41,12 +49,13 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   SumBound sum;
   for (int64_t d = 0; d < call.D; ++d) {
     std::array<double, 4> v{};
-    const double factor = call.grad_output.at(grad_output_row + d) * scale;
+    const double grad_output = call.grad_output.at(grad_output_row + d), factor = grad_output * scale;
+    const double growth = growth_of_scale * at_least_1(grad_output);
     double part = 0;
     for (size_t corner = 0; corner < 4; ++corner) {
       if (rows[corner] >= 0) v[corner] = call.value.at(value_element(call, sample.b, rows[corner], sample.m, d));
       const double term = factor * weight[corner] * v[corner];
-      sum.add(term, static_cast<int>(corner));
+      sum.add(term, static_cast<int>(corner), growth * at_least_1(v[corner]));
       part += term;
     }
     element.cancelled += std::abs(part);
@@ -68,22 +77,25 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   return element;
 }
 
-namespace {
-
-using Addend = Contributions::Addend;
-
-void sort_by_pixel(std::vector<Addend>& addends) {
-  std::ranges::sort(addends, [](const Addend& a, const Addend& b) {
-    return std::tie(a.s, a.q, a.p, a.corner) < std::tie(b.s, b.q, b.p, b.corner);
-  });
+void Contributions::ByPixel::sort(std::vector<Addend> addends, const LevelSize& level) {
+  const auto pixels = static_cast<size_t>(int64_t{level.height} * level.width);
+  start_ = level.start;
+  begin_.assign(pixels + 1, 0);
+  for (const Addend& addend : addends) ++begin_[static_cast<size_t>(addend.s - start_) + 1];
+  for (size_t i = 0; i < pixels; ++i) begin_[i + 1] += begin_[i];
+  std::vector<int64_t> next(begin_.begin(), begin_.end() - 1);
+  addends_.resize(addends.size());
+  for (const Addend& addend : addends) {
+    addends_[static_cast<size_t>(next[static_cast<size_t>(addend.s - start_)]++)] = addend;
+  }
 }
 
-std::span<const Addend> of_pixel(const std::vector<Addend>& addends, int64_t s) {
-  const auto range = std::ranges::equal_range(addends, s, {}, &Addend::s);
-  return {range.begin(), range.end()};
+std::span<const Contributions::Addend> Contributions::ByPixel::of(int64_t s) const {
+  const int64_t pixel = s - start_;
+  if (pixel < 0 || pixel + 1 >= static_cast<int64_t>(begin_.size())) return {};
+  const auto begin = addends_.begin() + begin_[static_cast<size_t>(pixel)];
+  return {begin, addends_.begin() + begin_[static_cast<size_t>(pixel) + 1]};
 }
-
-}  // namespace
 
 Contributions::Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
                              const Precision& precision)
@@ -93,13 +105,15 @@ Contributions::Contributions(const Call& call, const Conventions& conventions, i
 
 void Contributions::find_exact(const Precision& precision) {
   const Call& call = *call_;
-  const LevelSize& level = call.levels[static_cast<size_t>(l_)];
+  const LevelSize& level = this->level();
+  std::vector<Addend> found;
+  found.reserve(static_cast<size_t>(4 * call.Q * call.P));
   for (int64_t q = 0; q < call.Q; ++q) {
     for (int64_t p = 0; p < call.P; ++p) {
       const SampleId sample{b_, q, m_, l_, p};
       const auto xs = landings(conventions_, sample.location(call, 0), level.width, precision);
       const auto ys = landings(conventions_, sample.location(call, 1), level.height, precision);
-      const size_t first = exact_.size();
+      const size_t first = found.size();
       for (const Landing& x : xs) {
         for (const Landing& y : ys) {
           if (x.skipped || y.skipped) continue;
@@ -108,25 +122,27 @@ void Contributions::find_exact(const Precision& precision) {
           for (int32_t corner = 0; corner < 4; ++corner) {
             const int64_t s = rows[static_cast<size_t>(corner)];
             const auto listed = [&] {
-              return std::any_of(exact_.begin() + static_cast<int64_t>(first), exact_.end(),
+              return std::any_of(found.begin() + static_cast<int64_t>(first), found.end(),
                                  [&](const Addend& addend) { return addend.s == s; });
             };
             if (s < 0 || (!is_exact && listed())) continue;
             const double wx = corner % 2 == 0 ? 1 - x.fraction : x.fraction;
             const double wy = corner / 2 == 0 ? 1 - y.fraction : y.fraction;
-            exact_.push_back({s, q, static_cast<int32_t>(p), corner, is_exact ? wx * wy : 0,
-                              std::abs(wx) * y.error + std::abs(wy) * x.error + x.error * y.error});
+            found.push_back({s, q, static_cast<int32_t>(p), corner, is_exact ? wx * wy : 0,
+                             std::abs(wx) * y.error + std::abs(wy) * x.error + x.error * y.error});
           }
         }
       }
     }
   }
-  sort_by_pixel(exact_);
+  exact_.sort(std::move(found), level);
 }
 
 void Contributions::find_computed() const {
   const Call& call = *call_;
-  const LevelSize& level = call.levels[static_cast<size_t>(l_)];
+  const LevelSize& level = this->level();
+  std::vector<Addend> found;
+  found.reserve(static_cast<size_t>(4 * call.Q * call.P));
   const auto add = [&]<class Real>(Real, const SampleId& sample) {
     const auto locate = [&](int axis) {
       return kernels::locate(conventions_.dialect, conventions_.padding, conventions_.align_corners,
@@ -139,7 +155,7 @@ void Contributions::find_computed() const {
     for (int32_t corner = 0; corner < 4; ++corner) {
       const int64_t s = rows[static_cast<size_t>(corner)];
       if (s < 0) continue;
-      computed_.push_back({s, sample.q, static_cast<int32_t>(sample.p), corner, double(weights.w[corner]), 0});
+      found.push_back({s, sample.q, static_cast<int32_t>(sample.p), corner, double(weights.w[corner]), 0});
     }
   };
   for (int64_t q = 0; q < call.Q; ++q) {
@@ -151,15 +167,15 @@ void Contributions::find_computed() const {
       }
     }
   }
-  sort_by_pixel(computed_);
+  computed_.sort(std::move(found), level);
 }
 
-std::span<const Addend> Contributions::exact(int64_t s) const { return of_pixel(exact_, s); }
+std::span<const Contributions::Addend> Contributions::exact(int64_t s) const { return exact_.of(s); }
 
-std::span<const Addend> Contributions::computed(int64_t s) const {
+std::span<const Contributions::Addend> Contributions::computed(int64_t s) const {
   if (!computed_found_) find_computed();
   computed_found_ = true;
-  return of_pixel(computed_, s);
+  return computed_.of(s);
 }
 
 const Contributions& ContributionCache::get(const Conventions& conventions, int64_t b, int64_t m, int64_t l,
@@ -208,8 +224,9 @@ Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Co
   SumBound sum;
   for (const auto& addend : exact) {
     const auto [grad_output, weight] = sources(call, pixel, addend);
-    const double factor = call.grad_output.at(grad_output) * call.attention_weights.at(weight);
-    sum.add(addend.weight * factor, 0);
+    const double go = call.grad_output.at(grad_output), attention = call.attention_weights.at(weight);
+    const double factor = go * attention;
+    sum.add(addend.weight * factor, 0, at_least_1(go) * at_least_1(attention));
     element.from_coordinates += addend.weight_error * std::abs(factor);
   }
   element.value = sum.sum();

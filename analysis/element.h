@@ -59,14 +59,28 @@ class Contributions {
   std::span<const Addend> computed(int64_t s) const;
 
  private:
+  // Addends by pixel of the level.
+  class ByPixel {
+   public:
+    // Keeps the order of those of one pixel.
+    void sort(std::vector<Addend> addends, const LevelSize& level);
+    std::span<const Addend> of(int64_t s) const;
+
+   private:
+    std::vector<Addend> addends_;
+    std::vector<int64_t> begin_;  // of each pixel's, and the end
+    int64_t start_ = 0;           // the first pixel
+  };
+
   void find_exact(const Precision& precision);
   void find_computed() const;
+  const LevelSize& level() const { return call_->levels[static_cast<size_t>(l_)]; }
 
   const Call* call_;
   Conventions conventions_;
   int64_t b_, m_, l_;
-  std::vector<Addend> exact_;  // both sorted by s
-  mutable std::vector<Addend> computed_;
+  ByPixel exact_;
+  mutable ByPixel computed_;
   mutable bool computed_found_ = false;
 };
 

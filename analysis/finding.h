@@ -36,6 +36,9 @@ Evidence number(double x);
 
 // What a cause's test found.
 struct Diagnosis {
+  Diagnosis() = default;
+  Diagnosis(Cause found, AtFault party) : cause(found), at_fault(party) {}
+
   Cause cause = Cause::kImplementationError;
   AtFault at_fault = AtFault::kNone;
   Evidence evidence = Evidence::object();

@@ -80,10 +80,9 @@ Coordinate pixel_coordinate(const Conventions& conventions, double location, int
   return {pixel.value(), std::isfinite(location) ? error : 0};
 }
 
-std::vector<Landing> landings(const Conventions& conventions, double location, int32_t size,
-                              const Precision& precision) {
+Landings landings(const Conventions& conventions, double location, int32_t size, const Precision& precision) {
   const auto [exact, error] = pixel_coordinate(conventions, location, size, precision);
-  std::vector<Landing> result{land(conventions, exact, error, size)};
+  Landings result{land(conventions, exact, error, size)};
   if (!std::isfinite(exact) || !(error > 0)) return result;
   const auto add = [&](const Landing& landing) {
     if (std::ranges::find(result, landing) == result.end()) result.push_back(landing);

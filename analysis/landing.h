@@ -2,6 +2,7 @@
 // coordinate lies within its rounding error of a boundary, the cell next to it, or the border's clip.
 #pragma once
 
+#include <boost/container/static_vector.hpp>
 #include <string>
 #include <vector>
 
@@ -34,8 +35,8 @@ struct Landing {
 // Every landing within the coordinate's error, the exact one first. With a coordinate whose error passes several cells
 // (locations far outside, float16 arithmetic) at most kMostLandings, nearest first.
 inline constexpr int kMostLandings = 8;
-std::vector<Landing> landings(const Conventions& conventions, double location, int32_t size,
-                              const Precision& precision);
+using Landings = boost::container::static_vector<Landing, kMostLandings + 2>;
+Landings landings(const Conventions& conventions, double location, int32_t size, const Precision& precision);
 
 // The cell boundary nearest to a coordinate: an integer.
 double nearest_boundary(double coordinate);

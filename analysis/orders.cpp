@@ -68,33 +68,34 @@ Addends addends_of(const Call& call, const Conventions& conventions, const Eleme
   return {computed_addends(call, pixel, contributions.computed(pixel.s)), 1};
 }
 
-Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles) {
+Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles, const Enough& enough) {
   const auto& v = addends.values;
   Spread spread{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), 0};
-  std::vector<size_t> order(v.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const auto record = [&] {
+  std::vector<uint32_t> order(v.size());
+  std::iota(order.begin(), order.end(), uint32_t{0});
+  const auto is_done = [&] {
     double sum = 0;
-    for (const size_t i : order) sum = rounded_to(sum + rounded_to(v[i], arithmetic), arithmetic);
+    for (const uint32_t i : order) sum = rounded_to(sum + rounded_to(v[i], arithmetic), arithmetic);
     spread.lowest = std::min(spread.lowest, sum * addends.scale);
     spread.highest = std::max(spread.highest, sum * addends.scale);
     ++spread.orders;
+    return enough && enough(spread);
   };
-  record();
+  if (is_done()) return spread;
   std::ranges::reverse(order);
-  record();
+  if (is_done()) return spread;
   if (orders == Orders::kAll) {
-    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return std::abs(v[a]) < std::abs(v[b]); });
-    record();
+    std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return std::abs(v[a]) < std::abs(v[b]); });
+    if (is_done()) return spread;
     std::ranges::reverse(order);
-    record();
-    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return v[a] > v[b]; });
-    record();
+    if (is_done()) return spread;
+    std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return v[a] > v[b]; });
+    if (is_done()) return spread;
   }
   std::mt19937_64 random(20101104159);  // any seed; fixed, so that an explanation repeats
   for (int i = 0; i < shuffles; ++i) {
     std::ranges::shuffle(order, random);
-    record();
+    if (is_done()) return spread;
   }
   return spread;
 }

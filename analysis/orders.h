@@ -1,6 +1,7 @@
 // The addends of one element of a gradient, summed in other orders.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "analysis/side.h"
@@ -29,7 +30,10 @@ enum class Orders {
   kLikely,  // as given, backwards, and seeded shuffles
   kAll      // these, and the ones that no kernel has but that go far: by size up and down, the positive first
 };
-Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles);
+// Stops as soon as `enough` says so of what the orders so far give; null: never.
+using Enough = std::function<bool(const Spread&)>;
+Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles,
+                  const Enough& enough = nullptr);
 
 // How far from the exact sum of the addends a result may be: as many times farther than the orders tried go as a GPU
 // may have luckless orders of its own.

@@ -5,11 +5,12 @@
 
 namespace msda::analysis {
 
-void SumBound::add(double term, int group) {
+void SumBound::add(double term, int group, double growth) {
   sum_ += term;
   magnitude_ += std::abs(term);
   squares_ += term * term;
   groups_[static_cast<size_t>(group)] += term;
+  growths_ += growth;
   ++terms_;
 }
 
@@ -17,7 +18,7 @@ double SumBound::certain(const Precision& precision) const {
   if (terms_ == 0) return 0;
   const auto n = static_cast<double>(terms_);
   const double growth = (kTermRoundings + n - 1) * precision.unit;
-  return (growth < 1 ? growth * magnitude_ / (1 - growth) : INFINITY) + n * precision.tiny;
+  return (growth < 1 ? growth * magnitude_ / (1 - growth) : INFINITY) + underflow(precision);
 }
 
 double SumBound::bound(const Precision& precision) const {
@@ -28,7 +29,7 @@ double SumBound::bound(const Precision& precision) const {
   const double spread = std::max(0.0, squares_ - sum_ * sum_ / n);
   const double probable = precision.unit * (kSharedRoundings * shared + kSigmas * std::sqrt(kTermRoundings * squares_) +
                                             kSigmas * std::sqrt(n * sum_ * sum_ / 9 + n * spread / 18));
-  return std::min(certain(precision), probable + n * precision.tiny);
+  return std::min(certain(precision), probable + underflow(precision));
 }
 
 }  // namespace msda::analysis

@@ -25,9 +25,11 @@ namespace msda::analysis {
 class SumBound {
  public:
   static constexpr double kTermRoundings = 10, kSharedRoundings = 6, kSigmas = 8;
+  static constexpr double kTermProducts = 4;  // of a term, that may underflow
 
-  // `group`: one of four sets of terms that share a factor.
-  void add(double term, int group);
+  // `group`: one of four sets of terms that share a factor. `growth`: what the other factors may multiply the error of
+  // a product of some of them by that underflows, at least 1.
+  void add(double term, int group, double growth);
 
   double sum() const { return sum_; }
   double magnitude() const { return magnitude_; }
@@ -36,7 +38,9 @@ class SumBound {
   double bound(const Precision& precision) const;  // the smaller one
 
  private:
-  double sum_ = 0, magnitude_ = 0, squares_ = 0;
+  double underflow(const Precision& precision) const { return kTermProducts * growths_ * precision.tiny; }
+
+  double sum_ = 0, magnitude_ = 0, squares_ = 0, growths_ = 0;
   std::array<double, 4> groups_{};
   int64_t terms_ = 0;
 };

@@ -1,4 +1,4 @@
-// Who is wrong, from what was found: the gravest fault of all findings, and a sentence for a person.
+// Who is wrong, from what was found, and a sentence for a person.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,6 @@
 
 namespace msda::analysis {
 
-Verdict judge(const std::vector<Finding>& findings, bool has_reference, int64_t explained_by_rounding,
-              int64_t not_examined);
+Verdict judge(const std::vector<JudgedElements>& judged, bool has_reference, int64_t explained_by_rounding);
 
 }  // namespace msda::analysis

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "replay/result.h"
@@ -13,7 +14,7 @@ Json to_json(const analysis::Verdict& verdict) {
   Json json = {{"at_fault", name_of(verdict.at_fault)}, {"summary", verdict.summary}, {"causes", Json::object()}};
   for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
   json["explained_by_rounding"] = verdict.explained_by_rounding;
-  json["not_examined"] = verdict.not_examined;
+  json["not_examined"] = 0;  // no element is left out; kept for readers of version 0.1
   return json;
 }
 
@@ -28,6 +29,23 @@ Json to_json(const analysis::NamedComparison& c) {
           {"max_rel", number(c.comparison.max_rel)},
           {"max_ulp", c.comparison.max_ulp},
           {"worst_index", c.worst_index}};
+}
+
+// "0-3,7": by their row-major numbers.
+std::string in_words(const std::vector<analysis::JudgedElements::Run>& runs) {
+  fmt::memory_buffer text;
+  for (const auto& [flat, count] : runs) {
+    fmt::format_to(fmt::appender(text), "{}{}", text.size() == 0 ? "" : ",", flat);
+    if (count > 1) fmt::format_to(fmt::appender(text), "-{}", flat + count - 1);
+  }
+  return fmt::to_string(text);
+}
+
+Json to_json(const analysis::JudgedElements& set) {
+  Json json = {{"tensor", name_of(set.gradient)},   {"against", set.against}, {"cause", name_of(set.cause)},
+               {"at_fault", name_of(set.at_fault)}, {"count", set.elements},  {"elements", in_words(set.runs)}};
+  if (set.advisory) json["advisory"] = true;
+  return json;
 }
 
 Json to_json(const analysis::Finding& f) {
@@ -79,6 +97,8 @@ Json to_json(const InvocationResult& result) {
   json["altered"] = result.altered;
   json["comparisons"] = Json::array();
   for (const auto& comparison : result.report.comparisons) json["comparisons"].push_back(to_json(comparison));
+  json["judged"] = Json::array();
+  for (const auto& set : result.report.judged) json["judged"].push_back(to_json(set));
   json["findings"] = Json::array();
   for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));
   json["verdict"] = to_json(result.report.verdict);

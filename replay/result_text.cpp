@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 
 #include <cmath>
+#include <set>
+#include <tuple>
 
 #include "replay/result.h"
 
@@ -61,21 +63,42 @@ void append_finding(Lines& lines, const Finding& f, const InvocationResult& resu
   lines.add("    why:  {}{}; {}", name_of(f.cause), at_fault, f.why);
 }
 
-// Whether the findings against the recorded reference tell of the element already.
-bool told_of(const InvocationResult& result, const Finding& advice) {
-  return std::ranges::any_of(result.report.findings, [&](const Finding& f) {
-    return !f.advisory && f.against == "reference" && f.gradient == advice.gradient && f.flat <= advice.flat &&
-           advice.flat < f.flat + f.count && f.cause == advice.cause;
-  });
+// Elements of a gradient, and for what cause.
+using Told = std::set<std::tuple<Gradient, int64_t, analysis::Cause>>;
+
+// What the findings against the recorded reference tell of.
+Told told_against_reference(const InvocationResult& result) {
+  Told told;
+  for (const Finding& f : result.report.findings) {
+    if (f.advisory || f.against != "reference") continue;
+    for (int64_t i = 0; i < f.count; ++i) told.insert({f.gradient, f.flat + i, f.cause});
+  }
+  return told;
+}
+
+// How many elements there are of each cause, whether they are findings or not. One that misses both the reference and
+// float64 counts once.
+std::map<analysis::Cause, int64_t> elements_of(const InvocationResult& result, bool advisory) {
+  if (!advisory) return result.report.verdict.causes;
+  std::map<analysis::Cause, int64_t> elements;
+  for (const auto& set : result.report.judged) {
+    if (set.advisory) elements[set.cause] += set.elements;
+  }
+  return elements;
 }
 
 void append_findings(Lines& lines, const InvocationResult& result, bool advisory) {
+  const Told against_reference = told_against_reference(result);
   std::vector<const Finding*> findings;
   int64_t told = 0;
+  std::map<analysis::Cause, int64_t> left = elements_of(result, advisory);
   for (const Finding& f : result.report.findings) {
     if (f.advisory != advisory) continue;
-    if (advisory && told_of(result, f)) {
-      told += f.count;
+    if (f.against != "reference" && against_reference.contains({f.gradient, f.flat, f.cause})) {
+      if (advisory) {
+        told += f.count;
+        left[f.cause] -= f.count;
+      }
     } else {
       findings.push_back(&f);
     }
@@ -87,15 +110,13 @@ void append_findings(Lines& lines, const InvocationResult& result, bool advisory
   };
   std::ranges::stable_sort(findings, [&](const Finding* a, const Finding* b) { return apart(a) > apart(b); });
   std::map<analysis::Cause, size_t> printed;
-  std::map<analysis::Cause, int64_t> left;
   for (const Finding* f : findings) {
-    if (printed[f->cause]++ < kMostPrinted) {
-      append_finding(lines, *f, result);
-    } else {
-      left[f->cause] += f->count;
-    }
+    if (printed[f->cause]++ >= kMostPrinted) continue;
+    append_finding(lines, *f, result);
+    left[f->cause] -= f->count;
   }
   for (const auto& [cause, count] : left) {
+    if (count <= 0) continue;
     lines.add("  and {} more elements of cause {} (--json lists them)", thousands(count), name_of(cause));
   }
   if (told > 0) lines.add("  in {} of the elements above, for the same cause", told);

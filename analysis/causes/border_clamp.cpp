@@ -17,12 +17,12 @@ std::optional<Diagnosis> test_border_clamp(const Suspect& s) {
   const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);
   const auto names = arithmetic_names(s);
   diagnosis.why = fmt::format(
-      "{} = {:.9g} ({}) in {} arithmetic, {:.9g} ({}) in {}, exact {:.17g}: on the clamp border {:g}, where {} takes "
+      "{} = {} in {} arithmetic, {} in {}, exact {:.17g}: on the clamp border {:g}, where {} takes "
       "the "
       "subgradient {:.9g} and {} takes {:.9g}; both are defensible",
-      crossing->axis == 0 ? 'x' : 'y', observed.coordinate, observed.hex, names.observed, expected.coordinate,
-      expected.hex, names.expected, crossing->exact, crossing->boundary, names.observed,
-      crossing->pair.observed->element.value, names.expected, crossing->pair.expected->element.value);
+      crossing->axis == 0 ? 'x' : 'y', observed.text(), names.observed, expected.text(), names.expected,
+      crossing->exact, crossing->boundary, names.observed, crossing->pair.observed->element.value, names.expected,
+      crossing->pair.expected->element.value);
   return diagnosis;
 }
 

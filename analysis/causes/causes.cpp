@@ -11,6 +11,8 @@ Diagnosis diagnose(const Suspect& suspect) {
 }
 
 AtFault rounding_fault(const Suspect& s) {
+  // No replay is more exact than float64 kernels themselves are.
+  if (s.call.arithmetic() == MSDA_FLOAT64) return AtFault::kTolerance;
   if (s.against_float64) return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;
   if (s.observed_holds && s.expected_holds) return AtFault::kTolerance;
   if (s.observed_holds) return AtFault::kReference;
@@ -33,10 +35,9 @@ std::optional<MatchPair> best_pair(const Suspect& s) {
   };
   for (const size_t o : s.of_observed.matches) {
     for (const size_t e : s.of_expected.matches) {
-      MatchPair pair{&s.of_observed.candidates[o], &s.of_expected.candidates[e], false};
-      pair.same_landing = pair.observed->x == pair.expected->x && pair.observed->y == pair.expected->y;
-      const bool better =
-          !best || (pair.same_landing != best->same_landing ? pair.same_landing : misfit(pair) < misfit(*best));
+      MatchPair pair{&s.of_observed.candidates[o], &s.of_expected.candidates[e], 0};
+      pair.axes = !(pair.observed->x == pair.expected->x) + !(pair.observed->y == pair.expected->y);
+      const bool better = !best || (pair.axes != best->axes ? pair.axes < best->axes : misfit(pair) < misfit(*best));
       if (better) best = pair;
     }
   }

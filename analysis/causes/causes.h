@@ -50,12 +50,13 @@ struct ArithmeticNames {
 };
 ArithmeticNames arithmetic_names(const Suspect&);
 
-// The pair of matches, of the observed and of the expected side, that lies closest to their values, and whether some
-// landing explains both.
+// The pair of matches, of the observed and of the expected side, whose landings differ along the fewest axes; of
+// those, the one that lies closest to their values.
 struct MatchPair {
   const Match* observed;
   const Match* expected;
-  bool same_landing;
+  int axes;  // along which they differ
+  bool same_landing() const { return axes == 0; }
 };
 std::optional<MatchPair> best_pair(const Suspect&);
 

@@ -25,12 +25,11 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
   };
   const auto names = arithmetic_names(s);
   diagnosis.why = fmt::format(
-      "{} = {:.9g} ({}) in {} arithmetic, {}; {:.9g} ({}) in {}, {}; exact {:.17g}, {:.3g} ULP from the boundary {:g}, "
+      "{} = {} in {} arithmetic, {}; {} in {}, {}; exact {:.17g}, {:.3g} ULP from the boundary {:g}, "
       "where the gradient jumps from {:.9g} to {:.9g}",
-      crossing->axis == 0 ? 'x' : 'y', observed.coordinate, observed.hex, names.observed,
-      cell(observed, *crossing->pair.observed), expected.coordinate, expected.hex, names.expected,
-      cell(expected, *crossing->pair.expected), crossing->exact, crossing->ulps, crossing->boundary,
-      crossing->pair.observed->element.value, crossing->pair.expected->element.value);
+      crossing->axis == 0 ? 'x' : 'y', observed.text(), names.observed, cell(observed, *crossing->pair.observed),
+      expected.text(), names.expected, cell(expected, *crossing->pair.expected), crossing->exact, crossing->ulps,
+      crossing->boundary, crossing->pair.observed->element.value, crossing->pair.expected->element.value);
   return diagnosis;
 }
 

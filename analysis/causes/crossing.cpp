@@ -20,7 +20,7 @@ std::string hex_of(double x, msda_dtype type) {
 std::optional<Crossing> find_crossing(const Suspect& s) {
   if (s.id.is_pixel()) return std::nullopt;
   const auto pair = best_pair(s);
-  if (!pair || pair->same_landing) return std::nullopt;
+  if (!pair || pair->same_landing()) return std::nullopt;
   // The jump must be what separates the two values, not something beside it.
   const double jump = std::abs(pair->observed->element.value - pair->expected->element.value);
   if (jump < std::abs(s.observed_value - s.expected_value) / 2) return std::nullopt;
@@ -53,7 +53,11 @@ SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const
   for (const Evaluation& way : ways) {
     if (way.landing == landing) return {way.coordinate, hex_of(way.coordinate, type), way.name, landing.low};
   }
-  return {ways[0].coordinate, hex_of(ways[0].coordinate, type), "unknown", landing.low};
+  return {std::nullopt, "", "unknown", landing.low};
+}
+
+std::string SideCoordinate::text() const {
+  return coordinate ? fmt::format("{:.9g} ({})", *coordinate, hex) : "a coordinate";
 }
 
 Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
@@ -74,8 +78,10 @@ Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
     Evidence told = Evidence::object();
     told["side"] = side.name;
     told["dialect"] = msda_dialect_name(side.conventions.dialect);
-    told["coordinate"] = number(at.coordinate);
-    told["coordinate_hex"] = at.hex;
+    if (at.coordinate) {
+      told["coordinate"] = number(*at.coordinate);
+      told["coordinate_hex"] = at.hex;
+    }
     told["evaluation"] = at.evaluation;
     told["cell"] = at.cell;
     told["clipped"] = landing_of(match, crossing.axis).clipped;

@@ -1,6 +1,7 @@
 // How two sides came to land differently: shared by cell_boundary and border_clamp.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "analysis/causes/causes.h"
@@ -27,11 +28,13 @@ std::optional<Crossing> find_crossing(const Suspect&);
 Evidence crossing_evidence(const Suspect&, const Crossing&);
 
 // A side's coordinate along the crossing's axis as its arithmetic gives it, in the evaluation that agrees with its
-// value.
+// value. Empty where none that is known does: then rounding of another kind brought it there.
 struct SideCoordinate {
-  double coordinate;
+  std::optional<double> coordinate;
   std::string hex, evaluation;
   int32_t cell;
+  // "4.5 (0x40900000)", or "a coordinate".
+  std::string text() const;
 };
 SideCoordinate side_coordinate(const Suspect&, const Crossing&, const Side&, const Match&);
 

@@ -13,7 +13,7 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
   if (!pair) return std::nullopt;
   const double bound = pair->observed->bound + pair->expected->bound;
   const double difference = std::abs(s.observed_value - s.expected_value);
-  if (!pair->same_landing && difference > bound) return std::nullopt;
+  if (!pair->same_landing() && difference > bound) return std::nullopt;
   Diagnosis diagnosis{Cause::kIllConditioned, rounding_fault(s)};
   if (!s.tells) return diagnosis;
   const Element& element = pair->observed->element;

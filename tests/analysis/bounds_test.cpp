@@ -148,7 +148,7 @@ TEST(Bounds, OfSumsHoldAndAreClose) {
         long double exact = 0;
         for (int k = 0; k < count; ++k) {
           const auto term = static_cast<float>(normal(random) + mean);
-          bound.add(term, k % 4);
+          bound.add(term, k % 4, 1);
           sum = add(sum, term);
           exact += term;
         }

@@ -1,0 +1,103 @@
+#include "analysis/examine.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+
+#include "kernels/parallel.h"
+
+namespace msda::analysis {
+namespace {
+
+// Elements of one batch, head and level, which need the same contributions: [begin, end) of an order of elements.
+struct Task {
+  size_t begin, end;
+};
+
+int64_t group_of(const Call& call, Gradient gradient, int64_t flat) {
+  const ElementId id = element_id(call, gradient, flat);
+  const auto group = [&](int64_t b, int64_t m, int64_t l) { return (b * call.M + m) * call.L + l; };
+  return id.is_pixel() ? group(id.pixel.b, id.pixel.m, id.pixel.l) : group(id.sample.b, id.sample.m, id.sample.l);
+}
+
+// The elements' places, those of a group together.
+std::vector<size_t> grouped(const Call& call, Gradient gradient, const std::vector<int64_t>& elements,
+                            std::vector<Task>& tasks) {
+  constexpr size_t kMostOfATask = 4096;
+  std::vector<int64_t> groups(elements.size());
+  std::ranges::transform(elements, groups.begin(), [&](int64_t flat) { return group_of(call, gradient, flat); });
+  std::vector<size_t> order(elements.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return groups[i]; });
+  for (size_t begin = 0; begin < order.size();) {
+    size_t end = begin;
+    while (end < order.size() && end - begin < kMostOfATask && groups[order[end]] == groups[order[begin]]) ++end;
+    tasks.push_back({begin, end});
+    begin = end;
+  }
+  return order;
+}
+
+}  // namespace
+
+Tolerance Examiner::tolerance_of(Gradient gradient) const {
+  return settings_.tolerance ? *settings_.tolerance : customary_tolerance(recorded_.of(gradient).dtype);
+}
+
+std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
+                                       const std::vector<int64_t>& elements) const {
+  const Call& call = material_.call;
+  std::vector<Task> tasks;
+  const std::vector<size_t> order = grouped(call, gradient, elements, tasks);
+  std::vector<Judgement> judgements(elements.size());
+  const auto count = static_cast<int64_t>(tasks.size());
+  const int threads = kernels::thread_count(settings_.threads, count);
+  std::deque<ContributionCache> caches;
+  for (int i = 0; i < threads; ++i) caches.emplace_back(call);
+  kernels::parallel_for(count, threads, [&](int64_t task, int worker) {
+    for (size_t i = tasks[static_cast<size_t>(task)].begin; i < tasks[static_cast<size_t>(task)].end; ++i) {
+      const int64_t flat = elements[order[i]];
+      const Diagnosis diagnosis = diagnose_element(expected, element_id(call, gradient, flat),
+                                                   caches[static_cast<size_t>(worker)], /*tells=*/false);
+      judgements[order[i]] = {flat, diagnosis.cause, diagnosis.at_fault};
+    }
+  });
+  return judgements;
+}
+
+Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, ContributionCache& cache,
+                                     bool tells) const {
+  const Gradient gradient = id.gradient;
+  const Tolerance tolerance = tolerance_of(gradient);
+  const double truth = material_.float64.of(gradient).at(id.flat);
+  const auto holds = [&](const Side& side) {
+    return side.of(gradient) && tolerance.holds(side.of(gradient).at(id.flat), truth);
+  };
+  bool any = holds(recorded_) || (reference_ && holds(*reference_));
+  // Not of an order left to chance: what is found must hang on no draw, and on no device that draws.
+  for (const Side& side : material_.replays) {
+    if (side.name != "atomic" && side.name != "original") any = any || holds(side);
+  }
+  const Tensor& before = material_.before[static_cast<size_t>(gradient)];
+  return diagnose({material_.call, id, recorded_, expected, &expected == &material_.float64,
+                   recorded_.of(gradient).at(id.flat), expected.of(gradient).at(id.flat), truth,
+                   before ? std::optional(before.at(id.flat)) : std::nullopt,
+                   explain(material_.call, recorded_, id, cache), explain(material_.call, expected, id, cache),
+                   holds(recorded_), holds(expected), any, tolerance, cache, tells});
+}
+
+Finding Examiner::describe(const Side& expected, Gradient gradient, int64_t flat, ContributionCache& cache) const {
+  const ElementId id = element_id(material_.call, gradient, flat);
+  Finding finding;
+  static_cast<Diagnosis&>(finding) = diagnose_element(expected, id, cache, /*tells=*/true);
+  finding.gradient = gradient;
+  finding.flat = flat;
+  finding.index = id.index;
+  finding.observed = recorded_.of(gradient).at(flat);
+  finding.expected = expected.of(gradient).at(flat);
+  finding.float64 = material_.float64.of(gradient).at(flat);
+  finding.against = expected.name;
+  return finding;
+}
+
+}  // namespace msda::analysis

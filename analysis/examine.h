@@ -1,0 +1,45 @@
+// The cause of each element of the recorded side that is out of tolerance.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/analyze.h"
+#include "analysis/causes/causes.h"
+
+namespace msda::analysis {
+
+// What is said of one element.
+struct Judgement {
+  int64_t flat = 0;
+  Cause cause = Cause::kImplementationError;
+  AtFault at_fault = AtFault::kNone;
+};
+
+class Examiner {
+ public:
+  // The material is that of analyze(); the sides come with the arithmetic that was found for them. All of it outlives
+  // this object.
+  Examiner(const Material& material, const Settings& settings, const Side& recorded,
+           const std::optional<Side>& reference)
+      : material_(material), settings_(settings), recorded_(recorded), reference_(reference) {}
+
+  // Of all these elements of a gradient, against another side, in their order.
+  std::vector<Judgement> judge(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
+
+  // Of one, with evidence.
+  Finding describe(const Side& expected, Gradient gradient, int64_t flat, ContributionCache& cache) const;
+
+  Tolerance tolerance_of(Gradient gradient) const;
+
+ private:
+  Diagnosis diagnose_element(const Side& expected, const ElementId& id, ContributionCache& cache, bool tells) const;
+
+  const Material& material_;
+  const Settings& settings_;
+  const Side& recorded_;
+  const std::optional<Side>& reference_;
+};
+
+}  // namespace msda::analysis
