@@ -6,33 +6,12 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/arithmetic.h"
 #include "analysis/examine.h"
 #include "analysis/verdict.h"
 
 namespace msda::analysis {
 namespace {
-
-// A kernel on 16-bit tensors computes in float32, or in the 16-bit type itself. Its own values tell: if nearly all of
-// them are what float32 and one last rounding make, it is float32.
-msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, ContributionCache& cache) {
-  const Tensor& tensor = side.of(gradient);
-  if (!tensor || (tensor.dtype != MSDA_FLOAT16 && tensor.dtype != MSDA_BFLOAT16)) return call.arithmetic();
-  constexpr int64_t kSamples = 256;
-  const int64_t total = tensor.elements(), step = std::max<int64_t>(1, total / kSamples);
-  const auto share_explained = [&](msda_dtype arithmetic) {
-    side.arithmetic[static_cast<int>(gradient)] = arithmetic;
-    int64_t explained = 0, finite = 0;
-    for (int64_t flat = 0; flat < total; flat += step) {
-      if (!std::isfinite(tensor.at(flat))) continue;
-      ++finite;
-      explained += explain(call, side, element_id(call, gradient, flat), cache).explained();
-    }
-    return finite == 0 ? 1.0 : static_cast<double>(explained) / static_cast<double>(finite);
-  };
-  const double as_float32 = share_explained(MSDA_FLOAT32);
-  if (as_float32 >= 0.9) return MSDA_FLOAT32;
-  return share_explained(tensor.dtype) >= 0.9 ? tensor.dtype : MSDA_FLOAT32;
-}
 
 // Elements by what is said of them, the gravest first.
 std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gradient gradient, const Side& expected,

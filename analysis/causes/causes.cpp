@@ -11,8 +11,14 @@ Diagnosis diagnose(const Suspect& suspect) {
 }
 
 AtFault rounding_fault(const Suspect& s) {
-  // No replay is more exact than float64 kernels themselves are.
-  if (s.call.arithmetic() == MSDA_FLOAT64) return AtFault::kTolerance;
+  // No replay is more exact than float64 kernels themselves are, and none adds in a 16-bit type.
+  const auto adds_in_16_bits = [&](const Side& side) {
+    const msda_dtype arithmetic = side.arithmetic_of(s.id.gradient);
+    return arithmetic == MSDA_FLOAT16 || arithmetic == MSDA_BFLOAT16;
+  };
+  if (s.call.arithmetic() == MSDA_FLOAT64 || adds_in_16_bits(s.observed) || adds_in_16_bits(s.expected)) {
+    return AtFault::kTolerance;
+  }
   if (s.against_float64) return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;
   if (s.observed_holds && s.expected_holds) return AtFault::kTolerance;
   if (s.observed_holds) return AtFault::kReference;
