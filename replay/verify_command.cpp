@@ -34,7 +34,7 @@ int run(const Options& options) {
     for (const auto& [object, why] : found.differences) print_error(fmt::format("  {} {}", object, why));
     return kBadInput;
   }
-  for (const int64_t id : reader.invocation_ids()) reader.invocation(id);  // shapes and types
+  reader.check_invocations();  // shapes and types
   if (options.json == "-" || options.quiet) return kWithinTolerance;
   Lines lines;
   lines.add("{}: {} datasets, every digest is right{}", options.capture, found.datasets,

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "recorder/capture/digest.h"
@@ -60,8 +62,8 @@ std::string shape_text(hid_t space) {
   return fmt::format("{}", fmt::join(sizes, "x"));
 }
 
-// An attribute's value as it lies in the file; texts of any length each with a zero behind it.
-bool add_value(Digester& digester, hid_t attribute, hid_t type, int64_t count) {
+// Adds an attribute's value as it lies in the file; texts of any length each with a zero behind it.
+bool add_value(std::string& bytes, hid_t attribute, hid_t type, int64_t count) {
   const auto size = static_cast<int64_t>(H5Tget_size(type));
   if (count < 0 || size <= 0 || count > kMostAttributeBytes / size) return false;
   if (count == 0) return true;
@@ -69,59 +71,51 @@ bool add_value(Digester& digester, hid_t attribute, hid_t type, int64_t count) {
     std::vector<char*> texts(static_cast<size_t>(count), nullptr);
     const bool read = H5Aread(attribute, type, texts.data()) >= 0;
     for (char* text : texts) {
-      const std::string value = text != nullptr ? text : "";
-      digester.add(std::as_bytes(std::span(value.c_str(), value.size() + 1)));
+      bytes += text != nullptr ? text : "";
+      bytes += '\0';
       H5free_memory(text);
     }
     return read;
   }
   if (H5Tdetect_class(type, H5T_VLEN) != 0 || H5Tdetect_class(type, H5T_REFERENCE) != 0) return true;  // not ours
-  std::vector<std::byte> value(static_cast<size_t>(count * size));
-  if (H5Aread(attribute, type, value.data()) < 0) return false;
-  digester.add(value);
-  return true;
+  const size_t head = bytes.size();
+  bytes.resize(head + static_cast<size_t>(count * size));
+  return H5Aread(attribute, type, bytes.data() + head) >= 0;
 }
 
+struct AttributeEntry {
+  std::string digest;               // empty if it cannot be read
+  std::optional<std::string> text;  // of one that is one text
+};
+
 // Half of the digest's digits: the list is long, and an accident is to be noticed, not a forgery.
-std::string attribute_digest(hid_t object, const std::string& name) {
+AttributeEntry describe_attribute(hid_t object, const std::string& name) {
   const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
   const Type type(H5Aget_type(attribute.get()));
   const Space space(H5Aget_space(attribute.get()));
-  if (!attribute.valid() || !type.valid() || !space.valid() || !is_sound(type.get())) return "";
-  Digester digester;
-  const std::string head = fmt::format("{} {}\n", type_text(type.get()), shape_text(space.get()));
-  digester.add(std::as_bytes(std::span(head)));
-  if (!add_value(digester, attribute.get(), type.get(), H5Sget_simple_extent_npoints(space.get()))) return "";
-  const std::string digest = digester.digest();
-  return digest.substr(digest.find(':') + 1, 16);
-}
-
-herr_t collect_attribute(hid_t, const char* name, const H5A_info_t*, void* out) noexcept {
-  static_cast<std::vector<std::string>*>(out)->emplace_back(name);
-  return 0;
-}
-
-struct Link {
-  std::string name;
-  bool is_hard;
-};
-herr_t collect_link(hid_t, const char* name, const H5L_info_t* link, void* out) noexcept {
-  static_cast<std::vector<Link>*>(out)->push_back({name, link->type == H5L_TYPE_HARD});
-  return 0;
+  if (!attribute.valid() || !type.valid() || !space.valid() || !is_sound(type.get())) return {};
+  std::string bytes = fmt::format("{} {}\n", type_text(type.get()), shape_text(space.get()));
+  const size_t head = bytes.size();
+  const int64_t count = H5Sget_simple_extent_npoints(space.get());
+  if (!add_value(bytes, attribute.get(), type.get(), count)) return {};
+  const std::string whole = digest(std::as_bytes(std::span(bytes)));
+  AttributeEntry entry{whole.substr(whole.find(':') + 1, 16), {}};
+  if (count == 1 && H5Tis_variable_str(type.get()) > 0) entry.text = bytes.c_str() + head;
+  return entry;
 }
 
 void add_attributes(hid_t object, bool is_root, ContentEntry& entry) {
   std::vector<std::string> names;
-  hsize_t at = 0;
-  if (H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &at, collect_attribute, &names) < 0) {
+  if (!list_attributes(object, names)) {
     entry.unreadable = fmt::format("has attributes that cannot be read: {}", last_error());
     return;
   }
   for (const std::string& name : names) {
     if (is_root && name == kContents) continue;
-    const std::string digest = attribute_digest(object, name);
-    if (digest.empty()) entry.unreadable = fmt::format("has an attribute {} that cannot be read", name);
-    entry.attributes[name] = digest;
+    AttributeEntry attribute = describe_attribute(object, name);
+    if (attribute.digest.empty()) entry.unreadable = fmt::format("has an attribute {} that cannot be read", name);
+    entry.attributes[name] = std::move(attribute.digest);
+    if (name == "digest" && entry.kind == "dataset" && attribute.text) entry.digest = *std::move(attribute.text);
   }
 }
 
@@ -131,45 +125,47 @@ void add_dataset(hid_t dataset, ContentEntry& entry) {
   const Space space(H5Dget_space(dataset));
   entry.type = type_text(type.get());
   entry.shape = shape_text(space.get());
-  if (H5Aexists(dataset, "digest") <= 0) return;
-  const Attribute digest(H5Aopen(dataset, "digest", H5P_DEFAULT));
-  const Type text(H5Aget_type(digest.get()));
-  const Space one(H5Aget_space(digest.get()));
-  if (H5Tis_variable_str(text.get()) <= 0 || H5Sget_simple_extent_npoints(one.get()) != 1) return;
-  char* value = nullptr;
-  if (H5Aread(digest.get(), text.get(), &value) >= 0 && value != nullptr) entry.digest = value;
-  H5free_memory(value);
 }
 
-void describe_object(hid_t parent, const char* name, const std::string& path, int depth, Contents& contents) {
-  ContentEntry& entry = contents[path];
-  entry = {"other", "-", "-", "-", {}};
-  const Object object(H5Oopen(parent, name, H5P_DEFAULT));
-  if (!object.valid()) {
-    entry.unreadable = fmt::format("cannot be opened: {}", last_error());
-    return;
+// Goes through a file's objects.
+struct Description {
+  const VisitDataset& visit;
+  Contents contents;
+
+  void add(hid_t parent, const char* name, const std::string& path, int depth) {
+    ContentEntry& entry = contents[path];
+    entry = {"other", "-", "-", "-", {}};
+    const Object object(H5Oopen(parent, name, H5P_DEFAULT));
+    if (!object.valid()) {
+      entry.unreadable = fmt::format("cannot be opened: {}", last_error());
+      return;
+    }
+    const H5I_type_t kind = H5Iget_type(object.get());
+    if (kind == H5I_DATASET) add_dataset(object.get(), entry);
+    add_attributes(object.get(), depth == 0, entry);
+    if (kind == H5I_DATASET && visit) visit(path, object.get(), entry);
+    if (kind == H5I_GROUP) add_members(object.get(), path, depth, entry);
   }
-  const H5I_type_t kind = H5Iget_type(object.get());
-  if (kind == H5I_DATASET) add_dataset(object.get(), entry);
-  add_attributes(object.get(), depth == 0, entry);
-  if (kind != H5I_GROUP) return;
-  entry.kind = "group";
-  std::vector<Link> links;
-  if (depth > kMostDepth) {
-    entry.unreadable = "is nested too deep";
-  } else if (H5Literate(object.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_link, &links) < 0) {
-    entry.unreadable = fmt::format("cannot be listed: {}", last_error());
-  }
-  for (const auto& [link, is_hard] : links) {
-    if (depth == 0 && link == kContents) continue;
-    const std::string child = (depth == 0 ? "/" : path + "/") + link;
-    if (is_hard) {
-      describe_object(object.get(), link.c_str(), child, depth + 1, contents);
-    } else {
-      contents[child] = {"link", "-", "-", "-", {}};
+
+  void add_members(hid_t group, const std::string& path, int depth, ContentEntry& entry) {
+    entry.kind = "group";
+    if (depth > kMostDepth) {
+      entry.unreadable = "is nested too deep";
+      return;
+    }
+    std::vector<Link> links;
+    if (!list_links(group, links)) entry.unreadable = fmt::format("cannot be listed: {}", last_error());
+    for (const auto& [link, is_hard] : links) {
+      if (depth == 0 && link == kContents) continue;
+      const std::string child = (depth == 0 ? "/" : path + "/") + link;
+      if (is_hard) {
+        add(group, link.c_str(), child, depth + 1);
+      } else {
+        contents[child] = {"link", "-", "-", "-", {}};
+      }
     }
   }
-}
+};
 
 }  // namespace
 
@@ -199,10 +195,10 @@ std::string type_text(hid_t type) {
   return fmt::format("class{}({})", static_cast<int>(kind), H5Tget_size(type));
 }
 
-Contents describe(hid_t file) {
-  Contents contents;
-  describe_object(file, "/", "/", 0, contents);
-  return contents;
+Contents describe(hid_t file, const VisitDataset& visit) {
+  Description description{visit, {}};
+  description.add(file, "/", "/", 0);
+  return std::move(description.contents);
 }
 
 }  // namespace msda::capture::hdf5

@@ -3,15 +3,19 @@
 
 #include <hdf5.h>
 
+#include <functional>
 #include <string>
 
 #include "recorder/capture/contents.h"
 
 namespace msda::capture::hdf5 {
 
+// Called with each dataset while it is open: opening it takes libhdf5 longer than reading a small one.
+using VisitDataset = std::function<void(const std::string& path, hid_t dataset, const ContentEntry& entry)>;
+
 // Every object that hard links lead to, with its attributes, and no dataset's data. What cannot be read is told in
 // ContentEntry::unreadable.
-Contents describe(hid_t file);
+Contents describe(hid_t file, const VisitDataset& visit = {});
 
 // A datatype in full, as docs/capture-format.md describes it: "integer(4,0,1,32,0,0,0)".
 std::string type_text(hid_t type);

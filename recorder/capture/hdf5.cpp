@@ -23,6 +23,29 @@ std::string last_error() {
   return message;
 }
 
+namespace {
+
+herr_t collect_link(hid_t, const char* name, const H5L_info_t* link, void* out) noexcept {
+  static_cast<std::vector<Link>*>(out)->push_back({name, link->type == H5L_TYPE_HARD});
+  return 0;
+}
+
+herr_t collect_attribute(hid_t, const char* name, const H5A_info_t*, void* out) noexcept {
+  static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+  return 0;
+}
+
+}  // namespace
+
+bool list_links(hid_t group, std::vector<Link>& links) {
+  return H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect_link, &links) >= 0;
+}
+
+bool list_attributes(hid_t object, std::vector<std::string>& names) {
+  hsize_t at = 0;
+  return H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &at, collect_attribute, &names) >= 0;
+}
+
 Type file_type(ElementType type) {
   switch (type) {
     case ElementType::kFloat32:

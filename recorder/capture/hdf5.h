@@ -56,6 +56,14 @@ void silence();
 // The innermost message on HDF5's error stack, for the tail of a message of ours; empty if there is none.
 std::string last_error();
 
+struct Link {
+  std::string name;
+  bool is_hard;
+};
+// A group's links and an object's attributes, sorted by name. False if not all can be listed.
+bool list_links(hid_t group, std::vector<Link>& links);
+bool list_attributes(hid_t object, std::vector<std::string>& names);
+
 // The type in the file: little-endian, float16 and bfloat16 as HDF5 floats of their own layout, which any HDF5 reader
 // converts (h5py shows bfloat16 as float32).
 Type file_type(ElementType type);

@@ -108,6 +108,7 @@ class Server {
     if (name == "kernels") return answer([&] { return reader_->kernels(); });
     if (name == "invocation") return answer([&] { return reader_->invocation(argument.get<int64_t>()); });
     if (name == "verify") return answer([&] { return reader_->verify(); });
+    if (name == "check_invocations") return answer([this] { return check_invocations(); });
     if (name == "read") return answer([&] { return send_data(argument.get<TensorInfo>()); });
   }
 
@@ -125,6 +126,11 @@ class Server {
     }
     const std::vector<uint8_t> message = Json::to_cbor(answer);
     if (!channel_.send(Kind::kMessage, bytes_of(message))) _exit(0);  // nobody listens
+  }
+
+  bool check_invocations() {
+    for (const int64_t id : reader_->invocation_ids()) reader_->invocation(id);
+    return true;
   }
 
   bool send_data(const TensorInfo& info) {
@@ -272,6 +278,8 @@ std::vector<Seed> IsolatedReader::seeds() const { return impl_->get<std::vector<
 std::vector<KernelImage> IsolatedReader::kernels() const { return impl_->get<std::vector<KernelImage>>("kernels"); }
 Invocation IsolatedReader::invocation(int64_t id) const { return impl_->get<Invocation>("invocation", id); }
 Verification IsolatedReader::verify() const { return impl_->get<Verification>("verify"); }
+
+void IsolatedReader::check_invocations() const { impl_->ask("check_invocations"); }
 
 Tensor IsolatedReader::read(const TensorInfo& info) const {
   Tensor tensor;

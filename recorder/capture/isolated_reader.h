@@ -35,6 +35,8 @@ class IsolatedReader {
   Invocation invocation(int64_t id) const;
   Tensor read(const TensorInfo& info) const;
   Verification verify() const;
+  // Reads every invocation, as invocation() does, for the Error that one of them may give.
+  void check_invocations() const;
 
  private:
   struct Impl;

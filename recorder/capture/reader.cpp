@@ -14,9 +14,7 @@
 
 namespace msda::capture {
 
-using hdf5::Dataset;
 using hdf5::File;
-using hdf5::Object;
 
 Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   hdf5::silence();
@@ -32,7 +30,7 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   }
   impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (!impl_->file.valid()) impl_->fail(fmt::format("cannot open it: {}", hdf5::last_error()));
-  const Object root = impl_->open("/");
+  const Group root = impl_->open_group("/");
   if (impl_->text(root, "format") != kFormat) {
     impl_->fail("is HDF5, but not a capture: its root has no attribute format = \"msda-capture\"");
   }
@@ -46,7 +44,8 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   }
   impl_->tool_version = impl_->text(root, "tool_version");
   impl_->created = impl_->text(root, "created");
-  for (const std::string& name : impl_->children("/invocations")) {
+  const auto invocations = impl_->open_subgroup(root, "invocations");
+  for (const std::string& name : invocations ? invocations->members() : std::vector<std::string>()) {
     int64_t id = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), id);
     if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size() || id < 0) {
@@ -73,52 +72,39 @@ Invocation Reader::invocation(int64_t id) const {
   Invocation result;
   result.id = id;
   result.path = fmt::format("/invocations/{:06}", id);
-  const Object group = impl_->open(result.path);
+  const Group group = impl_->open_group(result.path);
   CallFacts& facts = result.facts;
   const auto read = [&](const char* name, auto& fact) { impl_->read_fact(group, name, fact); };
   for_each_call_attribute(facts, read);
   const bool has_dialect = !facts.dialect.empty();
   if (has_dialect) for_each_convention(facts, read);
   impl_->read_others(group, has_dialect, facts);
-  result.inputs = impl_->tensor_infos(result.path + "/inputs", has_dialect);
-  result.outputs_before = impl_->tensor_infos(result.path + "/outputs_before", has_dialect);
-  result.outputs = impl_->tensor_infos(result.path + "/outputs", has_dialect);
-  for (const std::string& name : impl_->children(result.path + "/results")) {
-    const std::string path = result.path + "/results/" + name;
-    const Object object = impl_->open(path);
-    result.results.push_back(
-        {{name, impl_->text(object, "role"), impl_->text(object, "dialect")}, impl_->tensor_infos(path, has_dialect)});
+  result.inputs = impl_->tensor_infos(group, "inputs", has_dialect);
+  result.outputs_before = impl_->tensor_infos(group, "outputs_before", has_dialect);
+  result.outputs = impl_->tensor_infos(group, "outputs", has_dialect);
+  if (const auto others = impl_->open_subgroup(group, "results")) {
+    for (const std::string& name : others->members()) {
+      const Group other = *impl_->open_subgroup(*others, name);
+      result.results.push_back(
+          {{name, impl_->text(other, "role"), impl_->text(other, "dialect")}, impl_->tensor_infos(other, has_dialect)});
+    }
   }
-  result.stages = impl_->stages(result.path + "/stages");
-  result.digests = impl_->texts(result.path + "/digests");
-  if (impl_->exists(result.path + "/parameters")) {
-    const TensorInfo info = impl_->tensor_info("parameters", result.path, nullptr);
-    const Tensor bytes = this->read(info);
-    result.parameters.bytes.assign(bytes.bytes().begin(), bytes.bytes().end());
-    const Object object = impl_->open(info.path);
-    result.parameters.offsets = impl_->integers(object, "offsets");
-    result.parameters.sizes = impl_->integers(object, "sizes");
-  }
+  result.stages = impl_->stages(group);
+  result.digests = impl_->texts(group, "digests");
+  if (group.has("parameters")) result.parameters = impl_->parameters(impl_->open_member(group, "parameters"));
   return result;
 }
 
-Tensor Reader::read(const TensorInfo& info) const {
-  Tensor tensor;
-  tensor.info = info;
-  std::vector<int64_t> shape;
-  tensor.data = impl_->read_all(info.path, hdf5::file_type(info.type).get(), size_of(info.type), shape);
-  if (shape != info.shape) impl_->fail(info.path + " changed while it was read");
-  return tensor;
-}
+Tensor Reader::read(const TensorInfo& info) const { return impl_->read(impl_->open_dataset(info.path), info); }
 
 void Reader::read_pieces(const TensorInfo& info, const std::function<void(std::span<const std::byte>)>& visit) const {
-  const Dataset dataset = impl_->open_dataset(info.path);
+  const Node dataset = impl_->open_dataset(info.path);
   std::vector<int64_t> shape;
-  const int64_t bytes = impl_->checked_bytes(info.path, dataset, size_of(info.type), shape);
+  const int64_t bytes = impl_->checked_bytes(info.path, dataset.get(), size_of(info.type), shape);
   if (shape != info.shape) impl_->fail(info.path + " changed while it was read");
   impl_->before_reading(bytes);
   if (hdf5::read_pieces(dataset.get(), hdf5::file_type(info.type).get(), shape, visit)) return;
-  impl_->fail(fmt::format("cannot read {}: {}; the file is damaged", info.path, hdf5::last_error()));
+  impl_->fail_damaged(fmt::format("cannot read {}: {}", info.path, hdf5::last_error()));
 }
 
 void Reader::before_reading(std::function<void(int64_t bytes)> callback) {

@@ -8,12 +8,30 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "recorder/capture/hdf5.h"
 #include "recorder/capture/reader.h"
 
 namespace msda::capture {
+
+// An open object and its path in the file, for messages.
+struct Node {
+  hdf5::Object object;
+  std::string path;
+
+  hid_t get() const { return object.get(); }
+};
+
+// A group with its links. Members are opened from it: from the root, libhdf5 would go through all groups above for
+// each.
+struct Group : Node {
+  std::vector<hdf5::Link> links;
+
+  bool has(std::string_view name) const;
+  std::vector<std::string> members() const;  // names of the hard links, sorted
+};
 
 struct Reader::Impl {
   std::string path, tool_version, created;
@@ -23,72 +41,83 @@ struct Reader::Impl {
   std::function<void(int64_t)> before_reading = [](int64_t) {};
 
   [[noreturn]] void fail(const std::string& message) const;
+  // For what only damage explains.
+  [[noreturn]] void fail_damaged(const std::string& message) const;
+  [[noreturn]] void fail_attribute(const Node& node, const std::string& name, const std::string& message) const;
 
-  bool exists(const std::string& name) const;
-
-  hdf5::Object open(const std::string& name) const;
-
-  // Names of a group's hard links, sorted.
-  std::vector<std::string> children(const std::string& name) const;
+  // By an object's path, or by its name in a group: hard links alone.
+  Node open(const std::string& where) const;
+  Group open_group(const std::string& where) const;
+  Node open_dataset(const std::string& where) const;
+  Node open_member(const Group& parent, const std::string& name) const;
+  // Nothing where there is none.
+  std::optional<Group> open_subgroup(const Group& parent, const std::string& name) const;
+  Node opened(hid_t object, const std::string& where) const;
+  Group listed_group(Node node) const;
 
   // Attributes: absent ones give nullopt, ones of another kind an error.
 
-  std::optional<hdf5::Attribute> attribute(const hdf5::Object& object, const std::string& name) const;
+  std::optional<hdf5::Attribute> attribute(const Node& node, const std::string& name) const;
 
-  std::string text(const hdf5::Object& object, const std::string& name) const;
+  std::string text(const Node& node, const std::string& name) const;
+  // Nothing if the attribute is not one text.
+  std::optional<std::string> text_in(const Node& node, const std::string& name, const hdf5::Attribute& attribute) const;
+  std::string read_text(const Node& node, const std::string& name, const hdf5::Attribute& attribute,
+                        const hdf5::Type& type) const;
 
-  std::map<std::string, std::string> texts(const std::string& group) const;
+  // All texts that a member of the group has.
+  std::map<std::string, std::string> texts(const Group& parent, const std::string& name) const;
+  std::map<std::string, std::string> texts(const Node& node) const;
 
-  std::vector<std::string> attribute_names(const hdf5::Object& object) const;
+  std::vector<std::string> attribute_names(const Node& node) const;
 
   template <class T>
-  std::vector<T> numbers(const hdf5::Object& object, const std::string& name, hid_t memory_type) const;
-  std::vector<int64_t> integers(const hdf5::Object& object, const std::string& name) const;
-  std::optional<int64_t> integer(const hdf5::Object& object, const std::string& name) const;
-  std::optional<double> real(const hdf5::Object& object, const std::string& name) const;
-  std::optional<std::array<int64_t, 3>> triple(const hdf5::Object& object, const std::string& name) const;
+  std::vector<T> numbers(const Node& node, const std::string& name, hid_t memory_type) const;
+  std::vector<int64_t> integers(const Node& node, const std::string& name) const;
+  std::optional<int64_t> integer(const Node& node, const std::string& name) const;
+  std::optional<double> real(const Node& node, const std::string& name) const;
+  std::optional<std::array<int64_t, 3>> triple(const Node& node, const std::string& name) const;
 
   // Bytes that reading the dataset would take, after checking that the file can hold them.
-  int64_t checked_bytes(const std::string& name, const hdf5::Dataset& dataset, int64_t element_size,
+  int64_t checked_bytes(const std::string& name, hid_t dataset, int64_t element_size,
                         std::vector<int64_t>& shape) const;
 
-  hdf5::Dataset open_dataset(const std::string& name) const;
-
-  TensorInfo tensor_info(const std::string& name, const std::string& group, const TensorSchema* schema) const;
+  TensorInfo tensor_info(const Node& dataset, const TensorSchema* schema) const;
 
   // Checked against the format where they are the operator's.
-  std::vector<TensorInfo> tensor_infos(const std::string& group, bool has_dialect) const;
+  std::vector<TensorInfo> tensor_infos(const Group& group, bool has_dialect) const;
+  std::vector<TensorInfo> tensor_infos(const Group& parent, const std::string& name, bool has_dialect) const;
+
+  Parameters parameters(const Node& dataset) const;
 
   // One of the attributes of call_attributes.h.
-  void read_fact(const hdf5::Object& object, const std::string& name, std::string& fact) const;
-  void read_fact(const hdf5::Object& object, const std::string& name, bool& fact) const;
-  void read_fact(const hdf5::Object& object, const std::string& name, std::optional<int64_t>& fact) const;
-  void read_fact(const hdf5::Object& object, const std::string& name,
-                 std::optional<std::array<int64_t, 3>>& fact) const;
-  void read_fact(const hdf5::Object& object, const std::string& name, std::optional<RecordedTolerance>& fact) const;
+  void read_fact(const Node& node, const std::string& name, std::string& fact) const;
+  void read_fact(const Node& node, const std::string& name, bool& fact) const;
+  void read_fact(const Node& node, const std::string& name, std::optional<int64_t>& fact) const;
+  void read_fact(const Node& node, const std::string& name, std::optional<std::array<int64_t, 3>>& fact) const;
+  void read_fact(const Node& node, const std::string& name, std::optional<RecordedTolerance>& fact) const;
   // Attributes that the format gives no meaning to: the texts and integers among them.
-  void read_others(const hdf5::Object& object, bool has_dialect, CallFacts& facts) const;
+  void read_others(const Node& node, bool has_dialect, CallFacts& facts) const;
 
   // A field of a stage's summary; where it is missing, as it is left.
-  void read_field(const hdf5::Object& group, const std::string& name, int64_t& field) const;
-  void read_field(const hdf5::Object& group, const std::string& name, std::optional<double>& field) const;
-  void read_field(const hdf5::Object& group, const std::string& name, std::optional<Extreme>& field) const;
+  void read_field(const Node& node, const std::string& name, int64_t& field) const;
+  void read_field(const Node& node, const std::string& name, std::optional<double>& field) const;
+  void read_field(const Node& node, const std::string& name, std::optional<Extreme>& field) const;
 
-  std::vector<Invocation::Stage> stages(const std::string& where) const;
+  std::optional<StageFacts> stage_facts(const Group& group) const;
+  std::vector<Invocation::Stage> stages(const Group& invocation) const;
 
   // The type in memory that read() and digest_of() give the elements: that of the format, whatever the file's byte
   // order and field widths are; for what is no tensor, the file's own.
-  hdf5::Type type_to_read(const std::string& name, const hdf5::Dataset& dataset) const;
+  hdf5::Type type_to_read(const std::string& name, hid_t stored) const;
+  std::string digest_of(const std::string& name, hid_t dataset) const;
 
-  // Adds to `found` what is wrong with a dataset's data.
-  void verify_data(const Reader& reader, const std::string& name, const ContentEntry& entry,
-                   std::vector<Difference>& differences) const;
+  // What is wrong with a dataset's data, if anything is.
+  std::optional<std::string> fault_of_data(const std::string& name, hid_t dataset, const ContentEntry& entry) const;
   // The list that the file has of its contents; nothing if it has none.
   std::optional<Contents> listed(const Reader& reader) const;
 
-  // Reads a whole dataset as `type`.
-  std::unique_ptr<std::byte[]> read_all(const std::string& name, hid_t type, int64_t element_size,
-                                        std::vector<int64_t>& shape) const;
+  Tensor read(const Node& dataset, const TensorInfo& info) const;
 };
 
 }  // namespace msda::capture

@@ -1,49 +1,51 @@
 // What of a capture is not as it was written.
 #include <fmt/format.h>
 
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "recorder/capture/describe.h"
 #include "recorder/capture/reader_impl.h"
 
 namespace msda::capture {
 
-using hdf5::Dataset;
 using hdf5::Type;
 
 std::string Reader::digest_of(const TensorInfo& dataset) const {
-  const Dataset opened = impl_->open_dataset(dataset.path);
-  // The size on the disk, and then that in memory.
-  const Type stored(H5Dget_type(opened.get())), type = impl_->type_to_read(dataset.path, opened);
-  std::vector<int64_t> shape;
-  impl_->before_reading(
-      impl_->checked_bytes(dataset.path, opened, static_cast<int64_t>(H5Tget_size(stored.get())), shape));
-  if (const auto found = hdf5::digest_of(opened.get(), type.get(), shape)) return *found;
-  impl_->fail(fmt::format("cannot read {}: {}; the file is damaged", dataset.path, hdf5::last_error()));
+  return impl_->digest_of(dataset.path, impl_->open_dataset(dataset.path).get());
 }
 
-void Reader::Impl::verify_data(const Reader& reader, const std::string& name, const ContentEntry& entry,
-                               std::vector<Difference>& differences) const {
+std::string Reader::Impl::digest_of(const std::string& name, hid_t dataset) const {
+  // The size on the disk, and then that in memory.
+  const Type stored(H5Dget_type(dataset)), type = type_to_read(name, stored.get());
+  std::vector<int64_t> shape;
+  before_reading(checked_bytes(name, dataset, static_cast<int64_t>(H5Tget_size(stored.get())), shape));
+  if (const auto found = hdf5::digest_of(dataset, type.get(), shape)) return *found;
+  fail_damaged(fmt::format("cannot read {}: {}", name, hdf5::last_error()));
+}
+
+std::optional<std::string> Reader::Impl::fault_of_data(const std::string& name, hid_t dataset,
+                                                       const ContentEntry& entry) const {
   try {
-    if (entry.digest == "-") {
-      differences.push_back({name, "has no digest to verify"});
-    } else if (const std::string digest = reader.digest_of({.name = {}, .path = name, .shape = {}, .digest = {}});
-               digest != entry.digest) {
-      differences.push_back(
-          {name, fmt::format("is damaged: its digest is {}, it was written with {}", digest, entry.digest)});
-    }
+    if (entry.digest == "-") return "has no digest to verify";
+    const std::string digest = digest_of(name, dataset);
+    if (digest == entry.digest) return std::nullopt;
+    return fmt::format("is damaged: its digest is {}, it was written with {}", digest, entry.digest);
   } catch (const Error& e) {
-    differences.push_back({name, fmt::format("cannot be read: {}", e.what())});
+    return fmt::format("cannot be read: {}", e.what());
   }
 }
 
 std::optional<Contents> Reader::Impl::listed(const Reader& reader) const {
   const std::string where = fmt::format("/{}", kContents);
-  const std::string digest = text(open("/"), std::string(kContents));
-  if (digest.empty() && !exists(where)) return std::nullopt;
-  if (digest.empty() || !exists(where))
+  const Group root = open_group("/");
+  const std::string digest = text(root, std::string(kContents));
+  const bool exists = root.has(kContents);
+  if (digest.empty() && !exists) return std::nullopt;
+  if (digest.empty() || !exists)
     fail(fmt::format("its list of contents, {}, is damaged: half of it is missing", where));
-  const TensorInfo info = tensor_info(std::string(kContents), "", nullptr);
+  const TensorInfo info = tensor_info(open_member(root, std::string(kContents)), nullptr);
   if (info.type != ElementType::kUInt8 || info.shape.size() != 1 || reader.digest_of(info) != digest) {
     fail(fmt::format("its list of contents, {}, is damaged: it is not what was written", where));
   }
@@ -57,13 +59,17 @@ std::optional<Contents> Reader::Impl::listed(const Reader& reader) const {
 
 Verification Reader::verify() const {
   Verification result;
-  const Contents found = hdf5::describe(impl_->file.get());
+  std::map<std::string, std::string> faults;  // of data, by the dataset's path
+  const auto verify_data = [&](const std::string& path, hid_t dataset, const ContentEntry& entry) {
+    ++result.datasets;
+    if (auto fault = impl_->fault_of_data(path, dataset, entry)) faults[path] = *std::move(fault);
+  };
+  const Contents found = hdf5::describe(impl_->file.get(), verify_data);
   result.objects = static_cast<int64_t>(found.size());
   for (const auto& [path, entry] : found) {
     if (!entry.unreadable.empty()) result.differences.push_back({path, entry.unreadable});
-    if (entry.kind != "dataset") continue;
-    ++result.datasets;
-    impl_->verify_data(*this, path, entry, result.differences);
+    if (const auto fault = faults.find(path); fault != faults.end())
+      result.differences.push_back({path, fault->second});
   }
   try {
     const auto list = impl_->listed(*this);
