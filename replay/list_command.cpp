@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 
 #include "replay/commands.h"
 #include "replay/conventions_json.h"
@@ -90,6 +91,33 @@ Json json_of(const capture::Invocation& invocation) {
   return json;
 }
 
+std::string line_of(const capture::Invocation& invocation) {
+  const auto* value = typical(invocation);
+  const capture::CallFacts& facts = invocation.facts;
+  std::vector<std::string> words{
+      fmt::format("{:>6}  {:<15}", invocation.id, facts.dialect.empty() ? "(no dialect)" : facts.dialect),
+      fmt::format("{:<6}  {:<13}", facts.padding_mode, facts.align_corners ? "align_corners" : ""),
+      fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
+                  static_cast<double>(bytes_of(invocation)) / 1e6),
+      sizes_of(invocation)};
+  if (!facts.kernel.empty()) words.push_back(facts.kernel);
+  if (invocation.reference() != nullptr) words.push_back("with reference");
+  if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));
+  if (facts.duplicates.value_or(0) > 0) words.push_back(fmt::format("{} duplicates", *facts.duplicates));
+  if (!facts.label.empty()) words.push_back("label " + facts.label);
+  return fmt::format("{}", fmt::join(words, "  "));
+}
+
+// Calls visit(invocation) for each, in order.
+void for_each_outline(const capture::IsolatedReader& reader, const auto& visit) {
+  constexpr size_t kAtOnce = 100;
+  for (std::span<const int64_t> ids = reader.invocation_ids(); !ids.empty();) {
+    const auto some = ids.first(std::min(kAtOnce, ids.size()));
+    for (const capture::Invocation& invocation : reader.outlines(some)) visit(invocation);
+    ids = ids.subspan(some.size());
+  }
+}
+
 int run(const ListOptions& options) {
   Json all = Json::array();
   for (const std::string& path : options.captures) {
@@ -99,24 +127,10 @@ int run(const ListOptions& options) {
     Lines lines;
     lines.add("{}: {} invocation{}, written {} by msda-replay {}", path, reader.invocation_ids().size(),
               reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
-    for (const int64_t id : reader.invocation_ids()) {
-      const capture::Invocation invocation = reader.invocation(id);
-      json["invocations"].push_back(json_of(invocation));
-      const auto* value = typical(invocation);
-      const capture::CallFacts& facts = invocation.facts;
-      std::vector<std::string> words{
-          fmt::format("{:>6}  {:<15}", id, facts.dialect.empty() ? "(no dialect)" : facts.dialect),
-          fmt::format("{:<6}  {:<13}", facts.padding_mode, facts.align_corners ? "align_corners" : ""),
-          fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
-                      static_cast<double>(bytes_of(invocation)) / 1e6),
-          sizes_of(invocation)};
-      if (!facts.kernel.empty()) words.push_back(facts.kernel);
-      if (invocation.reference() != nullptr) words.push_back("with reference");
-      if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));
-      if (facts.duplicates.value_or(0) > 0) words.push_back(fmt::format("{} duplicates", *facts.duplicates));
-      if (!facts.label.empty()) words.push_back("label " + facts.label);
-      lines.add("{}", fmt::join(words, "  "));
-    }
+    for_each_outline(reader, [&](const capture::Invocation& invocation) {
+      if (!options.json.empty()) json["invocations"].push_back(json_of(invocation));
+      if (options.json != "-") lines.add("{}", line_of(invocation));
+    });
     all.push_back(json);
     if (options.json != "-") print(lines);
   }

@@ -30,7 +30,8 @@ int run(const Options& options) {
   std::set<std::string> damaged;
   for (const auto& [object, why] : found.differences) damaged.insert(object);
   if (!damaged.empty()) {
-    print_error(fmt::format("{}: {} of {} objects damaged", options.capture, damaged.size(), found.objects));
+    print_error(fmt::format("{}: {} of {} objects damaged; read a copy of it, or record again", options.capture,
+                            damaged.size(), found.objects));
     for (const auto& [object, why] : found.differences) print_error(fmt::format("  {} {}", object, why));
     return kBadInput;
   }

@@ -129,6 +129,7 @@ void add_dataset(hid_t dataset, ContentEntry& entry) {
 
 // Goes through a file's objects.
 struct Description {
+  const HeaderCheck* headers;
   const VisitDataset& visit;
   Contents contents;
 
@@ -142,7 +143,12 @@ struct Description {
     }
     const H5I_type_t kind = H5Iget_type(object.get());
     if (kind == H5I_DATASET) add_dataset(object.get(), entry);
-    add_attributes(object.get(), depth == 0, entry);
+    const auto broken = headers != nullptr ? headers->broken_attribute(object.get()) : std::nullopt;
+    if (broken) {
+      entry.unreadable = fmt::format("has an attribute {} that cannot be read: {}", *broken, kBrokenAttribute);
+    } else {
+      add_attributes(object.get(), depth == 0, entry);
+    }
     if (kind == H5I_DATASET && visit) visit(path, object.get(), entry);
     if (kind == H5I_GROUP) add_members(object.get(), path, depth, entry);
   }
@@ -195,8 +201,8 @@ std::string type_text(hid_t type) {
   return fmt::format("class{}({})", static_cast<int>(kind), H5Tget_size(type));
 }
 
-Contents describe(hid_t file, const VisitDataset& visit) {
-  Description description{visit, {}};
+Contents describe(hid_t file, const HeaderCheck* headers, const VisitDataset& visit) {
+  Description description{headers, visit, {}};
   description.add(file, "/", "/", 0);
   return std::move(description.contents);
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "recorder/capture/contents.h"
+#include "recorder/capture/object_header.h"
 
 namespace msda::capture::hdf5 {
 
@@ -14,8 +15,8 @@ namespace msda::capture::hdf5 {
 using VisitDataset = std::function<void(const std::string& path, hid_t dataset, const ContentEntry& entry)>;
 
 // Every object that hard links lead to, with its attributes, and no dataset's data. What cannot be read is told in
-// ContentEntry::unreadable.
-Contents describe(hid_t file, const VisitDataset& visit = {});
+// ContentEntry::unreadable. A reader has the objects' headers checked as well.
+Contents describe(hid_t file, const HeaderCheck* headers = nullptr, const VisitDataset& visit = {});
 
 // A datatype in full, as docs/capture-format.md describes it: "integer(4,0,1,32,0,0,0)".
 std::string type_text(hid_t type);

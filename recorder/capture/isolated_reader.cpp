@@ -107,6 +107,7 @@ class Server {
     if (name == "seeds") return answer([&] { return reader_->seeds(); });
     if (name == "kernels") return answer([&] { return reader_->kernels(); });
     if (name == "invocation") return answer([&] { return reader_->invocation(argument.get<int64_t>()); });
+    if (name == "outlines") return answer([&] { return outlines(argument); });
     if (name == "verify") return answer([&] { return reader_->verify(); });
     if (name == "check_invocations") return answer([this] { return check_invocations(); });
     if (name == "read") return answer([&] { return send_data(argument.get<TensorInfo>()); });
@@ -126,6 +127,12 @@ class Server {
     }
     const std::vector<uint8_t> message = Json::to_cbor(answer);
     if (!channel_.send(Kind::kMessage, bytes_of(message))) _exit(0);  // nobody listens
+  }
+
+  Json outlines(const Json& ids) {
+    Json all = Json::array();
+    for (const Json& id : ids) all.push_back(reader_->outline(id.get<int64_t>()));
+    return all;
   }
 
   bool check_invocations() {
@@ -160,11 +167,12 @@ class Server {
   close_range(kSocket + 1, ~0U, 0);
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
   try {
-    Server(kSocket, path).serve();
+    Server server(kSocket, path);
+    server.serve();
+    _exit(0);      // with the file open: closing it means to free what is known of each object, one by one
   } catch (...) {  // a request that no parent makes
     _exit(1);
   }
-  _exit(0);
 }
 
 }  // namespace
@@ -277,6 +285,9 @@ Run IsolatedReader::run() const { return impl_->get<Run>("run"); }
 std::vector<Seed> IsolatedReader::seeds() const { return impl_->get<std::vector<Seed>>("seeds"); }
 std::vector<KernelImage> IsolatedReader::kernels() const { return impl_->get<std::vector<KernelImage>>("kernels"); }
 Invocation IsolatedReader::invocation(int64_t id) const { return impl_->get<Invocation>("invocation", id); }
+std::vector<Invocation> IsolatedReader::outlines(std::span<const int64_t> ids) const {
+  return impl_->get<std::vector<Invocation>>("outlines", std::vector(ids.begin(), ids.end()));
+}
 Verification IsolatedReader::verify() const { return impl_->get<Verification>("verify"); }
 
 void IsolatedReader::check_invocations() const { impl_->ask("check_invocations"); }

@@ -2,7 +2,9 @@
 // files; here that ends the reading process, and the caller gets an Error.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,8 @@ class IsolatedReader {
   std::vector<KernelImage> kernels() const;
   const std::vector<int64_t>& invocation_ids() const;
   Invocation invocation(int64_t id) const;
+  // Several at once: a list of thousands would wait for the child as often.
+  std::vector<Invocation> outlines(std::span<const int64_t> ids) const;
   Tensor read(const TensorInfo& info) const;
   Verification verify() const;
   // Reads every invocation, as invocation() does, for the Error that one of them may give.

@@ -30,6 +30,7 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   }
   impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
   if (!impl_->file.valid()) impl_->fail(fmt::format("cannot open it: {}", hdf5::last_error()));
+  impl_->headers.emplace(impl_->file.get());
   const Group root = impl_->open_group("/");
   if (impl_->text(root, "format") != kFormat) {
     impl_->fail("is HDF5, but not a capture: its root has no attribute format = \"msda-capture\"");
@@ -63,35 +64,39 @@ const std::string& Reader::tool_version() const { return impl_->tool_version; }
 const std::string& Reader::created() const { return impl_->created; }
 const std::vector<int64_t>& Reader::invocation_ids() const { return impl_->ids; }
 
-Invocation Reader::invocation(int64_t id) const {
-  if (!std::ranges::binary_search(impl_->ids, id)) {
-    impl_->fail(impl_->ids.empty() ? fmt::format("has no invocation {}: it has none at all", id)
-                                   : fmt::format("has no invocation {}; it has {} of them, from {} to {}", id,
-                                                 impl_->ids.size(), impl_->ids.front(), impl_->ids.back()));
+Invocation Reader::invocation(int64_t id) const { return impl_->invocation(id, Detail::kAll); }
+Invocation Reader::outline(int64_t id) const { return impl_->invocation(id, Detail::kOutline); }
+
+Invocation Reader::Impl::invocation(int64_t id, Detail detail) const {
+  if (!std::ranges::binary_search(ids, id)) {
+    fail(ids.empty() ? fmt::format("has no invocation {}: it has none at all", id)
+                     : fmt::format("has no invocation {}; it has {} of them, from {} to {}", id, ids.size(),
+                                   ids.front(), ids.back()));
   }
   Invocation result;
   result.id = id;
   result.path = fmt::format("/invocations/{:06}", id);
-  const Group group = impl_->open_group(result.path);
+  const Group group = open_group(result.path);
   CallFacts& facts = result.facts;
-  const auto read = [&](const char* name, auto& fact) { impl_->read_fact(group, name, fact); };
+  const auto read = [&](const char* name, auto& fact) { read_fact(group, name, fact); };
   for_each_call_attribute(facts, read);
   const bool has_dialect = !facts.dialect.empty();
+  const Wanted wanted{has_dialect, detail};
   if (has_dialect) for_each_convention(facts, read);
-  impl_->read_others(group, has_dialect, facts);
-  result.inputs = impl_->tensor_infos(group, "inputs", has_dialect);
-  result.outputs_before = impl_->tensor_infos(group, "outputs_before", has_dialect);
-  result.outputs = impl_->tensor_infos(group, "outputs", has_dialect);
-  if (const auto others = impl_->open_subgroup(group, "results")) {
+  read_others(group, has_dialect, facts);
+  result.inputs = tensor_infos(group, "inputs", wanted);
+  result.outputs_before = tensor_infos(group, "outputs_before", wanted);
+  result.outputs = tensor_infos(group, "outputs", wanted);
+  if (const auto others = open_subgroup(group, "results")) {
     for (const std::string& name : others->members()) {
-      const Group other = *impl_->open_subgroup(*others, name);
-      result.results.push_back(
-          {{name, impl_->text(other, "role"), impl_->text(other, "dialect")}, impl_->tensor_infos(other, has_dialect)});
+      const Group other = *open_subgroup(*others, name);
+      result.results.push_back({{name, text(other, "role"), text(other, "dialect")}, tensor_infos(other, wanted)});
     }
   }
-  result.stages = impl_->stages(group);
-  result.digests = impl_->texts(group, "digests");
-  if (group.has("parameters")) result.parameters = impl_->parameters(impl_->open_member(group, "parameters"));
+  result.stages = stages(group, detail);
+  if (detail == Detail::kOutline) return result;
+  result.digests = texts(group, "digests");
+  if (group.has("parameters")) result.parameters = parameters(open_member(group, "parameters"));
   return result;
 }
 

@@ -35,6 +35,9 @@ class Reader {
   // Everything about one invocation but its tensors' data. Checks the rank and the type of each tensor that the format
   // knows, and that its data is in the file.
   Invocation invocation(int64_t id) const;
+  // What a list shows of it, in less time: its tensors have no digests and strides, its stages no numbers; there are no
+  // digests and parameters.
+  Invocation outline(int64_t id) const;
 
   // A tensor's data, in the element type of `info`.
   Tensor read(const TensorInfo& info) const;

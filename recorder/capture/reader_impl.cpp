@@ -73,7 +73,11 @@ void Reader::Impl::fail_attribute(const Node& node, const std::string& name, con
 
 Node Reader::Impl::opened(hid_t object, const std::string& where) const {
   if (object < 0) fail_damaged(fmt::format("cannot open {}: {}", where, hdf5::last_error()));
-  return {Object(object), where};
+  Node node{Object(object), where};
+  if (const auto broken = headers->broken_attribute(object)) {
+    fail_attribute(node, *broken, fmt::format("cannot be read: {}", hdf5::kBrokenAttribute));
+  }
+  return node;
 }
 
 Node Reader::Impl::open(const std::string& where) const {
@@ -265,7 +269,7 @@ Type Reader::Impl::type_to_read(const std::string& name, hid_t stored) const {
   return Type(H5Tcopy(stored));
 }
 
-TensorInfo Reader::Impl::tensor_info(const Node& dataset, const TensorSchema* schema) const {
+TensorInfo Reader::Impl::tensor_info(const Node& dataset, const TensorSchema* schema, Detail detail) const {
   TensorInfo info;
   info.path = dataset.path;
   info.name = info.path.substr(info.path.rfind('/') + 1);
@@ -275,8 +279,10 @@ TensorInfo Reader::Impl::tensor_info(const Node& dataset, const TensorSchema* sc
     fail(info.path + " has a type that is not float16, bfloat16, float32, float64, int32, int64 or uint8");
   }
   checked_bytes(info.path, dataset.get(), size_of(info.type), info.shape);
-  info.digest = text(dataset, "digest");
-  info.strides = integers(dataset, "strides");
+  if (detail == Detail::kAll) {
+    info.digest = text(dataset, "digest");
+    info.strides = integers(dataset, "strides");
+  }
   if (!info.strides.empty() && info.strides.size() != info.shape.size()) {
     fail(fmt::format("{} has shape {} and strides {}", info.path, info.shape, info.strides));
   }
@@ -293,18 +299,18 @@ TensorInfo Reader::Impl::tensor_info(const Node& dataset, const TensorSchema* sc
   return info;
 }
 
-std::vector<TensorInfo> Reader::Impl::tensor_infos(const Group& group, bool has_dialect) const {
+std::vector<TensorInfo> Reader::Impl::tensor_infos(const Group& group, Wanted wanted) const {
   std::vector<TensorInfo> infos;
   for (const std::string& name : group.members()) {
-    infos.push_back(tensor_info(open_member(group, name), has_dialect ? find_tensor(name) : nullptr));
+    infos.push_back(
+        tensor_info(open_member(group, name), wanted.has_dialect ? find_tensor(name) : nullptr, wanted.detail));
   }
   return infos;
 }
 
-std::vector<TensorInfo> Reader::Impl::tensor_infos(const Group& parent, const std::string& name,
-                                                   bool has_dialect) const {
+std::vector<TensorInfo> Reader::Impl::tensor_infos(const Group& parent, const std::string& name, Wanted wanted) const {
   const auto group = open_subgroup(parent, name);
-  return group ? tensor_infos(*group, has_dialect) : std::vector<TensorInfo>();
+  return group ? tensor_infos(*group, wanted) : std::vector<TensorInfo>();
 }
 
 Parameters Reader::Impl::parameters(const Node& dataset) const {
@@ -362,8 +368,9 @@ void Reader::Impl::read_field(const Node& node, const std::string& name, std::op
   if (const auto value = real(node, name)) field = {*value, integers(node, name + "_index")};
 }
 
-std::optional<StageFacts> Reader::Impl::stage_facts(const Group& group) const {
+std::optional<StageFacts> Reader::Impl::stage_facts(const Group& group, Detail detail) const {
   if (H5Aexists(group.get(), "count") == 0) return std::nullopt;
+  if (detail == Detail::kOutline) return StageFacts{};
   const auto read_fields_of = [this](const Node& node) {
     return [&](const char* name, auto& field) { read_field(node, name, field); };
   };
@@ -377,7 +384,7 @@ std::optional<StageFacts> Reader::Impl::stage_facts(const Group& group) const {
   return facts;
 }
 
-std::vector<Invocation::Stage> Reader::Impl::stages(const Group& invocation) const {
+std::vector<Invocation::Stage> Reader::Impl::stages(const Group& invocation, Detail detail) const {
   std::vector<Invocation::Stage> result;
   const auto all = open_subgroup(invocation, "stages");
   if (!all) return result;
@@ -385,9 +392,9 @@ std::vector<Invocation::Stage> Reader::Impl::stages(const Group& invocation) con
     Node node = open_member(*all, name);
     if (H5Iget_type(node.get()) != H5I_GROUP) continue;  // no stage
     const Group group = listed_group(std::move(node));
-    Invocation::Stage stage{name, stage_facts(group), {}};
+    Invocation::Stage stage{name, stage_facts(group, detail), {}};
     if (group.has("full")) {
-      stage.full = tensor_info(open_member(group, "full"), find_stage(name));
+      stage.full = tensor_info(open_member(group, "full"), find_stage(name), detail);
       stage.full->name = name;
     }
     if (stage.facts || stage.full) result.push_back(std::move(stage));

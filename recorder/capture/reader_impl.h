@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "recorder/capture/hdf5.h"
+#include "recorder/capture/object_header.h"
 #include "recorder/capture/reader.h"
 
 namespace msda::capture {
@@ -33,9 +34,18 @@ struct Group : Node {
   std::vector<std::string> members() const;  // names of the hard links, sorted
 };
 
+// How much of an invocation is read: what Reader::outline() says, or everything.
+enum class Detail { kOutline, kAll };
+
+struct Wanted {
+  bool has_dialect;  // tensors are checked against the format where they are the operator's
+  Detail detail;
+};
+
 struct Reader::Impl {
   std::string path, tool_version, created;
   hdf5::File file;
+  std::optional<hdf5::HeaderCheck> headers;
   int64_t file_size = 0;
   std::vector<int64_t> ids;
   std::function<void(int64_t)> before_reading = [](int64_t) {};
@@ -82,11 +92,10 @@ struct Reader::Impl {
   int64_t checked_bytes(const std::string& name, hid_t dataset, int64_t element_size,
                         std::vector<int64_t>& shape) const;
 
-  TensorInfo tensor_info(const Node& dataset, const TensorSchema* schema) const;
+  TensorInfo tensor_info(const Node& dataset, const TensorSchema* schema, Detail detail = Detail::kAll) const;
 
-  // Checked against the format where they are the operator's.
-  std::vector<TensorInfo> tensor_infos(const Group& group, bool has_dialect) const;
-  std::vector<TensorInfo> tensor_infos(const Group& parent, const std::string& name, bool has_dialect) const;
+  std::vector<TensorInfo> tensor_infos(const Group& group, Wanted wanted) const;
+  std::vector<TensorInfo> tensor_infos(const Group& parent, const std::string& name, Wanted wanted) const;
 
   Parameters parameters(const Node& dataset) const;
 
@@ -104,8 +113,10 @@ struct Reader::Impl {
   void read_field(const Node& node, const std::string& name, std::optional<double>& field) const;
   void read_field(const Node& node, const std::string& name, std::optional<Extreme>& field) const;
 
-  std::optional<StageFacts> stage_facts(const Group& group) const;
-  std::vector<Invocation::Stage> stages(const Group& invocation) const;
+  std::optional<StageFacts> stage_facts(const Group& group, Detail detail) const;
+  std::vector<Invocation::Stage> stages(const Group& invocation, Detail detail) const;
+
+  Invocation invocation(int64_t id, Detail detail) const;
 
   // The type in memory that read() and digest_of() give the elements: that of the format, whatever the file's byte
   // order and field widths are; for what is no tensor, the file's own.

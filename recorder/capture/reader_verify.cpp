@@ -64,7 +64,7 @@ Verification Reader::verify() const {
     ++result.datasets;
     if (auto fault = impl_->fault_of_data(path, dataset, entry)) faults[path] = *std::move(fault);
   };
-  const Contents found = hdf5::describe(impl_->file.get(), verify_data);
+  const Contents found = hdf5::describe(impl_->file.get(), &*impl_->headers, verify_data);
   result.objects = static_cast<int64_t>(found.size());
   for (const auto& [path, entry] : found) {
     if (!entry.unreadable.empty()) result.differences.push_back({path, entry.unreadable});

@@ -1,0 +1,39 @@
+// What libhdf5 1.10 does not look at in an object's header: whether the parts of an attribute (its name, type, shape
+// and value) lie within the attribute. It takes them from whatever memory lies behind, so that a damaged length gives
+// another value in each process, or a crash. Only for the reader.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace msda::capture::hdf5 {
+
+inline constexpr std::string_view kBrokenAttribute = "its parts do not lie within it";
+
+class HeaderCheck {
+ public:
+  // Of a file that libhdf5 has open for reading; its descriptor is used.
+  explicit HeaderCheck(hid_t file);
+
+  // The name of an attribute whose parts do not lie within it; nothing if there is none. To be asked before any
+  // attribute of the object is. Headers of version 2 have checksums, which libhdf5 compares.
+  std::optional<std::string> broken_attribute(hid_t object) const;
+
+ private:
+  std::vector<std::byte> read(uint64_t address, uint64_t bytes) const;  // fewer where the file ends
+  uint64_t number(std::span<const std::byte> bytes, size_t at, size_t size) const;
+  bool fits(std::span<const std::byte> attribute) const;
+
+  int fd_ = -1;
+  uint64_t base_ = 0, file_bytes_ = 0;
+  size_t address_bytes_ = 8, length_bytes_ = 8;
+};
+
+}  // namespace msda::capture::hdf5
