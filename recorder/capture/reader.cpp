@@ -16,6 +16,23 @@ namespace msda::capture {
 
 using hdf5::File;
 
+namespace {
+
+// libhdf5 goes through thousands of small objects faster, and in less memory, where it does not keep all of them. The
+// names of the calls, which each of them is found by, are far less than this part of the file.
+hdf5::Properties access_to(int64_t file_size) {
+  constexpr int64_t kLeast = 4 << 20, kMost = 32 << 20;  // the latter is libhdf5's own
+  hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS));
+  H5AC_cache_config_t cache{};
+  cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
+  if (H5Pget_mdc_config(access.get(), &cache) < 0) return access;
+  cache.max_size = static_cast<size_t>(std::clamp(file_size / 16, kLeast, kMost));
+  H5Pset_mdc_config(access.get(), &cache);
+  return access;
+}
+
+}  // namespace
+
 Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   hdf5::silence();
   impl_->path = path;
@@ -28,7 +45,7 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     impl_->fail("cannot read it as HDF5; a capture is what msda-record writes, or `python3 -m msda_replay import`");
   }
-  impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access_to(impl_->file_size).get()));
   if (!impl_->file.valid()) impl_->fail(fmt::format("cannot open it: {}", hdf5::last_error()));
   impl_->headers.emplace(impl_->file.get());
   const Group root = impl_->open_group("/");
@@ -45,7 +62,7 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   }
   impl_->tool_version = impl_->text(root, "tool_version");
   impl_->created = impl_->text(root, "created");
-  const auto invocations = impl_->open_subgroup(root, "invocations");
+  auto invocations = impl_->open_subgroup(root, "invocations");
   for (const std::string& name : invocations ? invocations->members() : std::vector<std::string>()) {
     int64_t id = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), id);
@@ -55,6 +72,7 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
     impl_->ids.push_back(id);
   }
   std::ranges::sort(impl_->ids);
+  if (invocations) impl_->invocations = std::move(invocations->object);
 }
 
 Reader::Reader(Reader&&) noexcept = default;
@@ -75,8 +93,9 @@ Invocation Reader::Impl::invocation(int64_t id, Detail detail) const {
   }
   Invocation result;
   result.id = id;
-  result.path = fmt::format("/invocations/{:06}", id);
-  const Group group = open_group(result.path);
+  const std::string number = fmt::format("{:06}", id);
+  result.path = "/invocations/" + number;
+  const Group group = listed_group(open_from(invocations.get(), number, result.path));
   CallFacts& facts = result.facts;
   const auto read = [&](const char* name, auto& fact) { read_fact(group, name, fact); };
   for_each_call_attribute(facts, read);

@@ -1,7 +1,8 @@
 // Reads a capture file. A file may come from anywhere: every size is checked against the file before memory is asked
 // for, links out of the file and storage outside it are refused, and whatever is wrong becomes one capture::Error that
 // names the file and the object in it. libhdf5 itself may still crash on it: IsolatedReader
-// (recorder/capture/isolated_reader.h) is for files of others.
+// (recorder/capture/isolated_reader.h) has the same functions for files of others, and runs this Reader in a child
+// process. msda-replay reads through IsolatedReader alone; Reader is for programs that read their own captures.
 #pragma once
 
 #include <cstddef>

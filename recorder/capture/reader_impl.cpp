@@ -80,12 +80,14 @@ Node Reader::Impl::opened(hid_t object, const std::string& where) const {
   return node;
 }
 
-Node Reader::Impl::open(const std::string& where) const {
+Node Reader::Impl::open(const std::string& where) const { return open_from(file.get(), where, where); }
+
+Node Reader::Impl::open_from(hid_t parent, const std::string& name, const std::string& where) const {
   H5L_info_t link;
-  if (where != "/" && (H5Lget_info(file.get(), where.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)) {
+  if (where != "/" && (H5Lget_info(parent, name.c_str(), &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)) {
     fail(where + " is missing or a link");
   }
-  return opened(H5Oopen(file.get(), where.c_str(), H5P_DEFAULT), where);
+  return opened(H5Oopen(parent, name.c_str(), H5P_DEFAULT), where);
 }
 
 Group Reader::Impl::listed_group(Node node) const {

@@ -47,6 +47,7 @@ struct Reader::Impl {
   hdf5::File file;
   std::optional<hdf5::HeaderCheck> headers;
   int64_t file_size = 0;
+  hdf5::Object invocations;  // the group: by a path from the root, each call would be looked up twice
   std::vector<int64_t> ids;
   std::function<void(int64_t)> before_reading = [](int64_t) {};
 
@@ -62,6 +63,7 @@ struct Reader::Impl {
   Node open_member(const Group& parent, const std::string& name) const;
   // Nothing where there is none.
   std::optional<Group> open_subgroup(const Group& parent, const std::string& name) const;
+  Node open_from(hid_t parent, const std::string& name, const std::string& where) const;
   Node opened(hid_t object, const std::string& where) const;
   Group listed_group(Node node) const;
 
