@@ -73,12 +73,12 @@ class Analysis {
     if (reference_) examine(*reference_, NonFinite::kAsTorch, false);
     examine(material_.float64, NonFinite::kMismatch, false);
     for (const Side& side : material_.replays) {
-      if (side.name == "grid_sample" && recorded_.conventions.dialect != MSDA_GRID_SAMPLE) {
+      if (side.is_replay("grid_sample") && recorded_.conventions.dialect != MSDA_GRID_SAMPLE) {
         examine(side, NonFinite::kAsTorch, true);
       }
     }
     for (const Side& side : material_.replays) {
-      if (side.name == "grid_sample") continue;
+      if (side.is_replay("grid_sample")) continue;
       state(recorded_, side);
       state(side, material_.float64);
     }

@@ -76,7 +76,7 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
   bool any = holds(recorded_) || (reference_ && holds(*reference_));
   // Not of an order left to chance: what is found must hang on no draw, and on no device that draws.
   for (const Side& side : material_.replays) {
-    if (side.name != "atomic" && side.name != "original") any = any || holds(side);
+    if (!side.is_replay("atomic") && !side.is_replay("original")) any = any || holds(side);
   }
   const Tensor& before = material_.before[static_cast<size_t>(gradient)];
   return diagnose({material_.call, id, recorded_, expected, &expected == &material_.float64,

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/call.h"
@@ -11,15 +12,20 @@
 
 namespace msda::analysis {
 
+// Where gradients come from. The name does not tell: results in a capture may have any.
+enum class Source { kRecorded, kStored, kReplay };
+
 // Gradients from one source: "recorded", "reference", "deterministic", "float64", "grid_sample", ...
 struct Side {
   std::string name;
+  Source source = Source::kReplay;
   Conventions conventions;
   Tensor tensors[3];  // by Gradient; one without data is one that the side does not have
   msda_dtype arithmetic[3] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // the type that it computes each in
 
   const Tensor& of(Gradient gradient) const { return tensors[static_cast<int>(gradient)]; }
   msda_dtype arithmetic_of(Gradient gradient) const { return arithmetic[static_cast<int>(gradient)]; }
+  bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
 };
 
 // One element of one gradient, and what it is the gradient of.
