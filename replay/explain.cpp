@@ -48,7 +48,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   result.invocation = reader.invocation(id);
   report("reading");
   if (options.reference) take_reference(options.capture, result.invocation, reader.invocation(*options.reference));
-  const LoadedCall loaded(reader, result.invocation);
+  const LoadedCall loaded(options, reader, result.invocation);
   result.value_shape = loaded.call().value.shape;
   result.locations_shape = loaded.call().sampling_locations.shape;
   result.levels = loaded.call().levels;
@@ -82,6 +82,8 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   material.replays = replays.others();
   for (const auto& side : loaded.other_results()) material.replays.push_back(side);
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
+  result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });
+  if (!result.compared) result.report.verdict.summary = kNothingToCompare;
   return result;
 }
 

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/names.h"
-#include "recorder/capture/digest.h"
+#include "replay/damage.h"
 #include "replay/errors.h"
 
 namespace msda::replay {
 
 using analysis::Gradient;
+using analysis::Source;
 
 msda_dtype dtype_of(capture::ElementType type) {
   switch (type) {
@@ -41,6 +45,15 @@ msda_padding padding_from(const std::string& name, const std::string& where) {
   throw BadInput(fmt::format("{}: unknown padding_mode \"{}\"; there are zeros and border", where, name));
 }
 
+// What a stored result is called beside our sides: its own name, or "stored NAME" where that could be taken for a side.
+std::string shown_name(const std::string& name) {
+  constexpr std::string_view kOurs[] = {"recorded", "reference", "original", "float64", "grid_sample"};
+  constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
+  const bool is_ours = std::ranges::find(kOurs, name) != std::end(kOurs) ||
+                       std::ranges::find(kModes, name, msda_mode_name) != std::end(kModes);
+  return is_ours || name.starts_with("stored ") ? "stored " + name : name;
+}
+
 }  // namespace
 
 std::string why_not_replayed(const capture::Invocation& invocation) {
@@ -51,56 +64,36 @@ std::string why_not_replayed(const capture::Invocation& invocation) {
                      facts.kernel.empty() ? "(not named)" : facts.kernel);
 }
 
-analysis::Tensor LoadedCall::load(const capture::IsolatedReader& reader, const capture::TensorInfo& info) {
-  memory_.push_back(reader.read(info));
-  const capture::Tensor& tensor = memory_.back();
-  if (!info.digest.empty() && capture::digest(tensor.bytes()) != info.digest) altered_.push_back(info.path);
-  return {tensor.data.get(), dtype_of(info.type), info.shape};
-}
-
-analysis::Tensor LoadedCall::load_input(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-                                        const char* name) {
-  const capture::TensorInfo* info = find(invocation.inputs, name);
-  if (info == nullptr) throw BadInput(fmt::format("{}: {}/inputs has no {}", reader.path(), invocation.path, name));
-  return load(reader, *info);
-}
-
-analysis::Side LoadedCall::load_side(const capture::IsolatedReader& reader, const std::string& name,
-                                     const std::string& where, const std::vector<capture::TensorInfo>& tensors,
-                                     const analysis::Conventions& conventions) {
-  analysis::Side side;
-  side.name = name;
-  side.conventions = conventions;
-  for (const Gradient gradient : analysis::kGradients) {
-    const capture::TensorInfo* info = find(tensors, name_of(gradient));
-    if (info == nullptr) continue;
-    const auto& wanted = gradient == Gradient::kValue               ? call_.value.shape
-                         : gradient == Gradient::kSamplingLocations ? call_.sampling_locations.shape
-                                                                    : call_.attention_weights.shape;
-    if (info->shape != wanted) {
-      throw BadInput(
-          fmt::format("{}: {}/{} has shape {}, not {}", reader.path(), where, info->name, info->shape, wanted));
-    }
-    side.tensors[static_cast<int>(gradient)] = load(reader, *info);
-    side.arithmetic[static_cast<int>(gradient)] = call_.arithmetic();
+void LoadedCall::read_all(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+  for (const capture::TensorInfo& info : tensors_of(invocation)) {
+    const capture::Tensor& read = memory_.insert_or_assign(info.path, reader.read(info)).first->second;
+    if (is_altered(read)) altered_.push_back(info.path);
   }
-  return side;
 }
 
-LoadedCall::LoadedCall(const capture::IsolatedReader& reader, const capture::Invocation& invocation)
-    : where_(fmt::format("{}: {}", reader.path(), invocation.path)) {
+analysis::Tensor LoadedCall::tensor(const capture::TensorInfo& info) const {
+  return {memory_.at(info.path).data.get(), dtype_of(info.type), info.shape};
+}
+
+analysis::Tensor LoadedCall::input(const capture::Invocation& invocation, const char* name) const {
+  const capture::TensorInfo* info = find(invocation.inputs, name);
+  if (info == nullptr) throw BadInput(fmt::format("{}/inputs has no {}", where_, name));
+  return tensor(*info);
+}
+
+void LoadedCall::fill_call(const capture::Invocation& invocation) {
   call_.conventions = {dialect_from(invocation.facts.dialect, where_),
                        padding_from(invocation.facts.padding_mode, where_), invocation.facts.align_corners};
-  call_.value = load_input(reader, invocation, "value");
-  call_.spatial_shapes = load_input(reader, invocation, "spatial_shapes");
-  call_.sampling_locations = load_input(reader, invocation, "sampling_locations");
-  call_.attention_weights = load_input(reader, invocation, "attention_weights");
-  call_.grad_output = load_input(reader, invocation, "grad_output");
+  call_.value = input(invocation, "value");
+  call_.spatial_shapes = input(invocation, "spatial_shapes");
+  call_.sampling_locations = input(invocation, "sampling_locations");
+  call_.attention_weights = input(invocation, "attention_weights");
+  call_.grad_output = input(invocation, "grad_output");
 
   // The kernels check every shape against the others; a call that skips all results asks just that.
   analysis::AbiCall abi = abi_call(call_, call_.conventions);
   if (find(invocation.inputs, "level_start_index") != nullptr) {
-    abi.call.level_start_index = abi_tensor(load_input(reader, invocation, "level_start_index"));
+    abi.call.level_start_index = abi_tensor(input(invocation, "level_start_index"));
   }
   if (msda_backward(&abi.call, &abi.grad_output, nullptr, nullptr, nullptr, nullptr) != MSDA_OK) {
     throw BadInput(fmt::format("{}: {}", where_, msda_last_error()));
@@ -119,27 +112,61 @@ LoadedCall::LoadedCall(const capture::IsolatedReader& reader, const capture::Inv
     call_.levels.push_back({height, width, start});
     start += int64_t{height} * width;
   }
+}
 
-  recorded_ = load_side(reader, "recorded", invocation.path + "/outputs", invocation.outputs, call_.conventions);
-  const auto before =
-      load_side(reader, "before", invocation.path + "/outputs_before", invocation.outputs_before, call_.conventions);
-  std::ranges::copy(before.tensors, before_);
+analysis::Side LoadedCall::side(const std::string& name, analysis::Source source, const std::string& where,
+                                const std::vector<capture::TensorInfo>& tensors,
+                                const analysis::Conventions& conventions) const {
+  analysis::Side side;
+  side.name = name;
+  side.source = source;
+  side.conventions = conventions;
+  for (const Gradient gradient : analysis::kGradients) {
+    const capture::TensorInfo* info = find(tensors, name_of(gradient));
+    if (info == nullptr) continue;
+    const auto& wanted = gradient == Gradient::kValue               ? call_.value.shape
+                         : gradient == Gradient::kSamplingLocations ? call_.sampling_locations.shape
+                                                                    : call_.attention_weights.shape;
+    if (info->shape != wanted) {
+      throw BadInput(fmt::format("{}: {}/{} has shape {}, not {}", file_, where, info->name, info->shape, wanted));
+    }
+    side.tensors[static_cast<int>(gradient)] = tensor(*info);
+    side.arithmetic[static_cast<int>(gradient)] = call_.arithmetic();
+  }
+  return side;
+}
+
+void LoadedCall::fill_results(const capture::Invocation& invocation) {
   for (const auto& result : invocation.results) {
     analysis::Conventions conventions = call_.conventions;
     const bool is_reference = &result == invocation.reference();
     const std::string path = invocation.path + "/results/" + result.facts.name;
     if (!result.facts.dialect.empty()) {
-      conventions.dialect = dialect_from(result.facts.dialect, reader.path() + ": " + path);
+      conventions.dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
     } else if (is_reference) {
       conventions.dialect = MSDA_GRID_SAMPLE;  // what tests of this operator compare with
     }
-    auto side = load_side(reader, is_reference ? "reference" : result.facts.name, path, result.tensors, conventions);
+    const std::string name = is_reference ? "reference" : shown_name(result.facts.name);
+    auto one = side(name, Source::kStored, path, result.tensors, conventions);
     if (is_reference) {
-      reference_ = std::move(side);
+      reference_ = std::move(one);
     } else {
-      others_.push_back(std::move(side));
+      others_.push_back(std::move(one));
     }
   }
+}
+
+LoadedCall::LoadedCall(const Options& options, const capture::IsolatedReader& reader,
+                       const capture::Invocation& invocation)
+    : file_(reader.path()), where_(fmt::format("{}: {}", file_, invocation.path)) {
+  read_all(reader, invocation);
+  refuse_altered(options, altered_);
+  fill_call(invocation);
+  recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs, call_.conventions);
+  const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before,
+                           call_.conventions);
+  std::ranges::copy(before.tensors, before_);
+  fill_results(invocation);
 }
 
 }  // namespace msda::replay

@@ -1,12 +1,14 @@
 // One invocation of a capture in memory, checked, as the analysis takes it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "analysis/call.h"
 #include "analysis/side.h"
 #include "recorder/capture/isolated_reader.h"
+#include "replay/options.h"
 
 namespace msda::replay {
 
@@ -18,9 +20,9 @@ std::string why_not_replayed(const capture::Invocation& invocation);
 
 class LoadedCall {
  public:
-  // Throws capture::Error or BadInput, naming file and tensor. Tensors whose digest is not the recorded one are read,
-  // and named in altered().
-  LoadedCall(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
+  // Throws capture::Error or BadInput, naming file and tensor; of data that do not match their digests too, unless
+  // --damaged is among the options: then altered() names them.
+  LoadedCall(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
   const std::string& where() const { return where_; }  // "FILE: /invocations/000000"
   const analysis::Call& call() const { return call_; }
@@ -31,14 +33,16 @@ class LoadedCall {
   const std::vector<std::string>& altered() const { return altered_; }
 
  private:
-  analysis::Tensor load(const capture::IsolatedReader& reader, const capture::TensorInfo& info);
-  analysis::Tensor load_input(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-                              const char* name);
-  analysis::Side load_side(const capture::IsolatedReader& reader, const std::string& name, const std::string& where,
-                           const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions);
+  void read_all(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
+  analysis::Tensor tensor(const capture::TensorInfo& info) const;
+  analysis::Tensor input(const capture::Invocation& invocation, const char* name) const;
+  void fill_call(const capture::Invocation& invocation);
+  analysis::Side side(const std::string& name, analysis::Source source, const std::string& where,
+                      const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions) const;
+  void fill_results(const capture::Invocation& invocation);
 
-  std::string where_;
-  std::vector<capture::Tensor> memory_;
+  std::string file_, where_;
+  std::map<std::string, capture::Tensor> memory_;  // by path
   analysis::Call call_;
   analysis::Side recorded_;
   analysis::Tensor before_[3];

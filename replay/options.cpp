@@ -96,6 +96,7 @@ void add_replay(CLI::App& command, Options& options) {
       ->type_name("X");
   add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
       ->type_name("X");
+  command.add_flag("--damaged", options.damaged, "Go on with data that do not match their digests");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");
 }

@@ -5,6 +5,7 @@
 
 #include "analysis/finding.h"
 #include "analysis/tensor.h"
+#include "replay/damage.h"
 #include "replay/loaded_call.h"
 
 namespace msda::replay {
@@ -100,9 +101,10 @@ Lines to_text(const OriginalResult& result) {
 
 Lines to_text(const std::vector<Relaunched>& relaunched) {
   Lines lines;
-  for (const auto& [id, kernel, original] : relaunched) {
+  for (const auto& [id, kernel, original, altered] : relaunched) {
     lines.blank();
     lines.add("Invocation {}: {}, known only by its machine code", id, kernel);
+    lines.append(warnings(altered));
     lines.append(to_text(original));
   }
   return lines;

@@ -61,6 +61,7 @@ struct Relaunched {
   int64_t id;
   std::string kernel;
   OriginalResult original;
+  std::vector<std::string> altered;  // as an InvocationResult's
 };
 
 nlohmann::ordered_json to_json(const OriginalResult& result);

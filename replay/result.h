@@ -23,8 +23,12 @@ struct InvocationResult {
   std::optional<OriginalResult> original;
   std::string original_left_out;     // why there is none, where it might have been; empty: nothing to say
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one
+  bool compared = true;              // else no gradients were recorded that could be compared
   analysis::Report report;
 };
+
+// The summary where no gradients were recorded.
+inline constexpr char kNothingToCompare[] = "Nothing to compare: no gradients were recorded.";
 
 // An invocation that is no call of the operator's.
 struct NotReplayed {
@@ -35,14 +39,21 @@ struct NotReplayed {
 // A line for each.
 Lines to_text(const std::vector<NotReplayed>& not_replayed);
 
+// What becomes of a capture: its verdict, and what that rests on.
+struct Conclusion {
+  analysis::Verdict verdict;
+  bool compared = false;  // an invocation's gradients were compared
+  bool damaged = false;   // some data do not match their digests
+};
+
 // docs/run.schema.json.
 nlohmann::ordered_json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
                                const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-                               const analysis::Verdict& verdict);
+                               const Conclusion& conclusion);
 
 // The verdict, a table of each invocation's tensors, and each finding in three lines: where, what, why.
 Lines to_text(const std::string& capture, const std::vector<InvocationResult>& results,
               const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-              const analysis::Verdict& verdict, bool quiet);
+              const Conclusion& conclusion, bool quiet);
 
 }  // namespace msda::replay

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "replay/damage.h"
 #include "replay/result.h"
 
 namespace msda::replay {
@@ -10,8 +11,13 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-Json to_json(const analysis::Verdict& verdict) {
-  Json json = {{"at_fault", name_of(verdict.at_fault)}, {"summary", verdict.summary}, {"causes", Json::object()}};
+Json to_json(const Conclusion& conclusion) {
+  const analysis::Verdict& verdict = conclusion.verdict;
+  Json json = {{"at_fault", name_of(verdict.at_fault)},
+               {"summary", headline(verdict.summary, conclusion.damaged)},
+               {"compared", conclusion.compared},
+               {"damaged", conclusion.damaged},
+               {"causes", Json::object()}};
   for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
   json["explained_by_rounding"] = verdict.explained_by_rounding;
   json["not_examined"] = 0;  // no element is left out; kept for readers of version 0.1
@@ -101,7 +107,7 @@ Json to_json(const InvocationResult& result) {
   for (const auto& set : result.report.judged) json["judged"].push_back(to_json(set));
   json["findings"] = Json::array();
   for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));
-  json["verdict"] = to_json(result.report.verdict);
+  json["verdict"] = to_json(Conclusion{result.report.verdict, result.compared, !result.altered.empty()});
   return json;
 }
 
@@ -109,12 +115,13 @@ Json to_json(const InvocationResult& result) {
 
 Json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
              const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-             const analysis::Verdict& verdict) {
-  Json json = {{"capture", capture}, {"verdict", to_json(verdict)}, {"invocations", Json::array()}};
+             const Conclusion& conclusion) {
+  Json json = {{"capture", capture}, {"verdict", to_json(conclusion)}, {"invocations", Json::array()}};
   for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
   if (!relaunched.empty()) json["relaunched"] = Json::array();
-  for (const auto& [id, kernel, original] : relaunched) {
-    json["relaunched"].push_back({{"id", id}, {"kernel", kernel}, {"original", to_json(original)}});
+  for (const auto& [id, kernel, original, altered] : relaunched) {
+    json["relaunched"].push_back(
+        {{"id", id}, {"kernel", kernel}, {"original", to_json(original)}, {"altered", altered}});
   }
   if (!not_replayed.empty()) json["not_replayed"] = Json::array();
   for (const auto& [id, why] : not_replayed) json["not_replayed"].push_back({{"id", id}, {"why", why}});

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "replay/damage.h"
 #include "replay/result.h"
 
 namespace msda::replay {
@@ -186,9 +187,8 @@ void append_invocation(Lines& lines, const InvocationResult& result) {
   const auto& loc = result.locations_shape;
   lines.add("  batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}", v[0], loc[1], v[2], v[3],
             loc[3], loc[4], v[1]);
-  for (const std::string& path : result.altered) {
-    lines.add("  warning: {} is not what was recorded, its digest differs", path);
-  }
+  lines.append(warnings(result.altered));
+  if (!result.compared) lines.add("  nothing to compare: it has no gradients in its outputs");
   append_tables(lines, result);
   append_whereabouts(lines, result);
   if (result.original) {
@@ -234,11 +234,11 @@ Lines to_text(const std::vector<NotReplayed>& not_replayed) {
 
 Lines to_text(const std::string& capture, const std::vector<InvocationResult>& results,
               const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-              const analysis::Verdict& verdict, bool quiet) {
+              const Conclusion& conclusion, bool quiet) {
   Lines lines;
-  lines.add("{}", verdict.summary);
+  lines.add("{}", headline(conclusion.verdict.summary, conclusion.damaged));
   if (quiet) return lines;
-  lines.add("({}; at fault: {})", capture, name_of(verdict.at_fault));
+  lines.add("({}; at fault: {})", capture, name_of(conclusion.verdict.at_fault));
   for (const InvocationResult& result : results) append_invocation(lines, result);
   lines.append(to_text(relaunched));
   if (!not_replayed.empty()) {

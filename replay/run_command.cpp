@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include "replay/commands.h"
+#include "replay/damage.h"
 #include "replay/errors.h"
 #include "replay/explain.h"
 #include "replay/loaded_call.h"
@@ -13,54 +15,108 @@
 namespace msda::replay {
 namespace {
 
-int run(const Options& options) {
-  check_numbers(options);
-  const capture::IsolatedReader reader(options.capture);
-  const auto ids = chosen_invocations(options, reader);
-  const Progress progress(!options.quiet);
-  Original original(options, reader);
-  Devices devices(options);
+// What became of the invocations.
+struct Found {
   std::vector<InvocationResult> results;
   std::vector<Relaunched> relaunched;
   std::vector<NotReplayed> not_replayed;
-  std::vector<analysis::Verdict> verdicts;
+};
+
+using Report = std::function<void(const std::string& step)>;
+
+// A kernel that is not the operator's, of which `why` tells: it is launched again, where that can be.
+void relaunch(const Options& options, const capture::IsolatedReader& reader, Original& original,
+              const capture::Invocation& invocation, const std::string& why, const Report& report, Found& found) {
+  const auto begun = std::chrono::steady_clock::now();
+  std::vector<std::string> altered = altered_tensors(reader, invocation);
+  refuse_altered(options, altered);
+  auto outcome = original.run(invocation, begun, report);
+  if (outcome.result) {
+    found.relaunched.push_back(
+        {invocation.id, invocation.facts.kernel, *std::move(outcome.result), std::move(altered)});
+    return;
+  }
+  const std::string& left_out = outcome.left_out;
+  found.not_replayed.push_back(
+      {invocation.id, left_out.empty() ? why : why + "; mode original is left out: " + left_out});
+}
+
+Found find_all(const Options& options, const capture::IsolatedReader& reader, const std::vector<int64_t>& ids) {
+  const Progress progress(!options.quiet);
+  Original original(options, reader);
+  Devices devices(options);
+  Found found;
   for (const int64_t id : ids) {
-    const auto begun = std::chrono::steady_clock::now();
     const capture::Invocation invocation = reader.invocation(id);
     if (const std::string why = why_not_replayed(invocation); !why.empty()) {
-      auto outcome = original.run(invocation, begun, [&](const std::string& step) {
-        progress.show(fmt::format("invocation {}: {}", id, step));
-      });
-      if (outcome.result) {
-        relaunched.push_back({id, invocation.facts.kernel, *std::move(outcome.result)});
-      } else {
-        const std::string& left_out = outcome.left_out;
-        not_replayed.push_back({id, left_out.empty() ? why : why + "; mode original is left out: " + left_out});
-      }
+      const auto report = [&](const std::string& step) { progress.show(fmt::format("invocation {}: {}", id, step)); };
+      relaunch(options, reader, original, invocation, why, report, found);
       continue;
     }
-    const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", results.size() + 1, ids.size()) : "";
-    results.push_back(explain_invocation(options, reader, original, devices, id, count, progress));
-    verdicts.push_back(results.back().report.verdict);
-    for (const std::string& path : results.back().altered) {
+    const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", found.results.size() + 1, ids.size()) : "";
+    found.results.push_back(explain_invocation(options, reader, original, devices, id, count, progress));
+  }
+  progress.show("");
+  return found;
+}
+
+Conclusion conclude(const Found& found) {
+  Conclusion conclusion;
+  std::vector<analysis::Verdict> verdicts;
+  for (const InvocationResult& result : found.results) {
+    if (result.compared) verdicts.push_back(result.report.verdict);
+    conclusion.damaged = conclusion.damaged || !result.altered.empty();
+  }
+  for (const Relaunched& one : found.relaunched) conclusion.damaged = conclusion.damaged || !one.altered.empty();
+  conclusion.compared = !verdicts.empty();
+  conclusion.verdict = analysis::combine(verdicts);
+  if (!conclusion.compared) {
+    conclusion.verdict.summary = found.relaunched.empty()
+                                     ? kNothingToCompare
+                                     : "The recorded machine code was launched again; there is nothing to judge it by.";
+  }
+  return conclusion;
+}
+
+std::string others_text(size_t others) {
+  return others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
+}
+
+[[noreturn]] void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed) {
+  const size_t others = not_replayed.size() - 1;
+  if (others > 0 && !options.quiet && options.json != "-") print(to_text(not_replayed));
+  throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show tells what was recorded",
+                                options.capture, not_replayed.front().id, not_replayed.front().why,
+                                others > 0 ? fmt::format(", nor are the {} others", others) : ""));
+}
+
+[[noreturn]] void refuse_nothing_to_compare(const Options& options, const std::vector<InvocationResult>& results) {
+  const size_t others = results.size() - 1;
+  throw BadInput(
+      fmt::format("{}: invocation {}{} {} nothing to compare: there are no gradients in its outputs; record the call "
+                  "again, or write what its kernel gave into {}/outputs (docs/capture-format.md)",
+                  options.capture, results.front().invocation.id, others_text(others), others == 0 ? "has" : "have",
+                  results.front().invocation.path));
+}
+
+int run(const Options& options) {
+  check_numbers(options);
+  const capture::IsolatedReader reader(options.capture);
+  const Found found = find_all(options, reader, chosen_invocations(options, reader));
+  const auto& [results, relaunched, not_replayed] = found;
+  for (const InvocationResult& result : results) {
+    for (const std::string& path : result.altered) {
       print_error(fmt::format("warning: {}: {} is not what was recorded, its digest differs", options.capture, path));
     }
   }
-  progress.show("");
-  if (results.empty() && relaunched.empty() && !not_replayed.empty()) {
-    const bool listed = ids.size() > 1 && !options.quiet && options.json != "-";
-    if (listed) print(to_text(not_replayed));
-    throw Unavailable(fmt::format("{}: invocation {} is not replayed: {}{}; msda-replay show tells what was recorded",
-                                  options.capture, ids.front(), not_replayed.front().why,
-                                  ids.size() > 1 ? fmt::format(", nor are the {} others", ids.size() - 1) : ""));
-  }
-  analysis::Verdict verdict = analysis::combine(verdicts);
-  if (verdicts.empty())
-    verdict.summary = "The recorded machine code was launched again; there is nothing to judge it by.";
-  if (options.json != "-") print(to_text(options.capture, results, relaunched, not_replayed, verdict, options.quiet));
+  if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
+  const Conclusion conclusion = conclude(found);
+  if (options.json != "-")
+    print(to_text(options.capture, results, relaunched, not_replayed, conclusion, options.quiet));
   if (!options.json.empty())
-    write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, verdict));
-  return verdict.causes.empty() ? kWithinTolerance : kDrift;
+    write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
+  if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
+  return conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift;
 }
 
 }  // namespace

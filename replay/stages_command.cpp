@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "replay/commands.h"
+#include "replay/damage.h"
 #include "replay/errors.h"
 #include "replay/explain.h"
 #include "replay/output.h"
@@ -63,19 +64,22 @@ int run(const StagesOptions& options) {
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
     if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+      refuse_altered(options, altered_tensors(reader, invocation));
       lines.add("Invocation {}: not replayed: {}", id, why);
       json["not_replayed"].push_back({{"id", id}, {"why", why}});
       if (none.empty()) none = fmt::format("invocation {} has no stages: {}", id, why);
       continue;
     }
-    const LoadedCall loaded(reader, invocation);
+    const LoadedCall loaded(options, reader, invocation);
     const analysis::Call& call = loaded.call();
     const auto tolerance = chosen_tolerance(options, invocation, call.value.dtype)
                                .value_or(analysis::customary_tolerance(call.value.dtype));
     std::vector<analysis::ElementId> elements;
     for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
-    Json told = {{"id", id}, {"dialect", invocation.facts.dialect}};
-    lines.add("Invocation {}, dialect {}", id, invocation.facts.dialect);
+    Json told = {{"id", id}, {"dialect", invocation.facts.dialect}, {"altered", loaded.altered()}};
+    const std::string title = fmt::format("Invocation {}, dialect {}", id, invocation.facts.dialect);
+    lines.add("{}", headline(title, !loaded.altered().empty()));
+    lines.append(warnings(loaded.altered()));
     if (options.elements.empty()) {
       told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), devices, progress);
       lines.append(summary_text(told["summary"]));

@@ -1,0 +1,61 @@
+#include "replay/damage.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "recorder/capture/digest.h"
+#include "replay/errors.h"
+
+namespace msda::replay {
+
+bool is_altered(const capture::Tensor& tensor) {
+  return !tensor.info.digest.empty() && capture::digest(tensor.bytes()) != tensor.info.digest;
+}
+
+std::vector<capture::TensorInfo> tensors_of(const capture::Invocation& invocation) {
+  std::vector<capture::TensorInfo> tensors;
+  const auto add = [&](const std::vector<capture::TensorInfo>& more) {
+    tensors.insert(tensors.end(), more.begin(), more.end());
+  };
+  add(invocation.inputs);
+  add(invocation.outputs_before);
+  add(invocation.outputs);
+  for (const auto& result : invocation.results) add(result.tensors);
+  return tensors;
+}
+
+std::vector<std::string> altered_tensors(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+  std::vector<std::string> altered;
+  for (const capture::TensorInfo& info : tensors_of(invocation)) {
+    if (!info.digest.empty() && is_altered(reader.read(info))) altered.push_back(info.path);
+  }
+  return altered;
+}
+
+void refuse_altered(const Options& options, const std::vector<std::string>& altered) {
+  constexpr size_t kMostNamed = 3;
+  if (altered.empty() || options.damaged) return;
+  const size_t named = std::min(altered.size(), kMostNamed);
+  const std::vector<std::string> first(altered.begin(), altered.begin() + static_cast<std::ptrdiff_t>(named));
+  const std::string more = altered.size() > named ? fmt::format(" and {} more", altered.size() - named) : "";
+  throw BadInput(
+      fmt::format("{0}: damaged, so there is no verdict: the data of {1}{2} do not match their digests; "
+                  "msda-replay verify {0} tells what is damaged, --damaged goes on all the same",
+                  options.capture, fmt::join(first, ", "), more));
+}
+
+Lines warnings(const std::vector<std::string>& altered) {
+  Lines lines;
+  for (const std::string& path : altered) {
+    lines.add("  warning: {} is not what was recorded, its digest differs", path);
+  }
+  return lines;
+}
+
+std::string headline(const std::string& summary, bool damaged) {
+  return damaged ? "On damaged data: " + summary : summary;
+}
+
+}  // namespace msda::replay
