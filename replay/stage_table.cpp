@@ -23,13 +23,14 @@ using analysis::number;
 
 namespace {
 
-// How far float32 numbers are from float64 ones.
+// How far numbers are from others: float32 ones from float64 ones, recorded ones from those computed anew.
 struct Drift {
   double max_abs = 0;
   uint64_t max_ulp = 0;
-  int64_t differing_finiteness = 0;
+  int64_t differing = 0, differing_finiteness = 0;
 
   void add(double narrow, double wide, msda_dtype type) {
+    differing += narrow != wide && !(std::isnan(narrow) && std::isnan(wide));
     if (!std::isfinite(narrow) || !std::isfinite(wide)) {
       differing_finiteness += std::isnan(narrow) != std::isnan(wide) || std::isinf(narrow) != std::isinf(wide);
       return;
@@ -40,11 +41,54 @@ struct Drift {
   }
 };
 
-Json json_of(msda_stage_id stage, const Statistics& narrow, const Statistics& wide, const Drift& drift) {
-  return {{"stage", msda_stage_name(stage)}, {"deterministic", narrow.json()},
-          {"float64", wide.json()},          {"max_abs", number(drift.max_abs)},
-          {"max_ulp", drift.max_ulp},        {"differing_finiteness", drift.differing_finiteness}};
-}
+// A stage computed anew, in float32 and in float64, and what was recorded of it.
+class StageSums {
+ public:
+  StageSums(msda_stage_id stage, const StageTensors& recorded, msda_dtype type)
+      : stage_(stage), recorded_(recorded), type_(type) {}
+
+  void add(int64_t flat, double narrow, double wide) {
+    narrow_.add(narrow);
+    wide_.add(wide);
+    drift_.add(narrow, wide, type_);
+    const auto kept = recorded_.at(stage_, flat);
+    if (!kept) return;
+    kept_.add(*kept);
+    from_float64_.add(*kept, wide, type_);
+    from_replay_.add(analysis::rounded_to(*kept, type_), narrow, type_);
+  }
+
+  Json json() const {
+    Json json = {{"stage", msda_stage_name(stage_)}, {"deterministic", narrow_.json()},
+                 {"float64", wide_.json()},          {"max_abs", number(drift_.max_abs)},
+                 {"max_ulp", drift_.max_ulp},        {"differing_finiteness", drift_.differing_finiteness}};
+    const auto& summary = recorded_.summary(stage_);
+    if (recorded_.of(stage_)) {
+      json["recorded"] = kept_.json();
+      json["recorded"]["max_abs"] = number(from_float64_.max_abs);
+      json["recorded"]["max_ulp"] = from_float64_.max_ulp;
+      json["recorded"]["from_deterministic"] = {{"differing", from_replay_.differing},
+                                                {"max_abs", number(from_replay_.max_abs)},
+                                                {"max_ulp", from_replay_.max_ulp},
+                                                {"differing_finiteness", from_replay_.differing_finiteness}};
+    } else if (summary) {
+      const Statistics kept = statistics_of(summary->summary);
+      json["recorded"] = kept.json();
+      const auto& apart = summary->float64 ? summary->float64->largest_absolute_difference : std::nullopt;
+      json["recorded"]["max_abs"] = apart ? number(apart->value) : summary->float64 ? Json() : Json(0.0);
+      // A replay that was rounded to 16 bits has other numbers than the arithmetic had.
+      if (summary->arithmetic == msda_dtype_name(type_)) json["recorded"]["differs_in"] = narrow_.differs_in(kept);
+    }
+    return json;
+  }
+
+ private:
+  msda_stage_id stage_;
+  const StageTensors& recorded_;
+  msda_dtype type_;  // of the float32 numbers
+  Statistics narrow_, wide_, kept_;
+  Drift drift_, from_float64_, from_replay_;
+};
 
 constexpr msda_stage_id kSampleStages[] = {MSDA_STAGE_PIXEL_COORDINATES,       MSDA_STAGE_CELL,
                                            MSDA_STAGE_INTERPOLATION_WEIGHTS,   MSDA_STAGE_CORNER_VALUES,
@@ -82,23 +126,38 @@ std::vector<Column> columns_of(const LoadedCall& loaded) {
   return columns;
 }
 
-// A row of one element's table; drifts against float64, the last column.
-Json row_of(const std::string& stage, const std::string& component, const std::vector<Column>& columns,
-            const std::vector<double>& values, const analysis::Tolerance& tolerance,
-            std::optional<std::string>& first_drift) {
-  Json row = {{"stage", stage}, {"component", component}, {"values", Json::object()}};
-  bool drifts = false;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    row["values"][columns[i].name] = number(values[i]);
-    drifts = drifts || (stage == "cell" ? values[i] != values.back() : !tolerance.holds(values[i], values.back()));
-  }
-  row["drifts"] = drifts;
-  if (drifts && !first_drift) first_drift = stage;
-  return row;
-}
+// The rows of one element's table; drifts against float64, the last column.
+struct ElementRows {
+  const StageTensors& recorded;
+  const analysis::Tolerance& tolerance;
+  Json rows = Json::array();
+  std::optional<std::string> first_drift = {};
 
-void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& element, const analysis::Tolerance& tolerance,
-                     Json& rows, std::optional<std::string>& first_drift) {
+  // `flat` is the number's place in the stage's tensor.
+  void add(msda_stage_id id, const std::string& component, int64_t flat, const std::vector<Column>& columns,
+           const std::vector<double>& values) {
+    const std::string stage = msda_stage_name(id);
+    const auto drifts_from_float64 = [&](double value) {
+      return id == MSDA_STAGE_CELL ? value != values.back() : !tolerance.holds(value, values.back());
+    };
+    Json row = {{"stage", stage}, {"component", component}, {"values", Json::object()}};
+    bool drifts = false;
+    if (recorded.has_tensors()) {
+      const auto kept = recorded.at(id, flat);
+      row["values"]["recorded"] = kept ? number(*kept) : Json();
+      drifts = kept && drifts_from_float64(*kept);
+    }
+    for (size_t i = 0; i < columns.size(); ++i) {
+      row["values"][columns[i].name] = number(values[i]);
+      drifts = drifts || drifts_from_float64(values[i]);
+    }
+    row["drifts"] = drifts;
+    if (drifts && !first_drift) first_drift = stage;
+    rows.push_back(std::move(row));
+  }
+};
+
+void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
   const Call& call = loaded.call();
   const auto columns = columns_of(loaded);
   for (const msda_stage_id stage : kSampleStages) {
@@ -111,6 +170,7 @@ void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& elemen
     for (const Column& column : columns) {
       values.push_back(stage_of_sample(call, column.conventions, element.sample, stage, column.mode));
     }
+    const int64_t first = element.sample.flat(call) * stage_width(call, stage);
     const auto at = [&](size_t i) {
       std::vector<double> numbers;
       for (const auto& column : values) numbers.push_back(column[i]);
@@ -120,31 +180,31 @@ void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& elemen
       // Channels are many: the one that is farthest apart stands for them.
       size_t worst = 0;
       double most = -1;
+      const auto compare = [&](size_t i, double value) {
+        if (!(std::abs(value - values.back()[i]) > most)) return;
+        most = std::abs(value - values.back()[i]);
+        worst = i;
+      };
       for (size_t i = 0; i < values[0].size(); ++i) {
-        for (const auto& column : values) {
-          if (std::abs(column[i] - values.back()[i]) > most) {
-            most = std::abs(column[i] - values.back()[i]);
-            worst = i;
-          }
-        }
+        for (const auto& column : values) compare(i, column[i]);
+        if (const auto kept = rows.recorded.at(stage, first + static_cast<int64_t>(i))) compare(i, *kept);
       }
       const auto D = static_cast<size_t>(call.D);
       const std::string corner =
           stage == MSDA_STAGE_CORNER_VALUES ? components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[worst / D] + " " : "";
-      rows.push_back(row_of(msda_stage_name(stage), fmt::format("{}channel {}, the worst", corner, worst % D), columns,
-                            at(worst), tolerance, first_drift));
+      rows.add(stage, fmt::format("{}channel {}, the worst", corner, worst % D), first + static_cast<int64_t>(worst),
+               columns, at(worst));
       continue;
     }
     const auto components = components_of(stage);
     for (size_t i = 0; i < components.size(); ++i) {
       if (stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS && static_cast<int>(i) != element.axis) continue;
-      rows.push_back(row_of(msda_stage_name(stage), components[i], columns, at(i), tolerance, first_drift));
+      rows.add(stage, components[i], first + static_cast<int64_t>(i), columns, at(i));
     }
   }
 }
 
-void add_pixel_rows(const LoadedCall& loaded, const analysis::ElementId& element, const analysis::Tolerance& tolerance,
-                    Json& rows, std::optional<std::string>& first_drift) {
+void add_pixel_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
   const Call& call = loaded.call();
   const auto& pixel = element.pixel;
   const auto precision = analysis::Precision::of(call.arithmetic());
@@ -160,16 +220,15 @@ void add_pixel_rows(const LoadedCall& loaded, const analysis::ElementId& element
     const auto wide =
         stage_of_sample(call, call.conventions, sample, MSDA_STAGE_VALUE_CONTRIBUTIONS, MSDA_MODE_FLOAT64);
     sum = analysis::rounded_to(sum + addends[i], call.arithmetic());
-    const double exact = wide[static_cast<size_t>(computed[i].corner * call.D + pixel.d)];
-    rows.push_back(
-        row_of(msda_stage_name(MSDA_STAGE_VALUE_CONTRIBUTIONS),
-               fmt::format("query {}, point {}, corner {}", computed[i].q, computed[i].p,
-                           components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[static_cast<size_t>(computed[i].corner)]),
-               columns, {addends[i], exact}, tolerance, first_drift));
+    const int64_t within = computed[i].corner * call.D + pixel.d;
+    rows.add(MSDA_STAGE_VALUE_CONTRIBUTIONS,
+             fmt::format("query {}, point {}, corner {}", computed[i].q, computed[i].p,
+                         components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[static_cast<size_t>(computed[i].corner)]),
+             sample.flat(call) * stage_width(call, MSDA_STAGE_VALUE_CONTRIBUTIONS) + within, columns,
+             {addends[i], wide[static_cast<size_t>(within)]});
   }
   const auto truth = pixel_element(call, pixel, contributions.exact(pixel.s), precision);
-  rows.push_back(
-      row_of(msda_stage_name(MSDA_STAGE_GRAD_VALUE), "", columns, {sum, truth.value}, tolerance, first_drift));
+  rows.add(MSDA_STAGE_GRAD_VALUE, "", element.flat, columns, {sum, truth.value});
 }
 
 std::string cell_of(const Json& value) {
@@ -177,15 +236,31 @@ std::string cell_of(const Json& value) {
   return value.is_null() ? "-" : fmt::format("{:.9g}", value.get<double>());
 }
 
+// How what was recorded of a stage differs from what is computed anew.
+std::string recorded_drift_text(const Json& recorded) {
+  if (recorded.contains("from_deterministic")) {
+    const Json& drift = recorded["from_deterministic"];
+    const auto differing = drift["differing"].get<int64_t>();
+    if (differing == 0) return "equal to the replay";
+    return fmt::format("{} differ{} from the replay, by up to {} ({} ULP)",
+                       differing == 1 ? "1 number" : fmt::format("{} numbers", differing), differing == 1 ? "s" : "",
+                       cell_of(drift["max_abs"]), drift["max_ulp"].get<uint64_t>());
+  }
+  if (!recorded.contains("differs_in")) return "";
+  const std::vector<std::string> names = recorded["differs_in"];
+  return names.empty() ? "equal to the replay, as far as the summary tells"
+                       : fmt::format("differs from the replay in {}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
-Json stage_summary(const LoadedCall& loaded, int threads, Devices& devices, const Progress& progress) {
+Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
+                   const Progress& progress) {
   const Call& call = loaded.call();
   Json summary = Json::array();
   for (const msda_stage_id stage : kSampleStages) {
     progress.show(fmt::format("stages: {}", msda_stage_name(stage)));
-    Statistics narrow, wide;
-    Drift drift;
+    StageSums sums(stage, recorded, call.arithmetic());
     const int64_t per_query = std::max<int64_t>(1, call.M * call.L * call.P * stage_width(call, stage));
     const int64_t chunk = std::clamp<int64_t>((int64_t{1} << 20) / per_query, 1, std::max<int64_t>(1, call.Q));
     for (int64_t b = 0; b < call.B; ++b) {
@@ -193,55 +268,53 @@ Json stage_summary(const LoadedCall& loaded, int threads, Devices& devices, cons
         const int64_t count = std::min(chunk, call.Q - q);
         const auto f32 = stage_of_queries(call, call.conventions, b, q, count, stage, MSDA_MODE_DETERMINISTIC, threads);
         const auto f64 = stage_of_queries(call, call.conventions, b, q, count, stage, MSDA_MODE_FLOAT64, threads);
-        for (size_t i = 0; i < f32.size(); ++i) {
-          narrow.add(f32[i]);
-          wide.add(f64[i]);
-          drift.add(f32[i], f64[i], call.arithmetic());
-        }
+        const int64_t first = (b * call.Q + q) * call.M * call.L * call.P * stage_width(call, stage);
+        for (size_t i = 0; i < f32.size(); ++i) sums.add(first + static_cast<int64_t>(i), f32[i], f64[i]);
       }
     }
-    summary.push_back(json_of(stage, narrow, wide, drift));
+    summary.push_back(sums.json());
   }
   ReplaySettings settings;
   settings.modes = {MSDA_MODE_DETERMINISTIC};
   settings.threads = threads;
   const Replays replays(loaded, settings, devices,
                         [&](const std::string& step) { progress.show("stages: grad_value, " + step); });
-  Statistics narrow, wide;
-  Drift drift;
   const analysis::Tensor f32 = replays.others()[0].of(Gradient::kValue), f64 = replays.float64().of(Gradient::kValue);
-  for (int64_t i = 0; i < f32.elements(); ++i) {
-    narrow.add(f32.at(i));
-    wide.add(f64.at(i));
-    drift.add(f32.at(i), f64.at(i), f32.dtype);
-  }
-  summary.push_back(json_of(MSDA_STAGE_GRAD_VALUE, narrow, wide, drift));
+  StageSums sums(MSDA_STAGE_GRAD_VALUE, recorded, f32.dtype);
+  for (int64_t i = 0; i < f32.elements(); ++i) sums.add(i, f32.at(i), f64.at(i));
+  summary.push_back(sums.json());
   return summary;
 }
 
-Json stages_of_element(const LoadedCall& loaded, const analysis::ElementId& element,
+Json stages_of_element(const LoadedCall& loaded, const StageTensors& recorded, const analysis::ElementId& element,
                        const analysis::Tolerance& tolerance) {
-  Json json = {{"tensor", name_of(element.gradient)}, {"index", element.index}, {"stages", Json::array()}};
-  std::optional<std::string> first_drift;
+  ElementRows rows{recorded, tolerance};
   if (element.is_pixel()) {
-    add_pixel_rows(loaded, element, tolerance, json["stages"], first_drift);
+    add_pixel_rows(loaded, element, rows);
   } else {
-    add_sample_rows(loaded, element, tolerance, json["stages"], first_drift);
+    add_sample_rows(loaded, element, rows);
   }
-  json["first_drift"] = first_drift ? Json(*first_drift) : Json();
-  return json;
+  return {{"tensor", name_of(element.gradient)},
+          {"index", element.index},
+          {"stages", std::move(rows.rows)},
+          {"first_drift", rows.first_drift ? Json(*rows.first_drift) : Json()}};
 }
 
 Lines summary_text(const Json& summary) {
   Lines lines;
   lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}", "stage, in float32", "numbers", "lowest",
             "highest", "zeros", "NaN", "inf", "max from f64", "max ULP");
+  const auto add = [&](const std::string& name, const Json& s, const Json& max_abs, const Json& max_ulp,
+                       const std::string& drift) {
+    lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}{}", name, s["count"].get<int64_t>(),
+              cell_of(s["lowest"]), cell_of(s["highest"]), s["zero"].get<int64_t>(), s["nan"].get<int64_t>(),
+              s["infinite"].get<int64_t>(), cell_of(max_abs), max_ulp.is_null() ? "-" : max_ulp.dump(), drift);
+  };
   for (const Json& stage : summary) {
-    const Json& s = stage["deterministic"];
-    lines.add("  {:<24} {:>11} {:>14} {:>14} {:>10} {:>7} {:>7}  {:>14} {:>12}", stage["stage"].get<std::string>(),
-              s["count"].get<int64_t>(), cell_of(s["lowest"]), cell_of(s["highest"]), s["zero"].get<int64_t>(),
-              s["nan"].get<int64_t>(), s["infinite"].get<int64_t>(), cell_of(stage["max_abs"]),
-              stage["max_ulp"].get<uint64_t>());
+    add(stage["stage"], stage["deterministic"], stage["max_abs"], stage["max_ulp"], "");
+    if (!stage.contains("recorded")) continue;
+    const Json& kept = stage["recorded"];
+    add("  recorded", kept, kept["max_abs"], kept.value("max_ulp", Json()), "  " + recorded_drift_text(kept));
   }
   return lines;
 }

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <memory>
 
 #include "replay/commands.h"
@@ -52,6 +54,56 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
                   text));
 }
 
+// What the stages of invocations are computed and compared with.
+struct Tools {
+  const StagesOptions& options;
+  const capture::IsolatedReader& reader;
+  Original& original;
+  Devices& devices;
+  const Progress& progress;
+};
+
+// The elements of the first findings.
+std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::Call& call) {
+  std::vector<analysis::ElementId> elements;
+  const auto& [options, reader, original, devices, progress] = tools;
+  const InvocationResult result = explain_invocation(options, reader, original, devices, id, "", progress);
+  for (const auto& finding : result.report.findings) {
+    if (finding.advisory || elements.size() >= kMostFindings) break;
+    elements.push_back(element_id(call, finding.gradient, finding.flat));
+  }
+  return elements;
+}
+
+Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& lines) {
+  const StagesOptions& options = tools.options;
+  const LoadedCall loaded(options, tools.reader, invocation);
+  const analysis::Call& call = loaded.call();
+  const StageTensors recorded(options, tools.reader, invocation, call);
+  std::vector<std::string> altered = loaded.altered();
+  std::ranges::copy(recorded.altered(), std::back_inserter(altered));
+  const auto tolerance =
+      chosen_tolerance(options, invocation, call.value.dtype).value_or(analysis::customary_tolerance(call.value.dtype));
+  std::vector<analysis::ElementId> elements;
+  for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
+
+  Json told = {{"id", invocation.id}, {"dialect", invocation.facts.dialect}, {"altered", altered}};
+  const std::string title = fmt::format("Invocation {}, dialect {}", invocation.id, invocation.facts.dialect);
+  lines.add("{}", headline(title, !altered.empty()));
+  lines.append(warnings(altered));
+  if (options.elements.empty()) {
+    told["summary"] = stage_summary(loaded, recorded, static_cast<int>(options.threads), tools.devices, tools.progress);
+    lines.append(summary_text(told["summary"]));
+    elements = found_elements(tools, invocation.id, call);
+  }
+  told["elements"] = Json::array();
+  for (const auto& element : elements) {
+    told["elements"].push_back(stages_of_element(loaded, recorded, element, tolerance));
+    lines.append(element_text(told["elements"].back()));
+  }
+  return told;
+}
+
 int run(const StagesOptions& options) {
   check_numbers(options);
   const capture::IsolatedReader reader(options.capture);
@@ -63,38 +115,15 @@ int run(const StagesOptions& options) {
   std::string none;  // why the first that has no stages has none
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
-    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
-      refuse_altered(options, altered_tensors(reader, invocation));
-      lines.add("Invocation {}: not replayed: {}", id, why);
-      json["not_replayed"].push_back({{"id", id}, {"why", why}});
-      if (none.empty()) none = fmt::format("invocation {} has no stages: {}", id, why);
+    const std::string why = why_not_replayed(invocation);
+    if (why.empty()) {
+      json["invocations"].push_back(tell({options, reader, original, devices, progress}, invocation, lines));
       continue;
     }
-    const LoadedCall loaded(options, reader, invocation);
-    const analysis::Call& call = loaded.call();
-    const auto tolerance = chosen_tolerance(options, invocation, call.value.dtype)
-                               .value_or(analysis::customary_tolerance(call.value.dtype));
-    std::vector<analysis::ElementId> elements;
-    for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
-    Json told = {{"id", id}, {"dialect", invocation.facts.dialect}, {"altered", loaded.altered()}};
-    const std::string title = fmt::format("Invocation {}, dialect {}", id, invocation.facts.dialect);
-    lines.add("{}", headline(title, !loaded.altered().empty()));
-    lines.append(warnings(loaded.altered()));
-    if (options.elements.empty()) {
-      told["summary"] = stage_summary(loaded, static_cast<int>(options.threads), devices, progress);
-      lines.append(summary_text(told["summary"]));
-      const InvocationResult result = explain_invocation(options, reader, original, devices, id, "", progress);
-      for (const auto& finding : result.report.findings) {
-        if (finding.advisory || elements.size() >= kMostFindings) break;
-        elements.push_back(element_id(call, finding.gradient, finding.flat));
-      }
-    }
-    told["elements"] = Json::array();
-    for (const auto& element : elements) {
-      told["elements"].push_back(stages_of_element(loaded, element, tolerance));
-      lines.append(element_text(told["elements"].back()));
-    }
-    json["invocations"].push_back(told);
+    refuse_altered(options, altered_tensors(reader, invocation));
+    lines.add("Invocation {}: not replayed: {}", id, why);
+    json["not_replayed"].push_back({{"id", id}, {"why", why}});
+    if (none.empty()) none = fmt::format("invocation {} has no stages: {}", id, why);
   }
   progress.show("");
   if (json["invocations"].empty() && !none.empty()) {

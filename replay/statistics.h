@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "analysis/finding.h"
 
@@ -31,6 +33,22 @@ struct Statistics {
         smallest = std::min(smallest, std::abs(x));
       }
     }
+  }
+
+  // The facts that are not those of `other`, by their names in JSON; but for smallest_magnitude, which few summaries
+  // have.
+  std::vector<std::string> differs_in(const Statistics& other) const {
+    std::vector<std::string> names;
+    const auto compare = [&](const char* name, auto mine, auto theirs) {
+      if (mine != theirs) names.emplace_back(name);
+    };
+    compare("count", count, other.count);
+    compare("nan", nan, other.nan);
+    compare("infinite", infinite, other.infinite);
+    compare("zero", zero, other.zero);
+    compare("lowest", lowest, other.lowest);
+    compare("highest", highest, other.highest);
+    return names;
   }
 
   nlohmann::ordered_json json() const {

@@ -1,6 +1,7 @@
 """msda-record --stages: intermediate tensors beside the recorded ones, against NumPy."""
 
 import pathlib
+import re
 import resource
 import subprocess
 
@@ -12,6 +13,7 @@ from test_launches import CLIENT
 from test_recording import FLAKY, PRELOAD, environment, pytestmark, record, target, wait_for  # noqa: F401
 
 from msda_replay import read_capture
+from msda_replay.digest import digest
 
 STAGES = ("pixel_coordinates", "cell", "interpolation_weights", "corner_values", "sampled_value", "grad_attention_weights",
           "grad_sampling_locations", "value_contributions", "grad_value")
@@ -133,6 +135,118 @@ def test_summary_leaves_no_tensors(replay, record_problem, rng):
     text = replay("show", capture, expect=0).out
     assert "stage, in float32" in text and "from float64" in text
     assert all(f"    {name} " in text for name in STAGES)
+
+
+def change_stage(capture, name, index, by):
+    """Another number, with the digest that belongs to it: not damage, but another tensor."""
+    with h5py.File(capture, "r+") as file:
+        dataset = file[f"invocations/000000/stages/{name}/full"]
+        data = dataset[()]
+        data[index] += by
+        dataset[...] = data
+        dataset.attrs["digest"] = digest(data.tobytes())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+@pytest.mark.parametrize("how", ["full", "summary"])
+def test_stages_shows_what_was_recorded(replay, record_problem, rng, how, dtype):
+    inputs = make_problem(rng, dtype=dtype)
+    call, capture, _ = record_problem(inputs, how)
+    (told,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
+    assert [stage["stage"] for stage in told["summary"]] == list(STAGES)
+    truth = stages(inputs)
+    for stage in told["summary"]:
+        shown, summary = stage["recorded"], call.stage_summaries[stage["stage"]]
+        for name, its in (("count", "count"), ("nan", "nan"), ("zero", "zeros"), ("lowest", "minimum"), ("highest", "maximum")):
+            assert shown[name] == summary[its], (stage["stage"], name)
+        assert shown["max_abs"] == (summary["float64"]["largest_absolute_difference"] if dtype != np.float64 else 0)
+        if how == "full":
+            apart = np.abs(call.stages[stage["stage"]] - truth[stage["stage"]]).max()
+            assert shown["max_abs"] == pytest.approx(apart, rel=1e-6, abs=1e-12)
+            assert shown["from_deterministic"] == {"differing": 0, "max_abs": 0, "max_ulp": 0, "differing_finiteness": 0}
+        elif dtype == np.float16 and stage["stage"] == "grad_value":
+            assert "differs_in" not in shown  # the replay rounds its result to float16
+        else:
+            assert shown["differs_in"] == []
+    text = replay("stages", capture, expect=0).out
+    assert len(re.findall(r"^    recorded +\d+ .*  equal to the replay", text, re.M)) == (
+        8 if (how, dtype) == ("summary", np.float16) else 9)
+
+
+def test_stages_of_an_element_beside_the_recorded_ones(replay, record_problem, rng):
+    call, capture, _ = record_problem(make_problem(rng), "full")
+    b, q, m, l, p, axis = 0, 3, 1, 1, 0, 1
+    sample, component = (b, q, m, l, p), {"x": 0, "y": 1, "": (), "y0,x0": 0, "y0,x1": 1, "y1,x0": 2, "y1,x1": 3}
+    elements = [f"grad_sampling_locations[{b},{q},{m},{l},{p},{axis}]", f"grad_attention_weights[{b},{q},{m},{l},{p}]"]
+    options = [option for element in elements for option in ("--element", element)]
+    seen = set()
+    for element in replay("stages", capture, *options, "--json", "-", expect=0).json["invocations"][0]["elements"]:
+        assert element["first_drift"] is None
+        for row in element["stages"]:
+            assert list(row["values"]) == ["recorded", "msda_triton", "grid_sample", "float64"]
+            channel = re.fullmatch(r"(?:(.*) )?channel (\d+), the worst", row["component"])
+            place = () if not row["component"] else (component[row["component"]],) if not channel else (
+                *([component[channel[1]]] if channel[1] else []), int(channel[2]))
+            assert row["values"]["recorded"] == call.stages[row["stage"]][sample + place], row
+            seen.add(row["stage"])
+    assert seen == set(STAGES) - {"value_contributions", "grad_value"}
+
+    s, d = 5, 3
+    (element,) = replay("stages", capture, "--element", f"grad_value[0,{s},{m},{d}]", "--json", "-", expect=0).json["invocations"][0]["elements"]
+    assert element["stages"][-1]["values"]["recorded"] == call.stages["grad_value"][0, s, m, d]
+    for row in element["stages"][:-1]:
+        query, point, corner = re.fullmatch(r"query (\d+), point (\d+), corner (.*)", row["component"]).groups()
+        place = (0, int(query), m, 0, int(point), component[corner], d)
+        assert row["values"]["recorded"] == call.stages["value_contributions"][place]
+    text = replay("stages", capture, "--element", elements[0], expect=0).out
+    assert re.search(r"stage +of +recorded +msda_triton +grid_sample +float64", text)
+
+
+def test_recorded_stages_that_drift(replay, record_problem, rng):
+    call, capture, _ = record_problem(make_problem(rng), "full")
+    index = (0, 3, 1, 1, 0, 1)
+    change_stage(capture, "pixel_coordinates", index, 1)
+    out = replay("stages", capture, "--element", "grad_sampling_locations[0,3,1,1,0,1]", expect=0).out
+    assert "first drift: pixel_coordinates" in out
+    row = next(line for line in out.splitlines() if re.match(" +pixel_coordinates +y", line))
+    assert f" {call.stages['pixel_coordinates'][index] + 1:.9g} " in row and row.endswith("<- drifts")
+    (told,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
+    drift = {stage["stage"]: stage["recorded"]["from_deterministic"] for stage in told["summary"]}
+    assert drift["pixel_coordinates"]["differing"] == 1
+    assert drift["pixel_coordinates"]["max_abs"] == pytest.approx(1, rel=1e-6) and drift["pixel_coordinates"]["max_ulp"] > 1000
+    assert all(drift[name]["differing"] == 0 for name in STAGES if name != "pixel_coordinates")
+    (apart,) = re.findall(r"  1 number differs from the replay, by up to (\S+) \(\d+ ULP\)$", replay("stages", capture, expect=0).out, re.M)
+    assert float(apart) == pytest.approx(1, rel=1e-6)
+
+
+def test_recorded_summaries_that_drift(replay, record_problem, rng):
+    _, capture, _ = record_problem(make_problem(rng), "summary")
+    with h5py.File(capture, "r+") as file:
+        summary = file["invocations/000000/stages/sampled_value"].attrs
+        summary["minimum"], summary["zeros"] = summary["minimum"] - 1, 7
+    (told,) = replay("stages", capture, "--json", "-", expect=0).json["invocations"]
+    differs = {stage["stage"]: stage["recorded"]["differs_in"] for stage in told["summary"]}
+    assert differs == {name: ["zero", "lowest"] if name == "sampled_value" else [] for name in STAGES}
+    assert "  differs from the replay in zero, lowest" in replay("stages", capture, expect=0).out
+
+
+def test_altered_and_ill_fitting_stages(replay, record_problem, rng):
+    _, capture, _ = record_problem(make_problem(rng), "full")
+    name = "/invocations/000000/stages/sampled_value/full"
+    with h5py.File(capture, "r+") as file:
+        file[name][0, 3, 1, 0, 0, 2] += 1
+    for options in ((), ("--json", "-"), ("--element", "grad_value[0,5,1,3]")):
+        done = replay("stages", capture, *options, expect=2)
+        assert done.out == "" and done.err.count("\n") == 1 and name in done.err and "--damaged" in done.err
+    (told,) = replay("stages", capture, "--damaged", "--json", "-", expect=0).json["invocations"]
+    assert told["altered"] == [name]
+    replay("run", capture, expect=0)  # no verdict rests on them
+    with h5py.File(capture, "r+") as file:
+        short = file[name][:, 1:]
+        del file[name]
+        file[name] = short
+    done = replay("stages", capture, expect=2)
+    assert done.err.count("\n") == 1 and f"{name} has {short.size} numbers" in done.err
 
 
 def test_damage_is_found(replay, record_problem, rng):

@@ -1,0 +1,59 @@
+#include "replay/stage_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/stages.h"
+#include "replay/damage.h"
+#include "replay/errors.h"
+#include "replay/loaded_call.h"
+
+namespace msda::replay {
+namespace {
+
+int64_t numbers_of(const analysis::Call& call, msda_stage_id stage) {
+  if (stage == MSDA_STAGE_GRAD_VALUE) return call.value.elements();
+  return call.attention_weights.elements() * stage_width(call, stage);
+}
+
+}  // namespace
+
+StageTensors::StageTensors(const Options& options, const capture::IsolatedReader& reader,
+                           const capture::Invocation& invocation, const analysis::Call& call) {
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const auto stage = static_cast<msda_stage_id>(i);
+    const auto kept = std::ranges::find(invocation.stages, msda_stage_name(stage), &capture::Invocation::Stage::name);
+    if (kept == invocation.stages.end()) continue;
+    stages_[i].facts = kept->facts;
+    if (!kept->full) continue;
+    const capture::TensorInfo& info = *kept->full;
+    if (info.elements() != numbers_of(call, stage)) {
+      throw BadInput(fmt::format("{}: {} has {} numbers, not the {} of its call", reader.path(), info.path,
+                                 info.elements(), numbers_of(call, stage)));
+    }
+    memory_.push_back(reader.read(info));
+    if (is_altered(memory_.back())) altered_.push_back(info.path);
+    stages_[i].tensor = {memory_.back().data.get(), dtype_of(info.type), info.shape};
+  }
+  refuse_altered(options, altered_);
+}
+
+std::optional<double> StageTensors::at(msda_stage_id stage, int64_t flat) const {
+  const analysis::Tensor& tensor = of(stage);
+  if (!tensor) return std::nullopt;
+  return tensor.at(flat);
+}
+
+Statistics statistics_of(const capture::StageSummary& summary) {
+  Statistics statistics;
+  statistics.count = summary.count;
+  statistics.nan = summary.nan;
+  statistics.infinite = summary.positive_infinite + summary.negative_infinite;
+  statistics.zero = summary.zeros;
+  if (summary.minimum) statistics.lowest = summary.minimum->value;
+  if (summary.maximum) statistics.highest = summary.maximum->value;
+  return statistics;
+}
+
+}  // namespace msda::replay
