@@ -51,8 +51,6 @@ std::vector<Finding> join_runs(std::vector<Finding> findings) {
   return runs;
 }
 
-bool is_rounding(Cause cause) { return cause == Cause::kIllConditioned || cause == Cause::kAccumulationOrder; }
-
 class Analysis {
  public:
   Analysis(const Material& material, const Settings& settings)

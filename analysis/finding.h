@@ -22,6 +22,10 @@ enum class Cause {
   kImplementationError
 };
 const char* name_of(Cause cause);
+// Whether rounding alone explains both sides' values, landed in the same cell.
+inline bool is_rounding(Cause cause) {
+  return cause == Cause::kAccumulationOrder || cause == Cause::kIllConditioned;
+}
 
 // Who is wrong, the gravest first: the verdict of many findings is the gravest of theirs.
 enum class AtFault { kObserved, kReference, kConvention, kTolerance, kNone };

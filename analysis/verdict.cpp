@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 namespace msda::analysis {
 namespace {
@@ -42,8 +41,6 @@ std::string causes_text(const std::map<Cause, int64_t>& causes) {
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
-
-bool is_rounding(Cause cause) { return cause == Cause::kIllConditioned || cause == Cause::kAccumulationOrder; }
 
 // Whether a side that is at fault for it made a mistake, and did not merely round another way than float64.
 bool is_mistake(Cause cause) {

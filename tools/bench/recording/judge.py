@@ -5,6 +5,7 @@ import math
 import statistics
 
 from gpu.report import shown, summary, table
+from recording.runs import MODES
 
 RATIO = 1.10
 # A recorded run may be this many times as far from the plain runs as those are from one another, see `spreads`.
@@ -13,9 +14,9 @@ ROUNDING = 2.0**-21
 
 
 def groups(runs):
-    """By (model, steps): by mode: runs."""
+    """By (model, steps): by mode, in the order of MODES: runs."""
     found = {}
-    for run in runs:
+    for run in sorted(runs, key=lambda run: list(MODES).index(run["mode"])):
         found.setdefault((run["model"], run["steps"]), {}).setdefault(run["mode"], []).append(run)
     return found
 
