@@ -128,9 +128,9 @@ class Analysis {
   void describe(const Side& expected, const std::vector<JudgedElements>& sets) {
     std::vector<Finding> findings;
     for (const JudgedElements& set : sets) {
-      for (const int64_t flat : choose(set, expected)) {
-        findings.push_back(examiner_.describe(expected, set.gradient, flat, cache_));
-        findings.back().advisory = set.advisory;
+      for (Finding& finding : examiner_.describe(expected, set.gradient, choose(set, expected))) {
+        finding.advisory = set.advisory;
+        findings.push_back(std::move(finding));
       }
     }
     std::ranges::sort(findings, {}, &Finding::flat);

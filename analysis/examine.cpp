@@ -44,25 +44,38 @@ Tolerance Examiner::tolerance_of(Gradient gradient) const {
   return settings_.tolerance ? *settings_.tolerance : customary_tolerance(recorded_.of(gradient).dtype);
 }
 
-std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
-                                       const std::vector<int64_t>& elements) const {
-  const Call& call = material_.call;
+template <class Visit>
+void Examiner::for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const {
   std::vector<Task> tasks;
-  const std::vector<size_t> order = grouped(call, gradient, elements, tasks);
-  std::vector<Judgement> judgements(elements.size());
+  const std::vector<size_t> order = grouped(material_.call, gradient, elements, tasks);
   const auto count = static_cast<int64_t>(tasks.size());
   const int threads = kernels::thread_count(settings_.threads, count);
   std::deque<ContributionCache> caches;
-  for (int i = 0; i < threads; ++i) caches.emplace_back(call);
-  kernels::parallel_for(count, threads, [&](int64_t task, int worker) {
-    for (size_t i = tasks[static_cast<size_t>(task)].begin; i < tasks[static_cast<size_t>(task)].end; ++i) {
-      const int64_t flat = elements[order[i]];
-      const Diagnosis diagnosis = diagnose_element(expected, element_id(call, gradient, flat),
-                                                   caches[static_cast<size_t>(worker)], /*tells=*/false);
-      judgements[order[i]] = {flat, diagnosis.cause, diagnosis.at_fault};
-    }
+  for (int i = 0; i < threads; ++i) caches.emplace_back(material_.call);
+  kernels::parallel_for(count, threads, [&](int64_t number, int worker) {
+    const Task& task = tasks[static_cast<size_t>(number)];
+    for (size_t i = task.begin; i < task.end; ++i) visit(order[i], caches[static_cast<size_t>(worker)]);
+  });
+}
+
+std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
+                                       const std::vector<int64_t>& elements) const {
+  std::vector<Judgement> judgements(elements.size());
+  for_each(gradient, elements, [&](size_t i, ContributionCache& cache) {
+    const ElementId id = element_id(material_.call, gradient, elements[i]);
+    const Diagnosis diagnosis = diagnose_element(expected, id, cache, /*tells=*/false);
+    judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault};
   });
   return judgements;
+}
+
+std::vector<Finding> Examiner::describe(const Side& expected, Gradient gradient,
+                                        const std::vector<int64_t>& elements) const {
+  std::vector<Finding> findings(elements.size());
+  for_each(gradient, elements, [&](size_t i, ContributionCache& cache) {
+    findings[i] = describe_element(expected, element_id(material_.call, gradient, elements[i]), cache);
+  });
+  return findings;
 }
 
 Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, ContributionCache& cache,
@@ -86,16 +99,15 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
                    holds(recorded_), holds(expected), any, tolerance, cache, tells});
 }
 
-Finding Examiner::describe(const Side& expected, Gradient gradient, int64_t flat, ContributionCache& cache) const {
-  const ElementId id = element_id(material_.call, gradient, flat);
+Finding Examiner::describe_element(const Side& expected, const ElementId& id, ContributionCache& cache) const {
   Finding finding;
   static_cast<Diagnosis&>(finding) = diagnose_element(expected, id, cache, /*tells=*/true);
-  finding.gradient = gradient;
-  finding.flat = flat;
+  finding.gradient = id.gradient;
+  finding.flat = id.flat;
   finding.index = id.index;
-  finding.observed = recorded_.of(gradient).at(flat);
-  finding.expected = expected.of(gradient).at(flat);
-  finding.float64 = material_.float64.of(gradient).at(flat);
+  finding.observed = recorded_.of(id.gradient).at(id.flat);
+  finding.expected = expected.of(id.gradient).at(id.flat);
+  finding.float64 = material_.float64.of(id.gradient).at(id.flat);
   finding.against = expected.name;
   return finding;
 }

@@ -28,12 +28,16 @@ class Examiner {
   // Of all these elements of a gradient, against another side, in their order.
   std::vector<Judgement> judge(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
 
-  // Of one, with evidence.
-  Finding describe(const Side& expected, Gradient gradient, int64_t flat, ContributionCache& cache) const;
+  // The same with evidence.
+  std::vector<Finding> describe(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
 
   Tolerance tolerance_of(Gradient gradient) const;
 
  private:
+  // Calls visit(place among the elements, cache) for each, on all cores.
+  template <class Visit>
+  void for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const;
+  Finding describe_element(const Side& expected, const ElementId& id, ContributionCache& cache) const;
   Diagnosis diagnose_element(const Side& expected, const ElementId& id, ContributionCache& cache, bool tells) const;
 
   const Material& material_;
