@@ -58,12 +58,12 @@ class Analysis {
         settings_(settings),
         recorded_(material.recorded),
         reference_(material.reference),
-        cache_(material.call),
         examiner_(material, settings, recorded_, reference_) {
+    ContributionCache cache(material.call);
     for (const Gradient gradient : kGradients) {
       const auto at = static_cast<size_t>(gradient);
-      recorded_.arithmetic[at] = detect_arithmetic(material.call, recorded_, gradient, cache_);
-      if (reference_) reference_->arithmetic[at] = detect_arithmetic(material.call, *reference_, gradient, cache_);
+      recorded_.arithmetic[at] = detect_arithmetic(material.call, recorded_, gradient, cache);
+      if (reference_) reference_->arithmetic[at] = detect_arithmetic(material.call, *reference_, gradient, cache);
     }
   }
 
@@ -172,7 +172,6 @@ class Analysis {
   const Settings& settings_;
   Side recorded_;
   std::optional<Side> reference_;
-  ContributionCache cache_;
   Examiner examiner_;
   Report report_;
   int64_t explained_by_rounding_ = 0;

@@ -14,27 +14,25 @@ constexpr int64_t kMostExamined = 4096;
 constexpr double kNearlyAll = 0.9;
 
 // Elements that tell: one or two addends have one sum in any type.
-std::vector<ElementId> telling_elements(const Call& call, const Side& side, Gradient gradient,
-                                        ContributionCache& cache) {
+struct Telling {
+  std::vector<ElementId> all, unexplained;  // the latter by the side's arithmetic
+};
+
+Telling telling_elements(const Call& call, const Side& side, Gradient gradient, ContributionCache& cache) {
   constexpr int64_t kFewestAddends = 3;
   const Tensor& tensor = side.of(gradient);
   const int64_t total = tensor.elements(), step = std::max<int64_t>(1, total / kMostExamined);
-  std::vector<ElementId> elements;
+  Telling elements;
   for (int64_t flat = 0; flat < total; flat += step) {
     const double value = tensor.at(flat);
     if (!std::isfinite(value) || value == 0) continue;
-    ElementId id = element_id(call, gradient, flat);
-    if (explain(call, side, id, cache).exact().element.terms >= kFewestAddends) elements.push_back(std::move(id));
+    const ElementId id = element_id(call, gradient, flat);
+    const Explanation explanation = explain(call, side, id, cache);
+    if (explanation.exact().element.terms < kFewestAddends) continue;
+    elements.all.push_back(id);
+    if (!explanation.explained()) elements.unexplained.push_back(id);
   }
   return elements;
-}
-
-std::vector<ElementId> unexplained(const Call& call, const Side& side, const std::vector<ElementId>& elements,
-                                   ContributionCache& cache) {
-  std::vector<ElementId> result;
-  std::ranges::copy_if(elements, std::back_inserter(result),
-                       [&](const ElementId& id) { return !explain(call, side, id, cache).explained(); });
-  return result;
 }
 
 // Whether the values lie to one side of what sums in the type give. Rounding has no favourite side: of n elements, as
@@ -68,17 +66,18 @@ bool needs_float64(const Tensor& tensor) {
 msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, ContributionCache& cache) {
   const Tensor& tensor = side.of(gradient);
   if (!tensor) return call.arithmetic();
-  if (tensor.dtype == MSDA_FLOAT64) return needs_float64(tensor) ? MSDA_FLOAT64 : call.arithmetic();
+  if (tensor.dtype == MSDA_FLOAT64 && call.arithmetic() != MSDA_FLOAT64 && needs_float64(tensor)) return MSDA_FLOAT64;
   if (tensor.dtype != MSDA_FLOAT16 && tensor.dtype != MSDA_BFLOAT16) return call.arithmetic();
   msda_dtype& arithmetic = side.arithmetic[static_cast<int>(gradient)];
   arithmetic = MSDA_FLOAT32;
-  const auto elements = telling_elements(call, side, gradient, cache);
-  const auto few = static_cast<size_t>((1 - kNearlyAll) * static_cast<double>(elements.size()));
-  const auto beyond_float32 = unexplained(call, side, elements, cache);
-  if (beyond_float32.size() <= few) return MSDA_FLOAT32;
+  const auto [elements, beyond_float32] = telling_elements(call, side, gradient, cache);
+  const auto few = static_cast<std::ptrdiff_t>((1 - kNearlyAll) * static_cast<double>(elements.size()));
+  if (std::ssize(beyond_float32) <= few) return MSDA_FLOAT32;
   arithmetic = tensor.dtype;
-  const bool fits = unexplained(call, side, elements, cache).size() <= few;
-  return fits && !lie_to_one_side(call, side, beyond_float32, tensor.dtype, cache) ? tensor.dtype : MSDA_FLOAT32;
+  const auto unexplained =
+      std::ranges::count_if(elements, [&](const ElementId& id) { return !explain(call, side, id, cache).explained(); });
+  if (unexplained > few || lie_to_one_side(call, side, beyond_float32, tensor.dtype, cache)) return MSDA_FLOAT32;
+  return tensor.dtype;
 }
 
 }  // namespace msda::analysis

@@ -13,7 +13,9 @@ DRAWN = ("atomic", "original")  # sides whose order is left to chance
 def run(bench, capture, *arguments, expected=(0, 1, 2)):
     """Exit status, 2 of a call with nothing to compare, and what msda-replay run found."""
     done = bench.replay("run", capture, "--json", "-", *arguments, expected=expected)
-    return done.returncode, json.loads(done.stdout)
+    found = json.loads(done.stdout)
+    expect((done.returncode == 2) == (not found["verdict"]["compared"]), f"exit status {done.returncode}")
+    return done.returncode, found
 
 
 def same_everywhere(result):

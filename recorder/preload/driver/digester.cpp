@@ -69,11 +69,8 @@ bool Digester::prepare(std::string& failure) {
   }
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE: for every context
   constexpr cuda::Result kAlreadyRegistered = 712;
-  cuda::Library library = nullptr;
-  const cuda::Driver& driver = cuda::driver();
-  cuda::Result result = driver.library_load(&library, kDigestPtx, nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (result == cuda::kSuccess) result = driver.library_kernel(&kernel_, library, kDigestKernel);
-  if (result == cuda::kSuccess) result = driver.host_register(slots_, kSlots * kSlotBytes, kPortable);
+  cuda::Result result = cuda::load_kernel(kDigestPtx, kDigestKernel, kernel_);
+  if (result == cuda::kSuccess) result = cuda::driver().host_register(slots_, kSlots * kSlotBytes, kPortable);
   if (result != cuda::kSuccess && result != kAlreadyRegistered) {
     failure = "the driver refuses the recorder's digests (error " + std::to_string(result) + ")";
     return false;

@@ -74,6 +74,15 @@ bool is_allocated(DevicePointer address, uint64_t bytes) {
   return true;
 }
 
+Result load_kernel(const char* ptx, const char* name, Function& kernel) {
+  Library library = nullptr;
+  Function found = nullptr;
+  Result result = driver().library_load(&library, ptx, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (result == kSuccess) result = driver().library_kernel(&found, library, name);
+  if (result == kSuccess) kernel = found;
+  return result;
+}
+
 void pin(void* memory, uint64_t bytes) {
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
   if (driver().host_register(memory, bytes, kPortable) != kSuccess) {

@@ -91,6 +91,9 @@ const Driver& driver();
 // recover from.
 bool is_allocated(DevicePointer address, uint64_t bytes);
 
+// Loads PTX of the recorder's own; sets `kernel`, which is for every context, if it is found there.
+Result load_kernel(const char* ptx, const char* name, Function& kernel);
+
 // Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current
 // context.
 void pin(void* memory, uint64_t bytes);

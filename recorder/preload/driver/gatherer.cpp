@@ -15,16 +15,7 @@ bool Gatherer::works() noexcept {
 }
 
 bool Gatherer::load() {
-  if (kernel_ != nullptr) return true;
-  const cuda::Driver& driver = cuda::driver();
-  cuda::Library library = nullptr;
-  cuda::Function kernel = nullptr;
-  if (driver.library_load(&library, kGatherPtx, nullptr, nullptr, 0, nullptr, nullptr, 0) != cuda::kSuccess ||
-      driver.library_kernel(&kernel, library, kGatherKernel) != cuda::kSuccess) {
-    return false;
-  }
-  kernel_ = kernel;
-  return true;
+  return kernel_ != nullptr || cuda::load_kernel(kGatherPtx, kGatherKernel, kernel_) == cuda::kSuccess;
 }
 
 bool Gatherer::launch(GatherTable& table, cuda::Stream stream) {

@@ -64,9 +64,9 @@ SnapshotMode mode_of(const KnownLaunch* known, const LastContent& last, const Th
   return config().digest_only ? SnapshotMode::kDigest : SnapshotMode::kCopy;
 }
 
-// Waiting for the device costs a program that runs ahead of it more than copies that turn out not to be needed. They
-// are needed unless the launch before had the same parameters, or the last one with these had known contents; and what
-// they copy is known without a look at the device's memory.
+// Waiting for the device costs a program that runs ahead of it more than a copy that turns out not to be needed. The
+// copy is probably needed unless the launch before had the same parameters, or the last launch with these parameters
+// had known contents. It is possible where no input on the device decides how the others are read.
 bool can_copy_ahead(const KnownLaunch& known, const LastContent& last, const KnownLaunch* launch_before) {
   return !last.repeats && launch_before != &known && !known.has_tables();
 }

@@ -34,8 +34,8 @@ class Snapshot {
 };
 
 // Both work on the launch's own stream; neither throws, and neither changes what the launch does. Before an autotuner
-// launch (autotuner_launches.h) nothing is done; before any other one its inputs are waited for, to tell whether they
-// are new.
+// launch (autotuner_launches.h) nothing is done. Before another one, the recorder waits for digests of its inputs, to
+// tell whether they are new, unless it can copy ahead (SnapshotMode).
 void before_launch(const Launched& launched, Snapshot& snapshot) noexcept;
 void after_launch(const Launched& launched, Snapshot& snapshot, cuda::Result result) noexcept;
 

@@ -16,14 +16,12 @@ namespace {
 
 constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-spool::Extent extent_of(const adapters::DeviceTensor& tensor) {
-  return spool::extent_of(tensor.shape, tensor.strides, tensor.dtype.bytes).value();  // the adapter has seen to that
-}
-
 // What a tensor takes: with the gaps between its elements, or without.
 uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
-  const spool::Extent extent = extent_of(tensor);
-  return static_cast<uint64_t>(gathers ? std::min(extent.dense, extent.end) : extent.end);
+  const int64_t with_gaps = tensor.bytes();
+  if (!gathers || tensor.strides.empty()) return static_cast<uint64_t>(with_gaps);
+  const auto extent = spool::extent_of(tensor.shape, tensor.strides, tensor.dtype.bytes);
+  return static_cast<uint64_t>(extent ? std::min(with_gaps, extent->dense) : with_gaps);
 }
 
 uint64_t staged_bytes(const Tensors& tensors, bool gathers) {
@@ -32,9 +30,9 @@ uint64_t staged_bytes(const Tensors& tensors, bool gathers) {
   return total;
 }
 
-bool copy_tensor(const adapters::DeviceTensor& tensor, bool gathers, std::byte* to, cuda::Stream stream) {
-  const uint64_t bytes = staged_bytes(tensor, gathers);
-  if (bytes < staged_bytes(tensor, false)) {
+// `bytes` is what staged_bytes() gives.
+bool copy_tensor(const adapters::DeviceTensor& tensor, uint64_t bytes, std::byte* to, cuda::Stream stream) {
+  if (bytes < static_cast<uint64_t>(tensor.bytes())) {
     const auto copy = spool::row_major_copy(tensor.shape, tensor.strides, tensor.dtype.bytes);
     return Gatherer::instance().start(copy, tensor.address, to, stream);
   }
@@ -58,7 +56,7 @@ bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>
     }
     std::byte*& memory = state.outputs_memory;
     const uint64_t bytes = staged_bytes(tensor, state.gathers);
-    if (!copy_tensor(tensor, state.gathers, memory, state.stream)) return false;
+    if (!copy_tensor(tensor, bytes, memory, state.stream)) return false;
     host.push_back(
         {{tensor.name, tensor.dtype.name, tensor.shape, tensor.strides}, {memory, bytes}, state.outputs_offset});
     memory += rounded(bytes);

@@ -26,9 +26,9 @@ struct SnapshotState {
   SnapshotMode mode = SnapshotMode::kCopy;
   bool is_kernel = false;  // what was launched is a CUkernel
   std::shared_ptr<KnownLaunch> known;
-  LastContent last;     // of an autotuner launch: what it is taken for
-  Digests before;       // with kDigest and kCopyAhead: of inputs, and of outputs before
-  LaunchRecord record;  // otherwise
+  LastContent last;  // of an autotuner launch: what it is taken for
+  Digests before;    // with kDigest and kCopyAhead: of inputs, and of outputs before
+  LaunchRecord record;
   cuda::Stream stream = nullptr;
   bool copies = false;   // into the record's block are under way on it
   bool gathers = false;  // the block has room for strided tensors without their gaps
