@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <regex>
 #include <stdexcept>
 
+#include "recorder/adapters/regex.h"
 #include "recorder/adapters/user.h"
 #include "recorder/spool/output.h"
 #include "recorder/text/secrets.h"
