@@ -81,7 +81,13 @@ class Analysis {
       state(side, material_.float64);
     }
     if (reference_) state(*reference_, material_.float64);
-    report_.verdict = judge(report_.judged, reference_.has_value(), explained_by_rounding_);
+    report_.groups = group_elements(report_.judged);
+    describe_groups(material_, report_.findings, report_.groups);
+    report_.verdict = judge(material_.call, report_.groups, reference_.has_value(), explained_by_rounding_);
+    std::ranges::stable_sort(report_.groups, {}, [&](const Group& group) {
+      return std::tuple(group.advisory, group.at_fault != report_.verdict.at_fault, !is_mistake(group.cause),
+                        -group.elements);
+    });
     return std::move(report_);
   }
 

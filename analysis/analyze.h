@@ -9,6 +9,7 @@
 #include "analysis/call.h"
 #include "analysis/compare.h"
 #include "analysis/finding.h"
+#include "analysis/groups.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
@@ -40,24 +41,11 @@ struct NamedComparison {
   Index worst_index;
 };
 
-// Elements out of tolerance of one comparison that have a cause and a fault in common: all of them.
-struct JudgedElements {
-  struct Run {
-    int64_t flat, count;  // elements from `flat` on
-  };
-  Gradient gradient = Gradient::kValue;
-  std::string against;    // the expected side
-  bool advisory = false;  // counts neither for the verdict nor for the exit status
-  Cause cause = Cause::kImplementationError;
-  AtFault at_fault = AtFault::kNone;
-  int64_t elements = 0;
-  std::vector<Run> runs;  // ascending
-};
-
 struct Verdict {
   AtFault at_fault = AtFault::kNone;
   std::map<Cause, int64_t> causes;    // elements out of tolerance, by cause; advice not counted
-  std::string summary;                // one sentence
+  std::string summary;                // some sentences, what weighs most first
+  bool advice = false;                // nothing is out of tolerance, but a test against grid_sample would fail
   int64_t explained_by_rounding = 0;  // elements beyond the customary tolerance, but within the bound on rounding
 };
 
@@ -65,6 +53,7 @@ struct Report {
   std::vector<NamedComparison> comparisons;
   std::vector<JudgedElements> judged;  // against the reference, against float64, then advice
   std::vector<Finding> findings;       // in the same order: of all those elements, or the most telling of each set
+  std::vector<Group> groups;  // of all those elements: what they share; what the verdict rests on first, advice last
   Verdict verdict;
 };
 

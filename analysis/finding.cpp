@@ -40,6 +40,13 @@ const char* name_of(AtFault at_fault) {
   return "?";
 }
 
+std::string thousands(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
 Evidence number(double x) {
   if (std::isfinite(x)) return x;
   if (std::isnan(x)) return "NaN";

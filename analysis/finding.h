@@ -23,9 +23,7 @@ enum class Cause {
 };
 const char* name_of(Cause cause);
 // Whether rounding alone explains both sides' values, landed in the same cell.
-inline bool is_rounding(Cause cause) {
-  return cause == Cause::kAccumulationOrder || cause == Cause::kIllConditioned;
-}
+inline bool is_rounding(Cause cause) { return cause == Cause::kAccumulationOrder || cause == Cause::kIllConditioned; }
 
 // Who is wrong, the gravest first: the verdict of many findings is the gravest of theirs.
 enum class AtFault { kObserved, kReference, kConvention, kTolerance, kNone };
@@ -37,6 +35,9 @@ using Evidence = nlohmann::ordered_json;
 // A floating-point number for evidence: NaN and infinities, which JSON lacks, as the texts "NaN", "Infinity",
 // "-Infinity".
 Evidence number(double x);
+
+// "12,345"
+std::string thousands(int64_t n);
 
 // What a cause's test found.
 struct Diagnosis {

@@ -9,7 +9,7 @@
 namespace msda::analysis {
 namespace {
 
-std::string elements(int64_t count) { return fmt::format("{} element{}", count, count == 1 ? "" : "s"); }
+std::string elements(int64_t count) { return fmt::format("{} element{}", thousands(count), count == 1 ? "" : "s"); }
 
 // What a cause means, as a person would say it.
 const char* meaning_of(Cause cause) {
@@ -36,45 +36,11 @@ const char* meaning_of(Cause cause) {
 std::string causes_text(const std::map<Cause, int64_t>& causes) {
   std::vector<std::string> texts;
   for (const auto& [cause, count] : causes) {
-    const std::string number = causes.size() > 1 ? fmt::format("{} ", count) : "";
+    const std::string number = causes.size() > 1 ? thousands(count) + " " : "";
     texts.push_back(fmt::format("{}{}, {}", number, name_of(cause), meaning_of(cause)));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
-
-// Whether a side that is at fault for it made a mistake, and did not merely round another way than float64.
-bool is_mistake(Cause cause) {
-  return cause == Cause::kImplementationError || cause == Cause::kUninitializedOutput || cause == Cause::kNonFinite;
-}
-
-// Of one gradient, elements that have been counted.
-class Counted {
- public:
-  // How many of the elements are new.
-  int64_t add(const std::vector<JudgedElements::Run>& runs) {
-    int64_t added = 0;
-    for (const auto& [flat, count] : runs) {
-      for (int64_t i = flat; i < flat + count; ++i) added += is_new(i);
-    }
-    return added;
-  }
-  // The sets that follow are of another comparison, in which the same elements may come again.
-  void next_comparison() {
-    std::ranges::sort(recent_);
-    const auto middle = static_cast<std::ptrdiff_t>(known_.size());
-    known_.insert(known_.end(), recent_.begin(), recent_.end());
-    std::ranges::inplace_merge(known_, known_.begin() + middle);
-    recent_.clear();
-  }
-
- private:
-  bool is_new(int64_t flat) {
-    if (std::ranges::binary_search(known_, flat)) return false;
-    recent_.push_back(flat);
-    return true;
-  }
-  std::vector<int64_t> known_, recent_;
-};
 
 // What one party is to answer for.
 struct Charge {
@@ -83,26 +49,17 @@ struct Charge {
   int64_t elements = 0;
   bool mistakes = false;
 
-  void add(const JudgedElements& set, int64_t count) {
-    if (count == 0) return;
-    causes[set.cause] += count;
-    tensors.insert(name_of(set.gradient));
-    elements += count;
-    mistakes = mistakes || is_mistake(set.cause);
+  void add(const Group& group) {
+    causes[group.cause] += group.elements;
+    tensors.insert(name_of(group.gradient));
+    elements += group.elements;
+    mistakes = mistakes || is_mistake(group.cause);
   }
   std::string text() const {
     return fmt::format("{} of {} ({})", analysis::elements(elements), fmt::join(tensors, " and "), causes_text(causes));
   }
 };
 using Charges = std::map<AtFault, Charge>;
-
-// A side that rounding alone makes miss here and there, no oftener than others, is not wrong: the tolerance asks for
-// more than the precision has. Rounding errors are charged to a side only if at least half of them are its own.
-AtFault charged_with(const JudgedElements& set, const std::map<AtFault, int64_t>& rounding, int64_t total) {
-  const bool a_side = set.at_fault == AtFault::kObserved || set.at_fault == AtFault::kReference;
-  if (!is_rounding(set.cause) || !a_side || 2 * rounding.at(set.at_fault) >= total) return set.at_fault;
-  return AtFault::kTolerance;
-}
 
 // Who made mistakes is wrong, whatever the other side's rounding did; without mistakes, the gravest charge counts.
 AtFault party_at_fault(const Charges& charges) {
@@ -150,36 +107,49 @@ std::string summarize(const Charges& charges, AtFault at_fault, bool has_referen
   return summary;
 }
 
+// Where the first elements of a group lie.
+std::string places_of(const Call& call, const Group& group) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> places;
+  for (const auto& [flat, count] : group.runs) {
+    for (int64_t i = flat; i < flat + count && places.size() < kMost; ++i) {
+      places.push_back(fmt::format("[{}]", fmt::join(element_id(call, group.gradient, i).index, ",")));
+    }
+  }
+  const bool more = group.elements > static_cast<int64_t>(places.size());
+  return fmt::format("{}{}", more ? "first at " : "at ", fmt::join(places, ", "));
+}
+
+// What a test that compares with grid_sample meets, though the recorded kernel is right.
+std::string advice_text(const Call& call, const std::vector<Group>& groups) {
+  std::vector<std::string> texts;
+  for (const Group& group : groups) {
+    if (!group.advisory) continue;
+    const char* says = group.at_fault == AtFault::kReference    ? "grid_sample is wrong, the recorded kernel right,"
+                       : group.at_fault == AtFault::kConvention ? "their conventions differ"
+                                                                : "they differ by rounding";
+    texts.push_back(fmt::format("{} in {} of {}, {} ({}, {})", says, elements(group.elements), name_of(group.gradient),
+                                places_of(call, group), name_of(group.cause), meaning_of(group.cause)));
+  }
+  return texts.empty() ? "" : fmt::format("A test against grid_sample in float32 fails: {}. ", fmt::join(texts, "; "));
+}
+
 }  // namespace
 
-Verdict judge(const std::vector<JudgedElements>& judged, bool has_reference, int64_t explained_by_rounding) {
-  std::map<AtFault, int64_t> rounding;
-  int64_t all_rounding = 0;
-  for (const JudgedElements& set : judged) {
-    if (set.advisory || !is_rounding(set.cause)) continue;
-    rounding[set.at_fault] += set.elements;
-    all_rounding += set.elements;
-  }
-  // An element that misses both the reference and float64 counts once, for its cause against the reference.
+Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, int64_t explained_by_rounding) {
   Charges charges;
-  std::map<Gradient, Counted> counted;
-  const std::string* against = nullptr;
-  for (const JudgedElements& set : judged) {
-    if (set.advisory) continue;
-    if (against != nullptr && *against != set.against) {
-      for (auto& [gradient, elements] : counted) elements.next_comparison();
-    }
-    against = &set.against;
-    charges[charged_with(set, rounding, all_rounding)].add(set, counted[set.gradient].add(set.runs));
+  for (const Group& group : groups) {
+    if (!group.advisory) charges[group.at_fault].add(group);
   }
-  std::erase_if(charges, [](const auto& charge) { return charge.second.elements == 0; });
   Verdict verdict;
   verdict.explained_by_rounding = explained_by_rounding;
   verdict.at_fault = party_at_fault(charges);
-  for (const auto& [party, charge] : charges) {
-    for (const auto& [cause, count] : charge.causes) verdict.causes[cause] += count;
+  for (const Group& group : groups) {
+    if (!group.advisory) verdict.causes[group.cause] += group.elements;
   }
-  verdict.summary = summarize(charges, verdict.at_fault, has_reference, explained_by_rounding);
+  if (charges.empty()) verdict.summary = advice_text(call, groups);
+  verdict.advice = !verdict.summary.empty();
+  verdict.summary += summarize(charges, verdict.at_fault, has_reference, explained_by_rounding);
   return verdict;
 }
 
@@ -187,11 +157,13 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
   Verdict all;
   int64_t drifting = 0;
   for (const Verdict& verdict : verdicts) {
-    if (verdict.at_fault < all.at_fault || all.summary.empty()) {
+    const bool tells_more = all.causes.empty() && verdict.causes.empty() && verdict.advice && !all.advice;
+    if (verdict.at_fault < all.at_fault || all.summary.empty() || tells_more) {
       all.at_fault = std::min(all.at_fault, verdict.at_fault);
       all.summary = verdict.summary;
     }
     for (const auto& [cause, count] : verdict.causes) all.causes[cause] += count;
+    all.advice = all.advice || verdict.advice;
     all.explained_by_rounding += verdict.explained_by_rounding;
     drifting += !verdict.causes.empty();
   }

@@ -7,6 +7,8 @@
 
 namespace msda::analysis {
 
-Verdict judge(const std::vector<JudgedElements>& judged, bool has_reference, int64_t explained_by_rounding);
+// The groups are those of the call. Advice decides nothing, but where it is all that there is to tell, the summary
+// tells it.
+Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, int64_t explained_by_rounding);
 
 }  // namespace msda::analysis

@@ -30,6 +30,8 @@ struct Options {
   std::string json;                  // a file, "-", or empty
   bool damaged = false;              // go on with data that do not match their digests
   bool quiet = false;
+  bool verbose = false;
+  std::string colour = "auto";  // or "always", "never"
 };
 
 void add_capture(CLI::App& command, Options& options);

@@ -22,6 +22,7 @@ struct InvocationResult {
   std::map<std::string, Whereabouts> whereabouts;
   std::optional<OriginalResult> original;
   std::string original_left_out;     // why there is none, where it might have been; empty: nothing to say
+  std::vector<std::string> notes;    // sentences on how the invocation was read
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one
   bool compared = true;              // else no gradients were recorded that could be compared
   analysis::Report report;
@@ -36,9 +37,6 @@ struct NotReplayed {
   std::string why;  // "kernel ... is known only by its machine code"
 };
 
-// A line for each.
-Lines to_text(const std::vector<NotReplayed>& not_replayed);
-
 // What becomes of a capture: its verdict, and what that rests on.
 struct Conclusion {
   analysis::Verdict verdict;
@@ -50,10 +48,5 @@ struct Conclusion {
 nlohmann::ordered_json to_json(const std::string& capture, const std::vector<InvocationResult>& results,
                                const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
                                const Conclusion& conclusion);
-
-// The verdict, a table of each invocation's tensors, and each finding in three lines: where, what, why.
-Lines to_text(const std::string& capture, const std::vector<InvocationResult>& results,
-              const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
-              const Conclusion& conclusion, bool quiet);
 
 }  // namespace msda::replay

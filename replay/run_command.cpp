@@ -5,12 +5,14 @@
 #include <functional>
 #include <memory>
 
+#include "recorder/text/shell.h"
 #include "replay/commands.h"
 #include "replay/damage.h"
 #include "replay/errors.h"
 #include "replay/explain.h"
 #include "replay/loaded_call.h"
 #include "replay/output.h"
+#include "replay/report/result_text.h"
 
 namespace msda::replay {
 namespace {
@@ -99,6 +101,14 @@ std::string others_text(size_t others) {
                   results.front().invocation.path));
 }
 
+ReportSettings report_settings(const Options& options) {
+  std::string flags = text::shell_word(options.capture);
+  if (options.reference) flags += fmt::format(" --reference {}", *options.reference);
+  if (options.atol) flags += fmt::format(" --atol {}", *options.atol);
+  if (options.rtol) flags += fmt::format(" --rtol {}", *options.rtol);
+  return {options.quiet, options.verbose, terminal_of_stdout(options.colour), flags};
+}
+
 int run(const Options& options) {
   check_numbers(options);
   const capture::IsolatedReader reader(options.capture);
@@ -112,7 +122,7 @@ int run(const Options& options) {
   if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
   const Conclusion conclusion = conclude(found);
   if (options.json != "-")
-    print(to_text(options.capture, results, relaunched, not_replayed, conclusion, options.quiet));
+    print_raw(to_text(options.capture, results, relaunched, not_replayed, conclusion, report_settings(options)).text());
   if (!options.json.empty())
     write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
@@ -126,6 +136,11 @@ void add_run_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("run", "Replay, compare, and explain what is out of tolerance (the main job)");
   add_capture(*command, *options);
   add_replay(*command, *options);
+  command->add_flag("--verbose", options->verbose,
+                    "Print every invocation, the tables of comparisons, and more examples");
+  command->add_option("--color", options->colour, "When to print in colours")
+      ->option_text("auto|always|never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   command->callback([options, &status] { status = run(*options); });
 }
 

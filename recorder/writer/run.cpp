@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "recorder/text/shell.h"
 #include "recorder/writer/request.h"
 #include "recorder/writer/sanitizers.h"
 #include "recorder/writer/session.h"
@@ -153,22 +154,13 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// For a shell.
-std::string in_shell(const std::string& text) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (text.find_first_not_of(kPlain) == text.npos && !text.starts_with('-')) return text;
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
-  return result + "'";
-}
-
 void tell(const std::map<std::string, Report>& reports) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
     if (!report.has_ended) {
       say(fmt::format("{}: its writer was killed; msda-replay recover {} -o FILE gets what was recorded", output,
-                      in_shell(report.spool)));
+                      text::shell_word(report.spool)));
     } else if (!report.invocations) {
       say(output + ": not finished");
     } else if (*report.invocations > 0) {
@@ -179,7 +171,7 @@ void tell(const std::map<std::string, Report>& reports) {
   const bool said_nothing = std::ranges::all_of(
       reports, [](const auto& report) { return report.second.has_ended && report.second.invocations == 0; });
   if (said_nothing) say("no call was recorded");
-  if (!first.empty()) say("next: msda-replay run " + in_shell(first));
+  if (!first.empty()) say("next: msda-replay run " + text::shell_word(first));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "replay/damage.h"
+#include "replay/report/help.h"
 #include "replay/result.h"
 
 namespace msda::replay {
@@ -54,6 +55,41 @@ Json to_json(const analysis::JudgedElements& set) {
   return json;
 }
 
+// "x", or the number.
+Json index_json(analysis::Dimension dimension, int64_t index) {
+  if (dimension == analysis::Dimension::kAxis) return index == 0 ? "x" : "y";
+  return index;
+}
+
+Json to_json(const analysis::Pattern& pattern) {
+  Json json = {{"count", pattern.elements}};
+  for (const auto& [dimension, index] : pattern.part) json["part"][name_of(dimension)] = index_json(dimension, index);
+  json[pattern.kind == analysis::Pattern::Kind::kRatio ? "ratio" : "offset"] = number(pattern.value);
+  return json;
+}
+
+Json to_json(const analysis::Group& group) {
+  Json json = {{"tensor", name_of(group.gradient)},
+               {"cause", name_of(group.cause)},
+               {"at_fault", name_of(group.at_fault)},
+               {"against", group.against},
+               {"count", group.elements}};
+  if (group.advisory) json["advisory"] = true;
+  json["shared"] = Json::object();
+  for (const analysis::Extent& extent : group.extents) {
+    const char* name = name_of(extent.dimension);
+    if (extent.is_one()) json["shared"][name] = index_json(extent.dimension, extent.first);
+    json["extents"][name] = {
+        {"size", extent.size}, {"first", extent.first}, {"last", extent.last}, {"distinct", extent.distinct}};
+  }
+  json["complete"] = group.is_complete();
+  json["patterns"] = Json::array();
+  for (const analysis::Pattern& pattern : group.patterns) json["patterns"].push_back(to_json(pattern));
+  json["as_if"] = group.as_if;
+  json["worst"] = group.farthest;
+  return json;
+}
+
 Json to_json(const analysis::Finding& f) {
   Json json = {{"tensor", name_of(f.gradient)},
                {"index", f.index},
@@ -100,11 +136,17 @@ Json to_json(const InvocationResult& result) {
   }
   if (result.original) json["original"] = to_json(*result.original);
   if (!result.original_left_out.empty()) json["original_left_out"] = result.original_left_out;
+  if (!result.notes.empty()) json["notes"] = result.notes;
   json["altered"] = result.altered;
   json["comparisons"] = Json::array();
   for (const auto& comparison : result.report.comparisons) json["comparisons"].push_back(to_json(comparison));
   json["judged"] = Json::array();
   for (const auto& set : result.report.judged) json["judged"].push_back(to_json(set));
+  json["groups"] = Json::array();
+  for (const auto& group : result.report.groups) {
+    json["groups"].push_back(to_json(group));
+    json["groups"].back()["help"] = help_for(group, result).text;
+  }
   json["findings"] = Json::array();
   for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));
   json["verdict"] = to_json(Conclusion{result.report.verdict, result.compared, !result.altered.empty()});

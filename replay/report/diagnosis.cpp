@@ -1,0 +1,230 @@
+#include "replay/report/diagnosis.h"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "replay/report/help.h"
+
+namespace msda::replay {
+
+using analysis::AtFault;
+using analysis::Dimension;
+using analysis::Extent;
+using analysis::Finding;
+using analysis::Gradient;
+using analysis::Group;
+using analysis::Pattern;
+using analysis::thousands;
+
+namespace {
+
+std::string level_text(int64_t l, const InvocationResult& result) {
+  const auto& level = result.levels[static_cast<size_t>(l)];
+  return fmt::format("level {} ({} x {})", l, level.height, level.width);
+}
+
+const char* axis_text(int64_t axis) { return axis == 0 ? "x" : "y"; }
+
+// "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.
+std::string place_of(const Finding& f, const InvocationResult& result) {
+  std::vector<std::string> parts{fmt::format("batch {}", f.index[0])};
+  const auto add = [&](const char* name, int64_t index) { parts.push_back(fmt::format("{} {}", name, index)); };
+  if (f.gradient == Gradient::kValue) {
+    size_t l = 0;
+    while (l + 1 < result.levels.size() && result.levels[l + 1].start <= f.index[1]) ++l;
+    const auto& level = result.levels[l];
+    const int64_t pixel = f.index[1] - level.start;
+    parts.push_back(level_text(static_cast<int64_t>(l), result));
+    add("row", pixel / level.width);
+    add("column", pixel % level.width);
+    add("head", f.index[2]);
+    add("channel", f.index[3]);
+  } else {
+    add("query", f.index[1]);
+    add("head", f.index[2]);
+    parts.push_back(level_text(f.index[3], result));
+    add("point", f.index[4]);
+    if (f.gradient == Gradient::kSamplingLocations) parts.push_back(axis_text(f.index[5]));
+  }
+  for (std::string& part : parts) part = unbroken(part);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// "level 1 (32 x 32)", "queries 896 to 999", "7 of 8 heads"; empty for all that there are.
+std::string extent_text(const Extent& extent, const InvocationResult& result) {
+  if (extent.is_all()) return {};
+  const std::string name = name_of(extent.dimension);
+  const std::string several = name == "batch" ? "batches" : name == "query" ? "queries" : name + "s";
+  if (extent.is_one()) {
+    if (extent.dimension == Dimension::kLevel) return level_text(extent.first, result);
+    if (extent.dimension == Dimension::kAxis) return axis_text(extent.first);
+    return fmt::format("{} {}", name, extent.first);
+  }
+  if (extent.is_range()) return fmt::format("{} {} to {}", several, extent.first, extent.last);
+  return fmt::format("{} of {} {}", thousands(extent.distinct), thousands(extent.size), several);
+}
+
+// What the elements have in common, and where they lie otherwise.
+std::string whereabouts_of(const Group& group, const InvocationResult& result) {
+  std::vector<std::string> common, others;
+  for (const Extent& extent : group.extents) {
+    const std::string text = extent_text(extent, result);
+    if (!text.empty()) (extent.is_one() ? common : others).push_back(text);
+  }
+  const bool complete = group.is_complete();
+  if (common.empty() && others.empty()) return complete ? "every element" : "all over the tensor";
+  std::string where = fmt::format("{}{}",
+                                  complete         ? "every element of "
+                                  : common.empty() ? "in "
+                                                   : "all in ",
+                                  fmt::join(common.empty() ? others : common, ", "));
+  if (!common.empty() && !others.empty()) where += fmt::format("; {}", fmt::join(others, ", "));
+  return where;
+}
+
+std::string part_text(const Pattern& pattern) {
+  std::vector<std::string> parts;
+  for (const auto& [dimension, index] : pattern.part) {
+    parts.push_back(dimension == Dimension::kAxis ? axis_text(index) : fmt::format("{} {}", name_of(dimension), index));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// "x is 0.6 times what it should be (320 elements), y 1.67 times (319)"
+std::string patterns_text(const Group& group) {
+  std::string text;
+  for (const Pattern& pattern : group.patterns) {
+    const std::string subject = pattern.part.empty() ? "each" : part_text(pattern);
+    const std::string how =
+        pattern.kind == Pattern::Kind::kRatio
+            ? fmt::format("{:.3g} times what it should be", pattern.value)
+            : fmt::format("{:.3g} {} than it should be", std::abs(pattern.value), pattern.value > 0 ? "more" : "less");
+    if (!text.empty()) text += "; ";
+    text += fmt::format("{} is {}", subject, how);
+    if (group.patterns.size() > 1) text += fmt::format(" ({})", elements_text(pattern.elements));
+  }
+  return text;
+}
+
+// As many digits as tell the numbers of the tensor's type apart.
+int digits_of(const InvocationResult& result, Gradient gradient) {
+  const auto* info = find(result.invocation.outputs, name_of(gradient));
+  if (info == nullptr) return 9;
+  if (info->type == capture::ElementType::kFloat64) return 17;
+  return info->type == capture::ElementType::kFloat32 ? 9 : 5;
+}
+
+std::string number_text(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }
+
+// Beside a value that is told already: with further digits where they would look the same.
+std::string number_beside(double x, double other, int digits) {
+  for (const int more : {std::max(digits, 9), 12, 17}) {
+    if (std::string text = number_text(x, more); text != number_text(other, digits) || x == other) return text;
+  }
+  return number_text(x, 17);
+}
+
+std::string values_text(const Finding& f, const InvocationResult& result) {
+  const int digits = digits_of(result, f.gradient);
+  std::string text = fmt::format("recorded {}, {} ", number_text(f.observed, digits), f.against);
+  if (f.against == "float64") {
+    text += number_beside(f.expected, f.observed, digits);
+  } else {
+    text +=
+        fmt::format("{}, float64 {}", number_text(f.expected, digits), number_beside(f.float64, f.observed, digits));
+  }
+  text += fmt::format(": {:.3g} apart", std::abs(f.observed - f.expected));
+  if (result.tolerance) {
+    text += fmt::format(", {:.3g} allowed", result.tolerance->atol + result.tolerance->rtol * std::abs(f.expected));
+  }
+  return text;
+}
+
+std::string title_of(const Group& group) {
+  const std::string what = fmt::format("{} of {}", elements_text(group.elements), name_of(group.gradient));
+  if (group.advisory) {
+    const char* says = group.at_fault == AtFault::kReference    ? ": grid_sample is wrong there"
+                       : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
+                                                                : "";
+    return fmt::format("a test against grid_sample in float32 fails in {}{}", what, says);
+  }
+  switch (group.at_fault) {
+    case AtFault::kObserved:
+      return "the recorded kernel is wrong in " + what;
+    case AtFault::kReference:
+      return "the reference is wrong in " + what;
+    case AtFault::kConvention:
+      return "the two sides follow different conventions in " + what;
+    case AtFault::kTolerance:
+      return "the tolerance asks for more than the arithmetic has in " + what;
+    case AtFault::kNone:
+      break;
+  }
+  return "the inputs decide " + what;
+}
+
+void add_title(Page& page, const Group& group) {
+  const bool wrong = group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference;
+  const Style style = group.advisory ? Style::kLabel : wrong ? Style::kWrong : Style::kDoubtful;
+  const char* grade = group.advisory ? "note" : wrong ? "error" : "warning";
+  page.paragraph({{style, fmt::format("{}[{}]", grade, name_of(group.cause))},
+                  {Style::kBold, ":"},
+                  {" "},
+                  {Style::kBold, title_of(group)}},
+                 0, 2);
+}
+
+void add_example(Page& page, const char* label, const Finding& f, const InvocationResult& result) {
+  std::string where = fmt::format("{}: {}", element_name(f), place_of(f, result));
+  if (f.count > 1) where += fmt::format(", and {} after it", elements_text(f.count - 1));
+  page.labelled(label, {{where}});
+  page.labelled("what", {{values_text(f, result)}});
+  page.labelled("why", {{f.why}});
+}
+
+// Further examples for --verbose.
+void add_more_examples(Page& page, const Group& group, const InvocationResult& result) {
+  constexpr size_t kMost = 4;
+  size_t shown = 0;
+  for (size_t i = 0; i < result.report.findings.size() && shown < kMost; ++i) {
+    const Finding& f = result.report.findings[i];
+    if (i == group.farthest || !group.contains(f)) continue;
+    add_example(page, "also", f, result);
+    ++shown;
+  }
+}
+
+}  // namespace
+
+std::string elements_text(int64_t count) {
+  return fmt::format("{} element{}", thousands(count), count == 1 ? "" : "s");
+}
+
+std::string element_name(const Finding& finding) {
+  return fmt::format("{}[{}]", name_of(finding.gradient), fmt::join(finding.index, ","));
+}
+
+void add_diagnosis(Page& page, const Group& group, const InvocationResult& result, const ReportSettings& settings,
+                   bool several) {
+  const Finding& farthest = result.report.findings[group.farthest];
+  add_title(page, group);
+  if (group.elements > farthest.count) {
+    page.labelled("where", {{whereabouts_of(group, result)}});
+    std::string what = patterns_text(group);
+    if (!group.as_if.empty()) what += fmt::format("{}as if {}", what.empty() ? "" : ": ", group.as_if);
+    if (!what.empty()) page.labelled("what", {{what}});
+  }
+  add_example(page, group.elements > farthest.count ? "worst" : "where", farthest, result);
+  if (settings.verbose) add_more_examples(page, group, result);
+  const Help help = help_for(group, result);
+  page.labelled("help", {{help.text}});
+  if (help.stages) {
+    const std::string invocation = several ? fmt::format(" --invocation {}", result.invocation.id) : "";
+    page.line(fmt::format("msda-replay stages {}{} --element '{}'", settings.capture_flags, invocation,
+                          element_name(farthest)),
+              9);
+  }
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,28 @@
+// A group of elements out of tolerance as a diagnosis: what is wrong, where, why, and what to do next.
+#pragma once
+
+#include <string>
+
+#include "replay/report/page.h"
+#include "replay/result.h"
+
+namespace msda::replay {
+
+// How much is printed, and how the commands that are proposed name the capture.
+struct ReportSettings {
+  bool quiet = false, verbose = false;
+  Terminal terminal;
+  std::string capture_flags;  // the words of a command line: the capture, and the flags that decide what is compared
+};
+
+// `several` invocations: the commands name theirs.
+void add_diagnosis(Page& page, const analysis::Group& group, const InvocationResult& result,
+                   const ReportSettings& settings, bool several);
+
+// "1 element", "12,345 elements"
+std::string elements_text(int64_t count);
+
+// "grad_value[0,3,1,7]"
+std::string element_name(const analysis::Finding& finding);
+
+}  // namespace msda::replay

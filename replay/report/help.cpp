@@ -1,0 +1,96 @@
+#include "replay/report/help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace msda::replay {
+
+using analysis::AtFault;
+using analysis::Cause;
+using analysis::Finding;
+using analysis::Group;
+
+namespace {
+
+// The largest of a number in the evidence of the group's findings; 0 if none has it.
+double largest(const Group& group, const InvocationResult& result, const char* name) {
+  double most = 0;
+  for (const Finding& f : result.report.findings) {
+    if (!group.contains(f)) continue;
+    const auto found = f.evidence.find(name);
+    if (found != f.evidence.end() && found->is_number()) most = std::max(most, found->get<double>());
+  }
+  return most;
+}
+
+std::string wider_tolerance(double bound) {
+  return bound > 0 ? fmt::format("an atol of {:.2g} covers what rounding can do to these elements", bound)
+                   : std::string("an absolute tolerance has to cover what rounding can do to these elements");
+}
+
+Help for_boundary(const Group& group) {
+  const char* jump = "The gradient jumps there, which no tolerance covers.";
+  switch (group.at_fault) {
+    case AtFault::kReference:
+      return {fmt::format("compare with float64, or with a reference that computes the pixel coordinate as the kernel "
+                          "does. {} Both arithmetics, stage by stage:",
+                          jump),
+              true};
+    case AtFault::kObserved:
+      return {
+          fmt::format("compute the pixel coordinate with one rounding, fma(location, size, -0.5), or in float64. {} "
+                      "Both arithmetics, stage by stage:",
+                      jump),
+          true};
+    default:
+      return {fmt::format("leave locations this close to a pixel boundary out of the comparison. {} Both arithmetics, "
+                          "stage by stage:",
+                          jump),
+              true};
+  }
+}
+
+Help for_uninitialized(const Group& group, const InvocationResult& result) {
+  const Finding& example = result.report.findings[group.farthest];
+  if (example.evidence.value("kind", "") == "unwritten") {
+    return {
+        "have the kernel write every element, or zero the buffer before the launch (torch.zeros, not torch.empty)."};
+  }
+  return {"zero the buffer before each launch (torch.zeros, not torch.empty; reset_to_zero of triton.autotune)."};
+}
+
+Help for_mistake(const Group& group) {
+  if (group.at_fault == AtFault::kReference) {
+    return {"compare with float64 in place of this reference. Its stages beside the kernel's arithmetic:", true};
+  }
+  return {"look for the stage at which the value leaves float64:", true};
+}
+
+}  // namespace
+
+Help help_for(const Group& group, const InvocationResult& result) {
+  switch (group.cause) {
+    case Cause::kNonFinite:
+      return {"look for where the first NaN or infinity comes from:", true};
+    case Cause::kUninitializedOutput:
+      return for_uninitialized(group, result);
+    case Cause::kCellBoundary:
+      return for_boundary(group);
+    case Cause::kBorderClamp:
+      return {"leave locations on the border itself out of the comparison: both subgradients are right."};
+    case Cause::kAccumulationOrder:
+      return {fmt::format("{}; a kernel that adds in one order, as mode deterministic does, does not vary.",
+                          wider_tolerance(largest(group, result, "any_order_bound")))};
+    case Cause::kIllConditioned:
+      return {fmt::format("{}; a smaller one needs float64 in the stage where the two part:",
+                          wider_tolerance(largest(group, result, "rounding_bound"))),
+              true};
+    case Cause::kImplementationError:
+      break;
+  }
+  return for_mistake(group);
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,264 @@
+// The result of `run` as text: the verdict, then a diagnosis of each group of elements out of tolerance.
+#include "replay/report/result_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "replay/damage.h"
+#include "replay/report/diagnosis.h"
+
+namespace msda::replay {
+
+using analysis::AtFault;
+using analysis::Gradient;
+using analysis::Group;
+using analysis::NamedComparison;
+using analysis::thousands;
+
+namespace {
+
+// Units in the last place say something of numbers that agree to some digits.
+std::string ulp_text(uint64_t ulp) {
+  constexpr uint64_t kMost = 100'000;
+  return ulp <= kMost ? std::to_string(ulp) : "-";
+}
+
+// A table for each gradient: a line for each pair of sides.
+void append_tables(Lines& lines, const InvocationResult& result) {
+  for (const Gradient gradient : analysis::kGradients) {
+    Lines rows;
+    for (const NamedComparison& c : result.report.comparisons) {
+      if (c.gradient != gradient) continue;
+      const std::string count =
+          fmt::format("{} of {}", thousands(c.comparison.mismatched), thousands(c.comparison.total));
+      rows.add("    {:<28} {:>22} {:>11.3g} {:>11.3g} {:>13}  [{}]", fmt::format("{} : {}", c.observed, c.expected),
+               count, c.comparison.max_abs, c.comparison.max_rel, ulp_text(c.comparison.max_ulp),
+               fmt::join(c.worst_index, ","));
+    }
+    if (rows.empty()) continue;
+    lines.blank();
+    lines.add("  {:<30} {:>22} {:>11} {:>11} {:>13}  {}", name_of(gradient), "out of tolerance", "max abs", "max rel",
+              "max ULP", "worst element");
+    lines.append(rows);
+  }
+}
+
+std::string tolerance_text(const InvocationResult& result) {
+  if (result.tolerance)
+    return fmt::format("tolerance atol {:g}, rtol {:g}", result.tolerance->atol, result.tolerance->rtol);
+  return "no tolerance recorded or given: drift is what rounding cannot explain";
+}
+
+// Where the replays ran, if not all on the CPU as they were to.
+void append_whereabouts(Lines& lines, const InvocationResult& result) {
+  std::map<std::string, std::vector<std::string>> by_device;
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& [side, whereabouts] : result.whereabouts) {
+    for (const std::string& device : whereabouts.devices) by_device[device].push_back(side);
+    if (!whereabouts.why_moved.empty()) by_reason[whereabouts.why_moved].push_back(side);
+  }
+  if (by_reason.empty() && by_device.size() == 1 && by_device.contains("cpu")) return;
+  lines.blank();
+  for (const auto& [device, sides] : by_device) lines.add("  on {}: {}", device, fmt::join(sides, ", "));
+  for (const auto& [reason, sides] : by_reason) {
+    lines.add("  not on a GPU: {}: {}", fmt::join(sides, ", "), reason);
+  }
+}
+
+void append_repeats(Lines& lines, const InvocationResult& result) {
+  for (const auto& [mode, repeats] : result.repeats) {
+    if (mode == "original") continue;  // told above, and more of it
+    std::string gradients;
+    for (const Gradient gradient : analysis::kGradients) {
+      const auto at = static_cast<size_t>(gradient);
+      gradients += fmt::format(" {} {} result{} (spread {:.3g})", name_of(gradient), repeats.distinct[at],
+                               repeats.distinct[at] == 1 ? "" : "s", repeats.spread[at]);
+    }
+    lines.add("  {} runs of {}:{}", repeats.runs, mode, gradients);
+  }
+}
+
+// How many of the elements are, for the same cause, in a group that is no advice: what a test against grid_sample in
+// float32 meets is mostly what the recorded reference met.
+int64_t told_elsewhere(const Group& advice, const std::vector<Group>& groups) {
+  int64_t told = 0;
+  for (const Group& group : groups) {
+    if (group.advisory || group.gradient != advice.gradient || group.cause != advice.cause) continue;
+    for (const auto& [flat, count] : advice.runs) {
+      for (int64_t i = flat; i < flat + count; ++i) told += group.contains(i);
+    }
+  }
+  return told;
+}
+
+// Advice on elements that were told.
+void add_note(Page& page, int64_t elements, int64_t told) {
+  if (told == 0) return;
+  page.blank();
+  page.paragraph({{Style::kLabel, "note"},
+                  {Style::kBold, ":"},
+                  {fmt::format(" a test against grid_sample in float32 fails in {}, {} above for the same cause",
+                               elements_text(elements),
+                               told == elements ? "told" : fmt::format("{} of them told", thousands(told)))}},
+                 0, 2);
+}
+
+void add_diagnoses(Page& page, const InvocationResult& result, const ReportSettings& settings, bool several) {
+  const auto& groups = result.report.groups;
+  int64_t advised = 0, told = 0;
+  for (const Group& group : groups) {
+    if (const int64_t known = group.advisory ? told_elsewhere(group, groups) : 0; known > 0) {
+      advised += group.elements;
+      told += known;
+      continue;
+    }
+    page.blank();
+    add_diagnosis(page, group, result, settings, several);
+  }
+  add_note(page, advised, told);
+}
+
+void add_heading(Page& page, const InvocationResult& result) {
+  const capture::CallFacts& facts = result.invocation.facts;
+  page.paragraph({{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
+                  {" "},
+                  {fmt::format("{}, dialect {}, padding {}, align_corners {}, {}",
+                               facts.kernel.empty() ? "(kernel not named)" : facts.kernel, facts.dialect,
+                               facts.padding_mode, facts.align_corners ? "true" : "false", tolerance_text(result))}},
+                 0, 2);
+  const auto& v = result.value_shape;
+  const auto& loc = result.locations_shape;
+  page.paragraph({{fmt::format("batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}", v[0],
+                               loc[1], v[2], v[3], loc[3], loc[4], v[1])}},
+                 2, 2);
+}
+
+// Whether there is more to tell of it than that it is within tolerance.
+bool has_news(const InvocationResult& result) {
+  return !result.report.groups.empty() || !result.altered.empty() || !result.compared || result.original ||
+         !result.repeats.empty() || !result.notes.empty();
+}
+
+void add_invocation(Page& page, const InvocationResult& result, const ReportSettings& settings, bool several) {
+  page.blank();
+  add_heading(page, result);
+  page.append(warnings(result.altered));
+  if (!result.compared) page.line("nothing to compare: it has no gradients in its outputs", 2);
+  for (const std::string& note : result.notes) {
+    page.paragraph({{Style::kLabel, "note"}, {Style::kBold, ":"}, {" "}, {note}}, 2, 4);
+  }
+  Lines lines;
+  if (settings.verbose) append_tables(lines, result);
+  append_whereabouts(lines, result);
+  if (result.original) {
+    lines.blank();
+    lines.append(to_text(*result.original));
+  }
+  append_repeats(lines, result);
+  page.append(lines);
+  add_diagnoses(page, result, settings, several);
+}
+
+// "0-3, 7"
+std::string ids_text(const std::vector<int64_t>& ids) {
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < ids.size();) {
+    size_t end = i + 1;
+    while (end < ids.size() && ids[end] == ids[end - 1] + 1) ++end;
+    texts.push_back(end - i > 1 ? fmt::format("{}-{}", ids[i], ids[end - 1]) : std::to_string(ids[i]));
+    i = end;
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// One line for the invocations of which there is no more to tell.
+void add_the_rest(Page& page, const std::vector<int64_t>& ids) {
+  if (ids.empty()) return;
+  page.blank();
+  page.paragraph({{Style::kBold, fmt::format("Invocation{} {}:", ids.size() == 1 ? "" : "s", ids_text(ids))},
+                  {" within tolerance (--verbose prints the comparisons)"}},
+                 0, 2);
+}
+
+void add_invocations(Page& page, const std::vector<InvocationResult>& results, const ReportSettings& settings) {
+  constexpr size_t kMostInFull = 20;
+  std::vector<int64_t> quiet, further;
+  size_t shown = 0;
+  for (const InvocationResult& result : results) {
+    if (!settings.verbose && !has_news(result) && results.size() > 1) {
+      quiet.push_back(result.invocation.id);
+    } else if (!settings.verbose && shown >= kMostInFull) {
+      further.push_back(result.invocation.id);
+    } else {
+      add_invocation(page, result, settings, results.size() > 1);
+      ++shown;
+    }
+  }
+  if (!further.empty()) {
+    page.blank();
+    page.paragraph({{Style::kBold, fmt::format("Invocations {}:", ids_text(further))},
+                    {" there is more to tell of these (--verbose, --json or --invocation)"}},
+                   0, 2);
+  }
+  add_the_rest(page, quiet);
+}
+
+Style style_of(const Conclusion& conclusion) {
+  const AtFault at_fault = conclusion.verdict.at_fault;
+  if (at_fault == AtFault::kObserved || at_fault == AtFault::kReference) return Style::kWrong;
+  if (!conclusion.verdict.causes.empty() || !conclusion.compared || conclusion.damaged) return Style::kDoubtful;
+  return conclusion.verdict.advice ? Style::kDoubtful : Style::kGood;
+}
+
+// Once for each reason.
+void append_left_out(Lines& lines, const std::vector<InvocationResult>& results) {
+  std::map<std::string, std::vector<int64_t>> by_reason;
+  for (const auto& result : results) {
+    if (!result.original_left_out.empty()) by_reason[result.original_left_out].push_back(result.invocation.id);
+  }
+  for (const auto& [reason, ids] : by_reason) {
+    const std::string which =
+        ids.size() == results.size() ? "" : fmt::format(" of invocation {}", fmt::join(ids, ", "));
+    lines.blank();
+    lines.add("Mode original{} is left out: {}", which, reason);
+  }
+}
+
+}  // namespace
+
+Lines to_text(const std::vector<NotReplayed>& not_replayed) {
+  Lines lines;
+  for (const auto& [id, why] : not_replayed) lines.add("Invocation {}: not replayed: {}", id, why);
+  return lines;
+}
+
+Page to_text(const std::string& capture, const std::vector<InvocationResult>& results,
+             const std::vector<Relaunched>& relaunched, const std::vector<NotReplayed>& not_replayed,
+             const Conclusion& conclusion, const ReportSettings& settings) {
+  Page page(settings.terminal);
+  const std::string summary = headline(conclusion.verdict.summary, conclusion.damaged);
+  if (settings.quiet) {
+    page.line(summary);
+    return page;
+  }
+  page.paragraph({{style_of(conclusion), summary}});
+  const AtFault at_fault = conclusion.verdict.at_fault;
+  page.line(fmt::format("--> {}{}", capture,
+                        at_fault == AtFault::kNone ? "" : fmt::format(", at fault: {}", name_of(at_fault))),
+            1);
+  add_invocations(page, results, settings);
+  page.append(to_text(relaunched));
+  if (!not_replayed.empty()) {
+    page.blank();
+    page.append(to_text(not_replayed));
+  }
+  Lines left_out;
+  append_left_out(left_out, results);
+  page.append(left_out);
+  return page;
+}
+
+}  // namespace msda::replay
