@@ -10,44 +10,17 @@
 
 namespace msda::replay {
 
-namespace {
-
-// Makes the outputs of another invocation with the same inputs the reference of this one.
-void take_reference(const std::string& path, capture::Invocation& invocation, const capture::Invocation& other) {
-  const auto fail = [&](const std::string& why) {
-    throw BadInput(
-        fmt::format("{}: invocation {} cannot be the reference of {}: {}", path, other.id, invocation.id, why));
-  };
-  if (other.id == invocation.id) fail("they are one");
-  for (const capture::TensorInfo& input : invocation.inputs) {
-    const capture::TensorInfo* twin = find(other.inputs, input.name);
-    if (twin == nullptr || twin->digest != input.digest || twin->shape != input.shape || twin->type != input.type) {
-      fail(fmt::format("their {} differ", input.name));
-    }
-  }
-  if (other.facts.padding_mode != invocation.facts.padding_mode ||
-      other.facts.align_corners != invocation.facts.align_corners) {
-    fail("their padding_mode or align_corners differ");
-  }
-  std::erase_if(invocation.results, [](const auto& result) { return result.facts.role == "reference"; });
-  capture::Invocation::Result reference;
-  reference.facts = {fmt::format("invocation {}", other.id), "reference", other.facts.dialect};
-  reference.tensors = other.outputs;
-  invocation.results.push_back(std::move(reference));
-}
-
-}  // namespace
-
-InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader, Original& original,
-                                    Devices& devices, int64_t id, const std::string& count, const Progress& progress) {
+InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
+                                    const Pairing& pairing, Original& original, Devices& devices, int64_t id,
+                                    const std::string& count, const Progress& progress) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));
   };
   const auto begun = std::chrono::steady_clock::now();
   InvocationResult result;
-  result.invocation = reader.invocation(id);
+  result.invocation = pairing.invocation(id);
+  result.notes = pairing.notes(id);
   report("reading");
-  if (options.reference) take_reference(options.capture, result.invocation, reader.invocation(*options.reference));
   const LoadedCall loaded(options, reader, result.invocation);
   result.value_shape = loaded.call().value.shape;
   result.locations_shape = loaded.call().sampling_locations.shape;

@@ -7,13 +7,15 @@
 #include "replay/devices.h"
 #include "replay/options.h"
 #include "replay/original.h"
+#include "replay/pairing.h"
 #include "replay/progress.h"
 #include "replay/result.h"
 
 namespace msda::replay {
 
 // `count` is told with the progress: " (2 of 7)".
-InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader, Original& original,
-                                    Devices& devices, int64_t id, const std::string& count, const Progress& progress);
+InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
+                                    const Pairing& pairing, Original& original, Devices& devices, int64_t id,
+                                    const std::string& count, const Progress& progress);
 
 }  // namespace msda::replay

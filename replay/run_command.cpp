@@ -43,7 +43,9 @@ void relaunch(const Options& options, const capture::IsolatedReader& reader, Ori
       {invocation.id, left_out.empty() ? why : why + "; mode original is left out: " + left_out});
 }
 
-Found find_all(const Options& options, const capture::IsolatedReader& reader, const std::vector<int64_t>& ids) {
+Found find_all(const Options& options, const capture::IsolatedReader& reader) {
+  const Pairing pairing(options, reader);
+  const std::vector<int64_t>& ids = pairing.chosen();
   const Progress progress(!options.quiet);
   Original original(options, reader);
   Devices devices(options);
@@ -56,7 +58,7 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader, co
       continue;
     }
     const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", found.results.size() + 1, ids.size()) : "";
-    found.results.push_back(explain_invocation(options, reader, original, devices, id, count, progress));
+    found.results.push_back(explain_invocation(options, reader, pairing, original, devices, id, count, progress));
   }
   progress.show("");
   return found;
@@ -112,7 +114,7 @@ ReportSettings report_settings(const Options& options) {
 int run(const Options& options) {
   check_numbers(options);
   const capture::IsolatedReader reader(options.capture);
-  const Found found = find_all(options, reader, chosen_invocations(options, reader));
+  const Found found = find_all(options, reader);
   const auto& [results, relaunched, not_replayed] = found;
   for (const InvocationResult& result : results) {
     for (const std::string& path : result.altered) {

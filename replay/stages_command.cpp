@@ -58,6 +58,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
 struct Tools {
   const StagesOptions& options;
   const capture::IsolatedReader& reader;
+  const Pairing& pairing;
   Original& original;
   Devices& devices;
   const Progress& progress;
@@ -66,8 +67,8 @@ struct Tools {
 // The elements of the first findings.
 std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::Call& call) {
   std::vector<analysis::ElementId> elements;
-  const auto& [options, reader, original, devices, progress] = tools;
-  const InvocationResult result = explain_invocation(options, reader, original, devices, id, "", progress);
+  const auto& [options, reader, pairing, original, devices, progress] = tools;
+  const InvocationResult result = explain_invocation(options, reader, pairing, original, devices, id, "", progress);
   for (const auto& finding : result.report.findings) {
     if (finding.advisory || elements.size() >= kMostFindings) break;
     elements.push_back(element_id(call, finding.gradient, finding.flat));
@@ -113,11 +114,12 @@ int run(const StagesOptions& options) {
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
   Lines lines;
   std::string none;  // why the first that has no stages has none
-  for (const int64_t id : chosen_invocations(options, reader)) {
-    const capture::Invocation invocation = reader.invocation(id);
+  const Pairing pairing(options, reader);
+  for (const int64_t id : pairing.chosen()) {
+    const capture::Invocation invocation = pairing.invocation(id);
     const std::string why = why_not_replayed(invocation);
     if (why.empty()) {
-      json["invocations"].push_back(tell({options, reader, original, devices, progress}, invocation, lines));
+      json["invocations"].push_back(tell({options, reader, pairing, original, devices, progress}, invocation, lines));
       continue;
     }
     refuse_altered(options, altered_tensors(reader, invocation));

@@ -1,0 +1,174 @@
+#include "replay/pairing.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "replay/errors.h"
+
+namespace msda::replay {
+namespace {
+
+constexpr char kGridSample[] = "grid_sample";
+
+// What of the inputs differs; empty if they are equal.
+std::string difference(const capture::Invocation& a, const capture::Invocation& b) {
+  for (const capture::TensorInfo& input : a.inputs) {
+    const capture::TensorInfo* twin = find(b.inputs, input.name);
+    if (twin == nullptr || twin->digest != input.digest || twin->shape != input.shape || twin->type != input.type) {
+      return fmt::format("their {} differ", input.name);
+    }
+  }
+  if (a.facts.padding_mode != b.facts.padding_mode || a.facts.align_corners != b.facts.align_corners) {
+    return "their padding_mode or align_corners differ";
+  }
+  return {};
+}
+
+// Equal for calls of equal inputs; of outlines, which have no digests, for calls that may have equal inputs.
+std::string inputs_key(const capture::Invocation& invocation) {
+  std::string key = fmt::format("{} {}", invocation.facts.padding_mode, invocation.facts.align_corners);
+  for (const capture::TensorInfo& input : invocation.inputs) {
+    key += fmt::format("; {} {} {} {}", input.name, static_cast<int>(input.type), fmt::join(input.shape, ","),
+                       input.digest);
+  }
+  return key;
+}
+
+// Whether two of them are of different kernels or dialects, as a test and what it compares with are.
+bool are_of_several_kinds(const std::vector<const capture::Invocation*>& invocations) {
+  return std::ranges::any_of(invocations, [&](const capture::Invocation* one) {
+    const capture::CallFacts &facts = one->facts, &first = invocations.front()->facts;
+    return facts.dialect != first.dialect || facts.kernel != first.kernel;
+  });
+}
+
+bool have_digests(const capture::Invocation& invocation) {
+  return !invocation.inputs.empty() &&
+         std::ranges::none_of(invocation.inputs, [](const auto& input) { return input.digest.empty(); });
+}
+
+bool same_outputs(const capture::Invocation& a, const capture::Invocation& b) {
+  return std::ranges::all_of(a.outputs, [&](const capture::TensorInfo& output) {
+    const capture::TensorInfo* twin = find(b.outputs, output.name);
+    return twin == nullptr || twin->digest == output.digest;
+  });
+}
+
+void take_reference(const std::string& path, capture::Invocation& invocation, const capture::Invocation& other) {
+  const auto fail = [&](const std::string& why) {
+    throw BadInput(
+        fmt::format("{}: invocation {} cannot be the reference of {}: {}", path, other.id, invocation.id, why));
+  };
+  if (other.id == invocation.id) fail("they are one");
+  if (const std::string why = difference(invocation, other); !why.empty()) fail(why);
+  std::erase_if(invocation.results, [](const auto& result) { return result.facts.role == "reference"; });
+  capture::Invocation::Result reference;
+  reference.facts = {fmt::format("invocation {}", other.id), "reference", other.facts.dialect};
+  reference.tensors = other.outputs;
+  invocation.results.push_back(std::move(reference));
+}
+
+}  // namespace
+
+Pairing::Pairing(const Options& options, const capture::IsolatedReader& reader) : options_(options), reader_(reader) {
+  const std::vector<int64_t> chosen = chosen_invocations(options, reader);
+  if (options.reference) {
+    pair_as_asked(chosen, options.invocation == "all");
+  } else {
+    pair_by_dialect(chosen);
+  }
+  std::set<int64_t> explained;
+  for (const int64_t id : chosen) {
+    const auto tested = compared_with_.find(id);
+    explained.insert(tested == compared_with_.end() ? id : tested->second);
+  }
+  chosen_.assign(explained.begin(), explained.end());
+}
+
+// Of all invocations, those of the reference's inputs; of one that is named, this one, whatever its inputs are.
+void Pairing::pair_as_asked(const std::vector<int64_t>& chosen, bool all) {
+  const int64_t reference = *options_.reference;
+  const capture::Invocation other = reader_.invocation(reference);
+  for (const int64_t id : chosen) {
+    if (all && (id == reference || !difference(reader_.invocation(id), other).empty())) continue;
+    reference_of_[id] = reference;
+  }
+  if (reference_of_.empty()) {
+    throw BadInput(fmt::format("{}: --reference {}: no other invocation has its inputs", options_.capture, reference));
+  }
+  if (all) compared_with_[reference] = reference_of_.begin()->first;
+}
+
+void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
+  if (reader_.invocation_ids().size() < 2) return;
+  // Outlines, which are read in little time, tell the few calls that may be a test and its reference.
+  const std::vector<capture::Invocation> outlines = reader_.outlines(reader_.invocation_ids());
+  std::map<std::string, std::vector<const capture::Invocation*>> alike;
+  for (const capture::Invocation& outline : outlines) {
+    if (!outline.facts.dialect.empty()) alike[inputs_key(outline)].push_back(&outline);
+  }
+  for (const auto& [shapes, members] : alike) {
+    const bool concerns = std::ranges::any_of(
+        members, [&](const capture::Invocation* one) { return std::ranges::binary_search(chosen, one->id); });
+    if (!concerns || !are_of_several_kinds(members)) continue;
+    std::map<std::string, std::vector<capture::Invocation>> equals;
+    for (const capture::Invocation* one : members) {
+      capture::Invocation whole = reader_.invocation(one->id);
+      if (have_digests(whole)) equals[inputs_key(whole)].push_back(std::move(whole));
+    }
+    for (const auto& [inputs, calls] : equals) pair_equals(calls);
+  }
+}
+
+void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
+  const auto is_reference = [](const capture::Invocation& one) { return one.facts.dialect == kGridSample; };
+  const auto reference = std::ranges::find_if(equals, is_reference);
+  const bool decided = reference != equals.end() && !std::ranges::all_of(equals, is_reference);
+  for (const capture::Invocation& one : equals) {
+    if (one.reference() != nullptr) continue;  // the capture says what it was compared with
+    if (decided && !is_reference(one)) {
+      reference_of_[one.id] = reference->id;
+      for (const capture::Invocation& other : equals) {
+        if (is_reference(other)) compared_with_.emplace(other.id, one.id);
+      }
+    }
+    if (decided) continue;
+    for (const capture::Invocation& other : equals) {
+      if (other.id != one.id && !same_outputs(one, other)) undecided_[one.id].push_back(other.id);
+    }
+  }
+}
+
+capture::Invocation Pairing::invocation(int64_t id) const {
+  capture::Invocation invocation = reader_.invocation(id);
+  if (const auto reference = reference_of_.find(id); reference != reference_of_.end()) {
+    take_reference(options_.capture, invocation, reader_.invocation(reference->second));
+  }
+  return invocation;
+}
+
+std::vector<std::string> Pairing::notes(int64_t id) const {
+  std::vector<std::string> notes;
+  if (const auto reference = reference_of_.find(id); reference != reference_of_.end() && !options_.reference) {
+    notes.push_back(
+        fmt::format("invocation {} has the same inputs, in dialect grid_sample: it is taken for what the test compared "
+                    "with (--reference N takes another)",
+                    reference->second));
+  }
+  if (const auto others = undecided_.find(id); others != undecided_.end()) {
+    const int64_t other = others->second.front();
+    notes.push_back(fmt::format(
+        "invocation{} {} {} the same inputs and other outputs. Which one a test compared with cannot be told, so each "
+        "is "
+        "compared with float64 alone. If {} is the reference: --invocation {} --reference {}; if this one is: "
+        "--invocation {} --reference {}",
+        others->second.size() == 1 ? "" : "s", fmt::join(others->second, ", "),
+        others->second.size() == 1 ? "has" : "have", other, id, other, other, id));
+  }
+  return notes;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,42 @@
+// Calls of equal inputs in one capture: which one a test compared the other with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/isolated_reader.h"
+#include "replay/options.h"
+
+namespace msda::replay {
+
+// A recorded test calls the kernel under test and, on the same inputs, what it compares it with. Where the second is of
+// dialect grid_sample, and the first is not, it is the first one's reference, unless the capture or --reference says
+// otherwise. Which of two other calls is the reference, nobody can tell.
+class Pairing {
+ public:
+  // Throws BadInput where --reference names a call of other inputs.
+  Pairing(const Options& options, const capture::IsolatedReader& reader);
+
+  // The invocations to explain: those chosen, but in place of a reference what was compared with it. Ascending.
+  const std::vector<int64_t>& chosen() const { return chosen_; }
+  // One of them as it is compared: with another one's outputs as its reference, where there is one.
+  capture::Invocation invocation(int64_t id) const;
+  // How it was paired, in sentences.
+  std::vector<std::string> notes(int64_t id) const;
+
+ private:
+  void pair_as_asked(const std::vector<int64_t>& chosen, bool all);
+  void pair_by_dialect(const std::vector<int64_t>& chosen);
+  void pair_equals(const std::vector<capture::Invocation>& equals);
+
+  const Options& options_;
+  const capture::IsolatedReader& reader_;
+  std::vector<int64_t> chosen_;
+  std::map<int64_t, int64_t> reference_of_;            // by the call that is compared with it
+  std::map<int64_t, int64_t> compared_with_;           // of a reference: a call that is compared with it
+  std::map<int64_t, std::vector<int64_t>> undecided_;  // calls of equal inputs, but other outputs
+};
+
+}  // namespace msda::replay
