@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/arithmetic.h"
+#include "analysis/conventions.h"
 #include "analysis/examine.h"
 #include "analysis/verdict.h"
 
@@ -84,6 +85,7 @@ class Analysis {
     report_.groups = group_elements(report_.judged);
     describe_groups(material_, report_.findings, report_.groups);
     report_.verdict = judge(material_.call, report_.groups, reference_.has_value(), explained_by_rounding_);
+    doubt_conventions();
     std::ranges::stable_sort(report_.groups, {}, [&](const Group& group) {
       return std::tuple(group.advisory, group.at_fault != report_.verdict.at_fault, !is_mistake(group.cause),
                         -group.elements);
@@ -129,6 +131,57 @@ class Analysis {
       describe(expected, sets);
       std::ranges::move(sets, std::back_inserter(report_.judged));
     }
+  }
+
+  // Elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
+  int64_t mismatches(const char* expected) const {
+    int64_t count = -1;
+    for (const NamedComparison& one : report_.comparisons) {
+      if (one.observed != recorded_.name || one.expected != expected || one.gradient == Gradient::kValue) continue;
+      count = std::max<int64_t>(count, 0) + one.comparison.mismatched;
+    }
+    return count;
+  }
+
+  // If the recorded side and the reference agree, and float64 does not, or if float64 misses much of what was recorded,
+  // the conventions that the capture names are doubtful.
+  void doubt_conventions() {
+    const auto is_doubtful = [](const Group& group) {
+      return !group.advisory && group.cause == Cause::kImplementationError && group.at_fault == AtFault::kObserved &&
+             group.gradient != Gradient::kValue;
+    };
+    int64_t wrong = 0, all = 0;
+    for (const Group& group : report_.groups) {
+      if (!is_doubtful(group)) continue;
+      wrong += group.elements;
+      all += recorded_.of(group.gradient).elements();
+    }
+    const int64_t apart = mismatches("reference");
+    const bool agree = reference_ && apart >= 0 && wrong > 0 && 10 * apart <= wrong;
+    if (wrong == 0 || (!agree && 100 * wrong < all)) return;
+    Tolerance tolerance = customary_tolerance(recorded_.of(Gradient::kAttentionWeights).dtype);
+    if (settings_.tolerance) {
+      tolerance = {std::max(tolerance.atol, settings_.tolerance->atol),
+                   std::max(tolerance.rtol, settings_.tolerance->rtol)};
+    }
+    for (const Fit& fit :
+         fitting_conventions(material_.call, recorded_, report_.groups, tolerance, settings_.threads)) {
+      report_.fits.push_back(fit.text);
+    }
+    if (agree && !report_.fits.empty()) charge_conventions();
+    doubt(report_.verdict, report_.fits, agree);
+  }
+
+  // No side is wrong whose gradients fit the conventions that it follows.
+  void charge_conventions() {
+    const auto recharge = [](auto& one) {
+      const bool mistaken = !one.advisory && one.cause == Cause::kImplementationError;
+      if (mistaken && one.at_fault == AtFault::kObserved) one.at_fault = AtFault::kConvention;
+    };
+    std::ranges::for_each(report_.judged, recharge);
+    std::ranges::for_each(report_.findings, recharge);
+    std::ranges::for_each(report_.groups, recharge);
+    report_.verdict = judge(material_.call, report_.groups, reference_.has_value(), explained_by_rounding_);
   }
 
   void describe(const Side& expected, const std::vector<JudgedElements>& sets) {

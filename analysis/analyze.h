@@ -54,6 +54,9 @@ struct Report {
   std::vector<JudgedElements> judged;  // against the reference, against float64, then advice
   std::vector<Finding> findings;       // in the same order: of all those elements, or the most telling of each set
   std::vector<Group> groups;  // of all those elements: what they share; what the verdict rests on first, advice last
+  // Changes of the recorded conventions under which float64 gives what is out of tolerance: "padding border in place of
+  // zeros". Tried where a share of the gradients of samples is wrong, or the reference is wrong in the same way.
+  std::vector<std::string> fits;
   Verdict verdict;
 };
 

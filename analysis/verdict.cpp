@@ -153,6 +153,23 @@ Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_refer
   return verdict;
 }
 
+void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree) {
+  const auto fitting = fmt::format("{}", fmt::join(fits, ", or "));
+  if (sides_agree && !fits.empty()) {
+    verdict.summary = fmt::format(
+        "The recorded kernel and the reference agree, and float64 agrees with them under other conventions than the "
+        "capture's: {}. {}",
+        fitting, verdict.summary);
+  } else if (sides_agree) {
+    verdict.summary +=
+        " The reference agrees with the recorded kernel there: check the capture's shapes and conventions before the "
+        "kernel, though no other padding, align_corners or order of height and width fits.";
+  } else if (!fits.empty()) {
+    verdict.summary +=
+        fmt::format(" Its gradients of samples are those of {}: check which conventions it follows.", fitting);
+  }
+}
+
 Verdict combine(const std::vector<Verdict>& verdicts) {
   Verdict all;
   int64_t drifting = 0;

@@ -142,6 +142,7 @@ Json to_json(const InvocationResult& result) {
   for (const auto& comparison : result.report.comparisons) json["comparisons"].push_back(to_json(comparison));
   json["judged"] = Json::array();
   for (const auto& set : result.report.judged) json["judged"].push_back(to_json(set));
+  json["fits"] = result.report.fits;
   json["groups"] = Json::array();
   for (const auto& group : result.report.groups) {
     json["groups"].push_back(to_json(group));
