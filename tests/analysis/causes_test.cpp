@@ -1,4 +1,6 @@
 // Planted faults: each must be named with the right cause and side, on several problem shapes and dialects.
+#include "analysis/causes/causes.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -262,6 +264,23 @@ TEST_P(Planted, NanThatTheKernelMadeUp) {
   }
 }
 
+// Where no kernel of the type meets the tolerance, a NaN that the kernel made up is still its own.
+TEST_P(Planted, NanThatTheKernelMadeUpUnderATightTolerance) {
+  material.tolerance = Tolerance{0, 1e-12};
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial made_up = material;
+    const int64_t flat = large_element(gradient);
+    made_up.recorded.of(gradient).set(flat, std::numeric_limits<double>::quiet_NaN());
+    int64_t found = 0;
+    for (const Finding& f : findings_of(made_up.analyze())) {
+      if (f.cause != Cause::kNonFinite) continue;
+      EXPECT_EQ(f.at_fault, AtFault::kObserved) << f.why;
+      ++found;
+    }
+    EXPECT_EQ(found, 1) << name_of(gradient);
+  }
+}
+
 TEST_P(Planted, NanInTheReference) {
   material.add_reference();
   material.reference->of(Gradient::kValue).set(3, std::numeric_limits<double>::quiet_NaN());
@@ -279,6 +298,60 @@ TEST_P(Planted, Float16Overflow) {
   const Report report = overflowing.analyze();
   expect_all(report, Cause::kNonFinite, AtFault::kTolerance);
   EXPECT_EQ(findings_of(report)[0].evidence["first"], "outputs/grad_value");
+}
+
+// The same, though a reference in float64 holds it; and an infinity of the other sign is no overflow.
+TEST(NonFinite, OverflowBesideAWideReference) {
+  Problem half =
+      make_problem({1, 1, 8, 10, 2, {{6, 6}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 3);
+  for (int64_t i = 0; i < half.grad_output.view.elements(); ++i) half.grad_output.set(i, 60000);
+  for (int64_t i = 0; i < half.attention_weights.view.elements(); ++i) half.attention_weights.set(i, 4);
+  TestMaterial material(half);
+  material.tolerance = kTest;
+  material.reference = run_backward(half, {MSDA_MODE_FLOAT64, 0, 0, 0});
+  OwnedTensor& recorded = material.recorded.of(Gradient::kValue);
+  int64_t flat = 0;
+  while (flat < recorded.view.elements() && !std::isinf(recorded.view.at(flat))) ++flat;
+  ASSERT_LT(flat, recorded.view.elements());
+  recorded.set(flat, -recorded.view.at(flat));
+  int64_t overflows = 0;
+  for (const Finding& f : material.analyze().findings) {
+    if (f.gradient != Gradient::kValue || f.cause != Cause::kNonFinite || f.advisory || f.count != 1) continue;
+    EXPECT_EQ(f.at_fault, f.flat == flat ? AtFault::kObserved : AtFault::kTolerance) << f.flat << ": " << f.why;
+    overflows += f.flat != flat;
+  }
+  EXPECT_GT(overflows, 3);
+}
+
+// A NaN in grad_output of a sample within rounding of a pixel's centre: whether it comes to the pixel beyond hangs on
+// the cell that the kernel lands it in, and a kernel whose sample does not come there hides nothing.
+TEST(NonFinite, OfASampleThatRoundingLandsElsewhere) {
+  for (const double location : {0x1.bffffep-5, 0x1.cp-5}) {  // 2.9999998 pixels, and 3 exactly
+    Problem problem =
+        make_problem({1, 1, 1, 400, 1, {{64, 64}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 5);
+    for (int64_t q = 0; q < 400; ++q) problem.sampling_locations.set(2 * q, 0.058 + 0.00002 * static_cast<double>(q));
+    for (int64_t q = 0; q < 400; ++q) problem.sampling_locations.set(2 * q + 1, 3.25 / 64);
+    problem.sampling_locations.set(0, location);
+    problem.grad_output.set(0, 0);
+    TestMaterial material(problem);  // finite
+    problem.grad_output.set(0, std::numeric_limits<double>::quiet_NaN());
+    material.problem = problem;
+    OwnedTensor& recorded = material.recorded.of(Gradient::kValue);
+    for (const int64_t pixel : {2 * 64 + 2, 2 * 64 + 3, 3 * 64 + 2, 3 * 64 + 3}) {
+      recorded.set(pixel, std::numeric_limits<double>::quiet_NaN());  // cell 2, which does not reach pixel 4
+    }
+    material.tolerance = Tolerance{0, 0};
+    int64_t judged = 0;
+    for (const Finding& f : material.analyze().findings) {
+      if (f.gradient != Gradient::kValue || f.advisory) continue;
+      EXPECT_NE(f.cause, Cause::kImplementationError) << location << " " << f.flat << ": " << f.why;
+      if (f.cause == Cause::kNonFinite) {
+        EXPECT_EQ(f.at_fault, AtFault::kNone) << location << " " << f.flat << f.why;
+      }
+      judged += f.flat == 2 * 64 + 4 || f.flat == 3 * 64 + 4;
+    }
+    EXPECT_GT(judged, 0);
+  }
 }
 
 // A gradient that float16 holds, but the kernel's sum went through something larger.
@@ -448,6 +521,31 @@ TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
     if (f.advisory) continue;
     EXPECT_TRUE(f.cause == Cause::kAccumulationOrder || f.cause == Cause::kIllConditioned) << name_of(f.cause) << f.why;
   }
+}
+
+// Where each side is explained, but not by landings that agree, the one is wrong that the exact landing does not
+// explain.
+TEST(ImplementationError, IsOfTheSideThatOnlyAnotherLandingExplains) {
+  const Problem problem =
+      make_problem({1, 1, 4, 5, 1, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
+  const analysis::Call call = problem.call();
+  analysis::ContributionCache cache(call);
+  const Gradients gradients = run_backward(problem);
+  const analysis::Side side = gradients.side("recorded", problem.conventions);
+  const auto id = element_id(call, Gradient::kAttentionWeights, 0);
+  analysis::Explanation exact = explain(call, side, id, cache), elsewhere = exact;
+  exact.candidates.resize(1);
+  exact.candidates.push_back(exact.candidates[0]);
+  elsewhere.candidates = exact.candidates;
+  exact.matches = {0};
+  elsewhere.matches = {1};
+  const auto at_fault = [&](const analysis::Explanation& observed, const analysis::Explanation& expected) {
+    return analysis::implementation_error({call, id, side, side, false, 1, 2, 1, std::nullopt, observed, expected, true,
+                                           false, true, kTest, cache})
+        .at_fault;
+  };
+  EXPECT_EQ(at_fault(exact, elsewhere), AtFault::kReference);
+  EXPECT_EQ(at_fault(elsewhere, exact), AtFault::kObserved);
 }
 
 TEST(Findings, ManyNeighboursAreToldAsRuns) {
