@@ -494,26 +494,43 @@ TEST(CellBoundary, ExcusesNoMistake) {
   for (const Finding& f : report.findings) EXPECT_EQ(f.cause, Cause::kImplementationError) << f.why;
 }
 
-// Kernels on 16-bit tensors that compute in 16 bits are recognized by their values, and their rounding is not a
-// mistake.
-TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
-  const Problem problem =
-      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
-  TestMaterial material(problem);
-  // grad_value summed in float16, an addend at a time.
+// grad_value summed in the problem's 16-bit type, an addend at a time.
+OwnedTensor summed_in_16_bits(const Problem& problem) {
   const analysis::Call call = problem.call();
   analysis::ContributionCache cache(call);
-  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  OwnedTensor grad_value = OwnedTensor::for_result(problem.dtype, problem.shape_of(Gradient::kValue));
   for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
     const auto pixel = analysis::pixel_of(call, flat);
     const auto& contributions =
         cache.get(call.conventions, pixel.b, pixel.m, pixel.l, analysis::Precision::of(MSDA_FLOAT32));
     double sum = 0;
     for (const double addend : computed_addends(call, pixel, contributions.computed(pixel.s))) {
-      sum = analysis::rounded_to(sum + analysis::rounded_to(addend, MSDA_FLOAT16), MSDA_FLOAT16);
+      sum = analysis::rounded_to(sum + analysis::rounded_to(addend, problem.dtype), problem.dtype);
     }
     grad_value.set(flat, sum);
   }
+  return grad_value;
+}
+
+// Elements of grad_value called mistakes.
+std::vector<int64_t> mistaken(const Report& report) {
+  std::vector<int64_t> elements;
+  for (const auto& set : report.judged) {
+    if (set.advisory || set.gradient != Gradient::kValue || set.cause != Cause::kImplementationError) continue;
+    for (const auto& [flat, count] : set.runs) {
+      for (int64_t i = 0; i < count; ++i) elements.push_back(flat + i);
+    }
+  }
+  return elements;
+}
+
+// Kernels on 16-bit tensors that compute in 16 bits are recognized by their values, and their rounding is not a
+// mistake.
+TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
+  const Problem problem =
+      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
+  TestMaterial material(problem);
+  material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
   material.tolerance = Tolerance{1e-4, 1e-3};
   const Report report = material.analyze();
   ASSERT_FALSE(report.findings.empty());
@@ -521,6 +538,51 @@ TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
     if (f.advisory) continue;
     EXPECT_TRUE(f.cause == Cause::kAccumulationOrder || f.cause == Cause::kIllConditioned) << name_of(f.cause) << f.why;
   }
+}
+
+// Two addends are three roundings in a 16-bit type and one in float32: few values lie beyond float32's, and none is a
+// mistake.
+TEST(SixteenBitArithmetic, IsToldFromTwoAddends) {
+  for (const msda_dtype dtype : {MSDA_FLOAT16, MSDA_BFLOAT16}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Problem problem =
+          make_problem({1, 2, 9, 4, 1, {{12, 11}, {9, 7}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, dtype, seed);
+      TestMaterial material(problem);
+      material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+      material.tolerance = Tolerance{0, 1e-6};
+      EXPECT_EQ(mistaken(material.analyze()), std::vector<int64_t>{}) << msda_dtype_name(dtype) << " " << seed;
+    }
+  }
+}
+
+// Half of the gradient is wrong: what is right is still recognized as a 16-bit sum.
+TEST(SixteenBitArithmetic, IsToldFromWhatIsRight) {
+  const Problem problem =
+      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
+  TestMaterial material(problem);
+  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+  material.tolerance = Tolerance{1e-4, 1e-3};
+  int64_t planted = 0;
+  for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
+    if (flat / 16 % 2 == 0) continue;  // the other head
+    grad_value.set(flat, grad_value.view.at(flat) + 5);
+    ++planted;
+  }
+  const std::vector<int64_t> found = mistaken(material.analyze());
+  EXPECT_EQ(static_cast<int64_t>(found.size()), planted);
+  for (const int64_t flat : found) EXPECT_EQ(flat / 16 % 2, 1);
+}
+
+// Faults that sums in bfloat16 would hide, in a kernel whose other sums are none.
+TEST(SixteenBitArithmetic, ExcusesNoFaultOfAKernelThatAddsInFloat32) {
+  const Problem problem =
+      make_problem({1, 2, 16, 200, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
+  TestMaterial material(problem);
+  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  const std::vector<int64_t> planted{7, 100, 333, 700, 901};
+  for (const int64_t flat : planted) grad_value.set(flat, grad_value.view.at(flat) * 1.03);
+  material.tolerance = Tolerance{1e-4, 2e-2};
+  EXPECT_EQ(mistaken(material.analyze()), planted);
 }
 
 // Where each side is explained, but not by landings that agree, the one is wrong that the exact landing does not
