@@ -97,8 +97,12 @@ std::optional<FirstNonFinite> check_stages(const Suspect& s) {
   return std::nullopt;
 }
 
-// `overflow`: the exact gradient does not fit into the type that the observed side stores it in.
-AtFault fault_of(const Suspect& s, const FirstNonFinite& first, bool overflow) {
+// Whether a side's value that is not finite is what its type makes of the exact gradient.
+bool overflows(const Suspect& s, const Side& side, double value) {
+  return !(value * s.float64 < 0) && !std::isfinite(rounded_to(s.float64, side.of(s.id.gradient).dtype));
+}
+
+AtFault fault_of(const Suspect& s, const FirstNonFinite& first) {
   const bool observed = !std::isfinite(s.observed_value), expected = !std::isfinite(s.expected_value);
   const bool truth = !std::isfinite(s.float64);
   if (first.is_input || truth) {
@@ -109,8 +113,11 @@ AtFault fault_of(const Suspect& s, const FirstNonFinite& first, bool overflow) {
     if (truth && !expected && !s.of_expected.explained()) return AtFault::kReference;
     return AtFault::kNone;
   }
-  if (!observed) return AtFault::kReference;
-  if (overflow) return s.observed_value * s.float64 > 0 ? AtFault::kTolerance : AtFault::kObserved;
+  if (!observed) {
+    if (!overflows(s, s.expected, s.expected_value)) return AtFault::kReference;
+    return s.of_observed.explained() ? AtFault::kTolerance : AtFault::kObserved;
+  }
+  if (overflows(s, s.observed, s.observed_value)) return AtFault::kTolerance;
   // In stages of the recorded precision any kernel may overflow; what it makes up of finite stages is its own mistake.
   return first.is_stage && !s.any_holds ? AtFault::kTolerance : AtFault::kObserved;
 }
@@ -141,7 +148,7 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
         fmt::format("{}/{}", observed ? "outputs" : "results/" + s.expected.name, name_of(s.id.gradient)), s.id.index,
         observed ? s.observed_value : s.expected_value, false};
   }
-  Diagnosis diagnosis{Cause::kNonFinite, fault_of(s, *first, overflow)};
+  Diagnosis diagnosis{Cause::kNonFinite, fault_of(s, *first)};
   if (!s.tells) return diagnosis;
   diagnosis.evidence["first"] = first->where;
   if (!first->index.empty()) diagnosis.evidence["first_index"] = first->index;

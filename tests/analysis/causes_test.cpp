@@ -321,6 +321,14 @@ TEST(NonFinite, OverflowBesideAWideReference) {
     overflows += f.flat != flat;
   }
   EXPECT_GT(overflows, 3);
+
+  // A finite number is wrong where the gradient does not fit, and the reference's infinity is not.
+  material.reference = run_backward(half);
+  recorded.set(flat, 7);
+  for (const Finding& f : material.analyze().findings) {
+    if (f.gradient != Gradient::kValue || f.flat != flat || f.advisory) continue;
+    EXPECT_EQ(f.at_fault, AtFault::kObserved) << f.against << ": " << f.why;
+  }
 }
 
 // A NaN in grad_output of a sample within rounding of a pixel's centre: whether it comes to the pixel beyond hangs on
