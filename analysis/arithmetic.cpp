@@ -11,28 +11,25 @@ namespace msda::analysis {
 namespace {
 
 constexpr int64_t kMostExamined = 4096;
-constexpr double kNearlyAll = 0.9;
 
-// Elements that tell: one or two addends have one sum in any type.
-struct Telling {
-  std::vector<ElementId> all, unexplained;  // the latter by the side's arithmetic
-};
-
-Telling telling_elements(const Call& call, const Side& side, Gradient gradient, ContributionCache& cache) {
-  constexpr int64_t kFewestAddends = 3;
-  const Tensor& tensor = side.of(gradient);
-  const int64_t total = tensor.elements(), step = std::max<int64_t>(1, total / kMostExamined);
-  Telling elements;
-  for (int64_t flat = 0; flat < total; flat += step) {
+// Elements that are finite and not 0, evenly chosen: what a kernel never added to tells nothing of its sums.
+std::vector<ElementId> examined_elements(const Call& call, const Tensor& tensor, Gradient gradient) {
+  std::vector<int64_t> filled;
+  for (int64_t flat = 0, total = tensor.elements(); flat < total; ++flat) {
     const double value = tensor.at(flat);
-    if (!std::isfinite(value) || value == 0) continue;
-    const ElementId id = element_id(call, gradient, flat);
-    const Explanation explanation = explain(call, side, id, cache);
-    if (explanation.exact().element.terms < kFewestAddends) continue;
-    elements.all.push_back(id);
-    if (!explanation.explained()) elements.unexplained.push_back(id);
+    if (std::isfinite(value) && value != 0) filled.push_back(flat);
   }
+  const size_t step = std::max<size_t>(1, filled.size() / kMostExamined);
+  std::vector<ElementId> elements;
+  for (size_t i = 0; i < filled.size(); i += step) elements.push_back(element_id(call, gradient, filled[i]));
   return elements;
+}
+
+// The element as a sum in the type gives it, of float32 products, in the order of the addends.
+double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, ContributionCache& cache) {
+  const Addends addends = addends_of(call, side.conventions, id, cache);
+  const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
+  return rounded_to(first.lowest, side.of(id.gradient).dtype);
 }
 
 // Whether the values lie to one side of what sums in the type give. Rounding has no favourite side: of n elements, as
@@ -68,16 +65,26 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Con
   if (!tensor) return call.arithmetic();
   if (tensor.dtype == MSDA_FLOAT64 && call.arithmetic() != MSDA_FLOAT64 && needs_float64(tensor)) return MSDA_FLOAT64;
   if (tensor.dtype != MSDA_FLOAT16 && tensor.dtype != MSDA_BFLOAT16) return call.arithmetic();
-  msda_dtype& arithmetic = side.arithmetic[static_cast<int>(gradient)];
-  arithmetic = MSDA_FLOAT32;
-  const auto [elements, beyond_float32] = telling_elements(call, side, gradient, cache);
-  const auto few = static_cast<std::ptrdiff_t>((1 - kNearlyAll) * static_cast<double>(elements.size()));
-  if (std::ssize(beyond_float32) <= few) return MSDA_FLOAT32;
-  arithmetic = tensor.dtype;
-  const auto unexplained =
-      std::ranges::count_if(elements, [&](const ElementId& id) { return !explain(call, side, id, cache).explained(); });
-  if (unexplained > few || lie_to_one_side(call, side, beyond_float32, tensor.dtype, cache)) return MSDA_FLOAT32;
-  return tensor.dtype;
+  const auto explained = [&](const ElementId& id, msda_dtype arithmetic) {
+    side.arithmetic[static_cast<int>(gradient)] = arithmetic;
+    return explain(call, side, id, cache).explained();
+  };
+  // Elements that sums in the type explain: what neither does is a mistake, and tells nothing. Of these, as many should
+  // be beyond float32 as sums in the type leave there, but for chance.
+  std::vector<ElementId> beyond_float32;
+  double expected = 0;
+  for (const ElementId& id : examined_elements(call, tensor, gradient)) {
+    const bool within_float32 = explained(id, MSDA_FLOAT32);
+    const double sum = sum_in(call, side, id, tensor.dtype, cache);
+    const bool sum_within = !std::isfinite(sum) || explain(call, side, id, sum, cache).explained();
+    if (within_float32 ? sum_within : !explained(id, tensor.dtype)) continue;
+    expected += !sum_within;
+    if (!within_float32) beyond_float32.push_back(id);
+  }
+  const auto found = static_cast<double>(beyond_float32.size());
+  if (found == 0 || found < expected / 2 - 2 * std::sqrt(expected)) return MSDA_FLOAT32;
+  side.arithmetic[static_cast<int>(gradient)] = tensor.dtype;
+  return lie_to_one_side(call, side, beyond_float32, tensor.dtype, cache) ? MSDA_FLOAT32 : tensor.dtype;
 }
 
 }  // namespace msda::analysis

@@ -226,6 +226,8 @@ Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Co
     const auto [grad_output, weight] = sources(call, pixel, addend);
     const double go = call.grad_output.at(grad_output), attention = call.attention_weights.at(weight);
     const double factor = go * attention;
+    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
+    if (std::abs(addend.weight) <= addend.weight_error && !std::isfinite(factor)) continue;
     sum.add(addend.weight * factor, 0, at_least_1(go) * at_least_1(attention));
     element.from_coordinates += addend.weight_error * std::abs(factor);
   }

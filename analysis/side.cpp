@@ -33,20 +33,40 @@ double storage_error(const Side& side, Gradient gradient, double x) {
 
 namespace {
 
+// The candidate whose addends addends_of() makes: the landing of the arithmetic as kernels/sample.h spells it out,
+// which near a boundary may be another than the exact one. Empty if it is none of them.
+std::optional<size_t> computed_candidate(const Call& call, const Side& side, const ElementId& id,
+                                         const std::vector<Match>& candidates) {
+  if (id.is_pixel() || candidates.size() == 1) return 0;
+  const LevelSize& level = call.levels[static_cast<size_t>(id.sample.l)];
+  const auto landing = [&](int axis) {
+    return evaluations(side.conventions, id.sample.location(call, axis), side_of(level, axis), call.arithmetic())
+        .front()
+        .landing;
+  };
+  const Landing x = landing(0), y = landing(1);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].x == x && candidates[i].y == y) return i;
+  }
+  return std::nullopt;
+}
+
 // Orders of the addends may go farther than the probable bound where their roundings lean one way.
 void try_other_orders(const Call& call, const Side& side, const ElementId& id, Explanation& explanation,
                       ContributionCache& cache) {
   constexpr int kShuffles = 16;
-  Match& exact = explanation.candidates.front();
-  if (exact.residual > exact.bound + 2 * exact.element.certain) return;  // no order goes that far
+  const auto computed = computed_candidate(call, side, id, explanation.candidates);
+  if (!computed) return;
+  Match& match = explanation.candidates[*computed];
+  if (match.residual > match.bound + 2 * match.element.certain) return;  // no order goes that far
   const Addends addends = addends_of(call, side.conventions, id, cache);
   if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) return;
   const Spread spread = try_orders(addends, side.arithmetic_of(id.gradient), Orders::kLikely, kShuffles);
-  const double bound = exact.element.from_coordinates + reach_of(spread, exact.element.value) +
-                       storage_error(side, id.gradient, exact.element.value);
-  if (!(exact.residual <= bound)) return;
-  exact.bound = bound;
-  explanation.matches.push_back(0);
+  const double bound = match.element.from_coordinates + reach_of(spread, match.element.value) +
+                       storage_error(side, id.gradient, match.element.value);
+  if (!(match.residual <= bound)) return;
+  match.bound = bound;
+  explanation.matches.push_back(*computed);
 }
 
 }  // namespace

@@ -65,6 +65,8 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   e["orders_tried"] = spread.orders;
   e["lowest_sum"] = number(spread.lowest);
   e["highest_sum"] = number(spread.highest);
+  e["reach_of_orders"] =
+      number(reach_of(spread, observed_sum) + storage_error(s.observed, s.id.gradient, s.observed_value));
   diagnosis.why = fmt::format(
       "{} addends of total magnitude {:.6g}: {} orders of the same addends give sums from {:.9g} to {:.9g}, and any "
       "order "

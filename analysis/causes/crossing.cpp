@@ -88,6 +88,7 @@ Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
     told["coordinate_error_bound"] =
         number(pixel_coordinate(side.conventions, crossing.location, side_of(level, crossing.axis), precision).error);
     told["gradient_there"] = number(match.element.value);
+    told["rounding_bound"] = number(match.bound);
     return told;
   };
   evidence["sides"] = {describe(s.observed, *crossing.pair.observed), describe(s.expected, *crossing.pair.expected)};

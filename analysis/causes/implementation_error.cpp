@@ -141,7 +141,10 @@ Evidence describe(const Explanation& explanation, const Side& side) {
 }  // namespace
 
 Diagnosis implementation_error(const Suspect& s) {
-  const bool observed_wrong = !s.of_observed.explained() || s.of_expected.explained();
+  // Where rounding explains each side, but not both together, the one is wrong that only another landing explains.
+  const auto is_exact = [](const Explanation& of) { return std::ranges::find(of.matches, 0u) != of.matches.end(); };
+  const bool observed_wrong = !s.of_observed.explained() ||
+                              (s.of_expected.explained() && !(is_exact(s.of_observed) && !is_exact(s.of_expected)));
   const Side& side = observed_wrong ? s.observed : s.expected;
   const Explanation& explanation = observed_wrong ? s.of_observed : s.of_expected;
   Diagnosis diagnosis{Cause::kImplementationError, observed_wrong ? AtFault::kObserved : AtFault::kReference};

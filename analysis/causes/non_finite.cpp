@@ -15,6 +15,7 @@ struct FirstNonFinite {
   Index index;        // of the input's element; empty for a stage
   double value = 0;
   bool is_input = false;
+  bool is_stage = false;
 };
 
 std::optional<FirstNonFinite> check_input(const char* name, const Tensor& tensor, int64_t flat) {
@@ -71,7 +72,7 @@ std::optional<FirstNonFinite> check_stages(const Suspect& s) {
   const auto first_of = [](msda_stage_id stage, const std::vector<double>& values) -> std::optional<FirstNonFinite> {
     for (const double value : values) {
       if (!std::isfinite(value))
-        return FirstNonFinite{fmt::format("stages/{}", msda_stage_name(stage)), {}, value, false};
+        return FirstNonFinite{fmt::format("stages/{}", msda_stage_name(stage)), {}, value, false, true};
     }
     return std::nullopt;
   };
@@ -96,18 +97,29 @@ std::optional<FirstNonFinite> check_stages(const Suspect& s) {
   return std::nullopt;
 }
 
+// Whether a side's value that is not finite is what its type makes of the exact gradient.
+bool overflows(const Suspect& s, const Side& side, double value) {
+  return !(value * s.float64 < 0) && !std::isfinite(rounded_to(s.float64, side.of(s.id.gradient).dtype));
+}
+
 AtFault fault_of(const Suspect& s, const FirstNonFinite& first) {
   const bool observed = !std::isfinite(s.observed_value), expected = !std::isfinite(s.expected_value);
   const bool truth = !std::isfinite(s.float64);
   if (first.is_input || truth) {
     // Whoever is finite where exact arithmetic is not hides what the input is. The reverse is no fault: 0 * infinity is
-    // NaN for a kernel that multiplies by a zero weight, and nothing for one that skips it.
-    if (truth && !observed) return AtFault::kObserved;
-    if (truth && !expected) return AtFault::kReference;
+    // NaN for a kernel that multiplies by a zero weight, and nothing for one that skips it or that rounding lands in
+    // the neighbouring cell.
+    if (truth && !observed && !s.of_observed.explained()) return AtFault::kObserved;
+    if (truth && !expected && !s.of_expected.explained()) return AtFault::kReference;
     return AtFault::kNone;
   }
-  if (observed) return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;
-  return AtFault::kReference;
+  if (!observed) {
+    if (!overflows(s, s.expected, s.expected_value)) return AtFault::kReference;
+    return s.of_observed.explained() ? AtFault::kTolerance : AtFault::kObserved;
+  }
+  if (overflows(s, s.observed, s.observed_value)) return AtFault::kTolerance;
+  // In stages of the recorded precision any kernel may overflow; what it makes up of finite stages is its own mistake.
+  return first.is_stage && !s.any_holds ? AtFault::kTolerance : AtFault::kObserved;
 }
 
 }  // namespace

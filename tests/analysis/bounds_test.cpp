@@ -180,5 +180,27 @@ TEST(Bounds, OfEqualAddendsAreFoundByTryingOrders) {
   EXPECT_TRUE(explanation.explained());
 }
 
+// A location that float32 rounds into the next cell. Other orders of that cell's addends explain that cell's gradient,
+// not whatever lies between the two.
+TEST(Bounds, OrdersOfAnotherCellsAddendsExplainNothing) {
+  Problem problem =
+      make_problem({1, 1, 32, 20, 2, {{64, 64}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 5);
+  problem.sampling_locations.set(0, 0x1.bffffep-5);  // 2.9999998 pixels, 3 in float32
+  for (int64_t i = 0; i < problem.value.view.elements(); ++i) problem.value.set(i, 10000 + problem.value.view.at(i));
+  const analysis::Call call = problem.call();
+  analysis::ContributionCache cache(call);
+  const Gradients gradients = run_backward(problem);
+  const analysis::Side side = gradients.side("recorded", problem.conventions);
+  const auto id = element_id(call, Gradient::kSamplingLocations, 0);
+  const auto recorded = explain(call, side, id, cache);
+  ASSERT_EQ(recorded.matches, std::vector<size_t>{1});
+  const auto &below = recorded.candidates[0], &there = recorded.candidates[1];
+  const double jump = there.element.value - below.element.value;
+  ASSERT_GT(std::abs(jump), 10 * there.bound);
+  for (const double share : {0.3, 0.4, 0.5, 0.6, 0.7}) {
+    EXPECT_FALSE(explain(call, side, id, below.element.value + share * jump, cache).explained()) << share;
+  }
+}
+
 }  // namespace
 }  // namespace msda::tests

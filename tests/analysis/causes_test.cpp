@@ -1,4 +1,6 @@
 // Planted faults: each must be named with the right cause and side, on several problem shapes and dialects.
+#include "analysis/causes/causes.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -262,6 +264,23 @@ TEST_P(Planted, NanThatTheKernelMadeUp) {
   }
 }
 
+// Where no kernel of the type meets the tolerance, a NaN that the kernel made up is still its own.
+TEST_P(Planted, NanThatTheKernelMadeUpUnderATightTolerance) {
+  material.tolerance = Tolerance{0, 1e-12};
+  for (const Gradient gradient : analysis::kGradients) {
+    TestMaterial made_up = material;
+    const int64_t flat = large_element(gradient);
+    made_up.recorded.of(gradient).set(flat, std::numeric_limits<double>::quiet_NaN());
+    int64_t found = 0;
+    for (const Finding& f : findings_of(made_up.analyze())) {
+      if (f.cause != Cause::kNonFinite) continue;
+      EXPECT_EQ(f.at_fault, AtFault::kObserved) << f.why;
+      ++found;
+    }
+    EXPECT_EQ(found, 1) << name_of(gradient);
+  }
+}
+
 TEST_P(Planted, NanInTheReference) {
   material.add_reference();
   material.reference->of(Gradient::kValue).set(3, std::numeric_limits<double>::quiet_NaN());
@@ -279,6 +298,68 @@ TEST_P(Planted, Float16Overflow) {
   const Report report = overflowing.analyze();
   expect_all(report, Cause::kNonFinite, AtFault::kTolerance);
   EXPECT_EQ(findings_of(report)[0].evidence["first"], "outputs/grad_value");
+}
+
+// The same, though a reference in float64 holds it; and an infinity of the other sign is no overflow.
+TEST(NonFinite, OverflowBesideAWideReference) {
+  Problem half =
+      make_problem({1, 1, 8, 10, 2, {{6, 6}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 3);
+  for (int64_t i = 0; i < half.grad_output.view.elements(); ++i) half.grad_output.set(i, 60000);
+  for (int64_t i = 0; i < half.attention_weights.view.elements(); ++i) half.attention_weights.set(i, 4);
+  TestMaterial material(half);
+  material.tolerance = kTest;
+  material.reference = run_backward(half, {MSDA_MODE_FLOAT64, 0, 0, 0});
+  OwnedTensor& recorded = material.recorded.of(Gradient::kValue);
+  int64_t flat = 0;
+  while (flat < recorded.view.elements() && !std::isinf(recorded.view.at(flat))) ++flat;
+  ASSERT_LT(flat, recorded.view.elements());
+  recorded.set(flat, -recorded.view.at(flat));
+  int64_t overflows = 0;
+  for (const Finding& f : material.analyze().findings) {
+    if (f.gradient != Gradient::kValue || f.cause != Cause::kNonFinite || f.advisory || f.count != 1) continue;
+    EXPECT_EQ(f.at_fault, f.flat == flat ? AtFault::kObserved : AtFault::kTolerance) << f.flat << ": " << f.why;
+    overflows += f.flat != flat;
+  }
+  EXPECT_GT(overflows, 3);
+
+  // A finite number is wrong where the gradient does not fit, and the reference's infinity is not.
+  material.reference = run_backward(half);
+  recorded.set(flat, 7);
+  for (const Finding& f : material.analyze().findings) {
+    if (f.gradient != Gradient::kValue || f.flat != flat || f.advisory) continue;
+    EXPECT_EQ(f.at_fault, AtFault::kObserved) << f.against << ": " << f.why;
+  }
+}
+
+// A NaN in grad_output of a sample within rounding of a pixel's centre: whether it comes to the pixel beyond hangs on
+// the cell that the kernel lands it in, and a kernel whose sample does not come there hides nothing.
+TEST(NonFinite, OfASampleThatRoundingLandsElsewhere) {
+  for (const double location : {0x1.bffffep-5, 0x1.cp-5}) {  // 2.9999998 pixels, and 3 exactly
+    Problem problem =
+        make_problem({1, 1, 1, 400, 1, {{64, 64}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 5);
+    for (int64_t q = 0; q < 400; ++q) problem.sampling_locations.set(2 * q, 0.058 + 0.00002 * static_cast<double>(q));
+    for (int64_t q = 0; q < 400; ++q) problem.sampling_locations.set(2 * q + 1, 3.25 / 64);
+    problem.sampling_locations.set(0, location);
+    problem.grad_output.set(0, 0);
+    TestMaterial material(problem);  // finite
+    problem.grad_output.set(0, std::numeric_limits<double>::quiet_NaN());
+    material.problem = problem;
+    OwnedTensor& recorded = material.recorded.of(Gradient::kValue);
+    for (const int64_t pixel : {2 * 64 + 2, 2 * 64 + 3, 3 * 64 + 2, 3 * 64 + 3}) {
+      recorded.set(pixel, std::numeric_limits<double>::quiet_NaN());  // cell 2, which does not reach pixel 4
+    }
+    material.tolerance = Tolerance{0, 0};
+    int64_t judged = 0;
+    for (const Finding& f : material.analyze().findings) {
+      if (f.gradient != Gradient::kValue || f.advisory) continue;
+      EXPECT_NE(f.cause, Cause::kImplementationError) << location << " " << f.flat << ": " << f.why;
+      if (f.cause == Cause::kNonFinite) {
+        EXPECT_EQ(f.at_fault, AtFault::kNone) << location << " " << f.flat << f.why;
+      }
+      judged += f.flat == 2 * 64 + 4 || f.flat == 3 * 64 + 4;
+    }
+    EXPECT_GT(judged, 0);
+  }
 }
 
 // A gradient that float16 holds, but the kernel's sum went through something larger.
@@ -421,26 +502,43 @@ TEST(CellBoundary, ExcusesNoMistake) {
   for (const Finding& f : report.findings) EXPECT_EQ(f.cause, Cause::kImplementationError) << f.why;
 }
 
-// Kernels on 16-bit tensors that compute in 16 bits are recognized by their values, and their rounding is not a
-// mistake.
-TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
-  const Problem problem =
-      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
-  TestMaterial material(problem);
-  // grad_value summed in float16, an addend at a time.
+// grad_value summed in the problem's 16-bit type, an addend at a time.
+OwnedTensor summed_in_16_bits(const Problem& problem) {
   const analysis::Call call = problem.call();
   analysis::ContributionCache cache(call);
-  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  OwnedTensor grad_value = OwnedTensor::for_result(problem.dtype, problem.shape_of(Gradient::kValue));
   for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
     const auto pixel = analysis::pixel_of(call, flat);
     const auto& contributions =
         cache.get(call.conventions, pixel.b, pixel.m, pixel.l, analysis::Precision::of(MSDA_FLOAT32));
     double sum = 0;
     for (const double addend : computed_addends(call, pixel, contributions.computed(pixel.s))) {
-      sum = analysis::rounded_to(sum + analysis::rounded_to(addend, MSDA_FLOAT16), MSDA_FLOAT16);
+      sum = analysis::rounded_to(sum + analysis::rounded_to(addend, problem.dtype), problem.dtype);
     }
     grad_value.set(flat, sum);
   }
+  return grad_value;
+}
+
+// Elements of grad_value called mistakes.
+std::vector<int64_t> mistaken(const Report& report) {
+  std::vector<int64_t> elements;
+  for (const auto& set : report.judged) {
+    if (set.advisory || set.gradient != Gradient::kValue || set.cause != Cause::kImplementationError) continue;
+    for (const auto& [flat, count] : set.runs) {
+      for (int64_t i = 0; i < count; ++i) elements.push_back(flat + i);
+    }
+  }
+  return elements;
+}
+
+// Kernels on 16-bit tensors that compute in 16 bits are recognized by their values, and their rounding is not a
+// mistake.
+TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
+  const Problem problem =
+      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
+  TestMaterial material(problem);
+  material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
   material.tolerance = Tolerance{1e-4, 1e-3};
   const Report report = material.analyze();
   ASSERT_FALSE(report.findings.empty());
@@ -448,6 +546,76 @@ TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
     if (f.advisory) continue;
     EXPECT_TRUE(f.cause == Cause::kAccumulationOrder || f.cause == Cause::kIllConditioned) << name_of(f.cause) << f.why;
   }
+}
+
+// Two addends are three roundings in a 16-bit type and one in float32: few values lie beyond float32's, and none is a
+// mistake.
+TEST(SixteenBitArithmetic, IsToldFromTwoAddends) {
+  for (const msda_dtype dtype : {MSDA_FLOAT16, MSDA_BFLOAT16}) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      const Problem problem =
+          make_problem({1, 2, 9, 4, 1, {{12, 11}, {9, 7}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, dtype, seed);
+      TestMaterial material(problem);
+      material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+      material.tolerance = Tolerance{0, 1e-6};
+      EXPECT_EQ(mistaken(material.analyze()), std::vector<int64_t>{}) << msda_dtype_name(dtype) << " " << seed;
+    }
+  }
+}
+
+// Half of the gradient is wrong: what is right is still recognized as a 16-bit sum.
+TEST(SixteenBitArithmetic, IsToldFromWhatIsRight) {
+  const Problem problem =
+      make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
+  TestMaterial material(problem);
+  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+  material.tolerance = Tolerance{1e-4, 1e-3};
+  int64_t planted = 0;
+  for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
+    if (flat / 16 % 2 == 0) continue;  // the other head
+    grad_value.set(flat, grad_value.view.at(flat) + 5);
+    ++planted;
+  }
+  const std::vector<int64_t> found = mistaken(material.analyze());
+  EXPECT_EQ(static_cast<int64_t>(found.size()), planted);
+  for (const int64_t flat : found) EXPECT_EQ(flat / 16 % 2, 1);
+}
+
+// Faults that sums in bfloat16 would hide, in a kernel whose other sums are none.
+TEST(SixteenBitArithmetic, ExcusesNoFaultOfAKernelThatAddsInFloat32) {
+  const Problem problem =
+      make_problem({1, 2, 16, 200, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
+  TestMaterial material(problem);
+  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  const std::vector<int64_t> planted{7, 100, 333, 700, 901};
+  for (const int64_t flat : planted) grad_value.set(flat, grad_value.view.at(flat) * 1.03);
+  material.tolerance = Tolerance{1e-4, 2e-2};
+  EXPECT_EQ(mistaken(material.analyze()), planted);
+}
+
+// Where each side is explained, but not by landings that agree, the one is wrong that the exact landing does not
+// explain.
+TEST(ImplementationError, IsOfTheSideThatOnlyAnotherLandingExplains) {
+  const Problem problem =
+      make_problem({1, 1, 4, 5, 1, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
+  const analysis::Call call = problem.call();
+  analysis::ContributionCache cache(call);
+  const Gradients gradients = run_backward(problem);
+  const analysis::Side side = gradients.side("recorded", problem.conventions);
+  const auto id = element_id(call, Gradient::kAttentionWeights, 0);
+  analysis::Explanation exact = explain(call, side, id, cache), elsewhere = exact;
+  exact.candidates.resize(1);
+  exact.candidates.push_back(exact.candidates[0]);
+  elsewhere.candidates = exact.candidates;
+  exact.matches = {0};
+  elsewhere.matches = {1};
+  const auto at_fault = [&](const analysis::Explanation& observed, const analysis::Explanation& expected) {
+    return analysis::implementation_error({call, id, side, side, false, 1, 2, 1, std::nullopt, observed, expected, true,
+                                           false, true, kTest, cache})
+        .at_fault;
+  };
+  EXPECT_EQ(at_fault(exact, elsewhere), AtFault::kReference);
+  EXPECT_EQ(at_fault(elsewhere, exact), AtFault::kObserved);
 }
 
 TEST(Findings, ManyNeighboursAreToldAsRuns) {
