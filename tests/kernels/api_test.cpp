@@ -317,7 +317,7 @@ TEST_F(Refusals, ResultTypes) {
 TEST_F(Refusals, Conventions) {
   abi.call.dialect = MSDA_DEFORMABLE_DETR;
   abi.call.padding = MSDA_PADDING_BORDER;
-  expect_refused("deformable_detr knows padding zeros");
+  expect_refused("deformable_detr supports padding zeros");
   abi.call.dialect = static_cast<msda_dialect>(7);
   expect_refused("no such dialect: 7");
 }

@@ -280,7 +280,7 @@ TEST_F(StagesOfACall, Refusals) {
   capture::CallFacts facts = facts_of(problem);
   facts.dialect = "deformable_detr";
   facts.padding_mode = "border";
-  expect_refused(facts, inputs_of(problem), "deformable_detr knows padding zeros");
+  expect_refused(facts, inputs_of(problem), "deformable_detr supports padding zeros");
 }
 
 // In a whole recording: what can have stages has them, what cannot is written without, and told by kernel.
