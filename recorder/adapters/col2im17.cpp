@@ -1,5 +1,5 @@
-// The backward kernels of Deformable DETR and of all who took them over: 17 parameters, of which the mangled name tells
-// the types. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
+// The backward kernels of Deformable DETR and of all projects that copied them: 17 parameters, whose types the mangled
+// name tells. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
 // what tells them apart is the table of levels, which adds up to S in two dimensions only.
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ constexpr std::string_view kVariants[] = {
     "gm",
 };
 
-// The name from the kernel's template arguments on; nothing if it is no kernel that we know.
+// The name from the kernel's template arguments on; nothing for an unknown kernel.
 std::optional<Mangled> after_identifier(std::string_view kernel) {
   if (!kernel.starts_with("_Z")) return std::nullopt;
   for (const std::string_view family : kFamilies) {
@@ -42,7 +42,7 @@ std::optional<Mangled> after_identifier(std::string_view kernel) {
   return std::nullopt;
 }
 
-// Whether the name, which is known to be one of the family, is that variant's.
+// Whether the name, which is known to belong to the family, is that of this variant.
 bool has_variant(std::string_view kernel, std::string_view variant) {
   return kernel.find("_kernel_" + std::string(variant) + "I") != kernel.npos ||
          kernel.find("_backward_" + std::string(variant) + "I") != kernel.npos;
@@ -54,8 +54,7 @@ struct Signature {
   bool narrow_shapes;  // int32
 };
 
-// A void kernel<T, perhaps a block size>(n, const T* twice, const shapes* twice, const T* twice, 7 int, T* three
-// times).
+// void kernel<T, optionally a block size>(n, 2 const T*, 2 const shapes*, 2 const T*, 7 int, 3 T*).
 std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   auto name = after_identifier(kernel);
   if (!name) return Refusal{"none of the known variants of this kernel"};
@@ -102,7 +101,7 @@ class Col2im17 final : public Adapter {
     std::fill_n(layout.begin() + kSizes, 7, sizeof(int32_t));
     layout[0] = signature.wide_n ? sizeof(int64_t) : sizeof(int32_t);
     if (!has_layout(launch, layout)) {
-      return Refusal{layout_in_words(launch) + ", not the 17 that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the 17 that its name tells"};
     }
 
     const auto size = [&](size_t i) { return int64_t{parameter<int32_t>(launch, kSizes + i)}; };

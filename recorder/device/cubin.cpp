@@ -13,7 +13,7 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;          // EM_CUDA
 constexpr size_t kMost = size_t{1} << 31;       // no image is larger
 constexpr uint64_t kMostSections = 1 << 24;     // 1 GiB of section headers
-constexpr uint32_t kFatbinMagic = 0xBA55ED50;   // of a fatbin, as fatbinary writes it
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;   // of a fatbin
 constexpr uint32_t kWrapperMagic = 0x466243B1;  // fatbinary_section.h: FATBINC_MAGIC
 
 // fatbinary_section.h: __fatBinC_Wrapper_t.
@@ -86,7 +86,7 @@ std::vector<Cubin> cubins_in_fatbin(const std::byte* at) {
   while (left >= sizeof(EntryHeader)) {
     const auto entry = read<EntryHeader>(at);
     if (entry.header_bytes < sizeof entry || !fits(entry.header_bytes, entry.bytes, left)) break;
-    // What is compressed is no ELF file yet.
+    // A compressed entry is no ELF file.
     const auto cubin =
         entry.kind == kEntryElf ? cubin_at(at + entry.header_bytes, entry.bytes) : std::span<const std::byte>();
     if (!cubin.empty()) cubins.push_back({cubin, static_cast<int>(entry.architecture)});
@@ -133,7 +133,7 @@ std::vector<Cubin> cubins_in(const void* image) {
 
 namespace {
 
-// Of each section .text.<name>: the name, and where its content is.
+// Visits each section .text.<name> with the name and its content.
 template <class Visit>
 void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
   constexpr std::string_view kPrefix = ".text.";

@@ -88,7 +88,7 @@ void check_output(const std::string& pattern) {
                                                : "no regular file"));
 }
 
-std::string in_words(uint64_t bytes) {
+std::string format_bytes(uint64_t bytes) {
   constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
   const auto number = static_cast<double>(bytes);
   return number >= kGibi ? fmt::format("{:.1f} GiB", number / kGibi) : fmt::format("{:.1f} MiB", number / kMebi);
@@ -123,7 +123,7 @@ std::string announce(const Options& options) {
   const auto folder = folder_of(options.output);
   if (const auto limit = options.max_bytes == 0 && folder ? spool::default_limit(*folder) : std::nullopt) {
     say(fmt::format("records at most {}, half of what is free on the disk of {}; --max-bytes sets another limit",
-                    in_words(*limit), options.output));
+                    format_bytes(*limit), options.output));
   }
   const auto name = name_of(options.output);
   struct stat status {};

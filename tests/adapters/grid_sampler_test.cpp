@@ -98,9 +98,9 @@ TEST(GridSampler2d, EveryTensorOfEveryType) {
       const Call& call = std::get<Call>(decoded);
       EXPECT_EQ(call.dialect, std::nullopt);
       EXPECT_EQ(call.padding, std::nullopt);
-      EXPECT_THAT(in_words(call.inputs), ElementsAre("grad_output 256 " + t + " [2,3,6,7]",
+      EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 " + t + " [2,3,6,7]",
                                                      "input 512 " + t + " [2,3,4,5]", "grid 768 " + t + " [2,6,7,2]"));
-      EXPECT_THAT(in_words(call.outputs),
+      EXPECT_THAT(describe(call.outputs),
                   ElementsAre("grad_input 1024 " + t + " [2,3,4,5]", "grad_grid 1280 " + t + " [2,6,7,2]"));
     }
   }
@@ -167,7 +167,7 @@ TEST(GridSampler2d, WithoutGradientOfTheInput) {
   good.span = 0;
   const Decoded decoded = good.decoded();
   ASSERT_EQ(reason(decoded), "not refused");
-  EXPECT_THAT(in_words(std::get<Call>(decoded).outputs), ElementsAre("grad_grid 1280 f32 [2,6,7,2]"));
+  EXPECT_THAT(describe(std::get<Call>(decoded).outputs), ElementsAre("grad_grid 1280 f32 [2,6,7,2]"));
   good.input_requires_grad = 1;
   EXPECT_THAT(good.reason(), HasSubstr("grad_input has 0 dimensions"));
 }
@@ -180,7 +180,7 @@ TEST(GridSampler2d, Strides) {
   const Decoded decoded = strided.decoded();
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
-  EXPECT_THAT(in_words(call.inputs),
+  EXPECT_THAT(describe(call.inputs),
               ElementsAre("grad_output 256 f32 [2,3,6,7] strides [0,0,0,0]",
                           "input 512 f32 [2,3,4,5] strides [60,1,15,3]", "grid 768 f32 [2,6,7,2]"));
   EXPECT_EQ(call.inputs[0].bytes(), 4);
@@ -195,7 +195,7 @@ TEST(GridSampler2d, Strides) {
   }
   ASSERT_EQ(one.reason(), "not refused");
   const Decoded one_decoded = one.decoded();
-  EXPECT_THAT(in_words(std::get<Call>(one_decoded).outputs),
+  EXPECT_THAT(describe(std::get<Call>(one_decoded).outputs),
               ElementsAre("grad_input 1024 f32 [1,3,4,5]", "grad_grid 1280 f32 [1,6,7,2]"));
 
   for (GridSampler::Tensor GridSampler::*tensor : {&GridSampler::grad_output, &GridSampler::input, &GridSampler::grid,

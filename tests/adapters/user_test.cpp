@@ -92,8 +92,8 @@ TEST(UserAdapter, Decodes) {
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
   EXPECT_EQ(call.dialect, std::nullopt);
-  EXPECT_THAT(in_words(call.inputs), ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,3] strides [40,1]"));
-  EXPECT_THAT(in_words(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
+  EXPECT_THAT(describe(call.inputs), ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,3] strides [40,1]"));
+  EXPECT_THAT(describe(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
   EXPECT_EQ(call.inputs[1].bytes(), (9 * 40 + 2 + 1) * 8);
   EXPECT_EQ(call.texts.at("adapter"), "mine");
   const auto& pointers = call.pointers;

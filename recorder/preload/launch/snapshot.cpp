@@ -70,7 +70,7 @@ void add_digests(const char* section, const Tensors& tensors, const Digests& dig
                  LaunchRecord& record) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     record.digests[std::string(section) + "/" + tensors[i].name] =
-        digest_in_words(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
+        describe_digest(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
   }
 }
 
