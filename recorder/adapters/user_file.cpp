@@ -321,7 +321,8 @@ std::regex read_pattern(const Node& node) {
     const std::regex alone(pattern, kHow);  // or an extra parenthesis would close the added group
     return std::regex(".*(?:" + pattern + ").*", kHow);
   } catch (const std::regex_error& e) {
-    node.fail("is \"" + pattern + "\", no regular expression (ECMAScript's, without back references): " + e.what());
+    node.fail("is \"" + pattern +
+              "\", not a valid regular expression (ECMAScript, without back references): " + e.what());
   }
 }
 

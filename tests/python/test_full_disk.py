@@ -61,7 +61,7 @@ def test_launches_that_do_not_fit(small_disk, keep):
             name: sums[f"{first + i} {name}"] for name in call.outputs} and len(call.outputs) == 3
     assert lines == [
         f"msda-record: {capture}: {asked - len(calls)} calls not recorded: no room on the disk; "
-        "make some, or keep fewer calls (--keep last:K, --kernel)",
+        "free some space, or keep fewer calls (--keep last:K, --kernel)",
         f"msda-record: {capture}: {len(calls)} invocations"]
     assert os.listdir(small_disk) == ["a.h5"]
     # What was reserved and not needed is given back.
@@ -93,7 +93,7 @@ def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
     assert 0 < written < 30
     assert said.read_text() == (
         f"msda-record: {capture}: {30 - written} calls not recorded: no room on the disk; "
-        f"msda-replay recover {capture}.spool -o FILE gets them, on a disk with room\n")
+        f"msda-replay recover {capture}.spool -o FILE gets them, on a disk with free space\n")
     out = replay("recover", f"{capture}.spool", "-o", recovered, expect=0).out
     assert f"{30 - written} invocations\n" in out
     calls = read_capture(capture).invocations + read_capture(recovered).invocations

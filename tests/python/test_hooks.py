@@ -137,7 +137,7 @@ def test_a_program_that_ends_cupti(tmp_path, hook, via):
 def test_another_tool_that_is_injected_stays(tmp_path):
     for hook in HOOKS:
         lines = launch(tmp_path / f"{hook}.h5", hook, "--launches", 2, "--cupti", CUDA_INJECTION64_PATH="/opt/tool.so")
-        assert lines == (["msda-record: --hook cupti: the driver did not load the recorder by "
+        assert lines == (["msda-record: --hook cupti: the driver did not load the recorder through "
                           "CUDA_INJECTION64_PATH=/opt/tool.so; launches are caught in the driver's API"]
                          if hook == "cupti" else [])
         whole = read_capture(tmp_path / f"{hook}.h5")
@@ -153,7 +153,7 @@ def test_settings(tmp_path):
     plain = environment(LD_PRELOAD=BUILD / "lib" / "libmsda_record.so", MSDA_RECORD_OUTPUT=tmp_path / "a.h5",
                         MSDA_RECORD_HOOK="none")
     done = subprocess.run([CLIENT, "--kernel", "triton"], capture_output=True, text=True, env=plain)
-    assert "MSDA_RECORD_HOOK=none is none of auto, cupti and driver, and is ignored" in done.stderr
+    assert "MSDA_RECORD_HOOK=none is not auto, cupti or driver, and is ignored" in done.stderr
 
 
 @pytest.mark.parametrize("via", ["dlsym", "procaddress", "linked"])

@@ -158,7 +158,7 @@ def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
         time.sleep(0.001)
     subprocess.run(["pkill", "-9", "-f", f"[-]-follow {capture}.spool"], check=True)
     _, errors = process.communicate()
-    assert process.returncode == 0 and errors.count("msda-record:") == 1 and "is gone; recording goes on into" in errors
+    assert process.returncode == 0 and errors.count("msda-record:") == 1 and "ended unexpectedly; recording continues into" in errors
     replay("recover", f"{capture}.spool", "-o", tmp_path / "b.h5", expect=0)
     assert len(read_capture(tmp_path / "b.h5").invocations) > 100
     replay("verify", tmp_path / "b.h5", expect=0)

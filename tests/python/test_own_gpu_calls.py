@@ -276,7 +276,7 @@ def test_a_stream_that_is_captured(tmp_path, target):
     plain = subprocess.run(command, capture_output=True, text=True, env=environment())
     done = record(*command, options=["-o", capture])
     assert (done.returncode, done.stdout) == (0, plain.stdout) and plain.stdout == "status 0 0 True\n", done.stderr
-    assert "kernel msda_cuda_backward is not recorded: its stream is being captured into a graph" in done.stderr
+    assert "kernel msda_cuda_backward is not recorded: its stream is being captured into a CUDA graph" in done.stderr
     assert len(read_capture(capture).invocations) == 2
 
 
@@ -293,7 +293,7 @@ def test_a_stream_that_does_not_come_forward(tmp_path, target):
     """)
     done = record(*command, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
     assert done.returncode == 0, done.stderr
-    assert said(done.stderr) == ("msda-record: kernel msda_cuda_backward is not recorded: its stream does not come forward, or failed\n"
+    assert said(done.stderr) == ("msda-record: kernel msda_cuda_backward is not recorded: its stream did not finish its earlier work within 10 s, or failed\n"
                            f"msda-record: {capture}: 1 invocation\n")
     same(read_capture(capture).invocations[0], target.saved("next"))
     late = target.saved("late")
@@ -422,6 +422,6 @@ def test_where_there_is_no_driver(tmp_path, target):
     (tmp_path / "target.py").write_text(re.sub(r"^cuda = ctypes.CDLL\(.*libcuda.*$", "", text, count=1, flags=re.M))
     done = record(*command, options=["-o", capture], LD_LIBRARY_PATH=BUILD / "stand_in")
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
-    assert "kernel msda_cuda_backward is not recorded: the process had no CUDA driver before it" in done.stderr
+    assert "kernel msda_cuda_backward is not recorded: the process had not loaded the CUDA driver before it" in done.stderr
     (call,) = read_capture(capture).invocations
     same(call, target.saved("one"))

@@ -277,7 +277,7 @@ def test_an_output_that_exists_is_kept(tmp_path, target):
     command = target("op.backward(make_inputs(**small))")
     capture.write_text("mine")
     done = record(*command, options=["-o", capture])
-    assert capture.read_text() == "mine" and f"{capture} exists and stays" in done.stderr
+    assert capture.read_text() == "mine" and f"{capture} exists and is kept" in done.stderr
     (other,) = [path for path in tmp_path.glob("a.*.h5")]
     assert len(read_capture(other).invocations) == 1
     other.unlink()

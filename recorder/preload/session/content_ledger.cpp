@@ -10,7 +10,7 @@ ContentLedger::Entry* ContentLedger::find(const std::string& key) {
   return found != by_key_.end() ? &*found->second : nullptr;
 }
 
-// The newest is last.
+// The most recent is last.
 void ContentLedger::called(const std::string& key) { entries_.splice(entries_.end(), entries_, by_key_.at(key)); }
 
 void ContentLedger::end_use(Entry& entry) {
