@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMostExamined = 4096;
 constexpr double kNearlyAll = 0.9;
 
-// Elements that tell: one or two addends have one sum in any type.
+// Elements that distinguish types: with one or two addends the sum is the same in any type.
 struct Telling {
   std::vector<ElementId> all, unexplained;  // the latter by the side's arithmetic
 };
@@ -35,8 +35,8 @@ Telling telling_elements(const Call& call, const Side& side, Gradient gradient, 
   return elements;
 }
 
-// Whether the values lie to one side of what sums in the type give. Rounding has no favourite side: of n elements, as
-// many lie above as below, but for a few times sqrt(n).
+// Whether the values lie on one side of the sums in the type. Rounding is unbiased: among n elements as many lie above
+// as below, up to a few times sqrt(n).
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      ContributionCache& cache) {
   constexpr int kShuffles = 8;
@@ -51,7 +51,7 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   return std::abs(above - below) > kSigmas * std::sqrt(above + below);
 }
 
-// Whether any value is none that float32 has.
+// Whether any value is not representable in float32.
 bool needs_float64(const Tensor& tensor) {
   const int64_t total = tensor.elements();
   for (int64_t flat = 0; flat < total; ++flat) {

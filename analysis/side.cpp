@@ -33,12 +33,12 @@ double storage_error(const Side& side, Gradient gradient, double x) {
 
 namespace {
 
-// Orders of the addends may go farther than the probable bound where their roundings lean one way.
+// Orders of the addends may exceed the probable bound if their roundings are biased.
 void try_other_orders(const Call& call, const Side& side, const ElementId& id, Explanation& explanation,
                       ContributionCache& cache) {
   constexpr int kShuffles = 16;
   Match& exact = explanation.candidates.front();
-  if (exact.residual > exact.bound + 2 * exact.element.certain) return;  // no order goes that far
+  if (exact.residual > exact.bound + 2 * exact.element.certain) return;  // no order differs that much
   const Addends addends = addends_of(call, side.conventions, id, cache);
   if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) return;
   const Spread spread = try_orders(addends, side.arithmetic_of(id.gradient), Orders::kLikely, kShuffles);
@@ -80,7 +80,7 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
     Match& match = explanation.candidates[i];
     match.residual = std::abs(value - match.element.value);
     match.bound = match.element.bound();
-    // "Exact" is float64 itself; where the side is too, the two may err in opposite directions.
+    // "Exact" is float64 itself; if the side is, too, the two may err in opposite directions.
     if (arithmetic == MSDA_FLOAT64) match.bound *= 2;
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
     if (match.residual <= match.bound) explanation.matches.push_back(i);

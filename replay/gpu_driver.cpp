@@ -16,7 +16,7 @@ Api load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw Failure(kNotFound, "there is no CUDA driver here (libcuda.so.1)");
   Api api{};
-  // By dlsym and not by cuGetProcAddress: what that gives by one name depends on the version that is asked for.
+  // By dlsym, not cuGetProcAddress, whose result for a name depends on the requested version.
   const auto find = [&]<class F>(F*& function, const char* name) {
     function = reinterpret_cast<F*>(dlsym(library, name));
     if (function == nullptr) {
@@ -78,7 +78,7 @@ Device::Device(int ordinal) : api_(load_driver()) {
   architecture_ = 10 * major + minor;
   check(api_.cuDevicePrimaryCtxRetain(&context_, device), "make a context on the device");
   enter();
-  // One that is ordered with the copies that have no stream.
+  // A blocking stream, which is ordered with copies on the default stream.
   check(api_.cuStreamCreate(&stream_, 0), "make a stream");
 }
 

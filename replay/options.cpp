@@ -23,7 +23,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// A flag whose value is a number from its first character to its last; nothing else may follow or be lost.
+// Adds a flag whose whole value must be a number that fits the type.
 template <class Number, class Target>
 CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, const char* help) {
   return command.add_option_function<std::string>(
@@ -109,7 +109,7 @@ std::vector<int64_t> chosen_invocations(const Options& options, const capture::I
   }
   const auto id = text::parse_number<int64_t>(options.invocation);
   if (!id) throw BadInput(fmt::format("--invocation {}: give a number or all", options.invocation));
-  return {*id};  // the reader says whether there is one
+  return {*id};  // the reader checks whether it exists
 }
 
 std::vector<msda_mode> chosen_modes(const Options& options) {
@@ -129,7 +129,7 @@ std::vector<msda_mode> chosen_modes(const Options& options) {
 
 namespace {
 
-// The number of the device; nothing unless CUDA is asked for.
+// The number of the device; nothing unless CUDA is requested.
 std::optional<int> chosen_cuda_device(const Options& options) {
   const std::string& device = options.device;
   if (device == "auto" || device == "cpu") return std::nullopt;
@@ -160,7 +160,7 @@ DeviceChoice chosen_device(const Options& options) {
   const auto number = chosen_cuda_device(options);
   DeviceChoice choice;
   if (options.device == "cpu") return choice;
-  // What is only there for mode original to be compared with may run anywhere.
+  // Replays that only serve mode original as a comparison may run anywhere.
   const bool only_original = !options.modes.empty() && chosen_modes(options).empty();
   choice.wanted = number && !only_original ? DeviceChoice::kAsked : DeviceChoice::kIfPossible;
   choice.first = number.value_or(0);

@@ -1,4 +1,4 @@
-// msda-replay recover: a capture from the spool that a killed run, or a killed writer, left behind.
+// msda-replay recover: makes a capture from the spool that a killed run, or a killed writer, left behind.
 #include <fmt/format.h>
 
 #include <memory>

@@ -21,7 +21,7 @@ struct StagesOptions : Options {
   std::vector<std::string> elements;
 };
 
-// Findings whose stages are shown where no element is named.
+// The number of findings whose stages are shown if no element is named.
 constexpr size_t kMostFindings = 5;
 
 // "grad_sampling_locations[0,948,0,0,2,0]"
@@ -54,7 +54,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
                   text));
 }
 
-// What the stages of invocations are computed and compared with.
+// What computing and comparing the stages of invocations needs.
 struct Tools {
   const StagesOptions& options;
   const capture::IsolatedReader& reader;
@@ -112,7 +112,7 @@ int run(const StagesOptions& options) {
   const Progress progress(true);
   Json json = {{"capture", options.capture}, {"invocations", Json::array()}};
   Lines lines;
-  std::string none;  // why the first that has no stages has none
+  std::string none;  // why the first invocation without stages has none
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
     const std::string why = why_not_replayed(invocation);

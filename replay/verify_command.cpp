@@ -1,4 +1,4 @@
-// msda-replay verify: whether all is as it was written.
+// msda-replay verify: checks that everything is as it was written.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
