@@ -142,7 +142,7 @@ int run(const ListOptions& options) {
 
 void add_list_command(CLI::App& app, int& status) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* command = app.add_subcommand("list", "What is in captures: a line for each invocation");
+  CLI::App* command = app.add_subcommand("list", "List the invocations of captures, a line each");
   command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required();
   add_json(*command, *options);
   command->callback([options, &status] { status = run(*options); });

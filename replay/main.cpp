@@ -23,7 +23,7 @@ int fail(const CLI::App& app, const CLI::ParseError& error) {
   const int status = app.exit(error, out, complaint);
   replay::print_raw(out.str());
   if (status == 0) return 0;
-  return fail(replay::kBadInput, std::string(error.what()) + " (--help says what there is)");
+  return fail(replay::kBadInput, std::string(error.what()) + " (see --help)");
 }
 
 int run(int argc, char** argv) {

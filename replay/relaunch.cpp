@@ -64,7 +64,7 @@ void check_code(const capture::KernelImage& code) {
   if (code.image.empty()) refuse("its machine code is not in the capture");
   // The driver trusts the sizes in an image.
   if (record::cubin_at(code.image.data(), code.image.size()).empty()) {
-    refuse("its machine code, /kernels/{}/image, is damaged: it is no whole cubin", code.digest);
+    refuse("its machine code, /kernels/{}/image, is damaged: it is no complete cubin", code.digest);
   }
   if (capture::digest(code.image) != code.digest) {
     refuse("its machine code, /kernels/{}/image, is not what was recorded: its digest differs", code.digest);
@@ -184,8 +184,7 @@ void take_parameters(const Invocation& invocation, Relaunch& plan) {
     std::memcpy(&address, bytes.data() + offset, sizeof address);
     if (address == 0) continue;
     if (tensor.empty()) {
-      refuse("parameter {} points to memory of which no adapter knows what it holds",
-             index_of_parameter(plan.parameters, offset));
+      refuse("parameter {} points to memory that no adapter describes", index_of_parameter(plan.parameters, offset));
     }
     plan.pointers.push_back(offset);
     plan.buffers.push_back(buffer_of(invocation, tensor, address));

@@ -39,7 +39,7 @@ RepeatedLaunch::RepeatedLaunch(const gpu::Device& device, const Tools& tools, gp
   check_code();
   const auto outputs = std::ranges::count_if(plan.buffers, &Buffer::is_output);
   if (outputs > static_cast<std::ptrdiff_t>(record::kMostDigestRanges)) {
-    refuse("it has {} outputs, of which {} can be examined", outputs, record::kMostDigestRanges);
+    refuse("it has {} outputs; at most {} can be examined", outputs, record::kMostDigestRanges);
   }
 }
 
@@ -56,7 +56,7 @@ void RepeatedLaunch::check_code() const {
   }
   constexpr int kMaxThreads = 0;  // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
   int most = 0;
-  device_.check(device_.api().cuFuncGetAttribute(&most, kMaxThreads, function_), "tell the kernel's largest block");
+  device_.check(device_.api().cuFuncGetAttribute(&most, kMaxThreads, function_), "query the kernel's largest block");
   const auto& block = plan_.shape.block;
   if (uint64_t{block[0]} * block[1] * block[2] > static_cast<uint64_t>(most)) {
     refuse("blocks of {} x {} x {} are more than the {} threads that it was compiled for", block[0], block[1], block[2],
@@ -69,15 +69,15 @@ void RepeatedLaunch::allow_launch() const {
   constexpr int kSharedBytes = 1, kMaxDynamicSharedBytes = 8, kNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_*
   constexpr uint64_t kAlwaysAllowed = 48 << 10, kPortableCluster = 8;
   int statically = 0;
-  device_.check(device_.api().cuFuncGetAttribute(&statically, kSharedBytes, function_), "tell its shared memory");
+  device_.check(device_.api().cuFuncGetAttribute(&statically, kSharedBytes, function_), "query its shared memory");
   if (uint64_t{plan_.shape.shared_bytes} + static_cast<uint64_t>(statically) > kAlwaysAllowed) {
     const auto bytes = static_cast<int>(plan_.shape.shared_bytes);
     device_.check(device_.api().cuFuncSetAttribute(function_, kMaxDynamicSharedBytes, bytes),
-                  fmt::format("have {} bytes of shared memory", bytes));
+                  fmt::format("reserve {} bytes of shared memory", bytes));
   }
   const auto& cluster = plan_.cluster;
   if (uint64_t{cluster[0]} * cluster[1] * cluster[2] > kPortableCluster) {
-    device_.check(device_.api().cuFuncSetAttribute(function_, kNonPortableCluster, 1), "have so large a cluster");
+    device_.check(device_.api().cuFuncSetAttribute(function_, kNonPortableCluster, 1), "allow so large a cluster");
   }
 }
 

@@ -224,7 +224,7 @@ int run(const Options& options) {
 void add_show_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "show", "Everything in a capture: tensors and their extremes, launch, seeds, environment, kernel");
+      "show", "Show everything in a capture: tensors and their extremes, launch, seeds, environment, kernel");
   add_capture(*command, *options);
   add_invocation(*command, *options);
   add_json(*command, *options);

@@ -122,9 +122,8 @@ void run_in_slices(const Backward& whole, uint64_t budget, const std::function<b
       second.head += first.heads;
       second.heads -= first.heads;
     } else {
-      throw TooLarge(
-          fmt::format("one head of one batch takes up to {} bytes of its memory, {}", bytes,
-                      refused ? "which it does not give" : fmt::format("of which it has {} for this", budget)));
+      throw TooLarge(fmt::format("one head of one batch needs up to {} bytes of its memory, {}", bytes,
+                                 refused ? "which it refuses" : fmt::format("and {} are available", budget)));
     }
     left.push_back(second);
     left.push_back(first);

@@ -138,7 +138,7 @@ int run(const StagesOptions& options) {
 
 void add_stages_command(CLI::App& app, int& status) {
   auto options = std::make_shared<StagesOptions>();
-  CLI::App* command = app.add_subcommand("stages", "Intermediate tensors stage by stage, float32 beside float64");
+  CLI::App* command = app.add_subcommand("stages", "Show intermediate tensors stage by stage, float32 beside float64");
   add_capture(*command, *options);
   add_replay(*command, *options);
   command

@@ -329,7 +329,7 @@ def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
         if spool.exists():
             finished = subprocess.run([REPLAY, "recover", spool, "-o", recovered], capture_output=True, text=True)
             assert finished.returncode in (0, 2), finished.stderr
-            assert finished.returncode == 0 or "holds no whole invocation" in finished.stderr, finished.stderr
+            assert finished.returncode == 0 or "holds no complete invocation" in finished.stderr, finished.stderr
             in_spool = calls_in(recovered) if recovered.exists() else []
         found = len(set(in_capture) | set(in_spool))
         if keep == "all":

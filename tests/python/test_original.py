@@ -163,14 +163,14 @@ def test_where_it_runs(launched, original, replay):
         told = invocation(run(*arguments))
         assert "original" not in told and "original_left_out" not in told
     without = replay("run", capture, "--json", "-", expect=0)
-    assert "there is no CUDA driver here" in invocation(without)["original_left_out"]
+    assert "this machine has no CUDA driver" in invocation(without)["original_left_out"]
     text = replay("run", capture, expect=0).out
     assert text.count("Mode original is left out: ") == 1
     assert "--mode original" in original(capture, "--device", "cpu", expect=3)
     assert "there is no device 1: the CUDA driver has 1" in original(capture, "--device", "cuda:1", expect=3)
     assert "--device cuda:1" in replay("run", capture, "--device", "cuda:1", expect=3, env=on_stand_in()).err
     done = replay("run", capture, "--mode", "original", expect=3)
-    assert "needs a CUDA device: there is no CUDA driver here (libcuda.so.1)" in done.err and done.err.count("\n") == 1
+    assert "needs a CUDA device: this machine has no CUDA driver (libcuda.so.1)" in done.err and done.err.count("\n") == 1
     # The stand-in runs recorded kernels alone: what else is asked for on it is refused.
     for modes in ((), ("--mode", "atomic"), ("--mode", "deterministic,original")):
         done = replay("run", capture, "--device", "cuda", *modes, expect=3, env=on_stand_in())
@@ -204,7 +204,7 @@ def test_a_pointer_that_is_not_known(launched, original, tmp_path):
     done = record(CLIENT, "--kernel", "scale_add", "--image", tmp_path / "0.cubin",
                   options=["-o", capture, "--force", "--adapter", tmp_path / "mine.json"])
     assert done.returncode == 0, done.stderr
-    assert "parameter 2 points to memory of which no adapter knows what it holds" in original(capture, expect=3)
+    assert "parameter 2 points to memory that no adapter describes" in original(capture, expect=3)
 
 
 def test_block(launched, original, replay):
@@ -306,7 +306,7 @@ def attribute(name, value):
 
 
 @pytest.mark.parametrize("change, why", [
-    (cut_image, "is damaged: it is no whole cubin"),
+    (cut_image, "is damaged: it is no complete cubin"),
     (turn_a_bit, "is not what was recorded: its digest differs"),
     (lambda file, call: file.__delitem__("kernels"), "its machine code is not in the capture"),
     (lambda file, call: call.__delitem__("parameters"), "its parameters are not in the capture"),
@@ -322,7 +322,7 @@ def attribute(name, value):
     (attribute("block", [1 << 20, 1, 1]), "block of"),
     (attribute("shared_bytes", -1), "shared_bytes of"),
     (attribute("cluster_x", 1 << 40), "cluster of"),
-    (lambda file, call: parameter(call, 15, 0x7000000, "<Q"), "parameter 15 points to memory of which no adapter knows"),
+    (lambda file, call: parameter(call, 15, 0x7000000, "<Q"), "parameter 15 points to memory that no adapter describes"),
     (lambda file, call: parameter(call, 0, 0xFFFFFFFFFFFFFFF0, "<Q"), "grad_value cannot have been at address"),
     (lambda file, call: parameter(call, 0, 0x1001, "<Q"), "grad_value cannot have been at address"),
     (lambda file, call: call["inputs/value"].attrs.__setitem__("strides", [1 << 62, 1, 1, 1]), "has strides"),

@@ -195,7 +195,7 @@ def test_killed_at_100_random_moments(tmp_path):
             time.sleep(0.01)
         if pathlib.Path(f"{capture}.spool").exists():  # killed before there was a writer: then nothing had returned
             recovered = subprocess.run([REPLAY, "recover", f"{capture}.spool", "-o", f"{capture}.r"], capture_output=True, text=True)
-            assert "holds no whole invocation" in recovered.stderr
+            assert "holds no complete invocation" in recovered.stderr
             assert not capture.exists()
         if capture.exists():
             verified = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
@@ -216,7 +216,7 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     with open(spool, "ab") as file:
         file.write(b"half a frame")
     out = replay("recover", spool, "-o", recovered, expect=0).out
-    assert "3 invocations" in out and "12 bytes at the end are not whole" in out
+    assert "3 invocations" in out and "12 bytes at the end are incomplete" in out
     assert len(read_capture(recovered).invocations) == 3
     replay("recover", spool, "-o", recovered, expect=2)  # exists
     replay("recover", spool, "-o", recovered, "--force", expect=0)
@@ -225,7 +225,7 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     header = spool.read_bytes()[:16]
     for length in range(17):  # killed before a first frame was there, or even the header
         spool.write_bytes(header[:length])
-        assert "holds no whole invocation" in replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
+        assert "holds no complete invocation" in replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
         assert not (tmp_path / "c.h5").exists()
     for content in (b"not", b"not a spool at all, but long enough", header[:12] + b"\xff\0\0\0"):
         spool.write_bytes(content)
