@@ -48,7 +48,7 @@ OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), nam
   if (descriptor_ < 0) {
     const int error = errno;
     throw Error(fmt::format("{}: cannot create it: {}{}", path, std::strerror(error),
-                            error == EEXIST ? " (ask for it to be replaced, or give another name)" : ""));
+                            error == EEXIST ? " (--force replaces it; or give another name)" : ""));
   }
 }
 

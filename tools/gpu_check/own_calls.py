@@ -12,7 +12,7 @@ def own_calls(bench):
     if not library.exists():
         raise Skip(f"no {library}")
     target = bench.target("own_calls", "--library", library)
-    # In the mode atomic grad_value depends on chance; its line begins with the call's name.
+    # In the mode atomic grad_value varies; its line begins with the call's name.
     done, capture, folder = bench.outcome_kept(target, unstable=["grad_value"])
     saved, calls = saved_tensors(folder), invocations_of(capture, done)
     names = sorted(saved, key=lambda name: int(name.split("-")[0]))
@@ -82,7 +82,7 @@ def own_calls(bench):
 
 
 def stored_digests(capture):
-    """Of each invocation, by its number, the digests that the file has of the recorded gradients."""
+    """By invocation number: the file's digests of the recorded gradients."""
     import h5py
 
     with h5py.File(capture, "r") as file:

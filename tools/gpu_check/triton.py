@@ -10,7 +10,7 @@ TUNED = re.compile(r"Triton autotuning for function (\w+).*?best config selected
 
 
 def by_case(out):
-    """Of each case the digests of its tensors, and the tuner's last choice for the backward kernel."""
+    """For each case the digests of its tensors, and the autotuner's last choice for the backward kernel."""
     cases, choice = {}, None
     for part in re.split(r"^case ", out, flags=re.M)[1:]:
         for function, config in TUNED.findall(part):
@@ -61,7 +61,7 @@ def msda_triton(bench):
         yield "every call once", all_recorded
 
     def choices():
-        """How often a run's choices are among those of the runs without the recorder; the others, for one of those."""
+        """How often a run's choices occur in the runs without the recorder; for one of these, in the others."""
         def agreeing(run, others):
             return sum(run[name][0] in {other[name][0] for other in others} for name in saved)
 
@@ -70,7 +70,7 @@ def msda_triton(bench):
         mine = sum(agreeing(run, plain) for run in recorded)
         theirs = sum(agreeing(run, plain[:i] + plain[i + 1:]) for i, run in enumerate(plain))
         text = f"without the recorder {theirs} of {total}"
-        # Fewer by more than two standard deviations of such a count are the recorder's doing.
+        # A count lower by more than two standard deviations is attributed to the recorder.
         expect(mine >= theirs - 2 * max(1, total - theirs) ** 0.5, f"{mine} of {total} alike, {text}")
         return f"{mine} of {total} alike", text
 
