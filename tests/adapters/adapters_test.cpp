@@ -1,4 +1,4 @@
-// The adapters on launches made by hand: parameters packed here, a device memory of one small table.
+// The adapters on hand-made launches: packed parameters, and device memory with one small table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ const ReadDevice kTwoLevels = device({4, 5, 3, 2});
 // As GCC mangles such a kernel in the global namespace.
 std::string mangled(const std::string& identifier, const std::string& type, bool block_size, char n = 'i',
                     char shapes = 'l') {
-  const bool half = type.size() > 1;  // c10 and the type itself are two more that can be referred to
+  const bool half = type.size() > 1;  // c10 and the type itself are two more substitutions
   const std::string t = half ? "S4_" : "S2_", table = half ? "S6_" : "S4_", gradient = half ? "S7_" : "S5_";
   return "_Z" + std::to_string(identifier.size()) + identifier + "I" + type + (block_size ? "Lj32E" : "") + "Ev" + n +
          "PKT_" + t + "PK" + shapes + table + t + t + "iiiiiiiP" + (half ? "S2_" : "S0_") + gradient + gradient;
@@ -115,7 +115,7 @@ TEST(Col2im17, Pointers) {
                                    "outputs/grad_sampling_locations@96", "outputs/grad_attention_weights@104"));
 }
 
-// n is 2*7*3*8 = 336, in as many blocks as it takes.
+// n is 2*7*3*8 = 336, in as many blocks as needed.
 TEST(Col2im17, OtherBlocks) {
   const auto with = [](const std::string& variant, bool block_size, uint32_t threads) {
     const Launch launch = Col2im().launch(mangled(kPrefix + variant, "d", block_size));
@@ -177,11 +177,11 @@ TEST(Col2im17, OtherSignaturesAreRefused) {
   EXPECT_THAT(refusal(mangled("my_" + kPrefix + "gm", "f", false)), HasSubstr("variant"));
   EXPECT_THAT(refusal(mangled(kPrefix + "gm", "f", false, 'j')), HasSubstr("other parameters"));
   EXPECT_THAT(refusal(kKernel + "f"), HasSubstr("other parameters"));
-  // A truncated name, at whatever place, is refused or not matched.
+  // A name truncated anywhere is refused or not matched.
   for (size_t size = 0; size < kKernel.size(); ++size) {
     EXPECT_NE(refusal(kKernel.substr(0, size)), "not refused") << size;
   }
-  // As is one with a character changed, but for the type, the block size, and which earlier types are meant.
+  // So is a name with a changed character, except in the type, the block size, and back references.
   std::set<size_t> accepted;
   for (size_t i = 0; i < kKernel.size(); ++i) {
     for (const char c : {'d', '7', 'i', '_'}) {
@@ -374,8 +374,8 @@ TEST(MsdaTriton, SizesOfOneAreFound) {
       if (ones >> i & 1) sizes[i] = 1;
     }
     const auto [S, C, N, H, L, P] = std::array{sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]};
-    if (S == 1 && L > 1) continue;  // cannot be: every level has a pixel
-    // Behind a table of one pixel there is other memory.
+    if (S == 1 && L > 1) continue;  // impossible: every level has a pixel
+    // After a table of one pixel there is other memory.
     const auto table = S == 1   ? std::vector<int64_t>{1, 1, 0, 0, 0, 0, 0, 0, 0, 0}
                        : L == 1 ? std::vector<int64_t>{13, 2}
                                 : std::vector<int64_t>{4, 5, 3, 2};
@@ -394,7 +394,7 @@ TEST(MsdaTriton, AmbiguousSizesAreRefused) {
   // 32 pixels of one channel on two levels, or one pixel of 32 channels with two points.
   EXPECT_THAT(reason(Triton::of({2, 32, 1, 7, 3, 2, 1}, {1, 1, 31, 1}).decoded()), HasSubstr("2 ways"));
   EXPECT_THAT(reason(Triton::of({2, 1, 32, 7, 3, 1, 2}, {1, 1, 31, 1}).decoded()), HasSubstr("2 ways"));
-  // Without anything after it to tell, four channels or four points.
+  // Ambiguous: four channels or four points.
   EXPECT_THAT(reason(Triton::of({1, 1, 4, 1, 1, 1, 1}, {1, 1}).decoded()), HasSubstr("2 ways"));
 }
 

@@ -1,4 +1,4 @@
-// Expressions of user adapters: their values, against C++'s own where C++ has one, and what they refuse.
+// Expressions of user adapters: their values, compared with C++'s, and what they refuse.
 #include "recorder/adapters/expression.h"
 
 #include <gmock/gmock.h>

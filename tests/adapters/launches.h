@@ -1,4 +1,4 @@
-// Launches made by hand, and what the adapters make of them in words.
+// Hand-made launches, and the adapters' results as text.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-"""What the documents say is what the programs do."""
+"""The documents describe what the programs do."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The writer on a disk that gets full: what was whole stays, and a line says what was left out and what to do."""
+"""The writer on a disk that fills up: complete calls stay, and a message says what is missing and what to do."""
 
 import os
 import re
@@ -71,7 +71,7 @@ def test_launches_that_do_not_fit(small_disk, keep):
 
 
 def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
-    """A limit on the sizes of files, of the writer alone: the spool has its room."""
+    """A limit on file sizes for the writer only: the spool has enough space."""
     capture, recovered = tmp_path / "a.h5", tmp_path / "b.h5"
     writer = tmp_path / "writer"
     writer.write_text(f"#!/bin/sh\nulimit -S -f 1024\nexec {BUILD / 'bin' / 'msda-record'} \"$@\"\n")
@@ -104,7 +104,7 @@ def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
 
 
 def test_no_room_at_all(replay, small_disk, tmp_path):
-    """No capture is left that holds nothing."""
+    """No empty capture is left behind."""
     (small_disk / "full").write_bytes(bytes(2 * MEBIBYTE - 65536))
     capture = small_disk / "a.h5"
     done = record(CLIENT, "--kernel", "col2im17", "--launches", "3", options=["-o", capture, "--max-bytes", "1GB"])

@@ -1,4 +1,4 @@
-"""Who catches launches and code: the driver hook, CUPTI, both; on the stand-in driver and its libcupti."""
+"""How launches and code are intercepted: by the driver hook, CUPTI, or both; on the stand-in driver and its libcupti."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ NVCC = pathlib.Path("/usr/local/cuda/bin/nvcc")
 
 
 def launch(capture, hook, *arguments, **variables):
-    """The client under msda-record: its output must be that without. Returns the lines on standard error."""
+    """The client under msda-record: its output must not change. Returns the lines on standard error."""
     arguments = ["--kernel", "triton", "--seed", "3", *map(str, arguments)]
     plain = alone(*arguments)
     done = record(CLIENT, *arguments, options=["-o", capture, "--hook", hook], **variables)
@@ -160,7 +160,7 @@ def test_settings(tmp_path):
 @pytest.mark.parametrize("load", [["--load", "data"], ["--load", "ex"], ["--load", "fatbin"], ["--as-kernel"]])
 @pytest.mark.parametrize("hook", HOOKS)
 def test_variants_of_one_name_keep_their_code(tmp_path, images, hook, load, via):
-    """As an autotuner's do: cubins that the program hands over itself, each with its own module."""
+    """Like an autotuner's variants: cubins that the program hands over itself, each with its own module."""
     launch(tmp_path / "a.h5", hook, "--launches", 6, "--via", via, *load, *images())
     assert code_of_launches(tmp_path / "a.h5") == 2 * VARIANTS
 
@@ -173,7 +173,7 @@ def test_code_that_only_cupti_shows(tmp_path, images, hook, load):
 
 
 def test_code_after_a_profiler_has_come(tmp_path, images):
-    """What was found before stays known; nothing is guessed."""
+    """Code found before stays known; nothing is guessed."""
     launch(tmp_path / "a.h5", "auto", "--launches", 6, "--cupti", "--profile", 3, *images(compressed))
     assert code_of_launches(tmp_path / "a.h5") == 2 * VARIANTS
     launch(tmp_path / "b.h5", "auto", "--launches", 6, "--cupti", "--profile", 1, "--as-kernel", *images(compressed))

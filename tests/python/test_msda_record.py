@@ -1,4 +1,4 @@
-"""The command msda-record around its program: what it says before and after, signals, and what it leaves behind."""
+"""The command msda-record: its messages before and after the program, signals, and what it leaves behind."""
 
 import os
 import pathlib
@@ -64,7 +64,7 @@ def test_limits_have_units(asked, given):
 
 
 def test_a_limit_that_nobody_asked_for(tmp_path):
-    """Is the recorder's own to keep; here it is said."""
+    """The recorder enforces it; msda-record announces it."""
     done = record("/bin/sh", "-c", "echo .$MSDA_RECORD_MAX_BYTES", options=["-o", tmp_path / "a.h5"])
     disk = os.statvfs(tmp_path)
     (number, unit), = re.findall(r"^msda-record: records at most ([0-9.]+) ([GM]iB), half of what is free ", done.stderr)
@@ -135,7 +135,7 @@ def a_spool(folder, target, calls=3):
 
 
 def test_the_output_is_opened_once(tmp_path, target):
-    """Whoever changes what the name stands for, when HDF5 is about to open it, leads nothing elsewhere."""
+    """Changing what the name stands for, when HDF5 is about to open it, cannot redirect the writing."""
     spool = a_spool(tmp_path, target)
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -341,7 +341,7 @@ def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
 
 
 def calls_in(capture):
-    """What tells the calls of a capture apart."""
+    """What distinguishes the calls of a capture."""
     verified = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
     assert verified.returncode == 0, verified.stderr
     return [call.inputs["value"].tobytes() for call in read_capture(capture).invocations]

@@ -41,7 +41,7 @@ SCHEMA = json.loads((SOURCE / "docs" / "run.schema.json").read_text())
 
 
 def on_stand_in(**variables):
-    """The environment of a machine with the stand-in for a GPU."""
+    """The environment of a machine whose GPU is the stand-in."""
     return {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "stand_in"), **{name: str(value) for name, value in variables.items()}}
 
 
@@ -171,7 +171,7 @@ def test_where_it_runs(launched, original, replay):
     assert "--device cuda:1" in replay("run", capture, "--device", "cuda:1", expect=3, env=on_stand_in()).err
     done = replay("run", capture, "--mode", "original", expect=3)
     assert "needs a CUDA device: this machine has no CUDA driver (libcuda.so.1)" in done.err and done.err.count("\n") == 1
-    # The stand-in runs recorded kernels alone: what else is asked for on it is refused.
+    # The stand-in runs only recorded kernels: other replays on it are refused.
     for modes in ((), ("--mode", "atomic"), ("--mode", "deterministic,original")):
         done = replay("run", capture, "--device", "cuda", *modes, expect=3, env=on_stand_in())
         assert "--device cuda: " in done.err and "; use --device cpu" in done.err and done.err.count("\n") == 1
@@ -238,7 +238,7 @@ def test_block_of_grid_sample(launched, original):
 
 
 def test_other_variants(launched, original, replay):
-    """Of an autotuner's trials one call remains, and the code of all."""
+    """One call remains of an autotuner's launches, and the code of all."""
     capture = launched("triton", "--launches", 3, "--repeat", 3, variants=3)
     with h5py.File(capture) as file:
         (call,) = file["invocations"].values()
@@ -255,7 +255,7 @@ def test_other_variants(launched, original, replay):
     assert "no such variant of this kernel" in refused and all(digest in refused for digest in others)
     assert "several variants" in original(capture, "--kernel-digest", "xxh3", expect=3)
     assert "--kernel-digest" in replay("run", capture, "--kernel-digest", last, "--mode", "atomic", expect=2).err
-    # Old captures do not say how.
+    # Old captures do not have the configuration.
     with h5py.File(capture, "r+") as file:
         for name in [name for name in file["kernels"][others[0]].attrs if name.startswith("launch_")]:
             del file["kernels"][others[0]].attrs[name]
@@ -338,7 +338,7 @@ def test_what_cannot_be_launched_again(launched, original, replay, change, why):
     patched(capture, change)
     told = original(capture, expect=3)
     assert why in told and "invocation 0: --mode original: " in told and str(capture) in told
-    # Where it was not asked for, the rest is done.
+    # If it was not requested, the rest is done.
     done = replay("run", capture, "--json", "-", expect=0, env=on_stand_in())
     left_out = [one.get("original_left_out", "") for one in done.json["invocations"]]
     assert why in left_out[0] or why == "it is no launch of a kernel"
@@ -353,7 +353,7 @@ def test_memory_runs_out(launched, original):
 
 
 def test_random_parameters(launched, replay):
-    """Whatever the parameters, msda-replay ends in order, with a line if need be."""
+    """For any parameters msda-replay ends regularly, with an error message if necessary."""
     capture = launched("grid_sample")
     rng = random.Random(5)
     with h5py.File(capture) as file:

@@ -1,4 +1,4 @@
-"""Recording of CPU calls under LD_PRELOAD: what is captured, and that the recorded program does not notice."""
+"""Recording of CPU calls under LD_PRELOAD: what is captured, and that the recorded program is not disturbed."""
 
 import os
 import pathlib
@@ -114,7 +114,7 @@ def test_of_the_environment_names_that_are_asked_for(tmp_path, target):
     assert recorded["OMP_NUM_THREADS"] == "2" and recorded["MY_VARIABLE"] == "z"
     assert not {"OMP_SECRET_THING", "CUDA_SOMETHING_OF_MINE", "OTHER", "MSDA_API_TOKEN", "LD_PRELOAD"} & set(recorded)
     assert not [name for name in recorded if name.startswith("MSDA_RECORD")]  # what the recorder set itself
-    # Whoever asks for it: a secret is none of a capture's.
+    # Even on request a capture gets no secret.
     subprocess.run(command, env=asked | {"LD_PRELOAD": str(PRELOAD), "MSDA_RECORD_OUTPUT": str(tmp_path / "b.h5"),
                                          "MSDA_RECORD_ENV": "MSDA_API_TOKEN:OTHER"})
     wait_for(tmp_path / "b.h5")

@@ -1,4 +1,4 @@
-"""Recording of seeds: each that a program sets is in the capture, and the program does not notice."""
+"""Recording of seeds: each seed that a program sets is in the capture, and the program is not disturbed."""
 
 import datetime
 import subprocess
@@ -147,7 +147,7 @@ def test_threads_seed_and_fork(tmp_path, target):
 
 
 def test_captures_without_invocation_numbers(tmp_path, replay, demo_capture):
-    """Files of before, whose table had three columns, and what Python writes."""
+    """Older files, whose table had three columns, and what Python writes."""
     run = {"argv": [], "seeds": [{"time": "2026-11-21T00:00:00.000Z", "source": "torch_cuda", "value": 2**64 - 1},
                                  {"time": "", "source": "libc", "value": 1, "invocation": 0}]}
     written = tmp_path / "written.h5"

@@ -1,4 +1,4 @@
-// Which contents a recording knows, by the rules that content_ledger.h states.
+// Which contents a recording knows, by the rules of content_ledger.h.
 #include "recorder/preload/session/content_ledger.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(ContentLedger, AFailedCallIsNotRecorded) {
   EXPECT_NE(second.invocation, first.invocation);
   ledger.deliver_first("A", "", 1);
   EXPECT_TRUE(ledger.enter("A", "").known);
-  EXPECT_TRUE(ledger.leave("A", second.invocation));  // one of those that were recorded does not undo the others
+  EXPECT_TRUE(ledger.leave("A", second.invocation));  // a failed repetition does not undo the recorded call
   EXPECT_TRUE(ledger.knows("A"));
 }
 
@@ -80,7 +80,7 @@ TEST(ContentLedger, ACallThatReliedOnAFailedOneIsLost) {
   EXPECT_TRUE(second.known);
   ledger.leave("A", first.invocation);
   EXPECT_EQ(ledger.deliver_later("A", second.invocation, "", false), Later::kLost);
-  // Nor does it disturb a third that is recorded anew.
+  // Nor does it affect a third call that is recorded anew.
   const auto third = ledger.enter("A", "");
   EXPECT_EQ(ledger.deliver_later("A", second.invocation, "", false), Later::kLost);
   EXPECT_TRUE(ledger.leave("A", second.invocation));

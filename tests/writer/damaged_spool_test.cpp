@@ -1,5 +1,5 @@
-// Spools that are damaged, behind checksums that are right, so that the damage reaches what lies behind them, and
-// before: whatever a spool says, the outcome is a capture or an error of one line.
+// Damaged spools, with valid checksums, so that the damage passes them, and with invalid ones: any spool gives a
+// capture or an error of one line.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
