@@ -35,8 +35,8 @@ Telling telling_elements(const Call& call, const Side& side, Gradient gradient, 
   return elements;
 }
 
-// Whether the values lie on one side of the sums in the type. Rounding is unbiased: among n elements as many lie above
-// as below, up to a few times sqrt(n).
+// Whether the values' magnitudes are mostly larger, or mostly smaller, than those of sums in the type. Rounding is
+// unbiased: among n elements as many are larger as smaller, up to a few times sqrt(n).
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      ContributionCache& cache) {
   constexpr int kShuffles = 8;

@@ -22,7 +22,8 @@ struct Wrapper {
   const void* fatbin;
 };
 
-// Of a fatbin and of each of its entries. No header of CUDA has them; seen in what fatbinary of CUDA 11 to 13 writes.
+// Headers of a fatbin and of each of its entries. No CUDA header declares them; the layout is that of fatbinary in CUDA
+// 11 to 13.
 struct FatbinHeader {
   uint32_t magic;
   uint16_t version, header_bytes;

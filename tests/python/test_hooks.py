@@ -44,7 +44,7 @@ def make_cubin(functions, code):
 
 
 def make_fatbin(*entries):
-    """Of (architecture, cubin)."""
+    """A fatbin of (architecture, cubin) pairs."""
     body = b"".join(struct.pack("<HHIQIIHHI", 2, 0x101, 64, len(cubin), 0, 0, 8, 1, architecture) + bytes(32) + cubin
                     for architecture, cubin in entries)
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
@@ -75,7 +75,7 @@ def compressed(_, file):
 
 
 def code_of_launches(capture):
-    """Of each invocation, the bytes of its kernel's image, or None."""
+    """For each invocation, the bytes of its kernel's image, or None."""
     with h5py.File(capture) as file:
         digests = [file[f"invocations/{name}"].attrs.get("kernel_digest") for name in sorted(file["invocations"])]
         used = {digest for digest in digests if digest}

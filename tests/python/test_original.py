@@ -90,7 +90,7 @@ def recorded_digests(capture):
 @pytest.mark.parametrize("asynchronous", [0, 1])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_recorded_bits_come_again(launched, original, kernel, asynchronous):
-    capture = launched(kernel, "--launches", 6)  # of grid_sample one asks for no gradient of its input
+    capture = launched(kernel, "--launches", 6)  # one grid_sample launch requests no gradient of its input
     results = original(capture, "--repeat", 70, MSDA_STAND_IN_ASYNC=asynchronous)
     recorded = recorded_digests(capture)
     assert len(results) == len(recorded) > 1

@@ -49,7 +49,7 @@ def forward(inputs, facts):
 
 
 def gradient(inputs, facts, name, step):
-    """Of sum(grad_output * forward), by central differences."""
+    """The gradient of sum(grad_output * forward), by central differences."""
     result = np.empty(inputs[name].shape)
     for at in np.ndindex(result.shape):
         sides = []

@@ -206,7 +206,7 @@ def test_spreads():
     d = 2.0**-10
     a = [{"a": [1 + step * d] * 8} for step in (0, 1, 3)]
     assert judge.spreads(by_mode(*a)) == {"plain": pytest.approx(1), "all": pytest.approx((3 + 2) / 2)}
-    # Of two parameters, one of which has not moved: the root of the mean square.
+    # Two parameters, one of which has not changed: the root mean square.
     two = [{**one, "b": [1.0] * 8} for one in a]
     assert judge.spreads(by_mode(*two))["all"] == pytest.approx((3 + 2) / 2 / math.sqrt(2))
     # Plain runs that agree allow a rounding error: 2^-21 of the sums counts as one unit.

@@ -49,7 +49,7 @@ def msda_triton(bench):
             choice, digests = run[name]
             twins = [other for other_choice, other in (one[name] for one in plain) if other_choice == choice]
             expect(not twins or digests in twins, "the order-independent outputs are other than without the recorder")
-        return f"{duplicates} trials counted"
+        return f"{duplicates} autotuner launches counted"
 
     if len(calls) == len(saved):
         for (name, _), call in zip(sorted(saved.items()), calls):
