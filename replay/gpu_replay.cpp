@@ -63,14 +63,16 @@ bool GpuReplay::run_part(const Backward& part) {
       capacity_ = bytes;
     }
     for (const auto* list : {&inputs, &outputs}) {
-      for (const Placed& one : *list) *one.tensor = contiguous(*one.tensor, tensors_.address() + one.offset);
+      for (const Placed& placed : *list)
+        *placed.tensor = contiguous(*placed.tensor, tensors_.address() + placed.offset);
     }
-    for (const Placed& one : inputs) device_->copy_in(one.host, one.rows, tensors_.address() + one.offset);
+    for (const Placed& placed : inputs) device_->copy_in(placed.host, placed.rows, tensors_.address() + placed.offset);
     const msda_status status = backward_(&there.call, &there.grad_output, &there.options, &there.results[0],
                                          &there.results[1], &there.results[2], device_->stream());
     if (status == MSDA_OUT_OF_MEMORY) throw gpu::Failure(gpu::kOutOfMemory, msda_last_error());
     if (status != MSDA_OK) throw std::runtime_error(msda_last_error());
-    for (const Placed& one : outputs) device_->copy_out(tensors_.address() + one.offset, one.host, one.rows);
+    for (const Placed& placed : outputs)
+      device_->copy_out(tensors_.address() + placed.offset, placed.host, placed.rows);
     device_->wait();
     return true;
   } catch (const gpu::Failure& e) {

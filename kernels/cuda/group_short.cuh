@@ -74,7 +74,7 @@ struct Arrivals {
 // (query, point). All threads must call it.
 __device__ inline void rank_in_cells(const ShortRoom& room, uint32_t crowded, const int32_t (&cell)[kShortEach],
                                      const Arrivals (&arrivals)[kShortEach], uint32_t (&place)[kShortEach]) {
-  const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
+  const auto start_of = [&](int32_t index) { return room.starts[index] & 0xffffu; };
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kShortThreads) {
     room.members[i / CellMembers::kWords].words[i % CellMembers::kWords] = 0;
   }

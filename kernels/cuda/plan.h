@@ -91,9 +91,9 @@ inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
   };
   std::vector<Part> parts;
   double all_cost = 0;
-  for (const LevelPlan& of : plan.levels) {
+  for (const LevelPlan& level_plan : plan.levels) {
     // The expected number of cells with a sample if samples are distributed evenly.
-    const double filled = of.cells * -std::expm1(-static_cast<double>(samples) / of.cells);
+    const double filled = level_plan.cells * -std::expm1(-static_cast<double>(samples) / level_plan.cells);
     parts.push_back({static_cast<double>(samples) + kCellCost * filled, 0});
     all_cost += parts.back().cost;
   }
@@ -110,11 +110,11 @@ inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
   for (; left > 0; --left) ++std::max_element(parts.begin(), parts.end(), less)->blocks;
 
   for (size_t l = 0; l < parts.size(); ++l) {
-    LevelPlan& of = plan.levels[l];
+    LevelPlan& level_plan = plan.levels[l];
     const int64_t groups = parts[l].blocks * blocks.groups;
-    of.segment = static_cast<uint32_t>(std::max(kShortest, (samples + groups - 1) / groups));
-    of.first_block = plan.blocks;
-    plan.blocks += static_cast<uint32_t>(blocks_of(of.segment));
+    level_plan.segment = static_cast<uint32_t>(std::max(kShortest, (samples + groups - 1) / groups));
+    level_plan.first_block = plan.blocks;
+    plan.blocks += static_cast<uint32_t>(blocks_of(level_plan.segment));
   }
 }
 
@@ -123,31 +123,31 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
   plan.most_hot = (samples - 1) / kManySamples;
   for (const Level& level : levels) {
-    LevelPlan of{};
-    of.level = level;
-    of.by_width = Division(level.width);
-    of.by_cells_of_row = Division(int64_t{level.width} + 1);
+    LevelPlan level_plan{};
+    level_plan.level = level;
+    level_plan.by_width = Division(level.width);
+    level_plan.by_cells_of_row = Division(int64_t{level.width} + 1);
     const int64_t cells = cpu::cells_of(level);
     // A chunk has at least half as many samples as there are cells to count, and at least 1024, or 4096 if there are
     // many.
     const int64_t wanted = std::max<int64_t>(all < (int64_t{1} << 20) ? 1024 : 4096, cells / 2);
-    of.cells = static_cast<uint32_t>(cells);
-    of.stride = static_cast<uint32_t>(cells / 8 * 8 + 8);
-    of.chunks = static_cast<uint32_t>((samples + wanted - 1) / wanted);
-    const int64_t each = (samples + of.chunks - 1) / of.chunks;
-    of.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
-    of.chunks = static_cast<uint32_t>((samples + of.chunk_samples - 1) / of.chunk_samples);
-    of.most_runs = static_cast<uint32_t>(most_runs(samples, level));
-    of.first_chunk = plan.chunks;
-    of.first_count = plan.counts;
-    of.first_cell = plan.cells;
-    of.first_run = plan.runs;
-    plan.chunks += of.chunks;
-    plan.counts += heads * (of.chunks + 1) * of.stride;
-    plan.most_cells = std::max(plan.most_cells, int64_t{of.stride});
-    plan.cells += heads * of.stride;
-    plan.runs += heads * of.most_runs;
-    plan.levels.push_back(of);
+    level_plan.cells = static_cast<uint32_t>(cells);
+    level_plan.stride = static_cast<uint32_t>(cells / 8 * 8 + 8);
+    level_plan.chunks = static_cast<uint32_t>((samples + wanted - 1) / wanted);
+    const int64_t each = (samples + level_plan.chunks - 1) / level_plan.chunks;
+    level_plan.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
+    level_plan.chunks = static_cast<uint32_t>((samples + level_plan.chunk_samples - 1) / level_plan.chunk_samples);
+    level_plan.most_runs = static_cast<uint32_t>(most_runs(samples, level));
+    level_plan.first_chunk = plan.chunks;
+    level_plan.first_count = plan.counts;
+    level_plan.first_cell = plan.cells;
+    level_plan.first_run = plan.runs;
+    plan.chunks += level_plan.chunks;
+    plan.counts += heads * (level_plan.chunks + 1) * level_plan.stride;
+    plan.most_cells = std::max(plan.most_cells, int64_t{level_plan.stride});
+    plan.cells += heads * level_plan.stride;
+    plan.runs += heads * level_plan.most_runs;
+    plan.levels.push_back(level_plan);
   }
   divide_runs(plan, samples, blocks);
   return plan;

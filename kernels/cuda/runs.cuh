@@ -88,7 +88,7 @@ __device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t 
   if (speaks) begins[group] = begin;
   if (threadIdx.x == 0) begins[kGroups] = end_of_block;
   __syncthreads();
-  const auto segment = [&](uint32_t of) { return Segment{begins[of], begins[of + 1]}; };
+  const auto segment = [&](uint32_t index) { return Segment{begins[index], begins[index + 1]}; };
   if (speaks) {
     const uint32_t length = segment(group).length();
     uint32_t longer = 0;

@@ -61,23 +61,23 @@ std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   const auto type = name->take_element_type();
   if (!type) return Refusal{"an element type that is not known"};
 
-  const Refusal other{"other parameters than the known kernels of this name have"};
-  if (name->take("Lj") && (name->take_all_of("0123456789").empty() || !name->take("E"))) return other;
-  if (!name->take("E")) return other;
+  const Refusal unknown_signature{"other parameters than the known kernels of this name have"};
+  if (name->take("Lj") && (name->take_all_of("0123456789").empty() || !name->take("E"))) return unknown_signature;
+  if (!name->take("E")) return unknown_signature;
   name->take("E");  // closes a nested name
-  if (!name->take("v")) return other;
+  if (!name->take("v")) return unknown_signature;
   const bool wide_n = name->take("l");
-  if (!wide_n && !name->take("i")) return other;
-  if (!name->take("PKT_")) return other;
+  if (!wide_n && !name->take("i")) return unknown_signature;
+  if (!name->take("PKT_")) return unknown_signature;
   const std::string_view value = name->take_seen();
   const bool narrow_shapes = name->take("PKi");
-  if (value.empty() || (!narrow_shapes && !name->take("PKl"))) return other;
+  if (value.empty() || (!narrow_shapes && !name->take("PKl"))) return unknown_signature;
   const std::string_view level_start = name->take_seen();
-  if (level_start.empty() || level_start == value) return other;
-  if (name->take_seen() != value || name->take_seen() != value || !name->take("iiiiiiiP")) return other;
-  if (name->take_seen().empty()) return other;
+  if (level_start.empty() || level_start == value) return unknown_signature;
+  if (name->take_seen() != value || name->take_seen() != value || !name->take("iiiiiiiP")) return unknown_signature;
+  if (name->take_seen().empty()) return unknown_signature;
   const std::string_view gradient = name->take_seen();
-  if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return other;
+  if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return unknown_signature;
   return Signature{*type, wide_n, narrow_shapes};
 }
 

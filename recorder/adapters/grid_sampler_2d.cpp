@@ -59,10 +59,10 @@ std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   const bool wide = name.take("l");
   if (!wide && !name.take("i")) return Refusal{"an index type that is not known"};
   // The name need only tell the types; the launch tells the number and sizes of the parameters.
-  const Refusal other{"other parameters than the known kernels of this name have"};
+  const Refusal unknown_signature{"other parameters than the known kernels of this name have"};
   if (!name.take("EEvT0_NS_4cuda6detail10TensorInfoI") || !name.take_past("24GridSamplerInterpolation") ||
       !name.take_past("18GridSamplerPaddingEb") || name.take_seen().empty() || !name.take("b") || !name.empty()) {
-    return other;
+    return unknown_signature;
   }
   return Signature{*type, wide};
 }

@@ -112,8 +112,9 @@ std::span<const std::byte> cubin_at(const void* image, size_t bytes) {
   };
   if (header.e_phnum > 0 && !reach(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) return {};
   for (uint64_t i = 0; i < sections->count; ++i) {
-    const Elf64_Shdr one = section(elf, *sections, i);
-    if (one.sh_type != SHT_NOBITS && one.sh_type != SHT_NULL && !reach(one.sh_offset, one.sh_size)) return {};
+    const Elf64_Shdr header = section(elf, *sections, i);
+    if (header.sh_type != SHT_NOBITS && header.sh_type != SHT_NULL && !reach(header.sh_offset, header.sh_size))
+      return {};
   }
   return {elf, end};
 }
@@ -144,12 +145,12 @@ void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
   if (!fits(strings.sh_offset, strings.sh_size, cubin.size())) return;
   const std::string_view text(reinterpret_cast<const char*>(cubin.data()) + strings.sh_offset, strings.sh_size);
   for (uint64_t i = 0; i < sections->count; ++i) {
-    const Elf64_Shdr one = section(cubin.data(), *sections, i);
-    if (one.sh_name >= text.size()) continue;
-    const std::string_view rest = text.substr(one.sh_name);
+    const Elf64_Shdr header = section(cubin.data(), *sections, i);
+    if (header.sh_name >= text.size()) continue;
+    const std::string_view rest = text.substr(header.sh_name);
     const size_t end = rest.find('\0');
     if (end == rest.npos || !rest.starts_with(kPrefix)) continue;
-    visit(rest.substr(kPrefix.size(), end - kPrefix.size()), one);
+    visit(rest.substr(kPrefix.size(), end - kPrefix.size()), header);
   }
 }
 
@@ -184,9 +185,10 @@ std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_
 
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function) {
   std::span<const std::byte> code;
-  for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr& one) {
-    if (name != function || one.sh_type == SHT_NOBITS || !fits(one.sh_offset, one.sh_size, cubin.size())) return;
-    code = cubin.subspan(one.sh_offset, one.sh_size);
+  for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+    if (name != function || header.sh_type == SHT_NOBITS || !fits(header.sh_offset, header.sh_size, cubin.size()))
+      return;
+    code = cubin.subspan(header.sh_offset, header.sh_size);
   });
   return code;
 }

@@ -66,7 +66,7 @@ class Builder {
 
  private:
   struct Code {
-    Code(spool::Kernel of, const spool::Frame& at) : kernel(std::move(of)), frame(at) {}
+    Code(spool::Kernel image, const spool::Frame& at) : kernel(std::move(image)), frame(at) {}
     spool::Kernel kernel;
     spool::Frame frame;
     bool written = false, is_variant = false, is_counted = false;

@@ -145,8 +145,8 @@ std::optional<Conventions> confirm(msda_dialect dialect, const Tensors& tensors)
   for (auto& [name, tensor] : as_bfloat16) {
     if (tensor.dtype == MSDA_FLOAT16) tensor.dtype = MSDA_BFLOAT16;
   }
-  const auto one = confirm_as(dialect, tensors), other = confirm_as(dialect, as_bfloat16);
-  return one && other ? std::nullopt : one ? one : other;  // zeros are the same in both and decide nothing
+  const auto with_float16 = confirm_as(dialect, tensors), with_bfloat16 = confirm_as(dialect, as_bfloat16);
+  return with_float16 && with_bfloat16 ? std::nullopt : with_float16 ? with_float16 : with_bfloat16;  // zeros fit both
 }
 
 }  // namespace msda::record

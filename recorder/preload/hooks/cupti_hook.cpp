@@ -70,11 +70,11 @@ void* find_library() {
 }
 
 // A launch inside the driver, on this thread, whose entry CUPTI has reported.
-struct OnItsWay {
+struct PendingLaunch {
   uint32_t correlation = 0;
   Snapshot* snapshot = nullptr;
 };
-constinit thread_local OnItsWay on_its_way;
+constinit thread_local PendingLaunch pending_launch;
 
 bool read(uint32_t id, const void* parameters, Launched& launched) {
   if (id == cupti::kLaunchKernel || id == cupti::kLaunchKernelPtsz) {
@@ -108,14 +108,14 @@ void launch(uint32_t id, const cupti::CallbackData& data) {
   Launched launched{};
   if (data.site == cupti::kEnter) {
     if (launch_is_seen || !read(id, data.parameters, launched) || passes_by(launched.function)) return;
-    delete on_its_way.snapshot;  // from a launch whose exit was not reported
-    on_its_way.snapshot = nullptr;
+    delete pending_launch.snapshot;  // from a launch whose exit was not reported
+    pending_launch.snapshot = nullptr;
     auto snapshot = std::make_unique<Snapshot>();
     before_launch(launched, *snapshot);
-    if (snapshot->state != nullptr) on_its_way = {data.correlation_id, snapshot.release()};
-  } else if (on_its_way.snapshot != nullptr && on_its_way.correlation == data.correlation_id) {
-    const std::unique_ptr<Snapshot> snapshot(on_its_way.snapshot);
-    on_its_way.snapshot = nullptr;
+    if (snapshot->state != nullptr) pending_launch = {data.correlation_id, snapshot.release()};
+  } else if (pending_launch.snapshot != nullptr && pending_launch.correlation == data.correlation_id) {
+    const std::unique_ptr<Snapshot> snapshot(pending_launch.snapshot);
+    pending_launch.snapshot = nullptr;
     if (data.result == nullptr || !read(id, data.parameters, launched)) return;
     after_launch(launched, *snapshot, *static_cast<const cuda::Result*>(data.result));
   }

@@ -128,8 +128,8 @@ bool copy_before(SnapshotState& state, const Wanted& wanted) {
 
 // Waits for the digests of inputs and output buffers. Decodes `known` anew if the tables by which it was decoded have
 // changed.
-Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-             std::shared_ptr<KnownLaunch>& known) {
+Digests digest_before(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+                      std::shared_ptr<KnownLaunch>& known) {
   for (int again = 0; again < 2; ++again) {
     std::string failure = kStreamStalls;
     Digests digests = Digester::instance().start(ranges_of(known->call), launched.stream, failure);
@@ -226,7 +226,7 @@ SnapshotState::~SnapshotState() {
 }
 
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
-  const Digests digests = look(launched, adapter, state.is_kernel, state.known);
+  const Digests digests = digest_before(launched, adapter, state.is_kernel, state.known);
   if (!digests) return false;
   add_facts(launched, state);
   if (!recognise(*state.known, digests, state.record)) return false;

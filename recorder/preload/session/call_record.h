@@ -37,7 +37,7 @@ class Recording;
 class RegisteredContent {
  public:
   RegisteredContent() = default;
-  RegisteredContent(Recording* recording, std::string its_key, const ContentLedger::Entered& entered)
+  RegisteredContent(Recording* recording, std::string its_key, const ContentLedger::Registration& entered)
       : key(std::move(its_key)),
         invocation(entered.invocation),
         known(entered.known),

@@ -1,8 +1,8 @@
 // The contents that a recording knows: which invocation holds each of them, how often it was repeated, and how many
 // different results there were. Contents that leave the ledger are reported to the writer, which then drops them.
 //
-// A call's content is entered when the call begins, and delivered when its bytes are in the spool; a call that fails
-// leaves. The ledger keeps the delivered contents that were called most recently.
+// A call's content is registered when the call begins, and delivered when its bytes are in the spool; a failed call is
+// abandoned. The ledger keeps the delivered contents that were called most recently.
 #pragma once
 
 #include <cstddef>
@@ -22,24 +22,24 @@ class ContentLedger {
   // At most `keep` delivered contents stay known, not counting those with a call under way.
   explicit ContentLedger(size_t keep) : keep_(keep) {}
 
-  struct Entered {
+  struct Registration {
     uint64_t invocation = 0;
     bool known = false;        // an earlier call of it was delivered or is under way
     bool same_before = false;  // and the output buffers recorded with it held the same
   };
-  // A call of this content begins. `before` identifies what its output buffers hold. Each enter() must be followed by
-  // one deliver_...() or leave().
-  Entered enter(const std::string& key, const std::string& before);
-  // A call that was entered under this invocation did not take place, or could not be copied. False if no other call
+  // A call of this content begins. `before` identifies what its output buffers hold. Each register_call() must be
+  // followed by one deliver_...() or abandon_call().
+  Registration register_call(const std::string& key, const std::string& before);
+  // A call that was registered under this invocation did not take place, or could not be copied. False if no other call
   // had this content, which is then forgotten.
-  bool leave(const std::string& key, uint64_t invocation);
+  bool abandon_call(const std::string& key, uint64_t invocation);
 
   // Whether a call of this content was delivered or is under way.
   bool knows(const std::string& key) const;
 
-  // A call that was entered as new is in the spool; `before` identifies what its output buffers held.
+  // A call that was registered as new is in the spool; `before` identifies what its output buffers held.
   void deliver_first(const std::string& key, const std::string& before, uint64_t bytes);
-  // A call that was entered as known has ended. Returns what to do with its record.
+  // A call that was registered as known has ended. Returns what to do with its record.
   enum class Later {
     kSupersede,  // it may replace the earlier record
     kCount,      // it can only be counted: what would complete its record is not in the spool

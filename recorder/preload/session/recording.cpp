@@ -217,7 +217,7 @@ std::optional<RegisteredContent> Recording::register_content(const std::string& 
     if (!start()) return;
     State& mine = state();
     const std::lock_guard lock(mine.mutex);
-    content.emplace(this, key, mine.ledger.enter(key, before));
+    content.emplace(this, key, mine.ledger.register_call(key, before));
   });
   return content;
 }
@@ -227,7 +227,7 @@ void Recording::abandon(const RegisteredContent& content) noexcept {
   guarded([&] {
     State& mine = state();
     const std::lock_guard lock(mine.mutex);
-    if (mine.ledger.leave(content.key, content.invocation)) return;
+    if (mine.ledger.abandon_call(content.key, content.invocation)) return;
     mine.frames.append(spool::Drop{content.invocation});
     notify_writer(mine);
   });
