@@ -21,7 +21,7 @@ def by_case(out):
     return cases
 
 
-@check("msda-triton", "four conventions, float32 and float64: outcome, last call, the tuner's choice, time",
+@check("msda-triton", "four conventions, float32 and float64: outcome, last call, the autotuner's choice, time",
        ["torch", "triton", "msda_triton"])
 def msda_triton(bench):
     settings = {"TRITON_CACHE_DIR": bench.folder(), "TRITON_PRINT_AUTOTUNING": "1", "limit": 300}
@@ -65,7 +65,7 @@ def msda_triton(bench):
         def agreeing(run, others):
             return sum(run[name][0] in {other[name][0] for other in others} for name in saved)
 
-        expect(any(choice for run in plain for choice, _ in run.values()), "the tuner tells nothing, TRITON_PRINT_AUTOTUNING=1")
+        expect(any(choice for run in plain for choice, _ in run.values()), "the autotuner prints nothing with TRITON_PRINT_AUTOTUNING=1")
         total = len(saved) * len(plain)
         mine = sum(agreeing(run, plain) for run in recorded)
         theirs = sum(agreeing(run, plain[:i] + plain[i + 1:]) for i, run in enumerate(plain))
@@ -74,7 +74,7 @@ def msda_triton(bench):
         expect(mine >= theirs - 2 * max(1, total - theirs) ** 0.5, f"{mine} of {total} alike, {text}")
         return f"{mine} of {total} alike", text
 
-    yield "the tuner's choice", choices
+    yield "the autotuner's choice", choices
 
     def ratio():
         one, other = map(statistics.median, seconds)

@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
 std::atomic<uint64_t> ended_streams{0};
 
 // Consecutive measured launches whose inputs are still to be checked. The check runs after the event that ends the
-// measurement. Even there a digest lengthens the next measurement by a microsecond, so after the first launches only
+// measurement. Even there a digest changes the next measurement by a microsecond, so after the first launches only
 // some are checked. Launches between two that had the known inputs are assumed to have had them, too.
 struct Measured {
   cuda::Stream stream;
