@@ -112,8 +112,9 @@ std::span<const std::byte> cubin_at(const void* image, size_t bytes) {
   };
   if (header.e_phnum > 0 && !reach(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) return {};
   for (uint64_t i = 0; i < sections->count; ++i) {
-    const Elf64_Shdr header = section(elf, *sections, i);
-    if (header.sh_type != SHT_NOBITS && header.sh_type != SHT_NULL && !reach(header.sh_offset, header.sh_size))
+    const Elf64_Shdr section_header = section(elf, *sections, i);
+    if (section_header.sh_type != SHT_NOBITS && section_header.sh_type != SHT_NULL &&
+        !reach(section_header.sh_offset, section_header.sh_size))
       return {};
   }
   return {elf, end};
