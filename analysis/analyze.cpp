@@ -14,7 +14,7 @@
 namespace msda::analysis {
 namespace {
 
-// Elements by what is said of them, the gravest first.
+// Sets of elements with the same judgement, the gravest first.
 std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gradient gradient, const Side& expected,
                                     bool advisory) {
   std::map<std::pair<AtFault, Cause>, JudgedElements> sets;
@@ -94,7 +94,7 @@ class Analysis {
   }
 
  private:
-  // Adds a comparison to the report and returns its mismatches, of which the report keeps none.
+  // Adds a comparison to the report and returns its mismatches, which the report does not keep.
   std::vector<int64_t> add_comparison(const Side& observed, const Side& expected, Gradient gradient, NonFinite policy,
                                       int64_t most) {
     const Tensor &o = observed.of(gradient), &e = expected.of(gradient);
@@ -105,7 +105,7 @@ class Analysis {
     return mismatches;
   }
 
-  // A comparison for the table alone.
+  // Adds a comparison for the table only.
   void state(const Side& observed, const Side& expected) {
     for (const Gradient gradient : kGradients) {
       if (observed.of(gradient) && expected.of(gradient)) {
@@ -114,7 +114,7 @@ class Analysis {
     }
   }
 
-  // The recorded side with another: the comparison, and the cause of each element out of tolerance.
+  // Compares the recorded side with another, and finds the cause of each element out of tolerance.
   void examine(const Side& expected, NonFinite policy, bool advisory) {
     for (const Gradient gradient : kGradients) {
       if (!recorded_.of(gradient) || !expected.of(gradient)) continue;
@@ -197,7 +197,7 @@ class Analysis {
     std::ranges::move(findings, std::back_inserter(report_.findings));
   }
 
-  // The elements of a set that become findings, ascending.
+  // The elements of a set that become findings, in ascending order.
   std::vector<int64_t> choose(const JudgedElements& set, const Side& expected) const {
     std::vector<int64_t> all;
     all.reserve(static_cast<size_t>(set.elements));

@@ -1,4 +1,4 @@
-// From the sides of one recorded call to comparisons, findings and a verdict: the whole analysis.
+// The whole analysis of one recorded call: from its sides to comparisons, findings and a verdict.
 #pragma once
 
 #include <map>
@@ -14,24 +14,25 @@
 
 namespace msda::analysis {
 
-// Everything there is for one call. Tensors that a side does not have are left out of its comparisons.
+// The sides of one call. Tensors that a side lacks are not compared.
 struct Material {
   Call call;
   Side recorded;
   Tensor before[3];               // the output buffers as the kernel found them, by Gradient
   std::optional<Side> reference;  // what the test compared with
   Side float64;                   // the captured bits in float64 arithmetic, under the recorded conventions
-  std::vector<Side> replays;      // "deterministic", "atomic", ...; "grid_sample" is the one advice is given on
+  std::vector<Side> replays;      // "deterministic", "atomic", ...; advice is given on "grid_sample"
 };
 
 struct Settings {
-  // A test's tolerance. Without one, an element is out of tolerance if it misses both the field's customary tolerance
-  // (customary_tolerance) and the bound on rounding: no tolerance that nobody set can be missed by rounding alone.
+  // A test's tolerance. Without one, an element is out of tolerance if it misses both the customary tolerance of the
+  // operator's tests (customary_tolerance) and the bound on rounding, so rounding alone never misses a tolerance that
+  // nobody set.
   std::optional<Tolerance> tolerance;
   int threads = 0;
 };
 
-// What tests of this operator use where they name no other: docs/causes.md gives the sources.
+// The tolerance that tests of this operator usually have; docs/causes.md gives the sources.
 Tolerance customary_tolerance(msda_dtype stored);
 
 struct NamedComparison {
@@ -60,16 +61,16 @@ struct Report {
   Verdict verdict;
 };
 
-// Of each set of elements that are judged alike, at most this many are findings: half of them the farthest from their
-// tolerance, half spread evenly over the rest.
+// At most this many elements of each set become findings: half of them the farthest from their tolerance, half spread
+// evenly over the rest.
 inline constexpr int64_t kMostDescribed = 4000;
-// Of a gradient and comparison up to this many are findings of their own; of more, neighbours of the same cause and
-// fault are told as runs.
+// Up to this many elements of a gradient and comparison are findings of their own; if there are more, neighbours with
+// the same cause and fault form runs.
 inline constexpr int64_t kMostSingle = 256;
 
 Report analyze(const Material& material, const Settings& settings);
 
-// The verdict of several calls together, with a sentence for all of them.
+// The verdict on several calls together, with one summary.
 Verdict combine(const std::vector<Verdict>& verdicts);
 
 }  // namespace msda::analysis

@@ -48,7 +48,7 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   return std::abs(above - below) > kSigmas * std::sqrt(above + below);
 }
 
-// Whether any value is none that float32 has.
+// Whether any value is not representable in float32.
 bool needs_float64(const Tensor& tensor) {
   const int64_t total = tensor.elements();
   for (int64_t flat = 0; flat < total; ++flat) {

@@ -1,6 +1,6 @@
-// A number computed in float64 beside a bound on what the same operations in a narrower type may have made of it:
-// running error analysis (Higham, Accuracy and Stability of Numerical Algorithms, section 3.3). It stands in for `Real`
-// in kernels/sample.h, so that a bound is derived from the very lines that the kernels run.
+// A number in float64 with a bound on the error of the same operations in a narrower type: running error analysis
+// (Higham, Accuracy and Stability of Numerical Algorithms, section 3.3). As `Real` in kernels/sample.h it derives a
+// bound from the very code that the kernels run.
 #pragma once
 
 #include <cmath>
@@ -14,14 +14,14 @@ class Bounded {
   Bounded() = default;
   // Constants of the formulas: exact in every type.
   explicit Bounded(double exact) : value_(exact) {}
-  // An input, exact, and the type that operations on it round to.
+  // An exact input, and the type to which operations on it round.
   Bounded(double exact, const Precision& precision) : value_(exact), precision_(&precision) {}
 
   double value() const { return value_; }
   double error() const { return error_; }
 
   friend Bounded operator+(const Bounded& a, const Bounded& b) {
-    // Doubling is exact, and so is what a rounding cannot touch.
+    // Doubling is exact.
     if (&a == &b) return a.exactly(a.value_ + b.value_, a.error_ + b.error_);
     return round(a, b, a.value_ + b.value_, a.error_ + b.error_);
   }
@@ -53,7 +53,7 @@ class Bounded {
     result.precision_ = a.precision_ != nullptr ? a.precision_ : b.precision_;
     result.error_ = error;
     if (result.precision_ != nullptr) {
-      // Of the rounded number, whose magnitude the error so far may have raised.
+      // The error so far may have increased the magnitude of the rounded number.
       result.error_ += result.precision_->unit * (std::abs(value) + error) + result.precision_->tiny;
     }
     return result;

@@ -10,7 +10,7 @@ msda_dtype Call::arithmetic() const {
 }
 
 msda_tensor abi_tensor(const Tensor& tensor) {
-  // The C ABI's tensors are for inputs and for results; it writes no input.
+  // The C ABI uses one type for inputs and results; it writes no input.
   return msda_contiguous(const_cast<void*>(tensor.data), tensor.dtype, static_cast<int32_t>(tensor.shape.size()),
                          tensor.shape.data());
 }

@@ -1,4 +1,4 @@
-// One backward call as the analysis sees it: sizes, conventions, inputs; and where in it a gradient's element belongs.
+// One backward call as the analysis sees it: sizes, conventions, inputs, and the place of a gradient's element in it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace msda::analysis {
 
-// What decides where a location lands.
+// The conventions, which decide where a location lands.
 struct Conventions {
   msda_dialect dialect = MSDA_DEFORMABLE_DETR;
   msda_padding padding = MSDA_PADDING_ZEROS;
@@ -29,17 +29,17 @@ struct Call {
   Tensor spatial_shapes;  // as given, of the same levels
   Tensor value, sampling_locations, attention_weights, grad_output;
 
-  // The type that the kernels' arithmetic has for these inputs.
+  // The type in which kernels compute for these inputs.
   msda_dtype arithmetic() const;
 };
 
-// The call as the C ABI takes it, under any conventions. The tensors are views of the same memory.
+// The call as the C ABI takes it, with any conventions. The tensors are views of the same memory.
 struct AbiCall {
   msda_call call;
   msda_tensor grad_output;
 };
 AbiCall abi_call(const Call& call, const Conventions& conventions);
-// The same, of `count` queries of one batch from q on.
+// The same for `count` queries of one batch from q on.
 AbiCall abi_queries(const Call& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count);
 msda_tensor abi_tensor(const Tensor& tensor);
 
@@ -47,7 +47,7 @@ enum class Gradient { kValue, kSamplingLocations, kAttentionWeights };
 inline constexpr Gradient kGradients[] = {Gradient::kValue, Gradient::kSamplingLocations, Gradient::kAttentionWeights};
 const char* name_of(Gradient gradient);  // "grad_value", ...
 
-// One sample, and where its numbers lie.
+// One sample, and the places of its numbers.
 struct SampleId {
   int64_t b, q, m, l, p;
 

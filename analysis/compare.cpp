@@ -55,7 +55,7 @@ Part compare_part(const O* observed, const E* expected, int64_t begin, int64_t e
   for (int64_t i = begin; i < end; ++i) {
     const double o = value_of(observed[i]), e = value_of(expected[i]);
     const double difference = o - e;
-    if (difference == 0) {  // the common case; never so for NaN or two infinities
+    if (difference == 0) {  // the common case; false for NaN and for two infinities
       if (part.worst_abs < 0) {
         part.worst_abs = 0;
         part.worst = i;

@@ -1,4 +1,4 @@
-// Two tensors element by element, under a test's tolerance.
+// Compares two tensors element by element, with a test's tolerance.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,11 @@ struct Comparison {
 
 enum class NonFinite {
   kAsTorch,  // infinities of one sign are equal
-  kMismatch  // an infinite or NaN `observed` is a mismatch even if `expected` is the same: for comparing with the truth
+  kMismatch  // an infinite or NaN `observed` is a mismatch even if `expected` is the same: for comparing with exact
+             // results
 };
 
-// Both of one shape, floating-point. `threads` as in msda_options.
+// Both floating-point and of one shape. `threads` as in msda_options.
 Comparison compare(const Tensor& observed, const Tensor& expected, const Tolerance& tolerance, NonFinite non_finite,
                    int64_t most_mismatches, int threads);
 

@@ -42,7 +42,7 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   // Derivatives of the element by the two fractions, and by both.
   double by_x = 0, by_y = 0, by_both = 0;
   const double fx = x.fraction, fy = y.fraction;
-  // What each corner's value is multiplied by; corners: (y0,x0) (y0,x1) (y1,x0) (y1,x1).
+  // The factor of each corner's value; corners: (y0,x0) (y0,x1) (y1,x0) (y1,x1).
   const std::array<double, 4> weight = weights ? std::array{(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}
                                        : axis == 0 ? std::array{fy - 1, 1 - fy, -fy, fy}
                                                    : std::array{fx - 1, -fx, 1 - fx, fx};
@@ -187,7 +187,7 @@ const Contributions& ContributionCache::get(const Conventions& conventions, int6
     std::rotate(found, found + 1, entries_.end());
     return *entries_.back().contributions;
   }
-  // Enough for every level of a few heads under two dialects and float64, and for all there are of a small call.
+  // Enough for every level of a few heads in two dialects and float64, and for all entries of a small call.
   constexpr int64_t kMostSamples = 300'000, kMostEntries = 256;
   const int64_t samples = std::max<int64_t>(1, call_->Q * call_->P);
   const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, 4, kMostEntries));

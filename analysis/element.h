@@ -1,9 +1,9 @@
-// One element of a gradient: its value in exact arithmetic, and a bound on what rounding may do to it.
+// One element of a gradient: its value in exact arithmetic, and a bound on its rounding error.
 //
 // Both are sums. grad_attention_weights and grad_sampling_locations sum 4*D terms, one for each channel and corner of
-// one sample; grad_value sums a term for each sample corner that reaches the pixel. The bound holds with the sample
-// landed in a given cell, in a given precision; it adds what the coordinate's error moves the element by to what
-// rounding does to the terms and to their sum (rounding.h).
+// one sample; grad_value sums a term for each sample corner that reaches the pixel. The bound holds for a sample that
+// landed in a given cell, in a given precision. It is the sum of the effect of the coordinate's error and of the
+// rounding of the terms and their sum (rounding.h).
 #pragma once
 
 #include <array>
@@ -19,10 +19,10 @@ namespace msda::analysis {
 struct Element {
   double value = 0;  // exact: float64 arithmetic on the captured bits
   int64_t terms = 0;
-  double cancelled = 0;  // sum over channels (for grad_value: samples) of |its part|: what the value is small beside
-  double from_coordinates = 0;  // bound on what the errors of the coordinates move it by
-  double from_rounding = 0;     // bound on what rounding the terms and the sum adds
-  double certain = 0;           // what rounding adds in the worst of all orders
+  double cancelled = 0;         // sum over channels (for grad_value: samples) of |its part|: compare with |value|
+  double from_coordinates = 0;  // bound on the effect of the coordinates' errors
+  double from_rounding = 0;     // bound on the rounding of the terms and the sum
+  double certain = 0;           // the rounding error in the worst order
 
   double bound() const { return from_coordinates + from_rounding; }
   double condition() const { return value != 0 ? cancelled / std::abs(value) : INFINITY; }
@@ -32,14 +32,14 @@ struct Element {
 using CornerRows = std::array<int64_t, 4>;
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y);
 
-// A sample's gradients with the cells it landed in; `rows` as of those cells, or, to try what a fault would give,
-// others.
+// A sample's gradients with the cells in which it landed; `rows` are those of the cells, or others, to compute what a
+// fault would give.
 Element sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
                        const Landing& y, const CornerRows& rows, const Precision& precision);
 Element sample_element(const Call& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
                        int axis, const Landing& x, const Landing& y, const Precision& precision);
 
-// The samples that reach each pixel of one batch, head and level, under one set of conventions: found once, kept.
+// The samples that reach each pixel of one batch, head and level, with one set of conventions.
 class Contributions {
  public:
   struct Addend {
@@ -47,28 +47,28 @@ class Contributions {
     int32_t p;     // point
     int32_t corner;
     double weight;        // of the corner
-    double weight_error;  // bound on what the coordinates' errors move it by; 0 for computed addends
+    double weight_error;  // bound on the effect of the coordinates' errors; 0 for computed addends
   };
   Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
                 const Precision& precision);
 
-  // With exact weights, in the order of (q, p, corner). A sample that only rounding can bring here is among them, with
-  // weight 0 and its error.
+  // With exact weights, in the order of (q, p, corner). A sample that can only land here through rounding is included,
+  // with weight 0 and its error.
   std::span<const Addend> exact(int64_t s) const;
-  // As kernels/sample.h computes them in the call's own arithmetic. Made when first asked for: not thread-safe.
+  // As kernels/sample.h computes them in the call's own arithmetic. Computed at the first call: not thread-safe.
   std::span<const Addend> computed(int64_t s) const;
 
  private:
   // Addends by pixel of the level.
   class ByPixel {
    public:
-    // Keeps the order of those of one pixel.
+    // Stable: keeps the order of a pixel's addends.
     void sort(std::vector<Addend> addends, const LevelSize& level);
     std::span<const Addend> of(int64_t s) const;
 
    private:
     std::vector<Addend> addends_;
-    std::vector<int64_t> begin_;  // of each pixel's, and the end
+    std::vector<int64_t> begin_;  // of each pixel's addends, and the end
     int64_t start_ = 0;           // the first pixel
   };
 
@@ -84,8 +84,8 @@ class Contributions {
   mutable bool computed_found_ = false;
 };
 
-// Contributions of a call by (conventions, b, m, l), made when first asked for; those not asked for longest go when
-// they grow many. What get() returns is good until the next call of it.
+// Contributions of a call by (conventions, b, m, l), computed at the first request. Evicts the least recently used
+// entries beyond a limit. The result of get() is valid until the next call of it.
 class ContributionCache {
  public:
   explicit ContributionCache(const Call& call) : call_(&call) {}
@@ -97,10 +97,10 @@ class ContributionCache {
     std::unique_ptr<Contributions> contributions;
   };
   const Call* call_;
-  std::vector<Entry> entries_;  // the last asked for at the end
+  std::vector<Entry> entries_;  // the most recently used is last
 };
 
-// Where an element of grad_value lies.
+// The place of an element of grad_value.
 struct PixelId {
   int64_t b, s, m, d;  // of grad_value [B,S,M,D]
   int64_t l;           // the level that s belongs to
@@ -110,7 +110,7 @@ PixelId pixel_of(const Call& call, int64_t flat);
 Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
                       const Precision& precision);
 
-// The addends of an element as a kernel in the call's own arithmetic makes them.
+// The addends of an element as a kernel computes them in the call's own arithmetic.
 std::vector<double> computed_addends(const Call& call, const PixelId& pixel,
                                      std::span<const Contributions::Addend> computed);
 

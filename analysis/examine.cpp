@@ -20,7 +20,7 @@ int64_t group_of(const Call& call, Gradient gradient, int64_t flat) {
   return id.is_pixel() ? group(id.pixel.b, id.pixel.m, id.pixel.l) : group(id.sample.b, id.sample.m, id.sample.l);
 }
 
-// The elements' places, those of a group together.
+// The elements' places, ordered so that a group's are adjacent.
 std::vector<size_t> grouped(const Call& call, Gradient gradient, const std::vector<int64_t>& elements,
                             std::vector<Task>& tasks) {
   constexpr size_t kMostOfATask = 4096;
@@ -87,7 +87,7 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
     return side.of(gradient) && tolerance.holds(side.of(gradient).at(id.flat), truth);
   };
   bool any = holds(recorded_) || (reference_ && holds(*reference_));
-  // Not of an order left to chance: what is found must hang on no draw, and on no device that draws.
+  // Not from a replay with a random order: findings must not depend on chance or on the device.
   for (const Side& side : material_.replays) {
     if (!side.is_replay("atomic") && !side.is_replay("original")) any = any || holds(side);
   }

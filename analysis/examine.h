@@ -1,4 +1,4 @@
-// The cause of each element of the recorded side that is out of tolerance.
+// Finds the cause of each element of the recorded side that is out of tolerance.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace msda::analysis {
 
-// What is said of one element.
+// The judgement on one element.
 struct Judgement {
   int64_t flat = 0;
   Cause cause = Cause::kImplementationError;
@@ -19,13 +19,13 @@ struct Judgement {
 
 class Examiner {
  public:
-  // The material is that of analyze(); the sides come with the arithmetic that was found for them. All of it outlives
+  // The material is that of analyze(); the sides have the arithmetic that was detected for them. All of it must outlive
   // this object.
   Examiner(const Material& material, const Settings& settings, const Side& recorded,
            const std::optional<Side>& reference)
       : material_(material), settings_(settings), recorded_(recorded), reference_(reference) {}
 
-  // Of all these elements of a gradient, against another side, in their order.
+  // Judges these elements of a gradient against another side; the results are in the elements' order.
   std::vector<Judgement> judge(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
 
   // The same with evidence.
@@ -34,7 +34,7 @@ class Examiner {
   Tolerance tolerance_of(Gradient gradient) const;
 
  private:
-  // Calls visit(place among the elements, cache) for each, on all cores.
+  // Calls visit(index among the elements, cache) for each, on all cores.
   template <class Visit>
   void for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const;
   Finding describe_element(const Side& expected, const ElementId& id, ContributionCache& cache) const;

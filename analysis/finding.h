@@ -1,4 +1,4 @@
-// What the analysis has to say of one element out of tolerance.
+// The result of the analysis for one element out of tolerance.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@
 
 namespace msda::analysis {
 
-// In the order in which they are tested; the first that holds names the cause. docs/causes.md.
+// In the order in which they are tested; the first that holds is the cause (docs/causes.md).
 enum class Cause {
   kNonFinite,
   kUninitializedOutput,
@@ -22,14 +22,14 @@ enum class Cause {
   kImplementationError
 };
 const char* name_of(Cause cause);
-// Whether rounding alone explains both sides' values, landed in the same cell.
+// Whether rounding alone explains both sides' values, with both landed in the same cell.
 inline bool is_rounding(Cause cause) { return cause == Cause::kAccumulationOrder || cause == Cause::kIllConditioned; }
 
-// Who is wrong, the gravest first: the verdict of many findings is the gravest of theirs.
+// Who has to change something, the gravest first.
 enum class AtFault { kObserved, kReference, kConvention, kTolerance, kNone };
 const char* name_of(AtFault at_fault);
 
-// Named facts that decided a cause, in the order in which they are told: numbers, texts, lists.
+// The named facts that decided a cause, in the order in which they are printed: numbers, texts, lists.
 using Evidence = nlohmann::ordered_json;
 
 // A floating-point number for evidence: NaN and infinities, which JSON lacks, as the texts "NaN", "Infinity",
@@ -53,7 +53,7 @@ struct Diagnosis {
 struct Finding : Diagnosis {
   Gradient gradient = Gradient::kValue;
   int64_t flat = 0;
-  int64_t count = 1;  // elements from `flat` on, of the same cause and fault
+  int64_t count = 1;  // elements from `flat` on, with the same cause and fault
   Index index;
   double observed = 0, expected = 0, float64 = 0;
   std::string against;    // the expected side

@@ -9,7 +9,7 @@
 namespace msda::analysis {
 namespace {
 
-// The landing of a coordinate taken at its word.
+// The landing of a coordinate as if it were exact.
 Landing land(const Conventions& conventions, double pixel, double error, int32_t size) {
   const double last = size - 1;
   Landing landing{};
@@ -18,7 +18,8 @@ Landing land(const Conventions& conventions, double pixel, double error, int32_t
   if (conventions.dialect == MSDA_GRID_SAMPLE && conventions.padding == MSDA_PADDING_BORDER &&
       (pixel <= 0 || pixel >= last)) {
     const double border = pixel <= 0 ? 0 : last;
-    landing.error = std::abs(pixel - border) < 1 ? error : 0;  // a coordinate clipped from afar is exact
+    landing.error =
+        std::abs(pixel - border) < 1 ? error : 0;  // a coordinate that is clipped from farther away is exact
     pixel = border;
     landing.clipped = true;
     landing.slope = 0;
@@ -39,15 +40,15 @@ Landing land(const Conventions& conventions, double pixel, double error, int32_t
   return landing;
 }
 
-// The same coordinate as if rounding had put it into the cell at `low`.
+// The landing of the same coordinate if rounding moved it into the cell at `low`.
 Landing land_in_cell(const Conventions& conventions, double pixel, double error, int32_t size, double low) {
-  // The middle of the cell has no doubt about where it is; then the fraction is put right.
+  // Lands the middle of the cell, which is unambiguous, then corrects the fraction.
   Landing landing = land(conventions, low + 0.5, error, size);
   if (!landing.clipped) landing.fraction = pixel - low;
   return landing;
 }
 
-// The formula with the multiply-add that a compiler makes of it when it may contract.
+// The formula with the fused multiply-add of a compiler that contracts.
 template <class Real>
 Real contracted_coordinate(const Conventions& conventions, Real location, Real size) {
   const Real one(1), half(0.5);
@@ -61,7 +62,7 @@ Real contracted_coordinate(const Conventions& conventions, Real location, Real s
   return kernels::pixel_coordinate(conventions.dialect, true, location, size);
 }
 
-// Other ways in which builds and libraries evaluate the same formula: none may pass the bound.
+// Other ways in which builds and libraries evaluate the same formula; the bound must cover all of them.
 Bounded rearranged_coordinate(const Conventions& conventions, const Bounded& location, const Bounded& size) {
   const Bounded one(1), half(0.5);
   if (conventions.dialect != MSDA_GRID_SAMPLE) {

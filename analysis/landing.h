@@ -1,5 +1,5 @@
-// Where a location may land along one axis of a level: the cell that exact arithmetic finds, and, if the pixel
-// coordinate lies within its rounding error of a boundary, the cell next to it, or the border's clip.
+// Where a location may land along one axis of a level: in the cell that exact arithmetic gives, and, if the pixel
+// coordinate lies within its rounding error of a boundary, in the next cell, or at the border's clip.
 #pragma once
 
 #include <boost/container/static_vector.hpp>
@@ -10,9 +10,9 @@
 
 namespace msda::analysis {
 
-// A pixel coordinate: what exact arithmetic gives, and how far a rounded evaluation may be from it.
+// A pixel coordinate: the exact value, and a bound on the error of a rounded evaluation.
 struct Coordinate {
-  double exact;  // the dialect's formula in float64: exact, or as good as, for float32 locations
+  double exact;  // the dialect's formula in float64: exact or nearly exact for float32 locations
   double error;  // bound on |computed - exact| over every way to evaluate the formula in the given precision
 };
 
@@ -32,8 +32,8 @@ struct Landing {
   bool operator==(const Landing& other) const { return region == other.region; }
 };
 
-// Every landing within the coordinate's error, the exact one first. With a coordinate whose error passes several cells
-// (locations far outside, float16 arithmetic) at most kMostLandings, nearest first.
+// Every landing within the coordinate's error, the exact one first. If the error spans several cells (locations far
+// outside, float16 arithmetic), at most kMostLandings, nearest first.
 inline constexpr int kMostLandings = 8;
 using Landings = boost::container::static_vector<Landing, kMostLandings + 2>;
 Landings landings(const Conventions& conventions, double location, int32_t size, const Precision& precision);
@@ -47,7 +47,7 @@ struct Evaluation {
   double coordinate;  // its result
   Landing landing;    // where that is
 };
-// In float32, or in float64 for float64 arithmetic. The first is the one that kernels/sample.h spells out.
+// In float32, or in float64 for float64 arithmetic. The first is that of kernels/sample.h.
 std::vector<Evaluation> evaluations(const Conventions& conventions, double location, int32_t size,
                                     msda_dtype arithmetic);
 

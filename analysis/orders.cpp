@@ -24,7 +24,7 @@ double Addends::magnitude() const {
 
 namespace {
 
-// A sample's addends in the arithmetic of Real, line by line what kernels/cpu/loops.cpp adds up.
+// A sample's addends in the arithmetic of Real, exactly those that kernels/cpu/loops.cpp sums.
 template <class Real>
 Addends sample_addends(const Call& call, const Conventions& conventions, const ElementId& id) {
   const SampleId& sample = id.sample;
@@ -92,7 +92,7 @@ Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, 
     std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return v[a] > v[b]; });
     if (is_done()) return spread;
   }
-  std::mt19937_64 random(20101104159);  // any seed; fixed, so that an explanation repeats
+  std::mt19937_64 random(20101104159);  // any fixed seed, so that explanations are reproducible
   for (int i = 0; i < shuffles; ++i) {
     std::ranges::shuffle(order, random);
     if (is_done()) return spread;

@@ -8,8 +8,8 @@
 
 namespace msda::analysis {
 
-// As the conventions' arithmetic makes them, and what their sum is multiplied by: for grad_value the contributions, for
-// the others a product for each channel.
+// Addends in the conventions' arithmetic, and the factor of their sum. For grad_value they are the contributions,
+// otherwise a product for each channel.
 struct Addends {
   std::vector<double> values;
   double scale = 1;
@@ -20,7 +20,7 @@ struct Addends {
 
 Addends addends_of(const Call& call, const Conventions& conventions, const ElementId& id, ContributionCache& cache);
 
-// The sums that orders of the addends give, one addition after the other, each rounded into `arithmetic`.
+// The range of sums over several orders of the addends; each addition is rounded to `arithmetic`.
 struct Spread {
   double lowest, highest;
   int orders;
@@ -28,15 +28,15 @@ struct Spread {
 
 enum class Orders {
   kLikely,  // as given, backwards, and seeded shuffles
-  kAll      // these, and the ones that no kernel has but that go far: by size up and down, the positive first
+  kAll      // these, and orders that no kernel has but that differ most: by size up and down, positive addends first
 };
-// Stops as soon as `enough` says so of what the orders so far give; null: never.
+// Stops as soon as `enough` returns true for the orders so far; null: never.
 using Enough = std::function<bool(const Spread&)>;
 Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles,
                   const Enough& enough = nullptr);
 
-// How far from the exact sum of the addends a result may be: as many times farther than the orders tried go as a GPU
-// may have luckless orders of its own.
+// A result may be this many times farther from the exact sum of the addends than the orders tried, because a GPU's
+// order may be less favourable than these.
 inline constexpr double kBeyondTried = 4;
 double reach_of(const Spread& spread, double exact_sum);
 

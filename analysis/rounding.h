@@ -1,4 +1,4 @@
-// What rounding may do to a sum of products: a bound that is close enough to tell a mistake from rounding.
+// A bound on the rounding error of a sum of products, tight enough to distinguish a mistake from rounding.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@ namespace msda::analysis {
 //     kSigmas * sqrt(kTermRoundings) * sqrt(sum t^2): roundings of each term's own
 //     kSigmas * sqrt(n T^2 / 9 + n V / 18): roundings of the partial sums
 //
-// The probable one takes roundings for independent and evenly spread (variance u^2 / 3 of the relative error), and the
-// order of the terms for random; then a partial sum of k terms has the mean square (k/n)^2 T^2 + (k/n)(1 - k/n) V. It
-// fails with a probability of about 1e-15 (kSigmas). Sums whose roundings lean one way, as those of many equal addends
-// do, are beyond it: orders.h tries them out.
+// The probable one assumes that roundings are independent and evenly distributed (variance u^2 / 3 of the relative
+// error), and that the order of the terms is random; then a partial sum of k terms has the mean square (k/n)^2 T^2 +
+// (k/n)(1 - k/n) V. It fails with a probability of about 1e-15 (kSigmas). It does not cover sums with biased roundings,
+// such as those of many equal addends: orders.h tries these.
 class SumBound {
  public:
   static constexpr double kTermRoundings = 10, kSharedRoundings = 6, kSigmas = 8;
-  static constexpr double kTermProducts = 4;  // of a term, that may underflow
+  static constexpr double kTermProducts = 4;  // products in a term that may underflow
 
-  // `group`: one of four sets of terms that share a factor. `growth`: what the other factors may multiply the error of
-  // a product of some of them by that underflows, at least 1.
+  // `group`: one of four sets of terms that share a factor. `growth`: if a product of some factors underflows, the
+  // other factors multiply its error by at most this; at least 1.
   void add(double term, int group, double growth);
 
   double sum() const { return sum_; }

@@ -100,7 +100,7 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
     Match& match = explanation.candidates[i];
     match.residual = std::abs(value - match.element.value);
     match.bound = match.element.bound();
-    // "Exact" is float64 itself; where the side is too, the two may err in opposite directions.
+    // "Exact" is float64 itself; if the side is, too, the two may err in opposite directions.
     if (arithmetic == MSDA_FLOAT64) match.bound *= 2;
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
     if (match.residual <= match.bound) explanation.matches.push_back(i);

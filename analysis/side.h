@@ -1,4 +1,4 @@
-// The sides of a comparison, and what explains one side's value of one element.
+// The sides of a comparison, and the explanations of a side's value of one element.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace msda::analysis {
 
-// Where gradients come from. The name does not tell: results in a capture may have any.
+// Where gradients come from. The name does not tell, because results in a capture may have any name.
 enum class Source { kRecorded, kStored, kReplay };
 
 // Gradients from one source: "recorded", "reference", "deterministic", "float64", "grid_sample", ...
@@ -20,15 +20,15 @@ struct Side {
   std::string name;
   Source source = Source::kReplay;
   Conventions conventions;
-  Tensor tensors[3];  // by Gradient; one without data is one that the side does not have
-  msda_dtype arithmetic[3] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // the type that it computes each in
+  Tensor tensors[3];  // by Gradient; without data: the side does not have it
+  msda_dtype arithmetic[3] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // the type in which it computes each
 
   const Tensor& of(Gradient gradient) const { return tensors[static_cast<int>(gradient)]; }
   msda_dtype arithmetic_of(Gradient gradient) const { return arithmetic[static_cast<int>(gradient)]; }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
 };
 
-// One element of one gradient, and what it is the gradient of.
+// One element of one gradient, and its place.
 struct ElementId {
   Gradient gradient;
   int64_t flat;
@@ -40,12 +40,12 @@ struct ElementId {
 };
 ElementId element_id(const Call& call, Gradient gradient, int64_t flat);
 
-// A way to get a side's value: the sample landed there, and rounding did the rest.
+// One explanation of a side's value: the sample landed in these cells, and rounding explains the difference.
 struct Match {
-  Landing x{}, y{};  // not for grad_value, whose terms meet at the boundaries
+  Landing x{}, y{};  // not for grad_value, whose terms agree at the boundaries
   Element element;
   double residual = 0;  // |side's value - element.value|
-  double bound = 0;     // what rounding allows, the final rounding into the tensor's type included
+  double bound = 0;     // of rounding, including the final rounding into the tensor's type
 };
 
 struct Explanation {
@@ -56,11 +56,11 @@ struct Explanation {
   const Match& exact() const { return candidates.front(); }
 };
 
-// Of the side's value of the element, or of another `value` in its place.
+// Explains the side's value of the element, or another `value` in its place.
 Explanation explain(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache);
 Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, ContributionCache& cache);
 
-// What rounding x into the type of the side's tensor may add, beside the arithmetic's own error.
+// The error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.
 double storage_error(const Side& side, Gradient gradient, double x);
 
 }  // namespace msda::analysis

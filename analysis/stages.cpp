@@ -5,7 +5,7 @@
 namespace msda::analysis {
 namespace {
 
-// What a stage's shape has after [B,Q,M,L,P].
+// The dimensions of a stage after [B,Q,M,L,P].
 std::vector<int64_t> dimensions_of_sample(const Call& call, msda_stage_id stage) {
   switch (stage) {
     case MSDA_STAGE_PIXEL_COORDINATES:

@@ -1,4 +1,4 @@
-// The intermediate tensors of some samples, computed anew from the inputs.
+// Computes the intermediate tensors of some samples from the inputs.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace msda::analysis {
 
-// Numbers of a stage that one sample has; 0 for MSDA_STAGE_GRAD_VALUE, which no sample owns.
+// How many numbers of a stage belong to one sample; 0 for MSDA_STAGE_GRAD_VALUE.
 int64_t stage_width(const Call& call, msda_stage_id stage);
 
 // One stage of `count` queries of a batch from q on: [count, M, L, P] samples of stage_width numbers each.

@@ -1,5 +1,5 @@
-// Tensors as the analysis sees them: somebody else's memory, read element by element as float64, which holds every
-// value of every type exactly.
+// Tensors as the analysis sees them: views of memory, read element by element as float64, which holds every value of
+// every type exactly.
 #pragma once
 
 #include <bit>
@@ -14,7 +14,7 @@ namespace msda::analysis {
 
 using Index = std::vector<int64_t>;
 
-// Row-major and contiguous. A default one has no data: a tensor that a side does not have.
+// Row-major and contiguous. A default-constructed one has no data: the side does not have the tensor.
 struct Tensor {
   const void* data = nullptr;
   msda_dtype dtype = MSDA_FLOAT32;
@@ -56,7 +56,7 @@ struct Tensor {
   }
 };
 
-// A floating-point type as rounding sees it.
+// The rounding properties of a floating-point type.
 struct Precision {
   int bits;        // of the significand, the hidden one included
   double unit;     // largest relative error of one rounding, 2^-bits

@@ -19,7 +19,7 @@
 namespace msda::kernels {
 namespace {
 
-// The inputs as contiguous `In`, and the structure that the loops take.
+// The inputs as contiguous `In`, in the structure that the loops take.
 template <class In>
 class Inputs {
  public:
@@ -50,7 +50,7 @@ class Inputs {
   cpu::Problem<In> problem_{};
 };
 
-// Queries of one batch to a task: enough to keep the threads busy, few enough to keep a task worth its start.
+// Queries of one batch in a task: few enough to keep all threads busy, enough to make starting a task worthwhile.
 constexpr int64_t kQueriesPerTask = 16;
 
 template <class In, class Real>
@@ -85,7 +85,7 @@ class Scratch {
   static void grow(std::unique_ptr<T[]>& memory, int64_t& size, int64_t wanted) {
     if (wanted <= size) return;
     memory.reset();
-    memory.reset(new T[static_cast<size_t>(wanted)]);  // not make_unique: no need to touch it
+    memory.reset(new T[static_cast<size_t>(wanted)]);  // not make_unique: which would initialize it
     size = wanted;
   }
   std::unique_ptr<cpu::Sample<Real>[]> samples_, sorted_;
@@ -119,7 +119,7 @@ void backward(const CheckedCall& checked, const msda_call& call, const msda_tens
   const int threads = thread_count(options.threads, tasks);
   std::vector<Scratch<Real>> scratch(static_cast<size_t>(threads));
   parallel_for(tasks, threads, [&](int64_t task, int worker) {
-    // The largest level of every head first, so that no thread is left with one at the end.
+    // The largest level of every head comes first, so that no thread starts one at the end.
     const int64_t l = task / (checked.B * checked.M), head = task % (checked.B * checked.M);
     loops.scatter_level(inputs.problem(), head / checked.M, head % checked.M, l, options.mode == MSDA_MODE_ATOMIC,
                         options.seed, scratch[static_cast<size_t>(worker)].fit(checked, checked.levels[l]),
@@ -128,7 +128,7 @@ void backward(const CheckedCall& checked, const msda_call& call, const msda_tens
   value.store();
 }
 
-// A trace and the memory it points to.
+// A trace with the memory it points to.
 class TraceBuffer {
  public:
   explicit TraceBuffer(int64_t channels)
@@ -187,7 +187,7 @@ void mixed_backward(const CheckedCall& checked, const msda_call& call, const msd
   if (grad_value != nullptr) traced_grad_value(inputs.problem(), options, float64_stages, *grad_value);
 }
 
-// A result of msda_stages that belongs to samples, and which of a trace's numbers go there.
+// A result of msda_stages that has numbers for each sample, and which numbers of a trace those are.
 struct StageResult {
   int64_t per_sample;
   const double* (*of)(const SampleTrace&);
@@ -268,7 +268,7 @@ msda_tensor msda_contiguous(void* data, msda_dtype dtype, int32_t rank, const in
   for (int i = std::min<int32_t>(rank, MSDA_MAX_RANK) - 1; i >= 0; --i) {
     tensor.shape[i] = shape[i];
     tensor.stride[i] = stride;
-    if (__builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride)) stride = 0;  // refused by its shape
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(shape[i], 1), &stride)) stride = 0;  // its shape is refused
   }
   return tensor;
 }
@@ -279,7 +279,7 @@ msda_status msda_forward(const msda_call* call, const msda_options* options, con
     const CheckedCall checked = check_call(*call, nullptr);
     const msda_options chosen = checked_options(options);
     check_result("output", *output, checked.output_shape());
-    if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed has stages of the backward pass only");
+    if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed exists for the backward pass only");
     if (element_count(checked.output_shape()) == 0) return;
     if (checked.float64_inputs) return forward<double, double>(checked, *call, chosen, *output);
     if (chosen.mode == MSDA_MODE_FLOAT64) return forward<float, double>(checked, *call, chosen, *output);

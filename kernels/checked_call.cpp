@@ -8,7 +8,7 @@
 namespace msda::kernels {
 namespace {
 
-// Elements of the largest tensor: far over any memory, far under overflow.
+// Elements of the largest tensor that is accepted: far more than fit into memory, far fewer than overflow int64.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 std::vector<int64_t> shape_of(const msda_tensor& tensor) { return {tensor.shape, tensor.shape + tensor.rank}; }
@@ -123,7 +123,7 @@ std::vector<int64_t> CheckedCall::stage_shape(msda_stage_id stage) const {
 void check_stages(const CheckedCall& checked, const msda_options& options,
                   const msda_tensor* const results[MSDA_STAGE_COUNT]) {
   if (options.mode == MSDA_MODE_ATOMIC) {
-    throw InvalidArgument("stages have no order: the mode atomic has none of them");
+    throw InvalidArgument("the mode atomic has no stages; choose another mode");
   }
   for (int i = 0; i < MSDA_STAGE_COUNT; ++i) {
     if (results[i] == nullptr) continue;
@@ -166,7 +166,7 @@ CheckedCall check_call(const msda_call& call, const msda_tensor* grad_output) {
     throw InvalidArgument(fmt::format("no such padding: {}", static_cast<int>(call.padding)));
   }
   if (call.dialect == MSDA_DEFORMABLE_DETR && (call.padding != MSDA_PADDING_ZEROS || call.align_corners)) {
-    throw InvalidArgument("the dialect deformable_detr knows padding zeros and align_corners false only");
+    throw InvalidArgument("the dialect deformable_detr supports padding zeros and align_corners false only");
   }
   checked.dialect = call.dialect;
   checked.padding = call.padding;

@@ -28,7 +28,7 @@ struct CheckedCall {
   msda_padding padding;
   bool align_corners;
   std::vector<cpu::Level> levels;
-  bool float64_inputs;  // any of them, so that float32 arithmetic would have to round inputs
+  bool float64_inputs;  // at least one is float64: float32 arithmetic would round it
 
   std::vector<int64_t> value_shape() const { return {B, S, M, D}; }
   std::vector<int64_t> output_shape() const { return {B, Q, M, D}; }
@@ -99,8 +99,8 @@ void for_each_row(const msda_tensor& tensor, Visit&& visit) {
 
 bool is_contiguous(const msda_tensor& tensor);
 
-// A tensor's elements as contiguous `T`, without a copy where they are that already. T is float or double; widening
-// only.
+// A tensor's elements as contiguous `T`, copied only if they are not that already. T is float or double; elements are
+// widened, never rounded.
 template <class T>
 class ContiguousInput {
  public:
@@ -134,9 +134,9 @@ class ContiguousInput {
   const T* data_ = nullptr;
 };
 
-// Memory for a result in the arithmetic's type: the output tensor itself where it has that type and is contiguous, else
-// a buffer that store() rounds into it. store() also gives every NaN the same bits: which NaN an operation makes is up
-// to the processor, and the results must not be.
+// Memory for a result in the arithmetic's type: the output tensor itself if it has that type and is contiguous,
+// otherwise a buffer that store() rounds into it. store() also gives every NaN the same bits, because processors differ
+// in the NaN that an operation produces and the results must not.
 template <class T>
 class ContiguousOutput {
  public:

@@ -1,4 +1,4 @@
-// From exceptions to the C ABI's error codes and messages.
+// Turns exceptions into the C ABI's error codes and messages.
 #pragma once
 
 #include <exception>
@@ -47,7 +47,7 @@ msda_status guarded(Body&& body) noexcept {
     } catch (const std::exception& e) {
       return failed(MSDA_INTERNAL_ERROR, e.what());
     }
-  } catch (...) {  // not even the message could be made
+  } catch (...) {  // building the message failed
     return MSDA_INTERNAL_ERROR;
   }
 }

@@ -36,7 +36,7 @@ extern "C" {
 #define MSDA_API
 #endif
 
-/* In C++ every int32 is a value of these types, so that a wrong one from elsewhere can be refused like any other. */
+/* In C++ every int32 is a value of these types, so that the functions can check and refuse invalid ones. */
 #ifdef __cplusplus
 #define MSDA_ENUM_TYPE : int32_t
 #else
@@ -47,11 +47,11 @@ enum { MSDA_MAX_RANK = 7 };
 
 typedef enum msda_status MSDA_ENUM_TYPE {
   MSDA_OK = 0,
-  MSDA_INVALID_ARGUMENT = 1, /* a shape, type, pointer or option that makes no sense; the message names it */
+  MSDA_INVALID_ARGUMENT = 1, /* an invalid shape, type, pointer or option; the message names it */
   MSDA_OUT_OF_MEMORY = 2,
-  MSDA_INTERNAL_ERROR = 3, /* a bug of ours */
-  MSDA_UNAVAILABLE = 4,    /* no GPU, a library built without CUDA, or something that only the CPU's functions can */
-  MSDA_CUDA_ERROR = 5      /* of the CUDA runtime; an earlier error of the same process shows here too */
+  MSDA_INTERNAL_ERROR = 3, /* a bug in libmsda */
+  MSDA_UNAVAILABLE = 4,    /* no GPU, a library built without CUDA, or a call that only the CPU's functions accept */
+  MSDA_CUDA_ERROR = 5      /* an error of the CUDA runtime, which may stem from earlier work of the same process */
 } msda_status;
 
 typedef enum msda_dtype MSDA_ENUM_TYPE {
@@ -75,7 +75,7 @@ typedef enum msda_dialect MSDA_ENUM_TYPE {
 
 typedef enum msda_padding MSDA_ENUM_TYPE { MSDA_PADDING_ZEROS = 0, MSDA_PADDING_BORDER = 1 } msda_padding;
 
-/* What the backward pass computes on its way, in order. msda_stage() and msda_stages() return any of them. */
+/* The intermediate tensors of the backward pass, in order. msda_stage() and msda_stages() return any of them. */
 typedef enum msda_stage_id MSDA_ENUM_TYPE {
   MSDA_STAGE_PIXEL_COORDINATES = 0,       /* [B,Q,M,L,P,2]   (x, y) in pixels, before any clipping */
   MSDA_STAGE_CELL = 1,                    /* [B,Q,M,L,P,2]   (x, y) of the pixel at the cell's upper left corner */
@@ -92,7 +92,7 @@ typedef enum msda_stage_id MSDA_ENUM_TYPE {
 typedef enum msda_mode MSDA_ENUM_TYPE {
   MSDA_MODE_DETERMINISTIC = 0, /* one fixed order: the same bits on every run, thread count and machine */
   MSDA_MODE_ATOMIC = 1,        /* grad_value summed one addend at a time in an order drawn from `seed` */
-  MSDA_MODE_FLOAT64 = 2,       /* all arithmetic in float64 on the very bits given, deterministic order */
+  MSDA_MODE_FLOAT64 = 2,       /* all arithmetic in float64 on the given bits, deterministic order */
   MSDA_MODE_MIXED = 3          /* float32, but the stages named in `float64_stages` in float64; deterministic order */
 } msda_mode;
 
@@ -109,8 +109,8 @@ typedef struct msda_tensor {
 /* The inputs of one call, and the conventions it follows. */
 typedef struct msda_call {
   msda_dialect dialect;
-  msda_padding padding;  /* deformable_detr knows zeros only */
-  int32_t align_corners; /* 0 or 1; deformable_detr knows 0 only */
+  msda_padding padding;  /* deformable_detr accepts zeros only */
+  int32_t align_corners; /* 0 or 1; deformable_detr accepts 0 only */
   msda_tensor value;
   msda_tensor spatial_shapes;
   msda_tensor level_start_index;
@@ -121,9 +121,9 @@ typedef struct msda_call {
 /* All zero is the default: deterministic, on every core. */
 typedef struct msda_options {
   msda_mode mode;
-  int32_t threads;         /* 0: one a core; never changes a bit of the result, except that atomic has its own seed */
-  uint64_t seed;           /* of MSDA_MODE_ATOMIC; the same seed gives the same bits on any thread count */
-  uint32_t float64_stages; /* of MSDA_MODE_MIXED: bit (1 << stage) for each stage to compute in float64 */
+  int32_t threads;         /* 0: one a core; changes no bit of the result */
+  uint64_t seed;           /* for MSDA_MODE_ATOMIC; the same seed gives the same bits on any thread count */
+  uint32_t float64_stages; /* for MSDA_MODE_MIXED: bit (1 << stage) for each stage to compute in float64 */
 } msda_options;
 
 /* Makes a row-major tensor over `data`. A rank outside 0..MSDA_MAX_RANK gives a tensor that every function refuses. */
@@ -146,11 +146,12 @@ MSDA_API msda_status msda_stages(const msda_call* call, const msda_tensor* grad_
                                  const msda_tensor* const results[MSDA_STAGE_COUNT]);
 
 /* The same on the current GPU. `spatial_shapes` and `level_start_index` are in host memory, all other tensors in memory
- * of that GPU. The work is put onto `stream`, a cudaStream_t (null: the default stream), and nothing waits for it; so
- * errors of the work itself show later. Where a deterministic backward's intermediate sums exceed the second-level
- * cache, half of its heads go onto a stream of its own, which begins after `stream` and is waited for by it; not while
- * that is captured into a graph. Bits equal those of the functions above, but for MSDA_MODE_ATOMIC, which sums in the
- * order that additions come in. `threads` and `seed` are of no account. */
+ * of that GPU. The work is enqueued on `stream`, a cudaStream_t (null: the default stream), and the functions do
+ * not wait for it; errors of the work itself show later. If a deterministic backward's intermediate sums exceed the
+ * second-level cache and `stream` is not being captured into a CUDA graph, half of the heads run on a second stream,
+ * which begins after the work on `stream` so far and which `stream` then waits for. The bits equal those of the
+ * functions above, except in MSDA_MODE_ATOMIC, which sums in the order in which the additions arrive. `threads` and
+ * `seed` are ignored. */
 MSDA_API msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
                                        void* stream);
 MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,
@@ -164,20 +165,18 @@ MSDA_API msda_status msda_cuda_stages(const msda_call* call, const msda_tensor* 
 /* GPUs that this process can use; 0 if the library was built without CUDA. */
 MSDA_API int32_t msda_cuda_device_count(void);
 
-/* What went wrong in this thread's last call that did not return MSDA_OK: one line, never null, valid until the next.
- */
+/* One line on the error of this thread's last call that did not return MSDA_OK; never null, valid until the next. */
 MSDA_API const char* msda_last_error(void);
 
-/* The words used everywhere for these values ("msda_triton", "border", "cell", "float32", ...); "?" for no such value.
- */
+/* The names used everywhere for these values ("msda_triton", "border", "cell", "float32", ...); "?" for others. */
 MSDA_API const char* msda_dialect_name(msda_dialect dialect);
 MSDA_API const char* msda_padding_name(msda_padding padding);
 MSDA_API const char* msda_stage_name(msda_stage_id stage);
 MSDA_API const char* msda_mode_name(msda_mode mode);
 MSDA_API const char* msda_dtype_name(msda_dtype dtype);
 
-/* Which code path the CPU of this machine gets: "x86_64_v3" (AVX2, FMA), "baseline". The environment variable
- * MSDA_CPU_ISA=baseline forces the plain one, to show that the bits do not depend on it. */
+/* The code path that this machine's CPU runs: "x86_64_v3" (AVX2, FMA) or "baseline". The environment variable
+ * MSDA_CPU_ISA=baseline forces the latter, to show that the bits do not depend on it. */
 MSDA_API const char* msda_cpu_isa(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-// The words and sizes of msda.h's enumerations, inline: for libmsda, which gives them out by its C ABI, and for the
-// recorder, which must not link libmsda into its host.
+// The names and sizes of msda.h's enumerations, inline: for libmsda, whose C ABI returns them, and for the recorder,
+// which must not link libmsda into the recorded program.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr const char* kModeNames[] = {"deterministic", "atomic", "float64
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
 inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8};
 
-// The entry for an enumerator, or `otherwise` for a number that is none.
+// The table's entry for an enumerator, or `otherwise` for a number that is no enumerator.
 template <class T, int kCount, class Enum>
 constexpr T look_up(const T (&table)[kCount], Enum value, T otherwise) {
   const auto i = static_cast<int64_t>(value);
@@ -27,10 +27,10 @@ constexpr const char* name_of(msda_dialect dialect) { return look_up(kDialectNam
 constexpr const char* name_of(msda_padding padding) { return look_up(kPaddingNames, padding, "?"); }
 constexpr const char* name_of(msda_mode mode) { return look_up(kModeNames, mode, "?"); }
 constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
-// Of one element; 0 for a number that is no type.
+// Bytes of one element; 0 for a number that is no type.
 constexpr int64_t bytes_of(msda_dtype dtype) { return look_up(kDtypeBytes, dtype, int64_t{0}); }
 
-// The enumerator of that name; nothing if there is none.
+// The enumerator with that name, or nothing.
 template <class Enum, int kCount>
 constexpr std::optional<Enum> find_name(const char* const (&table)[kCount], std::string_view name) {
   for (int i = 0; i < kCount; ++i) {

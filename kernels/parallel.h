@@ -1,4 +1,4 @@
-// Independent pieces of work on a few threads.
+// Runs independent tasks on a few threads.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace msda::kernels {
 
-// Threads to use for a request of `threads` (0: one a core) and `tasks` pieces of work; at least 1.
+// The number of threads to use for a request of `threads` (0: one a core) and `tasks` tasks; at least 1.
 inline int thread_count(int32_t threads, int64_t tasks) {
   const int64_t wanted = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
   return static_cast<int>(std::clamp<int64_t>(std::min(wanted, tasks), 1, 1024));
 }
 
-// Calls work(task, worker) for every task in [0, tasks), on `threads` threads; worker < threads tells their memory
-// apart. Tasks start in the order of their numbers. The first exception stops the rest and is thrown here. Where the
-// system gives fewer threads, fewer do the work.
+// Calls work(task, worker) for every task in [0, tasks), on `threads` threads; `worker` < threads identifies the
+// thread. Tasks start in the order of their numbers. The first exception stops the rest and is rethrown here. If the
+// system refuses threads, fewer do the work.
 template <class Work>
 void parallel_for(int64_t tasks, int threads, Work&& work) {
   std::atomic<int64_t> next{0};
@@ -36,13 +36,13 @@ void parallel_for(int64_t tasks, int threads, Work&& work) {
       }
     }
   };
-  // Memory for all of them first: an exception must not destroy a thread that has not been joined.
+  // Reserved first: an exception of the vector must not destroy a thread that has not been joined.
   std::vector<std::thread> helpers;
   helpers.reserve(static_cast<size_t>(threads));
   for (int worker = 1; worker < threads; ++worker) {
     try {
       helpers.emplace_back(run, worker);
-    } catch (const std::exception&) {  // no thread, or no memory for one
+    } catch (const std::exception&) {  // the system refuses a thread, or there is no memory for one
       break;
     }
   }

@@ -1,10 +1,9 @@
-// The arithmetic of one sample: where a location lands on one pyramid level, what it reads there, and what it gives
-// back.
+// The arithmetic of one sample: where a location lands on one pyramid level, what it reads there, and its gradients.
 //
-// Every kernel of this project, on the CPU and on the GPU, in any accumulation, and every error bound is made of these
-// functions, so that there is one place where an operation can be changed. `Real` is float, double, or a type of the
-// analysis that carries a bound beside the value. Each line is one rounding: build with floating-point contraction off
-// (-ffp-contract=off, nvcc -fmad=false); where a fused multiply-add is meant, it is written. docs/determinism.md
+// Every kernel of this project, on the CPU and on the GPU, in any order of accumulation, and every error bound uses
+// these functions, so that each operation is written once. `Real` is float, double, or a type of the analysis that
+// carries a bound beside the value. Each operation is one rounding: build with floating-point contraction off
+// (-ffp-contract=off, nvcc -fmad=false); a fused multiply-add is written where it is meant. docs/determinism.md
 // explains.
 #pragma once
 
@@ -20,8 +19,8 @@
 #define MSDA_HOST_DEVICE
 #endif
 
-// Code that is compiled once per instruction set lives in an inline namespace of its own, or the linker would keep one
-// copy of each function and a machine without AVX2 might be given the other machine's.
+// Code that is compiled once per instruction set lives in an inline namespace of its own. Otherwise the linker would
+// keep one copy of each function, and a machine without AVX2 might execute the AVX2 copy.
 #if !defined(MSDA_ISA)
 #define MSDA_ISA generic
 #endif
@@ -29,14 +28,14 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
-// The C functions, not std::, whose inline wrappers would escape this namespace. `Real`s of other types bring their
-// own.
+// The C functions, not those of std::, whose inline wrappers would lie outside this namespace. Other types for `Real`
+// define their own.
 MSDA_HOST_DEVICE inline float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 MSDA_HOST_DEVICE inline double fma(double a, double b, double c) { return ::fma(a, b, c); }
 MSDA_HOST_DEVICE inline float floor(float a) { return ::floorf(a); }
 MSDA_HOST_DEVICE inline double floor(double a) { return ::floor(a); }
 
-// Sides up to 2^24 are exact in float32; larger levels are refused at the door.
+// Sides up to 2^24 are exact in float32; check_call() refuses larger levels.
 inline constexpr int64_t kMaxLevelSide = int64_t{1} << 24;
 
 // Stage pixel_coordinates: a normalized location to pixels, where pixel i has its centre at i. `size` is the level's
@@ -49,7 +48,8 @@ MSDA_HOST_DEVICE inline Real pixel_coordinate(msda_dialect dialect, bool align_c
     if (align_corners) return location * (size - one);
     return location * size - half;
   }
-  const Real grid = (location + location) - one;  // grid_sample's [-1, 1]; here float32 loses what lies near 0
+  const Real grid =
+      (location + location) - one;  // grid_sample's [-1, 1]; here float32 loses the low bits of a location near 0
   if (align_corners) return ((grid + one) * half) * (size - one);
   return ((grid + one) * size - one) * half;
 }
@@ -96,7 +96,7 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
   const Real low = floor(pixel);
   axis.fraction = pixel - low;
   if (!(low >= Real(-1))) {
-    axis.low = -2;  // NaN comes here too
+    axis.low = -2;  // also for NaN
   } else if (low > last) {
     axis.low = size;
   } else {
@@ -136,7 +136,7 @@ MSDA_HOST_DEVICE inline Spot<Real> locate_at(const Conventions& call, const Side
   return spot;
 }
 
-// The cell's number in its level, or -1 for a sample that no pixel of the level gets anything from.
+// The cell's number in its level, or -1 for a sample that contributes to no pixel of the level.
 template <class Real, class Sides>
 MSDA_HOST_DEVICE inline int64_t cell_of(const Spot<Real>& spot, const Sides& level) {
   const bool reached = spot.y.low >= -1 && spot.y.low < level.height && spot.x.low >= -1 && spot.x.low < level.width;

@@ -1,7 +1,7 @@
-// The stages of one sample's backward pass, each in float32 or in float64 as asked: what msda_stages() shows and the
-// mode `mixed` computes, on the CPU (trace.cpp) and on the GPU (cuda/trace.cuh). Every double here is exactly a float
-// or a double; with no stage in float64 they are those of the deterministic float32 loops, with all of them those of
-// the float64 ones.
+// The stages of one sample's backward pass, each in float32 or float64 as requested: msda_stages() returns them and the
+// mode `mixed` computes them, on the CPU (trace.cpp) and on the GPU (cuda/trace.cuh). Every double here holds a float
+// or a double exactly. With no stage in float64 the results have the bits of the deterministic float32 loops, with all
+// stages in float64 those of the float64 loops.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ MSDA_HOST_DEVICE inline auto in_precision(uint32_t float64_stages, msda_stage_id
   return ((float64_stages >> stage) & 1u) != 0 ? compute(double{}) : compute(float{});
 }
 
-// A stage's inputs may be wider than its arithmetic; rounding them is the first thing such a stage does.
+// A stage's inputs may be wider than its arithmetic; such a stage rounds them first.
 template <class Real>
 MSDA_HOST_DEVICE inline Real as(double x) {
   return static_cast<Real>(x);
 }
 
-// The stages before the channels.
+// The stages that do not depend on channels.
 struct TracedSpot {
   double pixel[2];  // x, y
   double cell[2];
@@ -63,7 +63,7 @@ MSDA_HOST_DEVICE inline TracedSpot trace_spot(const Problem& p, uint32_t float64
   return spot;
 }
 
-// The number of a sample's cell in its level, or -1 if no pixel of the level gets anything from the sample.
+// The number of a sample's cell in its level, or -1 if the sample contributes to no pixel of the level.
 MSDA_HOST_DEVICE inline int64_t traced_cell(const TracedSpot& spot, const cpu::Level& level) {
   bool reached = false;
   for (int corner = 0; corner < 4; ++corner) reached = reached || spot.pixels[corner] >= 0;
@@ -71,7 +71,7 @@ MSDA_HOST_DEVICE inline int64_t traced_cell(const TracedSpot& spot, const cpu::L
   return (static_cast<int64_t>(spot.cell[1]) + 1) * (int64_t{level.width} + 1) + static_cast<int64_t>(spot.cell[0]) + 1;
 }
 
-// What follows is of a sample that is not skipped, and of one channel, whose corner values are `v`.
+// The functions below are for a sample that is not skipped, and one channel, whose corner values are `v`.
 
 MSDA_HOST_DEVICE inline double trace_sampled_value(const TracedSpot& spot, uint32_t float64_stages,
                                                    const double (&v)[4]) {
@@ -109,7 +109,7 @@ MSDA_HOST_DEVICE inline void trace_channel(const TracedSpot& spot, uint32_t floa
   });
 }
 
-// Two lanes into one.
+// Adds two lanes.
 MSDA_HOST_DEVICE inline TracedSums add_traced(uint32_t float64_stages, const TracedSums& one, const TracedSums& other) {
   TracedSums sums{};
   in_precision(float64_stages, MSDA_STAGE_GRAD_ATTENTION_WEIGHTS,

@@ -52,8 +52,8 @@ inline Float16 narrow<Float16>(float x) {
   return {static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};  // a carry makes 65520 and more infinite
 }
 
-// To float with the last bit set if anything was cut off ("round to odd"), so that a second rounding to fewer bits
-// gives what one rounding would have given.
+// To float, rounding to odd: the last bit is set if the result is inexact. A second rounding to fewer bits then gives
+// what one rounding from double would give.
 inline float to_odd_float(double x) {
   float nearest = static_cast<float>(x);
   if (std::isnan(x) || std::isinf(nearest) || static_cast<double>(nearest) == x) return nearest;

@@ -1,6 +1,6 @@
-// The backward pass of one sample, stage by stage, each stage in float32 or in float64 as asked (stages.h). This is
-// what the mode `mixed` runs and what msda_stage() shows. Slower than the loops, with the same bits: with no stage in
-// float64 they are the deterministic float32 ones, with all of them the float64 ones.
+// The backward pass of one sample, stage by stage, each in float32 or float64 as requested (stages.h), for the mode
+// `mixed` and for msda_stage(). Slower than the loops, with the same bits: those of the deterministic float32 loops
+// with no stage in float64, those of the float64 loops with all of them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace msda::kernels {
 
-// Results of one sample's stages. The pointers are to arrays of the caller's, [D] and [4][D].
+// Results of one sample's stages. The pointers are to the caller's arrays, [D] and [4][D].
 struct SampleTrace : TracedSpot {
   double grad_attention_weight;
   double grad_sampling_location[2];

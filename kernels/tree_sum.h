@@ -1,5 +1,5 @@
-// The fixed tree of the scatter sum (sample.h, kRun), fed one addend after the other: a counter to the base kRun, whose
-// digits are the sums of the runs that are not yet complete.
+// The fixed tree of the scatter sum (sample.h, kRun), fed one addend at a time: a base-kRun counter whose digits are
+// the sums of the incomplete runs.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
-// Of at least one addend, and fewer than 2^50.
+// For at least one addend and fewer than 2^50.
 template <class Real>
 class TreeSum {
  public:

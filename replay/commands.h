@@ -1,4 +1,5 @@
-// The subcommands, a file each: every one adds itself to the application and leaves its exit status in `status`.
+// The subcommands, one file each: a function adds its subcommand to the application; running it sets `status` to the
+// exit status.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -7,8 +7,8 @@
 
 namespace msda::replay {
 
-// dialect (null for a kernel that is not the operator's), padding_mode and align_corners; then the facts with names of
-// their own, those of a kernel without a dialect among them.
+// Adds dialect (null for a kernel that is not the operator's), padding_mode and align_corners; then the facts with
+// other names, among them those of a kernel without a dialect.
 inline void put_conventions(nlohmann::ordered_json& json, const capture::CallFacts& facts) {
   json["dialect"] = nullptr;
   if (!facts.dialect.empty()) {

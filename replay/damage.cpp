@@ -42,7 +42,7 @@ void refuse_altered(const Options& options, const std::vector<std::string>& alte
   const std::string more = altered.size() > named ? fmt::format(" and {} more", altered.size() - named) : "";
   throw BadInput(
       fmt::format("{0}: damaged, so there is no verdict: the data of {1}{2} do not match their digests; "
-                  "msda-replay verify {0} tells what is damaged, --damaged goes on all the same",
+                  "msda-replay verify {0} lists the damage; --damaged continues anyway",
                   options.capture, fmt::join(first, ", "), more));
 }
 

@@ -1,4 +1,4 @@
-// Tensors that are not what was recorded, as their digests tell.
+// Finds tensors that do not match their digests.
 #pragma once
 
 #include <string>
@@ -10,22 +10,22 @@
 
 namespace msda::replay {
 
-// Whether the data are others than the digest beside them says. Without a digest nothing is known.
+// Whether the data do not match their digest. False without a digest.
 bool is_altered(const capture::Tensor& tensor);
 
-// What a verdict on the call rests on: inputs, outputs_before, outputs, and every result.
+// The tensors on which a verdict on the call rests: inputs, outputs_before, outputs, and every result.
 std::vector<capture::TensorInfo> tensors_of(const capture::Invocation& invocation);
 
-// The paths of those that are altered; reads them all.
+// The paths of the altered ones; reads all of them.
 std::vector<std::string> altered_tensors(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
-// Throws BadInput, naming the tensors, if there are any and --damaged does not ask to go on.
+// Throws BadInput, naming the tensors, if there are any and --damaged is not given.
 void refuse_altered(const Options& options, const std::vector<std::string>& altered);
 
-// A line for each, indented.
+// One indented line for each.
 Lines warnings(const std::vector<std::string>& altered);
 
-// A summary as it is printed: it says if it rests on damaged data.
+// The summary for printing, which says if it rests on damaged data.
 std::string headline(const std::string& summary, bool damaged);
 
 }  // namespace msda::replay

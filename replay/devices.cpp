@@ -12,10 +12,10 @@
 namespace msda::replay {
 namespace {
 
-// Threads to a GPU: one copies and digests while the other computes.
+// Threads for each GPU: one copies and digests while the other computes.
 constexpr uint64_t kShares = 2;
 
-// Why the operator cannot run on any GPU, in its own words; empty if it can.
+// Why the operator cannot run on any GPU, as libmsda says it; empty if it can.
 std::string why_no_operator() {
   const int64_t none[MSDA_MAX_RANK] = {0, 0, 0, 0, 0, 2}, no_levels[] = {0, 2};
   msda_call call{};
@@ -40,7 +40,7 @@ void Devices::open(const std::string& where) {
   };
   std::string why;
   try {
-    add(choice_.first)->open();  // says best what is missing of the machine
+    add(choice_.first)->open();  // its error says best what the machine lacks
     why = why_no_operator();
   } catch (const gpu::Failure& e) {
     why = e.what();
@@ -50,7 +50,7 @@ void Devices::open(const std::string& where) {
     if (choice_.wanted == DeviceChoice::kIfPossible) return;
     throw Unavailable(fmt::format("{}: --device {}: {}; use --device cpu", where, options_.device, why));
   }
-  // Every GPU once before any comes a second time; they are opened by their own threads.
+  // Every GPU once before any second time; each thread opens its own.
   const int end = choice_.all ? std::max(msda_cuda_device_count(), choice_.first + 1) : choice_.first + 1;
   for (uint64_t share = 0; share < kShares; ++share) {
     for (int gpu = choice_.first + (share == 0 ? 1 : 0); gpu < end; ++gpu) add(gpu);

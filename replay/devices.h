@@ -1,4 +1,4 @@
-// Where the operator's replays run: on the CPU, one after the other, or on GPUs, side by side.
+// Runs the operator's replays on the CPU, one after the other, or on GPUs, in parallel.
 #pragma once
 
 #include <functional>
@@ -14,21 +14,20 @@ namespace msda::replay {
 
 class Devices {
  public:
-  // Nothing is done before the first for_each(). Throws as chosen_device() does.
+  // Does nothing before the first for_each(). Throws as chosen_device() does.
   explicit Devices(const Options& options);
 
-  // Calls job(i, gpu) for every i below `count`, on a GPU's thread where there is one, else one after the other with
-  // null. What a job throws ends all. Throws Unavailable where a GPU is asked for and cannot be had; `where` names the
-  // file and the call.
+  // Calls job(i, gpu) for every i below `count`, on a GPU's thread, or, without GPUs, one after the other with null. An
+  // exception of a job ends all. Throws Unavailable if a requested GPU is unavailable; `where` names the file and the
+  // call.
   using Job = std::function<void(size_t, GpuReplay*)>;
   void for_each(size_t count, const std::string& where, const Job& job);
 
   struct Ran {
     std::string device;     // "cpu", "cuda:0"
-    std::string why_moved;  // of what ran on the CPU: why not on the GPU; empty: it was not to
+    std::string why_moved;  // why it ran on the CPU and not on the GPU; empty if no GPU was requested
   };
-  // A job's replay. Throws Unavailable where it has to run on a GPU and does not; `what` names it. Throws
-  // std::bad_alloc.
+  // Runs a job's replay. Throws Unavailable if it must run on a GPU and cannot; `what` names it. Throws std::bad_alloc.
   Ran run(const Backward& backward, GpuReplay* gpu, const std::string& what);
 
  private:
@@ -37,7 +36,7 @@ class Devices {
   const Options& options_;
   DeviceChoice choice_;
   bool opened_ = false;
-  std::vector<std::unique_ptr<GpuReplay>> gpus_;  // several may be of one device
+  std::vector<std::unique_ptr<GpuReplay>> gpus_;  // several may use one device
   std::mutex cpu_;
 };
 

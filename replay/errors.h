@@ -1,4 +1,4 @@
-// How a command ends other than by finishing its work.
+// Exceptions that end a command.
 #pragma once
 
 #include <stdexcept>
@@ -7,12 +7,12 @@ namespace msda::replay {
 
 enum ExitStatus { kWithinTolerance = 0, kDrift = 1, kBadInput = 2, kUnavailable = 3 };
 
-// Bad usage, or input that makes no sense: exit status 2.
+// Bad usage or invalid input: exit status 2.
 struct BadInput : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A mode or device that is not to be had here: exit status 3.
+// A mode or device that is unavailable here: exit status 3.
 struct Unavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

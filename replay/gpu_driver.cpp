@@ -14,13 +14,13 @@ constexpr unsigned kHost = 1, kDevice = 2;  // CU_MEMORYTYPE_*
 
 Api load_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw Failure(kNotFound, "there is no CUDA driver here (libcuda.so.1)");
+  if (library == nullptr) throw Failure(kNotFound, "this machine has no CUDA driver (libcuda.so.1)");
   Api api{};
-  // By dlsym and not by cuGetProcAddress: what that gives by one name depends on the version that is asked for.
+  // By dlsym, not cuGetProcAddress, whose result for a name depends on the requested version.
   const auto find = [&]<class F>(F*& function, const char* name) {
     function = reinterpret_cast<F*>(dlsym(library, name));
     if (function == nullptr) {
-      throw Failure(kNotFound, fmt::format("the CUDA driver has no {}; it is older than CUDA 12.4's", name));
+      throw Failure(kNotFound, fmt::format("the CUDA driver lacks {}; it is older than CUDA 12.4", name));
     }
   };
 #define MSDA_FIND(name) find(api.name, #name)
@@ -71,14 +71,14 @@ Device::Device(int ordinal) : api_(load_driver()) {
   }
   check(api_.cuDeviceGet(&device, ordinal), "open the device");
   char name[256] = {};
-  check(api_.cuDeviceGetName(name, sizeof name - 1, device), "name the device");
+  check(api_.cuDeviceGetName(name, sizeof name - 1, device), "query the device's name");
   name_ = name;
-  check(api_.cuDeviceGetAttribute(&major, kMajor, device), "tell the device's architecture");
-  check(api_.cuDeviceGetAttribute(&minor, kMinor, device), "tell the device's architecture");
+  check(api_.cuDeviceGetAttribute(&major, kMajor, device), "query the device's architecture");
+  check(api_.cuDeviceGetAttribute(&minor, kMinor, device), "query the device's architecture");
   architecture_ = 10 * major + minor;
   check(api_.cuDevicePrimaryCtxRetain(&context_, device), "make a context on the device");
   enter();
-  // One that is ordered with the copies that have no stream.
+  // A blocking stream, which is ordered with copies on the default stream.
   check(api_.cuStreamCreate(&stream_, 0), "make a stream");
 }
 
@@ -91,7 +91,7 @@ void Device::check(Result result, const std::string& doing) const {
 
 size_t Device::free_memory() const {
   size_t free = 0, total = 0;
-  check(api_.cuMemGetInfo_v2(&free, &total), "tell the device's free memory");
+  check(api_.cuMemGetInfo_v2(&free, &total), "query the device's free memory");
   return free;
 }
 
@@ -144,7 +144,7 @@ void Device::launch(Function function, unsigned blocks, unsigned threads, std::s
 
 DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {
   if (bytes == 0) return;
-  device.check(device.api().cuMemAlloc_v2(&address_, bytes), fmt::format("have {} bytes on the device", bytes));
+  device.check(device.api().cuMemAlloc_v2(&address_, bytes), fmt::format("allocate {} bytes on the device", bytes));
   device_ = &device;
 }
 
@@ -169,7 +169,7 @@ Timestamp::~Timestamp() {
 
 double Timestamp::milliseconds_since(const Timestamp& earlier) const {
   float milliseconds = 0;
-  device_.check(device_.api().cuEventElapsedTime(&milliseconds, earlier.event_, event_), "tell the time of a launch");
+  device_.check(device_.api().cuEventElapsedTime(&milliseconds, earlier.event_, event_), "read the time of a launch");
   return static_cast<double>(milliseconds);
 }
 

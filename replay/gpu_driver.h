@@ -1,5 +1,5 @@
-// A GPU by way of the CUDA driver, which is loaded if the machine has one: the tool builds without CUDA and links
-// nothing of it. Names, signatures and layouts are those of cuda.h.
+// A GPU through the CUDA driver, which is loaded at run time if the machine has one: the tool builds without CUDA and
+// links nothing of it. Names, signatures and layouts are those of cuda.h.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ using Event = struct EventHandle*;
 using Module = struct ModuleHandle*;
 using Function = struct FunctionHandle*;
 
-// The driver refused. After some errors, such as a kernel's wild access, it refuses everything from then on.
+// An error of the driver. After some errors, such as a kernel's invalid access, every further call fails.
 struct Failure : std::runtime_error {
   Failure(Result error, const std::string& message) : std::runtime_error(message), result(error) {}
   Result result;
@@ -61,7 +61,7 @@ struct Copy2d {  // CUDA_MEMCPY2D; of the types, 1 is memory of the host and 2 o
 };
 static_assert(sizeof(Copy2d) == 128);
 
-// What of the driver is used; each is found under the very name that libcuda.so.1 exports.
+// The driver functions used, each under the exact name that libcuda.so.1 exports.
 struct Api {
   Result (*cuInit)(unsigned);
   Result (*cuGetErrorString)(Result, const char**);
@@ -97,7 +97,7 @@ struct Api {
   Result (*cuLaunchKernelEx)(const LaunchConfig*, Function, void**, void**);
 };
 
-// Rows of bytes in host memory, so many bytes apart.
+// Rows of bytes in host memory, with a pitch.
 struct Rows {
   size_t count, width, pitch;
   size_t bytes() const { return count * width; }
@@ -106,11 +106,11 @@ struct Rows {
 // A device, its primary context made current in this thread, and a stream. Lives as long as the program.
 class Device {
  public:
-  // Throws Failure: no driver, none that is new enough, no such device.
+  // Throws Failure if there is no driver, a driver that is too old, or no such device.
   explicit Device(int ordinal);
 
   const std::string& name() const { return name_; }
-  // Makes the context current in this thread, where that is another than the one that opened the device.
+  // Makes the context current in this thread, if another thread opened the device.
   void enter() const { check(api_.cuCtxSetCurrent(context_), "enter the device's context"); }
   size_t free_memory() const;
   int architecture() const { return architecture_; }  // 90 for sm_90
@@ -119,9 +119,9 @@ class Device {
 
   // Throws Failure, "cannot DOING: out of memory (CUDA error 2)", unless the result is a success.
   void check(Result result, const std::string& doing) const;
-  // Waits for all that the stream has.
+  // Waits for all work on the stream.
   void wait() const { check(api_.cuStreamSynchronize(stream_), "finish what was launched"); }
-  // Put onto the stream; on the device the rows lie side by side.
+  // Enqueued on the stream; on the device the rows are contiguous.
   void copy_in(const void* host, const Rows& rows, DevicePointer device) const;
   void copy_out(DevicePointer device, void* host, const Rows& rows) const;
   Module load(const void* image) const;
@@ -136,7 +136,7 @@ class Device {
   Stream stream_ = nullptr;
 };
 
-// Memory of a device, or pinned memory of the host. `bytes` of 0 is none.
+// Device memory, or pinned host memory. 0 `bytes` allocate nothing.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -168,14 +168,14 @@ class PinnedMemory {
   void* address_ = nullptr;
 };
 
-// An event that keeps time.
+// A timing event.
 class Timestamp {
  public:
   explicit Timestamp(const Device& device);
   Timestamp(Timestamp&& other) noexcept : device_(other.device_), event_(std::exchange(other.event_, nullptr)) {}
   ~Timestamp();
   void record() const { device_.check(device_.api().cuEventRecord(event_, device_.stream()), "record an event"); }
-  double milliseconds_since(const Timestamp& earlier) const;  // of events that are over
+  double milliseconds_since(const Timestamp& earlier) const;  // both events must have completed
 
  private:
   const Device& device_;

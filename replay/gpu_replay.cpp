@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 
-// A tensor of a part, and its place among the others on the device.
+// A tensor of a part, and its offset on the device.
 struct Placed {
   msda_tensor* tensor;
   void* host;
@@ -26,7 +26,7 @@ msda_tensor contiguous(const msda_tensor& tensor, gpu::DevicePointer address) {
 void GpuReplay::open() {
   if (device_) return device_->enter();
   device_.emplace(gpu_);
-  // A tenth is left to the driver and to who else is there.
+  // A tenth is left to the driver and to other programs.
   const uint64_t free = device_->free_memory() / 10 * 9;
   budget_ = (memory_ == 0 ? free : std::min(free, memory_)) / shares_;
 }
@@ -36,12 +36,12 @@ void GpuReplay::run(const Backward& backward) {
   try {
     run_in_slices(backward, budget_, [&](const Backward& part) { return run_part(part); });
   } catch (...) {
-    device_->api().cuStreamSynchronize(device_->stream());  // the host's tensors may go now
+    device_->api().cuStreamSynchronize(device_->stream());  // afterwards the host's tensors may be freed
     throw;
   }
 }
 
-// False if there was not enough memory.
+// False if the memory did not suffice.
 bool GpuReplay::run_part(const Backward& part) {
   Backward there = part;
   std::vector<Placed> inputs, outputs;
@@ -63,14 +63,16 @@ bool GpuReplay::run_part(const Backward& part) {
       capacity_ = bytes;
     }
     for (const auto* list : {&inputs, &outputs}) {
-      for (const Placed& one : *list) *one.tensor = contiguous(*one.tensor, tensors_.address() + one.offset);
+      for (const Placed& placed : *list)
+        *placed.tensor = contiguous(*placed.tensor, tensors_.address() + placed.offset);
     }
-    for (const Placed& one : inputs) device_->copy_in(one.host, one.rows, tensors_.address() + one.offset);
+    for (const Placed& placed : inputs) device_->copy_in(placed.host, placed.rows, tensors_.address() + placed.offset);
     const msda_status status = backward_(&there.call, &there.grad_output, &there.options, &there.results[0],
                                          &there.results[1], &there.results[2], device_->stream());
     if (status == MSDA_OUT_OF_MEMORY) throw gpu::Failure(gpu::kOutOfMemory, msda_last_error());
     if (status != MSDA_OK) throw std::runtime_error(msda_last_error());
-    for (const Placed& one : outputs) device_->copy_out(tensors_.address() + one.offset, one.host, one.rows);
+    for (const Placed& placed : outputs)
+      device_->copy_out(tensors_.address() + placed.offset, placed.host, placed.rows);
     device_->wait();
     return true;
   } catch (const gpu::Failure& e) {

@@ -1,4 +1,5 @@
-// The operator on a GPU for tensors in host memory: there, computed in as many parts as its memory asks for, and back.
+// The operator on a GPU for tensors in host memory: copies them there, computes in as many parts as its memory
+// requires, and copies the results back.
 #pragma once
 
 #include <optional>
@@ -11,18 +12,18 @@ namespace msda::replay {
 // A stream of one GPU, for one thread at a time.
 class GpuReplay {
  public:
-  // As msda_cuda_backward(), which tests replace on machines without a GPU.
+  // The signature of msda_cuda_backward(), which tests replace on machines without a GPU.
   using Operator = decltype(&msda_cuda_backward);
 
-  // To take no more than a part of `shares` of the GPU's free memory, nor of `memory` bytes unless they are 0. Nothing
-  // is done yet.
+  // Will take at most one of `shares` equal parts of the GPU's free memory, or of `memory` bytes unless that is 0. Does
+  // nothing yet.
   GpuReplay(int gpu, uint64_t memory, uint64_t shares, Operator backward = msda_cuda_backward)
       : gpu_(gpu), memory_(memory), shares_(shares), backward_(backward) {}
 
   int gpu() const { return gpu_; }
   // Throws gpu::Failure.
   void open();
-  // As msda_backward(). Throws gpu::Failure, TooLarge, or std::runtime_error with what the operator says.
+  // Like msda_backward(). Throws gpu::Failure, TooLarge, or std::runtime_error with the operator's message.
   void run(const Backward& backward);
 
  private:

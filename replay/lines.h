@@ -1,4 +1,4 @@
-// Text for a terminal, line by line.
+// Text for a terminal, as lines.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,8 +11,8 @@
 
 namespace msda::replay {
 
-// The one way in which a command's text comes together: whatever a capture, a file's name or a flag brings into a line
-// is shown, and never sent to the terminal as a control character or as further lines.
+// All text of a command is built here: control characters and line ends from a capture, a file's name or a flag are
+// shown as escapes, never sent to the terminal.
 class Lines {
  public:
   template <class... Arguments>

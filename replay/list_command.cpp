@@ -22,14 +22,14 @@ struct ListOptions : Options {
   std::vector<std::string> captures;
 };
 
-// Sizes by their letters, as far as the tensors that are there tell them; of another operator's kernel its tensors.
+// The sizes by their letters, as far as the recorded tensors tell them; for another operator's kernel, its tensors.
 std::string sizes_of(const capture::Invocation& invocation) {
   std::string text;
   if (invocation.facts.dialect.empty()) {
     for (const auto* group : {&invocation.inputs, &invocation.outputs}) {
       for (const auto& tensor : *group) {
         const bool again = group == &invocation.outputs && find(invocation.inputs, tensor.name) != nullptr;
-        if (again) continue;  // the kernel read it and wrote it
+        if (again) continue;  // the kernel reads and writes it: an output, too
         text += fmt::format("{}{}[{}]", text.empty() ? "" : " ", tensor.name, fmt::join(tensor.shape, ","));
       }
     }
@@ -56,14 +56,14 @@ int64_t bytes_of(const capture::Invocation& invocation) {
   return bytes;
 }
 
-// What is kept of the stages: none, their summaries, or at least one in full.
+// What the capture has of the stages: none, summaries, or at least one in full.
 const char* stages_of(const capture::Invocation& invocation) {
   if (invocation.stages.empty()) return "none";
   return std::ranges::any_of(invocation.stages, [](const auto& stage) { return stage.full.has_value(); }) ? "full"
                                                                                                           : "summary";
 }
 
-// The tensor whose type stands for the call's: of another operator's kernel the first floating-point output.
+// The tensor whose type is shown for the call: for another operator's kernel the first floating-point output.
 const capture::TensorInfo* typical(const capture::Invocation& invocation) {
   if (!invocation.facts.dialect.empty()) return find(invocation.inputs, "value");
   const auto found = std::ranges::find_if(invocation.outputs, capture::is_float, &capture::TensorInfo::type);
@@ -142,7 +142,7 @@ int run(const ListOptions& options) {
 
 void add_list_command(CLI::App& app, int& status) {
   auto options = std::make_shared<ListOptions>();
-  CLI::App* command = app.add_subcommand("list", "What is in captures: a line for each invocation");
+  CLI::App* command = app.add_subcommand("list", "List the invocations of captures, a line each");
   command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required();
   add_json(*command, *options);
   command->callback([options, &status] { status = run(*options); });

@@ -45,7 +45,7 @@ msda_padding padding_from(const std::string& name, const std::string& where) {
   throw BadInput(fmt::format("{}: unknown padding_mode \"{}\"; there are zeros and border", where, name));
 }
 
-// What a stored result is called beside our sides: its own name, or "stored NAME" where that could be taken for a side.
+// The name under which a stored result is shown: its own, or "stored NAME" if its name is that of a side.
 std::string shown_name(const std::string& name) {
   constexpr std::string_view kOurs[] = {"recorded", "reference", "original", "float64", "grid_sample"};
   constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
@@ -90,7 +90,7 @@ void LoadedCall::fill_call(const capture::Invocation& invocation) {
   call_.attention_weights = input(invocation, "attention_weights");
   call_.grad_output = input(invocation, "grad_output");
 
-  // The kernels check every shape against the others; a call that skips all results asks just that.
+  // A call without results only checks the shapes against each other.
   analysis::AbiCall abi = abi_call(call_, call_.conventions);
   if (find(invocation.inputs, "level_start_index") != nullptr) {
     abi.call.level_start_index = abi_tensor(input(invocation, "level_start_index"));
@@ -144,7 +144,7 @@ void LoadedCall::fill_results(const capture::Invocation& invocation) {
     if (!result.facts.dialect.empty()) {
       conventions.dialect = dialect_from(result.facts.dialect, file_ + ": " + path);
     } else if (is_reference) {
-      conventions.dialect = MSDA_GRID_SAMPLE;  // what tests of this operator compare with
+      conventions.dialect = MSDA_GRID_SAMPLE;  // most tests of this operator compare with it
     }
     const std::string name = is_reference ? "reference" : shown_name(result.facts.name);
     auto one = side(name, Source::kStored, path, result.tensors, conventions);

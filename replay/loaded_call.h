@@ -1,4 +1,4 @@
-// One invocation of a capture in memory, checked, as the analysis takes it.
+// One invocation of a capture, loaded and checked, as the analysis takes it.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@
 
 namespace msda::replay {
 
-// The kernels' word for an element type of the file; uint8, which they do not know, becomes float32.
+// The operator's type for an element type of the file; uint8, which the operator lacks, becomes float32.
 msda_dtype dtype_of(capture::ElementType type);
 
-// Why an invocation that is no call of the operator's is not replayed, after "is not replayed: "; empty for the others.
+// Why an invocation of another kernel is not replayed, to follow "is not replayed: "; empty for calls of the operator.
 std::string why_not_replayed(const capture::Invocation& invocation);
 
 class LoadedCall {
  public:
-  // Throws capture::Error or BadInput, naming file and tensor; of data that do not match their digests too, unless
-  // --damaged is among the options: then altered() names them.
+  // Throws capture::Error or BadInput, naming file and tensor, also for data that do not match their digests, unless
+  // --damaged is given: then altered() names them.
   LoadedCall(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
   const std::string& where() const { return where_; }  // "FILE: /invocations/000000"

@@ -17,13 +17,13 @@ int fail(int status, std::string_view message) {
   return status;
 }
 
-// --help and --version, or what is wrong with the flags.
+// Handles --help and --version, and reports wrong flags.
 int fail(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out, complaint;
   const int status = app.exit(error, out, complaint);
   replay::print_raw(out.str());
   if (status == 0) return 0;
-  return fail(replay::kBadInput, std::string(error.what()) + " (--help says what there is)");
+  return fail(replay::kBadInput, std::string(error.what()) + " (see --help)");
 }
 
 int run(int argc, char** argv) {
@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
     return fail(replay::kUnavailable, e.what());
   } catch (const std::bad_alloc&) {
     return fail(replay::kBadInput, "out of memory: the capture is too large for this machine; choose one --invocation");
-  } catch (const std::exception& e) {  // BadInput, capture::Error, and what nobody foresaw
+  } catch (const std::exception& e) {  // BadInput, capture::Error, and unexpected exceptions
     return fail(replay::kBadInput, e.what());
   }
 }

@@ -23,7 +23,7 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// A flag whose value is a number from its first character to its last; nothing else may follow or be lost.
+// Adds a flag whose whole value must be a number that fits the type.
 template <class Number, class Target>
 CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, const char* help) {
   return command.add_option_function<std::string>(
@@ -56,19 +56,21 @@ void add_json(CLI::App& command, Options& options) {
 void add_replay(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_number<int64_t>(command, "--reference", options.reference,
-                      "Take the outputs of this invocation, of equal inputs, for what the test compared with")
+                      "Use the outputs of this invocation, which must have equal inputs, as the reference")
       ->type_name("N");
   command
       .add_option("--mode", options.modes,
-                  "Replays, by commas: deterministic, atomic, float64, mixed, original; by default all but mixed that "
+                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original; by default all but "
+                  "mixed that "
                   "this machine can run")
       ->type_name("LIST");
   command
-      .add_option("--float64-stages", options.float64_stages, "Stages that mode mixed computes in float64, by commas")
+      .add_option("--float64-stages", options.float64_stages,
+                  "Stages that mode mixed computes in float64, separated by commas")
       ->type_name("LIST");
   command
       .add_option("--device", options.device,
-                  "Where to replay: auto is the first GPU for what can run there, cuda is all GPUs")
+                  "Where to replay: auto is the first GPU, or the CPU for what a GPU cannot run; cuda is all GPUs")
       ->type_name("auto|cpu|cuda[:N]");
   command
       .add_option_function<std::string>(
@@ -78,14 +80,13 @@ void add_replay(CLI::App& command, Options& options) {
             if (!bytes) throw BadInput(fmt::format("--device-memory {}: give bytes, as 500000, 64MiB or 2G", text));
             options.device_memory = *bytes;
           },
-          "Take no more than this of a GPU's memory, as 500000 or 2GiB; larger calls run in parts")
+          "Use at most this much of a GPU's memory (500000, 2GiB); larger calls run in parts")
       ->type_name("BYTES");
-  command
-      .add_option("--block", options.block, "Mode original in blocks of so many threads, where the kernel allows that")
+  command.add_option("--block", options.block, "Block size for mode original, if the kernel allows another one")
       ->type_name("X[,Y[,Z]]");
   command
       .add_option("--kernel-digest", options.kernel_digest,
-                  "Mode original by another recorded variant of the kernel, by the digest of its code")
+                  "Another recorded variant of the kernel for mode original, by the digest of its code")
       ->type_name("DIGEST");
   add_number<int64_t>(command, "--repeat", options.repeat,
                       "Run every replay this often; atomic with another seed each time")
@@ -96,7 +97,7 @@ void add_replay(CLI::App& command, Options& options) {
       ->type_name("X");
   add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
       ->type_name("X");
-  command.add_flag("--damaged", options.damaged, "Go on with data that do not match their digests");
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");
 }
@@ -109,7 +110,7 @@ std::vector<int64_t> chosen_invocations(const Options& options, const capture::I
   }
   const auto id = text::parse_number<int64_t>(options.invocation);
   if (!id) throw BadInput(fmt::format("--invocation {}: give a number or all", options.invocation));
-  return {*id};  // the reader says whether there is one
+  return {*id};  // the reader checks whether it exists
 }
 
 std::vector<msda_mode> chosen_modes(const Options& options) {
@@ -129,7 +130,7 @@ std::vector<msda_mode> chosen_modes(const Options& options) {
 
 namespace {
 
-// The number of the device; nothing unless CUDA is asked for.
+// The number of the device; nothing unless CUDA is requested.
 std::optional<int> chosen_cuda_device(const Options& options) {
   const std::string& device = options.device;
   if (device == "auto" || device == "cpu") return std::nullopt;
@@ -160,7 +161,7 @@ DeviceChoice chosen_device(const Options& options) {
   const auto number = chosen_cuda_device(options);
   DeviceChoice choice;
   if (options.device == "cpu") return choice;
-  // What is only there for mode original to be compared with may run anywhere.
+  // Replays that only serve mode original as a comparison may run anywhere.
   const bool only_original = !options.modes.empty() && chosen_modes(options).empty();
   choice.wanted = number && !only_original ? DeviceChoice::kAsked : DeviceChoice::kIfPossible;
   choice.first = number.value_or(0);

@@ -1,4 +1,4 @@
-// The flags that the subcommands share, and their meaning.
+// The flags that the subcommands share.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,7 +18,7 @@ struct Options {
   std::string capture;
   std::string invocation = "all";
   std::optional<int64_t> reference;  // the invocation whose outputs are the reference, in place of a recorded one
-  std::string modes;                 // empty: all that this machine can run
+  std::string modes;                 // empty: all modes that this machine can run, except `mixed`
   std::string float64_stages;
   std::string device = "auto";
   uint64_t device_memory = 0;  // bytes of each GPU; 0: what is free
@@ -26,7 +26,7 @@ struct Options {
   int64_t threads = 0;
   uint64_t seed = 0;
   std::optional<double> atol, rtol;
-  std::string block, kernel_digest;  // of mode original, in place of the recorded ones
+  std::string block, kernel_digest;  // for mode original, in place of the recorded ones
   std::string json;                  // a file, "-", or empty
   bool damaged = false;              // go on with data that do not match their digests
   bool quiet = false;
@@ -37,12 +37,12 @@ struct Options {
 void add_capture(CLI::App& command, Options& options);
 void add_invocation(CLI::App& command, Options& options);
 void add_json(CLI::App& command, Options& options);
-// Everything that decides what is replayed and how it is compared.
+// Adds the flags that decide what is replayed and how it is compared.
 void add_replay(CLI::App& command, Options& options);
 
-// The checked forms. Each throws BadInput, or Unavailable, naming the flag.
+// The flags' checked values. Each function throws BadInput or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader);
-std::vector<msda_mode> chosen_modes(const Options& options);  // but for original
+std::vector<msda_mode> chosen_modes(const Options& options);  // without original
 struct DeviceChoice {
   enum { kCpu, kIfPossible, kAsked } wanted = kCpu;
   int first = 0;     // GPU
@@ -57,7 +57,7 @@ struct OriginalChoice {
 OriginalChoice chosen_original(const Options& options);
 uint32_t chosen_float64_stages(const Options& options);
 void check_numbers(const Options& options);
-// The flags' tolerance, else the recorded one; a flag given alone replaces its half. Empty if nobody set one.
+// The flags' tolerance, otherwise the recorded one; a single flag replaces only its half. Nothing if neither is set.
 std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, const capture::Invocation& invocation,
                                                     msda_dtype stored);
 

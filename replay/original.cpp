@@ -21,7 +21,7 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
   std::string why;
   try {
     report("original");
-    if (asked) open();  // what is missing of the machine is told before what is missing of the capture
+    if (asked) open();  // what the machine lacks is reported before what the capture lacks
     Outcome outcome;
     outcome.result = launch(plan(invocation), begun, report);
     return outcome;
@@ -29,7 +29,7 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
     why = e.what();
   } catch (const gpu::Failure& e) {
     why = e.what();
-    // A context in which a kernel went astray is good for nothing any more, nor is what was loaded into it.
+    // After an invalid access of a kernel the context, and what was loaded into it, cannot be used any more.
     if (device_ && device_->api().cuStreamSynchronize(device_->stream()) != 0) {
       no_device_ = fmt::format("the device failed on invocation {}: {}", invocation.id, why);
     }
@@ -39,7 +39,7 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
                                 options_.device == "auto" ? "--mode original" : "--device " + options_.device, why));
 }
 
-// The driver, the device and the kernels of our own.
+// Opens the driver and the device, and loads our own kernels.
 void Original::open() {
   if (!no_device_.empty()) throw CannotRelaunch(no_device_);
   if (device_) return;

@@ -1,4 +1,4 @@
-// Mode original: the recorded machine code, launched again on fresh buffers with the recorded bytes.
+// Mode original: launches the recorded machine code again, on new buffers with the recorded bytes.
 #pragma once
 
 #include <chrono>
@@ -18,20 +18,21 @@ namespace msda::replay {
 
 class Original {
  public:
-  // Nothing is done before the first run(). Throws as chosen_original() does. Refers to both arguments.
+  // Does nothing before the first run(). Throws as chosen_original() does. Keeps references to both arguments.
   Original(const Options& options, const capture::IsolatedReader& reader);
 
   struct Outcome {
     std::optional<OriginalResult> result;
-    std::string left_out;  // why there is none, where the mode was not asked for; empty too for what is no launch
+    std::string
+        left_out;  // why there is no result, if the mode was not requested; also empty for a call that is no launch
   };
-  // The result of one invocation, whose reading began at `begun`. Throws Unavailable where the mode was asked for and
-  // cannot be had. `report` hears what is being done.
+  // The result of one invocation, whose reading began at `begun`. Throws Unavailable if the mode was requested and is
+  // unavailable. Calls `report` with the progress.
   Outcome run(const capture::Invocation& invocation, std::chrono::steady_clock::time_point begun,
               const std::function<void(const std::string&)>& report);
 
  private:
-  // Code that the device has, for as long as the program lives.
+  // Code loaded into the device, for as long as the program lives.
   struct Tools {
     gpu::Function digest, extremes;
   };
@@ -47,7 +48,7 @@ class Original {
   OriginalChoice choice_;
   std::optional<std::vector<capture::KernelImage>> kernels_;
   std::optional<gpu::Device> device_;
-  std::string no_device_;  // why there is none, or none any more
+  std::string no_device_;  // why there is no device, or no longer
   Tools tools_{};
   std::map<std::string, gpu::Module> modules_;  // by digest
 };

@@ -1,4 +1,4 @@
-// What mode original found: the recorded machine code, launched again.
+// The result of mode original.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,18 +16,18 @@
 
 namespace msda::replay {
 
-// The element of a tensor at a row-major place, as float64.
+// The element of a tensor at a row-major index, as float64.
 double element_of(capture::ElementType type, const std::byte* data, int64_t flat);
 
-// An output, and what repeating the launch did to it.
+// An output, and how it varied over repeated launches.
 struct OriginalTensor {
   std::string name;
   capture::ElementType type = capture::ElementType::kFloat32;
   std::vector<int64_t> shape;
   std::unique_ptr<std::byte[]> first;  // of the first run, row-major
-  std::string digest;                  // of that, as the capture has digests
-  int64_t distinct = 1;                // different results
-  // How the elements vary: those that are not the same bits in all runs, and the widest ranges among them.
+  std::string digest;                  // of the first run, in the form of the capture's digests
+  int64_t distinct = 1;                // number of different results
+  // The elements whose bits differ between runs, and the widest ranges among them.
   struct Varying {
     int64_t flat;
     double lowest, highest;
@@ -35,10 +35,10 @@ struct OriginalTensor {
   int64_t varying = 0;
   double spread = 0;  // the largest highest - lowest
   std::vector<Varying> widest;
-  // Against what was recorded; absent where that is not in the capture.
+  // Compared with the recorded output; absent if the capture does not have it.
   struct Recorded {
-    bool among_them = false;  // some run gave it, bit for bit
-    int64_t different = 0;    // elements of the first run that are other bits
+    bool among_them = false;  // some run gave the recorded bits
+    int64_t different = 0;    // elements of the first run with other bits
     double max_abs = 0;       // over those that are finite on both sides
   };
   std::optional<Recorded> recorded;
@@ -48,15 +48,16 @@ struct OriginalResult {
   std::string device, kernel_digest;
   int architecture = 0;  // of the device: 90 for sm_90
   adapters::LaunchShape shape;
-  std::string changed;  // in words: what of the launch is not as it was recorded; empty: nothing
+  std::string changed;  // how the launch differs from the recorded one, as text; empty: not at all
   int64_t runs = 0;
   double launch_ms = 0;       // median
   double first_result_s = 0;  // from the capture to the first run's outputs
-  double runs_per_s = 0;  // of those after the first, resetting and examining the outputs included; 0: there are none
+  double runs_per_s =
+      0;  // of the runs after the first, including resetting and examining the outputs; 0: there was only one
   std::vector<OriginalTensor> tensors;
 };
 
-// A dialect-less kernel's.
+// The result for a kernel without a dialect.
 struct Relaunched {
   int64_t id;
   std::string kernel;

@@ -15,7 +15,7 @@
 namespace msda::replay {
 namespace {
 
-// 0, or errno.
+// Returns 0 or an errno.
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -37,7 +37,7 @@ void write_in_place(const std::string& path, const std::string& text) {
   if (error != 0) fail(path, error);
 }
 
-// Beside it, and then in its place.
+// Writes a temporary file beside it, then renames it.
 void replace(const std::string& path, mode_t mode, const std::string& text) {
   std::string beside = path + ".XXXXXX";
   const int fd = mkostemp(beside.data(), O_CLOEXEC);
@@ -62,7 +62,7 @@ mode_t mode_of_new_files() {
 void keep_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest that is free, and so this one; opened for reading, it refuses what is written to it.
+    // Opens the lowest free number, which is this one. Opened for reading, it fails on writing.
     if (::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }
@@ -76,17 +76,17 @@ void print_raw(std::string_view text) {
 void print(const Lines& lines) { print_raw(lines.text()); }
 
 void print_error(std::string_view message) {
-  write_all(STDERR_FILENO, "msda-replay: " + text::escaped(message) + "\n");  // nobody is left to tell if it fails
+  write_all(STDERR_FILENO, "msda-replay: " + text::escaped(message) + "\n");  // a failure cannot be reported
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& json) {
-  // In ASCII: what a terminal acts on is escaped. A text that is no UTF-8 has U+FFFD for its bad bytes.
+  // In ASCII: control characters are escaped. Invalid UTF-8 becomes U+FFFD.
   const std::string text = json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   if (path == "-") return print_raw(text);
   struct stat file {};
   const bool exists = stat(path.c_str(), &file) == 0;
   if (exists && !S_ISREG(file.st_mode)) return write_in_place(path, text);
-  // A symbolic link stays one: its target is what is replaced.
+  // A symbolic link is kept: its target is replaced.
   char* target = exists ? realpath(path.c_str(), nullptr) : nullptr;
   const std::string name = target != nullptr ? target : path;
   std::free(target);

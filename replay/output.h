@@ -1,4 +1,4 @@
-// Where a command's results and messages go. What cannot be written fails the command.
+// Writes a command's results and messages. A failed write fails the command.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,19 +10,19 @@
 
 namespace msda::replay {
 
-// Gives closed standard descriptors something that fails: a file opened later must not take their place.
+// Opens closed standard descriptors on a file on which writing fails: a file opened later must not get their numbers.
 void keep_standard_descriptors();
 
-// To standard output, at once. Throws BadInput.
+// Writes to standard output and flushes it. Throws BadInput.
 void print(const Lines& lines);
-// As it is: for JSON, which escapes control characters itself, and for the texts of --help.
+// Writes unescaped: for JSON, which escapes control characters itself, and for the texts of --help.
 void print_raw(std::string_view text);
 
 // One line on standard error: "msda-replay: MESSAGE".
 void print_error(std::string_view message);
 
-// Writes what --json asks for: to standard output for "-". A file appears whole or not at all; what is no regular file
-// (a pipe, /dev/stdout) is written as it is. Throws BadInput.
+// Writes the result of --json, to standard output for "-". A regular file appears complete or not at all; anything else
+// (a pipe, /dev/stdout) is written directly. Throws BadInput.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);
 
 }  // namespace msda::replay

@@ -1,4 +1,4 @@
-// How far long work has come: one line on a terminal that each step overwrites; nothing elsewhere.
+// Shows the progress of long work: one line on a terminal, which each step overwrites; nothing elsewhere.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// The stages that a recording kept, as summaries: for people and as JSON.
+// Prints the recorded stages' summaries, as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,11 +11,11 @@
 
 namespace msda::replay {
 
-// [{"stage", "arithmetic", the attributes of docs/capture-format.md, "float64": {...}}]; without those for a stage that
-// has no summary. Numbers that are not finite are texts.
+// [{"stage", "arithmetic", the attributes of docs/capture-format.md, "float64": {...}}]; for a stage without a summary
+// only "stage". Numbers that are not finite are texts.
 nlohmann::ordered_json recorded_stages_json(const std::vector<capture::Invocation::Stage>& stages);
 
-// A table, a line for each stage that has a summary; empty if none has.
+// A table with a line for each stage that has a summary; empty if none has.
 Lines recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages);
 
 }  // namespace msda::replay

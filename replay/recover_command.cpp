@@ -1,4 +1,4 @@
-// msda-replay recover: a capture from the spool that a killed run, or a killed writer, left behind.
+// msda-replay recover: makes a capture from the spool that a killed run, or a killed writer, left behind.
 #include <fmt/format.h>
 
 #include <memory>
@@ -28,15 +28,15 @@ int run(const RecoverOptions& options) {
       throw BadInput(fmt::format("{}: no room on its disk for what {} holds", options.output, options.spool));
     }
     if (builder.invocations() == 0) {
-      throw BadInput(fmt::format("{}: holds no whole invocation: nothing to recover", options.spool));
+      throw BadInput(fmt::format("{}: holds no complete invocation: nothing to recover", options.spool));
     }
     std::string left_out;
     if (builder.unfinished() > 0) left_out += fmt::format(", {} more had not ended", builder.unfinished());
-    if (builder.lost() > 0) left_out += fmt::format(", {} lay in memory that is gone", builder.lost());
+    if (builder.lost() > 0) left_out += fmt::format(", {} were in shared memory that is gone", builder.lost());
     if (builder.without_room() > 0)
       left_out += fmt::format(", no room on the disk for {} more", builder.without_room());
     if (builder.trailing_bytes() > 0) {
-      left_out += fmt::format(", {} bytes at the end are not whole", builder.trailing_bytes());
+      left_out += fmt::format(", {} bytes at the end are incomplete", builder.trailing_bytes());
     }
     Lines lines;
     lines.add("{}: {} invocation{}{}", options.output, builder.invocations(), builder.invocations() == 1 ? "" : "s",
@@ -55,7 +55,8 @@ int run(const RecoverOptions& options) {
 
 void add_recover_command(CLI::App& app, int& status) {
   auto options = std::make_shared<RecoverOptions>();
-  CLI::App* command = app.add_subcommand("recover", "Make a capture of the spool that a killed recording left behind");
+  CLI::App* command =
+      app.add_subcommand("recover", "Make a capture from the spool that a killed recording left behind");
   command->add_option("SPOOL", options->spool, "The file CAPTURE.spool beside the capture")->required();
   command->add_option("-o,--output", options->output, "Capture file to write")->type_name("FILE")->required();
   command->add_flag("--force", options->force, "Replace the file if it exists");

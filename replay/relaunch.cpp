@@ -41,14 +41,14 @@ int64_t fact(const std::map<std::string, int64_t>& facts, const std::string& nam
   return found == facts.end() ? 0 : found->second;
 }
 
-// Grid, block and the like, from numbers that a capture has.
+// Takes grid, block and cluster from the capture's numbers.
 void take_shape(const std::array<int64_t, 3>& grid, const std::array<int64_t, 3>& block, int64_t shared_bytes,
                 const std::map<std::string, int64_t>& facts, const std::string& prefix, Relaunch& plan) {
   constexpr uint32_t kMost = std::numeric_limits<int32_t>::max(), kMostThreads = 1024, kMostCluster = 64;
   plan.shape = {checked(grid, kMost, "grid"), checked(block, kMostThreads, "block"),
                 checked(shared_bytes, kMost, "shared_bytes")};
-  // A launch may also be allowed to begin before the work ahead of it is done (programmatic_serialization). That
-  // changes no bit of what a kernel computes on inputs that are there, and would let it begin before they are.
+  // programmatic_serialization, which lets a launch begin before the preceding work is done, is not repeated: it
+  // changes no bit of the results, and here the kernel could begin before its inputs are copied.
   const char* const axes[] = {"cluster_x", "cluster_y", "cluster_z"};
   for (size_t i = 0; i < 3; ++i) plan.cluster[i] = checked(fact(facts, prefix + axes[i]), kMostCluster, "cluster");
   if (plan.cluster[0] == 0 || plan.cluster[1] == 0 || plan.cluster[2] == 0) plan.cluster = {};
@@ -62,9 +62,9 @@ void take_shape_of(const Invocation& invocation, Relaunch& plan) {
 
 void check_code(const capture::KernelImage& code) {
   if (code.image.empty()) refuse("its machine code is not in the capture");
-  // The driver reads as far as an image says of itself.
+  // The driver trusts the sizes in an image.
   if (record::cubin_at(code.image.data(), code.image.size()).empty()) {
-    refuse("its machine code, /kernels/{}/image, is damaged: it is no whole cubin", code.digest);
+    refuse("its machine code, /kernels/{}/image, is damaged: it is no complete cubin", code.digest);
   }
   if (capture::digest(code.image) != code.digest) {
     refuse("its machine code, /kernels/{}/image, is not what was recorded: its digest differs", code.digest);
@@ -117,7 +117,7 @@ uint64_t extent_of(const TensorInfo& info, const std::vector<int64_t>& strides) 
   }
   uint64_t bytes = 0;
   if (!fits || __builtin_mul_overflow(last + 1, size, &bytes)) refuse("{} has strides {}", info.path, strides);
-  // A view of a few columns is fine. Sizes that nothing in the file bears out are not.
+  // A view of a few columns is accepted; sizes that nothing in the file supports are not.
   constexpr uint64_t kMostGaps = 4096, kMost = uint64_t{1} << 36;
   if (bytes / kMostGaps > dense || bytes > std::max(dense, kMost)) {
     refuse("{} spans {} bytes for {} of its own", info.path, bytes, dense);
@@ -151,7 +151,7 @@ Buffer buffer_of(const Invocation& invocation, const std::string& path, uint64_t
 }
 
 std::vector<Region> regions_of(const std::vector<Buffer>& buffers) {
-  constexpr uint64_t kNear = 512;  // what CUDA and PyTorch align allocations to
+  constexpr uint64_t kNear = 512;  // the alignment of allocations by CUDA and PyTorch
   std::vector<Region> all, regions;
   for (const Buffer& buffer : buffers) all.push_back({buffer.address, buffer.address + buffer.bytes});
   std::ranges::sort(all, {}, &Region::begin);
@@ -184,8 +184,7 @@ void take_parameters(const Invocation& invocation, Relaunch& plan) {
     std::memcpy(&address, bytes.data() + offset, sizeof address);
     if (address == 0) continue;
     if (tensor.empty()) {
-      refuse("parameter {} points to memory of which no adapter knows what it holds",
-             index_of_parameter(plan.parameters, offset));
+      refuse("parameter {} points to memory that no adapter describes", index_of_parameter(plan.parameters, offset));
     }
     plan.pointers.push_back(offset);
     plan.buffers.push_back(buffer_of(invocation, tensor, address));
@@ -211,7 +210,7 @@ bool same_problem(const Invocation& a, const Invocation& b) {
   });
 }
 
-// The built-in adapter for the kernel. None where a user's adapter came first.
+// The built-in adapter for the kernel; null if a user's adapter decoded the launch.
 const adapters::Adapter* adapter_of(const Invocation& invocation) {
   if (invocation.facts.texts.contains("adapter")) return nullptr;
   for (const adapters::Adapter* adapter : adapters::built_in()) {
@@ -309,7 +308,7 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
     if (grid[0] == 0) {
       refuse("--kernel-digest {}: the capture does not say how it was launched; record it again", digest);
     }
-    // A grid that msda-triton's sizes alone tell is right for every variant; another one is if it is the same.
+    // A grid that follows from msda-triton's sizes alone is right for every variant; any other grid must be the same.
     const adapters::Adapter* const adapter = adapter_of(invocation);
     const bool told_by_sizes = adapter != nullptr && adapter->name() == "msda_triton";
     if (!told_by_sizes && grid != *invocation.facts.grid) {

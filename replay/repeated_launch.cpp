@@ -15,7 +15,8 @@ namespace {
 
 using capture::TensorInfo;
 
-constexpr uint64_t kPage = 4096;  // addresses keep their places within one: vectors that a kernel loads are aligned
+constexpr uint64_t kPage =
+    4096;  // addresses keep their offset within a page, so that a kernel's vector loads stay aligned
 
 size_t size_of_element(const Buffer& buffer) { return static_cast<size_t>(size_of(buffer.before->type)); }
 
@@ -38,11 +39,11 @@ RepeatedLaunch::RepeatedLaunch(const gpu::Device& device, const Tools& tools, gp
   check_code();
   const auto outputs = std::ranges::count_if(plan.buffers, &Buffer::is_output);
   if (outputs > static_cast<std::ptrdiff_t>(record::kMostDigestRanges)) {
-    refuse("it has {} outputs, of which {} can be examined", outputs, record::kMostDigestRanges);
+    refuse("it has {} outputs; at most {} can be examined", outputs, record::kMostDigestRanges);
   }
 }
 
-// The parameters are taken as they were recorded, and so must be the code's.
+// The parameters are the recorded ones, so the code must have the same layout.
 void RepeatedLaunch::check_code() const {
   const auto& [bytes, offsets, sizes] = plan_.parameters;
   for (size_t i = 0; i <= offsets.size(); ++i) {
@@ -55,7 +56,7 @@ void RepeatedLaunch::check_code() const {
   }
   constexpr int kMaxThreads = 0;  // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
   int most = 0;
-  device_.check(device_.api().cuFuncGetAttribute(&most, kMaxThreads, function_), "tell the kernel's largest block");
+  device_.check(device_.api().cuFuncGetAttribute(&most, kMaxThreads, function_), "query the kernel's largest block");
   const auto& block = plan_.shape.block;
   if (uint64_t{block[0]} * block[1] * block[2] > static_cast<uint64_t>(most)) {
     refuse("blocks of {} x {} x {} are more than the {} threads that it was compiled for", block[0], block[1], block[2],
@@ -63,20 +64,20 @@ void RepeatedLaunch::check_code() const {
   }
 }
 
-// What a function must be allowed before it is launched so.
+// Sets the function attributes that the launch requires.
 void RepeatedLaunch::allow_launch() const {
   constexpr int kSharedBytes = 1, kMaxDynamicSharedBytes = 8, kNonPortableCluster = 14;  // CU_FUNC_ATTRIBUTE_*
   constexpr uint64_t kAlwaysAllowed = 48 << 10, kPortableCluster = 8;
   int statically = 0;
-  device_.check(device_.api().cuFuncGetAttribute(&statically, kSharedBytes, function_), "tell its shared memory");
+  device_.check(device_.api().cuFuncGetAttribute(&statically, kSharedBytes, function_), "query its shared memory");
   if (uint64_t{plan_.shape.shared_bytes} + static_cast<uint64_t>(statically) > kAlwaysAllowed) {
     const auto bytes = static_cast<int>(plan_.shape.shared_bytes);
     device_.check(device_.api().cuFuncSetAttribute(function_, kMaxDynamicSharedBytes, bytes),
-                  fmt::format("have {} bytes of shared memory", bytes));
+                  fmt::format("reserve {} bytes of shared memory", bytes));
   }
   const auto& cluster = plan_.cluster;
   if (uint64_t{cluster[0]} * cluster[1] * cluster[2] > kPortableCluster) {
-    device_.check(device_.api().cuFuncSetAttribute(function_, kNonPortableCluster, 1), "have so large a cluster");
+    device_.check(device_.api().cuFuncSetAttribute(function_, kNonPortableCluster, 1), "allow so large a cluster");
   }
 }
 
@@ -86,7 +87,7 @@ gpu::DevicePointer RepeatedLaunch::place_of(uint64_t recorded_address) const {
   return region_places_[at] + (recorded_address - plan_.regions[at].begin);
 }
 
-// Row-major bytes of the capture to where the tensor lies; what is between its elements stays.
+// Copies the capture's row-major bytes to the tensor's place; bytes between its elements are not changed.
 void RepeatedLaunch::put(const Buffer& buffer, const TensorInfo& info) const {
   const capture::Tensor tensor = reader_.read(info);
   const gpu::DevicePointer to = place_of(buffer.address);
@@ -101,7 +102,7 @@ void RepeatedLaunch::put(const Buffer& buffer, const TensorInfo& info) const {
 }
 
 void RepeatedLaunch::build_buffers(bool repeats) {
-  constexpr uint64_t kBehind = 512;  // whole vectors are loaded at a tensor's end
+  constexpr uint64_t kBehind = 512;  // kernels load whole vectors at a tensor's end
   for (const auto& [begin, end] : plan_.regions) {
     const uint64_t bytes = end - begin + kPage + kBehind;
     gpu::DeviceMemory& region = regions_.emplace_back(device_, bytes);
@@ -135,7 +136,7 @@ void RepeatedLaunch::build_buffers(bool repeats) {
     outputs_.push_back(std::move(output));
   }
   device_.check(device_.api().cuMemsetD8_v2(sums_.address(), 0, record::kDigestSlotBytes), "clear memory");
-  // What was recorded, in place of the outputs, for its digests.
+  // Puts the recorded outputs in place, to compute their digests.
   for (const Output& output : outputs_) {
     if (output.buffer->recorded != nullptr) put(*output.buffer, *output.buffer->recorded);
   }
@@ -170,7 +171,7 @@ void RepeatedLaunch::launch() const {
   device_.check(device_.api().cuLaunchKernelEx(&config, function_, parameters.data(), nullptr), "launch it");
 }
 
-// Of all outputs as they are.
+// Computes the digests of all outputs.
 void RepeatedLaunch::digest(size_t slot) {
   uint64_t bytes = 0;
   for (const Output& output : outputs_) bytes += output.buffer->bytes;
@@ -203,7 +204,7 @@ void RepeatedLaunch::add_extremes(const Output& output) const {
   device_.launch(tools_.extremes, static_cast<unsigned>(blocks), kThreads, parameters);
 }
 
-// Puts a run onto the stream; nobody waits.
+// Enqueues a run; does not wait.
 void RepeatedLaunch::run_once(size_t slot, bool is_first, bool repeats) {
   reset();
   before_[slot].record();
@@ -224,7 +225,7 @@ void RepeatedLaunch::run_once(size_t slot, bool is_first, bool repeats) {
   }
 }
 
-// Waits for as many runs, in the first slots, and notes what came of them.
+// Waits for `count` runs, in the first slots, and collects their results.
 void RepeatedLaunch::take_batch(size_t count, std::vector<double>& milliseconds) {
   device_.wait();
   for (size_t slot = 0; slot < count; ++slot) {
@@ -266,7 +267,7 @@ void RepeatedLaunch::tell_spread(const Output& output, OriginalTensor& tensor) c
   const auto lowest = row_major(*output.buffer, output.lowest.address());
   const auto highest = row_major(*output.buffer, output.highest.address());
   const size_t size = size_of_element(*output.buffer);
-  // NaN is as wide as can be, and told first.
+  // NaN counts as the widest range and is listed first.
   const auto width = [](const OriginalTensor::Varying& v) {
     const double apart = v.highest - v.lowest;
     return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;

@@ -1,6 +1,5 @@
-// A launch that is made again and again. Whatever is found out about its outputs, but for the first ones, is found out
-// on the device: an output that depends on the order of its sums is another one every time, and copying each of them to
-// the host would take longer than the launch.
+// Repeats a launch. All outputs except the first run's are examined on the device: outputs that depend on the order of
+// sums differ in each run, and copying them to the host would take longer than the launch.
 #pragma once
 
 #include <chrono>
@@ -27,11 +26,12 @@ class RepeatedLaunch {
   };
   using Clock = std::chrono::steady_clock;
 
-  // Refers to all of them. Nothing is on the device yet. Throws CannotRelaunch if the code is another than the plan's.
+  // Keeps references to all arguments. Does nothing on the device yet. Throws CannotRelaunch if the code is not the
+  // plan's.
   RepeatedLaunch(const gpu::Device& device, const Tools& tools, gpu::Function function, const Relaunch& plan,
                  const capture::IsolatedReader& reader);
 
-  // Throws gpu::Failure or CannotRelaunch. `begun`: from when on the time to the first result is told.
+  // Throws gpu::Failure or CannotRelaunch. The time to the first result counts from `begun`.
   OriginalResult run(int64_t runs, Clock::time_point begun, const std::function<void(const std::string&)>& report);
 
  private:
@@ -39,7 +39,7 @@ class RepeatedLaunch {
   struct Output {
     const Buffer* buffer;
     gpu::DevicePointer address;
-    gpu::DeviceMemory before;           // what it held
+    gpu::DeviceMemory before;           // what it held before the launch
     gpu::DeviceMemory lowest, highest;  // of each element in any run so far
     std::pair<uint64_t, uint64_t> recorded_digest{};
     std::set<std::pair<uint64_t, uint64_t>> digests;  // of the runs
@@ -61,7 +61,7 @@ class RepeatedLaunch {
   void compare_with_recorded(const Output& output, OriginalTensor& tensor) const;
   void tell_spread(const Output& output, OriginalTensor& tensor) const;
 
-  // Launches on their way at a time: enough that the device never waits for the host.
+  // Launches enqueued at a time: enough that the device never waits for the host.
   static constexpr size_t kBatch = 32;
 
   const gpu::Device& device_;
@@ -70,7 +70,7 @@ class RepeatedLaunch {
   const Relaunch& plan_;
   const capture::IsolatedReader& reader_;
   std::vector<gpu::DeviceMemory> regions_;
-  std::vector<gpu::DevicePointer> region_places_;  // where the recorded regions begin now
+  std::vector<gpu::DevicePointer> region_places_;  // where the recorded regions begin on this device
   std::vector<std::byte> parameters_;
   std::vector<Output> outputs_;
   gpu::PinnedMemory slots_;

@@ -23,7 +23,7 @@ std::string digest_of(const Tensor& tensor) {
   return capture::digest({static_cast<const std::byte*>(tensor.data), bytes_of(tensor)});
 }
 
-// The type of a replay's gradient: float64 replays keep all they computed, others round as the recorded kernel did.
+// The type of a replay's gradient: float64 replays stay float64, others are rounded to the recorded kernel's type.
 msda_dtype result_type(const LoadedCall& loaded, Gradient gradient, msda_mode mode) {
   if (mode == MSDA_MODE_FLOAT64) return MSDA_FLOAT64;
   if (const Tensor& recorded = loaded.recorded().of(gradient)) return recorded.dtype;
@@ -53,7 +53,8 @@ OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devi
     tensor.shape = gradient == Gradient::kValue               ? call.value.shape
                    : gradient == Gradient::kSamplingLocations ? call.sampling_locations.shape
                                                               : call.attention_weights.shape;
-    owned.memory[at].reset(new std::byte[bytes_of(tensor)]);  // not make_unique: the kernel writes every byte
+    owned.memory[at].reset(
+        new std::byte[bytes_of(tensor)]);  // not make_unique, which would clear it: the kernel writes every byte
     tensor.data = owned.memory[at].get();
     owned.side.arithmetic[at] = plan.options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
     backward.results[at] = abi_tensor(tensor);
@@ -102,7 +103,7 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
   if (settings.repeat > 1) repeat(loaded, settings, plans, devices, progress);
 }
 
-// The runs after the first, of each mode but float64: what they give, and how far that is from the first.
+// Runs each mode except float64 again, and compares the results with the first run's.
 void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, const std::vector<Plan>& plans,
                      Devices& devices, const std::function<void(const std::string&)>& progress) {
   std::vector<size_t> repeated;

@@ -1,4 +1,4 @@
-// The replays of one call, and the memory of their results.
+// The replays of one call, which own their results.
 #pragma once
 
 #include <array>
@@ -25,45 +25,45 @@ struct ReplaySettings {
   uint64_t seed = 0;
 };
 
-// Gradients computed here: a side that owns its tensors.
+// A side that owns its tensors.
 struct OwnedSide {
   analysis::Side side;
   std::array<std::unique_ptr<std::byte[]>, 3> memory;
 };
 
-// What repeating a replay showed, by gradient.
+// The results of repeating a replay, by gradient.
 struct Repeats {
   int64_t runs = 1;
-  std::array<int64_t, 3> distinct{1, 1, 1};  // different digests
+  std::array<int64_t, 3> distinct{1, 1, 1};  // number of different digests
   std::array<double, 3> spread{};            // largest |difference| of an element from the first run's
 };
 
-// Where the runs of a replay took place.
+// Where the runs of a replay ran.
 struct Whereabouts {
   std::set<std::string> devices;  // "cpu", "cuda:0"
-  std::string why_moved;          // why some were on the CPU that were to be on a GPU; empty: none was
+  std::string why_moved;          // why some ran on the CPU instead of a GPU; empty if none did
 };
 
 class Replays {
  public:
-  // Runs float64, grid_sample's arithmetic, and the modes asked for, side by side where there are GPUs. `progress`
-  // hears what is being run, from several threads. Throws Unavailable as `devices` does.
+  // Runs float64, grid_sample's arithmetic, and the requested modes, in parallel on several GPUs. Calls `progress` from
+  // several threads. Throws Unavailable as `devices` does.
   Replays(const LoadedCall& call, const ReplaySettings& settings, Devices& devices,
           const std::function<void(const std::string&)>& progress);
 
   const analysis::Side& float64() const { return float64_.side; }
   std::vector<analysis::Side> others()
-      const;  // original, if added; deterministic, atomic, mixed as asked for; grid_sample
-  // By mode: the digest of each gradient that it has, of the first run where there are more.
+      const;  // original, if added; deterministic, atomic, mixed as requested; grid_sample
+  // By mode: the digest of each of its gradients, from the first run.
   const std::map<std::string, std::array<std::string, 3>>& digests() const { return digests_; }
-  // The runs of mode original, beside which the others stand.
+  // Adds the runs of mode original.
   void add(const OriginalResult& original, const LoadedCall& call);
   const std::map<std::string, Repeats>& repeats() const { return repeats_; }
-  // By mode, and of grid_sample.
+  // By mode, and for grid_sample.
   const std::map<std::string, Whereabouts>& whereabouts() const { return whereabouts_; }
 
  private:
-  // One replay, to be run as often as is asked.
+  // One replay, run as often as requested.
   struct Plan {
     std::string name;
     analysis::Conventions conventions;
@@ -79,7 +79,7 @@ class Replays {
   std::map<std::string, std::array<std::string, 3>> digests_;
   std::map<std::string, Repeats> repeats_;
   std::map<std::string, Whereabouts> whereabouts_;
-  std::mutex mutex_;  // of what the runs tell
+  std::mutex mutex_;  // guards the runs' results
 };
 
 }  // namespace msda::replay

@@ -1,5 +1,5 @@
-// msda-replay show: all that a capture holds of its invocations: tensors with their extremes, launch, seeds,
-// environment, kernel code facts.
+// msda-replay show: everything that a capture holds about its invocations: tensors with their extremes, launch, seeds,
+// environment, facts about the kernels' code.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -70,7 +70,7 @@ Json json_of(const capture::IsolatedReader& reader, const capture::Invocation& i
     for (const auto& tensor : *group) json["tensors"].push_back(json_of(reader, tensor));
   }
   for (const auto& stage : invocation.stages) {
-    // One that has a summary is not read for its statistics again: it may be the largest there is.
+    // A tensor with a summary is not read for its statistics: it may be the largest in the file.
     if (stage.full) json["tensors"].push_back(json_of(reader, *stage.full, !stage.facts));
   }
   if (!invocation.digests.empty()) json["digests"] = invocation.digests;
@@ -89,7 +89,7 @@ Json json_of(const capture::IsolatedReader& reader) {
   const capture::Run run = reader.run();
   Json json = {{"argv", run.argv}, {"facts", run.facts}, {"libraries", run.libraries}};
   json["environment"] = Json::object();
-  for (const auto& [name, value] : run.environment) {  // older recorders noted their own settings, too
+  for (const auto& [name, value] : run.environment) {  // older recorders recorded their own settings, too
     if (const auto kept = text::without_recorder(name, value)) json["environment"][name] = *kept;
   }
   json["seeds"] = Json::array();
@@ -108,7 +108,7 @@ Json json_of(const capture::IsolatedReader& reader) {
   return json;
 }
 
-// A JSON value as a person reads it: texts without quotes, lists with commas.
+// A JSON value as plain text: without quotes, lists with commas.
 std::string plain(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) {
@@ -168,7 +168,7 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
       add_tensor(lines, tensor, fmt::format("results/{}/{}", plain(result["name"]), plain(tensor["name"])));
     }
   }
-  // Of tensors that are in the capture, there are the datasets' own.
+  // Tensors in the capture have the digests of their datasets.
   if (json.contains("digests") && json["tensors"].empty()) {
     lines.add("  digests");
     for (const auto& [name, value] : json["digests"].items()) lines.add("    {:<40} {}", name, plain(value));
@@ -224,7 +224,7 @@ int run(const Options& options) {
 void add_show_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "show", "Everything in a capture: tensors and their extremes, launch, seeds, environment, kernel");
+      "show", "Show everything in a capture: tensors and their extremes, launch, seeds, environment, kernel");
   add_capture(*command, *options);
   add_invocation(*command, *options);
   add_json(*command, *options);

@@ -8,7 +8,7 @@
 namespace msda::replay {
 namespace {
 
-constexpr int kBatch = 0, kHead = 2;  // dimensions of every tensor but the levels'
+constexpr int kBatch = 0, kHead = 2;  // dimensions of every tensor except spatial_shapes and level_start_index
 constexpr int kChannel = 3;           // of value
 
 uint64_t size_of(msda_dtype dtype) {
@@ -86,13 +86,13 @@ uint64_t device_bytes(const Backward& backward) {
     alike = alike && input->dtype == call.value.dtype;
   }
   for (const msda_tensor& result : backward.results) bytes += bytes_of(result);
-  // Inputs that have no type in common are widened, 16-bit ones for float64 as well; sums that are rounded at the end
-  // have a place of their own.
+  // Inputs without a common type are widened, and 16-bit ones for float64 as well; sums that are rounded at the end
+  // need memory of their own.
   const bool as_they_are = alike && (size_of(call.value.dtype) > 2 || backward.options.mode != MSDA_MODE_FLOAT64);
   if (!as_they_are) bytes += 8 * input_elements;
   if (backward.options.mode == MSDA_MODE_ATOMIC) bytes += 8 * elements_of(call.value);
-  // Samples in the order of their cells, where those begin, and the four sums of every run of 32 samples of a cell,
-  // each of 32 channels (kernels/cuda/operator.cuh), as if all were float64.
+  // Samples in the order of their cells, the beginnings of the cells, and the four sums of every run of 32 samples of a
+  // cell, each with 32 channels (kernels/cuda/operator.cuh), as if all were float64.
   const uint64_t samples = elements_of(call.attention_weights);
   const uint64_t heads = bytes == 0 ? 0 : static_cast<uint64_t>(call.value.shape[kBatch] * call.value.shape[kHead]);
   const uint64_t channels = static_cast<uint64_t>(call.value.shape[kChannel]), run_bytes = (channels + 31) / 32 * 1024;
@@ -122,9 +122,8 @@ void run_in_slices(const Backward& whole, uint64_t budget, const std::function<b
       second.head += first.heads;
       second.heads -= first.heads;
     } else {
-      throw TooLarge(
-          fmt::format("one head of one batch takes up to {} bytes of its memory, {}", bytes,
-                      refused ? "which it does not give" : fmt::format("of which it has {} for this", budget)));
+      throw TooLarge(fmt::format("one head of one batch needs up to {} bytes of its memory, {}", bytes,
+                                 refused ? "which it refuses" : fmt::format("and {} are available", budget)));
     }
     left.push_back(second);
     left.push_back(first);

@@ -1,5 +1,5 @@
-// A backward pass over tensors in host memory, cut by batch and head for a device that cannot hold it whole. No sum
-// goes over batches or heads, so no cut changes a bit.
+// Divides a backward pass over tensors in host memory by batch and head, for a device that cannot hold all of it. No
+// sum goes over batches or heads, so the division changes no bit.
 #pragma once
 
 #include <array>
@@ -24,13 +24,13 @@ struct Slice {
   int64_t batch, batches, head, heads;
 };
 
-// The slice's part of it: views of the same memory.
+// The slice's part of the call: views of the same memory.
 Backward part_of(const Backward& whole, const Slice& slice);
 
-// How a tensor of a part lies in memory.
+// The memory layout of a tensor of a part.
 gpu::Rows rows_of(const msda_tensor& part);
 
-// The device memory that the pass takes: its tensors, and the most that msda_cuda_backward() has beside them.
+// The device memory that the pass takes: its tensors, and the most that msda_cuda_backward() allocates.
 uint64_t device_bytes(const Backward& backward);
 
 // Not even one head of one batch fits.
@@ -38,9 +38,8 @@ struct TooLarge : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Calls run() with the whole, or with halves, quarters, ... of it that take no more than `budget` bytes. Where run()
-// returns false, the device's memory did not suffice after all, and parts become smaller from there on. Throws
-// TooLarge.
+// Calls run() with the whole call, or with halves, quarters, ... that take no more than `budget` bytes. If run()
+// returns false, the device's memory did not suffice, and further parts are smaller. Throws TooLarge.
 void run_in_slices(const Backward& whole, uint64_t budget, const std::function<bool(const Backward&)>& run);
 
 }  // namespace msda::replay

@@ -23,7 +23,7 @@ using analysis::number;
 
 namespace {
 
-// How far numbers are from others: float32 ones from float64 ones, recorded ones from those computed anew.
+// The distance between two sets of numbers: float32 and float64, or recorded and recomputed.
 struct Drift {
   double max_abs = 0;
   uint64_t max_ulp = 0;
@@ -41,7 +41,7 @@ struct Drift {
   }
 };
 
-// A stage computed anew, in float32 and in float64, and what was recorded of it.
+// A recomputed stage, in float32 and float64, and its recorded summary.
 class StageSums {
  public:
   StageSums(msda_stage_id stage, const StageTensors& recorded, msda_dtype type)
@@ -76,7 +76,7 @@ class StageSums {
       json["recorded"] = kept.json();
       const auto& apart = summary->float64 ? summary->float64->largest_absolute_difference : std::nullopt;
       json["recorded"]["max_abs"] = apart ? number(apart->value) : summary->float64 ? Json() : Json(0.0);
-      // A replay that was rounded to 16 bits has other numbers than the arithmetic had.
+      // A replay that was rounded to 16 bits does not have the arithmetic's numbers.
       if (summary->arithmetic == msda_dtype_name(type_)) json["recorded"]["differs_in"] = narrow_.differs_in(kept);
     }
     return json;
@@ -95,7 +95,7 @@ constexpr msda_stage_id kSampleStages[] = {MSDA_STAGE_PIXEL_COORDINATES,       M
                                            MSDA_STAGE_SAMPLED_VALUE,           MSDA_STAGE_GRAD_ATTENTION_WEIGHTS,
                                            MSDA_STAGE_GRAD_SAMPLING_LOCATIONS, MSDA_STAGE_VALUE_CONTRIBUTIONS};
 
-// What the numbers of a stage are called, where there are few.
+// The names of a stage's numbers, if there are few.
 std::vector<std::string> components_of(msda_stage_id stage) {
   switch (stage) {
     case MSDA_STAGE_PIXEL_COORDINATES:
@@ -126,14 +126,14 @@ std::vector<Column> columns_of(const LoadedCall& loaded) {
   return columns;
 }
 
-// The rows of one element's table; drifts against float64, the last column.
+// The rows of one element's table; drift is relative to float64, the last column.
 struct ElementRows {
   const StageTensors& recorded;
   const analysis::Tolerance& tolerance;
   Json rows = Json::array();
   std::optional<std::string> first_drift = {};
 
-  // `flat` is the number's place in the stage's tensor.
+  // `flat` is the number's index in the stage's tensor.
   void add(msda_stage_id id, const std::string& component, int64_t flat, const std::vector<Column>& columns,
            const std::vector<double>& values) {
     const std::string stage = msda_stage_name(id);
@@ -161,7 +161,7 @@ void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& elemen
   const Call& call = loaded.call();
   const auto columns = columns_of(loaded);
   for (const msda_stage_id stage : kSampleStages) {
-    if (stage == MSDA_STAGE_VALUE_CONTRIBUTIONS) continue;  // on the way to grad_value only
+    if (stage == MSDA_STAGE_VALUE_CONTRIBUTIONS) continue;  // belongs to grad_value only
     const bool other_gradient = element.gradient == Gradient::kAttentionWeights
                                     ? stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS
                                     : stage == MSDA_STAGE_SAMPLED_VALUE || stage == MSDA_STAGE_GRAD_ATTENTION_WEIGHTS;
@@ -177,7 +177,7 @@ void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& elemen
       return numbers;
     };
     if (stage == MSDA_STAGE_CORNER_VALUES || stage == MSDA_STAGE_SAMPLED_VALUE) {
-      // Channels are many: the one that is farthest apart stands for them.
+      // Only the channel with the largest difference is shown.
       size_t worst = 0;
       double most = -1;
       const auto compare = [&](size_t i, double value) {
@@ -236,7 +236,7 @@ std::string cell_of(const Json& value) {
   return value.is_null() ? "-" : fmt::format("{:.9g}", value.get<double>());
 }
 
-// How what was recorded of a stage differs from what is computed anew.
+// How the recorded stage differs from the recomputed one.
 std::string recorded_drift_text(const Json& recorded) {
   if (recorded.contains("from_deterministic")) {
     const Json& drift = recorded["from_deterministic"];

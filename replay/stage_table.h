@@ -1,5 +1,4 @@
-// The stages of a call in float32 beside float64: all samples in numbers, and single elements one stage after the
-// other.
+// The stages of a call in float32 and float64: a summary of all samples, and single elements stage by stage.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,15 +17,14 @@ namespace msda::replay {
 
 using Json = nlohmann::ordered_json;
 
-// Per stage: extremes, NaN, infinities of the deterministic float32 replay and of float64, and how far they are apart;
-// `recorded`, where the capture has the stage: the same of what was recorded, and how that differs from the replay.
+// For each stage: extremes, NaN and infinities of the deterministic float32 replay and of float64, and their distance;
+// `recorded`, if the capture has the stage: the same for the recorded stage, and its difference from the replay.
 Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
                    const Progress& progress);
 
-// One element's way through the stages: each number as it was recorded (where tensors of stages were), under the
-// recorded conventions in float32, under the reference's (or grid_sample's) in float32, and in float64; and
-// `first_drift`, the first stage in which a float32 side is out of `tolerance` against float64 (for the cell: at all
-// different), or null.
+// One element through the stages: each number as recorded (if the stage's tensor was), in float32 with the recorded
+// conventions, in float32 with the reference's (or grid_sample's), and in float64; and `first_drift`, the first stage
+// in which a float32 side is out of `tolerance` against float64 (for the cell: differs at all), or null.
 Json stages_of_element(const LoadedCall& loaded, const StageTensors& recorded, const analysis::ElementId& element,
                        const analysis::Tolerance& tolerance);
 

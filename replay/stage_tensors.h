@@ -1,4 +1,4 @@
-// The stages that a recording kept of a call, in memory: to be shown beside those that are computed anew.
+// The recorded stages of a call, in memory, to be shown beside the recomputed ones.
 #pragma once
 
 #include <array>
@@ -15,13 +15,13 @@ namespace msda::replay {
 
 class StageTensors {
  public:
-  // Reads every tensor that there is of a stage. Throws BadInput of those that do not fit the call, and as
-  // refuse_altered() does.
+  // Reads every recorded stage tensor. Throws BadInput for one that does not fit the call, and as refuse_altered()
+  // does.
   StageTensors(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation,
                const analysis::Call& call);
 
   bool has_tensors() const { return !memory_.empty(); }
-  // Without data, if the recording has only the stage's summary, or nothing.
+  // Without data if only the stage's summary, or nothing, was recorded.
   const analysis::Tensor& of(msda_stage_id stage) const { return stages_[stage].tensor; }
   const std::optional<capture::StageFacts>& summary(msda_stage_id stage) const { return stages_[stage].facts; }
   std::optional<double> at(msda_stage_id stage, int64_t flat) const;
@@ -37,7 +37,7 @@ class StageTensors {
   std::vector<std::string> altered_;
 };
 
-// What a recorded summary says, in the same terms as a tensor's numbers are counted here.
+// A recorded summary as Statistics.
 Statistics statistics_of(const capture::StageSummary& summary);
 
 }  // namespace msda::replay

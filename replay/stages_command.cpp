@@ -21,7 +21,7 @@ struct StagesOptions : Options {
   std::vector<std::string> elements;
 };
 
-// Findings whose stages are shown where no element is named.
+// The number of findings whose stages are shown if no element is named.
 constexpr size_t kMostFindings = 5;
 
 // "grad_sampling_locations[0,948,0,0,2,0]"
@@ -54,7 +54,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
                   text));
 }
 
-// What the stages of invocations are computed and compared with.
+// What computing and comparing the stages of invocations needs.
 struct Tools {
   const StagesOptions& options;
   const capture::IsolatedReader& reader;
@@ -140,7 +140,7 @@ int run(const StagesOptions& options) {
 
 void add_stages_command(CLI::App& app, int& status) {
   auto options = std::make_shared<StagesOptions>();
-  CLI::App* command = app.add_subcommand("stages", "Intermediate tensors stage by stage, float32 beside float64");
+  CLI::App* command = app.add_subcommand("stages", "Show intermediate tensors stage by stage, float32 beside float64");
   add_capture(*command, *options);
   add_replay(*command, *options);
   command

@@ -1,4 +1,4 @@
-// What a tensor's numbers look like: extremes, zeros, and what is not finite.
+// Statistics of a tensor's numbers: extremes, zeros, and numbers that are not finite.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -35,8 +35,7 @@ struct Statistics {
     }
   }
 
-  // The facts that are not those of `other`, by their names in JSON; but for smallest_magnitude, which few summaries
-  // have.
+  // The facts that differ from `other`, by their names in JSON, except smallest_magnitude, which few summaries have.
   std::vector<std::string> differs_in(const Statistics& other) const {
     std::vector<std::string> names;
     const auto compare = [&](const char* name, auto mine, auto theirs) {

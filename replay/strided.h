@@ -1,4 +1,4 @@
-// The elements of a tensor whose memory has gaps.
+// Visits the elements of a strided tensor.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace msda::replay {
 
-// Calls visit(row-major place, place in memory) for each element; both count elements. No size is 0.
+// Calls visit(row-major index, index in memory) for each element; both count elements. No size may be 0.
 template <class Visit>
 void for_each_element(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides, Visit&& visit) {
   int64_t elements = 1;

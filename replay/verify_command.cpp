@@ -1,4 +1,4 @@
-// msda-replay verify: whether all is as it was written.
+// msda-replay verify: checks that everything is as it was written.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -56,7 +56,7 @@ void add_verify_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("verify", "Check that a capture is as it was written");
   add_capture(*command, *options);
   add_json(*command, *options);
-  command->add_flag("--quiet", options->quiet, "Print nothing if all is right");
+  command->add_flag("--quiet", options->quiet, "Print nothing if there is no damage");
   command->callback([options, &status] { status = run(*options); });
 }
 

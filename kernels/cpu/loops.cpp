@@ -1,5 +1,5 @@
 // The CPU's inner loops. Compiled once per instruction set, with MSDA_ISA naming the copy: nothing here may have a name
-// outside that namespace, and nothing of the standard library that is not inlined may be used.
+// outside that namespace, and no function of the standard library may be used that the compiler does not inline.
 //
 // Vectorizing over channels changes no bit: lanes of a sum are separate variables, and a fused multiply-add is one
 // rounding in whatever register it happens.
@@ -15,7 +15,7 @@ Spot<Real> locate_sample(const Problem<In>& p, const Level& level, const In* loc
   return locate_at(p, level, Real(location[0]), Real(location[1]));
 }
 
-// The channels of one head at the four corners, a zero for each that is outside.
+// The channels of one head at the four corners; zero for a corner outside the level.
 template <class In>
 struct Corners {
   const In* row[4];
@@ -27,14 +27,14 @@ struct Corners {
     corner_pixels(p, level, low_y, low_x, pixels);
     for (int i = 0; i < 4; ++i) row[i] = pixels[i] < 0 ? nullptr : level_value + pixels[i] * p.M * p.D;
   }
-  // Asks for the first lines of each row.
+  // Prefetches the first cache lines of each row.
   void prefetch(int64_t channels) const {
     constexpr int64_t kLine = 64 / sizeof(In), kMost = 4 * kLine;
     const int64_t wanted = channels < kMost ? channels : kMost;
     for (const In* start : row) {
       if (!start) continue;
       for (int64_t i = 0; i < wanted; i += kLine) __builtin_prefetch(start + i);
-      __builtin_prefetch(start + wanted - 1);  // rows need not begin a line
+      __builtin_prefetch(start + wanted - 1);  // a row may begin in the middle of a cache line
     }
   }
   const In* at(int corner, int64_t channel) const { return row[corner] ? row[corner] + channel : kZeros; }
@@ -82,7 +82,7 @@ inline void add_channels(ChannelSums<kLanes, Real>& sums, int count, const Corne
   }
 }
 
-// What one sample gives back.
+// The gradients of one sample.
 template <class Real>
 struct SampleGradients {
   Real attention, x, y;
@@ -96,7 +96,7 @@ SampleGradients<Real> sample_gradients(const Problem<In>& p, const Spot<Real>& s
   for (int64_t first = 0; first < p.D; first += kLanes) {
     const In *v00 = corners.at(0, first), *v01 = corners.at(1, first);
     const In *v10 = corners.at(2, first), *v11 = corners.at(3, first);
-    // The constant trip count is what makes the compiler keep the lanes in registers.
+    // With a constant trip count the compiler keeps the lanes in registers.
     if (p.D - first >= kLanes) {
       add_channels(sums, kLanes, weights, spot.y.fraction, spot.x.fraction, grad_output + first, v00, v01, v10, v11);
     } else {
@@ -111,7 +111,7 @@ SampleGradients<Real> sample_gradients(const Problem<In>& p, const Spot<Real>& s
 template <class In, class Real>
 void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real* grad_sampling_locations,
               Real* grad_attention_weights) {
-  // Samples are located a few ahead of their turn, so that the memory they read, all over the level, is under way.
+  // Samples are located a few ahead of their turn, so that the memory that they read is prefetched.
   constexpr int64_t kAhead = 16;
   Spot<Real> spots[kAhead];
   Corners<In> corners[kAhead];
@@ -148,7 +148,7 @@ void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real*
   }
 }
 
-// The four corner sums of one cell, by the tree of runs: a counter to the base 32 whose digits are partial sums.
+// The four corner sums of one cell, by the tree of runs: a base-32 counter whose digits are partial sums.
 template <class In, class Real>
 class CellSums {
  public:
@@ -216,7 +216,7 @@ class CellSums {
   int filled_[16] = {};
 };
 
-// Lists the samples of one level that reach it, in the order of (query, point), each with its cell.
+// Lists the samples that contribute to one level, in the order of (query, point), each with its cell.
 template <class In, class Real>
 int64_t list_samples(const Problem<In>& p, int64_t b, int64_t m, int64_t l, Sample<Real>* samples) {
   const Level& level = p.levels[l];
@@ -243,7 +243,7 @@ class SplitMix64 {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
   }
-  // In [0, bound): even enough, as bounds are far under 2^64.
+  // In [0, bound). The modulo's bias is negligible: bounds are far below 2^64.
   uint64_t below(uint64_t bound) { return next() % bound; }
 
  private:
@@ -298,7 +298,7 @@ void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool a
   for (int64_t i = 0; i < count; ++i) ++scratch.cell_begin[scratch.samples[i].cell + 1];
   for (int64_t i = 0; i < cells; ++i) scratch.cell_begin[i + 1] += scratch.cell_begin[i];
   for (int64_t i = count - 1; i >= 0; --i) {
-    // From the back, with the end of each cell's place going down: after it, cell_begin[c + 1] is where cell c begins.
+    // From the back, decrementing the end of each cell's range: afterwards cell_begin[c + 1] is where cell c begins.
     scratch.sorted[--scratch.cell_begin[scratch.samples[i].cell + 1]] = scratch.samples[i];
   }
   CellSums<In, Real> cell_sums(scratch.sums, p.D);

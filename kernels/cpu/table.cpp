@@ -5,7 +5,7 @@
 
 namespace msda::kernels::cpu {
 
-// Defined by loops.cpp, once for each value of MSDA_ISA that CMake builds it with.
+// loops.cpp defines it once for each value of MSDA_ISA that CMake passes.
 inline namespace baseline {
 extern const Table kTable;
 }

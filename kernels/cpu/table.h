@@ -1,5 +1,5 @@
-// What the CPU computes in its inner loops, behind a table of function pointers, so that the same source can be
-// compiled once for every instruction set (cpu/loops.cpp) and chosen when the program runs.
+// The CPU's inner loops behind a table of function pointers: the same source (cpu/loops.cpp) is compiled once for each
+// instruction set, and the table is chosen when the program runs.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Problem {
   const In* grad_output;  // null in a forward pass
 };
 
-// One sample of a level, waiting for its turn in the scatter sum.
+// One sample of a level, listed for the scatter sum.
 template <class Real>
 struct Sample {
   int64_t query;
@@ -65,8 +65,8 @@ struct Loops {
   // grad_sampling_locations and grad_attention_weights (either may be null) of batch b for queries [begin, end).
   void (*backward)(const Problem<In>&, int64_t b, int64_t begin, int64_t end, Real* grad_sampling_locations,
                    Real* grad_attention_weights);
-  // grad_value of one batch, head and level, overwritten. With `atomic`, addends go in one by one, in an order that
-  // depends on `seed`, b, m and l alone.
+  // grad_value of one batch, head and level, overwritten. With `atomic`, addends are added one by one, in an order that
+  // depends only on `seed`, b, m and l.
   void (*scatter_level)(const Problem<In>&, int64_t b, int64_t m, int64_t l, bool atomic, uint64_t seed,
                         const ScatterScratch<Real>&, Real* grad_value);
 };
@@ -92,7 +92,7 @@ inline const Loops<double, double>& Table::loops() const {
   return f64;
 }
 
-// The best table that this machine can run; MSDA_CPU_ISA=baseline in the environment forces the plain one.
+// The fastest table that this machine can run; the environment variable MSDA_CPU_ISA=baseline forces the plain one.
 const Table& table();
 
 }  // namespace msda::kernels::cpu

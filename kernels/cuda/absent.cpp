@@ -1,4 +1,4 @@
-// In place of the GPU's functions where the library is built without the CUDA toolkit.
+// The GPU's functions of a library that is built without the CUDA toolkit: they report MSDA_UNAVAILABLE.
 #include "kernels/guarded.h"
 #include "kernels/msda.h"
 

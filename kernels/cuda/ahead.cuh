@@ -1,4 +1,4 @@
-// Copies from global to shared memory that go on while a thread does something else.
+// Asynchronous copies from global to shared memory.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// The C ABI's functions for a GPU: checks, and the choice of types.
+// The C ABI's functions for a GPU: they check the call and choose the types.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// What the kernels' 32-bit numbers can count.
+// Refuses calls that the kernels' 32-bit numbers cannot count.
 void check_sizes(const CheckedCall& checked) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max(), kMostNumber = int64_t{1} << kNumberBits;
   int64_t cells = 0, points = 1;
@@ -31,8 +31,8 @@ void check_sizes(const CheckedCall& checked) {
   }
 }
 
-// The type that all inputs are read in: their own where they have one in common, else the narrowest that holds them.
-// Strided tensors are copied, and copies are never 16 bits wide.
+// The type as which all inputs are read: their common type if they have one, otherwise the narrowest that holds them
+// all. Strided tensors are copied, and copies are never 16 bits wide.
 msda_dtype common_dtype(const CheckedCall& checked, const msda_call& call, const msda_tensor* grad_output,
                         bool float64) {
   if (checked.float64_inputs) return MSDA_FLOAT64;
@@ -63,7 +63,7 @@ void forward(const msda_call* call, const msda_options* options, const msda_tens
   const CheckedCall checked = check_call(*call, nullptr);
   const msda_options chosen = checked_options(options);
   check_result("output", *output, checked.output_shape());
-  if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed has stages of the backward pass only");
+  if (chosen.mode == MSDA_MODE_MIXED) throw InvalidArgument("the mode mixed exists for the backward pass only");
   check_sizes(checked);
   need_device();
   if (element_count(checked.output_shape()) == 0) return;

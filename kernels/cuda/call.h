@@ -1,4 +1,4 @@
-// From a checked call to what the CUDA kernels take, and from what they write to the results.
+// Turns a checked call into what the CUDA kernels take, and what they write into the results.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,10 +9,10 @@
 
 namespace msda::kernels::cuda {
 
-// Throws Unavailable where there is no GPU.
+// Throws Unavailable if there is no GPU.
 void need_device();
 
-// An input as the kernels take it: as it is, or widened into memory of the workspace.
+// An input as the kernels take it: the tensor itself, or a widened copy in the workspace.
 class Input {
  public:
   Input(const msda_tensor& tensor, msda_dtype dtype);
@@ -31,7 +31,7 @@ class Input {
   void* memory_ = nullptr;  // of dtype_
 };
 
-// A result as the kernels write it: in place, or into memory of the workspace from where it is spread.
+// A result as the kernels write it: in place, or into the workspace, from where it is copied into a strided tensor.
 class Output {
  public:
   // A null pointer: not wanted. `float64`: the arithmetic's type is double.

@@ -1,5 +1,5 @@
-// Division by a number that the host knows, of numbers below 2^31, as a multiplication: the GPU has no instruction for
-// it, and where threads have little else to do its twenty show.
+// Division of numbers below 2^31 by a divisor that the host knows, as a multiplication. The GPU has no instruction for
+// division; its twenty instructions show where threads have little else to do.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@ namespace msda::kernels::cuda {
 bool can_fork(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
   if (cudaStreamIsCapturing(stream, &status) == cudaSuccess) return status == cudaStreamCaptureStatusNone;
-  cudaGetLastError();  // the legacy stream, while another one is captured
+  cudaGetLastError();  // fails for the legacy stream while another stream is captured
   return false;
 }
 
@@ -34,7 +34,7 @@ Fork::~Fork() {
   destroy();
 }
 
-// What is under way goes on; the device takes the rest back when it is done.
+// Work under way continues; the device frees the rest when it is done.
 void Fork::destroy() {
   if (side_ != nullptr) cudaStreamDestroy(side_);
   if (event_ != nullptr) cudaEventDestroy(event_);

@@ -1,6 +1,6 @@
-// The samples of every batch, head and level grouped by cell, each cell's in the order of (query, point): what comes of
-// it, and what the two ways to it have in common, group_short.cuh where a block takes a list at a time, and
-// group_long.cuh.
+// Groups the samples of every batch, head and level by cell, each cell's in the order of (query, point): the data
+// structures, and what the two implementations share. group_short.cuh sorts a list with one block, group_long.cuh with
+// several.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace msda::kernels::cuda {
 
-// A run's number, and the corners of its cell, whose first pixel is of the level.
+// A run's number, and the corners of its cell; the first pixel is numbered within the level.
 struct RunPlace {
   uint32_t run;
   Corners corners;
@@ -22,8 +22,8 @@ struct RunPlace {
   }
 };
 
-// One sample of a cell, as the sums need it. float's is a sector of memory: written whole wherever it goes, it costs
-// half of what two halves do.
+// One sample of a cell, as the sums need it. With float it is one sector of memory: written whole, it costs half as
+// much as in two parts.
 template <class Real>
 struct alignas(sizeof(Real) * 8) Entry {
   Real attention, fraction_y, fraction_x;
@@ -34,7 +34,7 @@ struct alignas(sizeof(Real) * 8) Entry {
   static constexpr uint32_t kNumber = kFlatY - 1;
 };
 static_assert(sizeof(Entry<float>) == 32);
-// The parts of an entry that a thread reads or writes at once.
+// The part of an entry that a thread reads or writes at once.
 using EntryPart = uint4;
 template <class Real>
 inline constexpr int kEntryParts = sizeof(Entry<Real>) / sizeof(EntryPart);
@@ -49,7 +49,8 @@ __device__ inline uint4 of_partner(const uint4& mine, int step) {
                     __shfl_xor_sync(~0u, mine.z, step), __shfl_xor_sync(~0u, mine.w, step));
 }
 
-// Writes an entry of each thread where it `is_there`, by as many lanes side by side as it has parts. All lanes.
+// Writes an entry of each thread for which `is_there`; as many adjacent lanes as an entry has parts write it together.
+// All lanes must call it.
 template <class Real>
 __device__ inline void store_entry(Entry<Real>* to, uint32_t at, const Entry<Real>& entry, bool is_there) {
   constexpr int kParts = kEntryParts<Real>;
@@ -81,7 +82,7 @@ __device__ inline void store_entry(Entry<Real>* to, uint32_t at, const Entry<Rea
   }
 }
 
-// Where the samples of a cell begin among those of its batch, head and level, and where its runs (sample.h, kRun) do.
+// Where the samples and the runs (sample.h, kRun) of a cell begin among those of its batch, head and level.
 struct alignas(8) CellStart {
   uint32_t sample, run;
 };
@@ -115,7 +116,7 @@ __device__ inline Share share_of(const Division& by_shares) {
   return {head, number};
 }
 
-// Of a head's rows of (batch, query or pixel, head), the first. Heads are counted from Problem::first_head on.
+// The first of a head's rows of (batch, query or pixel, head). Heads are counted from Problem::first_head on.
 template <class Stored>
 __device__ inline int64_t first_row_of(const Problem<Stored>& p, uint32_t head, int64_t rows) {
   const auto [b, m] = p.by_M.divide(p.first_head + head);
@@ -163,7 +164,7 @@ __device__ inline Read<Stored> read_sample(const Problem<Stored>& p, int64_t sam
   return {location_of(p, sample), p.attention_weights[sample]};
 }
 
-// The sum of `mine` over the lanes of a warp up to this one. All lanes.
+// The sum of `mine` over the lanes of a warp up to this one. All lanes must call it.
 template <class T>
 __device__ inline T sum_upto_lane(T mine) {
 #pragma unroll
@@ -193,8 +194,8 @@ __device__ inline uint64_t sum_before(uint64_t mine, uint64_t* sums, uint64_t& t
   return before;
 }
 
-// From the numbers of samples of each cell to where its samples and runs begin, kScanEach cells to a thread.
-// use(first cell, starts, numbers) follows for these, in the thread that has read the numbers.
+// From the number of samples of each cell, finds where its samples and runs begin, kScanEach cells a thread. Calls
+// use(first cell, starts, numbers) for these in the thread that has read the numbers.
 inline constexpr uint32_t kScanEach = 8;
 template <class T>
 struct alignas(16) OfCells {
@@ -233,7 +234,7 @@ struct Chunk {
   uint32_t head, number, first, end;
 };
 
-// Gradients of those samples of a chunk that reach no pixel: zeros, unless what they are multiplied with is not finite.
+// Writes the gradients of a chunk's samples that reach no pixel: zeros, or NaN if a factor is not finite.
 template <class Stored, class Real>
 __device__ inline void store_unreached(const Problem<Stored>& p, const LevelPlan& plan, const Chunk& chunk,
                                        Points points, const Result& grad_locations, const Result& grad_weights) {

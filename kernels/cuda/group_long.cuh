@@ -1,5 +1,5 @@
-// Groups samples by cell, however many there are: chunks of samples are counted side by side; the counts are added up;
-// then each chunk knows where its samples of each cell go, and puts them there.
+// Groups any number of samples by cell: the samples of each chunk are counted in parallel, the counts are summed, and
+// each chunk then moves its samples to the places that follow.
 #pragma once
 
 #include "kernels/cuda/group.cuh"
@@ -27,7 +27,7 @@ __device__ inline uint32_t* counts_of(uint32_t* counts, const LevelPlan& plan, u
   return counts + plan.first_count + (int64_t{head} * (plan.chunks + 1) + chunk) * plan.stride;
 }
 
-// How many samples of a chunk are in each cell. `room` counters fit into the block's shared memory; a level with more
+// Counts the samples of a chunk in each cell. `room` counters fit into the block's shared memory; a level with more
 // cells is counted in device memory.
 template <class Stored, class Real>
 __global__ void __launch_bounds__(kGroupThreads) count_kernel(Problem<Stored> p, LevelPlans plans, Division by_chunks,
@@ -64,8 +64,8 @@ __global__ void __launch_bounds__(kGroupThreads) count_kernel(Problem<Stored> p,
 
 inline constexpr int kSumThreads = 256, kSumCells = 4 * kSumThreads;
 
-// Of each chunk and cell, how many of its samples are in earlier chunks; and how many in all of them. blockIdx.x: the
-// batch, head and level; four cells to a thread.
+// Computes for each chunk and cell how many of the cell's samples are in earlier chunks, and how many in all chunks.
+// blockIdx.x: the batch, head and level; four cells a thread.
 static __global__ void __launch_bounds__(kSumThreads)
     sum_chunks_kernel(uint32_t levels, LevelPlans plans, uint32_t* counts) {
   const LevelPlan& plan = plan_of(plans, static_cast<int>(blockIdx.x % levels));
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(kSumThreads)
   at[plan.chunks * step] = sum;
 }
 
-// Of each cell where its samples and runs begin. A block to each batch, head and level.
+// Finds where the samples and runs of each cell begin. One block for each batch, head and level.
 static __global__ void __launch_bounds__(kScanThreads)
     scan_kernel(uint32_t levels, LevelPlans plans, uint32_t* counts, CellStart* cells, HotCell* hot,
                 uint32_t* hot_count, uint32_t most_hot) {
@@ -114,7 +114,7 @@ static __global__ void __launch_bounds__(kScanThreads)
   if (threadIdx.x == 0) hot_count[blockIdx.x] = hot_here;
 }
 
-// Where the next sample of a cell goes; `packed` plus one is where the one after it does.
+// Where the next sample of a cell goes; adding one to `packed` gives the place after it.
 struct NextPlace {
   uint32_t packed;
   __device__ static NextPlace of(CellStart start, uint32_t before) {
@@ -127,8 +127,8 @@ struct NextPlace {
 using PlaceRanks = TileRanks<kGroupThreads, kPlaceEach>;
 inline constexpr int64_t kPlaceBytes = sizeof(PlaceRanks) + 1024;  // of shared memory, beside the cells' places
 
-// Puts each sample to its cell: kStable, in the order of (query, point), else in any. Samples that reach no cell end
-// here, with their gradients.
+// Moves each sample to its cell: with kStable in the order of (query, point), otherwise in any. The gradients of
+// samples that reach no cell are written here.
 template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kGroupThreads, 2)
     place_kernel(Problem<Stored> p, LevelPlans plans, Division by_chunks, Points points, uint32_t* counts,
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kGroupThreads, 2)
   }
   const int64_t list = list_of(p, chunk.head, chunk.l);
   const SampleIndex index(p, points, chunk.head, chunk.l);
-  // A tile ahead.
+  // Reads one tile ahead.
   const auto read = [&](uint32_t i) { return i < chunk.end ? read_sample(p, index.of_place(i)) : Read<Stored>{}; };
   Read<Stored> next[kPlaceEach];
 #pragma unroll

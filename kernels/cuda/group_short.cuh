@@ -1,8 +1,8 @@
-// Groups samples by cell where those of a batch, head and level are so few that one block takes them all at a time: one
-// kernel. Samples come to their cells slice after slice of the list, within a slice in any order; then each looks how
-// many of its slice and cell come before it in that of (query, point). With the chains of tile_ranks.cuh, which are
-// long where there are few cells, the kernel took half as long again. Its code runs once and is fetched as it runs:
-// loops that are not unrolled, and the instructions of one dialect alone (with_fixed), are what makes it faster.
+// Groups samples by cell, in one kernel, if one block can hold all samples of a batch, head and level. Samples are
+// moved to their cells slice by slice, in any order within a slice; then each sample counts how many of its slice and
+// cell precede it in the order of (query, point). With the chains of tile_ranks.cuh, which are long if there are few
+// cells, the kernel took 1.5 times as long. The code runs once and is fetched as it runs: rolled loops and the
+// instructions of one dialect only (with_fixed) make it faster.
 #pragma once
 
 #include "kernels/cuda/group.cuh"
@@ -12,19 +12,19 @@ namespace msda::kernels::cuda {
 inline constexpr int kShortThreads = 1024, kShortEach = 4;
 inline constexpr int64_t kShortList = kShortThreads * kShortEach;  // samples
 
-// Device memory to be filled with zeros beside: `count` times 16 bytes.
+// Device memory that the kernel also fills with zeros: `count` times 16 bytes.
 struct Zeros {
   uint4* to;
   int64_t count;
 };
 
-// Which samples of a list are in one cell, and how many of them are in the quads of words before.
+// Which samples of a list are in one cell, and how many of them are in the preceding groups of four words.
 struct CellMembers {
   static constexpr uint32_t kWords = kShortList / 32;
   uint32_t words[kWords];
   uint16_t before[kWords / 4];
   __device__ void add(uint32_t sample) { atomicOr(&words[sample / 32], 1u << sample % 32); }
-  // All lanes of a warp.
+  // All lanes of a warp must call it.
   __device__ void count(unsigned lane) {
     uint32_t mine = 0;
 #pragma unroll
@@ -41,16 +41,16 @@ struct CellMembers {
 };
 static_assert(CellMembers::kWords == 4 * kWarp);
 
-// A cell with more samples has members; of the others' samples each is compared with those of its slice and cell.
+// A cell with more samples has a member list; in other cells each sample is compared with those of its slice and cell.
 inline constexpr uint32_t kFewToCompare = 128;
-// A slice is as many samples as there are threads, or a quarter where cells have so many on average.
+// A slice has as many samples as there are threads, or a quarter if cells have this many samples on average.
 inline constexpr uint32_t kManyInCell = 8;
 
 // A block's shared memory for a list of `samples` and a level of `stride` cells.
 struct ShortRoom {
-  uint32_t* starts;      // [stride]: how many samples, then where these begin, and above 16 bits, where the runs do
-  CellMembers* members;  // these and the next for an order within a cell
-  uint16_t* arrived;     // [samples]: those of a cell, slice after slice; or the number of its members
+  uint32_t* starts;      // [stride]: counts; later where samples begin, and in the upper 16 bits where runs begin
+  CellMembers* members;  // with `arrived`, gives the order within a cell
+  uint16_t* arrived;     // [samples]: a cell's samples, slice by slice; or the number of its members
   __device__ ShortRoom(void* memory, uint32_t samples, uint32_t stride) {
     starts = static_cast<uint32_t*>(memory);
     members = reinterpret_cast<CellMembers*>(starts + stride);
@@ -65,16 +65,16 @@ struct ShortRoom {
   MSDA_HOST_DEVICE static uint32_t most_crowded(uint32_t samples) { return samples / (kFewToCompare + 1); }
 };
 
-// How many samples of a cell have arrived before a sample's slice, and with it.
+// How many samples of a cell have arrived before a sample's slice, and up to its end.
 struct Arrivals {
   uint16_t before, upto;
 };
 
-// Of each sample, from how many of its cell have arrived before it to how many are before it in the order of
-// (query, point). All threads.
+// Turns the number of a cell's samples that arrived before each sample into the number that precede it in the order of
+// (query, point). All threads must call it.
 __device__ inline void rank_in_cells(const ShortRoom& room, uint32_t crowded, const int32_t (&cell)[kShortEach],
                                      const Arrivals (&arrivals)[kShortEach], uint32_t (&place)[kShortEach]) {
-  const auto start_of = [&](int32_t of) { return room.starts[of] & 0xffffu; };
+  const auto start_of = [&](int32_t index) { return room.starts[index] & 0xffffu; };
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kShortThreads) {
     room.members[i / CellMembers::kWords].words[i % CellMembers::kWords] = 0;
   }
@@ -112,7 +112,7 @@ __device__ inline void rank_in_cells(const ShortRoom& room, uint32_t crowded, co
   }
 }
 
-// kStable: each cell's samples in the order of (query, point), else in any.
+// kStable: each cell's samples are in the order of (query, point), otherwise in any.
 template <bool kStable, class Stored, class Real>
 __global__ void __launch_bounds__(kShortThreads)
     group_short_kernel(Problem<Stored> p, LevelPlans plans, Division by_levels, Points points, CellStart* cells,

@@ -1,4 +1,4 @@
-// What launches of kernels have in common: blocks, errors, and arrays that travel in a kernel's parameters.
+// What launches of kernels have in common: blocks, errors, and arrays that are passed in a kernel's parameters.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,8 +11,8 @@
 
 namespace msda::kernels::cuda {
 
-// Puts a kernel onto a stream. Throws what is wrong with that. Without CUDA's compiler the threads are made by a
-// program (tests/emulated_gpu), to see on any machine what a kernel computes.
+// Enqueues a kernel on a stream; throws CudaError if that fails. Without CUDA's compiler a program emulates the threads
+// (tests/emulated_gpu), so that what a kernel computes can be tested on any machine.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int threads, int64_t shared_bytes,
             cudaStream_t stream, const Arguments&... arguments) {
@@ -26,14 +26,14 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int thre
   check(cudaGetLastError(), name);
 }
 
-// For a kernel whose blocks go on to further items.
+// For a kernel whose blocks each process several items.
 inline unsigned blocks_for(int64_t items, int64_t of_a_block) {
   constexpr int64_t kMost = 65536;
   return static_cast<unsigned>(std::min(kMost, (items + of_a_block - 1) / of_a_block));
 }
 
-// Levels where a kernel finds them: in its parameters, or, where these cannot hold them, at `far`, far_count() of them
-// in a workspace.
+// The levels as a kernel finds them: in its parameters, or, if there are too many, at `far`, far_count() of them in a
+// workspace.
 inline int64_t far_count(int64_t levels) { return levels <= Levels::kNear ? 0 : levels; }
 template <class T>
 void hand_over(const std::vector<T>& values, T* far, const T*& far_field, T* near_field, cudaStream_t stream) {

@@ -8,7 +8,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// A pool of our own for each device: what a call gives back stays there for the next one.
+// A memory pool for each device: memory that a call frees stays there for the next call.
 cudaMemPool_t pool_of_this_device() {
   static std::mutex mutex;
   static auto* pools = new std::map<int, cudaMemPool_t>;
@@ -31,7 +31,7 @@ cudaMemPool_t pool_of_this_device() {
 
 void check(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // so that the next call does not report it again
+  cudaGetLastError();  // clears the error, which the next call would report again
   if (error == cudaErrorMemoryAllocation) throw std::bad_alloc();
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(error));
 }

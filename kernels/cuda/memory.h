@@ -10,10 +10,10 @@
 
 namespace msda::kernels::cuda {
 
-// Throws CudaError, or std::bad_alloc where the device's memory does not suffice.
+// Throws CudaError, or std::bad_alloc if the device is out of memory.
 void check(cudaError_t error, const char* what);
 
-// Device memory for one call, in pieces of a block that is taken on a stream and given back on it.
+// Device memory for one call: one block, allocated and freed on a stream, and divided into pieces.
 class Workspace {
  public:
   explicit Workspace(cudaStream_t stream) : stream_(stream) {}
@@ -21,7 +21,7 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace();
 
-  // First what is wanted, then all of it at once.
+  // First registers each piece, then allocates all of them at once.
   template <class T>
   void want(T*& pointer, int64_t count) {
     add(reinterpret_cast<void**>(&pointer), count, sizeof(T));

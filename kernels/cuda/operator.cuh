@@ -1,5 +1,5 @@
-// Launches of the CUDA kernels: grids, shared memory, workspace. Instantiated once for each pair of types, each in a
-// file of its own, so that they compile side by side.
+// Launches the CUDA kernels: grids, shared memory, workspace. Each pair of types is instantiated in a file of its own,
+// so that they compile in parallel.
 #pragma once
 
 #include <algorithm>
@@ -113,7 +113,7 @@ struct Grouped {
   uint32_t* counts = nullptr;  // on the way there, for long lists
 };
 
-// The shared memory that a block needs to group a list by itself, or 0 where it cannot.
+// The shared memory that a block needs to group a list by itself, or 0 if it cannot.
 inline int64_t bytes_of_short(const Plan& plan, int64_t samples, bool stable, const Device& device) {
   if (samples > kShortList) return 0;
   int64_t bytes = 0;
@@ -123,7 +123,7 @@ inline int64_t bytes_of_short(const Plan& plan, int64_t samples, bool stable, co
   return bytes <= device.shared_bytes - 1024 ? bytes : 0;
 }
 
-// Each list by one block, with so much shared memory.
+// One block groups each list, with this much shared memory.
 template <class Stored, class Real>
 void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, int64_t bytes, bool stable,
                  const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights,
@@ -164,14 +164,15 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
 inline int64_t channel_chunks(int64_t D) { return (D + kLanes - 1) / kLanes; }
 inline int64_t numbers_of_runs(int64_t D, int64_t runs) { return channel_chunks(D) * runs * kRunSize; }
 
-// Of the heads of all batches some that follow one another.
+// Consecutive heads among those of all batches.
 struct Heads {
   int64_t first, count;
 };
 
-// grad_value of some heads, grouped by cell, and beside it the samples' own gradients if these are wanted. Without
-// `pixel_sums` in the CPU's order; else atomically into pixel_sums, which become zeros before, of all heads. The memory
-// is taken and given back on the call's stream, which run()'s may be forked from.
+// Computes grad_value of some heads, from samples grouped by cell, and the samples' own gradients if they are wanted.
+// Without `pixel_sums` the order is the CPU's; otherwise the sums are added atomically to pixel_sums, which holds all
+// heads and is cleared first. Memory is allocated and freed on the call's stream; run() may use a stream forked from
+// it.
 template <class Stored, class Real>
 class Scatter {
  public:
@@ -206,7 +207,7 @@ class Scatter {
 
  private:
   void group(Result grad_locations, Result grad_weights, cudaStream_t stream) {
-    Zeros zeros{};  // what grouping clears beside
+    Zeros zeros{};  // what the grouping kernel clears as well
     if (!stable_) {
       const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
       if (short_bytes_ != 0 && bytes % sizeof(uint4) == 0 &&
@@ -237,8 +238,8 @@ class Scatter {
              static_cast<uint32_t>(p_.L), grouped_.hot, grouped_.hot_count, static_cast<uint32_t>(plan_.most_hot),
              sums_);
     }
-    // Pixels at an edge take longer: blocks begin in the first level's last row, so that the last ones have none to end
-    // with.
+    // Pixels at an edge take longer. Blocks begin in the first level's last row, so that the last blocks have no edge
+    // pixels.
     const Level& first = plan_.levels[0].level;
     const int64_t blocks = (p_.S + kPixelGroups - 1) / kPixelGroups,
                   first_block = (int64_t{first.height} - 1) * first.width / kPixelGroups;
@@ -299,10 +300,10 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
     if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
     const Result of_locations = at_once ? grad_locations : Result{}, of_weights = at_once ? grad_weights : Result{};
-    // The other half begins later, by what it takes from stream to stream.
+    // The other half begins later, by the time that an event takes from one stream to the other.
     const int64_t heads = p.B * p.M, half = (17 * heads + 15) / 32;
     if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
-      // Side by side: one half waits for memory while the other computes.
+      // Both halves run concurrently: one waits for memory while the other computes.
       Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, stream);
       Scatter<Stored, Real> other(p, {half, heads - half}, levels, device, pixel_sums, whole, stream);
       Fork fork(stream);

@@ -1,4 +1,4 @@
-// The operator on a GPU, for each type of the inputs and of the arithmetic. All is put onto a stream.
+// The operator on a GPU, for each type of the inputs and of the arithmetic. All work is enqueued on a stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@ template <class Stored, class Real>
 struct Operator {
   // Both throw CudaError or std::bad_alloc. `problem.levels` is filled in here.
   static void forward(Problem<Stored> problem, const std::vector<Level>& levels, Result output, cudaStream_t stream);
-  // Results of no data are left out. With `atomic`, grad_value is summed in the order that the additions come in.
+  // Results without data are skipped. With `atomic`, grad_value is summed in the order in which the additions arrive.
   static void backward(Problem<Stored> problem, const std::vector<Level>& levels, bool atomic, Result grad_value,
                        Result grad_locations, Result grad_weights, cudaStream_t stream);
 };
@@ -21,7 +21,7 @@ struct Operator {
 // Widens or copies any strided tensor into contiguous memory of type Real; NaN keep their bits.
 template <class Real>
 void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream);
-// The other way, with the one rounding that results get.
+// Converts back, rounding once.
 template <class Real>
 void spread(const Real* from, const msda_tensor& to, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// The passes that go over samples where they are: the forward pass, and the gradients that belong to one sample where
-// runs.cuh does not compute them.
+// The passes over samples in their own order: the forward pass, and the gradients of single samples if runs.cuh does
+// not compute them.
 #pragma once
 
 #include "kernels/cuda/samples.cuh"
@@ -8,8 +8,8 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kSampleThreads = 256;
 
-// Rows of (batch, head, query): those that a block takes one after the other share a head, so that what they read of
-// value stays in the multiprocessor's cache.
+// Rows of (batch, head, query). The rows that a block takes one after the other share a head, so that what they read
+// from value stays in the multiprocessor's cache.
 struct Row {
   int64_t b, q, m;
 };
@@ -58,8 +58,7 @@ __global__ void __launch_bounds__(kSampleThreads) forward_kernel(Problem<Stored>
   }
 }
 
-// What a thread finds out about one sample for all threads of its group: where its corners are, and what it is
-// multiplied with.
+// What one thread computes about a sample for all threads of its group: where the corners are, and the factors.
 template <class Real>
 struct Prepared {
   Real fraction_y, fraction_x, attention, slope_y, slope_x;

@@ -1,6 +1,6 @@
 // grad_value from the sums over runs: the runs of each cell are added up by the tree (sample.h, kRun), then eight
-// threads take a pixel and add the sums of the cells that reach it, in their order. One writer to a pixel, and nothing
-// has to be zeroed before.
+// threads take a pixel and add the sums of the cells that reach it, in their order. Each pixel has one writer, so
+// nothing has to be cleared first.
 #pragma once
 
 #include "kernels/cuda/runs.cuh"
@@ -15,7 +15,8 @@ __device__ inline void add_to(Real (&sum)[4], const Real (&addend)[4]) {
   for (int d = 0; d < 4; ++d) sum[d] = sum[d] + addend[d];
 }
 
-// From left to right, `count` of at most 32; the first is in `sum`. kUnrolled: for where there tend to be many.
+// Adds `count` addends, at most 32, from left to right; the first is in `sum`. kUnrolled: for cells that tend to have
+// many.
 template <int kUnrolled, class Real>
 __device__ inline void add_chain(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
 #pragma unroll kUnrolled
@@ -29,7 +30,7 @@ __device__ inline void add_chain(const Real* first, int64_t step, uint32_t count
 // The tree of a cell's runs, kManySamples / 32 of them at most; the first is in `sum`.
 template <int kUnrolled, class Real>
 __device__ inline void add_runs(const Real* first, int64_t step, uint32_t count, Real (&sum)[4]) {
-  static_assert(kManySamples <= kRun * kRun * kRun);  // a chain of chains will do
+  static_assert(kManySamples <= kRun * kRun * kRun);  // two levels of the tree suffice
   add_chain<kUnrolled>(first, step, min(count, static_cast<uint32_t>(kRun)), sum);
   for (uint32_t done = kRun; done < count; done += kRun) {
     Real chain[4];
@@ -41,8 +42,8 @@ __device__ inline void add_runs(const Real* first, int64_t step, uint32_t count,
 
 inline constexpr int kFoldThreads = 512;
 
-// The tree of runs of those cells that have many: every 32 of them into the first of these, and so on until one is
-// left. A block to each batch, head and level.
+// The tree of runs for cells that have many: every 32 runs are summed into the first of them, and so on until one is
+// left. One block for each batch, head and level.
 template <class Real>
 __global__ void __launch_bounds__(kFoldThreads)
     fold_kernel(LevelPlans plans, uint32_t levels, const HotCell* hot, const uint32_t* hot_count, uint32_t most_hot,
@@ -74,15 +75,15 @@ __global__ void __launch_bounds__(kFoldThreads)
 template <class Real>
 struct CellsAround {
   const Real* runs;      // of the head and level, this thread's channels
-  uint32_t begin[2][3];  // where those of each cell begin, and of the one after
+  uint32_t begin[2][3];  // where the runs of each cell begin, and those of the next cell
   __device__ uint32_t count(int cell) const {
     const uint32_t number = begin[cell / 2][cell % 2 + 1] - begin[cell / 2][cell % 2];
-    return number > kManySamples / kRun ? 1 : number;  // folded
+    return number > kManySamples / kRun ? 1 : number;  // the tree has summed them
   }
   __device__ const Real* corner(int cell, int c) const {
     return row_at(runs, begin[cell / 2][cell % 2], uint32_t{kRunSize * sizeof(Real)}) + c * kLanes;
   }
-  // The same of a cell that the compiler does not know.
+  // The same for a cell number that is not a compile-time constant.
   __device__ void find(int cell, uint32_t& number, const Real*& first_corner) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -93,8 +94,8 @@ struct CellsAround {
   }
 };
 
-// The edges of its level at which a pixel is, where corners outside read the border: there cells reach it with more
-// than the one corner opposite.
+// The edges of the level at which a pixel lies, if corners outside read the border: there a cell reaches the pixel with
+// more than one corner.
 struct Edges {
   static constexpr uint32_t kLeft = 1, kRight = 2, kTop = 4, kBottom = 8;
   uint32_t at;
@@ -102,8 +103,8 @@ struct Edges {
   __device__ bool reached_by(int cell, int c) const {
     return along(cell / 2 + c / 2, kTop, kBottom) && along(cell % 2 + c % 2, kLeft, kRight);
   }
-  // At one edge two of the cells have a second corner there: those beside one another or one above the other, the first
-  // two or the last two; it comes before the other corner or after it.
+  // At one edge two of the four cells have a second corner at the pixel: two cells side by side or one above the other,
+  // the first two or the last two; it comes before the other corner or after it.
   __device__ bool is_one() const { return __popc(at) == 1; }
   __device__ bool is_side() const { return at < kTop; }
   __device__ bool is_low() const { return (at & (kLeft | kTop)) != 0; }
@@ -153,7 +154,7 @@ __device__ inline void add_with_second(const Edges& edges, const Real (&sum)[4][
   }
 }
 
-// Where edges meet: all corners, one cell's at a time.
+// Where edges meet: visits all corners, one cell at a time.
 template <int kUnrolled, class Real>
 __device__ inline void add_every_corner(const CellsAround<Real>& cells, const Edges& edges, Real (&out)[4]) {
 #pragma unroll 1
@@ -176,14 +177,14 @@ __device__ inline void add_every_corner(const CellsAround<Real>& cells, const Ed
   }
 }
 
-// Blocks of a multiprocessor at a time: as many as have the registers.
+// Blocks that a multiprocessor runs at a time: as many as its registers allow.
 template <bool kClamps, bool kDense, class Real>
 inline constexpr int kPixelBlocks = sizeof(Real) == 4   ? (kClamps || kDense ? 4 : 5)
                                     : kClamps || kDense ? 2
                                                         : 3;
 
 // kClamps: corners outside the level read the border (corner_pixel). kDense: there are several runs to a cell. The
-// heads' pixels at one place, which lie side by side, are under way at the same time: each head's `blocks` from
+// pixels of all heads at one place are adjacent in memory and are processed at the same time: each head's `blocks` from
 // first_block on.
 template <bool kWhole, bool kClamps, bool kDense, class Stored, class Real>
 __global__ void __launch_bounds__(kPixelThreads, kPixelBlocks<kClamps, kDense, Real>)
@@ -218,7 +219,7 @@ __global__ void __launch_bounds__(kPixelThreads, kPixelBlocks<kClamps, kDense, R
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
-    for (int d = 0; d < 4; ++d) sum[i][d] = Real(-0.0);  // no addition of it changes a bit
+    for (int d = 0; d < 4; ++d) sum[i][d] = Real(-0.0);  // adding it changes no bit
     if (cells.count(i) != 0) load_four<true>(cells.corner(i, 3 - i), 4, sum[i]);
   }
   if (kClamps && edges.is_one()) sum_second_corners<kUnrolled>(cells, edges, second);

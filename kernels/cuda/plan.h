@@ -1,5 +1,5 @@
-// How a backward pass is divided among blocks of threads, and where its intermediate results lie. Nothing here has an
-// influence on a bit of the results.
+// How a backward pass is divided among blocks of threads, and where its intermediate results lie. Nothing here changes
+// a bit of the results.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace msda::kernels::cuda {
 
 inline constexpr int kGroupThreads = 512;
-inline constexpr int64_t kManySamples = 4096;  // of one cell; its runs are then added up side by side
+inline constexpr int64_t kManySamples = 4096;  // of one cell; its runs are then summed in parallel
 
 // One level. The samples of a batch, head and level are grouped by cell in chunks, each by a block.
 struct LevelPlan {
@@ -31,14 +31,14 @@ struct LevelPlan {
   int64_t first_run;     // [head][most_runs]
 };
 
-// The plans of all levels, in the kernels' parameters where they fit: no copy to the device comes before the launch.
+// The plans of all levels, in the kernels' parameters if they fit, which saves a copy to the device.
 struct LevelPlans {
   const LevelPlan* far;  // in device memory, or null
   LevelPlan near[Levels::kNear];
 };
 
-// Bits of a sample's number (query << Points::bits | point), which also bound a level's cells; and of a sample's place
-// in the list that it is grouped into.
+// The bits of a sample's number (query << Points::bits | point), which also bound a level's cells, and the bits of its
+// place in the grouped list.
 inline constexpr int kNumberBits = 29, kPlaceBits = 27;
 
 // Queries and points of a sample's place in the order of (query, point).
@@ -67,14 +67,13 @@ struct Plan {
   int64_t most_hot = 0;                     // cells of one batch, head and level that can have many samples
 };
 
-// The blocks that sum up runs: how many groups of threads each has, and how many of them the device runs at a time.
+// The blocks that sum up runs: how many groups of threads each has, and how many blocks the device runs at a time.
 struct RunBlocks {
   int64_t groups, at_a_time;
 };
 
-// Divides the runs of a head among blocks, so that each has about as much to do: as many blocks as there is room for at
-// a time, or a multiple of that where segments would become so long that the many lists under way do not fit into the
-// second-level cache.
+// Divides the runs of a head among blocks with about equal work: as many blocks as the device runs at a time, or a
+// multiple of that if segments would become so long that the lists being read do not fit into the second-level cache.
 inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
   constexpr int64_t kShortest = 8, kLongest = 64;
   constexpr double kCellCost = 2;  // of a cell's first run, in samples
@@ -92,9 +91,9 @@ inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
   };
   std::vector<Part> parts;
   double all_cost = 0;
-  for (const LevelPlan& of : plan.levels) {
-    // So many cells have a sample where these lie anywhere.
-    const double filled = of.cells * -std::expm1(-static_cast<double>(samples) / of.cells);
+  for (const LevelPlan& level_plan : plan.levels) {
+    // The expected number of cells with a sample if samples are distributed evenly.
+    const double filled = level_plan.cells * -std::expm1(-static_cast<double>(samples) / level_plan.cells);
     parts.push_back({static_cast<double>(samples) + kCellCost * filled, 0});
     all_cost += parts.back().cost;
   }
@@ -103,7 +102,7 @@ inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
     part.blocks = std::clamp(static_cast<int64_t>(part.cost * of_all), least, most);
     left -= part.blocks;
   }
-  // What is left, to those whose blocks have the most to do.
+  // The remaining blocks go to the levels whose blocks have the most work.
   const auto cost_of_block = [&](const Part& part) {
     return part.blocks < most ? part.cost / static_cast<double>(part.blocks) : 0.0;
   };
@@ -111,11 +110,11 @@ inline void divide_runs(Plan& plan, int64_t samples, const RunBlocks& blocks) {
   for (; left > 0; --left) ++std::max_element(parts.begin(), parts.end(), less)->blocks;
 
   for (size_t l = 0; l < parts.size(); ++l) {
-    LevelPlan& of = plan.levels[l];
+    LevelPlan& level_plan = plan.levels[l];
     const int64_t groups = parts[l].blocks * blocks.groups;
-    of.segment = static_cast<uint32_t>(std::max(kShortest, (samples + groups - 1) / groups));
-    of.first_block = plan.blocks;
-    plan.blocks += static_cast<uint32_t>(blocks_of(of.segment));
+    level_plan.segment = static_cast<uint32_t>(std::max(kShortest, (samples + groups - 1) / groups));
+    level_plan.first_block = plan.blocks;
+    plan.blocks += static_cast<uint32_t>(blocks_of(level_plan.segment));
   }
 }
 
@@ -124,30 +123,31 @@ inline Plan make_plan(const std::vector<Level>& levels, int64_t heads, int64_t Q
   const int64_t samples = Q * P, all = samples * heads * static_cast<int64_t>(levels.size());
   plan.most_hot = (samples - 1) / kManySamples;
   for (const Level& level : levels) {
-    LevelPlan of{};
-    of.level = level;
-    of.by_width = Division(level.width);
-    of.by_cells_of_row = Division(int64_t{level.width} + 1);
+    LevelPlan level_plan{};
+    level_plan.level = level;
+    level_plan.by_width = Division(level.width);
+    level_plan.by_cells_of_row = Division(int64_t{level.width} + 1);
     const int64_t cells = cpu::cells_of(level);
-    // Chunks that have at least half as many samples as there are cells to count in, but many where samples are few.
+    // A chunk has at least half as many samples as there are cells to count, and at least 1024, or 4096 if there are
+    // many.
     const int64_t wanted = std::max<int64_t>(all < (int64_t{1} << 20) ? 1024 : 4096, cells / 2);
-    of.cells = static_cast<uint32_t>(cells);
-    of.stride = static_cast<uint32_t>(cells / 8 * 8 + 8);
-    of.chunks = static_cast<uint32_t>((samples + wanted - 1) / wanted);
-    const int64_t each = (samples + of.chunks - 1) / of.chunks;
-    of.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
-    of.chunks = static_cast<uint32_t>((samples + of.chunk_samples - 1) / of.chunk_samples);
-    of.most_runs = static_cast<uint32_t>(most_runs(samples, level));
-    of.first_chunk = plan.chunks;
-    of.first_count = plan.counts;
-    of.first_cell = plan.cells;
-    of.first_run = plan.runs;
-    plan.chunks += of.chunks;
-    plan.counts += heads * (of.chunks + 1) * of.stride;
-    plan.most_cells = std::max(plan.most_cells, int64_t{of.stride});
-    plan.cells += heads * of.stride;
-    plan.runs += heads * of.most_runs;
-    plan.levels.push_back(of);
+    level_plan.cells = static_cast<uint32_t>(cells);
+    level_plan.stride = static_cast<uint32_t>(cells / 8 * 8 + 8);
+    level_plan.chunks = static_cast<uint32_t>((samples + wanted - 1) / wanted);
+    const int64_t each = (samples + level_plan.chunks - 1) / level_plan.chunks;
+    level_plan.chunk_samples = static_cast<uint32_t>((each + kGroupThreads - 1) / kGroupThreads * kGroupThreads);
+    level_plan.chunks = static_cast<uint32_t>((samples + level_plan.chunk_samples - 1) / level_plan.chunk_samples);
+    level_plan.most_runs = static_cast<uint32_t>(most_runs(samples, level));
+    level_plan.first_chunk = plan.chunks;
+    level_plan.first_count = plan.counts;
+    level_plan.first_cell = plan.cells;
+    level_plan.first_run = plan.runs;
+    plan.chunks += level_plan.chunks;
+    plan.counts += heads * (level_plan.chunks + 1) * level_plan.stride;
+    plan.most_cells = std::max(plan.most_cells, int64_t{level_plan.stride});
+    plan.cells += heads * level_plan.stride;
+    plan.runs += heads * level_plan.most_runs;
+    plan.levels.push_back(level_plan);
   }
   divide_runs(plan, samples, blocks);
   return plan;

@@ -12,7 +12,7 @@ namespace msda::kernels::cuda {
 
 using cpu::Level;
 
-// The levels, in the kernel's parameters where they fit: no copy to the device comes before the launch.
+// The levels, in the kernel's parameters if they fit, which saves a copy to the device.
 struct Levels {
   static constexpr int kNear = 16;
   const Level* far;  // in device memory, or null

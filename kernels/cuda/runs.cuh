@@ -1,7 +1,7 @@
-// Goes over the samples in the order of group.cuh: what a cell's samples have in common, its four corners, is read
-// once. Eight threads take a segment of the list, all runs that begin in it, and so every segment is about as much work
-// as any other, however many samples a cell has. Each run's addends to the four corners are summed from left to right;
-// beside that each sample's own gradients are computed.
+// Processes the samples in the order of group.cuh, so that the four corners, which a cell's samples share, are read
+// once. Eight threads take a segment of the list, that is, all runs that begin in it, so segments have about equal
+// work, however many samples a cell has. Each run's addends to the four corners are summed from left to right, and each
+// sample's own gradients are computed.
 #pragma once
 
 #include "kernels/cuda/ahead.cuh"
@@ -9,14 +9,14 @@
 
 namespace msda::kernels::cuda {
 
-// Doubles have blocks of half the size, for the sake of their shared memory.
+// Blocks for doubles have half the size, because of their shared memory.
 template <class Real>
 inline constexpr int kRunThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
 inline constexpr int kRunGroups = kRunThreads<Real> / kGroup;
 inline constexpr int kRunBlocks = 6;  // of a multiprocessor at a time
 
-// Adds to global memory, in whatever order the additions come.
+// Adds to global memory atomically; the hardware chooses the order.
 template <bool kWhole, class Real>
 __device__ inline void add_four(Real* to, int count, const Real (&addend)[4]) {
 #if __CUDA_ARCH__ >= 900
@@ -35,7 +35,7 @@ __device__ inline void add_four(Real* to, int count, const Real (&addend)[4]) {
   }
 }
 
-// Where the sums over runs go: each to its place, or by atomic additions to the pixels.
+// Where the sums over runs go: each to its own place, or by atomic additions to the pixels.
 inline constexpr int kRunSize = 4 * kLanes;  // numbers
 template <class Real>
 struct RunSums {
@@ -43,7 +43,8 @@ struct RunSums {
   int64_t most;  // runs to a chunk of channels
 };
 
-// Where runs begin among kRun samples from one on. All lanes of a warp, eight of which ask for the same.
+// Where runs begin among kRun consecutive samples. All lanes of a warp must call it; groups of eight pass the same
+// sample.
 template <class Real>
 struct RunBegins {
   uint32_t from;
@@ -55,7 +56,7 @@ struct RunBegins {
       begins[i] = at < filled ? static_cast<uint32_t>(entries[at].sample) & Entry<Real>::kRunBegins : 0u;
     }
   }
-  // The first of them, or `filled`.
+  // The next beginning, or `filled`.
   __device__ uint32_t next(uint32_t filled) const {
     uint32_t first = filled;
 #pragma unroll
@@ -72,8 +73,8 @@ struct Segment {
   __device__ uint32_t length() const { return end - begin; }
 };
 
-// A segment for each of a block's groups, of all runs that begin among so many samples. Those of one warp go on at the
-// same time, and wait for the longest: they get segments of about one length.
+// A segment for each of a block's groups: all runs that begin among this many samples. The groups of one warp advance
+// together and wait for the longest, so they get segments of similar length.
 template <class Real>
 __device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t block_begin, uint32_t samples,
                                            uint32_t filled) {
@@ -87,7 +88,7 @@ __device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t 
   if (speaks) begins[group] = begin;
   if (threadIdx.x == 0) begins[kGroups] = end_of_block;
   __syncthreads();
-  const auto segment = [&](uint32_t of) { return Segment{begins[of], begins[of + 1]}; };
+  const auto segment = [&](uint32_t index) { return Segment{begins[index], begins[index + 1]}; };
   if (speaks) {
     const uint32_t length = segment(group).length();
     uint32_t longer = 0;
@@ -102,7 +103,7 @@ __device__ inline Segment segment_of_group(const Entry<Real>* entries, uint32_t 
   return segment(order[group]);
 }
 
-// What a group has under way: the batch that it works on, and the next ones.
+// A group's pipeline: the batch of samples that it works on, and the next ones.
 template <class Stored, class Real>
 struct Ahead {
   static constexpr int kBatch = 4;
@@ -141,7 +142,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   Real* const to = kept_global(kAtomic ? sums.to + level_offset : sums.to + first_run * kRunSize + 4 * lane);
   const SampleIndex index(p, points, head, l);
 
-  // Samples from the batch under way on: how many are left to this group, and what this lane fetches of them.
+  // Samples from the current batch on: how many are left to this group, and what this lane fetches of them.
   int left = static_cast<int>(end - at);
   constexpr int kParts = kEntryParts<Real>;
   const EntryPart* parts = kept_global(reinterpret_cast<const EntryPart*>(entries + at) + lane);
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
                                     parts + batches * kBatch * kParts + part);
     }
   };
-  // Threads beyond the last channel add zeros up, so that no sample has to ask.
+  // Threads beyond the last channel add zeros, which saves a test for each sample.
   const bool has_channels = kept(channels > 0 ? 1 : 0) != 0;
   const auto fetch_rows = [&](int batches, int slot, int entry_slot) {
 #pragma unroll
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   __syncwarp();
   fetch_rows(0, 0, 0);
 
-  // Of the run under way, by corner and channel: its sums, and what its corners read.
+  // The current run, by corner and channel: its sums, and what its corners read.
   Real sum[4][4], corner[4][4] = {};
   Corners cell{};
   Real* run = nullptr;  // where its sum goes
@@ -231,7 +232,7 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
         if constexpr (kGradients) {
           if (has_channels) read_corners();
         }
-        const Real nothing = kept(Real(-0.0));  // any number that is added to it keeps its bits
+        const Real nothing = kept(Real(-0.0));  // adding it changes no bit
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
 #pragma unroll

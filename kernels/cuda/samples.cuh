@@ -45,7 +45,7 @@ __device__ inline Spot<Real> locate_sample(const Problem<Stored>& p, const Level
   return locate_sample<Real>(p, level, location_of(p, sample));
 }
 
-// A call's conventions where the compiler knows them, which then leaves the others' instructions out.
+// A call's conventions as compile-time constants, so that the compiler omits the instructions of the others.
 template <msda_dialect kDialect, msda_padding kPadding>
 struct Fixed {
   static constexpr msda_dialect dialect = kDialect;
@@ -65,18 +65,18 @@ __device__ inline void with_fixed(const Problem<Stored>& p, Use&& use) {
   return use(Fixed<MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS>{p.align_corners});
 }
 
-// Axis::slope along a side of a level, where it is not flat.
+// Axis::slope along a side of a level, if the coordinate is not clipped.
 template <class Real, class Stored>
 __device__ inline Real slope_of(const Problem<Stored>& p, int32_t size) {
   return static_cast<Real>(p.align_corners ? size - 1 : size);
 }
 
-// The pixels of a cell (corner_pixels) in the form of the first one, the steps to the others, and which there are.
+// The pixels of a cell (corner_pixels), stored as the first one, the steps to the others, and which exist.
 struct Corners {
   uint32_t first, flags;  // a bit for each corner that there is, and the two below
   static constexpr uint32_t kAllDifferent = 63, kStepsDown = 16, kStepsRight = 32;
   static constexpr int kFlagBits = 6;
-  // Of the cell in this row and column, counted from the one before the first pixel (cell_of).
+  // The corners of the cell in this row and column, counted from the cell before the first pixel (cell_of).
   template <class Conventions>
   __device__ static Corners of_cell(const Conventions& call, const Level& level, uint32_t row, uint32_t column) {
     const auto height = static_cast<uint32_t>(level.height), width = static_cast<uint32_t>(level.width);
@@ -88,15 +88,15 @@ struct Corners {
             ((rows & 1) != 0 ? columns : 0u) | ((rows & 2) != 0 ? columns << 2 : 0u) | steps};
   }
   __device__ bool has(int c) const { return (flags >> c & 1) != 0; }
-  // Of corner c, where has(c).
+  // The pixel of corner c, if has(c).
   __device__ uint32_t pixel(int c, uint32_t width) const {
     return first + (c / 2 == 1 && (flags & kStepsDown) != 0 ? width : 0) +
            (c % 2 == 1 && (flags & kStepsRight) != 0 ? 1 : 0);
   }
 };
 
-// Of rows that lie `step` bytes apart the one with this number: one instruction, if the compiler is kept from making
-// `step` longer first.
+// The address of a row with this number, rows being `step` bytes apart: one instruction, if the compiler is kept from
+// widening `step` first.
 template <class T>
 __device__ inline T* row_at(T* first, uint32_t number, uint32_t step) {
   uint64_t offset = uint64_t{number} * step;
@@ -107,7 +107,7 @@ __device__ inline T* row_at(T* first, uint32_t number, uint32_t step) {
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(first) + offset);
 }
 
-// Keeps the compiler from working out a value again at each use, where it has a register for it.
+// Keeps the compiler from recomputing a value at each use if it has a register for it.
 template <class T>
 __device__ inline T kept(T x) {
 #if defined(__CUDA_ARCH__)
@@ -124,7 +124,7 @@ __device__ inline T kept(T x) {
 #endif
   return x;
 }
-// Of an address in global, and in shared memory.
+// The same for an address in global, and in shared memory.
 template <class T>
 __device__ inline T* kept_global(T* address) {
 #if defined(__CUDA_ARCH__)
@@ -142,7 +142,7 @@ __device__ inline T* kept_shared(T* address) {
 #endif
 }
 
-// What the four lanes of one thread add to the tree over 32 lanes: attention, x, y.
+// What one thread's four lanes contribute to the tree over 32 lanes: attention, x, y.
 template <class Real>
 __device__ inline void sum_up(const ChannelSums<4, Real>& lanes, Real (&to)[3]) {
   to[0] = sum_pairs<4>(lanes.attention);
@@ -150,8 +150,8 @@ __device__ inline void sum_up(const ChannelSums<4, Real>& lanes, Real (&to)[3]) 
   to[2] = sum_pairs<4>(lanes.y);
 }
 
-// The rest of that tree, over the threads of a group and for four samples at once: lane j gets the sums of sample j
-// % 4. All lanes of the warp.
+// The rest of that tree, over the threads of a group and for four samples at once: lane j gets the sums of sample j %
+// 4. All lanes of the warp must call it.
 template <int kSums, class Real>
 __device__ inline void sums_over_group(const Real (&of)[4][kSums], Real (&sum)[kSums]) {
   const bool odd = (threadIdx.x & 1) != 0, upper = (threadIdx.x & 2) != 0;

@@ -33,7 +33,7 @@ void stages_in(const CheckedCall& checked, const msda_call& call, const msda_ten
 
 void stages(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output, uint32_t float64_stages,
             const msda_tensor* const results[MSDA_STAGE_COUNT], cudaStream_t stream) {
-  if (checked.Q * checked.P > std::numeric_limits<uint32_t>::max()) {  // which the kernels number samples by
+  if (checked.Q * checked.P > std::numeric_limits<uint32_t>::max()) {  // the kernels number samples with 32 bits
     throw Unavailable("the call has more samples than the GPU's kernels can count; the CPU's can");
   }
   need_device();

@@ -1,4 +1,4 @@
-// The stages of the backward pass on a GPU, each in float32 or float64 as asked, and with them the mode `mixed`.
+// The stages of the backward pass on a GPU, each in float32 or float64 as requested; the mode `mixed` uses them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,8 +10,8 @@
 
 namespace msda::kernels::cuda {
 
-// Puts the stages that are wanted, results[stage] not null, onto a stream. All has been checked but the device. Throws
-// Unavailable, CudaError or std::bad_alloc.
+// Enqueues the wanted stages, those with results[stage] not null, on a stream. The caller has checked everything except
+// the device. Throws Unavailable, CudaError or std::bad_alloc.
 void stages(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output, uint32_t float64_stages,
             const msda_tensor* const results[MSDA_STAGE_COUNT], cudaStream_t stream);
 
@@ -20,8 +20,8 @@ struct StageResults {
   Result of[MSDA_STAGE_COUNT];
 };
 
-// The same of contiguous tensors. In: float or double; with double all stages should be in float64. `problem.levels` is
-// filled in here.
+// The same for contiguous tensors. In: float or double; with double all stages should be in float64. Fills in
+// `problem.levels`.
 template <class In>
 void trace(Problem<In> problem, const std::vector<Level>& levels, uint32_t float64_stages, const StageResults& results,
            cudaStream_t stream);

@@ -1,5 +1,5 @@
 // Elements of tensors to and from the arithmetic's type. Widening is exact; narrowing is one rounding to nearest even;
-// every NaN gets the same bits, as which one an operation makes is up to the processor.
+// every NaN gets the same bits, because processors differ in the NaN that an operation produces.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +87,8 @@ __device__ inline void store_four_as(Stored* row, int count, const Real (&from)[
 // Calls use(pointer) with the pointer to the elements' type.
 template <class Use>
 __device__ inline void visit_elements(void* data, msda_dtype dtype, Use&& use) {
-  if (dtype == MSDA_FLOAT32) return use(static_cast<float*>(data));  // most often; in the inner loops each test shows
+  if (dtype == MSDA_FLOAT32)
+    return use(static_cast<float*>(data));  // the most frequent type: each test costs time in the inner loops
   switch (dtype) {
     case MSDA_FLOAT16:
       return use(static_cast<__half*>(data));

@@ -1,6 +1,6 @@
-// Which of the samples of a tile, that a block of threads looks at together, is the how manyeth of its cell. No thread
-// waits for its turn, and a cell with all of the samples takes no longer than many with a few: the samples of one warp
-// find each other by a vote, and those of each warp and cell are one link of a chain.
+// Ranks each sample of a tile, the samples that a block of threads reads together, among those of its cell. No thread
+// waits for its turn, and one cell with all samples takes no longer than many cells with a few: the samples of one warp
+// find each other by a warp vote, and the samples of a warp in one cell are one link of a chain.
 #pragma once
 
 #include "kernels/cuda/samples.cuh"
@@ -13,13 +13,14 @@ class TileRanks {
  public:
   static constexpr uint32_t kSamples = kThreads * kEach;
 
-  // All threads, before the first tile, followed by a barrier.
+  // All threads must call it before the first tile, followed by a barrier.
   __device__ void clear() {
     for (uint32_t i = threadIdx.x; i < kChains; i += kThreads) last_of_chain_[i] = ~0u;
   }
 
-  // All threads: of each sample how many of its cell are before it in the tile, and how many in all of the tile. No
-  // sample where the cell is negative. A barrier must be between two calls; `tile` is another number each time.
+  // Finds for each sample how many of its cell precede it in the tile, and how many are in the whole tile. A negative
+  // cell means no sample. All threads must call it; a barrier must lie between two calls, and `tile` must differ each
+  // time.
   __device__ void find(uint32_t tile, const int32_t (&cell)[kEach], uint32_t (&rank)[kEach],
                        uint32_t (&number)[kEach]) {
     const unsigned lane = threadIdx.x % kWarp;
@@ -65,7 +66,8 @@ class TileRanks {
   };
   __device__ static bool is_first(unsigned alike, unsigned lane) { return (alike & ((1u << lane) - 1)) == 0; }
 
-  uint32_t last_of_chain_[kChains];  // of a cell and all others with the same remainder; above 16 bits, the tile
+  uint32_t
+      last_of_chain_[kChains];  // of a cell and all others with the same remainder; the upper 16 bits hold the tile
   Link links_[kSamples];
 };
 

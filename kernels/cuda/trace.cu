@@ -7,7 +7,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// Sorts samples by cell. cub's radix sort is stable, so that the samples of a cell stay in their order.
+// Sorts samples by cell. CUB's radix sort is stable, so the samples of a cell keep their order.
 class Grouping {
  public:
   Grouping(int64_t samples, int64_t cells) : samples_(samples), cells_(cells) {

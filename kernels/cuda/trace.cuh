@@ -1,4 +1,4 @@
-// The kernels behind the stages and the mode `mixed` (stages.h): a warp to each sample, and a thread to each element of
+// The kernels behind the stages and the mode `mixed` (stages.h): a warp computes a sample, and a thread one element of
 // grad_value. Simple rather than fast; the operator's own kernels are elsewhere.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kTraceThreads = 256, kTraceWarps = kTraceThreads / kLanes;
 
-// The scatter sum's cells, numbered through: head by head, level by level. A sample that no pixel gets anything from
-// has the number after the last.
+// The scatter sum's cells, numbered through: head by head, level by level. A sample that contributes to no pixel has
+// the number after the last.
 struct CellNumbers {
   int64_t of_head;   // cells of all levels
   uint64_t* cell;    // of each sample
@@ -33,7 +33,7 @@ __device__ inline int64_t cells_before(const Levels& levels, int64_t l) {
   return cells;
 }
 
-// Element `index` of a stage that may not be wanted.
+// Writes element `index` of a stage, if the stage is wanted.
 __device__ inline void put(const StageResults& results, msda_stage_id stage, int64_t index, double x) {
   const Result& result = results.of[stage];
   if (result.data != nullptr) store_one(result.data, result.dtype, index, x);
@@ -84,8 +84,8 @@ __device__ inline void trace_channels(const Problem<In>& p, uint32_t float64_sta
   for (int i = 0; i < 2; ++i) put(results, MSDA_STAGE_GRAD_SAMPLING_LOCATIONS, 2 * sample + i, gradient[i]);
 }
 
-// The stages of every sample that are wanted, those of channels only if `with_channels`; and, unless `numbers.cell` is
-// null, what groups the samples for grad_value.
+// Computes the wanted stages of every sample, those with channels only if `with_channels`, and, unless `numbers.cell`
+// is null, the cell numbers by which samples are grouped for grad_value.
 template <class In>
 __global__ void __launch_bounds__(kTraceThreads)
     trace_kernel(Problem<In> p, uint32_t float64_stages, StageResults results, bool with_channels,

@@ -1,5 +1,5 @@
-// The backward kernels of Deformable DETR and of all who took them over: 17 parameters, of which the mangled name tells
-// the types. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
+// The backward kernels of Deformable DETR and of all projects that copied them: 17 parameters, whose types the mangled
+// name tells. The same kernels exist for one and three dimensions, under the same names and with the same parameters;
 // what tells them apart is the table of levels, which adds up to S in two dimensions only.
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ constexpr std::string_view kVariants[] = {
     "gm",
 };
 
-// The name from the kernel's template arguments on; nothing if it is no kernel that we know.
+// The name from the kernel's template arguments on; nothing for an unknown kernel.
 std::optional<Mangled> after_identifier(std::string_view kernel) {
   if (!kernel.starts_with("_Z")) return std::nullopt;
   for (const std::string_view family : kFamilies) {
@@ -42,7 +42,7 @@ std::optional<Mangled> after_identifier(std::string_view kernel) {
   return std::nullopt;
 }
 
-// Whether the name, which is known to be one of the family, is that variant's.
+// Whether the name, which is known to belong to the family, is that of this variant.
 bool has_variant(std::string_view kernel, std::string_view variant) {
   return kernel.find("_kernel_" + std::string(variant) + "I") != kernel.npos ||
          kernel.find("_backward_" + std::string(variant) + "I") != kernel.npos;
@@ -54,31 +54,30 @@ struct Signature {
   bool narrow_shapes;  // int32
 };
 
-// A void kernel<T, perhaps a block size>(n, const T* twice, const shapes* twice, const T* twice, 7 int, T* three
-// times).
+// void kernel<T, optionally a block size>(n, 2 const T*, 2 const shapes*, 2 const T*, 7 int, 3 T*).
 std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   auto name = after_identifier(kernel);
   if (!name) return Refusal{"none of the known variants of this kernel"};
   const auto type = name->take_element_type();
   if (!type) return Refusal{"an element type that is not known"};
 
-  const Refusal other{"other parameters than the known kernels of this name have"};
-  if (name->take("Lj") && (name->take_all_of("0123456789").empty() || !name->take("E"))) return other;
-  if (!name->take("E")) return other;
+  const Refusal unknown_signature{"other parameters than the known kernels of this name have"};
+  if (name->take("Lj") && (name->take_all_of("0123456789").empty() || !name->take("E"))) return unknown_signature;
+  if (!name->take("E")) return unknown_signature;
   name->take("E");  // closes a nested name
-  if (!name->take("v")) return other;
+  if (!name->take("v")) return unknown_signature;
   const bool wide_n = name->take("l");
-  if (!wide_n && !name->take("i")) return other;
-  if (!name->take("PKT_")) return other;
+  if (!wide_n && !name->take("i")) return unknown_signature;
+  if (!name->take("PKT_")) return unknown_signature;
   const std::string_view value = name->take_seen();
   const bool narrow_shapes = name->take("PKi");
-  if (value.empty() || (!narrow_shapes && !name->take("PKl"))) return other;
+  if (value.empty() || (!narrow_shapes && !name->take("PKl"))) return unknown_signature;
   const std::string_view level_start = name->take_seen();
-  if (level_start.empty() || level_start == value) return other;
-  if (name->take_seen() != value || name->take_seen() != value || !name->take("iiiiiiiP")) return other;
-  if (name->take_seen().empty()) return other;
+  if (level_start.empty() || level_start == value) return unknown_signature;
+  if (name->take_seen() != value || name->take_seen() != value || !name->take("iiiiiiiP")) return unknown_signature;
+  if (name->take_seen().empty()) return unknown_signature;
   const std::string_view gradient = name->take_seen();
-  if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return other;
+  if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return unknown_signature;
   return Signature{*type, wide_n, narrow_shapes};
 }
 
@@ -102,7 +101,7 @@ class Col2im17 final : public Adapter {
     std::fill_n(layout.begin() + kSizes, 7, sizeof(int32_t));
     layout[0] = signature.wide_n ? sizeof(int64_t) : sizeof(int32_t);
     if (!has_layout(launch, layout)) {
-      return Refusal{layout_in_words(launch) + ", not the 17 that its name tells"};
+      return Refusal{describe_layout(launch) + ", not the 17 that its name tells"};
     }
 
     const auto size = [&](size_t i) { return int64_t{parameter<int32_t>(launch, kSizes + i)}; };

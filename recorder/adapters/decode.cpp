@@ -7,7 +7,7 @@
 namespace msda::adapters {
 namespace {
 
-// Far above any pyramid, and few enough that a wrong count cannot make the table a large copy.
+// More levels than any pyramid has, and few enough that a wrong count cannot cause a large copy.
 constexpr int64_t kMaxLevels = 1 << 16;
 
 }  // namespace
@@ -27,7 +27,7 @@ std::variant<LaunchShape, Refusal> Adapter::with_block(const Launch&, uint32_t) 
 }
 
 std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
-  const auto in_words = [](std::span<const int64_t> numbers) {
+  const auto format_list = [](std::span<const int64_t> numbers) {
     std::string words;
     for (const int64_t number : numbers) words += (words.empty() ? "" : ",") + std::to_string(number);
     return "[" + words + "]";
@@ -36,15 +36,15 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   const auto &shape = tensor.shape, &strides = tensor.strides;
   if (tensor.address == 0) return Refusal{name + " is a null pointer"};
   if (std::ranges::any_of(shape, [](int64_t size) { return size < 1; })) {
-    return Refusal{name + " has a size that is not positive: " + in_words(shape)};
+    return Refusal{name + " has a size that is not positive: " + format_list(shape)};
   }
   if (!strides.empty() && strides.size() != shape.size()) {
-    return Refusal{name + " has strides " + in_words(strides) + " for sizes " + in_words(shape)};
+    return Refusal{name + " has strides " + format_list(strides) + " for sizes " + format_list(shape)};
   }
   if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; })) {
-    return Refusal{name + " has a negative stride: " + in_words(strides)};
+    return Refusal{name + " has a negative stride: " + format_list(strides)};
   }
-  // What the tensor holds, and how far it reaches.
+  // The number of elements, and how far they reach.
   const auto elements = product(shape);
   const int64_t most = std::numeric_limits<int64_t>::max() / tensor.dtype.bytes;
   int64_t reach = 1;
@@ -55,8 +55,8 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
            reach <= most;
   }
   if (!fits) {
-    return Refusal{name + " is too large to be true: " + in_words(shape) +
-                   (strides.empty() ? "" : " with strides " + in_words(strides))};
+    return Refusal{name + " is too large to be true: " + format_list(shape) +
+                   (strides.empty() ? "" : " with strides " + format_list(strides))};
   }
   return std::nullopt;
 }
@@ -73,7 +73,7 @@ bool has_layout(const Launch& launch, std::span<const Slot> slots) {
   return end <= launch.bytes.size();
 }
 
-std::string layout_in_words(const Launch& launch) {
+std::string describe_layout(const Launch& launch) {
   if (launch.parameters.empty()) return "parameters of unknown size";
   std::string words = std::to_string(launch.parameters.size()) + " parameters of";
   for (const Parameter& p : launch.parameters) words += " " + std::to_string(p.size);

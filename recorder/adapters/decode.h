@@ -28,13 +28,13 @@ struct Slot {
   uint64_t size, alignment;
 };
 
-// Whether the launch's parameters are just these, one after the other, and lie within its bytes.
+// Whether the launch has exactly these parameters, in this order and within its bytes.
 bool has_layout(const Launch& launch, std::span<const Slot> slots);
 
 // "17 parameters of 4 8 8 ... bytes", for a refusal.
-std::string layout_in_words(const Launch& launch);
+std::string describe_layout(const Launch& launch);
 
-// The parameter of that index, of a launch whose layout has been checked.
+// The parameter with this index; the launch's layout must have been checked.
 template <typename T>
 T parameter(const Launch& launch, size_t index) {
   T value;
@@ -46,7 +46,7 @@ T parameter(const Launch& launch, size_t index) {
 std::vector<Pointer> pointers_at(const Launch& launch,
                                  std::initializer_list<std::pair<size_t, const char*>> parameters);
 
-// The blocks that a loop over n takes, as CUDA's samples and all who follow them launch it.
+// The configuration for a grid-stride loop over n, as CUDA's samples launch it.
 LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes);
 
 // The letters of kernels/msda.h.
@@ -54,16 +54,16 @@ struct Sizes {
   int64_t B, S, M, D, L, Q, P;
 };
 
-// The product of positive factors, or nothing if one of them is not or the product does not fit into 63 bits.
+// The product of the factors; nothing if one is not positive or the product does not fit into 63 bits.
 std::optional<int64_t> product(std::span<const int64_t> factors);
 
-// Why this tensor cannot be: a null pointer, a size that is not positive, a stride that is negative, or more bytes from
-// the first element to the last than 63 bits can count. Every tensor of a call must have passed it.
+// Why this tensor is invalid: a null pointer, a size that is not positive, a negative stride, or more bytes from the
+// first element to the last than 63 bits can count. Every tensor of a call must be checked by it.
 std::optional<Refusal> fault_of(const DeviceTensor& tensor);
 
 struct Addresses {
   uint64_t value, spatial_shapes;
-  std::optional<uint64_t> level_start_index;  // absent where the kernel takes none
+  std::optional<uint64_t> level_start_index;  // absent if the kernel takes none
   uint64_t sampling_locations, attention_weights, grad_output;
   uint64_t grad_value, grad_sampling_locations, grad_attention_weights;
 };
@@ -72,7 +72,7 @@ struct Addresses {
 // than 63 bits can count.
 Decoded with_tensors(Call call, const Sizes& sizes, msda_dtype float_type, const Addresses& at);
 
-// spatial_shapes as int64 [levels,2] on the device, read no further than it must be.
+// spatial_shapes as int64 [levels,2] on the device; reads no more levels than requested.
 class LevelTable {
  public:
   LevelTable(uint64_t address, const ReadDevice& read) : address_(address), read_(read) {}

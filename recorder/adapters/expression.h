@@ -14,7 +14,7 @@
 
 namespace msda::adapters {
 
-// What is wrong with an expression's text, and where.
+// An invalid expression; the message says what is wrong, and where.
 struct BadExpression : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -22,15 +22,15 @@ struct BadExpression : std::runtime_error {
 class Expression {
  public:
   using Value = std::variant<int64_t, Refusal>;
-  // The number that a name in an expression resolves to, by the index that it was given when the text was read.
+  // The value of a name in an expression, by the index that the name was given when the text was read.
   using Values = std::function<Value(size_t name)>;
-  // The index of a name; throws BadExpression, saying why, for one that is none.
+  // The index of a name; throws BadExpression for an unknown name.
   using Names = std::function<size_t(std::string_view name)>;
 
   // Throws BadExpression. A text is at most a thousand characters long.
   Expression(std::string_view text, const Names& names);
 
-  // Division rounds towards zero. Refused where there is none, and where 63 bits are too few.
+  // Division rounds towards zero. Refused on division by zero, and if 63 bits are too few.
   Value value(const Values& values) const;
   const std::string& text() const { return text_; }
 
@@ -39,7 +39,7 @@ class Expression {
   // In the order of evaluation: numbers and names are pushed, an operator takes two and pushes one.
   struct Step {
     char what;       // '#' number, 'n' name, or an operator
-    int64_t number;  // of '#'; of 'n' the name's index
+    int64_t number;  // for '#'; for 'n' the name's index
   };
   std::string text_;
   std::vector<Step> steps_;

@@ -1,5 +1,5 @@
 // PyTorch's grid_sampler_2d_backward_kernel, which deformable attention written with grid_sample runs once a level. It
-// is another operator's backward, so its tensors keep its own names for them:
+// is another operator's backward, so its tensors keep their own names:
 //
 //     kernel<T, index_t>(index_t n, TensorInfo grad_output, input, grid, grad_input, grad_grid, int interpolation,
 //                        int padding, bool align_corners, index_t span, bool input_requires_grad)
@@ -21,7 +21,7 @@ constexpr std::string_view kIdentifier = "31grid_sampler_2d_backward_kernel";  /
 constexpr std::array kInterpolations{"bilinear", "nearest", "bicubic"};
 constexpr std::array kPaddings{"zeros", "border", "reflection"};
 
-// at::cuda::detail::TensorInfo. Of sizes and strides only the first `dims` are ever set.
+// at::cuda::detail::TensorInfo. Only the first `dims` sizes and strides are set.
 template <class Index>
 struct TensorInfo {
   uint64_t data;
@@ -58,16 +58,16 @@ std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   if (!type) return Refusal{"an element type that is not known"};
   const bool wide = name.take("l");
   if (!wide && !name.take("i")) return Refusal{"an index type that is not known"};
-  // Enough to know the types: how many parameters of each there are, and how large, the launch tells.
-  const Refusal other{"other parameters than the known kernels of this name have"};
+  // The name need only tell the types; the launch tells the number and sizes of the parameters.
+  const Refusal unknown_signature{"other parameters than the known kernels of this name have"};
   if (!name.take("EEvT0_NS_4cuda6detail10TensorInfoI") || !name.take_past("24GridSamplerInterpolation") ||
       !name.take_past("18GridSamplerPaddingEb") || name.take_seen().empty() || !name.take("b") || !name.empty()) {
-    return other;
+    return unknown_signature;
   }
   return Signature{*type, wide};
 }
 
-// The tensor, as row-major where it is that. Refused if it has other than four dimensions, or cannot be.
+// The tensor; without strides if it is row-major. Refused unless it has four dimensions and is valid.
 template <class T>
 std::variant<DeviceTensor, Refusal> tensor_of(const Launch& launch, size_t index, const char* name, msda_dtype type) {
   const auto info = parameter<TensorInfo<T>>(launch, index);
@@ -84,7 +84,7 @@ std::variant<DeviceTensor, Refusal> tensor_of(const Launch& launch, size_t index
   return tensor;
 }
 
-std::string in_words(const std::vector<int64_t>& shape) {
+std::string format_shape(const std::vector<int64_t>& shape) {
   std::string words;
   for (const int64_t size : shape) words += (words.empty() ? "" : ",") + std::to_string(size);
   return "[" + words + "]";
@@ -95,7 +95,7 @@ Decoded decode_as(const Launch& launch, msda_dtype type) {
   constexpr Slot kTensor{sizeof(TensorInfo<T>), alignof(TensorInfo<T>)};
   constexpr std::array kLayout{Slot(sizeof(T)), kTensor, kTensor, kTensor,         kTensor, kTensor,
                                Slot(4),         Slot(4), Slot(1), Slot(sizeof(T)), Slot(1)};
-  if (!has_layout(launch, kLayout)) return Refusal{layout_in_words(launch) + ", not the 11 that its name tells"};
+  if (!has_layout(launch, kLayout)) return Refusal{describe_layout(launch) + ", not the 11 that its name tells"};
 
   const auto flag = [&](size_t index) { return parameter<uint8_t>(launch, index); };
   const auto interpolation = parameter<int32_t>(launch, kInterpolation), padding = parameter<int32_t>(launch, kPadding);
@@ -136,10 +136,10 @@ Decoded decode_as(const Launch& launch, msda_dtype type) {
                                       {&call.outputs.back(), &grid_as},
                                       {&call.outputs.front(), flag(kInputRequiresGrad) ? &input : &grid_as}}) {
     if (tensor->shape != *shape) {
-      return Refusal{tensor->name + " is " + in_words(tensor->shape) + ", not " + in_words(*shape)};
+      return Refusal{tensor->name + " is " + format_shape(tensor->shape) + ", not " + format_shape(*shape)};
     }
   }
-  // The kernel writes the pair of thread i at i times this stride, whatever the others are.
+  // The kernel writes the pair of thread i at i times this stride and ignores the other strides.
   if (!call.outputs.back().strides.empty() || parameter<TensorInfo<T>>(launch, kGradGrid).strides[2] != 2) {
     return Refusal{"grad_grid is not contiguous"};
   }
@@ -151,11 +151,11 @@ Decoded decode_as(const Launch& launch, msda_dtype type) {
                                        {kGradGrid, "outputs/grad_grid"}});
   const std::array threads{grid[0], grid[1], grid[2]};
   if (const int64_t n = parameter<T>(launch, kN); n != product(threads)) {
-    return Refusal{"n is " + std::to_string(n) + ", not N*H*W of grid " + in_words(grid)};
+    return Refusal{"n is " + std::to_string(n) + ", not N*H*W of grid " + format_shape(grid)};
   }
   const int64_t span = parameter<T>(launch, kSpan);
   if (flag(kInputRequiresGrad) && span != product(input)) {
-    return Refusal{"grad_input spans " + std::to_string(span) + " elements, not those of " + in_words(input)};
+    return Refusal{"grad_input spans " + std::to_string(span) + " elements, not those of " + format_shape(input)};
   }
   return call;
 }
@@ -173,7 +173,7 @@ class GridSampler2d final : public Adapter {
     return wide ? decode_as<int64_t>(launch, type) : decode_as<int32_t>(launch, type);
   }
 
-  // Its threads loop over n, each for itself.
+  // Its threads loop over n independently.
   std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
     const bool wide = std::get<Signature>(signature_of(launch.kernel)).wide;
     return shape_of_loop(wide ? parameter<int64_t>(launch, kN) : parameter<int32_t>(launch, kN), threads, 0);

@@ -1,4 +1,4 @@
-// The names of C++ kernels as the driver knows them: mangled by the Itanium C++ ABI, taken apart from left to right.
+// Parses the mangled names of C++ kernels (Itanium C++ ABI) from left to right.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ class Mangled {
     return true;
   }
 
-  // Up to the end of the first such text.
+  // Skips up to the end of the first occurrence of `text`.
   bool take_past(std::string_view text) {
     const size_t at = rest_.find(text);
     if (at == rest_.npos) return false;

@@ -1,5 +1,5 @@
 // msda-triton's backward kernel. Triton compiles integers that equal 1 into the kernel and leaves them out of its
-// parameters, so the seven sizes are put together from those that are there, the grid, and the table of levels.
+// parameters, so the seven sizes are derived from the integers that are left, the grid, and the table of levels.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kKernel = "triton_multi_scale_deformable_attention_bwd_kernel";
 constexpr size_t kPointers = 8;  // then the integers, then one or two scratch pointers
 
-// The integers that are there, or nothing if the parameters are not as this kernel's.
+// The integer parameters, or nothing if the parameters do not match this kernel.
 std::optional<std::vector<int64_t>> integers_of(const Launch& launch) {
   const auto& all = launch.parameters;
   size_t end = std::min(kPointers, all.size());
@@ -29,12 +29,12 @@ std::optional<std::vector<int64_t>> integers_of(const Launch& launch) {
   return integers;
 }
 
-// Which of the sizes that the grid does not tell are left out.
+// Which of the sizes that the grid does not tell are missing from the parameters.
 struct LeftOut {
   bool S, D, L, P;
 };
 
-// The sizes if just these are left out; nothing if that agrees with neither the grid nor the number of integers.
+// The sizes if exactly these are missing; nothing if that contradicts the grid or the number of integers.
 std::optional<Sizes> sizes_if(const LeftOut& out, std::span<const int64_t> integers, const Sizes& grid) {
   size_t used = 0;
   const auto next = [&](bool left_out) -> int64_t {
@@ -73,8 +73,8 @@ std::variant<Sizes, Refusal> sizes_of(std::span<const int64_t> integers, const L
     return Refusal{words + " do not fit its grid of " + std::to_string(queries) + " queries, a batch of " +
                    std::to_string(batch) + " and " + std::to_string(heads) + " heads"};
   }
-  // Those of few levels first: once they have been seen to fill S, those of more need not be read from beyond the
-  // table.
+  // Candidates with few levels come first: once their levels have been found to fill S, more levels need not be read
+  // from beyond the table.
   std::ranges::sort(candidates, {}, &Sizes::L);
   for (const Sizes& sizes : candidates) {
     const auto adds_up = table.adds_up(sizes.L, sizes.S);
@@ -102,7 +102,7 @@ class MsdaTriton final : public Adapter {
     }
     const auto integers = integers_of(launch);
     if (!integers) {
-      return Refusal{layout_in_words(launch) + ", not 8 pointers, up to 7 integers and 1 or 2 scratch pointers"};
+      return Refusal{describe_layout(launch) + ", not 8 pointers, up to 7 integers and 1 or 2 scratch pointers"};
     }
 
     const auto pointer = [&](size_t i) { return parameter<uint64_t>(launch, i); };
@@ -126,7 +126,7 @@ class MsdaTriton final : public Adapter {
                            .outputs = {}};
     Decoded decoded = with_tensors(conventions, std::get<Sizes>(sizes), *launch.float_type, addresses);
     if (auto* call = std::get_if<Call>(&decoded)) {
-      // It stores these two; grad_value it adds to.
+      // It overwrites the other two gradients and adds to grad_value.
       for (DeviceTensor& output : call->outputs) output.written_over = output.name != "grad_value";
       call->pointers = pointers_at(launch, {{0, "outputs/grad_value"},
                                             {1, "outputs/grad_sampling_locations"},

@@ -1,5 +1,5 @@
-// <regex>, without a warning of GCC 12 and later that is wrong: with a sanitizer, the std::function in a moved state of
-// an automaton passes for uninitialized (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105562).
+// <regex>, without a false warning of GCC 12 and later: with a sanitizer, GCC takes the std::function in a moved
+// automaton state for uninitialized (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105562).
 #pragma once
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push

@@ -10,19 +10,19 @@
 namespace msda::adapters {
 namespace {
 
-// The number in few digits that are enough, whatever the program's locale.
+// The number in the fewest digits that identify it, independent of the program's locale.
 template <class T>
-std::string in_words(T number) {
+std::string format_number(T number) {
   char text[64];
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
-// One launch under one spec.
+// Reads one launch by one spec.
 class Reading {
  public:
   Reading(const UserSpec& spec, const Launch& launch) : spec_(spec), launch_(launch) {}
 
-  // Whether the parameters have the sizes that the spec says. Where a struct lies is the driver's to tell.
+  // Whether the parameters have the sizes of the spec. The driver tells the offsets.
   bool fits() const {
     if (launch_.parameters.size() != spec_.sizes.size()) return false;
     uint64_t end = 0;
@@ -59,7 +59,7 @@ class Reading {
         return int64_t{flag};
       }
       default:
-        return Refusal{scalar.name + " is no integer"};  // the file's reader lets none through
+        return Refusal{scalar.name + " is no integer"};  // the file's reader rejects such a file
     }
   }
 
@@ -77,7 +77,7 @@ class Reading {
     return tensor;
   }
 
-  // Each with what it points to. Of what lies in bytes that the file does not name, nothing is known.
+  // Each pointer with the tensor that it points to. Pointers in bytes that the file does not name are unknown.
   std::vector<Pointer> pointers() const {
     std::vector<Pointer> pointers;
     std::vector<bool> named(spec_.sizes.size(), false);
@@ -100,8 +100,8 @@ class Reading {
     return pointers;
   }
 
-  // What the kernel is given besides tensors, in words: "rows=6 scale.alpha=0.5", and a hash of all that has no name.
-  // Launches that differ in it are different calls, though their tensors be equal.
+  // The kernel's scalar arguments as text: "rows=6 scale.alpha=0.5", and a hash of all bytes without a name. Launches
+  // that differ here are different calls, even if their tensors are equal.
   std::string scalars() const {
     std::string words;
     for (size_t i = 0; i < spec_.scalars.size(); ++i) {
@@ -110,23 +110,23 @@ class Reading {
       words += (words.empty() ? "" : " ") + scalar.name + "=";
       const auto integer = value(i);
       if (scalar.type == ScalarType::kFloat32) {
-        words += in_words(bits<float>(scalar));
+        words += format_number(bits<float>(scalar));
       } else if (scalar.type == ScalarType::kFloat64) {
-        words += in_words(bits<double>(scalar));
+        words += format_number(bits<double>(scalar));
       } else if (scalar.type == ScalarType::kUInt64) {
-        words += in_words(bits<uint64_t>(scalar));
+        words += format_number(bits<uint64_t>(scalar));
       } else {
-        words += std::holds_alternative<int64_t>(integer) ? in_words(std::get<int64_t>(integer)) : "?";
+        words += std::holds_alternative<int64_t>(integer) ? format_number(std::get<int64_t>(integer)) : "?";
       }
     }
     if (const auto hash = unnamed()) {
-      words += (words.empty() ? "" : " ") + std::string("unnamed=") + in_words(*hash);
+      words += (words.empty() ? "" : " ") + std::string("unnamed=") + format_number(*hash);
     }
     return words;
   }
 
  private:
-  // FNV-1a of the bytes that are neither a scalar's nor a pointer's; nothing if there are none.
+  // FNV-1a of the bytes that belong to no scalar or pointer; nothing if there are none.
   std::optional<uint64_t> unnamed() const {
     uint64_t hash = 0xcbf29ce484222325;
     bool any = false;
@@ -173,7 +173,7 @@ class UserAdapter final : public Adapter {
     if (!reading.fits()) {
       std::string wanted;
       for (const uint64_t size : spec_.sizes) wanted += " " + std::to_string(size);
-      return refused(layout_in_words(launch) + ", not" + wanted + " bytes");
+      return refused(describe_layout(launch) + ", not" + wanted + " bytes");
     }
     for (const Condition& condition : spec_.conditions) {
       if (const auto fault = condition.fault([&](size_t name) { return reading.value(name); })) {

@@ -10,14 +10,14 @@
 
 namespace msda::adapters {
 
-// A file that is no adapter file. The message names the file, the place in it by a JSON pointer, and the remedy.
+// An invalid adapter file. The message names the file, the place in it by a JSON pointer, and the remedy.
 struct BadAdapterFile : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 // The adapters of a file, at least one, in its order. Throws BadAdapterFile.
 std::vector<std::unique_ptr<const Adapter>> read_user_adapters(const std::string& path);
-// The same of the file's text; `path` is for messages.
+// The same for the file's text; `path` is for messages.
 std::vector<std::unique_ptr<const Adapter>> parse_user_adapters(const std::string& path, const std::string& text);
 
 }  // namespace msda::adapters

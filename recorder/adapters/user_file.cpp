@@ -1,4 +1,4 @@
-// Reads adapter files. Whatever is in one, it ends in adapters or in one BadAdapterFile.
+// Reads adapter files. Any content gives either adapters or one BadAdapterFile.
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
@@ -20,9 +20,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kLargestFile = 1 << 20;
-constexpr size_t kLongestPattern = 500;    // the matching of one that is not long needs little stack
-constexpr int64_t kMostParameters = 256;   // as many as the recorder reads
-constexpr int64_t kLargestStruct = 32764;  // what CUDA allows all parameters together
+constexpr size_t kLongestPattern = 500;    // matching a short pattern needs little stack
+constexpr int64_t kMostParameters = 256;   // the recorder reads no more
+constexpr int64_t kLargestStruct = 32764;  // CUDA's limit for all parameters together
 constexpr size_t kMostTensors = 64, kMostDimensions = 16, kMostConditions = 64, kMostAdapters = 256;
 
 struct Scalar {
@@ -69,7 +69,7 @@ bool is_identifier(std::string_view name) {
          std::ranges::all_of(name, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
 }
 
-// A value of the file, and where it stands in it.
+// A value of the file, and its place there.
 class Node {
  public:
   Node(const std::string& file, const Json& json, std::string pointer)
@@ -80,7 +80,7 @@ class Node {
                          "; docs/user-adapters.md describes the format");
   }
 
-  // An object with no keys but these.
+  // Checks that the object has no other keys.
   const Node& with_keys(std::initializer_list<std::string_view> keys) const {
     if (!json_->is_object()) fail("is not an object");
     for (const auto& [key, value] : json_->items()) {
@@ -120,7 +120,7 @@ class Node {
     return json_->get<bool>();
   }
   uint64_t integer(int64_t least, int64_t most) const {
-    // Compared as what it is: a number that does not fit must not be cut to one that does.
+    // Compared in its own type: a number that does not fit must not be truncated to one that does.
     const bool fits = json_->is_number_unsigned() && json_->get<uint64_t>() <= static_cast<uint64_t>(most) &&
                       json_->get<uint64_t>() >= static_cast<uint64_t>(least);
     if (!fits) fail("is not an integer from " + std::to_string(least) + " to " + std::to_string(most));
@@ -130,13 +130,13 @@ class Node {
     if (!is_identifier(text())) fail("is not a name of up to 64 letters, digits and _, a letter first");
     return text();
   }
-  // An expression: a text, or a number for short.
+  // An expression: a text, or a plain number.
   std::string expression() const {
     if (json_->is_number_unsigned()) return std::to_string(json_->get<uint64_t>());
     if (!json_->is_string()) fail("is neither an expression nor a number from 0 on");
     return text();
   }
-  // The entry of the table that has this name.
+  // The table's entry with this name.
   template <class Table>
   const auto& one_of(const Table& table) const {
     std::vector<std::string> names;
@@ -298,7 +298,7 @@ void read_conventions(UserSpec& spec, const Node& node, const Node& tensors) {
                    (known->is_integer ? "int32 or int64" : "a floating-point one"));
     }
   }
-  // The writer finds out the conventions that are not given, from the outputs.
+  // The writer derives the missing conventions from the outputs.
   const bool all_given = spec.padding && spec.align_corners;
   for (const auto& entry : kOperator) {
     if (entry.is_needed && (entry.is_input || !all_given) &&
@@ -315,13 +315,14 @@ std::regex read_pattern(const Node& node) {
   }
   if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
   try {
-    // Matched breadth first: the usual way takes stack for every character of a name, and names are long. And in one
-    // pass: a search would start anew at each character.
+    // Matched breadth first: depth first needs stack for every character of a name, and names are long. In one pass: a
+    // search would start anew at each character.
     constexpr auto kHow = std::regex::ECMAScript | std::regex_constants::__polynomial;
-    const std::regex alone(pattern, kHow);  // or a parenthesis too many would close the other's
+    const std::regex alone(pattern, kHow);  // or an extra parenthesis would close the added group
     return std::regex(".*(?:" + pattern + ").*", kHow);
   } catch (const std::regex_error& e) {
-    node.fail("is \"" + pattern + "\", no regular expression (ECMAScript's, without back references): " + e.what());
+    node.fail("is \"" + pattern +
+              "\", not a valid regular expression (ECMAScript, without back references): " + e.what());
   }
 }
 
@@ -352,7 +353,7 @@ std::unique_ptr<const Adapter> read_adapter(const Node& node) {
 
 std::string contents_of(const std::string& path) {
   const auto fail = [&](const std::string& why) { throw BadAdapterFile(path + ": " + why); };
-  // Not blocking, and no pipe: it is read inside somebody else's program.
+  // Opened without blocking, and pipes are refused: this runs inside the recorded program.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) fail(std::string("cannot open the adapter file: ") + std::strerror(errno));
   std::string text;

@@ -1,5 +1,4 @@
-// What a user adapter says, after its JSON has been checked and before any launch: between the file's reader and the
-// adapter.
+// A user adapter as checked data: user_file.cpp makes it from JSON, user.cpp decodes launches by it.
 #pragma once
 
 #include <memory>
@@ -15,7 +14,7 @@ namespace msda::adapters {
 
 enum class ScalarType { kInt32, kInt64, kUInt32, kUInt64, kFloat32, kFloat64, kBool, kPointer };
 
-// A number or a pointer in the parameters: a parameter, or a field of a struct passed by value.
+// A number or a pointer among the parameters: a parameter itself, or a field of a struct passed by value.
 struct ScalarSpec {
   std::string name;  // "n"; of a field "info.rows"
   size_t parameter;
@@ -37,7 +36,7 @@ struct UserSpec {
   std::regex kernel;                // of whole names
   std::vector<uint64_t> sizes;      // of the parameters
   std::vector<bool> are_pointers;   // which of the parameters are
-  std::vector<ScalarSpec> scalars;  // in expressions the first names; then come those of kExtents
+  std::vector<ScalarSpec> scalars;  // the first names of expressions; those of kExtents follow
   std::vector<Condition> conditions;
   std::vector<TensorSpec> tensors;
   std::optional<msda_dialect> dialect;
@@ -47,7 +46,7 @@ struct UserSpec {
 
 inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"};
 
-// The adapter that decodes by it.
+// The adapter that decodes launches by the spec.
 std::unique_ptr<const Adapter> user_adapter(UserSpec spec);
 
 }  // namespace msda::adapters

@@ -1,5 +1,5 @@
-// The table of a recorded call's attributes: what the file, the reader, the writer, `show` and the recorder's builder
-// take a call's facts from. The Python package has it again (tests/python/test_package.py compares).
+// The table of a recorded call's attributes, which the reader, the writer, `show` and the recorder's builder share. The
+// Python package has a copy (tests/python/test_package.py compares).
 #pragma once
 
 #include <string_view>
@@ -28,7 +28,7 @@ void for_each_call_attribute(Facts& facts, Visit&& visit) {
   visit("tolerance", facts.tolerance);
 }
 
-// Those of a call with a dialect alone; for any other kernel they are facts like any others.
+// The attributes that have this meaning only in a call with a dialect; for any other kernel they are ordinary facts.
 template <class Facts, class Visit>
 void for_each_convention(Facts& facts, Visit&& visit) {
   visit("padding_mode", facts.padding_mode);

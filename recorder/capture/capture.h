@@ -1,4 +1,4 @@
-// A capture in memory: what a run was, and what each recorded backward call took and gave. docs/capture-format.md says
+// A capture in memory: the run, and the inputs and outputs of each recorded backward call. docs/capture-format.md says
 // where each field lies in the file. Empty strings and absent optionals are fields that a recording does not have.
 #pragma once
 
@@ -23,14 +23,14 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What is known of a tensor without reading it.
+// A tensor's description, without its data.
 struct TensorInfo {
   std::string name;  // "grad_value"
   std::string path;  // in the file: "/invocations/000000/outputs/grad_value"
   ElementType type = ElementType::kFloat32;
   std::vector<int64_t> shape;
   std::string digest;  // as written beside the data; empty if the file has none
-  // In elements, in the memory that it was recorded from; empty: row-major. Here and in the file it is row-major.
+  // In elements, as the tensor lay in the recorded program; empty: row-major. Here and in the file it is row-major.
   std::vector<int64_t> strides = {};
 
   int64_t elements() const;
@@ -45,7 +45,7 @@ struct Tensor {
   std::span<const std::byte> bytes() const { return {data.get(), static_cast<size_t>(info.bytes())}; }
 };
 
-// A tensor to be written: the bytes stay the caller's.
+// A tensor to be written; the caller owns the bytes.
 struct TensorView {
   std::string name;
   ElementType type = ElementType::kFloat32;
@@ -89,7 +89,7 @@ struct CallFacts {
   std::string kernel;         // its name as the driver knows it
   std::string kernel_digest;  // of its image, in /kernels
   // Empty for a kernel that is not the operator's backward. Such a call's tensors have names and shapes of their own,
-  // it has no padding_mode and align_corners here, and what else is known of it is in texts and integers.
+  // padding_mode and align_corners are not set, and its other facts are in texts and integers.
   std::string dialect;
   std::string padding_mode;
   bool align_corners = false;
@@ -97,7 +97,7 @@ struct CallFacts {
   std::optional<int64_t> shared_bytes, stream, device, process, thread, duplicates, distinct_outputs;
   std::string time, label;
   std::optional<RecordedTolerance> tolerance;
-  // Attributes with names of their own, as an adapter gives them. None is one of is_call_attribute().
+  // Further attributes, from an adapter. is_call_attribute() is false for their names.
   std::map<std::string, std::string> texts;
   std::map<std::string, int64_t> integers;
 };
@@ -126,8 +126,8 @@ struct Invocation {
     std::optional<TensorInfo> full;
   };
   std::vector<Stage> stages;  // in the order of their computation; those that the format does not know after them
-  // Of tensors, kept or not, as the recorder made them (recorder/device/digest.h): "inputs/value" to
-  // "float32 4x5440x8x32 0123...".
+  // The recorder's own digests of tensors, recorded or not (recorder/device/digest.h): "inputs/value" to "float32
+  // 4x5440x8x32 0123...".
   std::map<std::string, std::string> digests;
   Parameters parameters;
 

@@ -1,4 +1,4 @@
-// Messages between a process and its child, over a socket: each is a kind, a length and bytes.
+// Messages between a process and its child over a socket: a kind, a length and bytes each.
 #pragma once
 
 #include <cstddef>

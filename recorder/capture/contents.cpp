@@ -43,7 +43,7 @@ std::string decoded(std::string_view text) {
   return name;
 }
 
-// Cuts the part before `separator` off the text; all of it where there is none.
+// Removes and returns the part before `separator`, or the whole text.
 std::string_view cut(std::string_view& text, char separator) {
   const size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
@@ -106,7 +106,7 @@ std::vector<Difference> compare(const Contents& listed, const Contents& found) {
       continue;
     }
     const ContentEntry& is = at->second;
-    if (!is.unreadable.empty()) continue;  // told without a list, too
+    if (!is.unreadable.empty()) continue;  // reported without a list, too
     if (is.kind != was.kind) differs(fmt::format("is a {}, it was written as a {}", is.kind, was.kind));
     if (is.type != was.type) differs(fmt::format("has another type than was written: {}, not {}", is.type, was.type));
     if (is.shape != was.shape) differs(fmt::format("has shape {}, it was written with {}", is.shape, was.shape));

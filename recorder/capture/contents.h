@@ -1,5 +1,5 @@
-// The list of contents: what a whole capture holds, object by object, so that whatever is later changed, lost or added
-// is noticed. The writer puts it into the file when it closes it; verify makes it anew and compares.
+// The list of contents names every object of a complete capture, so that later changes, losses and additions are found.
+// The writer stores it when it closes the file; `verify` computes it anew and compares.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace msda::capture {
 
-// Where the list lies, and the root's attribute with its digest: neither is in the list, and with one of them the other
-// must be there.
+// The names of the list's dataset and of the root's attribute with its digest. Neither is in the list, and neither may
+// exist without the other.
 inline constexpr std::string_view kContents = "contents";
 
-// What is known of an object without reading a dataset's data.
+// An object's description, without a dataset's data.
 struct ContentEntry {
   std::string kind;                               // group, dataset, link (one that is not hard), other
   std::string type;                               // of a dataset; "-" for the others, as the next two
@@ -27,10 +27,10 @@ using Contents = std::map<std::string, ContentEntry>;  // by path
 
 // One line for each object, in the order of their paths' bytes (docs/capture-format.md).
 std::string to_text(const Contents& contents);
-// Nothing but what to_text() makes; otherwise throws std::invalid_argument.
+// Throws std::invalid_argument for any text that to_text() does not produce.
 Contents contents_from(std::string_view text);
 
-// What is not as it was written.
+// A difference from what was written.
 struct Difference {
   std::string object;  // its path
   std::string why;     // "is missing", "has another shape: ..."

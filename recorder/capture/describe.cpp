@@ -14,9 +14,9 @@
 namespace msda::capture::hdf5 {
 namespace {
 
-// No attribute of a capture comes near it, and no larger one is read.
+// Far larger than any attribute of a capture; larger ones are not read.
 constexpr int64_t kMostAttributeBytes = int64_t{64} << 20;
-// Nor does any group lie deeper; a damaged link may lead back to a group above.
+// Deeper than any group of a capture; a damaged link may lead back to a parent group.
 constexpr int kMostDepth = 16;
 
 std::string member_texts(hid_t type, bool is_enum) {
@@ -62,7 +62,7 @@ std::string shape_text(hid_t space) {
   return fmt::format("{}", fmt::join(sizes, "x"));
 }
 
-// Adds an attribute's value as it lies in the file; texts of any length each with a zero behind it.
+// Appends an attribute's value as stored in the file; variable-length texts each followed by a zero byte.
 bool add_value(std::string& bytes, hid_t attribute, hid_t type, int64_t count) {
   const auto size = static_cast<int64_t>(H5Tget_size(type));
   if (count < 0 || size <= 0 || count > kMostAttributeBytes / size) return false;
@@ -88,7 +88,7 @@ struct AttributeEntry {
   std::optional<std::string> text;  // of one that is one text
 };
 
-// Half of the digest's digits: the list is long, and an accident is to be noticed, not a forgery.
+// Half of the digest's digits: the list is long, and it has to reveal accidents, not forgery.
 AttributeEntry describe_attribute(hid_t object, const std::string& name) {
   const Attribute attribute(H5Aopen(object, name.c_str(), H5P_DEFAULT));
   const Type type(H5Aget_type(attribute.get()));
@@ -127,7 +127,7 @@ void add_dataset(hid_t dataset, ContentEntry& entry) {
   entry.shape = shape_text(space.get());
 }
 
-// Goes through a file's objects.
+// Visits a file's objects.
 struct Description {
   const HeaderCheck* headers;
   const VisitDataset& visit;

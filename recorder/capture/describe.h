@@ -1,4 +1,4 @@
-// What an open HDF5 file holds, for its list of contents. Only for the reader and the writer.
+// Describes what an open HDF5 file holds, for its list of contents. Internal to the reader and the writer.
 #pragma once
 
 #include <hdf5.h>
@@ -14,8 +14,8 @@ namespace msda::capture::hdf5 {
 // Called with each dataset while it is open: opening it takes libhdf5 longer than reading a small one.
 using VisitDataset = std::function<void(const std::string& path, hid_t dataset, const ContentEntry& entry)>;
 
-// Every object that hard links lead to, with its attributes, and no dataset's data. What cannot be read is told in
-// ContentEntry::unreadable. A reader has the objects' headers checked as well.
+// Every object that hard links lead to, with its attributes and without a dataset's data. ContentEntry::unreadable says
+// what cannot be read. With `headers` the objects' headers are checked as well.
 Contents describe(hid_t file, const HeaderCheck* headers = nullptr, const VisitDataset& visit = {});
 
 // A datatype in full, as docs/capture-format.md describes it: "integer(4,0,1,32,0,0,0)".

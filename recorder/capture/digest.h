@@ -8,10 +8,10 @@
 
 namespace msda::capture {
 
-// Of the bytes as they lie in the file: row-major, little-endian.
+// The digest of the bytes as stored in the file: row-major, little-endian.
 std::string digest(std::span<const std::byte> bytes);
 
-// The same of bytes that come piece by piece.
+// The same for bytes that arrive in pieces.
 class Digester {
  public:
   Digester();

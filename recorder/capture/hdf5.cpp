@@ -65,7 +65,7 @@ Type file_type(ElementType type) {
   const bool brain = type == ElementType::kBFloat16;
   const size_t exponent = brain ? 8 : 5, mantissa = brain ? 7 : 10;
   Type half(H5Tcopy(H5T_IEEE_F32LE));
-  // Fields first: a type can shrink only to what its fields fit in.
+  // Fields first: a type cannot become smaller than its fields.
   H5Tset_fields(half.get(), 15, mantissa, exponent, 0, mantissa);
   H5Tset_size(half.get(), 2);
   H5Tset_ebias(half.get(), brain ? 127 : 15);
@@ -115,7 +115,8 @@ bool read_whole(hid_t dataset, hid_t type, int64_t bytes, const Visit& visit) {
 bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit) {
   constexpr int64_t kPieceBytes = int64_t{4} << 20;
   if (std::ranges::count(shape, 0) > 0) return true;
-  // A piece is a box: one index of each dimension before `split`, some of that one, all of those after it.
+  // A piece is a box: one index of each dimension before `split`, a range of `split`, and all of the dimensions after
+  // it.
   const auto size = static_cast<int64_t>(H5Tget_size(type));
   int64_t row = size;
   size_t split = shape.size();

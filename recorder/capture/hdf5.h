@@ -1,4 +1,4 @@
-// HDF5's C API behind handles that close themselves and calls that throw. Only for the reader and the writer.
+// Wraps HDF5's C API in handles that close themselves and calls that throw. Internal to the reader and the writer.
 #pragma once
 
 #include <hdf5.h>
@@ -15,7 +15,7 @@
 
 namespace msda::capture::hdf5 {
 
-// Owns one identifier; `close` is the H5?close that it needs.
+// Owns one identifier, which `close`, one of the H5?close functions, closes.
 template <herr_t (*close)(hid_t)>
 class Handle {
  public:
@@ -49,11 +49,11 @@ using Attribute = Handle<H5Aclose>;
 using Object = Handle<H5Oclose>;
 using Properties = Handle<H5Pclose>;
 
-// Keeps HDF5 from printing its error stack on stderr; what is wrong reaches the user as one line of ours. And from
-// closing at exit what was left open on purpose. To be called before anything else of HDF5.
+// Keeps HDF5 from printing its error stack on stderr, since errors are reported in one line, and from closing at exit
+// what was left open on purpose. Must be called before any other function of HDF5.
 void silence();
 
-// The innermost message on HDF5's error stack, for the tail of a message of ours; empty if there is none.
+// The innermost message on HDF5's error stack, to be appended to an error message; empty if there is none.
 std::string last_error();
 
 struct Link {
@@ -68,15 +68,16 @@ bool list_attributes(hid_t object, std::vector<std::string>& names);
 // converts (h5py shows bfloat16 as float32).
 Type file_type(ElementType type);
 
-// Whether a type's fields lie within it. libhdf5 does not look, and converts from memory beyond a number's end.
+// Whether a type's fields lie within it. libhdf5 does not check, and converts from memory beyond a number's end.
 bool is_sound(hid_t type);
 
-// A dataset's data, row-major, in elements of `type`; `shape` is its shape. Comes in pieces of some megabytes, unless
-// it is chunked: in pieces, a large chunk would be unpacked again for each. False if reading fails.
+// Visits a dataset's data, row-major, in elements of `type`; `shape` is its shape. The data arrive in pieces of some
+// megabytes, unless the dataset is chunked, as a large chunk would be unpacked again for each piece. False if reading
+// fails.
 using Visit = std::function<void(std::span<const std::byte>)>;
 bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit);
 
-// The digest of that. Empty if reading fails.
+// The digest of these data. Empty if reading fails.
 std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);
 
 }  // namespace msda::capture::hdf5

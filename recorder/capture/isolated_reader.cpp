@@ -29,14 +29,14 @@ using Json = nlohmann::json;
 using Kind = Channel::Kind;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // slower, and with address space that no limit fits
+constexpr bool kSanitized = true;  // sanitizers are slow and reserve more address space than any limit
 #else
 constexpr bool kSanitized = false;
 #endif
 
 std::span<const std::byte> bytes_of(const std::vector<uint8_t>& bytes) { return std::as_bytes(std::span(bytes)); }
 
-// Neither touches the hard limits: the next request may need more.
+// Sets soft limits only: the next request may need more.
 class Limits {
  public:
   explicit Limits(const std::string& path) {
@@ -48,7 +48,7 @@ class Limits {
     allow_memory(0);
   }
 
-  // Many times what a request takes.
+  // Many times what a request needs.
   void allow_time() const {
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
@@ -56,7 +56,8 @@ class Limits {
     set(RLIMIT_CPU, static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + seconds));
   }
 
-  // What a file's description takes, and a tensor twice: stored in one chunk, it is unpacked into another.
+  // Enough for a file's description and for a tensor twice: a tensor stored in one chunk is unpacked into another
+  // buffer.
   void allow_memory(int64_t tensor_bytes) const {
     constexpr int64_t kForFacts = int64_t{512} << 20;
     if (!kSanitized) set(RLIMIT_AS, static_cast<rlim_t>(address_space_ + kForFacts + file_bytes_ + 2 * tensor_bytes));
@@ -126,7 +127,7 @@ class Server {
       answer["error"] = path_ + ": holds a size that nothing has; the file is damaged";
     }
     const std::vector<uint8_t> message = Json::to_cbor(answer);
-    if (!channel_.send(Kind::kMessage, bytes_of(message))) _exit(0);  // nobody listens
+    if (!channel_.send(Kind::kMessage, bytes_of(message))) _exit(0);  // the parent is gone
   }
 
   Json outlines(const Json& ids) {
@@ -156,8 +157,8 @@ class Server {
 [[noreturn]] void run_child(int socket, pid_t parent, const std::string& path) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
-  // Nothing of the parent's but the socket: a file that both held open would outlive the parent's use of it, and what
-  // libc or a sanitizer says in the end is told by the parent.
+  // Keeps nothing of the parent's except the socket: a file that both held open would outlive the parent's use of it,
+  // and the parent reports what libc or a sanitizer would print at the end.
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fd != socket) dup2(null, fd);
@@ -169,8 +170,8 @@ class Server {
   try {
     Server server(kSocket, path);
     server.serve();
-    _exit(0);      // with the file open: closing it means to free what is known of each object, one by one
-  } catch (...) {  // a request that no parent makes
+    _exit(0);      // leaves the file open: closing it would free the description of each object, one by one
+  } catch (...) {  // an invalid request
     _exit(1);
   }
 }
@@ -217,7 +218,7 @@ struct IsolatedReader::Impl {
     if (!channel->send(Kind::kMessage, bytes_of(message))) has_died();
   }
 
-  // An answer, after whatever data comes before it.
+  // Receives an answer, after the data that precede it.
   Json receive(std::span<std::byte> data = {}) {
     for (;;) {
       const auto frame = channel->receive_header();
@@ -235,7 +236,7 @@ struct IsolatedReader::Impl {
       Json answer = Json::from_cbor(*body);
       if (answer.contains("error")) throw Error(answer.at("error").get<std::string>());
       if (complete) return std::move(answer.at("result"));
-    } catch (const Json::exception&) {  // memory that libhdf5 overwrote
+    } catch (const Json::exception&) {  // libhdf5 has overwritten memory
     }
     has_died();
   }
@@ -260,7 +261,7 @@ struct IsolatedReader::Impl {
 
   // Says how the child ended.
   [[noreturn]] void has_died() {
-    if (child > 0) kill(child, SIGTERM);  // if it has not: what it said makes no sense
+    if (child > 0) kill(child, SIGTERM);  // if it has not ended: its answer was invalid
     const int status = wait();
     const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     std::string how = "gives up";  // a sanitizer ends its process with an exit status
@@ -295,8 +296,8 @@ void IsolatedReader::check_invocations() const { impl_->ask("check_invocations")
 Tensor IsolatedReader::read(const TensorInfo& info) const {
   Tensor tensor;
   tensor.info = info;
-  const auto bytes = static_cast<size_t>(info.bytes());  // the child has checked them when it gave `info`
-  tensor.data.reset(new std::byte[bytes]);               // not make_unique: no need to clear it
+  const auto bytes = static_cast<size_t>(info.bytes());  // the child checked them when it returned `info`
+  tensor.data.reset(new std::byte[bytes]);               // not make_unique, which would clear it
   impl_->request("read", info);
   impl_->receive(std::span(tensor.data.get(), bytes));
   return tensor;
@@ -305,7 +306,7 @@ Tensor IsolatedReader::read(const TensorInfo& info) const {
 }  // namespace msda::capture
 
 #if defined(__SANITIZE_ADDRESS__)
-// libhdf5 forgets some of its own memory where a damaged file makes it give up; our leaks are still told.
+// libhdf5 leaks memory when it gives up on a damaged file; leaks of our own are still reported.
 extern "C" __attribute__((weak, visibility("default"))) const char* __lsan_default_suppressions() {
   return "leak:libhdf5\n";
 }

@@ -13,14 +13,15 @@
 
 namespace msda::capture {
 
-// What Reader has (recorder/capture/reader.h), from a child process that gives plain data back. Only the reading is
-// isolated, not the caller's whole work, because that holds in every case: the child's limits of memory and time bind
-// nobody's computing or GPU; what libhdf5 overwrites is no memory of the caller's; a crash of the caller is still seen
-// as one, and its exit status, its output and its signals are its own.
+// Offers what Reader does (recorder/capture/reader.h) through a child process that returns plain data. Only the reading
+// is isolated, not the caller's whole work: the child's limits of memory and time do not restrict the caller's
+// computing or GPU; libhdf5 cannot overwrite the caller's memory; and the caller keeps its own exit status, output and
+// signals.
 //
-// Limits: a request may take 3 s of CPU time and 1 s more for each MB of the file, and 512 MB of memory and what the
-// tensor being read takes, which is checked against the file's size. The child ends with its Reader, or with the
-// caller. Not thread-safe. Create it before CUDA is used: what a forked child may do after that is little.
+// Limits: a request may take 3 s of CPU time and 1 s more for each MB of the file, and 512 MB of memory plus the file's
+// size and twice the size of the tensor being read, which is checked against the file's size. The child ends with its
+// Reader, or with the caller. Not thread-safe. Create it before CUDA is used, because a child forked after that may do
+// little.
 class IsolatedReader {
  public:
   explicit IsolatedReader(const std::string& path);
@@ -35,11 +36,11 @@ class IsolatedReader {
   std::vector<KernelImage> kernels() const;
   const std::vector<int64_t>& invocation_ids() const;
   Invocation invocation(int64_t id) const;
-  // Several at once: a list of thousands would wait for the child as often.
+  // Several at once, as thousands of separate requests would each wait for the child.
   std::vector<Invocation> outlines(std::span<const int64_t> ids) const;
   Tensor read(const TensorInfo& info) const;
   Verification verify() const;
-  // Reads every invocation, as invocation() does, for the Error that one of them may give.
+  // Reads every invocation, as invocation() does, and throws the Error of the first that is damaged.
   void check_invocations() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a reading process says to its parent, as JSON (in CBOR, which keeps every bit of a number and any byte of a
+// What a reading process sends to its parent, as JSON (in CBOR, which keeps every bit of a number and any byte of a
 // text).
 #pragma once
 
@@ -75,7 +75,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invocation, id, path, facts, inputs, outputs_
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Difference, object, why)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verification, has_list, objects, datasets, differences)
 
-// What a reader knows once it is open.
+// What a reader knows once it has opened the file.
 struct Opened {
   std::string tool_version, created;
   std::vector<int64_t> ids;

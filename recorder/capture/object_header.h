@@ -1,6 +1,6 @@
-// What libhdf5 1.10 does not look at in an object's header: whether the parts of an attribute (its name, type, shape
-// and value) lie within the attribute. It takes them from whatever memory lies behind, so that a damaged length gives
-// another value in each process, or a crash. Only for the reader.
+// Checks what libhdf5 1.10 does not check in an object's header: whether the parts of an attribute (its name, type,
+// shape and value) lie within the attribute. libhdf5 reads them from whatever memory follows, so a damaged length gives
+// another value in each process, or a crash. Internal to the reader.
 #pragma once
 
 #include <hdf5.h>
@@ -19,15 +19,15 @@ inline constexpr std::string_view kBrokenAttribute = "its parts do not lie withi
 
 class HeaderCheck {
  public:
-  // Of a file that libhdf5 has open for reading; its descriptor is used.
+  // For a file that libhdf5 has open for reading; uses its descriptor.
   explicit HeaderCheck(hid_t file);
 
-  // The name of an attribute whose parts do not lie within it; nothing if there is none. To be asked before any
-  // attribute of the object is. Headers of version 2 have checksums, which libhdf5 compares.
+  // The name of an attribute whose parts do not lie within it; nothing if there is none. Call it before reading any
+  // attribute of the object. Headers of version 2 have checksums, which libhdf5 compares.
   std::optional<std::string> broken_attribute(hid_t object) const;
 
  private:
-  std::vector<std::byte> read(uint64_t address, uint64_t bytes) const;  // fewer where the file ends
+  std::vector<std::byte> read(uint64_t address, uint64_t bytes) const;  // fewer at the file's end
   uint64_t number(std::span<const std::byte> bytes, size_t at, size_t size) const;
   bool fits(std::span<const std::byte> attribute) const;
 

@@ -27,7 +27,7 @@ bool is_file_at(int descriptor, const std::string& name) {
          here.st_ino == there.st_ino;
 }
 
-// Nothing is opened to find out: that a FIFO or a device would notice.
+// Opens nothing to find out: a FIFO or a device would notice.
 void check_replaceable(const std::string& path) {
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
@@ -48,7 +48,7 @@ OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), nam
   if (descriptor_ < 0) {
     const int error = errno;
     throw Error(fmt::format("{}: cannot create it: {}{}", path, std::strerror(error),
-                            error == EEXIST ? " (ask for it to be replaced, or give another name)" : ""));
+                            error == EEXIST ? " (--force replaces it; or give another name)" : ""));
   }
 }
 
@@ -63,7 +63,7 @@ std::string OutputFile::by_descriptor() const { return fmt::format("/proc/self/f
 void OutputFile::become(int descriptor) {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) throw Error(fmt::format("{}: cannot keep it open: {}", path_, std::strerror(errno)));
-  flock(copy, LOCK_EX | LOCK_NB);  // where the file system has no locks, nobody can tell
+  flock(copy, LOCK_EX | LOCK_NB);  // without locks in the file system, readers cannot tell
   close(std::exchange(descriptor_, copy));
 }
 
@@ -87,21 +87,21 @@ bool OutputFile::reserve(uint64_t begin, int64_t bytes) {
   off_t end = 0;
   if (fstat(descriptor_, &before) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
       __builtin_add_overflow(begin, std::max<int64_t>(bytes, 1), &end) || static_cast<rlim_t>(end) > limit.rlim_cur) {
-    return false;  // beyond the limit there is a signal
+    return false;  // a write beyond the limit would raise a signal
   }
   if (fallocate(descriptor_, 0, static_cast<off_t>(begin), end - static_cast<off_t>(begin)) == 0) return true;
   struct statvfs disk {};
-  // Where the file system cannot promise, what is free now must do.
+  // If the file system cannot reserve space, the space that is free now has to suffice.
   const bool room = errno == EOPNOTSUPP && fstatvfs(descriptor_, &disk) == 0 &&
                     static_cast<uint64_t>(bytes) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
   if (ftruncate(descriptor_, before.st_size) != 0) {
-  }  // what was had of the room stays
+  }  // space reserved so far stays
   return room;
 }
 
 void OutputFile::cut(uint64_t end) {
   if (ftruncate(descriptor_, static_cast<off_t>(end)) != 0) {
-  }  // room that was not needed stays
+  }  // unneeded space stays
 }
 
 void OutputFile::unlock() { flock(descriptor_, LOCK_UN); }

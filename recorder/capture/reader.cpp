@@ -18,8 +18,8 @@ using hdf5::File;
 
 namespace {
 
-// libhdf5 goes through thousands of small objects faster, and in less memory, where it does not keep all of them. The
-// names of the calls, which each of them is found by, are far less than this part of the file.
+// libhdf5 reads thousands of small objects faster, and in less memory, with a small cache. The names of the calls, by
+// which it finds them, need far less than this part of the file.
 hdf5::Properties access_to(int64_t file_size) {
   constexpr int64_t kLeast = 4 << 20, kMost = 32 << 20;  // the latter is libhdf5's own
   hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS));

@@ -1,8 +1,8 @@
-// Reads a capture file. A file may come from anywhere: every size is checked against the file before memory is asked
-// for, links out of the file and storage outside it are refused, and whatever is wrong becomes one capture::Error that
-// names the file and the object in it. libhdf5 itself may still crash on it: IsolatedReader
-// (recorder/capture/isolated_reader.h) has the same functions for files of others, and runs this Reader in a child
-// process. msda-replay reads through IsolatedReader alone; Reader is for programs that read their own captures.
+// Reads a capture file. A file may come from anywhere: every size is checked against the file before memory is
+// allocated, links out of the file and external storage are refused, and every error is one capture::Error that names
+// the file and the object in it. libhdf5 itself may still crash on it: IsolatedReader
+// (recorder/capture/isolated_reader.h) has the same functions for untrusted files, and runs this Reader in a child
+// process. msda-replay uses only IsolatedReader; Reader is for programs that read their own captures.
 #pragma once
 
 #include <cstddef>
@@ -33,11 +33,11 @@ class Reader {
 
   // Numbers of the invocations in the file, ascending; a number may be missing where a recorder kept only some.
   const std::vector<int64_t>& invocation_ids() const;
-  // Everything about one invocation but its tensors' data. Checks the rank and the type of each tensor that the format
-  // knows, and that its data is in the file.
+  // Everything about one invocation except its tensors' data. Checks the rank and the type of each tensor that the
+  // format knows, and that its data is in the file.
   Invocation invocation(int64_t id) const;
-  // What a list shows of it, in less time: its tensors have no digests and strides, its stages no numbers; there are no
-  // digests and parameters.
+  // What `list` shows of it, in less time: tensors without digests and strides, stages without numbers, no recorder's
+  // digests and no parameters.
   Invocation outline(int64_t id) const;
 
   // A tensor's data, in the element type of `info`.
@@ -47,9 +47,9 @@ class Reader {
 
   // The digest of a dataset's data as it is now, and as read() gives it.
   std::string digest_of(const TensorInfo& dataset) const;
-  // All that is not as it was written: digests, and the list of contents where there is one.
+  // All differences from what was written: by digests, and by the list of contents if there is one.
   Verification verify() const;
-  // Called before memory is asked for that a dataset's size decides; the bytes are checked.
+  // `callback` is called before memory is allocated whose size a dataset decides; the bytes have been checked.
   void before_reading(std::function<void(int64_t bytes)> callback);
 
  private:

@@ -18,8 +18,8 @@ using hdf5::Type;
 
 namespace {
 
-// gzip, HDF5's usual filter, shrinks a megabyte of zeros to a kilobyte and no further: a dataset that claims more of
-// its stored bytes than this is not to be believed.
+// gzip, HDF5's usual filter, shrinks a megabyte of zeros to a kilobyte and no further: a dataset that claims a higher
+// ratio is damaged.
 constexpr int64_t kMostCompression = 1100;
 
 bool element_type_of(hid_t type, ElementType& result) {
@@ -401,7 +401,7 @@ std::vector<Invocation::Stage> Reader::Impl::stages(const Group& invocation, Det
     }
     if (stage.facts || stage.full) result.push_back(std::move(stage));
   }
-  // By name they come; as they are computed they are read.
+  // They arrive sorted by name; the order of computation is wanted.
   std::ranges::stable_sort(result, {}, [](const Invocation::Stage& stage) {
     const auto order = all_stages();
     return std::ranges::find(order, stage.name, &TensorSchema::name) - order.begin();
@@ -415,7 +415,7 @@ Tensor Reader::Impl::read(const Node& dataset, const TensorInfo& info) const {
   const int64_t bytes = checked_bytes(info.path, dataset.get(), size_of(info.type), shape);
   if (shape != info.shape) fail(info.path + " changed while it was read");
   before_reading(bytes);
-  tensor.data.reset(new std::byte[static_cast<size_t>(bytes)]);  // not make_unique: no need to clear it
+  tensor.data.reset(new std::byte[static_cast<size_t>(bytes)]);  // not make_unique, which would clear it
   const Type type = hdf5::file_type(info.type);
   if (bytes > 0 && H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.data.get()) < 0) {
     fail_damaged(fmt::format("cannot read {}: {}", info.path, hdf5::last_error()));

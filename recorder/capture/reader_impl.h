@@ -1,4 +1,4 @@
-// The reader's own: one file's objects and attributes, each checked as it is read. Every function throws
+// Internal to the reader: one file's objects and attributes, each checked as it is read. Every function throws
 // capture::Error.
 #pragma once
 
@@ -25,7 +25,7 @@ struct Node {
   hid_t get() const { return object.get(); }
 };
 
-// A group with its links. Members are opened from it: from the root, libhdf5 would go through all groups above for
+// A group with its links. Members are opened from it: from the root, libhdf5 would walk through all parent groups for
 // each.
 struct Group : Node {
   std::vector<hdf5::Link> links;
@@ -38,7 +38,7 @@ struct Group : Node {
 enum class Detail { kOutline, kAll };
 
 struct Wanted {
-  bool has_dialect;  // tensors are checked against the format where they are the operator's
+  bool has_dialect;  // the operator's tensors are checked against the format
   Detail detail;
 };
 
@@ -47,27 +47,27 @@ struct Reader::Impl {
   hdf5::File file;
   std::optional<hdf5::HeaderCheck> headers;
   int64_t file_size = 0;
-  hdf5::Object invocations;  // the group: by a path from the root, each call would be looked up twice
+  hdf5::Object invocations;  // the group; by a path from the root, each call would be looked up twice
   std::vector<int64_t> ids;
   std::function<void(int64_t)> before_reading = [](int64_t) {};
 
   [[noreturn]] void fail(const std::string& message) const;
-  // For what only damage explains.
+  // For errors that only damage explains.
   [[noreturn]] void fail_damaged(const std::string& message) const;
   [[noreturn]] void fail_attribute(const Node& node, const std::string& name, const std::string& message) const;
 
-  // By an object's path, or by its name in a group: hard links alone.
+  // By an object's path, or by its name in a group; follows hard links only.
   Node open(const std::string& where) const;
   Group open_group(const std::string& where) const;
   Node open_dataset(const std::string& where) const;
   Node open_member(const Group& parent, const std::string& name) const;
-  // Nothing where there is none.
+  // Nothing if there is none.
   std::optional<Group> open_subgroup(const Group& parent, const std::string& name) const;
   Node open_from(hid_t parent, const std::string& name, const std::string& where) const;
   Node opened(hid_t object, const std::string& where) const;
   Group listed_group(Node node) const;
 
-  // Attributes: absent ones give nullopt, ones of another kind an error.
+  // Attributes: an absent one gives nullopt, one of another kind an error.
 
   std::optional<hdf5::Attribute> attribute(const Node& node, const std::string& name) const;
 
@@ -77,7 +77,7 @@ struct Reader::Impl {
   std::string read_text(const Node& node, const std::string& name, const hdf5::Attribute& attribute,
                         const hdf5::Type& type) const;
 
-  // All texts that a member of the group has.
+  // All text attributes of a member of the group.
   std::map<std::string, std::string> texts(const Group& parent, const std::string& name) const;
   std::map<std::string, std::string> texts(const Node& node) const;
 
@@ -107,10 +107,10 @@ struct Reader::Impl {
   void read_fact(const Node& node, const std::string& name, std::optional<int64_t>& fact) const;
   void read_fact(const Node& node, const std::string& name, std::optional<std::array<int64_t, 3>>& fact) const;
   void read_fact(const Node& node, const std::string& name, std::optional<RecordedTolerance>& fact) const;
-  // Attributes that the format gives no meaning to: the texts and integers among them.
+  // Reads the texts and integers among the attributes that the format does not define.
   void read_others(const Node& node, bool has_dialect, CallFacts& facts) const;
 
-  // A field of a stage's summary; where it is missing, as it is left.
+  // Reads a field of a stage's summary; a missing one is left unchanged.
   void read_field(const Node& node, const std::string& name, int64_t& field) const;
   void read_field(const Node& node, const std::string& name, std::optional<double>& field) const;
   void read_field(const Node& node, const std::string& name, std::optional<Extreme>& field) const;
@@ -120,14 +120,14 @@ struct Reader::Impl {
 
   Invocation invocation(int64_t id, Detail detail) const;
 
-  // The type in memory that read() and digest_of() give the elements: that of the format, whatever the file's byte
-  // order and field widths are; for what is no tensor, the file's own.
+  // The type in memory in which read() and digest_of() return the elements: that of the format, whatever the file's
+  // byte order and field widths are; for a dataset that is no tensor, the file's own.
   hdf5::Type type_to_read(const std::string& name, hid_t stored) const;
   std::string digest_of(const std::string& name, hid_t dataset) const;
 
   // What is wrong with a dataset's data, if anything is.
   std::optional<std::string> fault_of_data(const std::string& name, hid_t dataset, const ContentEntry& entry) const;
-  // The list that the file has of its contents; nothing if it has none.
+  // The file's list of contents, if it has one.
   std::optional<Contents> listed(const Reader& reader) const;
 
   Tensor read(const Node& dataset, const TensorInfo& info) const;

@@ -1,4 +1,4 @@
-// What a capture says of the run as a whole: where it ran, its seeds, its kernels' code.
+// Reads what a capture says of the run as a whole: machine, seeds, the kernels' code.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -56,7 +56,7 @@ std::vector<Seed> Reader::seeds() const {
   H5Tinsert(type.get(), "source", offsetof(Record, source), text.get());
   H5Tinsert(type.get(), "value", offsetof(Record, value), H5T_NATIVE_UINT64);
   std::vector<int64_t> shape;
-  // The stored records are narrower than these, which the check of their size must know.
+  // The stored records are narrower than the ones in memory; the check of their size needs the stored width.
   const Node dataset = impl_->open_dataset("/run/seeds");
   const Type stored(H5Dget_type(dataset.get()));
   if (H5Tget_class(stored.get()) != H5T_COMPOUND) impl_->fail("/run/seeds is not a table");

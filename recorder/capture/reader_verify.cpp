@@ -1,4 +1,4 @@
-// What of a capture is not as it was written.
+// Finds what differs in a capture from what was written.
 #include <fmt/format.h>
 
 #include <map>
@@ -17,7 +17,7 @@ std::string Reader::digest_of(const TensorInfo& dataset) const {
 }
 
 std::string Reader::Impl::digest_of(const std::string& name, hid_t dataset) const {
-  // The size on the disk, and then that in memory.
+  // Checks the size on the disk, then the size in memory.
   const Type stored(H5Dget_type(dataset)), type = type_to_read(name, stored.get());
   std::vector<int64_t> shape;
   before_reading(checked_bytes(name, dataset, static_cast<int64_t>(H5Tget_size(stored.get())), shape));

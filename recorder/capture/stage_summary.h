@@ -1,5 +1,5 @@
-// What the numbers of a stage's tensor are like, and how far they are from those of a float64 run: what tells where a
-// gradient vanishes or explodes, and where the arithmetic is unstable, when the tensor itself is too large to keep.
+// Summarizes a stage's tensor and its distance from a float64 run. This shows where a gradient vanishes or explodes and
+// where the arithmetic is unstable, even if the tensor itself is too large to keep.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct StageFacts {
   std::optional<StageInFloat64> float64;  // absent where the arithmetic is float64 anyway
 };
 
-// Calls visit(name, field) for each attribute that a summary is in the file, for the writer and the reader alike. An
-// Extreme is two: NAME and NAME_index.
+// Calls visit(name, field) for each attribute of a summary in the file, for writer and reader. An Extreme is two
+// attributes: NAME and NAME_index.
 template <class Summary, class Visit>
 void for_each_summary_attribute(Summary& summary, Visit&& visit) {
   visit("count", summary.count);
@@ -55,7 +55,7 @@ void for_each_summary_attribute(Summary& summary, Visit&& visit) {
   visit("largest_magnitude", summary.largest_magnitude);
 }
 
-// For those that float64/ has beside.
+// For the additional attributes of float64/.
 template <class InFloat64, class Visit>
 void for_each_difference_attribute(InFloat64& in_float64, Visit&& visit) {
   visit("largest_absolute_difference", in_float64.largest_absolute_difference);

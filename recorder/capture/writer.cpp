@@ -20,7 +20,7 @@ using hdf5::Type;
 
 namespace {
 
-// Datasets from this size on begin at a page of the file.
+// Datasets of at least this size begin at a page boundary of the file.
 constexpr hsize_t kAlignedFrom = 1 << 16, kPage = 4096;
 
 std::string now() {
@@ -66,8 +66,8 @@ Writer::Writer(const std::string& path, IfExists if_exists, const std::string& t
     : impl_(std::make_unique<Impl>(path, if_exists == IfExists::kReplace)) {
   hdf5::silence();
   const Properties access(H5Pcreate(H5P_FILE_ACCESS));
-  H5Pset_fapl_sec2(access.get());  // whose handle is a descriptor, whatever the environment's default driver
-  // Where tensors begin at a page, writing them is copying pages.
+  H5Pset_fapl_sec2(access.get());  // its handle is a descriptor; the environment may set another default driver
+  // Tensors that begin at a page boundary are written by copying whole pages.
   H5Pset_alignment(access.get(), kAlignedFrom, kPage);
   const std::string name = impl_->output.by_descriptor();
   impl_->file = impl_->checked(File(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get())), "create it");

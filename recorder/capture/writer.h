@@ -1,4 +1,4 @@
-// Writes a capture file, an invocation at a time: what has been flushed survives a crash of the writer.
+// Writes a capture file, one invocation at a time. What has been flushed survives a crash of the writer.
 //
 // HDF5 is not thread-safe; neither is this. Every function throws capture::Error.
 #pragma once
@@ -22,7 +22,7 @@ class Writer {
 
   void write_run(const Run& run, const std::vector<Seed>& seeds);
   void add_kernel(const KernelImage& kernel);
-  // What became known of a kernel after it was added.
+  // Adds facts to a kernel that was added before.
   void add_kernel_facts(const std::string& digest, const std::map<std::string, int64_t>& facts);
 
   // Begins the next invocation and returns its number; the add_ functions then fill it.
@@ -30,38 +30,38 @@ class Writer {
   void add_input(const TensorView& tensor);
   void add_output_before(const TensorView& tensor);
   void add_output(const TensorView& tensor);
-  // Of the tensors, kept or not, as the recorder's device made them: "inputs/value" to "float32 4x5440x8x32 0123...".
+  // The recorder's own digests of the tensors, recorded or not: "inputs/value" to "float32 4x5440x8x32 0123...".
   void add_digests(const std::map<std::string, std::string>& digests);
   void add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors);
 
-  // Opens an invocation that was written, for more of what it does not have.
+  // Reopens a written invocation, to add what it lacks.
   void continue_invocation(int64_t invocation);
-  // Opens an invocation that was written: its facts and parameters are replaced, and so is every tensor that is added.
+  // Reopens a written invocation and replaces its facts and parameters, and every tensor that is added.
   void reopen_invocation(int64_t invocation, const CallFacts& facts, const Parameters& parameters = {});
-  // The tensors of another invocation's section ("inputs", "outputs_before") are the current one's, too.
+  // Shares the tensors of another invocation's section ("inputs", "outputs_before") with the current one.
   void share(int64_t invocation, const std::string& section);
 
-  // A stage's tensor, in parts that together are the whole. A part is the box of it that begins at `offset` and has the
-  // part's shape; its name is of no account. Several stages may be begun at a time; end_stage() gives one its digest,
-  // of what lies in the file.
+  // A stage's tensor, in parts that together are the whole. A part is a box that begins at `offset` and has the part's
+  // shape; its name is ignored. Several stages may be begun at a time; end_stage() computes a stage's digest from the
+  // file.
   void begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape);
   void add_stage_part(const std::string& stage, const std::vector<int64_t>& offset, const TensorView& part);
   void end_stage(const std::string& stage);
   void add_stage_facts(const std::string& stage, const StageFacts& facts);
-  // Takes back all stages of the open invocation, whole or not.
+  // Removes all stages of the open invocation, complete or not.
   void drop_stages();
 
   // An input as it was written.
   std::vector<std::byte> read_input(int64_t invocation, const std::string& name) const;
 
-  // What became known of an invocation after it was written.
+  // Sets facts of an invocation after it was written.
   void set_conventions(int64_t invocation, const std::string& padding_mode, bool align_corners);
   void set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs);
 
-  // Everything so far to the disk.
+  // Hands everything so far to the operating system.
   void flush();
-  // Makes room on the disk for so many bytes more, until the next flush: what cannot be written whole is not to be
-  // begun. False if there is no room. After an Error the file is left as it was flushed last.
+  // Reserves disk space for `bytes` more bytes until the next flush, so that nothing is begun that cannot be completed.
+  // False if there is no space. After an Error the file keeps the state of the last flush.
   bool reserve(int64_t bytes);
   // Adds the list of contents and closes the file.
   void close();

@@ -1,11 +1,11 @@
-// The list of contents that a closed capture has (recorder/capture/contents.h).
+// Writes the list of contents of a complete capture (recorder/capture/contents.h).
 #include "recorder/capture/describe.h"
 #include "recorder/capture/writer_impl.h"
 
 namespace msda::capture {
 
-// Of what the file holds now, whoever put it there. No tensor is read: their digests are attributes. On a disk without
-// room for it the capture stays without the list, as one whose recorder was killed.
+// Lists everything that the file holds now. No tensor is read: digests are attributes. If the disk has no space for the
+// list, the capture has none, like one whose recorder was killed.
 void Writer::write_contents() {
   const Contents contents = hdf5::describe(impl_->file.get());
   for (const auto& [name, entry] : contents) {

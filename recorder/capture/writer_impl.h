@@ -1,4 +1,4 @@
-// The writer's own: objects, attributes and datasets of one file. Every function throws capture::Error.
+// Internal to the writer: objects, attributes and datasets of one file. Every function throws capture::Error.
 #pragma once
 
 #include <fmt/format.h>
@@ -54,8 +54,8 @@ struct Writer::Impl {
   Impl(const std::string& to, bool replace) : output(to, replace), path(output.path()) {}
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
-  // What could not be written whole is left as by a crash: up to the last flush the file is right. libhdf5 would try to
-  // write the rest, and on a full disk leave an unreadable file, or crash.
+  // After an error the file is left as by a crash: correct up to the last flush. libhdf5 would try to write the rest,
+  // and on a full disk leave an unreadable file, or crash.
   ~Impl() {
     if (!broken) return;
     for (auto& [stage, open] : open_stages) open.dataset.forget();
@@ -95,7 +95,7 @@ struct Writer::Impl {
     const auto attribute =
         checked(hdf5::Attribute(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT)),
                 "create attribute " + name);
-    static constexpr char kNothing = 0;  // HDF5 wants memory even for no values
+    static constexpr char kNothing = 0;  // HDF5 requires a pointer even for no values
     check(H5Awrite(attribute.get(), type, value != nullptr ? value : &kNothing), "write attribute " + name);
   }
   void attribute(hid_t object, const std::string& name, const std::string& value) const {
@@ -131,7 +131,7 @@ struct Writer::Impl {
     if (!value.empty()) attribute(object, name, value);
   }
 
-  // One of the attributes of call_attributes.h; the kernel's name is there even if it is not known.
+  // One of the attributes of call_attributes.h; `kernel` is written even if the name is unknown.
   void fact(hid_t object, const std::string& name, const std::string& value) const {
     if (!value.empty() || name == "kernel") attribute(object, name, value);
   }
@@ -145,13 +145,13 @@ struct Writer::Impl {
     attribute(object, name, value);
   }
 
-  // Without its data and its digest.
+  // Creates a dataset without data and digest.
   hdf5::Dataset empty_dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
                               std::span<const std::string_view> dimensions) const {
     const std::vector<hsize_t> sizes(shape.begin(), shape.end());
     const hdf5::Space space(sizes.empty() ? H5Screate(H5S_SCALAR)
                                           : H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr));
-    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {  // HDF5 puts the new one where the old one was
+    if (H5Lexists(file.get(), name.c_str(), H5P_DEFAULT) > 0) {  // HDF5 reuses the old one's place
       check(H5Ldelete(file.get(), name.c_str(), H5P_DEFAULT), "replace " + name);
     }
     auto data = checked(
@@ -166,7 +166,7 @@ struct Writer::Impl {
   hdf5::Dataset dataset(const std::string& name, hid_t type, const std::vector<int64_t>& shape,
                         std::span<const std::byte> bytes, std::span<const std::string_view> dimensions) const {
     auto data = empty_dataset(name, type, shape, dimensions);
-    // Beside the writing, which takes longer; where no thread is to be had, behind it.
+    // Computed in parallel with the writing, which takes longer; after it, if no thread can be started.
     constexpr size_t kWorthAThread = 1 << 20;
     const auto policy = std::launch::deferred | (bytes.size() < kWorthAThread ? std::launch{} : std::launch::async);
     std::future<std::string> digest_of_bytes = std::async(policy, [bytes] { return digest(bytes); });

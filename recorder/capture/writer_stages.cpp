@@ -1,4 +1,4 @@
-// Stages: tensors that come in parts, and what is said of them.
+// Writes stages: tensors that arrive in parts, and their summaries.
 #include <fmt/format.h>
 
 #include "recorder/capture/writer_impl.h"

@@ -31,7 +31,7 @@ std::string holder_of(const struct stat& file) {
 
 std::string who_writes(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return "";  // opening it says why
+  if (fd < 0) return "";  // opening the capture will report the reason
   struct stat file {};
   const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK && fstat(fd, &file) == 0;
   ::close(fd);

@@ -13,7 +13,7 @@ namespace {
 constexpr uint16_t kMachineCuda = 190;          // EM_CUDA
 constexpr size_t kMost = size_t{1} << 31;       // no image is larger
 constexpr uint64_t kMostSections = 1 << 24;     // 1 GiB of section headers
-constexpr uint32_t kFatbinMagic = 0xBA55ED50;   // of a fatbin, as fatbinary writes it
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;   // of a fatbin
 constexpr uint32_t kWrapperMagic = 0x466243B1;  // fatbinary_section.h: FATBINC_MAGIC
 
 // fatbinary_section.h: __fatBinC_Wrapper_t.
@@ -22,7 +22,8 @@ struct Wrapper {
   const void* fatbin;
 };
 
-// Of a fatbin and of each of its entries. No header of CUDA has them; seen in what fatbinary of CUDA 11 to 13 writes.
+// Headers of a fatbin and of each of its entries. No CUDA header declares them; the layout is that of fatbinary in CUDA
+// 11 to 13.
 struct FatbinHeader {
   uint32_t magic;
   uint16_t version, header_bytes;
@@ -86,7 +87,7 @@ std::vector<Cubin> cubins_in_fatbin(const std::byte* at) {
   while (left >= sizeof(EntryHeader)) {
     const auto entry = read<EntryHeader>(at);
     if (entry.header_bytes < sizeof entry || !fits(entry.header_bytes, entry.bytes, left)) break;
-    // What is compressed is no ELF file yet.
+    // A compressed entry is no ELF file.
     const auto cubin =
         entry.kind == kEntryElf ? cubin_at(at + entry.header_bytes, entry.bytes) : std::span<const std::byte>();
     if (!cubin.empty()) cubins.push_back({cubin, static_cast<int>(entry.architecture)});
@@ -111,8 +112,10 @@ std::span<const std::byte> cubin_at(const void* image, size_t bytes) {
   };
   if (header.e_phnum > 0 && !reach(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr))) return {};
   for (uint64_t i = 0; i < sections->count; ++i) {
-    const Elf64_Shdr one = section(elf, *sections, i);
-    if (one.sh_type != SHT_NOBITS && one.sh_type != SHT_NULL && !reach(one.sh_offset, one.sh_size)) return {};
+    const Elf64_Shdr section_header = section(elf, *sections, i);
+    if (section_header.sh_type != SHT_NOBITS && section_header.sh_type != SHT_NULL &&
+        !reach(section_header.sh_offset, section_header.sh_size))
+      return {};
   }
   return {elf, end};
 }
@@ -133,7 +136,7 @@ std::vector<Cubin> cubins_in(const void* image) {
 
 namespace {
 
-// Of each section .text.<name>: the name, and where its content is.
+// Visits each section .text.<name> with the name and its content.
 template <class Visit>
 void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
   constexpr std::string_view kPrefix = ".text.";
@@ -143,12 +146,12 @@ void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
   if (!fits(strings.sh_offset, strings.sh_size, cubin.size())) return;
   const std::string_view text(reinterpret_cast<const char*>(cubin.data()) + strings.sh_offset, strings.sh_size);
   for (uint64_t i = 0; i < sections->count; ++i) {
-    const Elf64_Shdr one = section(cubin.data(), *sections, i);
-    if (one.sh_name >= text.size()) continue;
-    const std::string_view rest = text.substr(one.sh_name);
+    const Elf64_Shdr header = section(cubin.data(), *sections, i);
+    if (header.sh_name >= text.size()) continue;
+    const std::string_view rest = text.substr(header.sh_name);
     const size_t end = rest.find('\0');
     if (end == rest.npos || !rest.starts_with(kPrefix)) continue;
-    visit(rest.substr(kPrefix.size(), end - kPrefix.size()), one);
+    visit(rest.substr(kPrefix.size(), end - kPrefix.size()), header);
   }
 }
 
@@ -183,9 +186,10 @@ std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_
 
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function) {
   std::span<const std::byte> code;
-  for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr& one) {
-    if (name != function || one.sh_type == SHT_NOBITS || !fits(one.sh_offset, one.sh_size, cubin.size())) return;
-    code = cubin.subspan(one.sh_offset, one.sh_size);
+  for_each_function(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+    if (name != function || header.sh_type == SHT_NOBITS || !fits(header.sh_offset, header.sh_size, cubin.size()))
+      return;
+    code = cubin.subspan(header.sh_offset, header.sh_size);
   });
   return code;
 }

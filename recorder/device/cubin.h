@@ -1,5 +1,5 @@
-// What the code that a program hands to the driver is made of: cubins, which are ELF files, alone or in a fatbin. Pure
-// functions of the bytes; nothing is read beyond what the headers say, nor beyond a size where one is known.
+// Parses the code that a program hands to the driver: cubins, which are ELF files, alone or in a fatbin. Pure functions
+// of the bytes; nothing is read beyond what the headers declare, nor beyond a known size.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,23 @@ namespace msda::record {
 
 struct Cubin {
   std::span<const std::byte> bytes;
-  int architecture = 0;  // 90 for sm_90; 0: nothing says it beside the cubin
+  int architecture = 0;  // 90 for sm_90; 0: nothing outside the cubin says it
 };
 
-// Those in an image as cuModuleLoadData and its like take it, whose size is what its headers say: itself, or what lies
-// uncompressed in a fatbin.
+// The cubins in an image as cuModuleLoadData takes it, whose size its headers declare: the image itself, or the
+// uncompressed entries of a fatbin.
 std::vector<Cubin> cubins_in(const void* image);
 
-// A cubin of at most so many bytes; empty if it is none.
+// The cubin at `image`, of at most `bytes` bytes; empty if there is none.
 std::span<const std::byte> cubin_at(const void* image, size_t bytes);
 
-// The names of its functions, kernels among them, in those very bytes. Empty for a cubin that contradicts itself.
+// The names of its functions, kernels among them, as views into the cubin. Empty for an inconsistent cubin.
 std::vector<std::string_view> functions_in(std::span<const std::byte> cubin);
 
-// The number that the function of that name has in the table of symbols; empty if there is none.
+// The function's index in the symbol table; nothing if there is none.
 std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_view function);
 
-// The machine code of the function of that name; empty if there is none.
+// The function's machine code; empty if there is none.
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);
 
 }  // namespace msda::record

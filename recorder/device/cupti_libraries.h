@@ -1,4 +1,4 @@
-// CUPTI's libraries that the recorder can use, the newest first: those of the releases whose layouts its hook knows.
+// The CUPTI libraries that the recorder can use, newest first: its hook knows the structures of these releases.
 #pragma once
 
 namespace msda::record::cupti {

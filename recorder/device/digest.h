@@ -1,10 +1,10 @@
-// A digest of memory that a device computes at the speed of its memory (digest.ptx), and that this computes on the
+// A digest of memory that a device computes at its memory's speed (digest.ptx), and that this header computes on the
 // host.
 //
-// 128 bits, as two sums modulo 2^64 over the memory's 16-byte pieces, so that the order of additions is of no account.
-// A piece at offset `at`, read as two little-endian numbers a and b, the last one filled up with zeros, adds to sum i
+// 128 bits: two sums modulo 2^64 over the memory's 16-byte pieces, so the order of additions does not matter. A piece
+// at offset `at`, read as two little-endian numbers a and b, the last one filled up with zeros, adds to sum i
 //     low ^ high of the 128-bit product (a ^ (at * K + X[i])) * (b ^ (at * K + Y[i])).
-// It tells contents apart that a program makes. It is no defence against contents made to collide.
+// It distinguishes contents that occur in programs. It is no defence against contents made to collide.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +31,13 @@ inline std::string in_hex(const Digest& digest) {
 }
 
 // A tensor's type, shape and digest: "float32 4x5440x8x32 0123...".
-inline std::string digest_in_words(const std::string& type, const std::vector<int64_t>& shape, const Digest& digest) {
+inline std::string describe_digest(const std::string& type, const std::vector<int64_t>& shape, const Digest& digest) {
   std::string text = type;
   for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? " " : "x") + std::to_string(shape[i]);
   return text + " " + in_hex(digest);
 }
 
-// `data` of null stands for zeros.
+// A null `data` stands for zeros.
 inline Digest digest_on_host(const std::byte* data, size_t size) {
   __extension__ using Wide = unsigned __int128;
   const auto fold = [](uint64_t x, uint64_t y) {

@@ -17,8 +17,8 @@ class GatherTable {
  public:
   GatherTable(uint64_t from, uint64_t to, uint64_t piece) : from_(from), to_(to), pieces_bytes_(piece) {}
 
-  // The dimensions that walk through the pieces, outermost first; strides in bytes. False if there is room for no more:
-  // one place is for the units of a piece.
+  // Adds a dimension of the pieces, outermost first; strides in bytes. False if the table is full: one place is
+  // reserved for the units of a piece.
   bool add(uint64_t size, uint64_t stride) {
     if (rank_ + 1 == kMostGatherDimensions) return false;
     dimensions_[rank_++] = {size, stride};
@@ -26,7 +26,7 @@ class GatherTable {
     return true;
   }
   uint64_t bytes() const { return pieces_ * pieces_bytes_; }
-  // Of the launch: each thread copies several units where the result is large.
+  // Blocks of the launch; if the result is large, each thread copies several units.
   unsigned blocks() const {
     constexpr uint64_t kMostBlocks = 1024;
     return static_cast<unsigned>(std::clamp<uint64_t>((units_ + kGatherThreads - 1) / kGatherThreads, 1, kMostBlocks));
@@ -35,7 +35,7 @@ class GatherTable {
   std::array<void*, 6> parameters() {
     uint64_t together = from_ | to_ | pieces_bytes_ | kMostUnit;
     for (unsigned i = 0; i < rank_; ++i) together |= dimensions_[i].stride;
-    const uint64_t unit = together & (~together + 1);  // the largest power of two that divides all of them
+    const uint64_t unit = together & (~together + 1);  // the largest power of two that divides all
     dimensions_[rank_] = {pieces_bytes_ / unit, unit};
     rank_with_units_ = rank_ + 1;
     unit_ = static_cast<unsigned>(unit);

@@ -17,7 +17,7 @@ namespace msda::spool {
 int Appender::open(const std::string& path) noexcept {
   const WriteSignalsHeld held;
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (file < 0) return errno;  // the spool is as it was: another name may be tried
+  if (file < 0) return errno;  // nothing has changed: the caller may try another name
   file_ = OwnedDescriptor(file);
   try {
     path_ = path;
@@ -31,7 +31,7 @@ int Appender::open(const std::string& path) noexcept {
   return 0;
 }
 
-// The program may have closed it: then the same file is opened again. -1 if it cannot be.
+// If the program has closed it, opens the same file again. -1 if that fails.
 int Appender::descriptor() noexcept {
   const int known = file_.get();
   if (known >= 0 || !file_.was_opened()) return known;
@@ -60,14 +60,14 @@ uint64_t Appender::append_frame(uint32_t kind, const std::vector<std::byte>& mes
     error_ = EBADF;
     return 0;
   }
-  // What is cut short has a wrong checksum.
+  // A frame that is cut short has a wrong checksum.
   const uint64_t begin = end_;
   const iovec parts[] = {{&header, sizeof header},
                          {const_cast<std::byte*>(message.data()), message.size()},
                          {const_cast<std::byte*>(payload.data()), payload.size()}};
   if (!write_all(file, parts, begin)) {
     if (ftruncate(file, static_cast<off_t>(begin)) != 0) {
-    }  // then the checksum tells
+    }  // the checksum reveals it
     return 0;
   }
   end_ = begin + sizeof header + message.size() + payload.size();

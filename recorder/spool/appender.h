@@ -21,9 +21,9 @@ class Appender {
   Appender(const Appender&) = delete;
   Appender& operator=(const Appender&) = delete;
 
-  // Creates the file, mode 0600; never follows a link or opens a file that is there. 0, or an errno.
+  // Creates the file, mode 0600; never follows a link or opens an existing file. Returns 0 or an errno.
   int open(const std::string& path) noexcept;
-  // Thread-safe. The bytes that it took; 0 if the spool could not be written, now or before.
+  // Thread-safe. Returns the bytes that it wrote; 0 if the spool could not be written, now or before.
   template <class Message>
   uint64_t append(const Message& message, std::span<const std::byte> payload = {}) noexcept {
     try {

@@ -31,7 +31,7 @@ struct BadMessage : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Of Boost.Serialization's own archives: it decides which fields a collection has.
+// The version of Boost.Serialization's own archives, which decides the fields of a collection.
 inline constexpr unsigned kLibraryVersion = 17;
 
 class OutputArchive {
@@ -95,7 +95,7 @@ class InputArchive {
       x.resize(count(1));
       load_binary(x.data(), x.size());
     } else if constexpr (std::is_same_v<T, boost::serialization::collection_size_type>) {
-      // The smallest elements are numbers of 64 bits, and empty texts, which are one.
+      // The smallest elements have 64 bits: a number, or the length of an empty text.
       x = boost::serialization::collection_size_type(count(sizeof(uint64_t)));
     } else if constexpr (std::is_same_v<T, boost::serialization::item_version_type>) {
       uint32_t version = 0;
@@ -129,7 +129,7 @@ class InputArchive {
   static unsigned get_library_version() { return kLibraryVersion; }
 
  private:
-  // Of the elements that follow, each of which takes at least so many bytes.
+  // Reads the number of elements that follow, each of which takes at least `element_bytes`.
   size_t count(size_t element_bytes) {
     uint64_t count = 0;
     *this >> count;

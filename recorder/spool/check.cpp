@@ -13,18 +13,18 @@ void require(bool holds, const char* otherwise) {
   if (!holds) throw BadMessage(otherwise);
 }
 
-// HDF5 takes texts as C does: what is behind a NUL would be lost.
+// HDF5 takes C strings: what follows a NUL would be lost.
 void check_text(std::string_view text) { require(text.find('\0') == text.npos, "a text in a message has a NUL in it"); }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-// Of an attribute.
+// Checks an attribute's name.
 void check_key(std::string_view key) {
   require(!key.empty() && key.size() <= kLongestName && std::ranges::none_of(key, is_control),
           "a fact's name is empty, too long or has control characters in it");
 }
 
-// Of a group or a dataset: one step of a path.
+// Checks a group's or dataset's name: one component of a path.
 void check_name(std::string_view name) {
   require(!name.empty() && name != "." && name != ".." && name.size() <= kLongestName && name.find('/') == name.npos &&
               std::ranges::none_of(name, is_control),

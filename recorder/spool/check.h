@@ -1,5 +1,5 @@
-// What a message's fields may say. A spool may be damaged, or anybody's; what passes here can be used without a further
-// look: as a number of bytes, as the name of an HDF5 object, as text of C.
+// Checks a message's fields. A spool may be damaged or come from anywhere; what passes these checks can be used as a
+// number of bytes, as the name of an HDF5 object, or as a C string.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ void check(const End& end);
 void check(const Count& count);
 void check(const Drop& drop);
 
-// Whether the frame of a checked message has as many bytes of payload as that says. Throw BadMessage.
+// Check that the frame of a checked message has as many bytes of payload as the message says. Throw BadMessage.
 void check_payload(const Tensor& tensor, uint64_t bytes);
 void check_payload(const Parameters& parameters, uint64_t bytes);
 void check_payload(const Kernel& kernel, uint64_t bytes);

@@ -1,4 +1,4 @@
-// Checksums of frames and digests of tensors, inlined, so that the preload brings no symbol of xxHash into its host.
+// Checksums of frames and digests of tensors, inlined, so that the preload brings no symbol of xxHash into the program.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace msda::spool {
 
 uint64_t checksum_of(const FrameHeader& header, std::span<const std::byte> message, std::span<const std::byte> payload);
 
-// The same, of a payload that comes in pieces.
+// The same for a payload that arrives in pieces.
 class Checksum {
  public:
   Checksum(const FrameHeader& header, std::span<const std::byte> message);

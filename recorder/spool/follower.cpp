@@ -21,7 +21,7 @@ Follower::Follower(const std::string& path) : path_(path) {
   FileHeader header;
   const FileHeader expected;
   next_ = sizeof header;
-  // A spool whose process was killed before the header was written whole is one without frames.
+  // If the process was killed before the header was complete, the spool counts as one without frames.
   const auto there = static_cast<size_t>(std::min<uint64_t>(file_bytes(), sizeof header));
   const bool is_read = read_at(&header, there, 0);
   if (!is_read || std::memcmp(header.magic, expected.magic, std::min(there, sizeof header.magic)) != 0) {

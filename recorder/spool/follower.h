@@ -1,4 +1,4 @@
-// The writer's side of a spool: reads whole frames, in order, from a file that may still be growing, or that a killed
+// The writer's side of a spool: reads complete frames, in order, from a file that may still be growing or that a killed
 // process left behind.
 #pragma once
 
@@ -31,12 +31,12 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // The next whole frame, its checksum checked; empty if there is none, or none yet.
+  // The next complete frame, with a valid checksum; nothing if there is none, or none yet.
   std::optional<Frame> next();
   std::vector<std::byte> payload(const Frame& frame) const;
-  // Makes a frame one that readers pass over, and gives its disk space back. Best effort.
+  // Marks a frame so that readers skip it, and frees its disk space. Best effort.
   void release(const Frame& frame) const;
-  // Bytes that no frame explains, at the end.
+  // The number of bytes after the last complete frame.
   uint64_t trailing_bytes() const;
 
  private:

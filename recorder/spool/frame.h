@@ -1,6 +1,6 @@
-// How messages lie in a spool file: a file header, then frames, each a frame header, a message (messages.h) and a
-// payload of raw bytes. Only ever appended to. A frame whose checksum is wrong, or that the file is too short for, is
-// where the spool ends: its writer was killed there.
+// The layout of a spool file: a file header, then frames, each a frame header, a message (messages.h) and a payload of
+// raw bytes. A spool is only appended to. It ends at a frame with a wrong checksum or beyond the end of the file: its
+// process was killed there.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct FrameHeader {
   uint64_t checksum = 0;  // XXH3-64 over the fields above, the message and the payload
 
   static constexpr uint32_t kMagic = 0x6d617266;  // "fram"
-  // Far more than any message takes; the longest holds its process' arguments.
+  // Far more than any message needs; the longest holds the process' arguments.
   static constexpr uint64_t kLongestMessage = 16 << 20;
-  static constexpr uint32_t kReleased = 0;  // a kind: passed over, its payload may be gone
+  static constexpr uint32_t kReleased = 0;  // a kind: skipped, its payload may be gone
 };
 static_assert(sizeof(FrameHeader) == 32);
 

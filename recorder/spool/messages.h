@@ -1,5 +1,5 @@
-// What the target tells the writer, message by message. Facts go by name, in maps, so that both sides can be older or
-// newer than each other by a fact.
+// The messages from the recorded process (the target) to the writer. Facts are maps by name, so that either side may be
+// newer than the other.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct Kernel {
   }
 };
 
-// An invocation begins; its tensors follow, among those of other threads' invocations, and an End. Attempts from 1 on
-// are later calls with equal inputs, whose outputs and facts take the place of those before.
+// An invocation begins; its tensors follow, interleaved with those of other threads' invocations, and an End. Attempts
+// from 1 on are later calls with equal inputs, whose outputs and facts replace the earlier ones.
 struct Begin {
   static constexpr Kind kKind = Kind::kBegin;
   uint64_t invocation = 0;
@@ -60,8 +60,8 @@ struct Begin {
   }
 };
 
-// Payload: the tensor, from its first element to its last, or, if that is less, its elements one after the other; none
-// if it lies in a block of the shared memory (ring.h), or is zero all over.
+// Payload: the tensor, from its first element to its last, or, if that is shorter, its elements in row-major order;
+// empty if it lies in a block of the shared memory (ring.h), or holds only zeros.
 struct Tensor {
   static constexpr Kind kKind = Kind::kTensor;
   uint64_t invocation = 0;
@@ -70,7 +70,7 @@ struct Tensor {
   TensorDescription description;
   int64_t block = -1;
   uint64_t offset = 0, bytes = 0;  // in the shared memory
-  bool zeros = false;              // there are no bytes, as all are zero
+  bool zeros = false;              // the tensor holds only zeros and has no bytes
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& invocation& attempt& section& description& block& offset& bytes& zeros;
@@ -89,7 +89,7 @@ struct Parameters {
   }
 };
 
-// What the device made of the tensors, kept or not: "inputs/value" to "float32 4x5440x8x32 0123...".
+// The device's digests of the tensors, recorded or not: "inputs/value" to "float32 4x5440x8x32 0123...".
 struct Digests {
   static constexpr Kind kKind = Kind::kDigests;
   uint64_t invocation = 0;
@@ -101,7 +101,7 @@ struct Digests {
   }
 };
 
-// The invocation is whole.
+// The invocation is complete.
 struct End {
   static constexpr Kind kKind = Kind::kEnd;
   uint64_t invocation = 0;
@@ -112,7 +112,7 @@ struct End {
   }
 };
 
-// The same inputs came again and were not kept.
+// Counts calls with the same inputs that were not recorded.
 struct Count {
   static constexpr Kind kKind = Kind::kCount;
   uint64_t invocation = 0;
@@ -123,7 +123,7 @@ struct Count {
   }
 };
 
-// The invocation is not to be kept: its call failed, or later ones have taken its place among those that are.
+// The invocation must not be kept: its call failed, or --keep last:K evicted it.
 struct Drop {
   static constexpr Kind kKind = Kind::kDrop;
   uint64_t invocation = 0;

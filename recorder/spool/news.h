@@ -1,5 +1,4 @@
-// What the target says through the socket that it shares with its writer: a byte each time, which may be lost where the
-// socket is full of others.
+// The bytes that the target sends through the socket to its writer. One may be lost if the socket is full of others.
 #pragma once
 
 namespace msda::spool {

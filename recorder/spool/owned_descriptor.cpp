@@ -32,7 +32,7 @@ OwnedDescriptor::OwnedDescriptor(int descriptor) noexcept {
   if (descriptor < 0) return;
   number_ = move_out_of_the_way(descriptor);
   struct stat status {};
-  // One of the standard streams, which the program had closed, is not the recorder's to keep.
+  // The number of a standard stream, which the program had closed, must stay free for the program.
   if (number_ <= STDERR_FILENO || fstat(number_, &status) != 0) {
     ::close(number_);
     number_ = -1;

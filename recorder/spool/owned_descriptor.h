@@ -1,7 +1,7 @@
-// A descriptor of the recorder's own in somebody else's process.
+// A file descriptor of the recorder in the recorded program.
 //
-// The program may close any number, with closefrom() for one, and the system then gives that number to a file or a
-// socket of the program's. So a descriptor is known by its file's device and inode beside its number, and both are
+// The program may close any number, for example with closefrom(), and the system then gives that number to a file or a
+// socket of the program. A descriptor is therefore identified by its number and its file's device and inode, which are
 // compared before each use.
 #pragma once
 
@@ -12,19 +12,19 @@ namespace msda::spool {
 class OwnedDescriptor {
  public:
   OwnedDescriptor() = default;
-  // Takes `descriptor` over, or nothing if it is negative, and moves it to a number that programs do not use.
+  // Takes over `descriptor`, unless it is negative, and moves it to a number that programs do not use.
   explicit OwnedDescriptor(int descriptor) noexcept;
   OwnedDescriptor(OwnedDescriptor&& other) noexcept { swap(other); }
   OwnedDescriptor& operator=(OwnedDescriptor&& other) noexcept;
   ~OwnedDescriptor() { close(); }
 
-  // The number; -1 if there is none, or if the number means another file by now.
+  // The number; -1 if there is none, or if the number means another file now.
   int get() const noexcept;
   // Whether the recorder had opened it, and has not closed it.
   bool was_opened() const noexcept { return number_ >= 0; }
   // Whether `descriptor` is open on the same file.
   bool is_same_file(int descriptor) const noexcept;
-  // Closes it if it still is the recorder's.
+  // Closes it if the number still means the recorder's file.
   void close() noexcept;
 
  private:

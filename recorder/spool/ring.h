@@ -1,6 +1,6 @@
-// Memory that the target and its writer share: tensors' bytes go through it, and the spool's frames say where they lie.
-// The target fills a block and names it in a frame; the writer gives it back by its number when the bytes are in the
-// capture. The memory outlives the target for as long as the writer has it.
+// Memory that the target and its writer share. It carries the bytes of tensors; the spool's frames say where they lie.
+// The target fills a block and names it in a frame; the writer frees the block by its number when the bytes are in the
+// capture. The memory outlives the target as long as the writer maps it.
 #pragma once
 
 #include <atomic>
@@ -14,26 +14,26 @@ namespace msda::spool {
 // At the beginning of the shared file.
 struct RingHeader {
   static constexpr uint32_t kBlocks = 1024;
-  static constexpr uint64_t kBytes = 8192;  // what the header takes; blocks lie behind it
+  static constexpr uint64_t kBytes = 8192;  // the header's size; blocks follow
 
   std::atomic<uint32_t> taken[kBlocks];  // 1 while the target or the writer needs the block of that number
-  uint64_t most_bytes;                   // that the blocks may take in all
+  uint64_t most_bytes;                   // the limit for all blocks together
 };
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint32_t>::is_always_lock_free);
 
 // The writer's side.
 class RingReader {
  public:
-  // Takes the descriptor over. Throws spool::Error if it cannot be mapped.
+  // Takes over the descriptor. Throws spool::Error if it cannot be mapped.
   explicit RingReader(int file);
   ~RingReader();
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
 
-  // Valid as long as this object, however far the file grows. Throws spool::Error where the file does not have them.
+  // Valid as long as this object, even if the file grows. Throws spool::Error if the file does not contain them.
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size);
   void release(uint32_t block);
-  // That the target's blocks may take in all.
+  // The limit for all of the target's blocks together.
   uint64_t most_bytes() const { return header().most_bytes; }
 
  private:
@@ -41,7 +41,7 @@ class RingReader {
   void map_what_is_new();
 
   int file_;
-  // What was mapped as the file grew, one behind the other. A block lies in one of them: the file grows by whole
+  // The mapped parts, in the order in which the file grew. A block lies within one part: the file grows by whole
   // blocks.
   std::vector<std::span<std::byte>> parts_;
   uint64_t mapped_ = 0;

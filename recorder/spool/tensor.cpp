@@ -7,7 +7,7 @@
 namespace msda::spool {
 namespace {
 
-// Adds how far the last index of a dimension is from its first to the end that the stride points to.
+// Extends the extent by the distance between a dimension's first and last index, in the stride's direction.
 bool stretch(Extent& extent, int64_t size, int64_t stride, int64_t element_bytes) {
   int64_t step = 0;
   int64_t& side = stride < 0 ? extent.begin : extent.end;
@@ -17,13 +17,13 @@ bool stretch(Extent& extent, int64_t size, int64_t stride, int64_t element_bytes
 
 using Dimension = RowMajorCopy::Dimension;
 
-// The two innermost dimensions, of pieces that lie as one.
+// The two innermost dimensions of contiguous pieces.
 struct Plane {
   Dimension rows, columns;
   size_t piece;  // bytes
 
   void copy(const std::byte* from, std::byte* to) const {
-    switch (piece) {  // a size that the compiler knows makes a copy of a few bytes one instruction
+    switch (piece) {  // with a constant size, a copy of a few bytes is one instruction
       case 2:
         return copy_pieces(from, to, std::integral_constant<size_t, 2>());
       case 4:
@@ -40,7 +40,7 @@ struct Plane {
   }
 
  private:
-  // In tiles, so that a transposed plane uses each cache line while it is there.
+  // Copies in tiles, so that a transposed plane uses each cache line while it is cached.
   template <class Size>
   void copy_pieces(const std::byte* from, std::byte* to, Size size) const {
     constexpr int64_t kTile = 32;
@@ -105,7 +105,7 @@ std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const 
   return extent;
 }
 
-// Dimensions of size 1 are left out; neighbours that the strides walk through as one are one.
+// Omits dimensions of size 1, and merges neighbouring dimensions whose strides allow it.
 RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes) {
   RowMajorCopy copy{{}, element_bytes};
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -1,4 +1,4 @@
-// A strided tensor: what describes it, where its elements lie, and how to make it row-major.
+// Strided tensors: their description, where their elements lie, and how to make them row-major.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,15 @@ struct TensorDescription {
   }
 };
 
-// The space that a tensor takes, in bytes.
+// The memory range of a tensor, in bytes.
 struct Extent {
   int64_t elements = 1;
-  int64_t dense = 0;           // row-major, without gaps
-  int64_t begin = 0, end = 0;  // where the elements lie, from the first one on: [begin, end); empty without elements
-  bool contiguous = true;      // they lie row-major, without gaps
+  int64_t dense = 0;  // row-major, without gaps
+  int64_t begin = 0,
+          end = 0;         // where the elements lie, relative to the first one: [begin, end); empty without elements
+  bool contiguous = true;  // row-major, without gaps
 
-  // A tensor with gaps is recorded without them where the recorder could copy it so.
+  // Whether a recording of `bytes` bytes is row-major: the recorder leaves the gaps out if it can.
   bool is_recorded_row_major(uint64_t bytes) const {
     return bytes == static_cast<uint64_t>(dense) && (contiguous || dense < end);
   }
@@ -36,12 +37,12 @@ struct Extent {
   }
 };
 
-// Empty where the shape or the strides make no sense: a negative size, strides for another rank, or sizes whose product
-// no int64_t holds, even with sizes of 0 taken as 1, so that they can be multiplied in any order.
+// Nothing if shape or strides are invalid: a negative size, strides for another rank, or a product of sizes beyond
+// int64_t, even with sizes of 0 counted as 1, so that they can be multiplied in any order.
 std::optional<Extent> extent_of(std::span<const int64_t> shape, std::span<const int64_t> strides,
                                 int64_t element_bytes) noexcept;
 
-// How a strided tensor is made row-major: pieces without gaps, walked through by the dimensions, outermost first.
+// A plan to make a strided tensor row-major: contiguous pieces, visited along the dimensions, outermost first.
 struct RowMajorCopy {
   struct Dimension {
     int64_t size = 1, stride = 0;  // bytes
@@ -50,10 +51,10 @@ struct RowMajorCopy {
   int64_t piece = 0;  // bytes
 };
 
-// The shape and the strides have an extent, with elements.
+// The shape and strides must have an extent, with elements.
 RowMajorCopy row_major_copy(std::span<const int64_t> shape, std::span<const int64_t> strides, int64_t element_bytes);
 
-// Copies the elements to `to`, one after the other; `first` points to the first of them. The shape and the strides have
+// Copies the elements to `to` in row-major order; `first` points to the first of them. The shape and strides must have
 // an extent.
 void copy_row_major(const std::byte* first, std::span<const int64_t> shape, std::span<const int64_t> strides,
                     int64_t element_bytes, std::byte* to);

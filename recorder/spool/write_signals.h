@@ -1,4 +1,4 @@
-// Signals that a failing write raises in the thread that writes.
+// Suppresses the signals that a failing write raises in the writing thread.
 #pragma once
 
 #include <pthread.h>
@@ -9,16 +9,16 @@
 
 namespace msda::spool {
 
-// While this lives, a write beyond the limit on file sizes (SIGXFSZ) or to a reader that is gone (SIGPIPE) is an error
-// like any other, and does not end the program that the recorder is in.
+// While this object lives, a write beyond the limit on file sizes (SIGXFSZ) or to a closed pipe (SIGPIPE) only returns
+// an error and does not end the recorded program.
 class WriteSignalsHeld {
  public:
   WriteSignalsHeld() {
-    if (depth_++ > 0) return;  // one around is enough
+    if (depth_++ > 0) return;  // nested: the outer one suffices
     sigset_t pending;
     sigemptyset(&raised_by_writes_);
     sigpending(&pending);
-    for (const int signal : {SIGXFSZ, SIGPIPE}) {  // one that is pending already is the program's
+    for (const int signal : {SIGXFSZ, SIGPIPE}) {  // a signal that is pending already belongs to the program
       if (sigismember(&pending, signal) == 0) sigaddset(&raised_by_writes_, signal);
     }
     pthread_sigmask(SIG_BLOCK, &raised_by_writes_, &before_);

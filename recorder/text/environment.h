@@ -1,4 +1,4 @@
-// What the recorder sets in the environment of its program is no part of what a capture says of that environment.
+// Removes what the recorder sets in the program's environment from what a capture records of it.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace msda::text {
 
-// The variable's value as the program was started with; nothing for a variable that the recorder alone has set.
+// The variable's value without the recorder's part; nothing for a variable that only the recorder has set.
 std::optional<std::string> without_recorder(std::string_view name, std::string_view value);
 
 }  // namespace msda::text

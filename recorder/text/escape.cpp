@@ -10,10 +10,10 @@ namespace {
 
 struct CodePoint {
   uint32_t value;
-  size_t bytes;  // 0: no UTF-8
+  size_t bytes;  // 0: not UTF-8
 };
 
-// The first code point, by the table of well-formed sequences: no surrogate, nothing longer than it need be.
+// The first code point, by Unicode's table of well-formed sequences: no surrogates, no overlong forms.
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
   const uint8_t lead = byte(0);

@@ -1,4 +1,4 @@
-// Numbers that a person typed: read whole, or not at all.
+// Parses numbers that a person typed.
 #pragma once
 
 #include <charconv>
@@ -9,7 +9,7 @@
 
 namespace msda::text {
 
-// Nothing if the text is not one number of this type from its first character to its last, or does not fit the type.
+// Nothing unless the whole text is one number that fits the type.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -18,9 +18,9 @@ std::optional<Number> parse_number(std::string_view text) {
   return number;
 }
 
-// Bytes: "500000", or with a unit after at most one space, as the GNU tools have them: K, M, G, T and KiB to TiB are
-// powers of 1024, KB to TB powers of 1000, in upper or lower case. Nothing for any other text and for what 64 bits do
-// not hold.
+// A number of bytes: "500000", or with a unit after at most one space, as in the GNU tools: K, M, G, T and KiB to TiB
+// are powers of 1024, KB to TB powers of 1000, in upper or lower case. Nothing for any other text and for numbers
+// beyond 64 bits.
 std::optional<uint64_t> parse_size(std::string_view text);
 
 }  // namespace msda::text

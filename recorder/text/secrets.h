@@ -1,4 +1,4 @@
-// Which names of environment variables may stand before a secret.
+// Recognizes environment variables whose values may be secret, by their names.
 #pragma once
 
 #include <algorithm>

@@ -82,12 +82,12 @@ void Builder::take(const spool::Frame& frame) {
   throw spool::BadMessage("a frame is of an unknown kind");
 }
 
-// Those held stand in the order of their last calls.
+// Keeps held_ in the order of the last calls.
 void Builder::called_again(uint64_t invocation) {
   std::ranges::stable_partition(held_, [&](const Pending& held) { return held.begin.invocation != invocation; });
 }
 
-// A target that was killed has not told of the last one to be dropped.
+// A killed target has not reported the last invocation to drop.
 void Builder::drop_more_than_are_kept() {
   std::set<uint64_t> invocations;
   for (const Pending& held : held_) invocations.insert(held.begin.invocation);
@@ -96,7 +96,7 @@ void Builder::drop_more_than_are_kept() {
   }
 }
 
-// What is written stays: the target takes back only calls that it did not end, and those that are held.
+// Written invocations stay: the target withdraws only calls that have not ended and calls that are held.
 void Builder::drop_invocation(uint64_t invocation) {
   for (auto open = open_.lower_bound({invocation, 0}); open != open_.end() && open->first.first == invocation;) {
     drop(open->second);
@@ -170,7 +170,7 @@ void Builder::complete(const spool::End& end) {
   }
 }
 
-// Finds out the conventions that the launch did not tell; false if nothing explains the outputs.
+// Determines conventions that the launch did not tell; false if none explains the outputs.
 bool Builder::settle(Pending& pending) {
   auto& texts = pending.begin.texts;
   if (!integer(pending.begin.integers, "unconfirmed")) return true;
@@ -211,7 +211,7 @@ bool Builder::settle(Pending& pending) {
   return true;
 }
 
-// With their bytes, of an invocation that is written or held; empty if it is neither.
+// The inputs, with their bytes, of an invocation that is written or held; empty if it is neither.
 std::vector<Item> Builder::inputs_of(uint64_t invocation) {
   std::vector<Item> inputs;
   const auto number = first_number_.find(invocation);
@@ -229,7 +229,7 @@ std::vector<Item> Builder::inputs_of(uint64_t invocation) {
   return inputs;
 }
 
-// The later one's facts and tensors take the place of those held.
+// Replaces the held facts and tensors by the later ones.
 void Builder::merge(Pending& held, Pending& later) {
   held.begin = later.begin;
   std::ranges::move(later.begin_frames, std::back_inserter(held.begin_frames));
@@ -250,8 +250,8 @@ void Builder::merge(Pending& held, Pending& later) {
   later.tensors.clear();
 }
 
-// Until the target says that it is no longer among the last ones. What lies in the spool stays there, where it outlives
-// this process.
+// Holds a call until the target says that it is no longer among the last. Data in the spool stay there, where they
+// outlive this process.
 void Builder::hold(Pending pending) {
   for (Item& item : pending.tensors) payloads_.keep(item);
   held_.push_back(std::move(pending));
@@ -268,8 +268,8 @@ Builder::Pending* Builder::find_held(const Id& id) {
   return found != held_.end() ? &*found : nullptr;
 }
 
-// Its bytes are in the capture. Those that lie in the spool stay until that is closed: killed while HDF5 writes, this
-// process leaves a capture that nobody can read.
+// Releases a written call's bytes, except those in the spool, which stay until the capture is closed: if this process
+// is killed while HDF5 writes, the capture is unreadable.
 void Builder::keep_until_closed(Pending& pending) {
   std::ranges::move(pending.begin_frames, std::back_inserter(in_capture_));
   for (const Item& item : pending.tensors) {
@@ -283,7 +283,7 @@ void Builder::keep_until_closed(Pending& pending) {
 }
 
 void Builder::drop(Pending& pending) {
-  if (settings_.release) {  // first: without it the rest is nobody's
+  if (settings_.release) {  // first: without this frame the others belong to no call
     for (const spool::Frame& frame : pending.begin_frames) spool_.release(frame);
   }
   for (const Item& item : pending.tensors) payloads_.release(item);

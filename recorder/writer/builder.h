@@ -1,4 +1,4 @@
-// From a spool to a capture file, an invocation at a time as they become whole.
+// Turns a spool into a capture file, one invocation at a time as soon as it is complete.
 #pragma once
 
 #include <cstdint>
@@ -28,52 +28,52 @@ class Builder {
     bool force = false;     // replace an output that exists
     int64_t keep_last = 0;  // 0: all
     std::string tool_version;
-    bool release = true;     // give the spool's space back once its content is in the capture
+    bool release = true;     // free the spool's disk space once its content is in the capture
     int shared_memory = -1;  // descriptor of the memory shared with the target; -1 if there is none
-    // The spool is that of a process which runs as this one: programs that came with its libraries may be run.
+    // The spool belongs to a process of the same user: programs that came with its libraries may be run.
     bool trusted = false;
     Stages stages = Stages::kNone;
   };
-  // Throws spool::Error or capture::Error, as all of these do.
+  // Throws spool::Error or capture::Error, as all functions below do.
   explicit Builder(const Settings& settings);
 
-  // Takes what the spool has now.
+  // Processes what the spool holds now.
   void follow();
-  // Begins what the disassembler is for, beside all else: it takes about a second for a kernel. finish() waits for it.
+  // Starts the disassembler in parallel: it takes about a second for a kernel. finish() waits for it.
   void begin_counting_instructions();
-  // The spool has ended: writes what was held back, and closes the file.
+  // The spool has ended: writes held calls, and closes the file.
   void finish();
 
   int64_t invocations() const { return written_; }
-  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun, and never ended
-  int64_t lost() const { return lost_; }  // whole, but with bytes in memory that is gone
-  // Calls that were not written, by kernel: no conventions that are known explain their outputs (confirm.h).
+  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
+  int64_t lost() const { return lost_; }  // complete, but their bytes were in memory that is gone
+  // Calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
-  // Calls, by kernel, whose padding_mode or align_corners their outputs leave open.
+  // Calls, by kernel, whose outputs do not decide padding_mode or align_corners.
   std::map<std::string, int64_t> ambiguous() const { return conventions_.ambiguous(); }
-  // Calls, by kernel, that were written without the stages that were asked for, and why the first of them was.
+  // Calls, by kernel, that were written without the requested stages, and the reason for the first of them.
   struct Stageless {
     int64_t count = 0;
     std::string why;
   };
   const std::map<std::string, Stageless>& stageless() const { return stageless_; }
-  // Calls that the disk had no room for, and whether the spool still holds any of them.
+  // Calls for which the disk had no space, and whether the spool still holds any of them.
   int64_t without_room() const { return without_room_; }
   bool spool_holds_more() const { return spool_holds_more_; }
-  // Nor was there room for the run's facts, its seeds and the counts of equal calls.
+  // The disk had no space for the run's facts, its seeds and the counts of equal calls.
   bool without_run() const { return without_run_; }
-  uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of a frame that is not whole
+  uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of an incomplete frame
 
  private:
   struct Code {
-    Code(spool::Kernel of, const spool::Frame& at) : kernel(std::move(of)), frame(at) {}
+    Code(spool::Kernel image, const spool::Frame& at) : kernel(std::move(image)), frame(at) {}
     spool::Kernel kernel;
     spool::Frame frame;
     bool written = false, is_variant = false, is_counted = false;
   };
   struct Pending {
     spool::Begin begin;
-    std::vector<spool::Frame> begin_frames;  // of this call, and of those before it that it has to do with
+    std::vector<spool::Frame> begin_frames;  // of this call, and of earlier calls that it replaces
     std::vector<Item> tensors;
     spool::Parameters parameters;
     std::vector<std::byte> parameter_bytes;
@@ -82,20 +82,20 @@ class Builder {
 
     std::vector<Item>::iterator find(const spool::Tensor& tensor);
   };
-  // One that is written, and whose inputs will be read again.
+  // A written invocation whose inputs will be read again.
   struct Call {
     capture::CallFacts facts;
     std::vector<spool::TensorDescription> inputs;
   };
-  // Of an invocation as the target counts them; its calls may turn out to follow different conventions, which their
-  // parameters do not tell, and then they are different invocations of the capture.
+  // Identifies an invocation. Calls of one invocation of the target may turn out to follow different conventions; then
+  // they are different invocations in the capture.
   using Id = std::tuple<uint64_t, std::string, int64_t>;
 
   static Id id_of(const Pending& pending);
   void take(const spool::Frame& frame);
   void begin(spool::Begin begin, const spool::Frame& frame);
   void add(spool::Tensor tensor, const spool::Frame& frame);
-  // The invocation that a message belongs to, or null.
+  // The open invocation to which a message belongs, or null.
   template <class Message>
   Pending* find_open(const Message& message) {
     const auto found = open_.find({message.invocation, message.attempt});
@@ -133,19 +133,20 @@ class Builder {
   spool::Follower spool_;
   Payloads payloads_;
   ConventionsOfKernels conventions_;
-  std::unique_ptr<capture::Writer> writer_;  // made with the first thing to write
+  std::unique_ptr<capture::Writer> writer_;  // created when there is something to write
   spool::Run run_;
-  std::vector<capture::Seed> seeds_;  // until the end with the number of invocations begun before, not written
+  std::vector<capture::Seed> seeds_;  // until the end, `invocation` counts invocations begun, not written
   uint64_t begun_ = 0;
   std::map<std::string, Code> code_;                          // by digest
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::vector<std::future<InstructionCounts>> counting_;
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
-  std::deque<Pending> held_;      // with keep_last: whole, until the target drops them
-  std::map<Id, int64_t> number_;  // of what is written
+  std::deque<Pending> held_;      // with keep_last: complete calls, until the target drops them
+  std::map<Id, int64_t> number_;  // of written invocations
   std::map<uint64_t, int64_t> first_number_;
-  std::map<int64_t, Call> calls_;  // by number: with stages all that are written, else those that outputs tell of
-  std::vector<spool::Frame> in_capture_;  // of calls that are written
+  std::map<int64_t, Call>
+      calls_;  // by number: with stages all written ones, otherwise those with undetermined conventions
+  std::vector<spool::Frame> in_capture_;  // frames of written calls
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;

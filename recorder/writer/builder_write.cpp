@@ -1,4 +1,4 @@
-// What a Builder writes into its capture.
+// Writes a Builder's capture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 
 namespace msda::record {
 
-// The code of a call, if it is known and not in the capture yet.
+// The code of a call, if it is known and not yet in the capture.
 Builder::Code* Builder::find_code(const Pending& pending) {
   const auto digest = pending.begin.texts.find("kernel_digest");
   const auto found = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
   return found != code_.end() && !found->second.written ? &found->second : nullptr;
 }
 
-// Into the capture goes the code of calls that are in it, and in the end that of their kernels' other variants. Not
-// that of calls which no conventions explained.
+// The capture gets the code of the calls in it and, at the end, of their kernels' other variants, but not the code of
+// calls that no conventions explained.
 void Builder::write_code(const Pending& pending) {
   Code* code = find_code(pending);
   if (code == nullptr) return;
@@ -34,8 +34,8 @@ void Builder::write_image(Code& code) {
   code.written = true;
 }
 
-// An autotuner launches many variants of a kernel, and in the end one of them. Their code is for launching that call
-// again with another one of them.
+// An autotuner launches many variants of a kernel and chooses one. With the others' code the recorded call can be
+// launched again with another variant.
 void Builder::write_variants() {
   constexpr int64_t kForFacts = 1 << 15;
   for (auto& [digest, code] : code_) {
@@ -48,7 +48,7 @@ void Builder::write_variants() {
   }
 }
 
-// Of the code of calls that are in the capture, or held for it.
+// For the code of calls that are in the capture or held for it.
 void Builder::begin_counting_instructions() {
   static constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
   std::set<std::string> held;
@@ -68,7 +68,7 @@ void Builder::begin_counting_instructions() {
   if (settings_.trusted && triton != run_.libraries.end()) {
     folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
   }
-  // Where no thread is to be had, finish() does it.
+  // If no thread can be started, finish() does it.
   counting_.push_back(std::async(std::launch::async | std::launch::deferred,
                                  [functions = std::move(functions), disassembler = find_disassembler(folders)] {
                                    return count_instructions(disassembler, functions, kLimit, kLimitOfAll);
@@ -89,9 +89,9 @@ void Builder::write_instruction_counts() {
   counting_.clear();
 }
 
-// An invocation is not begun where the disk does not have the room for all of it.
+// An invocation is not begun if the disk has no space for all of it.
 bool Builder::has_room_for(const Pending& pending) {
-  constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // what describes them, and the beginnings at pages
+  constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // for attributes, and for alignment to pages
   int64_t bytes = kForFacts + static_cast<int64_t>(pending.parameter_bytes.size());
   for (const auto& [name, text] : pending.begin.texts) bytes += static_cast<int64_t>(text.size());
   if (const Code* code = find_code(pending)) bytes += static_cast<int64_t>(code->frame.payload_bytes);
@@ -109,7 +109,7 @@ void Builder::leave_out(Pending& pending) {
   pending.tensors.clear();
 }
 
-// False if it was left out.
+// False if the call was left out.
 bool Builder::write(Pending& pending) {
   if (!has_room_for(pending)) {
     leave_out(pending);
@@ -157,7 +157,7 @@ void Builder::add_tensors(const Pending& pending) {
   }
 }
 
-// A later call with equal inputs takes the place of the one before.
+// A later call with equal inputs replaces the one before.
 void Builder::write_superseding(Pending& pending) {
   const uint64_t invocation = pending.begin.invocation;
   called_again(invocation);
@@ -165,7 +165,7 @@ void Builder::write_superseding(Pending& pending) {
   const auto first = first_number_.find(invocation);
   if (Pending* same = find_held(id_of(pending))) {
     merge(*same, pending);
-  } else if (const Pending* held = find_held(invocation)) {  // under other conventions, with the same inputs
+  } else if (const Pending* held = find_held(invocation)) {  // with the same inputs under other conventions
     Pending other = *held;
     other.begin_frames.clear();
     for (const Item& item : other.tensors) payloads_.use(item);
@@ -192,7 +192,7 @@ void Builder::replace(int64_t number, Pending& pending) {
   keep_until_closed(pending);
 }
 
-// Of other conventions than those of the call whose inputs it has.
+// Writes a call with other conventions than the call whose inputs it shares.
 void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
   const bool has_before =
       std::ranges::any_of(pending.tensors, [](const Item& item) { return item.tensor.section == "outputs_before"; });
@@ -222,10 +222,11 @@ void Builder::finish() {
   write_instruction_counts();
   writer().close();
   if (!settings_.release || !spool_holds_more_) return;
-  for (const spool::Frame& frame : in_capture_) spool_.release(frame);  // begins of calls before what they hold
+  for (const spool::Frame& frame : in_capture_)
+    spool_.release(frame);  // frames that begin calls come before their tensors
 }
 
-// What is known of all calls only now.
+// Writes what is known only after all calls.
 void Builder::write_run() {
   constexpr size_t kForFacts = 1 << 17, kForCount = 1 << 10, kForSeed = 1 << 7, kForText = 1 << 10;
   size_t bytes = kForFacts + kForCount * counts_.size() + kForSeed * seeds_.size();
@@ -255,8 +256,7 @@ void Builder::write_run() {
   writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
 }
 
-// Of what the capture holds now that the target has ended: before, the target would wait for it, and conventions might
-// still turn out to be others.
+// Runs after the target has ended: earlier, the target would wait for it, and conventions might still change.
 void Builder::write_stages() {
   for (const auto& [number, call] : calls_) {
     std::deque<std::vector<std::byte>> memory;

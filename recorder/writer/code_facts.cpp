@@ -31,7 +31,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
-// A file descriptor that is closed.
+// Owns a file descriptor.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -58,7 +58,7 @@ bool write_all(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
-// Runs a program; gives its output to `take`, line by line. False if it did not end well, and in time.
+// Runs a program and passes its output to `take`, line by line. False if it failed or exceeded the deadline.
 template <class Take>
 bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& take) {
   int ends[2];
@@ -72,7 +72,8 @@ bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& ta
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // The session's lock and the target's memory are not for it; and a group of its own can be ended as a whole.
+  // The program must not inherit the session's lock and the target's memory. A process group of its own can be killed
+  // as a whole.
   posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -132,15 +133,15 @@ class TemporaryFile {
   Descriptor file_;
 };
 
-// nvdisasm reads all of a cubin before it prints one function of it, a second for the cubins of large libraries. So it
-// gets the function's machine code alone.
+// nvdisasm reads a whole cubin before it prints one function, which takes a second for the cubins of large libraries.
+// It therefore gets only the function's machine code.
 CodeFactCounts count_in_code(const fs::path& disassembler, const CubinFunction& function, Clock::time_point deadline) {
   constexpr std::string_view kSm = "sm_";
   const auto code = code_of(function.cubin, function.name);
   const TemporaryFile file;
   if (code.empty() || !function.architecture.starts_with(kSm) || !file.write(code)) return {};
   InstructionCounter counter(function.name);
-  counter.line(".text." + function.name + ":");  // which raw code lacks
+  counter.line(".text." + function.name + ":");  // missing in raw code
   const std::string architecture = "SM" + function.architecture.substr(kSm.size());
   const bool good = run({disassembler.string(), "-b", architecture, file.path()}, deadline,
                         [&](std::string_view line) { counter.line(line); });
@@ -179,7 +180,7 @@ void InstructionCounter::line(std::string_view text) {
   }
   if (!inside_) return;
   found_ = true;
-  // "/*0090*/  @!P0 RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R2], R4 ;" and, of cuobjdump, the instruction's bits.
+  // "/*0090*/  @!P0 RED.E.ADD.F32.FTZ.RN.STRONG.GPU [R2], R4 ;" and, in cuobjdump's output, the instruction's bits.
   constexpr size_t kFewest = 4, kMostDigits = 8;
   const size_t end = text.starts_with("/*") ? text.find("*/") : text.npos;
   if (end == text.npos || end < 2 + kFewest || end > 2 + kMostDigits ||
@@ -187,12 +188,12 @@ void InstructionCounter::line(std::string_view text) {
     return;
   }
   text = trimmed(text.substr(end + 2));
-  if (text.starts_with('{')) text = trimmed(text.substr(1));  // of a pair that is issued together
+  if (text.starts_with('{')) text = trimmed(text.substr(1));  // the first of a pair that is issued together
   if (text.starts_with('@')) text = trimmed(text.substr(std::min(text.find(' '), text.size())));
   const std::string_view opcode = text.substr(0, text.find_first_of(". ;"));
   if (opcode.empty() || opcode.starts_with("/*")) return;
   ++instructions_;
-  // Code ends in a branch to itself, and is filled up with NOP.
+  // Code ends in a branch to itself, padded with NOP.
   padding_ = opcode == "NOP" ? padding_ + 1 : opcode == "BRA" ? 1 : 0;
   const auto is = [&](std::initializer_list<std::string_view> names) {
     return std::ranges::find(names, opcode) != names.end();
@@ -219,7 +220,7 @@ fs::path find_disassembler(const std::vector<fs::path>& first) {
     std::istringstream stream(path);
     std::string folder;
     while (std::getline(stream, folder, ':')) {
-      if (folder.starts_with('/')) folders.emplace_back(folder);  // what lies in the working folder is nobody's tool
+      if (folder.starts_with('/')) folders.emplace_back(folder);  // tools in the working folder are not trusted
     }
   }
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {

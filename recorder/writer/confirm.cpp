@@ -9,7 +9,7 @@
 namespace msda::record {
 namespace {
 
-// A tensor whose second dimension is the queries, cut to the first of them.
+// A tensor whose second dimension is the queries, cut to the first `queries`.
 msda_tensor first_queries(msda_tensor tensor, int64_t queries) {
   tensor.shape[1] = std::min(tensor.shape[1], queries);
   return tensor;
@@ -43,8 +43,8 @@ std::vector<double> values_of(const msda_tensor& tensor) {
   return values;
 }
 
-// Elements that are not what float64 gives, by the tolerance of the operator's tests; in 16 bits, by one that leaves
-// their arithmetic its room. A few are in any recording, where rounding lands a sample in the next cell.
+// The number of elements that differ from float64 by more than the tolerance of the operator's tests, or, in 16 bits,
+// by more than a wider one. Any recording has a few: rounding lands a sample in the next cell.
 int64_t misses(const std::vector<double>& recorded, const std::vector<double>& exact, bool in_16_bits) {
   const double atol = in_16_bits ? 5e-2 : 1e-3, rtol = in_16_bits ? 5e-2 : 1e-2;
   int64_t count = 0;
@@ -85,7 +85,7 @@ std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, con
     for (const msda_padding padding : {MSDA_PADDING_ZEROS, MSDA_PADDING_BORDER}) {
       call.padding = padding;
       call.align_corners = align;
-      // Only a dialect that has these conventions takes them.
+      // Fails if the dialect does not support these conventions.
       if (msda_backward(&call, &grad_output, &options, nullptr, &to_locations, &to_weights) != MSDA_OK) continue;
       const int64_t count =
           misses(recorded_locations, exact_locations, in_16_bits) + misses(recorded_weights, exact_weights, in_16_bits);
@@ -101,14 +101,14 @@ std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, con
 }
 
 std::optional<Conventions> confirm_as(msda_dialect dialect, const Tensors& tensors) {
-  // Both gradients of a query are its own alone, and a few queries mostly tell.
+  // Both gradients depend on no other query, and a few queries mostly decide.
   constexpr int64_t kFew = 64;
   const auto by_few = confirm_by(kFew, dialect, tensors);
   const int64_t all = tensors.at("sampling_locations").shape[1];
   return (by_few && by_few->only_ones) || all <= kFew ? by_few : confirm_by(all, dialect, tensors);
 }
 
-// Whether the tensors have the operator's dimensions: what else there is to check, the operator does.
+// Whether the tensors have the operator's ranks; the operator checks the rest.
 bool are_of_a_call(const Tensors& tensors) {
   struct Ranked {
     const char* name;
@@ -145,8 +145,8 @@ std::optional<Conventions> confirm(msda_dialect dialect, const Tensors& tensors)
   for (auto& [name, tensor] : as_bfloat16) {
     if (tensor.dtype == MSDA_FLOAT16) tensor.dtype = MSDA_BFLOAT16;
   }
-  const auto one = confirm_as(dialect, tensors), other = confirm_as(dialect, as_bfloat16);
-  return one && other ? std::nullopt : one ? one : other;  // zeros are the same in both, and tell nothing
+  const auto with_float16 = confirm_as(dialect, tensors), with_bfloat16 = confirm_as(dialect, as_bfloat16);
+  return with_float16 && with_bfloat16 ? std::nullopt : with_float16 ? with_float16 : with_bfloat16;  // zeros fit both
 }
 
 }  // namespace msda::record

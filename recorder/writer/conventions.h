@@ -1,4 +1,4 @@
-// The conventions that compiled kernels follow, where launches do not tell them: found out once for an image of code.
+// The conventions of compiled kernels whose launches do not tell them, determined once for each image of code.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace msda::record {
 
 class ConventionsOfKernels {
  public:
-  // Conventions are constants of the image, so those that its outputs decided once hold for all its calls. `image` is
-  // the digest of the kernel's image, or empty if that is not known.
+  // Conventions are constants of the image: once the outputs of one call have decided them, they hold for all its
+  // calls. `image` is the digest of the kernel's image, or empty if it is not known.
   std::optional<Conventions> known(uint64_t invocation, const std::string& image) const;
-  // From a call's tensors; empty if nothing explains them. What an invocation leaves open, later calls with equal
-  // inputs do, too.
+  // Determines them from a call's tensors; nothing if no conventions explain the outputs. If a call leaves them open,
+  // later calls with equal inputs do, too.
   std::optional<Conventions> find(uint64_t invocation, const std::string& image, msda_dialect dialect,
                                   const std::map<std::string, msda_tensor>& tensors);
 
-  // A call was written under conventions that are not the only ones that explain it.
+  // Notes a call that other conventions explain as well.
   void note_ambiguous(const std::string& image, const std::string& kernel, int64_t invocation);
-  // Invocations whose conventions were open when they were written, and that another call's outputs decided since.
+  // Invocations whose conventions were open when they were written and have since been decided by another call.
   std::vector<std::pair<int64_t, Conventions>> decided_later() const;
-  // The others, counted by kernel.
+  // The number of invocations that are still open, by kernel.
   std::map<std::string, int64_t> ambiguous() const;
 
  private:

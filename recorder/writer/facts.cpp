@@ -31,10 +31,10 @@ std::optional<int64_t> integer(const std::map<std::string, int64_t>& integers, c
 
 namespace {
 
-// Takes what a launch told into the facts that the format knows.
+// Moves a launch's facts into the attributes that the format defines.
 struct TakeFact {
   const spool::Begin& begin;
-  std::map<std::string, std::string>& texts;  // loses what is taken
+  std::map<std::string, std::string>& texts;  // what is moved is erased
 
   void operator()(const char* name, std::string& fact) const { fact = take_text(texts, name); }
   void operator()(const char* name, bool& fact) const { fact = integer(begin.integers, name).value_or(0) != 0; }
@@ -54,7 +54,7 @@ capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count
   for_each_call_attribute(facts, take);
   const bool has_dialect = !facts.dialect.empty();
   if (has_dialect) for_each_convention(facts, take);
-  // What is left are facts of the adapter's own; "unconfirmed" was for settle().
+  // The rest are facts of the adapter; "unconfirmed" was for settle().
   facts.texts = std::move(texts);
   for (const auto& [name, value] : begin.integers) {
     if (!capture::is_call_attribute(name, has_dialect) && name != "unconfirmed") facts.integers[name] = value;

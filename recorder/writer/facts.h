@@ -1,4 +1,4 @@
-// The attributes of a recorded call, from what the target said of it.
+// The attributes of a recorded call, from the target's message.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace msda::record {
 
 std::optional<int64_t> integer(const std::map<std::string, int64_t>& integers, const char* name);
 
-// `count` is null for a call that did not come again.
+// `count` is null for a call without duplicates.
 capture::CallFacts facts_of(const spool::Begin& begin, const spool::Count* count);
 
 }  // namespace msda::record

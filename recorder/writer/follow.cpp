@@ -29,11 +29,11 @@ bool is_open(int descriptor) { return fcntl(descriptor, F_GETFD) >= 0; }
 
 const char* plural(int64_t count) { return count == 1 ? "" : "s"; }
 
-// Tells when the recorded process has something to say, and when it has ended.
+// Waits for news of the recorded process, and for its end.
 class Target {
  public:
-  // It is the one that made the doorbell's two ends. On Linux before 5.3, and where it is gone, the doorbell alone
-  // tells.
+  // The target created the socket pair. On Linux before 5.3, and if the target has ended already, only the socket tells
+  // its end.
   Target() {
     ucred maker{};
     socklen_t size = sizeof maker;
@@ -49,19 +49,19 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
-  // Whether it said so; it may go on for a while.
+  // Whether it has announced its end; it may run on for a while.
   bool is_ending() const { return is_ending_; }
 
-  // Waits. False when no more will come: it has become another program, and so closed the doorbell; or it has ended,
-  // though children of its may have the doorbell open still.
+  // Waits. False when no more news will come: the target has become another program, which closed the socket, or it has
+  // ended, even if its children still have the socket open.
   bool has_news() {
     if (is_gone_) return false;
     constexpr int kForever = -1, kLookAgain = 250;  // milliseconds
-    pollfd ends[] = {{doorbell_, POLLIN, 0}, {process_, POLLIN, 0}};
-    while (poll(ends, 2, doorbell_ < 0 ? kLookAgain : kForever) < 0 && errno == EINTR) {
+    pollfd ends[] = {{socket_, POLLIN, 0}, {process_, POLLIN, 0}};
+    while (poll(ends, 2, socket_ < 0 ? kLookAgain : kForever) < 0 && errno == EINTR) {
     }
     is_gone_ = ends[1].revents != 0;
-    if (doorbell_ < 0) return !is_gone_ && is_the_same_program();
+    if (socket_ < 0) return !is_gone_ && is_the_same_program();
     if (ends[0].revents == 0) return !is_gone_;
     char news[4096];
     ssize_t got = 0;
@@ -72,13 +72,13 @@ class Target {
       is_ending_ = is_ending_ || said.find(static_cast<char>(spool::News::kEnding)) != said.npos;
       return true;
     }
-    doorbell_ = -1;
+    socket_ = -1;
     return process_ >= 0 && !is_gone_ && is_the_same_program();
   }
 
  private:
-  // Whether the process still has the memory that it shares with this one: then it has closed the doorbell, as it may
-  // close any descriptor, but goes on to record.
+  // Whether the process still maps the memory shared with this one: then it has closed the socket, as it may close any
+  // descriptor, but still records.
   bool is_the_same_program() const {
     struct stat shared {};
     if (fstat(kSharedMemory, &shared) != 0) return false;
@@ -90,47 +90,49 @@ class Target {
     return false;
   }
 
-  int doorbell_ = STDIN_FILENO;  // -1: it is closed
+  int socket_ = STDIN_FILENO;  // -1: it is closed
   bool is_ending_ = false;
   int process_ = -1;
   pid_t process_number_ = 0;
   bool is_gone_ = false;
 };
 
-// What the user is to know of a capture beside what it holds.
+// Prints what the user must know about a capture beside its contents.
 void tell(const Options& options, const Builder& builder) {
   for (const auto& [kernel, count] : builder.unexplained()) {
-    say(fmt::format("{}: {} call{} of {} not recorded: no padding and align_corners explain the outputs",
-                    options.output, count, plural(count), kernel));
+    say(fmt::format(
+        "{}: {} call{} of {} not recorded: no combination of padding and align_corners explains the outputs",
+        options.output, count, plural(count), kernel));
   }
   for (const auto& [kernel, count] : builder.ambiguous()) {
-    say(
-        fmt::format("{}: {} call{} of {}: no sample lies outside, so the outputs do not tell the padding; "
-                    "padding_mode zeros is noted",
-                    options.output, count, plural(count), kernel));
+    say(fmt::format(
+        "{}: {} call{} of {}: no sample lies outside the image, so the outputs do not show which padding was used; "
+        "padding_mode zeros is recorded",
+        options.output, count, plural(count), kernel));
   }
   for (const auto& [kernel, calls] : builder.stageless()) {
     say(fmt::format("{}: {} call{} of {} without stages: {}", options.output, calls.count, plural(calls.count), kernel,
                     calls.why));
   }
   if (builder.without_room() > 0) {
-    say(fmt::format("{}: {} call{} not recorded: no room on the disk; {}", options.output, builder.without_room(),
-                    plural(builder.without_room()),
-                    builder.spool_holds_more()
-                        ? fmt::format("msda-replay recover {} -o FILE gets them, on a disk with room", options.spool)
-                        : "make some, or keep fewer calls (--keep last:K, --kernel)"));
+    say(fmt::format(
+        "{}: {} call{} not recorded: no room on the disk; {}", options.output, builder.without_room(),
+        plural(builder.without_room()),
+        builder.spool_holds_more()
+            ? fmt::format("msda-replay recover {} -o FILE gets them, on a disk with free space", options.spool)
+            : "free some space, or keep fewer calls (--keep last:K, --kernel)"));
   } else if (builder.without_run()) {
-    say(options.output + ": without seeds, facts of the run and counts of equal calls: no room on the disk");
+    say(options.output + ": no room on the disk for seeds, facts of the run and counts of equal calls");
   }
 }
 
 }  // namespace
 
 int follow(const Options& options) {
-  // It ends when the process that it follows does, not when all processes of a job are told to end.
+  // The writer ends when the process that it follows does, not when all processes of a job are told to end.
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk
-  // Now: where there is none, the next file opened gets the number.
+  // Checked now: if the descriptor is closed, the next file opened gets the number.
   SessionFile session(is_open(kSession) ? kSession : -1);
   const int shared_memory = is_open(kSharedMemory) ? kSharedMemory : -1;
   session.begin(options.output, options.spool);

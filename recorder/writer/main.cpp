@@ -1,5 +1,5 @@
 // msda-record: runs a program with the recorder loaded into it, and waits for its captures. The same program is the
-// writer that the recorder starts beside each process that records (--follow).
+// writer (--follow), which the recorder starts for each process that records.
 #include <CLI/CLI.hpp>
 
 #include "recorder/text/numbers.h"
@@ -15,41 +15,43 @@ int main(int argc, char** argv) {
   app.footer(
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
       "Exit status: the program's own; 128 + N if signal N ended it; 2 for bad usage.\n"
-      "LD_PRELOAD=libmsda_record.so COMMAND does the same, set by MSDA_RECORD_* variables: docs/recording.md.");
+      "LD_PRELOAD=libmsda_record.so COMMAND does the same, configured by MSDA_RECORD_* variables: docs/recording.md.");
   app.set_version_flag("--version", [] { return msda::record::describe_build("msda-record"); });
-  app.add_option("-o,--output", options.output, "Capture file; %p becomes the process' number, %r its rank")
+  app.add_option("-o,--output", options.output, "Capture file; %p becomes the process ID, %r the rank")
       ->capture_default_str();
   app.add_option("--kernel", options.kernel, "Record only kernels whose name this regular expression matches")
       ->type_name("REGEX");
-  app.add_option("--hook", options.hook, "Who catches launches: the driver hook with CUPTI's help, or one of them")
+  app.add_option("--hook", options.hook,
+                 "How launches are intercepted: by the driver hook and CUPTI, or by one of them")
       ->check(CLI::IsMember({"auto", "cupti", "driver"}))
       ->capture_default_str();
-  app.add_option("--adapter", options.adapters, "File of adapters for kernels of your own, in JSON; repeatable")
+  app.add_option("--adapter", options.adapters, "JSON file with adapters for kernels of your own; repeatable")
       ->type_name("FILE")
       ->envname("MSDA_RECORD_ADAPTERS")
       ->delimiter(':')
       ->expected(1)
       ->take_all();
-  app.add_option("--keep", options.keep, "Of each process' calls, keep all or the last K")->type_name("all|last:K");
+  app.add_option("--keep", options.keep, "Keep all calls of each process, or the last K")->type_name("all|last:K");
   app.add_option("--stages", options.stages,
-                 "Also keep the operator's intermediate tensors, computed when it has ended")
+                 "Also keep the operator's intermediate tensors, computed after the program has ended")
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
-  app.add_option("--max-bytes", options.max_bytes,
-                 "Stop recording a process at so many bytes: 500MB, 2GiB, or a plain number; without it, when half of "
-                 "what is free on the disk is used")
+  app.add_option(
+         "--max-bytes", options.max_bytes,
+         "Stop recording a process after this many bytes: 500MB, 2GiB, or a plain number; default: half of the free "
+         "disk space")
       ->transform([](const std::string& text) {
         const auto bytes = msda::text::parse_size(text);
         if (!bytes) throw CLI::ValidationError(text + " is not a size: 500MB, 2GiB or a plain number, not negative");
         return std::to_string(*bytes);
       })
       ->type_name("SIZE");
-  app.add_option("--env", options.variables, "Also record this variable of the environment; repeatable")
+  app.add_option("--env", options.variables, "Also record this environment variable; repeatable")
       ->type_name("NAME")
       ->expected(1)
       ->take_all();
-  app.add_flag("--digest-only", options.digest_only, "Of the tensors keep their digests alone, not their bytes");
-  app.add_flag("--force", options.force, "Replace a capture that exists");
+  app.add_flag("--digest-only", options.digest_only, "Record digests of the tensors instead of the tensors");
+  app.add_flag("--force", options.force, "Replace an existing capture");
   app.add_option("--follow", options.spool)->group("");
   app.add_option("--keep-last", options.keep_last)->group("");
   app.prefix_command();
@@ -62,7 +64,7 @@ int main(int argc, char** argv) {
     return msda::record::run(options);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help and --version
-    msda::record::say(std::string(e.what()) + " (--help says what there is)");
+    msda::record::say(std::string(e.what()) + " (see --help)");
     return kBadUsage;
   } catch (const std::exception& e) {
     msda::record::say(e.what());

@@ -1,4 +1,4 @@
-// What the command msda-record was asked for.
+// The options of the command msda-record.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace msda::record {
 struct Options {
   std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
   bool force = false, digest_only = false;
-  uint64_t max_bytes = 0;  // 0: until half of what is free on the disk is used
+  uint64_t max_bytes = 0;  // 0: half of the free disk space
   std::vector<std::string> adapters;
-  std::vector<std::string> variables;  // of the environment, recorded beside the usual ones
+  std::vector<std::string> variables;  // environment variables to record beside the usual ones
   std::vector<std::string> command;
-  // Of the writer.
+  // For the writer.
   std::string spool;
   int64_t keep_last = 0;
 };

@@ -12,7 +12,7 @@ namespace {
 
 int64_t element_bytes(const spool::TensorDescription& tensor) { return capture::size_of(type_of(tensor.type)); }
 
-// Of a tensor that was checked when its frame was read.
+// The tensor was checked when its frame was read.
 spool::Extent extent_of(const spool::TensorDescription& tensor) {
   return spool::extent_of(tensor.shape, tensor.strides, element_bytes(tensor)).value();
 }
@@ -30,8 +30,8 @@ Payloads::~Payloads() {
 int64_t Payloads::row_major_bytes(const spool::TensorDescription& tensor) { return extent_of(tensor).dense; }
 
 void Payloads::check_sizes(const std::vector<Item>& items) {
-  // A scalar's gradient is expanded to the size of the outputs: by some thousand channels at most beside a tensor that
-  // is whole.
+  // A scalar's gradient may be expanded to the size of the outputs: some thousand channels at most, beside tensors that
+  // are stored in full.
   constexpr int64_t kAtLeast = 64 << 20, kMostTimes = 1024;
   int64_t stored = 0, claimed = 0;
   bool fits = true;
@@ -48,7 +48,7 @@ void Payloads::check_sizes(const std::vector<Item>& items) {
 
 std::span<const std::byte> Payloads::zeros(size_t size) {
   if (zeros_.empty() || size > zeros_.back().size()) {
-    // Read alone, all of it is one page.
+    // Read-only and untouched, all of it maps one page.
     void* memory =
         mmap(nullptr, std::max<size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw spool::Error("a tensor in the spool is larger than any memory");
@@ -81,7 +81,7 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   return memory;
 }
 
-// Half of the memory, and half of the blocks, are for calls to come.
+// Half of the memory, and half of the blocks, stay free for further calls.
 bool Payloads::may_stay(const Item& item) const {
   return ring_ && kept_blocks_.size() < spool::RingHeader::kBlocks / 2 &&
          kept_bytes_ + item.tensor.bytes <= ring_->most_bytes() / 2;

@@ -1,4 +1,4 @@
-// Where the bytes of spooled tensors are: in the spool, in memory shared with the target, or taken into this process.
+// The bytes of spooled tensors: in the spool, in memory shared with the target, or copied into this process.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace msda::record {
 struct Item {
   spool::Tensor tensor;
   spool::Frame frame;
-  std::shared_ptr<const std::vector<std::byte>> own;  // if taken: row-major
+  std::shared_ptr<const std::vector<std::byte>> own;  // if copied into this process: row-major
 };
 
 class Payloads {
@@ -28,22 +28,22 @@ class Payloads {
   Payloads(const Payloads&) = delete;
   Payloads& operator=(const Payloads&) = delete;
 
-  // Whether the bytes can be had: those in the memory of a target that is gone cannot.
+  // Whether the bytes are available. Bytes in the shared memory of an earlier process are not.
   bool has(const Item& item) const { return item.tensor.block < 0 || item.own || ring_; }
-  // Of one call's tensors, whether those that are larger than their bytes, zeros and elements that repeat, are of a
-  // size that goes with the rest. Throws spool::Error if not.
+  // Checks the tensors of one call that are larger than their stored bytes (zeros and repeated elements): their size
+  // must be plausible beside the others. Throws spool::Error if not.
   static void check_sizes(const std::vector<Item>& items);
-  // The tensor, row-major; `memory` holds it where it does not lie somewhere already. Throws spool::Error if the bytes
-  // are not there any more.
+  // The tensor, row-major; `memory` holds it unless it exists in this form already. Throws spool::Error if the bytes
+  // are gone.
   std::span<const std::byte> bytes(const Item& item, std::vector<std::byte>& memory);
-  // How many bytes that will be.
+  // The size of the tensor in row-major form.
   static int64_t row_major_bytes(const spool::TensorDescription& tensor);
-  // Whether the spool holds the bytes, and goes on to hold them when this process ends.
+  // Whether the bytes are in the spool, where they outlive this process.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
-  // For an item that is kept for long: leaves its bytes in the shared memory, or takes them out of it into this process
-  // where the target would be short of memory.
+  // For an item that is held for long: leaves its bytes in the shared memory, or copies them into this process if the
+  // target would run short of shared memory.
   void keep(Item& item);
-  // Tells of somebody who needs the item's bytes where they are, until release().
+  // Registers a user of the item's bytes in place, until release().
   void use(const Item& item);
   void release(const Item& item);
 
@@ -54,9 +54,9 @@ class Payloads {
   const spool::Follower& spool_;
   std::unique_ptr<spool::RingReader> ring_;
   std::map<int64_t, int64_t> users_of_block_;
-  std::map<int64_t, uint64_t> kept_blocks_;     // bytes of those that are kept for long
+  std::map<int64_t, uint64_t> kept_blocks_;     // bytes of blocks that are held for long
   uint64_t kept_bytes_ = 0;                     // in all of them
-  std::map<uint64_t, int64_t> users_of_frame_;  // by where it begins
+  std::map<uint64_t, int64_t> users_of_frame_;  // by the frame's offset
   bool release_;
   std::vector<std::span<const std::byte>> zeros_;  // each larger than the one before
 };

@@ -41,11 +41,11 @@ void check_kernel(const std::string& kernel) {
   try {
     const std::regex pattern(kernel);
   } catch (const std::regex_error& e) {
-    refuse(fmt::format("--kernel {}: no regular expression of ECMAScript: {}", kernel, e.what()));
+    refuse(fmt::format("--kernel {}: not a valid regular expression (ECMAScript): {}", kernel, e.what()));
   }
 }
 
-// The name of the one file that the pattern stands for, if that does not depend on the process.
+// The file name for the pattern, if it does not depend on the process.
 std::optional<std::string> name_of(const std::string& pattern) {
   std::string name;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -88,7 +88,7 @@ void check_output(const std::string& pattern) {
                                                : "no regular file"));
 }
 
-std::string in_words(uint64_t bytes) {
+std::string format_bytes(uint64_t bytes) {
   constexpr double kMebi = 1 << 20, kGibi = 1 << 30;
   const auto number = static_cast<double>(bytes);
   return number >= kGibi ? fmt::format("{:.1f} GiB", number / kGibi) : fmt::format("{:.1f} MiB", number / kMebi);
@@ -106,15 +106,16 @@ void settle(Options& options) {
   }
   for (const std::string& variable : options.variables) {
     if (variable.empty() || variable.find_first_of(":=") != variable.npos) {
-      refuse("--env " + variable + ": give a variable's name alone");
+      refuse("--env " + variable + ": give only the name of a variable");
     }
     if (text::names_a_secret(variable)) {
       refuse("--env " + variable +
-             ": by its name it holds a secret, which no capture gets; give the program another variable");
+             ": its name suggests a secret, and secrets are never recorded; use a variable of another name");
     }
   }
   check_output(options.output);
-  if (options.max_bytes > std::numeric_limits<int64_t>::max()) refuse("--max-bytes: larger than any disk");
+  if (options.max_bytes > std::numeric_limits<int64_t>::max())
+    refuse("--max-bytes: larger than any disk; give a smaller size");
   const std::string why_not = why_not_recordable(options.command[0]);
   if (!why_not.empty()) refuse(why_not);
 }
@@ -123,16 +124,16 @@ std::string announce(const Options& options) {
   const auto folder = folder_of(options.output);
   if (const auto limit = options.max_bytes == 0 && folder ? spool::default_limit(*folder) : std::nullopt) {
     say(fmt::format("records at most {}, half of what is free on the disk of {}; --max-bytes sets another limit",
-                    in_words(*limit), options.output));
+                    format_bytes(*limit), options.output));
   }
   const auto name = name_of(options.output);
   struct stat status {};
   if (!name || options.force || !exists(*name, status)) return "";
   const std::string other = spool::output_name(*name, getpid(), 1);
-  say(
-      fmt::format("{} exists and stays (--force replaces it); calls of this program go to another file, to be opened "
-                  "with: msda-replay run {}",
-                  *name, other));
+  say(fmt::format(
+      "{} exists and is kept (--force replaces it); this program's calls are recorded into another file; next: "
+      "msda-replay run {}",
+      *name, other));
   return fs::absolute(other).string();
 }
 

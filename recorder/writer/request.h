@@ -1,5 +1,4 @@
-// What is wrong with a request, and what its user is to know, is said before the program runs: inside it, it could only
-// be passed over.
+// Reports errors and limits of a request before the program runs: inside the program an error could only be ignored.
 #pragma once
 
 #include <string>
@@ -8,12 +7,12 @@
 
 namespace msda::record {
 
-// Checks what was asked for, and makes the adapters' paths absolute. Throws std::exception with one line that says what
-// is wrong, and what to do.
+// Checks the options, and makes the adapters' paths absolute. Throws std::exception with one line that says what is
+// wrong and what to do.
 void settle(Options& options);
 
-// In the process that becomes the program: says what will be recorded where, as far as that is known. Returns the name
-// that it gave for the output because the wanted one is taken, absolute; empty without one.
+// Called in the process that becomes the program: prints the limit, and the output's name if the wanted one exists.
+// Returns that other name, absolute; empty if the wanted one is free.
 std::string announce(const Options& options);
 
 }  // namespace msda::record

@@ -53,7 +53,7 @@ std::string preloadable_path(const fs::path& library, const std::string& session
 }
 
 volatile sig_atomic_t program = 0;       // while it runs
-volatile sig_atomic_t signal_since = 0;  // one that came when it had ended
+volatile sig_atomic_t signal_since = 0;  // a signal that came after its end
 
 void pass_on(int number) {
   const int saved = errno;
@@ -65,8 +65,8 @@ void pass_on(int number) {
   errno = saved;
 }
 
-// This process' signals while it waits for a program: those of the terminal reach the program from there, and are
-// nothing to this process; those that ask a process to end are passed on. What was ignored stays ignored.
+// This process' signals while it waits for a program. Signals of the terminal reach the program directly and are
+// ignored here; signals that ask a process to end are passed on. Signals that were ignored stay ignored.
 class Signals {
  public:
   Signals() {
@@ -79,12 +79,12 @@ class Signals {
       if (before_[i].sa_handler != SIG_IGN) sigaction(kAll[i], &change, nullptr);
     }
   }
-  // In the program, before it becomes that.
+  // Called in the child before exec.
   void restore() const {
     for (size_t i = 0; i < kAll.size(); ++i) sigaction(kAll[i], &before_[i], nullptr);
     sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   }
-  // Signals come from now on; `child` is 0 if there is no program any more.
+  // Unblocks signals; `child` is 0 after the program has ended.
   void pass_on_to(pid_t child) {
     hold();
     program = child;
@@ -142,7 +142,8 @@ void set_environment(const Options& options, const std::string& library, const s
   _exit(error == ENOENT ? 127 : 126);
 }
 
-// Until it has ended. It is reaped when no signal is passed on any more: then its number may be another process'.
+// Waits for the child's end. Reaps it only when no signal is passed on any more: afterwards its number may be another
+// process'.
 int status_of(pid_t child, Signals& signals) {
   siginfo_t ended{};
   while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
@@ -159,7 +160,7 @@ void tell(const std::map<std::string, Report>& reports) {
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
     if (!report.has_ended) {
-      say(fmt::format("{}: its writer was killed; msda-replay recover {} -o FILE gets what was recorded", output,
+      say(fmt::format("{}: its writer was killed; to get what was recorded: msda-replay recover {} -o FILE", output,
                       text::shell_word(report.spool)));
     } else if (!report.invocations) {
       say(output + ": not finished");

@@ -5,8 +5,8 @@
 
 namespace msda::record {
 
-// The exit status: the program's own, or 128 and the number of the signal that ended it. Throws std::exception if it
-// cannot be started.
+// Returns the exit status: the program's own, or 128 plus the number of the signal that ended it. Throws std::exception
+// if it cannot be started.
 int run(const Options& options);
 
 }  // namespace msda::record

@@ -34,7 +34,7 @@ fs::path find_program(const std::string& program) {
   }
 }
 
-// An ELF file of this machine's kind. Whatever is no such file has no dynamic symbols.
+// A 64-bit ELF file. Any other file has no dynamic symbols.
 class Elf {
  public:
   explicit Elf(const fs::path& path) {
@@ -48,7 +48,7 @@ class Elf {
     }
   }
 
-  // The names of its dynamic symbols, and of the libraries it needs, each behind a zero.
+  // The names of its dynamic symbols, and of the libraries that it needs, each after a zero byte.
   std::string dynamic_names() {
     const auto dynamic = std::ranges::find(segments_, uint32_t{PT_DYNAMIC}, &Elf64_Phdr::p_type);
     if (dynamic == segments_.end()) return {};
@@ -77,7 +77,7 @@ class Elf {
       return {};
     return value;
   }
-  // Taken as it arrives: a size that a file declares is not to be trusted.
+  // Memory grows as data arrive: the declared size is not trusted.
   std::string bytes(uint64_t offset, uint64_t size) {
     std::string all;
     char chunk[1 << 16];
@@ -100,8 +100,9 @@ std::string why_not_recordable(const std::string& program) {
   constexpr std::string_view kMemorySanitizer("\0__msan_init\0", 13);
   if (Elf(find_program(program)).dynamic_names().find(kMemorySanitizer) == std::string::npos) return {};
   return program +
-         " is built with the memory sanitizer, which takes whatever the recorder writes for uninitialized; record a "
-         "build without -fsanitize=memory";
+         " is built with the memory sanitizer, which would report everything that the recorder writes as "
+         "uninitialized; "
+         "record a build without -fsanitize=memory";
 }
 
 void set_sanitizer_options() {

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "msda-record-", kPlaces = "XXXXXX";
-// The lines of a session's file: a word, and what it says. A line with a count, or with none, is the last.
+// The lines of a session's file: a keyword and its value. A line with kInvocations or kUnfinished is the last.
 constexpr std::string_view kOutput = "output ", kSpool = "spool ", kInvocations = "invocations ",
                            kUnfinished = "unfinished";
 
@@ -31,7 +31,7 @@ int open_locked(const std::string& folder) {
   return -1;
 }
 
-// Whoever made it holds its lock, or is gone.
+// The process that made a folder holds its lock; an unlocked one is abandoned.
 void remove_abandoned(const fs::path& temporary) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(temporary, ignored)) {
@@ -51,7 +51,7 @@ void remove_abandoned(const fs::path& temporary) {
 Report read_report(const fs::path& path) {
   Report report;
   std::ifstream file(path);
-  for (std::string line; std::getline(file, line) && !file.eof();) {  // a line without its end is not whole
+  for (std::string line; std::getline(file, line) && !file.eof();) {  // a line without its end is incomplete
     const auto after = [&](std::string_view word) { return line.substr(word.size()); };
     if (line.starts_with(kOutput)) report.output = after(kOutput);
     if (line.starts_with(kSpool)) report.spool = after(kSpool);
@@ -86,7 +86,7 @@ void SessionFile::end(std::optional<int64_t> invocations) {
 
 Session::Session() {
   std::error_code error;
-  // Absolute: the program may change its folder.
+  // Absolute: the program may change its working folder.
   const fs::path temporary = fs::absolute(fs::temp_directory_path(error), error);
   if (error) return;
   remove_abandoned(temporary);
@@ -96,7 +96,7 @@ Session::Session() {
     if (mkdtemp(pattern.data()) == nullptr) return;
     lock_ = open_locked(pattern);
     struct stat status {};
-    if (lock_ < 0) continue;  // another run has found it before it was locked, and removes it
+    if (lock_ < 0) continue;  // another run has locked it first, and removes it
     if (fstat(lock_, &status) == 0 && status.st_nlink > 0 && fs::exists(pattern, error)) {
       folder_ = pattern;
     } else {
@@ -113,12 +113,12 @@ Session::~Session() {
 }
 
 std::map<std::string, Report> Session::wait() const {
-  // The lock alone does not tell: a program that forks behind everybody's back leaves its children the descriptor.
+  // The lock alone is not enough: children of a raw clone inherit the descriptor.
   using namespace std::chrono_literals;
   std::map<std::string, Report> reports;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    if (entry.is_symlink(ignored)) continue;  // to the recorder's library
+    if (entry.is_symlink(ignored)) continue;  // the link to the recorder's library
     for (auto pause = 1ms;; pause = std::min(2 * pause, 20ms)) {
       const bool locked = is_locked(entry.path());  // before its content is read
       Report report = read_report(entry.path());

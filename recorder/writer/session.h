@@ -1,5 +1,5 @@
-// How msda-record hears of captures. It makes a folder; each process that records makes a file in it and locks it; that
-// process' writer gets the file, says in it what it writes, and in the end what it has written.
+// How msda-record learns of captures. It makes a folder; each process that records makes a file in it and locks it;
+// that process' writer inherits the file, and writes into it the capture's name and at the end the result.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace msda::record {
 // The writer's side.
 class SessionFile {
  public:
-  // Of an open file; -1 for none.
+  // For an open file; -1 for none.
   explicit SessionFile(int descriptor) : descriptor_(descriptor) {}
   void begin(const std::string& output, const std::string& spool);
-  // The number of invocations in the capture; none if it could not be finished.
+  // Reports the number of invocations in the capture; nothing if it could not be finished.
   void end(std::optional<int64_t> invocations);
 
  private:
@@ -23,7 +23,7 @@ class SessionFile {
   int descriptor_;
 };
 
-// What a writer has said.
+// A writer's report.
 struct Report {
   std::string output, spool;
   bool has_ended = false;
@@ -33,20 +33,20 @@ struct Report {
 // msda-record's side.
 class Session {
  public:
-  // Makes the folder, in TMPDIR, and removes those that killed runs of the same user left there.
+  // Makes the folder, in TMPDIR, and removes folders that killed runs of the same user left there.
   Session();
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   const std::string& folder() const { return folder_; }  // empty if it could not be made
 
-  // Waits until each writer has ended; what they said, by their captures' names. One that never said anything has an
-  // empty name: its process has said why, or where its spool is.
+  // Waits until each writer has ended. Returns their reports, by their captures' names. A writer that never reported
+  // has an empty name; its process has printed why, or where its spool is.
   std::map<std::string, Report> wait() const;
 
  private:
   std::string folder_;
-  int lock_ = -1;  // of the folder: held for as long as this process lives
+  int lock_ = -1;  // on the folder, held as long as this process lives
 };
 
 }  // namespace msda::record

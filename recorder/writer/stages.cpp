@@ -38,7 +38,7 @@ msda_tensor tensor_from(const std::map<std::string, TensorView>& inputs, const s
     if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) bytes = -1;
   }
   if (bytes != static_cast<int64_t>(view.bytes.size())) throw NoStages(name + " has not the size of its shape");
-  // The C ABI's tensors are for inputs and for results; it writes no input.
+  // The C ABI uses one type for inputs and results; it writes no input.
   return msda_contiguous(const_cast<std::byte*>(view.bytes.data()), *type, static_cast<int32_t>(view.shape.size()),
                          view.shape.data());
 }
@@ -59,11 +59,11 @@ Call call_from(const capture::CallFacts& facts, const std::map<std::string, Tens
   call.sampling_locations = tensor_from(inputs, "sampling_locations");
   call.attention_weights = tensor_from(inputs, "attention_weights");
   result.grad_output = tensor_from(inputs, "grad_output");
-  // A call that skips all results checks every shape against the others.
+  // A call without results only checks the shapes.
   if (msda_backward(&call, &result.grad_output, nullptr, nullptr, nullptr, nullptr) != MSDA_OK) {
     throw NoStages(msda_last_error());
   }
-  call.level_start_index = msda_contiguous(nullptr, MSDA_INT64, 0, nullptr);  // parts have others
+  call.level_start_index = msda_contiguous(nullptr, MSDA_INT64, 0, nullptr);  // invalid for a part of the call
   result.B = call.value.shape[0];
   result.S = call.value.shape[1];
   result.M = call.value.shape[2];
@@ -94,12 +94,12 @@ void for_each_range(int64_t size, int64_t step, Visit&& visit) {
   for (int64_t begin = 0; begin < size; begin += step) visit(Range{begin, std::min(step, size - begin)});
 }
 
-// What stays of `room` things for a dimension of `size` whose every index takes `each`; at least 1.
+// How many indices of a dimension of `size` fit into `room` if each takes `each`; at least 1.
 int64_t step_for(int64_t room, int64_t each, int64_t size) {
   return std::clamp<int64_t>(room / std::max<int64_t>(each, 1), 1, std::max<int64_t>(size, 1));
 }
 
-// What becomes known of one stage.
+// The summaries of one stage.
 struct Tally {
   explicit Tally(bool float64)
       : recorded(float64 ? std::numeric_limits<double>::min() : double{std::numeric_limits<float>::min()}) {}
@@ -152,7 +152,7 @@ class StageAdder {
     }
   }
 
-  // What the shape of a stage has after that of the samples.
+  // The dimensions of a stage after those of the samples.
   std::vector<int64_t> of_sample(size_t stage) const {
     switch (stage) {
       case MSDA_STAGE_INTERPOLATION_WEIGHTS:
@@ -169,8 +169,8 @@ class StageAdder {
     }
   }
 
-  // All stages but grad_value, of as many samples at a time as fit: of whole queries, or of some heads of one, or of
-  // some points of those. Results are float64 tensors, which hold float32 numbers as they are.
+  // All stages except grad_value, for as many samples at a time as fit: whole queries, or some heads of one query, or
+  // some points of these. Results are float64 tensors, which hold float32 numbers exactly.
   void add_samples() {
     const int64_t bytes = 8 * (11 + 9 * call_.D) * (call_.float64 ? 1 : 2) + (full_ ? 4 * 4 * call_.D : 0);
     const int64_t room = std::max<int64_t>(memory_ / bytes, 1);
@@ -218,14 +218,14 @@ class StageAdder {
     take(MSDA_STAGE_PIXEL_COORDINATES, boxes);
   }
 
-  // The scatter sum knows no samples; levels, heads and channels do not meet in it. By the loops of msda_backward,
-  // since the traced ones that msda_stage has give the same bits, but hold all addends of a level.
+  // The scatter sum is divided by levels, heads and channels, which are independent in it. It uses the loops of
+  // msda_backward: the traced ones of msda_stage give the same bits, but hold all addends of a level.
   void add_grad_value() {
     numbers_ = {};
     exact_ = {};
-    // Two results, the kernels' own copies of a result and of `value`, and the numbers on their way into the file.
+    // Two results, the kernels' own copies of a result and of `value`, and the numbers being written into the file.
     const int64_t room = std::max<int64_t>(memory_ / 40, 1);
-    // Every thread has its own copy of a level's samples, and a number for each cell.
+    // Each thread has its own copy of a level's samples, and a number for each cell.
     const int64_t for_thread = 96 * call_.Q * call_.P + 16 * call_.S + 1;
     threads_ = static_cast<int32_t>(std::clamp<int64_t>(memory_ / for_thread, 1, std::max(1u, cores())));
     const bool whole = call_.S * call_.M * call_.D <= room;
@@ -283,7 +283,8 @@ class StageAdder {
     if (status != MSDA_OK) throw NoStages(msda_last_error());
   }
 
-  // The numbers of the part in work, one or more stages of it: into the tallies, on all cores, and into the file.
+  // Adds the numbers of the current part, one or more stages, to the tallies, on all cores, and writes them into the
+  // file.
   void take(size_t first_stage, std::span<const Box> boxes) {
     const auto stages = static_cast<int64_t>(boxes.size()), tasks = call_.float64 ? stages : 3 * stages;
     kernels::parallel_for(tasks, kernels::thread_count(0, tasks), [&](int64_t task, int) {
@@ -309,7 +310,7 @@ class StageAdder {
   int32_t threads_ = 1;
   capture::Writer& writer_;
   std::vector<Tally> tallies_;  // by stage
-  // Of the part in work, by stage.
+  // The numbers of the current part, by stage.
   std::array<std::vector<double>, MSDA_STAGE_GRAD_VALUE> numbers_, exact_;
   std::vector<float> to_file_;
 };

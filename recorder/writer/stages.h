@@ -1,5 +1,5 @@
-// The intermediate tensors of a recorded call, computed anew from its recorded inputs: here, in the writer's process,
-// never in the program that is recorded.
+// Computes the intermediate tensors of a recorded call from its recorded inputs, in the writer's process, never in the
+// recorded program.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace msda::record {
 
 enum class Stages { kNone, kSummary, kFull };
-// Of the words none, summary and full; empty for any other.
+// Parses none, summary and full; nothing for any other word.
 std::optional<Stages> stages_from(std::string_view word);
 
 // Why a call's stages cannot be computed, in one line.
@@ -22,16 +22,16 @@ struct NoStages : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Memory for the numbers of stages at a time.
+// Memory for the numbers of stages that are held at a time.
 inline constexpr int64_t kStageMemory = int64_t{96} << 20;
 
-// Computes every stage in the arithmetic that a kernel on these inputs has, float32 or, if one of them is float64,
-// that; and in float64 beside it. Adds their summaries to the invocation that `writer` has open, and with `full` the
-// tensors of the first. Works through the call in parts, so that a large one takes no more than about twice `memory`
-// bytes beside the inputs; the result does not depend on it.
+// Computes every stage in the arithmetic of a kernel on these inputs, float32 or, if an input is float64, float64, and
+// in float64 for comparison. Adds the summaries to the open invocation of `writer`, and with `full` the tensors of the
+// former. Works in parts, so that a large call takes no more than about twice `memory` bytes beside the inputs; the
+// parts do not change the result.
 //
-// `inputs` are the recorded ones by name, row-major. Throws NoStages or capture::Error; what was added until then is
-// for Writer::drop_stages().
+// `inputs` are the recorded ones by name, row-major. Throws NoStages or capture::Error; Writer::drop_stages() removes
+// what was added until then.
 void add_stages(const capture::CallFacts& facts, const std::map<std::string, capture::TensorView>& inputs, bool full,
                 int64_t memory, capture::Writer& writer);
 

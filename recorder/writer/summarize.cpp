@@ -10,7 +10,7 @@ namespace {
 
 using capture::Extreme;
 
-// The most extreme number of one part by `beats`, and where it lies in that.
+// The most extreme number of one part by `beats`, and its place in the part.
 struct Candidate {
   double value = 0;
   int64_t flat = -1;
@@ -23,7 +23,7 @@ struct Candidate {
   }
 };
 
-// Parts may come in any order: of equal numbers the one with the lowest index stays.
+// Parts may come in any order: among equal numbers the one with the lowest index wins.
 template <class Beats>
 void merge(std::optional<Extreme>& extreme, const Candidate& candidate, const Box& box, Beats beats) {
   if (candidate.flat < 0 || (extreme && beats(extreme->value, candidate.value))) return;

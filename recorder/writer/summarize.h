@@ -1,4 +1,4 @@
-// Summaries of tensors that come in parts. What comes out does not depend on how a tensor was parted, not by a bit.
+// Summaries of tensors that arrive in parts. How a tensor is divided changes no bit of its summary.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 
 namespace msda::record {
 
-// A part of a tensor: it begins at `offset` and has this shape. Its numbers come row-major.
+// A part of a tensor: it begins at `offset` and has this shape. Its numbers are row-major.
 struct Box {
   std::vector<int64_t> offset, shape;
 
   int64_t elements() const;
-  // Where in the whole tensor element `flat` of the part lies.
+  // The index in the whole tensor of element `flat` of the part.
   std::vector<int64_t> index_of(int64_t flat) const;
 };
 
-// The sum of the magnitudes of finite numbers, exact, so that it is the same in any order and cannot overflow: for each
-// exponent the sum of the significands, in two halves, good for 2^37 numbers.
+// The exact sum of the magnitudes of finite numbers, which is the same in any order and cannot overflow: for each
+// exponent the sum of the significands, in two halves, for at most 2^37 numbers.
 class MagnitudeSum {
  public:
   void add(uint64_t bits) {
@@ -37,18 +37,18 @@ class MagnitudeSum {
 
 class Summarizer {
  public:
-  // `smallest_normal` is of the type whose values the numbers are.
+  // `smallest_normal` is that of the numbers' type.
   explicit Summarizer(double smallest_normal) : smallest_normal_(smallest_normal) {}
   void add(std::span<const double> numbers, const Box& box);
   capture::StageSummary summary() const;
 
  private:
   double smallest_normal_;
-  capture::StageSummary counted_;  // but for what depends on the whole
+  capture::StageSummary counted_;  // except what depends on the whole tensor
   MagnitudeSum magnitudes_;
 };
 
-// How far the numbers of one run are from those of the float64 run.
+// The distance between the numbers of one run and those of the float64 run.
 class Differences {
  public:
   void add(std::span<const double> numbers, std::span<const double> float64, const Box& box);

@@ -14,7 +14,7 @@ constexpr char kCompiler[] = "Clang " __clang_version__;
 #else
 constexpr char kCompiler[] = "GCC " __VERSION__;
 #endif
-// The toolkit's version; empty where the operator has no GPU side.
+// The CUDA toolkit's version; empty if built without CUDA.
 constexpr std::string_view kCuda = MSDA_CUDA_VERSION;
 
 std::string hdf5_version() {

@@ -1,4 +1,4 @@
-// What --version of both commands prints.
+// The text that --version of both commands prints.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace msda::record {
 // "0.1.0".
 std::string version();
 
-// The version and what it was built with: compiler, CUDA, HDF5, the recorder's hooks. A line each.
+// The version and the build: compiler, CUDA, HDF5, the recorder's hooks; a line each.
 std::string describe_build(const std::string& program);
 
 }  // namespace msda::record

@@ -21,7 +21,7 @@ Json to_json(const Conclusion& conclusion) {
                {"causes", Json::object()}};
   for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
   json["explained_by_rounding"] = verdict.explained_by_rounding;
-  json["not_examined"] = 0;  // no element is left out; kept for readers of version 0.1
+  json["not_examined"] = 0;  // every element is examined; kept for readers of version 0.1
   return json;
 }
 
@@ -38,7 +38,7 @@ Json to_json(const analysis::NamedComparison& c) {
           {"worst_index", c.worst_index}};
 }
 
-// "0-3,7": by their row-major numbers.
+// "0-3,7": the elements' row-major indices.
 std::string in_words(const std::vector<analysis::JudgedElements::Run>& runs) {
   fmt::memory_buffer text;
   for (const auto& [flat, count] : runs) {

@@ -1,4 +1,4 @@
-// The adapters on launches made by hand: parameters packed here, a device memory of one small table.
+// The adapters on hand-made launches: packed parameters, and device memory with one small table.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,7 +51,7 @@ const ReadDevice kTwoLevels = device({4, 5, 3, 2});
 // As GCC mangles such a kernel in the global namespace.
 std::string mangled(const std::string& identifier, const std::string& type, bool block_size, char n = 'i',
                     char shapes = 'l') {
-  const bool half = type.size() > 1;  // c10 and the type itself are two more that can be referred to
+  const bool half = type.size() > 1;  // c10 and the type itself are two more substitutions
   const std::string t = half ? "S4_" : "S2_", table = half ? "S6_" : "S4_", gradient = half ? "S7_" : "S5_";
   return "_Z" + std::to_string(identifier.size()) + identifier + "I" + type + (block_size ? "Lj32E" : "") + "Ev" + n +
          "PKT_" + t + "PK" + shapes + table + t + t + "iiiiiiiP" + (half ? "S2_" : "S0_") + gradient + gradient;
@@ -86,11 +86,11 @@ TEST(Col2im17, EveryTensorOfEveryVariantAndType) {
           EXPECT_EQ(call.padding, MSDA_PADDING_ZEROS);
           EXPECT_EQ(call.align_corners, false);
           EXPECT_THAT(
-              in_words(call.inputs),
+              describe(call.inputs),
               testing::ElementsAre("value 20 " + t + " [2,26,3,8]", "spatial_shapes 28672 i64 [2,2]",
                                    "level_start_index 40 i64 [2]", "sampling_locations 50 " + t + " [2,7,3,2,5,2]",
                                    "attention_weights 60 " + t + " [2,7,3,2,5]", "grad_output 10 " + t + " [2,7,3,8]"));
-          EXPECT_THAT(in_words(call.outputs), testing::ElementsAre("grad_value 70 " + t + " [2,26,3,8]",
+          EXPECT_THAT(describe(call.outputs), testing::ElementsAre("grad_value 70 " + t + " [2,26,3,8]",
                                                                    "grad_sampling_locations 80 " + t + " [2,7,3,2,5,2]",
                                                                    "grad_attention_weights 90 " + t + " [2,7,3,2,5]"));
         }
@@ -100,7 +100,7 @@ TEST(Col2im17, EveryTensorOfEveryVariantAndType) {
 }
 
 // "tensor@offset" of each.
-std::vector<std::string> in_words(const std::vector<Pointer>& pointers) {
+std::vector<std::string> describe(const std::vector<Pointer>& pointers) {
   std::vector<std::string> words;
   for (const auto& [offset, tensor] : pointers) words.push_back(tensor + "@" + std::to_string(offset));
   return words;
@@ -108,14 +108,14 @@ std::vector<std::string> in_words(const std::vector<Pointer>& pointers) {
 
 TEST(Col2im17, Pointers) {
   const Decoded decoded = decode(Col2im().launch(kKernel), kTwoLevels);
-  EXPECT_THAT(in_words(std::get<Call>(decoded).pointers),
+  EXPECT_THAT(describe(std::get<Call>(decoded).pointers),
               testing::ElementsAre("inputs/grad_output@8", "inputs/value@16", "inputs/spatial_shapes@24",
                                    "inputs/level_start_index@32", "inputs/sampling_locations@40",
                                    "inputs/attention_weights@48", "outputs/grad_value@88",
                                    "outputs/grad_sampling_locations@96", "outputs/grad_attention_weights@104"));
 }
 
-// n is 2*7*3*8 = 336, in as many blocks as it takes.
+// n is 2*7*3*8 = 336, in as many blocks as needed.
 TEST(Col2im17, OtherBlocks) {
   const auto with = [](const std::string& variant, bool block_size, uint32_t threads) {
     const Launch launch = Col2im().launch(mangled(kPrefix + variant, "d", block_size));
@@ -177,11 +177,11 @@ TEST(Col2im17, OtherSignaturesAreRefused) {
   EXPECT_THAT(refusal(mangled("my_" + kPrefix + "gm", "f", false)), HasSubstr("variant"));
   EXPECT_THAT(refusal(mangled(kPrefix + "gm", "f", false, 'j')), HasSubstr("other parameters"));
   EXPECT_THAT(refusal(kKernel + "f"), HasSubstr("other parameters"));
-  // A truncated name, at whatever place, is refused or not matched.
+  // A name truncated anywhere is refused or not matched.
   for (size_t size = 0; size < kKernel.size(); ++size) {
     EXPECT_NE(refusal(kKernel.substr(0, size)), "not refused") << size;
   }
-  // As is one with a character changed, but for the type, the block size, and which earlier types are meant.
+  // So is a name with a changed character, except in the type, the block size, and back references.
   std::set<size_t> accepted;
   for (size_t i = 0; i < kKernel.size(); ++i) {
     for (const char c : {'d', '7', 'i', '_'}) {
@@ -299,7 +299,7 @@ struct Triton {
 };
 
 // B I C N H L P, or why not.
-std::string sizes_in_words(const Decoded& decoded) {
+std::string describe_sizes(const Decoded& decoded) {
   if (std::holds_alternative<Refusal>(decoded)) return reason(decoded);
   const Call& call = std::get<Call>(decoded);
   const std::vector<int64_t>&value = call.inputs[0].shape, &locations = call.inputs[2].shape;
@@ -322,11 +322,11 @@ TEST(MsdaTriton, EveryTensor) {
     EXPECT_EQ(call.dialect, MSDA_MSDA_TRITON);
     EXPECT_EQ(call.padding, std::nullopt);
     EXPECT_EQ(call.align_corners, std::nullopt);
-    EXPECT_THAT(in_words(call.inputs),
+    EXPECT_THAT(describe(call.inputs),
                 testing::ElementsAre("value 50 f32 [4,5440,8,32]", "spatial_shapes 28672 i64 [4,2]",
                                      "sampling_locations 60 f32 [4,1000,8,4,3,2]",
                                      "attention_weights 70 f32 [4,1000,8,4,3]", "grad_output 40 f32 [4,1000,8,32]"));
-    EXPECT_THAT(in_words(call.outputs), testing::ElementsAre("grad_value 10 f32 [4,5440,8,32]",
+    EXPECT_THAT(describe(call.outputs), testing::ElementsAre("grad_value 10 f32 [4,5440,8,32]",
                                                              "grad_sampling_locations 20 f32 [4,1000,8,4,3,2]",
                                                              "grad_attention_weights 30 f32 [4,1000,8,4,3]"));
   }
@@ -348,7 +348,7 @@ TEST(MsdaTriton, Pointers) {
                                     "inputs/spatial_shapes@56",
                                     "@96"};
     if (scratch == 2) wanted.push_back("@104");
-    EXPECT_EQ(in_words(std::get<Call>(decoded).pointers), wanted);
+    EXPECT_EQ(describe(std::get<Call>(decoded).pointers), wanted);
   }
 }
 
@@ -374,8 +374,8 @@ TEST(MsdaTriton, SizesOfOneAreFound) {
       if (ones >> i & 1) sizes[i] = 1;
     }
     const auto [S, C, N, H, L, P] = std::array{sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], sizes[6]};
-    if (S == 1 && L > 1) continue;  // cannot be: every level has a pixel
-    // Behind a table of one pixel there is other memory.
+    if (S == 1 && L > 1) continue;  // impossible: every level has a pixel
+    // After a table of one pixel there is other memory.
     const auto table = S == 1   ? std::vector<int64_t>{1, 1, 0, 0, 0, 0, 0, 0, 0, 0}
                        : L == 1 ? std::vector<int64_t>{13, 2}
                                 : std::vector<int64_t>{4, 5, 3, 2};
@@ -383,7 +383,7 @@ TEST(MsdaTriton, SizesOfOneAreFound) {
     for (const int32_t size : sizes) words += std::to_string(size) + " ";
     // With nothing between them, one number is the channels as well as the points.
     const bool ambiguous = N == 1 && H == 1 && L == 1 && (C == 1) != (P == 1);
-    const std::string decoded = sizes_in_words(Triton::of(sizes, table).decoded());
+    const std::string decoded = describe_sizes(Triton::of(sizes, table).decoded());
     EXPECT_THAT(decoded, ambiguous ? testing::Matcher<std::string>(HasSubstr("2 ways")) : testing::Eq(words)) << words;
     found += !ambiguous;
   }
@@ -394,13 +394,13 @@ TEST(MsdaTriton, AmbiguousSizesAreRefused) {
   // 32 pixels of one channel on two levels, or one pixel of 32 channels with two points.
   EXPECT_THAT(reason(Triton::of({2, 32, 1, 7, 3, 2, 1}, {1, 1, 31, 1}).decoded()), HasSubstr("2 ways"));
   EXPECT_THAT(reason(Triton::of({2, 1, 32, 7, 3, 1, 2}, {1, 1, 31, 1}).decoded()), HasSubstr("2 ways"));
-  // Without anything after it to tell, four channels or four points.
+  // Ambiguous: four channels or four points.
   EXPECT_THAT(reason(Triton::of({1, 1, 4, 1, 1, 1, 1}, {1, 1}).decoded()), HasSubstr("2 ways"));
 }
 
 TEST(MsdaTriton, ReadsNoFurtherThanTheTable) {
   // 16 might be the levels, but the one level that can be read is all of S.
-  EXPECT_EQ(sizes_in_words(Triton::of({2, 26, 8, 7, 3, 1, 16}, {13, 2}).decoded()), "2 26 8 7 3 1 16 ");
+  EXPECT_EQ(describe_sizes(Triton::of({2, 26, 8, 7, 3, 1, 16}, {13, 2}).decoded()), "2 26 8 7 3 1 16 ");
 }
 
 TEST(MsdaTriton, GridThatDisagreesIsRefused) {

@@ -1,4 +1,4 @@
-// Expressions of user adapters: their values, against C++'s own where C++ has one, and what they refuse.
+// Expressions of user adapters: their values, compared with C++'s, and what they refuse.
 #include "recorder/adapters/expression.h"
 
 #include <gmock/gmock.h>
@@ -23,11 +23,11 @@ size_t names(std::string_view name) {
 }
 Expression::Value values(size_t name) { return std::array{int64_t{7}, int64_t{1000}, kLeast}[name]; }
 
-std::string in_words(const Expression::Value& value) {
+std::string describe(const Expression::Value& value) {
   const auto* refusal = std::get_if<Refusal>(&value);
   return refusal ? refusal->reason : std::to_string(std::get<int64_t>(value));
 }
-std::string evaluate(std::string_view text) { return in_words(Expression(text, names).value(values)); }
+std::string evaluate(std::string_view text) { return describe(Expression(text, names).value(values)); }
 
 TEST(Expression, Values) {
   for (const auto& [text, value] :
@@ -68,7 +68,7 @@ TEST(Expression, WhatHasNoValueIsRefused) {
     EXPECT_THAT(evaluate(text), HasSubstr("63 bits")) << text;
   }
   const Expression unknown("n + 1", names);
-  EXPECT_EQ(in_words(unknown.value([](size_t) { return Refusal{"why"}; })), "why");
+  EXPECT_EQ(describe(unknown.value([](size_t) { return Refusal{"why"}; })), "why");
 }
 
 TEST(Expression, TextsThatAreNone) {

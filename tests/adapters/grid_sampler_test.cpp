@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 // Names as PyTorch 2.15 for CUDA 13.2 registers them with the driver.
 std::string mangled(const std::string& type, char index) {
-  const bool half = type.size() > 1;  // c10 and the type itself are two more that can be referred to
+  const bool half = type.size() > 1;  // c10 and the type itself are two more substitutions
   const std::string n = half ? "S5_" : "S3_", constant = half ? "SB_" : "S9_", info = half ? "S8_" : "S6_",
                     t = half ? "S9_" : "S7_", plain = half ? "SC_" : "SA_", detail = half ? "SD_" : "SB_";
   return "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelI" + type +
@@ -51,7 +51,7 @@ struct GridSampler {
     const size_t index = wide ? 8 : 4, tensor = wide ? 416 : 216;
     Launch launch;
     launch.kernel = kernel;
-    launch.bytes.assign(8 + 5 * tensor + 3 * 4 + 3 * index, std::byte{0xAB});  // what is never set is not 0
+    launch.bytes.assign(8 + 5 * tensor + 3 * 4 + 3 * index, std::byte{0xAB});  // unset fields are not 0
     const auto put = [&](size_t at, uint64_t value, size_t size) { std::memcpy(&launch.bytes[at], &value, size); };
     put(0, static_cast<uint64_t>(n), index);
     launch.parameters.push_back({0, index});
@@ -98,9 +98,9 @@ TEST(GridSampler2d, EveryTensorOfEveryType) {
       const Call& call = std::get<Call>(decoded);
       EXPECT_EQ(call.dialect, std::nullopt);
       EXPECT_EQ(call.padding, std::nullopt);
-      EXPECT_THAT(in_words(call.inputs), ElementsAre("grad_output 256 " + t + " [2,3,6,7]",
+      EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 " + t + " [2,3,6,7]",
                                                      "input 512 " + t + " [2,3,4,5]", "grid 768 " + t + " [2,6,7,2]"));
-      EXPECT_THAT(in_words(call.outputs),
+      EXPECT_THAT(describe(call.outputs),
                   ElementsAre("grad_input 1024 " + t + " [2,3,4,5]", "grad_grid 1280 " + t + " [2,6,7,2]"));
     }
   }
@@ -167,7 +167,7 @@ TEST(GridSampler2d, WithoutGradientOfTheInput) {
   good.span = 0;
   const Decoded decoded = good.decoded();
   ASSERT_EQ(reason(decoded), "not refused");
-  EXPECT_THAT(in_words(std::get<Call>(decoded).outputs), ElementsAre("grad_grid 1280 f32 [2,6,7,2]"));
+  EXPECT_THAT(describe(std::get<Call>(decoded).outputs), ElementsAre("grad_grid 1280 f32 [2,6,7,2]"));
   good.input_requires_grad = 1;
   EXPECT_THAT(good.reason(), HasSubstr("grad_input has 0 dimensions"));
 }
@@ -180,12 +180,12 @@ TEST(GridSampler2d, Strides) {
   const Decoded decoded = strided.decoded();
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
-  EXPECT_THAT(in_words(call.inputs),
+  EXPECT_THAT(describe(call.inputs),
               ElementsAre("grad_output 256 f32 [2,3,6,7] strides [0,0,0,0]",
                           "input 512 f32 [2,3,4,5] strides [60,1,15,3]", "grid 768 f32 [2,6,7,2]"));
   EXPECT_EQ(call.inputs[0].bytes(), 4);
   EXPECT_EQ(call.inputs[1].bytes(), 2 * 3 * 4 * 5 * 4);
-  // The stride of a dimension of one element says nothing.
+  // The stride of a dimension of size 1 has no meaning.
   GridSampler one;
   one.n = 42;
   one.span = 60;
@@ -195,7 +195,7 @@ TEST(GridSampler2d, Strides) {
   }
   ASSERT_EQ(one.reason(), "not refused");
   const Decoded one_decoded = one.decoded();
-  EXPECT_THAT(in_words(std::get<Call>(one_decoded).outputs),
+  EXPECT_THAT(describe(std::get<Call>(one_decoded).outputs),
               ElementsAre("grad_input 1024 f32 [1,3,4,5]", "grad_grid 1280 f32 [1,6,7,2]"));
 
   for (GridSampler::Tensor GridSampler::*tensor : {&GridSampler::grad_output, &GridSampler::input, &GridSampler::grid,
@@ -207,7 +207,7 @@ TEST(GridSampler2d, Strides) {
   GridSampler scattered;
   scattered.grad_grid.strides = {84, 14, 2, 3};
   EXPECT_THAT(scattered.reason(), HasSubstr("grad_grid is not contiguous"));
-  // One column: the kernel steps by its stride all the same.
+  // One column: the kernel still steps by its stride.
   GridSampler column;
   column.n = 12;
   column.grad_output.sizes[3] = column.grid.sizes[2] = column.grad_grid.sizes[2] = 1;
@@ -263,7 +263,7 @@ TEST(GridSampler2d, OverflowIsRefused) {
   large.wide = true;
   large.input.strides[0] = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
-  large.input.strides = {60, int64_t{1} << 62, 5, 1};  // twice that is less than nothing
+  large.input.strides = {60, int64_t{1} << 62, 5, 1};  // twice this overflows to a negative number
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
   large.input.strides = {int64_t{1} << 61, int64_t{1} << 61, 5, 1};  // each fits, their sum in bytes does not
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
@@ -287,7 +287,7 @@ TEST(GridSampler2d, OtherLayoutsAreRefused) {
     launch.bytes.resize(size);
     EXPECT_THAT(reason(decode(launch, nullptr)), HasSubstr("not the 11"));
   }
-  // The wide layout under the narrow name, and the other way round.
+  // The wide layout under the narrow name, and vice versa.
   GridSampler wide;
   wide.wide = true;
   EXPECT_THAT(reason(decode(wide.launch(kFloat), nullptr)), HasSubstr("not the 11"));
@@ -299,7 +299,7 @@ TEST(GridSampler2d, OtherNamesAreRefused) {
   EXPECT_THAT(refusal(mangled("6__half", 'i')), HasSubstr("element type"));
   EXPECT_THAT(refusal(mangled("f", 'j')), HasSubstr("index type"));
   EXPECT_THAT(refusal(std::string(kFloat) + "b"), HasSubstr("other parameters"));
-  // Before input_requires_grad and span came, and three dimensions.
+  // The layout before input_requires_grad and span existed, and three dimensions.
   EXPECT_THAT(refusal("_ZN2at6native12_GLOBAL__N_131grid_sampler_2d_backward_kernelIfiEEvT0_NS_4cuda6detail10TensorInfo"
                       "IT_S3_EES7_S7_S7_S7_NS0_6detail24GridSamplerInterpolationENS8_18GridSamplerPaddingEb"),
               HasSubstr("other parameters"));

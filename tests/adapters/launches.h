@@ -1,4 +1,4 @@
-// Launches made by hand, and what the adapters make of them in words.
+// Hand-made launches, and the adapters' results as text.
 #pragma once
 
 #include <cstring>
@@ -49,7 +49,7 @@ inline std::string reason(const Decoded& decoded) {
 }
 
 // "name address type [shape]" of each tensor, and its strides if it is not row-major.
-inline std::vector<std::string> in_words(const std::vector<DeviceTensor>& tensors) {
+inline std::vector<std::string> describe(const std::vector<DeviceTensor>& tensors) {
   const std::map<std::string, std::string> types{{"float16", "f16"}, {"bfloat16", "bf16"}, {"float32", "f32"},
                                                  {"float64", "f64"}, {"int32", "i32"},     {"int64", "i64"},
                                                  {"uint8", "u8"}};

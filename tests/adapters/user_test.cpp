@@ -1,4 +1,4 @@
-// User adapters: what they make of launches, what is refused, and that no file brings their reader down.
+// User adapters: how they decode launches, what they refuse, and that no file crashes their reader.
 #include "recorder/adapters/user.h"
 
 #include <gmock/gmock.h>
@@ -92,8 +92,8 @@ TEST(UserAdapter, Decodes) {
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
   EXPECT_EQ(call.dialect, std::nullopt);
-  EXPECT_THAT(in_words(call.inputs), ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,3] strides [40,1]"));
-  EXPECT_THAT(in_words(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
+  EXPECT_THAT(describe(call.inputs), ElementsAre("x 256 bf16 [4,3]", "y 512 f64 [10,3] strides [40,1]"));
+  EXPECT_THAT(describe(call.outputs), ElementsAre("y 512 f64 [10,3] strides [40,1]", "mask 512 u8 [8]"));
   EXPECT_EQ(call.inputs[1].bytes(), (9 * 40 + 2 + 1) * 8);
   EXPECT_EQ(call.texts.at("adapter"), "mine");
   const auto& pointers = call.pointers;
@@ -106,7 +106,7 @@ TEST(UserAdapter, Decodes) {
   EXPECT_THAT(std::get<Refusal>(adapters[0]->with_block(Mine().launch(), 8)).reason, HasSubstr("is not known"));
 }
 
-// Of a pointer that no tensor names it is known that it is one, whether it has a name or not.
+// A pointer that no tensor names is still known to be a pointer, whether it has a name or not.
 TEST(UserAdapter, PointersToWhatIsNotKnown) {
   Json json = good_file();
   json["adapters"][0]["tensors"].erase(0);
@@ -121,7 +121,7 @@ TEST(UserAdapter, PointersToWhatIsNotKnown) {
   EXPECT_THAT(unknown, ElementsAre(testing::Pair(offsets[3].offset, ""), testing::Pair(offsets[5].offset, "")));
 }
 
-// Equal tensors do not make equal calls where a number differs, named or not; addresses do not count.
+// Calls with equal tensors differ if a number differs, named or not; addresses do not matter.
 TEST(UserAdapter, ScalarsTellCallsApart) {
   const auto adapters = parse(good_file());
   const auto scalars = [&](const Mine& mine) {
@@ -139,7 +139,7 @@ TEST(UserAdapter, ScalarsTellCallsApart) {
   other.last = 2;
   EXPECT_NE(scalars(other), first);
   other = {};
-  other.info.padding = 1;  // may be padding, may be a field that nobody named
+  other.info.padding = 1;  // may be padding, or a field without a name
   EXPECT_NE(scalars(other), first);
 }
 
@@ -212,7 +212,7 @@ TEST(UserAdapter, AnAdapterOfTheOperator) {
     EXPECT_THAT([&] { parse(bad); }, ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr("a.json"), HasSubstr(message))));
   };
   Json bad = json;
-  bad["adapters"][0].erase("padding_mode");  // the writer will ask the outputs, and needs them
+  bad["adapters"][0].erase("padding_mode");  // the writer will derive it from the outputs, and needs them
   expect_error(bad, "/adapters/0/tensors has no grad_sampling_locations");
   bad = json;
   bad["adapters"][0]["tensors"].erase(0);
@@ -241,7 +241,7 @@ TEST(UserAdapter, AnAdapterOfTheOperator) {
   expect_error(bad, "goes with a \"dialect\"");
 }
 
-// The change at the pointer, and what is said of it at the same place or at the one given.
+// A change at a JSON pointer, and the error message there or at another pointer.
 TEST(UserAdapterFile, ErrorsNameThePlace) {
   struct Case {
     const char *pointer, *value, *where, *message;
@@ -256,9 +256,9 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
       {"/adapters/0", "[]", "/adapters/0", "is not an object"},
       {"/adapters/0/name", R"("")", "/adapters/0/name", "1 to 100 characters"},
       {"/adapters/0/name", R"("a\nb")", "/adapters/0/name", "is not a line"},
-      {"/adapters/0/kernel", R"("(")", "/adapters/0/kernel", "no regular expression"},
-      {"/adapters/0/kernel", R"("a)(b")", "/adapters/0/kernel", "no regular expression"},
-      {"/adapters/0/kernel", R"("(a)\\1")", "/adapters/0/kernel", "no regular expression"},
+      {"/adapters/0/kernel", R"("(")", "/adapters/0/kernel", "not a valid regular expression"},
+      {"/adapters/0/kernel", R"("a)(b")", "/adapters/0/kernel", "not a valid regular expression"},
+      {"/adapters/0/kernel", R"("(a)\\1")", "/adapters/0/kernel", "not a valid regular expression"},
       {"/adapters/0/kernel", R"("a{3}")", "/adapters/0/kernel", "write the repeats out"},
       {"/adapters/0/kernel", "7", "/adapters/0/kernel", "is not a text"},
       {"/adapters/0/parameters", "[]", "/adapters/0/parameters", "has 0 elements"},
@@ -299,7 +299,7 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
                                                     HasSubstr(c.message), HasSubstr("docs/user-adapters.md"))))
         << c.pointer << " " << c.value;
   }
-  // Everything that must be there.
+  // Everything that is required.
   for (const char* key : {"/format", "/version", "/adapters", "/adapters/0/name", "/adapters/0/kernel",
                           "/adapters/0/parameters", "/adapters/0/tensors", "/adapters/0/tensors/0/shape",
                           "/adapters/0/tensors/0/pointer", "/adapters/0/parameters/3/size"}) {
@@ -333,7 +333,7 @@ TEST(UserAdapterFile, OfTheDisk) {
   std::remove(path.c_str());
 }
 
-// Whatever is damaged: adapters that decode to something, or BadAdapterFile.
+// Any damage gives adapters that decode to something, or BadAdapterFile.
 TEST(UserAdapterFile, DamagedOnes) {
   std::mt19937 random(3);
   const std::string good = good_file().dump();
@@ -366,7 +366,7 @@ TEST(UserAdapterFile, DamagedOnes) {
     } catch (const BadAdapterFile&) {
     }
   }
-  EXPECT_GT(accepted, 100);  // it is the checks that are tested, not JSON's alone
+  EXPECT_GT(accepted, 100);  // tests our checks, not only the JSON parser
   const std::string deep(100000, '[');
   EXPECT_THROW(parse_user_adapters("a.json", deep), BadAdapterFile);
   EXPECT_THROW(parse_user_adapters("a.json", deep + std::string(100000, ']')), BadAdapterFile);

@@ -1,4 +1,4 @@
-// The bounds on rounding: never passed by any float32 arithmetic, and close enough to it to tell a mistake.
+// The bounds on rounding: no float32 arithmetic exceeds them, and they are tight enough to reveal a mistake.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,8 +30,7 @@ float add(float a, float b) {
   return sum;
 }
 
-// The coordinate as kernels and libraries evaluate it: fused or not, rearranged as PyTorch's CPU path has it, or
-// cuDNN's.
+// The coordinate as kernels and libraries evaluate it: fused or not, or rearranged as in PyTorch's CPU path or cuDNN.
 std::vector<float> float_coordinates(const Conventions& c, float location, int32_t side) {
   const auto size = static_cast<float>(side);
   if (c.dialect != MSDA_GRID_SAMPLE) {
@@ -102,7 +101,7 @@ TEST(Bounds, LandingsHoldTheCellOfEveryEvaluation) {
   }
 }
 
-// Every replay of ours is explained, and nothing that is off by more than twice the bound is.
+// Every replay of ours is explained; no value that is off by more than twice the bound is.
 TEST(Bounds, ExplainEveryReplayAndNoMistake) {
   for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_FLOAT16, MSDA_FLOAT64}) {
     for (uint64_t seed = 0; seed < 45; ++seed) {
@@ -135,7 +134,7 @@ TEST(Bounds, ExplainEveryReplayAndNoMistake) {
   }
 }
 
-// Sums of random terms, added in float32 in random orders: never beyond the bound, and not far inside it.
+// Sums of random terms, added in float32 in random orders, never exceed the bound, and come near it.
 TEST(Bounds, OfSumsHoldAndAreClose) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> normal;
@@ -161,7 +160,7 @@ TEST(Bounds, OfSumsHoldAndAreClose) {
   }
 }
 
-// Ten thousand equal addends: their roundings all lean one way, beyond what independent ones do.
+// Ten thousand equal addends: their roundings are all biased one way, more than independent roundings.
 TEST(Bounds, OfEqualAddendsAreFoundByTryingOrders) {
   Problem problem =
       make_problem({1, 1, 1, 10000, 1, {{1, 1}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, MSDA_FLOAT32, 1);

@@ -40,7 +40,7 @@ class Planted : public ::testing::TestWithParam<Shape> {
   TestMaterial material{problem};
   void SetUp() override { material.tolerance = kTest; }
 
-  // All that counts for the verdict.
+  // Everything that affects the verdict.
   static std::vector<Finding> findings_of(const Report& report) {
     std::vector<Finding> findings;
     for (const Finding& finding : report.findings) {
@@ -58,7 +58,7 @@ class Planted : public ::testing::TestWithParam<Shape> {
     ASSERT_EQ(report.verdict.causes.size(), 1u) << report.verdict.summary;
     EXPECT_EQ(report.verdict.causes.begin()->first, cause);
   }
-  // An element of a gradient that is large beside the tolerance.
+  // An element of a gradient that is large compared with the tolerance.
   int64_t large_element(Gradient gradient) const {
     const auto values = material.recorded.of(gradient).values();
     int64_t best = 0;
@@ -223,7 +223,7 @@ TEST_P(Planted, ANonzeroBufferThatWasOverwrittenHarmsNothing) {
 }
 
 TEST_P(Planted, OneNanInValue) {
-  // Of a pixel that some sample reads: that of the largest gradient.
+  // The pixel with the largest gradient, which some sample reads.
   problem.value.set(large_element(Gradient::kValue), std::numeric_limits<double>::quiet_NaN());
   TestMaterial poisoned(problem);
   poisoned.tolerance = kTest;
@@ -287,7 +287,7 @@ TEST_P(Planted, NanInTheReference) {
   expect_all(material.analyze(), Cause::kNonFinite, AtFault::kReference);
 }
 
-// A gradient beyond 65504: nothing that is stored as float16 can hold it.
+// A gradient beyond 65504, which float16 cannot represent.
 TEST_P(Planted, Float16Overflow) {
   Problem half = make_problem(GetParam().sizes, GetParam().conventions, MSDA_FLOAT16, GetParam().seed);
   for (int64_t i = 0; i < half.grad_output.view.elements(); ++i)
@@ -371,7 +371,7 @@ TEST_P(Planted, Float16OverflowOnTheWay) {
   expect_all(overflowing.analyze(), Cause::kNonFinite, AtFault::kObserved);
 }
 
-// Two atomic results of the same addends, under a tolerance that no order can meet everywhere.
+// Two atomic results of the same addends, with a tolerance that no order can meet everywhere.
 TEST_P(Planted, OrderOfTheSameAddends) {
   Sizes crowded = GetParam().sizes;
   crowded.Q = 600;
@@ -392,7 +392,7 @@ TEST_P(Planted, OrderOfTheSameAddends) {
   EXPECT_GT(found, 0);
 }
 
-// A tolerance under one rounding: no cause but rounding, nobody at fault but the tolerance.
+// A tolerance smaller than one rounding: only rounding causes, and only the tolerance is at fault.
 TEST_P(Planted, ToleranceBeyondThePrecision) {
   material.tolerance = Tolerance{0, 1e-9};
   const Report report = material.analyze();
@@ -406,7 +406,7 @@ TEST_P(Planted, ToleranceBeyondThePrecision) {
   EXPECT_EQ(report.verdict.at_fault, AtFault::kTolerance) << report.verdict.summary;
 }
 
-// What is found hangs on no replay whose order is left to chance, as it falls: here each gives the very truth.
+// Findings do not depend on replays with a random order: here each of these is exact.
 TEST_P(Planted, ReplaysThatDrawTheirOrderDecideNothing) {
   material.tolerance = Tolerance{0, 1e-9};
   const auto at_fault = [&](const char* name) {
@@ -451,7 +451,7 @@ TEST(CellBoundary, OfGridSamplesCoordinate) {
   }
 }
 
-// A coordinate that is exact in neither arithmetic lands wrong in the recorded kernel: then that one is at fault.
+// A coordinate that is exact in neither arithmetic lands wrong in the recorded kernel: the kernel is at fault.
 TEST(CellBoundary, OfTheRecordedKernel) {
   Problem problem =
       make_problem({1, 1, 32, 20, 2, {{64, 64}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 6);
@@ -487,7 +487,7 @@ TEST(BorderClamp, AtLocationZero) {
   }
 }
 
-// A mistake at the very place where the coordinate sits on a boundary is still a mistake.
+// A mistake at a sample on a boundary is still a mistake.
 TEST(CellBoundary, ExcusesNoMistake) {
   Problem problem =
       make_problem({1, 1, 32, 20, 2, {{64, 64}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 5);

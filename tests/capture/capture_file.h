@@ -1,4 +1,4 @@
-// A capture file in a folder of its own, and what changes and reads it.
+// A capture file in its own folder, and functions that change and read it.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ class CaptureFile : public ::testing::Test {
     change(file);
     H5Fclose(file);
   }
-  // Puts a dataset of this shape in the place of another.
+  // Replaces a dataset by one of this shape.
   static void replace(hid_t file, const char* name, hid_t type, const std::vector<hsize_t>& shape,
                       hid_t properties = H5P_DEFAULT) {
     H5Ldelete(file, name, H5P_DEFAULT);

@@ -1,4 +1,4 @@
-// Capture files: everything written is read back, and the writer takes nothing that is wrong.
+// Capture files: everything written is read back, and the writer refuses invalid input.
 #include "recorder/capture/capture.h"
 
 #include <fcntl.h>
@@ -131,7 +131,7 @@ TEST_F(CaptureFile, GivesBackEverything) {
   expect_as_written();
 }
 
-// A kernel of another operator: names that the format knows mean nothing there.
+// A kernel of another operator: names that the format defines have no meaning there.
 TEST_F(CaptureFile, KernelsOfOtherOperators) {
   const std::vector<float> data{1, 2, 3, 4};
   CallFacts facts;
@@ -198,7 +198,7 @@ TEST_F(CaptureFile, GivesBackStages) {
   EXPECT_TRUE(reader.invocation(1).stages.empty());
   const auto stages = reader.invocation(0).stages;
   ASSERT_EQ(stages.size(), 3u);
-  EXPECT_EQ(stages[0].name, "pixel_coordinates");  // as they are computed, not by the alphabet
+  EXPECT_EQ(stages[0].name, "pixel_coordinates");  // in the order of computation, not alphabetical
   ASSERT_TRUE(stages[0].facts);
   EXPECT_EQ(stages[0].facts->arithmetic, "float64");
   EXPECT_EQ(stages[0].facts->summary.count, 0);
@@ -258,7 +258,7 @@ TEST_F(CaptureFile, WriterRefusesPartsThatDoNotFit) {
               Throws<Error>());
 }
 
-// Larger than what is digested at a time, and cut in the midst of a dimension.
+// Larger than what is digested at a time, and divided within a dimension.
 TEST_F(CaptureFile, DigestsLargeDatasetsInPieces) {
   constexpr int64_t kLast = 1'500'000;
   std::vector<float> numbers(6 * kLast);
@@ -343,7 +343,7 @@ TEST_F(CaptureFile, CrashOfTheWriterLeavesWhatWasFlushed) {
   EXPECT_EQ(reader.read(reader.invocation(0).inputs.at(0)).info.elements(), 4);
 }
 
-// Runs in a child, as a limit stays: after a failure the file is what was flushed last, and no more is written to it.
+// Runs in a child, because a limit cannot be undone: after a failure the file keeps the state of the last flush.
 TEST_F(CaptureFile, WhatCannotBeWrittenLeavesWhatWasFlushed) {
   const std::vector<float> value{1, 2, 3, 4}, large(1 << 20, 1.5f);
   const pid_t child = fork();
@@ -384,7 +384,7 @@ TEST_F(CaptureFile, ReservesUpToTheNextFlush) {
   };
   EXPECT_TRUE(writer.reserve(1 << 20));
   EXPECT_GE(blocks(), 1 << 20);
-  EXPECT_TRUE(writer.reserve(1 << 20));  // the same room, not more of it
+  EXPECT_TRUE(writer.reserve(1 << 20));  // the same space, not more
   EXPECT_LT(blocks(), 3 << 19);
   EXPECT_FALSE(writer.reserve(int64_t{1} << 62));
   writer.begin_invocation({});
@@ -394,7 +394,7 @@ TEST_F(CaptureFile, ReservesUpToTheNextFlush) {
 }
 
 TEST(Digest, IsXxh3) {
-  // Of the reference implementation, for nothing and for "abc".
+  // From the reference implementation, for no bytes and for "abc".
   EXPECT_EQ(digest({}), "xxh3-128:99aa06d3014798d86001c324468d497f");
   EXPECT_EQ(digest(std::as_bytes(std::span("abc", 3))), "xxh3-128:06b05ab6733a618578af5f94892f3950");
 }

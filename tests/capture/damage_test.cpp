@@ -1,4 +1,4 @@
-// Nothing that is wrong with a capture file goes unsaid or brings the reader down.
+// Every fault of a capture file is reported, and none crashes the reader.
 #include <unistd.h>
 
 #include <cmath>
@@ -75,7 +75,7 @@ TEST_F(CaptureFile, WrongTypes) {
   expect_error("has type float32, not int32 or int64");
 }
 
-// Shapes that say more than the file holds: no memory is asked for.
+// Shapes that claim more than the file holds: no memory is allocated.
 TEST_F(CaptureFile, ClaimsMoreThanItHolds) {
   write_small();
   edit([](hid_t file) {
@@ -213,7 +213,7 @@ TEST_F(CaptureFile, DamagedBytesAreFoundByDigest) {
   EXPECT_THAT(found.differences[0].why, HasSubstr("is damaged: its digest is"));
 }
 
-// Whatever bytes a file has, reading it ends with an answer or an Error: libhdf5's own crashes are another process's.
+// Reading any file ends with an answer or an Error: libhdf5's crashes happen in another process.
 TEST_F(CaptureFile, RandomDamageEndsInAnError) {
   write_small();
   std::vector<char> original(std::filesystem::file_size(path));

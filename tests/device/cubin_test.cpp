@@ -1,4 +1,4 @@
-// What is found in images, and that nothing beyond them is read.
+// What the parser finds in images, and that it reads nothing beyond them.
 #include "recorder/device/cubin.h"
 
 #include <elf.h>
@@ -71,7 +71,7 @@ std::string make_fatbin(const std::string& entries) {
          bytes_of(uint64_t{entries.size()}) + entries;
 }
 
-// Bytes that end where a page ends behind which nothing may be read.
+// Bytes that end at the end of a page, after which nothing is readable.
 class Guarded {
  public:
   explicit Guarded(const std::string& content) {

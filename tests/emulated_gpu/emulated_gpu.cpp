@@ -1,5 +1,5 @@
-// Threads as fibers: each runs until it waits, and the others follow, from another one on in each block, so that what
-// depends on their order shows now and then.
+// Threads as fibers: each runs until it waits, then the next one runs. Each block begins with another thread, so that
+// dependence on their order shows.
 #include "tests/emulated_gpu/emulated_gpu.h"
 
 #include <ucontext.h>
@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kStackBytes = 64 << 10, kAlignment = 256;
 constexpr unsigned kMostThreads = 1024;
 
-// Passed when all threads that have not ended have arrived.
+// A barrier for all threads that have not ended.
 struct Barrier {
   unsigned threads = 0, arrived = 0, generation = 0;
   void pass_if_all() {
@@ -105,7 +105,7 @@ void launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::functio
     std::abort();
   }
   block.thread = &thread;
-  block.shared.assign(shared_bytes + kAlignment, '\xab');  // of no use to who reads it before it is written
+  block.shared.assign(shared_bytes + kAlignment, '\xab');  // so that reading it uninitialized shows
   gridDim = grid;
   blockDim = dim3(threads);
   for (unsigned y = 0; y < grid.y; ++y) {

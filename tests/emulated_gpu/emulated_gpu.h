@@ -1,7 +1,7 @@
-// What the CUDA kernels (kernels/cuda/) need of a GPU, for a compiler of C++: included before all else. A block's
-// threads are fibers, which change where they wait for one another; blocks come one after the other. So the kernels'
-// logic and their bits can be tested where there is no GPU; not its timing, nor what threads see of each other's memory
-// without a barrier.
+// What the CUDA kernels (kernels/cuda/) need of a GPU, for a C++ compiler; included before everything else. A block's
+// threads are fibers, which switch where they wait for one another; blocks run one after the other. This tests the
+// kernels' logic and bits without a GPU, but not their timing, nor what threads see of each other's memory without a
+// barrier.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,7 +39,7 @@ void warp_barrier();
 unsigned lane();
 uint64_t* warp_slots();  // one for each lane of this warp
 
-// What lane `from` gives. All lanes of the warp.
+// The value of lane `from`. All lanes of the warp must call it.
 template <class T>
 T exchange(T given, unsigned from) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
@@ -51,7 +51,7 @@ T exchange(T given, unsigned from) {
   return got;
 }
 
-// A bit for each lane where `is(what that lane gives)`.
+// A bit for each lane for whose value `is` returns true.
 template <class Is>
 unsigned vote(uint64_t given, Is is) {
   warp_slots()[lane()] = given;

@@ -1,4 +1,5 @@
-// The functions of the CUDA runtime that libmsda calls, of a GPU whose memory is the host's. All is done at once.
+// The functions of the CUDA runtime that libmsda calls, for a GPU whose memory is the host's. Everything runs
+// synchronously.
 #include <cuda_runtime_api.h>
 
 #include <cstdlib>
@@ -61,7 +62,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { ret
 cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, cudaStream_t) {
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xcd, bytes);  // of no use to who reads it before it is written
+  std::memset(*memory, 0xcd, bytes);  // so that reading it uninitialized shows
   return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
@@ -80,7 +81,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 namespace msda::kernels::cuda {
 
-// The stages sort with a library that only CUDA's compiler reads.
+// The stages sort with a library that only CUDA's compiler accepts.
 void stages(const CheckedCall&, const msda_call&, const msda_tensor&, uint32_t,
             const msda_tensor* const[MSDA_STAGE_COUNT], cudaStream_t) {
   throw Unavailable("the emulated GPU has no stages");

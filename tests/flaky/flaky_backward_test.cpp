@@ -1,6 +1,6 @@
-// A twin of the test that this project began with, msda-triton's test_backward[float32-border-False]: random inputs
-// without a fixed seed, the gradients of one arithmetic against those of another, atol 1e-3, rtol 1e-2. It is right,
-// and fails now and then. Recorded until it fails, it gives the capture that tools/demo explains.
+// Modelled on msda-triton's test_backward[float32-border-False]: random inputs without a fixed seed, the gradients of
+// one arithmetic against those of another, atol 1e-3, rtol 1e-2. The kernel is right, and the test fails now and then.
+// tools/demo records it until it fails and explains the capture.
 //
 //   flaky_backward_test [--runs N] [--seed S] [--until-failure]
 //
@@ -81,7 +81,7 @@ class Test {
   std::vector<float> value_, locations_, weights_, grad_output_;
 };
 
-// Elements out of tolerance, each told.
+// Counts the elements out of tolerance and prints each.
 int mismatches(const char* name, const std::vector<float>& actual, const std::vector<float>& expected) {
   int count = 0;
   for (size_t i = 0; i < actual.size(); ++i) {

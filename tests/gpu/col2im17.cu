@@ -1,5 +1,5 @@
-// Launches kernels of Deformable DETR's names on seeded random problems, in the ways that programs do, and prints
-// checksums of inputs and outputs: a run under a recorder has to print the same as one without.
+// Launches kernels with Deformable DETR's names on seeded random problems, in the ways that programs do, and prints
+// checksums of inputs and outputs: a run under a recorder must print the same as one without.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -258,8 +258,8 @@ class Program {
   }
 
   // One thread captures a graph in global mode, in which no thread may do what could wait; this one launches, which is
-  // allowed, and waits when the capture has ended. Both have to come out well. To be run with
-  // CUDA_MODULE_LOADING=EAGER: loading code is not allowed either.
+  // allowed, and waits when the capture has ended. Both must succeed. Run it with CUDA_MODULE_LOADING=EAGER: loading
+  // code is not allowed either.
   void during_global_capture() {
     const Problem<T> mine = problem(0);
     const Buffers<T> buffers(sizes_, mine);
@@ -369,7 +369,7 @@ class Program {
       }
       buffers.zero(stream);
       CHECK(cudaStreamSynchronize(stream));
-      // The writer has caught up, or its work would be timed too.
+      // Lets the writer catch up; otherwise its work would be timed, too.
       std::this_thread::sleep_for(std::chrono::milliseconds(options_.number("pause", 0)));
       const auto begin = Clock::now();
       launch(chosen_[0], buffers, stream);

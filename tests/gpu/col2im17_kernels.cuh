@@ -91,7 +91,7 @@ __host__ __device__ int64_t samples_of(const Call<T>& call) {
   return int64_t{call.B} * call.Q * call.M * call.L * call.P;
 }
 
-// Any number of threads does.
+// Works with any number of threads.
 template <class T>
 __device__ void differentiate_all(const Call<T>& call) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;

@@ -1,5 +1,5 @@
 // usage: hostile_client MODE [ARGUMENT...]. Each mode makes calls of msda_backward and does something to its process
-// that must not be the recorder's to suffer from, or to disturb. It prints what it saw; its exit status is its own.
+// that must neither break the recorder nor be disturbed by it. It prints what it saw; its exit status must not change.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -59,7 +59,7 @@ using Arguments = std::vector<std::string>;
 
 int plain(const Arguments& arguments) { return calls(0, arguments.empty() ? 20 : std::stoi(arguments[0])); }
 
-// A daemon's start: closes all that it did not open, and opens files of its own.
+// Starts like a daemon: closes all descriptors that it did not open, and opens files.
 int closes_descriptors(const Arguments&) {
   constexpr char kData[] = "the program's own data\n";
   calls(0, 1);
@@ -139,7 +139,7 @@ int starts_a_program_that_is_not_there(const Arguments&) {
   return calls(0, 3) + (WEXITSTATUS(status) != 127);
 }
 
-// A copy of the process that no handler of forks has seen, and that outlives it.
+// A copy of the process that no fork handler has seen, and that outlives it.
 int clones_itself(const Arguments& arguments) {
   calls(0, 1);
   if (syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr) == 0) {
@@ -213,7 +213,7 @@ int waits_for_a_signal(const Arguments&) {
   return 40 + got;
 }
 
-// Calls with equal inputs that differ in what they ask for, and one that fails between two that succeed.
+// Calls with equal inputs that request different outputs, and one that fails between two that succeed.
 int varies_options(const Arguments&) {
   msda_options atomic{}, other_seed{}, mixed{}, other_stages{};
   atomic.mode = other_seed.mode = MSDA_MODE_ATOMIC;

@@ -1,4 +1,4 @@
-// A library of a program's that starts another program while it is loaded, and does not find it.
+// A library that, while it is loaded, tries to start a program that does not exist.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
-# cmake -DBUILD=build -DSOURCE=tests/install -DWORK=scratch -DFLAGS=... -P run_consumer.cmake
-# Installs, moves the prefix as packages are moved, and uses what is there: nothing may depend on where it was installed,
-# nor on the environment.
+# cmake -DBUILD=build -DSOURCE=tests/install -DWORK=scratch -DFLAGS=... -P run_consumer.cmake Installs, moves the prefix, and uses
+# the installation: nothing may depend on where it was installed, nor on the environment.
 file(REMOVE_RECURSE ${WORK})
 
 function(run)

@@ -206,7 +206,8 @@ TEST(Stages, FitTogether) {
   EXPECT_NEAR(received, contributed, 1e-4);
 }
 
-// One pass over the samples gives what a pass for each stage does, and leaves alone what was not asked for.
+// One pass over the samples gives the same as a pass for each stage, and does not touch results that were not
+// requested.
 TEST(Stages, TogetherAsOneByOne) {
   const Problem problem =
       make_problem({2, 2, 6, 5, 2, {{4, 3}, {2, 5}}}, kTriton, MSDA_FLOAT32, 9, Locations::kAnywhere);
@@ -241,7 +242,7 @@ TEST(Stages, TogetherAsOneByOne) {
   }
 }
 
-// What a refused call has to say.
+// The message of a refused call.
 class Refusals : public ::testing::Test {
  protected:
   Problem problem = make_problem({1, 2, 4, 3, 2, {{3, 4}, {2, 2}}}, kTriton, MSDA_FLOAT32, 1);
@@ -317,7 +318,7 @@ TEST_F(Refusals, ResultTypes) {
 TEST_F(Refusals, Conventions) {
   abi.call.dialect = MSDA_DEFORMABLE_DETR;
   abi.call.padding = MSDA_PADDING_BORDER;
-  expect_refused("deformable_detr knows padding zeros");
+  expect_refused("deformable_detr supports padding zeros");
   abi.call.dialect = static_cast<msda_dialect>(7);
   expect_refused("no such dialect: 7");
 }
@@ -348,7 +349,7 @@ TEST_F(Refusals, Stages) {
   EXPECT_THAT(msda_last_error(), HasSubstr("sampled_value has shape"));
 }
 
-// Of the GPU's functions, whether there is a GPU or not.
+// The GPU's functions, whether there is a GPU or not.
 TEST_F(Refusals, OnAGpu) {
   const msda_tensor* wanted[MSDA_STAGE_COUNT] = {};
   const auto stages = [&](const msda_tensor* const* to) {
@@ -397,7 +398,7 @@ TEST(Api, TooLargeForMemoryIsAnError) {
   EXPECT_THAT(msda_last_error(), HasSubstr("out of memory"));
 }
 
-// The GPU's kernels count in 32 bits: calls beyond that are refused before anything is done with a GPU.
+// The GPU's kernels count in 32 bits: larger calls are refused before a GPU is used.
 TEST(Api, TooLargeForTheGpuIsRefused) {
   int64_t side[2] = {1, 1};
   const int64_t shapes[2] = {1, 2};

@@ -50,7 +50,7 @@ TEST(Determinism, AtomicOrdersDifferBySeedInGradValueAlone) {
   EXPECT_EQ(others.size(), 1u);
 }
 
-// Numbers from integer arithmetic alone, so that every machine has the same inputs.
+// Numbers from integer arithmetic only, so that every machine has the same inputs.
 Problem portable_problem(const analysis::Conventions& conventions) {
   Problem problem = make_problem({2, 2, 40, 300, 3, {{12, 10}, {5, 5}, {1, 1}}}, conventions, MSDA_FLOAT32, 0);
   uint32_t state = 1;

@@ -44,8 +44,7 @@ int64_t terms_of(const Problem& problem, Gradient gradient) {
   return gradient == Gradient::kValue ? 4 * s.Q * s.P : 4 * s.D;
 }
 
-// In float32 the cell is what the dialect's float32 coordinate says; the truth takes that cell and is exact from there
-// on.
+// In float32 the dialect's float32 coordinate decides the cell; the exact computation uses that cell.
 void check_problem(const Problem& problem, const msda_options& options) {
   const bool wide = options.mode == MSDA_MODE_FLOAT64 || problem.dtype == MSDA_FLOAT64;
   const msda_dtype arithmetic = wide ? MSDA_FLOAT64 : MSDA_FLOAT32;

@@ -1,4 +1,4 @@
-// How the CUDA kernels divide their work: what needs no GPU to be checked.
+// How the CUDA kernels divide their work, which can be checked without a GPU.
 #include "kernels/cuda/plan.h"
 
 #include <gtest/gtest.h>
@@ -63,8 +63,8 @@ TEST(PlanTest, FillsTheDeviceOnceWithBlocksOfOneCostWhereSegmentsStayShort) {
     const int64_t samples = 1000 * points;
     const Plan plan = make_plan(levels, 32, 1000, points, {16, 6 * 132});
     expect_covers(plan, samples, 16);
-    EXPECT_EQ(plan.blocks, 792u / 32);  // all that there is room for
-    // A cell's first run costs twice what a sample does (measured, docs/benchmarks.md); so many cells have one.
+    EXPECT_EQ(plan.blocks, 792u / 32);  // as many as fit
+    // A cell's first run costs twice what a sample does (measured on an H200); so many cells have one.
     for (const LevelPlan& of : plan.levels) {
       const double cells = (of.level.height + 1.0) * (of.level.width + 1.0);
       const double runs = cells * (1 - std::pow(1 - 1 / cells, static_cast<double>(samples)));

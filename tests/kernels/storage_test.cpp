@@ -43,7 +43,7 @@ void check_all(int exponent_bits, int mantissa_bits) {
 TEST(Storage, EveryFloat16) { check_all<Float16>(5, 10); }
 TEST(Storage, EveryBFloat16) { check_all<BFloat16>(8, 7); }
 
-// Between neighbours a <= b: the nearer one, at the middle the even one; and once only, also from float64.
+// Between neighbours a <= b: the nearer one, at the middle the even one, in a single rounding, also from float64.
 template <class Stored>
 void check_rounding(uint16_t last_finite) {
   for (uint16_t pattern = 0; pattern < last_finite; ++pattern) {
@@ -52,7 +52,7 @@ void check_rounding(uint16_t last_finite) {
     const uint16_t even = pattern % 2 == 0 ? a.bits : b.bits;
     ASSERT_EQ(narrow<Stored>(middle).bits, even) << pattern;
     ASSERT_EQ(narrow<Stored>(static_cast<float>(middle)).bits, even) << pattern;
-    // So little beside the middle that float32 cannot hold it: two roundings would make it the middle.
+    // So close to the middle that float32 cannot represent it: two roundings would give the middle.
     ASSERT_EQ(narrow<Stored>(middle + gap * 0x1p-30).bits, b.bits) << pattern;
     ASSERT_EQ(narrow<Stored>(middle - gap * 0x1p-30).bits, a.bits) << pattern;
     ASSERT_EQ(narrow<Stored>(-middle).bits, even | 0x8000) << pattern;

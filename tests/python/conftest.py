@@ -1,4 +1,4 @@
-"""What the tests of the command and of the package share. ctest sets MSDA_BUILD and MSDA_SOURCE."""
+"""Shared by the tests of the command and of the package. ctest sets MSDA_BUILD and MSDA_SOURCE."""
 
 import json
 import os
@@ -15,7 +15,7 @@ DATA = SOURCE / "tests" / "data"
 REPLAY = BUILD / "bin" / "msda-replay"
 sys.path.insert(0, str(SOURCE / "tools" / "python"))
 
-# What these tests know holds on the CPU: GPUs are hidden, but from tests that ask for them.
+# These tests expect results of the CPU: GPUs are hidden except from tests that need them.
 WITH_GPUS = dict(os.environ)
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
@@ -39,7 +39,7 @@ class Finished:
 
 
 def said(stderr):
-    """What msda-record said, without the lines of every run: the limit in force, and the next command."""
+    """msda-record's messages, without those of every run: the limit in force, and the next command."""
     usual = ("msda-record: records at most ", "msda-record: next: ")
     return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith(usual))
 

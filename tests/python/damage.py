@@ -1,4 +1,4 @@
-"""Damaged captures, at random: changes of bytes, and changes that keep a file sound HDF5."""
+"""Randomly damaged captures: changed bytes, and changes that keep a file valid HDF5."""
 
 import random
 import resource
@@ -55,7 +55,7 @@ def _objects(file):
 
 
 def _structure(path, places):
-    """Still HDF5, and no longer what was written."""
+    """Still valid HDF5, but not what was written."""
     values = (0, -1, 2**62, np.nan, "x", "\x1b[2J", b"\xff", [1, 2], [2**40] * 3, np.zeros(0), np.arange(5000), True, h5py.Empty("f4"))
     with h5py.File(path, "r+") as file:
         for _ in range(places.randint(1, 3)):
@@ -103,5 +103,5 @@ def run(command, environment=None):
 
 
 def most_memory():
-    """The most that any process that has ended had of all that this one started, in bytes."""
+    """The peak memory in bytes among all ended processes that this one started."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024

@@ -1,4 +1,4 @@
-"""Captures whose data are not those of their digests: no verdict, unless --damaged asks for one."""
+"""Captures whose data do not match their digests: no verdict, except with --damaged."""
 
 import shutil
 
@@ -74,7 +74,7 @@ def test_any_tensor_overwritten(replay, capture, tmp_path):
                     assert name + " is damaged" in finished.err
                 else:
                     expect_refusal(finished, path, name)
-    # What nobody asks for is not looked at.
+    # Data that are not used are not checked.
     shutil.copy(capture, path)
     overwrite(path, "/invocations/000001/inputs/x")
     replay("run", path, "--invocation", 0, expect=0)

@@ -122,7 +122,7 @@ def test_conventions_that_nobody_knows(replay, capture):
     with h5py.File(capture, "r+") as file:
         file["invocations/000000"].attrs["dialect"] = "deformable_detr"
         file["invocations/000000"].attrs["align_corners"] = True
-    expect_line(replay("run", capture), 2, "deformable_detr knows padding zeros and align_corners false only")
+    expect_line(replay("run", capture), 2, "deformable_detr supports padding zeros and align_corners false only")
 
 
 def test_recorded_tolerance_that_is_none(replay, capture):

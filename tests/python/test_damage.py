@@ -71,7 +71,7 @@ def test_captures_of_version_0_1_open_in_every_command(replay, path, tmp_path):
         assert json.loads(target.read_text())
 
 
-# ---- what libhdf5 does not survive
+# ---- files that crash libhdf5
 
 
 @pytest.mark.parametrize("name", ("segv_h5a_close", "abort_free"))
@@ -356,7 +356,7 @@ def test_a_capture_being_written_is_told_as_such(replay, small, tmp_path, comman
     assert replay(command, path).status in (0, 1)
 
 
-# ---- what a terminal must not get
+# ---- characters that must not reach a terminal
 
 
 def test_control_characters_are_shown(replay, small, tmp_path):

@@ -1,4 +1,4 @@
-"""--device and --device-memory of msda-replay: what is told without a GPU; with one, the same findings as on the CPU."""
+"""--device and --device-memory of msda-replay: messages without a GPU; with one, the same findings as on the CPU."""
 
 import subprocess
 import sys

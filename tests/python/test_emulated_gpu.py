@@ -1,4 +1,4 @@
-"""What the CUDA kernels compute, bit for bit beside the CPU's, with the host's fibers as the GPU's threads."""
+"""Compares the CUDA kernels' results with the CPU's, bit for bit, with the host's fibers as the GPU's threads."""
 
 import ctypes
 import sys

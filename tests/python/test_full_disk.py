@@ -1,4 +1,4 @@
-"""The writer on a disk that gets full: what was whole stays, and a line says what was left out and what to do."""
+"""The writer on a disk that fills up: complete calls stay, and a message says what is missing and what to do."""
 
 import os
 import re
@@ -61,7 +61,7 @@ def test_launches_that_do_not_fit(small_disk, keep):
             name: sums[f"{first + i} {name}"] for name in call.outputs} and len(call.outputs) == 3
     assert lines == [
         f"msda-record: {capture}: {asked - len(calls)} calls not recorded: no room on the disk; "
-        "make some, or keep fewer calls (--keep last:K, --kernel)",
+        "free some space, or keep fewer calls (--keep last:K, --kernel)",
         f"msda-record: {capture}: {len(calls)} invocations"]
     assert os.listdir(small_disk) == ["a.h5"]
     # What was reserved and not needed is given back.
@@ -71,7 +71,7 @@ def test_launches_that_do_not_fit(small_disk, keep):
 
 
 def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
-    """A limit on the sizes of files, of the writer alone: the spool has its room."""
+    """A limit on file sizes for the writer only: the spool has enough space."""
     capture, recovered = tmp_path / "a.h5", tmp_path / "b.h5"
     writer = tmp_path / "writer"
     writer.write_text(f"#!/bin/sh\nulimit -S -f 1024\nexec {BUILD / 'bin' / 'msda-record'} \"$@\"\n")
@@ -93,7 +93,7 @@ def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
     assert 0 < written < 30
     assert said.read_text() == (
         f"msda-record: {capture}: {30 - written} calls not recorded: no room on the disk; "
-        f"msda-replay recover {capture}.spool -o FILE gets them, on a disk with room\n")
+        f"msda-replay recover {capture}.spool -o FILE gets them, on a disk with free space\n")
     out = replay("recover", f"{capture}.spool", "-o", recovered, expect=0).out
     assert f"{30 - written} invocations\n" in out
     calls = read_capture(capture).invocations + read_capture(recovered).invocations
@@ -104,7 +104,7 @@ def test_calls_that_stay_in_the_spool(replay, tmp_path, target):
 
 
 def test_no_room_at_all(replay, small_disk, tmp_path):
-    """No capture is left that holds nothing."""
+    """No empty capture is left behind."""
     (small_disk / "full").write_bytes(bytes(2 * MEBIBYTE - 65536))
     capture = small_disk / "a.h5"
     done = record(CLIENT, "--kernel", "col2im17", "--launches", "3", options=["-o", capture, "--max-bytes", "1GB"])

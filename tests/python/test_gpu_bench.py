@@ -130,7 +130,7 @@ def test_promises():
         ("deterministic / its own time on uniform inputs", "single"): (pytest.approx(3.0), True),
         ("deterministic / its own time on uniform inputs", "clustered"): (pytest.approx(3.0167, abs=1e-4), False),
         ("deterministic / msda-triton", "uniform"): (1.0, True)}
-    # A peer that is absent is nobody's limit; without any, nothing is judged.
+    # An absent peer sets no limit; without any peer, nothing is judged.
     assert judged([cell(det=0.05, triton="no Triton", torch=1.0)])["deterministic / fastest peer", "uniform"] == (0.05, True)
     assert set(judged([cell(det=0.05, atomic=1.0, triton="no Triton")]).values()) == {(None, None)}
     alone = report.promises([{**cell(det=0.05), "contenders": {"deterministic": {"cold": times(0.05)}}}])
@@ -187,7 +187,7 @@ def test_plot_puts_points_where_they_belong():
 
 @pytest.mark.skipif(not has_torch, reason="no PyTorch")
 def test_on_the_cpu(tmp_path):
-    """The whole way with what there is for the CPU: both sides compute the same, and all is measured."""
+    """The whole benchmark with the CPU's contenders: both sides compute the same, and everything is measured."""
     out = tmp_path / "a.json"
     done = run("--device", "cpu", "--library", LIBRARY, "--rows", "1", "--types", "float32,float64", "--runs", 2, "--growth", 10, "--json", out)
     assert done.returncode == 0, done.stderr

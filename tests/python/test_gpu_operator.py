@@ -1,4 +1,4 @@
-"""The GPU's functions of libmsda as far as there is a GPU, and the program that compares them with the CPU's."""
+"""The GPU's functions of libmsda, if there is a GPU, and the program that compares them with the CPU's."""
 
 import ctypes
 import subprocess

@@ -1,4 +1,4 @@
-"""Who catches launches and code: the driver hook, CUPTI, both; on the stand-in driver and its libcupti."""
+"""How launches and code are intercepted: by the driver hook, CUPTI, or both; on the stand-in driver and its libcupti."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ NVCC = pathlib.Path("/usr/local/cuda/bin/nvcc")
 
 
 def launch(capture, hook, *arguments, **variables):
-    """The client under msda-record: its output must be that without. Returns the lines on standard error."""
+    """The client under msda-record: its output must not change. Returns the lines on standard error."""
     arguments = ["--kernel", "triton", "--seed", "3", *map(str, arguments)]
     plain = alone(*arguments)
     done = record(CLIENT, *arguments, options=["-o", capture, "--hook", hook], **variables)
@@ -44,7 +44,7 @@ def make_cubin(functions, code):
 
 
 def make_fatbin(*entries):
-    """Of (architecture, cubin)."""
+    """A fatbin of (architecture, cubin) pairs."""
     body = b"".join(struct.pack("<HHIQIIHHI", 2, 0x101, 64, len(cubin), 0, 0, 8, 1, architecture) + bytes(32) + cubin
                     for architecture, cubin in entries)
     return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
@@ -75,7 +75,7 @@ def compressed(_, file):
 
 
 def code_of_launches(capture):
-    """Of each invocation, the bytes of its kernel's image, or None."""
+    """For each invocation, the bytes of its kernel's image, or None."""
     with h5py.File(capture) as file:
         digests = [file[f"invocations/{name}"].attrs.get("kernel_digest") for name in sorted(file["invocations"])]
         used = {digest for digest in digests if digest}
@@ -137,7 +137,7 @@ def test_a_program_that_ends_cupti(tmp_path, hook, via):
 def test_another_tool_that_is_injected_stays(tmp_path):
     for hook in HOOKS:
         lines = launch(tmp_path / f"{hook}.h5", hook, "--launches", 2, "--cupti", CUDA_INJECTION64_PATH="/opt/tool.so")
-        assert lines == (["msda-record: --hook cupti: the driver did not load the recorder by "
+        assert lines == (["msda-record: --hook cupti: the driver did not load the recorder through "
                           "CUDA_INJECTION64_PATH=/opt/tool.so; launches are caught in the driver's API"]
                          if hook == "cupti" else [])
         whole = read_capture(tmp_path / f"{hook}.h5")
@@ -153,14 +153,14 @@ def test_settings(tmp_path):
     plain = environment(LD_PRELOAD=BUILD / "lib" / "libmsda_record.so", MSDA_RECORD_OUTPUT=tmp_path / "a.h5",
                         MSDA_RECORD_HOOK="none")
     done = subprocess.run([CLIENT, "--kernel", "triton"], capture_output=True, text=True, env=plain)
-    assert "MSDA_RECORD_HOOK=none is none of auto, cupti and driver, and is ignored" in done.stderr
+    assert "MSDA_RECORD_HOOK=none is not auto, cupti or driver, and is ignored" in done.stderr
 
 
 @pytest.mark.parametrize("via", ["dlsym", "procaddress", "linked"])
 @pytest.mark.parametrize("load", [["--load", "data"], ["--load", "ex"], ["--load", "fatbin"], ["--as-kernel"]])
 @pytest.mark.parametrize("hook", HOOKS)
 def test_variants_of_one_name_keep_their_code(tmp_path, images, hook, load, via):
-    """As an autotuner's do: cubins that the program hands over itself, each with its own module."""
+    """Like an autotuner's variants: cubins that the program hands over itself, each with its own module."""
     launch(tmp_path / "a.h5", hook, "--launches", 6, "--via", via, *load, *images())
     assert code_of_launches(tmp_path / "a.h5") == 2 * VARIANTS
 
@@ -173,7 +173,7 @@ def test_code_that_only_cupti_shows(tmp_path, images, hook, load):
 
 
 def test_code_after_a_profiler_has_come(tmp_path, images):
-    """What was found before stays known; nothing is guessed."""
+    """Code found before stays known; nothing is guessed."""
     launch(tmp_path / "a.h5", "auto", "--launches", 6, "--cupti", "--profile", 3, *images(compressed))
     assert code_of_launches(tmp_path / "a.h5") == 2 * VARIANTS
     launch(tmp_path / "b.h5", "auto", "--launches", 6, "--cupti", "--profile", 1, "--as-kernel", *images(compressed))

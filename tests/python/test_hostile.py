@@ -1,5 +1,5 @@
-"""Programs that close descriptors, fork, limit themselves and die in odd ways: each as without the recorder, and every
-call that it finished is in the capture."""
+"""Programs that close descriptors, fork, limit themselves and die in odd ways: each behaves as without the recorder, and
+every call that it finished is in the capture."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
-"""The importer: whatever an archive holds, it ends in a capture or in exit status 2 and one line. Run as a program, this
-file imports damaged archives in a process of little memory."""
+"""The importer: any archive gives a capture, or exit status 2 and one line. Run as a program, this file imports damaged
+archives in a process with little memory."""
 
 import io
 import os
@@ -35,7 +35,7 @@ def npy(array):
 
 
 def header(descr, shape, data=b"", version=b"\x01\x00", length_format="<H"):
-    """A member that declares what it likes."""
+    """A member with an arbitrary declaration."""
     text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode() + b"\n"
     return b"\x93NUMPY" + version + struct.pack(length_format, len(text)) + text + data
 
@@ -191,7 +191,7 @@ class TestMembers:
             np.testing.assert_array_equal(read.inputs[name], small_case()[name])
 
     def test_members_without_use_are_not_read(self, tmp_path, capsys):
-        """Each is one that cannot be read; all are named, on one line and with nothing for the terminal."""
+        """None of them can be read; all are named, on one line and without control characters."""
         others = {"object.npy": npy(np.array({}, dtype=object)), "huge.npy": header("<f4", (1 << 60,)), "notes.txt": b"text",
                   "\x1b[2Jx.npy": b""}
         write_members(tmp_path / "a.npz", {**members_of(small_case()), **others})
@@ -300,7 +300,7 @@ def write_damaged(random_, path):
 
 
 def import_damaged(folder, seed, count):
-    """Imports archives; prints how many ended in each status. What ends otherwise leaves this process with a traceback."""
+    """Imports archives; prints how many ended in each status. Any other end leaves a traceback."""
     random_, statuses = random.Random(seed), {0: 0, 2: 0}
     for i in range(count):
         source, target = os.path.join(folder, "a.npz"), os.path.join(folder, "a.h5")

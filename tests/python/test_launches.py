@@ -38,7 +38,7 @@ def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, vi
     assert len(invocations) == 3
     for call in invocations:
         assert call.kernel == (COL2IM if kernel == "col2im17" else TRITON)
-        # The triton kernel's padding and align_corners are in none of its parameters: its outputs told them.
+        # The triton kernel's parameters do not tell padding and align_corners: the outputs did.
         dialect, padding = ("deformable_detr", "zeros") if kernel == "col2im17" else ("msda_triton", "border")
         assert (call.dialect, call.padding_mode, call.align_corners) == (dialect, padding, False)
         assert list(call.facts["grid"]) and list(call.facts["block"]) and "stream" in call.facts
@@ -62,7 +62,7 @@ def test_float64_launches(tmp_path):
 
 @pytest.mark.parametrize("keep", ["all", "last:1"])
 def test_autotuning_keeps_the_real_call(replay, tmp_path, keep):
-    """Trials on equal inputs are counted; of all, the last is the call that they were made for."""
+    """Autotuner launches on equal inputs are counted; the last launch is the call for which they were made."""
     arguments = ["--kernel", "triton", "--launches", "12", "--repeat", "4", "--seed", "9"]
     capture = tmp_path / "a.h5"
     done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep], MSDA_STAND_IN_ASYNC=1)
@@ -70,7 +70,7 @@ def test_autotuning_keeps_the_real_call(replay, tmp_path, keep):
     invocations = read_capture(capture).invocations
     assert len(invocations) == (3 if keep == "all" else 1)
     for call in invocations:
-        # The trials found another grad_value before them, so their results say nothing of nondeterminism.
+        # The autotuner launches began with another grad_value, so their results do not show nondeterminism.
         assert (call.facts["duplicates"], call.facts["distinct_outputs"]) == (3, 1)
         assert not np.any(call.outputs_before["grad_value"])
         np.testing.assert_allclose(call.outputs["grad_value"], backward(call.inputs, padding_mode="border")["grad_value"],
@@ -82,7 +82,7 @@ def test_autotuning_keeps_the_real_call(replay, tmp_path, keep):
 @pytest.mark.parametrize("via", ["dlsym", "procaddress", "linked"])
 @pytest.mark.parametrize("tuned", [5, 16, 17, 300])
 def test_measured_launches_are_counted(replay, tmp_path, via, tuned):
-    """A tuner's launches on the same buffers: each is counted, whether or not its inputs were looked at."""
+    """An autotuner's launches on the same buffers: each is counted, whether or not its inputs were checked."""
     arguments = ["--kernel", "triton", "--tune", str(tuned), "--via", via, "--seed", "3"]
     capture = tmp_path / "a.h5"
     done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
@@ -95,7 +95,7 @@ def test_measured_launches_are_counted(replay, tmp_path, via, tuned):
 
 @pytest.mark.parametrize("change", [1, 3, 16, 40, 299])
 def test_measured_launches_on_other_inputs(replay, tmp_path, change):
-    """What a program measures need not be one launch: what is counted as equal was equal, and the others are told of."""
+    """Measured launches need not be repetitions: those counted as equal were equal, and a warning reports the others."""
     arguments = ["--kernel", "triton", "--tune", "300", "--change", str(change), "--seed", "3"]
     capture = tmp_path / "a.h5"
     done = record(CLIENT, *arguments, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
@@ -150,7 +150,7 @@ def test_launches_killed_at_random_moments(replay, tmp_path):
 
 
 def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
-    """What is in the shared memory goes with the writer; what comes after it is in the spool."""
+    """Tensors in the shared memory are lost with the writer; later ones are in the spool."""
     capture = tmp_path / "a.h5"
     process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "1000", "--seed", "1"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))
@@ -158,7 +158,7 @@ def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
         time.sleep(0.001)
     subprocess.run(["pkill", "-9", "-f", f"[-]-follow {capture}.spool"], check=True)
     _, errors = process.communicate()
-    assert process.returncode == 0 and errors.count("msda-record:") == 1 and "is gone; recording goes on into" in errors
+    assert process.returncode == 0 and errors.count("msda-record:") == 1 and "ended unexpectedly; recording continues into" in errors
     replay("recover", f"{capture}.spool", "-o", tmp_path / "b.h5", expect=0)
     assert len(read_capture(tmp_path / "b.h5").invocations) > 100
     replay("verify", tmp_path / "b.h5", expect=0)

@@ -1,4 +1,4 @@
-"""The command msda-record around its program: what it says before and after, signals, and what it leaves behind."""
+"""The command msda-record: its messages before and after the program, signals, and what it leaves behind."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def wait_until(holds, seconds=20):
     (["-o", "/dev/null", "--force"], "is no regular file"),
     (["-o", "{folder}/fifo", "--force"], "is no regular file"),
     (["-o", "{folder}/link", "--force"], "a symbolic link"),
-    (["--kernel", "("], "no regular expression"),
+    (["--kernel", "("], "not a valid regular expression"),
     (["--adapter", "{folder}/missing.json"], "missing.json"),
     (["--keep", "last:0"], "last:K"), (["--keep", "last:-1"], "last:K"), (["--keep", "last:"], "last:K"),
     (["--keep", "last:1x"], "last:K"), (["--keep", "last:99999999999999999999"], "last:K"), (["--keep", "some"], "last:K"),
@@ -64,7 +64,7 @@ def test_limits_have_units(asked, given):
 
 
 def test_a_limit_that_nobody_asked_for(tmp_path):
-    """Is the recorder's own to keep; here it is said."""
+    """The recorder enforces it; msda-record announces it."""
     done = record("/bin/sh", "-c", "echo .$MSDA_RECORD_MAX_BYTES", options=["-o", tmp_path / "a.h5"])
     disk = os.statvfs(tmp_path)
     (number, unit), = re.findall(r"^msda-record: records at most ([0-9.]+) ([GM]iB), half of what is free ", done.stderr)
@@ -83,7 +83,7 @@ def test_the_next_command(replay, tmp_path):
     done = record("/bin/sh", "-c", f"echo first >&2; exec {FLAKY} --seed 3", options=["-o", tmp_path / "a file's.h5"])
     (other,) = tmp_path.glob("a file's.*.h5")
     said_first = done.stderr.split("first\n")[0]
-    assert f"{capture} exists and stays" in said_first and str(other) in said_first and "msda-replay run" in said_first
+    assert f"{capture} exists and is kept" in said_first and str(other) in said_first and "msda-replay run" in said_first
     assert done.stderr.count("exists") == 1
     # A process that the program started records into a file of its own, which only the recorder in it can name.
     other.unlink()
@@ -135,7 +135,7 @@ def a_spool(folder, target, calls=3):
 
 
 def test_the_output_is_opened_once(tmp_path, target):
-    """Whoever changes what the name stands for, when HDF5 is about to open it, leads nothing elsewhere."""
+    """Changing what the name stands for, when HDF5 is about to open it, cannot redirect the writing."""
     spool = a_spool(tmp_path, target)
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -258,7 +258,7 @@ def test_an_install_folder_without_a_path_that_ld_preload_can_hold(tmp_path, tem
 
 
 def test_a_raw_clone_keeps_nobody_waiting(tmp_path, target):
-    """It has the program's descriptors, the writer's doorbell among them, and outlives the program."""
+    """It has the program's descriptors, the writer's socket among them, and outlives the program."""
     command = target("""
         op.backward(make_inputs(**small))
         libc = ctypes.CDLL(None)
@@ -292,7 +292,7 @@ def test_a_writer_that_was_killed(replay, tmp_path, target):
     err = process.communicate(timeout=30)[1]
     assert process.returncode == 0
     spool = f"{capture}.spool"
-    assert f"msda-record: {capture}: its writer was killed; msda-replay recover {spool} -o FILE gets what was recorded\n" in err
+    assert f"msda-record: {capture}: its writer was killed; to get what was recorded: msda-replay recover {spool} -o FILE\n" in err
     assert "no call was recorded" not in err
     replay("recover", spool, "-o", tmp_path / "b.h5", expect=0)
 
@@ -329,7 +329,7 @@ def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
         if spool.exists():
             finished = subprocess.run([REPLAY, "recover", spool, "-o", recovered], capture_output=True, text=True)
             assert finished.returncode in (0, 2), finished.stderr
-            assert finished.returncode == 0 or "holds no whole invocation" in finished.stderr, finished.stderr
+            assert finished.returncode == 0 or "holds no complete invocation" in finished.stderr, finished.stderr
             in_spool = calls_in(recovered) if recovered.exists() else []
         found = len(set(in_capture) | set(in_spool))
         if keep == "all":
@@ -341,7 +341,7 @@ def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
 
 
 def calls_in(capture):
-    """What tells the calls of a capture apart."""
+    """What distinguishes the calls of a capture."""
     verified = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
     assert verified.returncode == 0, verified.stderr
     return [call.inputs["value"].tobytes() for call in read_capture(capture).invocations]

@@ -1,4 +1,4 @@
-"""Every notebook in docs/ runs from top to bottom on the shipped capture, and draws what it says."""
+"""Every notebook in docs/ runs from top to bottom on the shipped capture, and plots what its text describes."""
 
 import pathlib
 import shutil

@@ -41,7 +41,7 @@ SCHEMA = json.loads((SOURCE / "docs" / "run.schema.json").read_text())
 
 
 def on_stand_in(**variables):
-    """The environment of a machine with the stand-in for a GPU."""
+    """The environment of a machine whose GPU is the stand-in."""
     return {**os.environ, "LD_LIBRARY_PATH": str(BUILD / "stand_in"), **{name: str(value) for name, value in variables.items()}}
 
 
@@ -90,7 +90,7 @@ def recorded_digests(capture):
 @pytest.mark.parametrize("asynchronous", [0, 1])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_recorded_bits_come_again(launched, original, kernel, asynchronous):
-    capture = launched(kernel, "--launches", 6)  # of grid_sample one asks for no gradient of its input
+    capture = launched(kernel, "--launches", 6)  # one grid_sample launch requests no gradient of its input
     results = original(capture, "--repeat", 70, MSDA_STAND_IN_ASYNC=asynchronous)
     recorded = recorded_digests(capture)
     assert len(results) == len(recorded) > 1
@@ -163,15 +163,15 @@ def test_where_it_runs(launched, original, replay):
         told = invocation(run(*arguments))
         assert "original" not in told and "original_left_out" not in told
     without = replay("run", capture, "--json", "-", expect=0)
-    assert "there is no CUDA driver here" in invocation(without)["original_left_out"]
+    assert "this machine has no CUDA driver" in invocation(without)["original_left_out"]
     text = replay("run", capture, expect=0).out
     assert text.count("Mode original is left out: ") == 1
     assert "--mode original" in original(capture, "--device", "cpu", expect=3)
     assert "there is no device 1: the CUDA driver has 1" in original(capture, "--device", "cuda:1", expect=3)
     assert "--device cuda:1" in replay("run", capture, "--device", "cuda:1", expect=3, env=on_stand_in()).err
     done = replay("run", capture, "--mode", "original", expect=3)
-    assert "needs a CUDA device: there is no CUDA driver here (libcuda.so.1)" in done.err and done.err.count("\n") == 1
-    # The stand-in runs recorded kernels alone: what else is asked for on it is refused.
+    assert "needs a CUDA device: this machine has no CUDA driver (libcuda.so.1)" in done.err and done.err.count("\n") == 1
+    # The stand-in runs only recorded kernels: other replays on it are refused.
     for modes in ((), ("--mode", "atomic"), ("--mode", "deterministic,original")):
         done = replay("run", capture, "--device", "cuda", *modes, expect=3, env=on_stand_in())
         assert "--device cuda: " in done.err and "; use --device cpu" in done.err and done.err.count("\n") == 1
@@ -204,7 +204,7 @@ def test_a_pointer_that_is_not_known(launched, original, tmp_path):
     done = record(CLIENT, "--kernel", "scale_add", "--image", tmp_path / "0.cubin",
                   options=["-o", capture, "--force", "--adapter", tmp_path / "mine.json"])
     assert done.returncode == 0, done.stderr
-    assert "parameter 2 points to memory of which no adapter knows what it holds" in original(capture, expect=3)
+    assert "parameter 2 points to memory that no adapter describes" in original(capture, expect=3)
 
 
 def test_block(launched, original, replay):
@@ -238,7 +238,7 @@ def test_block_of_grid_sample(launched, original):
 
 
 def test_other_variants(launched, original, replay):
-    """Of an autotuner's trials one call remains, and the code of all."""
+    """One call remains of an autotuner's launches, and the code of all."""
     capture = launched("triton", "--launches", 3, "--repeat", 3, variants=3)
     with h5py.File(capture) as file:
         (call,) = file["invocations"].values()
@@ -255,7 +255,7 @@ def test_other_variants(launched, original, replay):
     assert "no such variant of this kernel" in refused and all(digest in refused for digest in others)
     assert "several variants" in original(capture, "--kernel-digest", "xxh3", expect=3)
     assert "--kernel-digest" in replay("run", capture, "--kernel-digest", last, "--mode", "atomic", expect=2).err
-    # Old captures do not say how.
+    # Old captures do not have the configuration.
     with h5py.File(capture, "r+") as file:
         for name in [name for name in file["kernels"][others[0]].attrs if name.startswith("launch_")]:
             del file["kernels"][others[0]].attrs[name]
@@ -306,7 +306,7 @@ def attribute(name, value):
 
 
 @pytest.mark.parametrize("change, why", [
-    (cut_image, "is damaged: it is no whole cubin"),
+    (cut_image, "is damaged: it is no complete cubin"),
     (turn_a_bit, "is not what was recorded: its digest differs"),
     (lambda file, call: file.__delitem__("kernels"), "its machine code is not in the capture"),
     (lambda file, call: call.__delitem__("parameters"), "its parameters are not in the capture"),
@@ -322,7 +322,7 @@ def attribute(name, value):
     (attribute("block", [1 << 20, 1, 1]), "block of"),
     (attribute("shared_bytes", -1), "shared_bytes of"),
     (attribute("cluster_x", 1 << 40), "cluster of"),
-    (lambda file, call: parameter(call, 15, 0x7000000, "<Q"), "parameter 15 points to memory of which no adapter knows"),
+    (lambda file, call: parameter(call, 15, 0x7000000, "<Q"), "parameter 15 points to memory that no adapter describes"),
     (lambda file, call: parameter(call, 0, 0xFFFFFFFFFFFFFFF0, "<Q"), "grad_value cannot have been at address"),
     (lambda file, call: parameter(call, 0, 0x1001, "<Q"), "grad_value cannot have been at address"),
     (lambda file, call: call["inputs/value"].attrs.__setitem__("strides", [1 << 62, 1, 1, 1]), "has strides"),
@@ -338,7 +338,7 @@ def test_what_cannot_be_launched_again(launched, original, replay, change, why):
     patched(capture, change)
     told = original(capture, expect=3)
     assert why in told and "invocation 0: --mode original: " in told and str(capture) in told
-    # Where it was not asked for, the rest is done.
+    # If it was not requested, the rest is done.
     done = replay("run", capture, "--json", "-", expect=0, env=on_stand_in())
     left_out = [one.get("original_left_out", "") for one in done.json["invocations"]]
     assert why in left_out[0] or why == "it is no launch of a kernel"
@@ -353,7 +353,7 @@ def test_memory_runs_out(launched, original):
 
 
 def test_random_parameters(launched, replay):
-    """Whatever the parameters, msda-replay ends in order, with a line if need be."""
+    """For any parameters msda-replay ends regularly, with an error message if necessary."""
     capture = launched("grid_sample")
     rng = random.Random(5)
     with h5py.File(capture) as file:

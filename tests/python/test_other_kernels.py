@@ -49,7 +49,7 @@ def forward(inputs, facts):
 
 
 def gradient(inputs, facts, name, step):
-    """Of sum(grad_output * forward), by central differences."""
+    """The gradient of sum(grad_output * forward), by central differences."""
     result = np.empty(inputs[name].shape)
     for at in np.ndindex(result.shape):
         sides = []
@@ -97,7 +97,7 @@ def test_grid_sample(replay, tmp_path, entry, double):
 
 
 def test_strided_tensors_are_copied_without_their_gaps(replay, tmp_path):
-    """But with them where the device cannot reach the recorder's memory. Without a writer, the spool holds all bytes."""
+    """With gaps if the device cannot reach the recorder's memory. Without a writer, the spool holds all bytes."""
     captures, sizes = [], []
     for reached in (True, False):
         output, capture = tmp_path / f"{reached}.h5", tmp_path / f"{reached}.recovered.h5"
@@ -156,7 +156,7 @@ def test_commands_that_replay(replay, tmp_path, demo_capture):
         assert str(capture) in done.err and "invocation 1" in done.err and "is known only by its machine code" in done.err
     done = replay("run", capture, expect=3)
     assert re.findall(r"^Invocation (\d): not replayed: kernel \S+ is known only by its machine code; mode original is left out: .*$", done.out, re.M) == ["0", "1"]
-    # Beside a call that can be replayed they are told, and change nothing.
+    # Beside a call that can be replayed they are reported, and change nothing.
     other = read_capture(capture).invocations[0]
     write_capture(mixed, [other, *read_capture(demo_capture).invocations])
     alone_, both = replay("run", demo_capture, "--json", "-").json, replay("run", mixed, "--json", "-", expect=1).json
@@ -208,7 +208,7 @@ def test_files_that_are_wrong(tmp_path):
         assert str(adapter) in done.stderr and message in done.stderr
         done = record("touch", marker, MSDA_RECORD_ADAPTERS=adapter)
         assert done.returncode == 2 and message in done.stderr and not marker.exists()
-    # Inside the program it is too late: what is right is recorded.
+    # Inside the program it is too late: with the valid adapters the recording goes on.
     good = tmp_path / "good.json"
     good.write_text(json.dumps(EXAMPLE))
     done = subprocess.run([CLIENT, "--kernel", "scale_add"], capture_output=True, text=True, cwd=tmp_path, env=environment(

@@ -1,5 +1,5 @@
 """Recording of msda_cuda_backward, on the stand-in driver and a libmsda whose GPU side computes on its memory
-(tests/stand_in_msda). Programs save what they read back from the device; captures are held against that."""
+(tests/stand_in_msda). Programs save what they read back from the device; captures are compared with that."""
 
 import re
 import subprocess
@@ -166,7 +166,7 @@ def test_what_a_call_through_dlsym_leaves(replay, tmp_path, target, asynchronous
     assert "level_start_index" in second.inputs
     assert first.kernel == second.kernel == "msda_cuda_backward" and first.facts["label"] == "first"
     assert (first.dialect, first.padding_mode, first.align_corners) == ("msda_triton", "border", False)
-    # The double's kernels ran, and the launch hooks left them alone.
+    # The double's kernels ran, and the launch hooks did not record them.
     assert "kernels 45" in done.stdout and "kernels 45" in plain.stdout
     assert first.facts["stream"] == int(done.stdout.split()[1]) != 0 and second.facts["stream"] == 0
     assert [call.facts["device"] for call in (first, second)] == [0, 0]
@@ -183,7 +183,7 @@ def test_what_a_call_through_dlsym_leaves(replay, tmp_path, target, asynchronous
 
 
 def test_tensors_with_strides(replay, tmp_path, target):
-    """As they lie: transposed, backwards, every second element, the same all over; in the capture in row-major order."""
+    """Any layout: transposed, reversed, every second element, stride 0; in the capture in row-major order."""
     capture = tmp_path / "a.h5"
     command = target("""
         def transposed(array): return np.ascontiguousarray(array.T).T
@@ -209,7 +209,7 @@ def test_tensors_with_strides(replay, tmp_path, target):
 
 
 def test_outputs_that_are_not_wanted(replay, tmp_path, target):
-    """Which of them are wanted tells calls apart: a later one is no repetition, and nothing is nondeterministic."""
+    """The requested outputs distinguish calls: a later one is no repetition, and nothing is nondeterministic."""
     capture = tmp_path / "a.h5"
     command = target("""
         inputs = make_inputs(**small)
@@ -276,12 +276,12 @@ def test_a_stream_that_is_captured(tmp_path, target):
     plain = subprocess.run(command, capture_output=True, text=True, env=environment())
     done = record(*command, options=["-o", capture])
     assert (done.returncode, done.stdout) == (0, plain.stdout) and plain.stdout == "status 0 0 True\n", done.stderr
-    assert "kernel msda_cuda_backward is not recorded: its stream is being captured into a graph" in done.stderr
+    assert "kernel msda_cuda_backward is not recorded: its stream is being captured into a CUDA graph" in done.stderr
     assert len(read_capture(capture).invocations) == 2
 
 
 def test_a_stream_that_does_not_come_forward(tmp_path, target):
-    """The recorder waits for ten seconds, not longer; the call takes its way."""
+    """The recorder waits for ten seconds, not longer; the call itself goes on."""
     capture = tmp_path / "a.h5"
     command = target("""
         inputs, on, gate = make_inputs(**small), stream(), threading.Event()
@@ -293,7 +293,7 @@ def test_a_stream_that_does_not_come_forward(tmp_path, target):
     """)
     done = record(*command, options=["-o", capture], MSDA_STAND_IN_ASYNC=1)
     assert done.returncode == 0, done.stderr
-    assert said(done.stderr) == ("msda-record: kernel msda_cuda_backward is not recorded: its stream does not come forward, or failed\n"
+    assert said(done.stderr) == ("msda-record: kernel msda_cuda_backward is not recorded: its stream did not finish its earlier work within 10 s, or failed\n"
                            f"msda-record: {capture}: 1 invocation\n")
     same(read_capture(capture).invocations[0], target.saved("next"))
     late = target.saved("late")
@@ -369,7 +369,7 @@ def test_options_of_the_recorder(replay, tmp_path, target):
 
 
 def test_nondeterminism_shows(tmp_path, target):
-    """The double's additions come in another order every time, in the mode atomic alone."""
+    """Only in the mode atomic, the double adds in another order every time."""
     capture = tmp_path / "a.h5"
     command = target("""
         inputs = make_inputs(**dict(small, Q=400, levels=((1, 1), (1, 2))))
@@ -405,7 +405,7 @@ def test_where_only_a_plugin_has_libmsda(tmp_path, target):
 
 
 def test_where_there_is_no_driver(tmp_path, target):
-    """The double loads it in the first call; before that the recorder has nothing to copy by."""
+    """The double loads the driver in the first call; before that the recorder cannot copy."""
     capture = tmp_path / "a.h5"
     command = target("""
         empty = make_inputs(**dict(small, B=0))
@@ -422,6 +422,6 @@ def test_where_there_is_no_driver(tmp_path, target):
     (tmp_path / "target.py").write_text(re.sub(r"^cuda = ctypes.CDLL\(.*libcuda.*$", "", text, count=1, flags=re.M))
     done = record(*command, options=["-o", capture], LD_LIBRARY_PATH=BUILD / "stand_in")
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
-    assert "kernel msda_cuda_backward is not recorded: the process had no CUDA driver before it" in done.stderr
+    assert "kernel msda_cuda_backward is not recorded: the process had not loaded the CUDA driver before it" in done.stderr
     (call,) = read_capture(capture).invocations
     same(call, target.saved("one"))

@@ -1,4 +1,4 @@
-"""The Python package: what it writes reads back, in plain h5py too, and the importer says what it cannot use."""
+"""The Python package: what it writes reads back, also with plain h5py, and the importer reports what it cannot use."""
 
 import os
 import stat

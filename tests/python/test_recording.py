@@ -1,4 +1,4 @@
-"""Recording of CPU calls under LD_PRELOAD: what is captured, and that the recorded program does not notice."""
+"""Recording of CPU calls under LD_PRELOAD: what is captured, and that the recorded program is not disturbed."""
 
 import os
 import pathlib
@@ -114,7 +114,7 @@ def test_of_the_environment_names_that_are_asked_for(tmp_path, target):
     assert recorded["OMP_NUM_THREADS"] == "2" and recorded["MY_VARIABLE"] == "z"
     assert not {"OMP_SECRET_THING", "CUDA_SOMETHING_OF_MINE", "OTHER", "MSDA_API_TOKEN", "LD_PRELOAD"} & set(recorded)
     assert not [name for name in recorded if name.startswith("MSDA_RECORD")]  # what the recorder set itself
-    # Whoever asks for it: a secret is none of a capture's.
+    # Even on request a capture gets no secret.
     subprocess.run(command, env=asked | {"LD_PRELOAD": str(PRELOAD), "MSDA_RECORD_OUTPUT": str(tmp_path / "b.h5"),
                                          "MSDA_RECORD_ENV": "MSDA_API_TOKEN:OTHER"})
     wait_for(tmp_path / "b.h5")
@@ -195,7 +195,7 @@ def test_killed_at_100_random_moments(tmp_path):
             time.sleep(0.01)
         if pathlib.Path(f"{capture}.spool").exists():  # killed before there was a writer: then nothing had returned
             recovered = subprocess.run([REPLAY, "recover", f"{capture}.spool", "-o", f"{capture}.r"], capture_output=True, text=True)
-            assert "holds no whole invocation" in recovered.stderr
+            assert "holds no complete invocation" in recovered.stderr
             assert not capture.exists()
         if capture.exists():
             verified = subprocess.run([REPLAY, "verify", capture], capture_output=True, text=True)
@@ -216,7 +216,7 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     with open(spool, "ab") as file:
         file.write(b"half a frame")
     out = replay("recover", spool, "-o", recovered, expect=0).out
-    assert "3 invocations" in out and "12 bytes at the end are not whole" in out
+    assert "3 invocations" in out and "12 bytes at the end are incomplete" in out
     assert len(read_capture(recovered).invocations) == 3
     replay("recover", spool, "-o", recovered, expect=2)  # exists
     replay("recover", spool, "-o", recovered, "--force", expect=0)
@@ -225,7 +225,7 @@ def test_recover_where_the_writer_was_killed_too(replay, tmp_path, target):
     header = spool.read_bytes()[:16]
     for length in range(17):  # killed before a first frame was there, or even the header
         spool.write_bytes(header[:length])
-        assert "holds no whole invocation" in replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
+        assert "holds no complete invocation" in replay("recover", spool, "-o", tmp_path / "c.h5", expect=2).err
         assert not (tmp_path / "c.h5").exists()
     for content in (b"not", b"not a spool at all, but long enough", header[:12] + b"\xff\0\0\0"):
         spool.write_bytes(content)
@@ -277,7 +277,7 @@ def test_an_output_that_exists_is_kept(tmp_path, target):
     command = target("op.backward(make_inputs(**small))")
     capture.write_text("mine")
     done = record(*command, options=["-o", capture])
-    assert capture.read_text() == "mine" and f"{capture} exists and stays" in done.stderr
+    assert capture.read_text() == "mine" and f"{capture} exists and is kept" in done.stderr
     (other,) = [path for path in tmp_path.glob("a.*.h5")]
     assert len(read_capture(other).invocations) == 1
     other.unlink()

@@ -183,7 +183,7 @@ def test_losses_and_stable_gradients_bit_for_bit():
         "m, 1 steps, default: loss of step 1 is 0x1.0000000000001p+0, not 0x1p+0"]
     assert "loss of step 2 is None" in judge.failures([made(losses=("0x1p+0", "0x1p+1")), made("all", losses=("0x1p+0",))])[0]
     assert "no atomics reach differ" in judge.failures([*plain, made("all", stable="t")])[0]
-    # The client itself varies: said so, not passed over.
+    # The client itself varies: this is reported.
     assert "the client alone varies" in judge.failures([made(), made(stable="t")])[0]
 
 
@@ -206,7 +206,7 @@ def test_spreads():
     d = 2.0**-10
     a = [{"a": [1 + step * d] * 8} for step in (0, 1, 3)]
     assert judge.spreads(by_mode(*a)) == {"plain": pytest.approx(1), "all": pytest.approx((3 + 2) / 2)}
-    # Of two parameters, one of which has not moved: the root of the mean square.
+    # Two parameters, one of which has not changed: the root mean square.
     two = [{**one, "b": [1.0] * 8} for one in a]
     assert judge.spreads(by_mode(*two))["all"] == pytest.approx((3 + 2) / 2 / math.sqrt(2))
     # Plain runs that agree allow a rounding error: 2^-21 of the sums counts as one unit.
@@ -237,7 +237,7 @@ def test_client_without_pytorch():
 
 @pytest.mark.skipif(not has_torch, reason="no PyTorch")
 def test_what_atomics_reach():
-    """All that lies before a grid_sample's input, also by detours; nothing behind it or before its grid alone."""
+    """Everything before a grid_sample's input, also indirectly; nothing after it, or only before its grid."""
     import torch
 
     client = load_client()

@@ -1,4 +1,4 @@
-"""Which folder of the recorder may include which: no file includes from a room above its own."""
+"""Which folder of the recorder may include which: no file includes from a folder above its own."""
 
 import re
 

@@ -92,7 +92,7 @@ OURS = ("grid_sample", "atomic", "deterministic", "float64", "mixed", "original"
 
 @pytest.mark.parametrize("name", OURS + ("torch", "stored atomic"))
 def test_stored_results_are_not_taken_for_replays(replay, tmp_path, rng, name):
-    """A result's name is its user's; what it says decides nothing."""
+    """A result's name is chosen by the user and decides nothing."""
     path = tmp_path / "a.h5"
     right = right_invocation(rng)
     right.inputs["value"][0, 3, 0, 2] = 3
@@ -117,7 +117,7 @@ def test_stored_results_are_not_taken_for_replays(replay, tmp_path, rng, name):
 
 
 def test_a_stored_result_counts_whatever_its_name(replay, tmp_path, rng):
-    """Of a number that hangs on rounding, a result that holds tells that the precision suffices."""
+    """For an ill-conditioned element, one side that meets the tolerance shows that the precision suffices."""
     path = tmp_path / "a.h5"
     inputs = make_problem(rng)
     inputs["value"] *= 1000  # large addends that nearly cancel

@@ -1,5 +1,5 @@
-"""Programs that their owners built with a sanitizer: recorded as other programs are, and the sanitizer still finds what it is
-there to find. With the memory sanitizer they cannot be, which is said."""
+"""Programs built with a sanitizer are recorded like others, and the sanitizer still finds faults. Programs built with the
+memory sanitizer cannot be recorded, and msda-record says so."""
 
 import os
 import shutil
@@ -75,7 +75,7 @@ class TestRecorded:
 
 
 def test_the_memory_sanitizer(tmp_path, build):
-    """It takes all that a library without it writes for uninitialized: said before the program starts."""
+    """It reports everything that an uninstrumented library writes as uninitialized: refused before the program starts."""
     program = build(CLANG, "memory", "memory")
     done = run(RECORD, "-o", tmp_path / "a.h5", "--", program)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

@@ -1,4 +1,4 @@
-"""Recording of seeds: each that a program sets is in the capture, and the program does not notice."""
+"""Recording of seeds: each seed that a program sets is in the capture, and the program is not disturbed."""
 
 import datetime
 import subprocess
@@ -93,7 +93,7 @@ def test_two_torches_and_two_ways_to_curand(tmp_path):
 def test_many_seeds(tmp_path, replay):
     recorded, done = record_seeds(tmp_path, "srand=1*5000", "call=1")
     assert recorded == [("libc", seed, 0) for seed in range(905, 5001)]
-    assert "of the 5000 seeds set before the first recorded call the last 4096 are recorded" in done.stderr
+    assert "only the last 4096 of the 5000 seeds set before the first recorded call are recorded" in done.stderr
     shown = replay("show", tmp_path / "a.h5", expect=0).out
     assert shown.count("before invocation") == 20 and "and 4076 more" in shown
 
@@ -147,7 +147,7 @@ def test_threads_seed_and_fork(tmp_path, target):
 
 
 def test_captures_without_invocation_numbers(tmp_path, replay, demo_capture):
-    """Files of before, whose table had three columns, and what Python writes."""
+    """Older files, whose table had three columns, and what Python writes."""
     run = {"argv": [], "seeds": [{"time": "2026-11-21T00:00:00.000Z", "source": "torch_cuda", "value": 2**64 - 1},
                                  {"time": "", "source": "libc", "value": 1, "invocation": 0}]}
     written = tmp_path / "written.h5"

@@ -280,7 +280,7 @@ def test_float64_and_float16(record_problem, rng):
 
 @pytest.mark.parametrize("keep", ["all", "last:2"])
 def test_launches(replay, tmp_path, keep):
-    """Of a kernel, whose conventions its outputs tell; and of calls that equal ones are counted of."""
+    """For a kernel whose outputs decide the conventions, and for calls with counted duplicates."""
     capture = tmp_path / "a.h5"
     arguments = ["--kernel", "triton", "--launches", "6", "--repeat", "2", "--seed", "1"]
     plain = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, env=environment())
@@ -300,7 +300,7 @@ def test_settings(tmp_path):
     done = record(FLAKY, options=["-o", capture, "--stages", "some"])
     assert done.returncode == 2 and done.stdout == "" and not capture.exists()
     assert "--stages" in done.stderr and "summary" in done.stderr
-    # By the variable alone: one line, and none is taken.
+    # By the variable only: one warning, and no stages.
     alone = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True, env=environment())
     for value, lines in (("some", 1), ("none", 0), ("summary", 0)):
         done = subprocess.run([FLAKY, "--seed", "3"], capture_output=True, text=True,
@@ -329,7 +329,7 @@ def test_recover(replay, tmp_path, target):  # noqa: F811
 
 @pytest.mark.parametrize("room, with_stages", [(8_000_000, 0), (25_000_000, 1)])
 def test_a_disk_without_room(replay, tmp_path, room, with_stages):
-    """Stages that do not fit are left out; the calls are whole. A limit on file sizes stands for the disk."""
+    """Stages that do not fit are left out; the calls are complete. A limit on file sizes simulates a full disk."""
     capture = tmp_path / "a.h5"
     subprocess.run([FLAKY, "--seed", "3"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                    env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER="/bin/true"))

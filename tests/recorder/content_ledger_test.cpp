@@ -1,4 +1,4 @@
-// Which contents a recording knows, by the rules that content_ledger.h states.
+// Which contents a recording knows, by the rules of content_ledger.h.
 #include "recorder/preload/session/content_ledger.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ using Later = ContentLedger::Later;
 
 // A call of a content that is recorded; its invocation.
 uint64_t call(ContentLedger& ledger, const std::string& key, const std::string& before = "") {
-  const auto entered = ledger.enter(key, before);
+  const auto entered = ledger.register_call(key, before);
   if (!entered.known) {
     ledger.deliver_first(key, before, 100);
   } else {
@@ -51,7 +51,7 @@ TEST(ContentLedger, ARepetitionMakesAContentTheNewest) {
 TEST(ContentLedger, KeepsContentsWithCallsUnderWay) {
   ContentLedger ledger(1);
   call(ledger, "A");
-  const auto under_way = ledger.enter("A", "");
+  const auto under_way = ledger.register_call("A", "");
   call(ledger, "B");
   EXPECT_EQ(evicted(ledger), (std::vector<uint64_t>{}));
   EXPECT_EQ(ledger.deliver_later("A", under_way.invocation, "", false), Later::kSupersede);
@@ -60,30 +60,30 @@ TEST(ContentLedger, KeepsContentsWithCallsUnderWay) {
 
 TEST(ContentLedger, AFailedCallIsNotRecorded) {
   ContentLedger ledger(8);
-  const auto first = ledger.enter("A", "");
+  const auto first = ledger.register_call("A", "");
   EXPECT_FALSE(first.known);
-  EXPECT_FALSE(ledger.leave("A", first.invocation));
+  EXPECT_FALSE(ledger.abandon_call("A", first.invocation));
   EXPECT_FALSE(ledger.knows("A"));
   EXPECT_EQ(evicted(ledger), (std::vector<uint64_t>{}));
-  const auto second = ledger.enter("A", "");
+  const auto second = ledger.register_call("A", "");
   EXPECT_FALSE(second.known);
   EXPECT_NE(second.invocation, first.invocation);
   ledger.deliver_first("A", "", 1);
-  EXPECT_TRUE(ledger.enter("A", "").known);
-  EXPECT_TRUE(ledger.leave("A", second.invocation));  // one of those that were recorded does not undo the others
+  EXPECT_TRUE(ledger.register_call("A", "").known);
+  EXPECT_TRUE(ledger.abandon_call("A", second.invocation));  // a failed repetition does not undo the recorded call
   EXPECT_TRUE(ledger.knows("A"));
 }
 
 TEST(ContentLedger, ACallThatReliedOnAFailedOneIsLost) {
   ContentLedger ledger(8);
-  const auto first = ledger.enter("A", ""), second = ledger.enter("A", "");
+  const auto first = ledger.register_call("A", ""), second = ledger.register_call("A", "");
   EXPECT_TRUE(second.known);
-  ledger.leave("A", first.invocation);
+  ledger.abandon_call("A", first.invocation);
   EXPECT_EQ(ledger.deliver_later("A", second.invocation, "", false), Later::kLost);
-  // Nor does it disturb a third that is recorded anew.
-  const auto third = ledger.enter("A", "");
+  // Nor does it affect a third call that is recorded anew.
+  const auto third = ledger.register_call("A", "");
   EXPECT_EQ(ledger.deliver_later("A", second.invocation, "", false), Later::kLost);
-  EXPECT_TRUE(ledger.leave("A", second.invocation));
+  EXPECT_TRUE(ledger.abandon_call("A", second.invocation));
   ledger.deliver_first("A", "", 1);
   EXPECT_EQ(call(ledger, "A"), third.invocation);
 }
@@ -91,21 +91,21 @@ TEST(ContentLedger, ACallThatReliedOnAFailedOneIsLost) {
 TEST(ContentLedger, KnowsWhatTheRecordedOutputBuffersHeldBefore) {
   ContentLedger ledger(8);
   const auto invocation = call(ledger, "launch", "X");
-  EXPECT_TRUE(ledger.enter("launch", "X").same_before);
+  EXPECT_TRUE(ledger.register_call("launch", "X").same_before);
   EXPECT_EQ(ledger.deliver_later("launch", invocation, "X", false), Later::kSupersede);
   // Y is copied, and takes X's place once its record is written.
-  EXPECT_FALSE(ledger.enter("launch", "Y").same_before);
+  EXPECT_FALSE(ledger.register_call("launch", "Y").same_before);
   EXPECT_EQ(ledger.deliver_later("launch", invocation, "Y", true), Later::kSupersede);
   ledger.supersede("launch", "Y", 0);
   // So the next launch on X brings X along again.
-  EXPECT_FALSE(ledger.enter("launch", "X").same_before);
+  EXPECT_FALSE(ledger.register_call("launch", "X").same_before);
 }
 
 TEST(ContentLedger, ARecordWithoutTheBuffersThatItHadIsCountedOnly) {
   ContentLedger ledger(8);
   const auto invocation = call(ledger, "launch", "X");
-  EXPECT_TRUE(ledger.enter("launch", "X").same_before);   // does not copy X ...
-  EXPECT_FALSE(ledger.enter("launch", "Y").same_before);  // ... but Y comes in between
+  EXPECT_TRUE(ledger.register_call("launch", "X").same_before);   // does not copy X ...
+  EXPECT_FALSE(ledger.register_call("launch", "Y").same_before);  // ... but Y comes in between
   ledger.deliver_later("launch", invocation, "Y", true);
   ledger.supersede("launch", "Y", 0);
   EXPECT_EQ(ledger.deliver_later("launch", invocation, "X", false), Later::kCount);

@@ -1,4 +1,4 @@
-// The recorder's descriptors and lines in a program that closes, reuses and limits what it likes.
+// The recorder's descriptors and messages in a program that closes and reuses descriptors and sets limits.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

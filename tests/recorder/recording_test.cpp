@@ -1,4 +1,4 @@
-// A recording as the hooks use it, its spool made into a capture by the writer's own builder.
+// A recording as the hooks use it; the writer's builder turns its spool into a capture.
 #include "recorder/preload/session/recording.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ class RecordingTest : public testing::Test {
     return {{name, "float32", {static_cast<int64_t>(numbers.size())}, {}}, std::as_bytes(std::span(numbers))};
   }
 
-  // What a capture of the spool holds: of each invocation the first number of its input and output, and its counts.
+  // What a capture of the spool holds: for each invocation the first number of its input and output, and its counts.
   struct Held {
     float input, before, output;
     int64_t duplicates, distinct_outputs;
@@ -227,7 +227,7 @@ TEST_F(RecordingTest, AForkedChildLeavesTheParentsRecordingAlone) {
 
 TEST(RecordingOfThisProcess, IsOverInACopyThatNoForkMade) {
   EXPECT_FALSE(recording().is_over());
-  // As vfork's child, one that no handler of forks has seen.
+  // Like a vfork child: a process that no fork handler has seen.
   const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr));
   if (child == 0) syscall(SYS_exit_group, recording().is_over() ? 0 : 1);
   int status = 0;

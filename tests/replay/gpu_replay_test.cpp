@@ -1,6 +1,6 @@
-// The way of a call to a GPU and back, in one piece and in parts. The GPU is the stand-in driver, whose memory the
-// CPU's msda_backward() can reach: it computes on what was copied there. The truth is the same function on the whole
-// call.
+// A call's path to a GPU and back, in one piece and in parts. The GPU is the stand-in driver, whose memory the CPU's
+// msda_backward() can reach: it computes on what was copied there. The expected result is that of the same function on
+// the whole call.
 #include "replay/gpu_replay.h"
 
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ using analysis::Gradient;
 using tests::Gradients;
 using tests::Problem;
 
-// What the operator on the stand-in is given, and when it says that its own memory does not suffice.
+// What the operator on the stand-in receives, and when it reports that memory does not suffice.
 struct Seen {
   std::atomic<int> parts{0};
   std::atomic<int64_t> most_heads{1 << 20};
@@ -123,13 +123,13 @@ TEST_F(GpuReplayTest, BytesAreThoseOfTheTensorsAndMore) {
 
 TEST_F(GpuReplayTest, MemoryThatIsNotThereAfterAll) {
   const Problem problem = make_problem(sizes_of(2, 6), {}, MSDA_FLOAT32, 5);
-  // Of the operator: parts of a batch by three heads are what it takes.
+  // The operator's limit: it accepts parts of one batch and three heads.
   seen.most_heads = 3;
   GpuReplay first(0, 0, 1, on_stand_in);
   run(first, Pass(problem));
   EXPECT_EQ(seen.parts, 4);
   seen.most_heads = 1 << 20;
-  // Of the driver, which gives no piece that is as large as all tensors.
+  // The driver's limit: it allocates no piece as large as all tensors.
   const Pass pass(problem);
   const uint64_t bytes = device_bytes(pass.backward());
   GpuReplay second(0, 0, 1, on_stand_in);

@@ -1,4 +1,4 @@
-// A program for the memory sanitizer, which wants all code built with it: it needs the C library alone.
+// A program for the memory sanitizer, which requires all code to be built with it: it needs only the C library.
 #include <stdio.h>
 
 int main() { return puts("started") < 0; }

@@ -1,4 +1,4 @@
-// The spool: messages there and back, hostile sizes, frames that are not whole.
+// The spool: messages written and read back, hostile sizes, incomplete frames.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -88,7 +88,7 @@ TEST_F(SpoolFile, FramesComeAsTheyWereAppended) {
   EXPECT_EQ(follower.payload(*tensor), payload);
   EXPECT_FALSE(follower.next());
   EXPECT_EQ(follower.trailing_bytes(), 0u);
-  // Released frames are passed over, by whoever comes later.
+  // Later readers skip released frames.
   follower.release(*begin);
   follower.release(*tensor);
   ASSERT_TRUE(appender.append(End{42}));

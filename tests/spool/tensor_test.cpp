@@ -1,4 +1,4 @@
-// Where a strided tensor's elements lie, against a count of every element.
+// Where a strided tensor's elements lie, compared with an enumeration of every element.
 #include "recorder/spool/tensor.h"
 
 #include <gtest/gtest.h>

@@ -77,7 +77,7 @@ CUfunction Client::load(const std::string& kernel, bool as_kernel) const {
 
 CUfunction Client::load_image(const std::string& kernel, const std::string& image, const std::string& call,
                               bool as_kernel) const {
-  // As large as the image and no larger: whoever reads past its end is found out by a sanitizer.
+  // Exactly as large as the image, so that a sanitizer reports reads past its end.
   const std::vector<char> copy(image.c_str(), image.c_str() + image.size() + 1);
   if (as_kernel) {
     CUlibrary library = nullptr;

@@ -69,7 +69,7 @@ struct LaunchWay {
   bool ex = false;                  // cuLaunchKernelEx
   bool packed = false;              // arguments by `extra` instead of kernelParams
   bool per_thread_default = false;  // the _ptsz twin
-  bool hidden = false;              // by a function that nobody knows
+  bool hidden = false;              // by a function that no hook knows
 };
 
 struct Extent {
@@ -94,7 +94,7 @@ class Client {
 
   // Every further thread calls this first.
   void enter_thread() const;
-  // Waits for all that the context has to do, as cudaDeviceSynchronize does.
+  // Waits for all work of the context, as cudaDeviceSynchronize does.
   void wait_for_all() const { check(api_.cuCtxSynchronize_v2(context_)); }
 
   // The kernel, from a module of its own; `as_kernel`: a CUkernel in disguise, as CUDA's runtime passes.

@@ -188,9 +188,10 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
   }
   const CUdeviceptr grad_value = buffers[inputs].device, grad_locations = buffers[inputs + 1].device;
   const CUdeviceptr grad_attention = buffers[inputs + 2].device, scratch = 0;
-  const bool trial = launch % options.repeat < options.repeat - 1;
+  const bool is_autotuner_launch = launch % options.repeat < options.repeat - 1;
   const auto launch_once = [&] {
-    client.check(client.api().cuMemsetD8Async(grad_value, trial ? 0x3F : 0, buffers[inputs].bytes, stream));
+    client.check(
+        client.api().cuMemsetD8Async(grad_value, is_autotuner_launch ? 0x3F : 0, buffers[inputs].bytes, stream));
     if (options.kernel == "triton") {
       const Argument arguments[] = {grad_value,
                                     grad_locations,

@@ -1,4 +1,4 @@
-// What the client makes its problems of, and the lines in which it tells their results.
+// The client's problems, and the lines in which it prints their results.
 #pragma once
 
 #include <cstdint>

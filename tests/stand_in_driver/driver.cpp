@@ -73,7 +73,7 @@ void* address(Function* function) {
 #define ENTRY_WITH_TWIN(name, since) \
   { #name, since, address(name), address(name##_ptsz) }
 
-// Of one name, the newest that the asked version has comes first.
+// Several entries of one name are ordered from new to old.
 const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuDriverGetVersion, 2020),
                           ENTRY(cuGetErrorString, 6000),

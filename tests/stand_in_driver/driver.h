@@ -1,4 +1,4 @@
-// What the files of the stand-in driver share.
+// Shared by the files of the stand-in driver.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ Image read_text(std::string_view text) {
   return image;
 }
 
-// Of PTX the names of the kernels only.
+// For PTX only the names of the kernels.
 Image read_ptx(std::string_view text) {
   constexpr std::string_view kEntry = "\n.visible .entry ";
   Image image;

@@ -179,7 +179,7 @@ CUresult tiny(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-// The digest of memory that the recorder asks for, as its description has it: two sums over pieces of 16 bytes.
+// The recorder's digest of memory, by its description: two sums over pieces of 16 bytes.
 struct Range {
   CUdeviceptr address;
   uint64_t bytes, first_block;

@@ -55,7 +55,7 @@ std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch)
     for (int i = 4; i < 25; ++i) tensor.sizes[i] = tensor.strides[i] = static_cast<Index>(-77 - i);  // never set
     return tensor;
   };
-  // Of every fourth launch a slice of a larger tensor, as of several levels' gradients that lie together.
+  // Every fourth launch takes a slice of a larger tensor, like one level's gradient among several.
   const Index gap = launch.number % 4 == 1 ? 3 : 1;
   auto grad_output = info(stage.upload(uniform<T>(random, N * C * HO * WO * gap, -1, 1)) + (gap - 1), N, C, HO, WO);
   for (int i = 0; i < 4; ++i) grad_output.strides[i] *= gap;

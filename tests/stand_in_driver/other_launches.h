@@ -23,7 +23,7 @@ struct OtherLaunch {
 // Each returns a line with a checksum for each output.
 
 // The modes go by the launch's number: padding changes with each, align_corners with every third, interpolation with
-// every sixth; every fifth asks for no gradient of the input. T is float with int indices, or double with int64 ones.
+// every sixth; every fifth requests no gradient of the input. T is float with int indices, or double with int64 ones.
 template <class T>
 std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch);
 

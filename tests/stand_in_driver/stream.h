@@ -67,7 +67,7 @@ std::shared_ptr<CUstream_st> find_stream(CUstream handle, bool null_is_per_threa
 // If a blocking stream captures, then work on the legacy stream would depend on it. Null if none does.
 std::shared_ptr<CUstream_st> capture_that_legacy_waits_for();
 
-// What a thread says of the captures of others: with RELAXED, that it knows what it does.
+// A thread's mode concerning captures of other threads: with RELAXED it may allocate and wait.
 extern thread_local CUstreamCaptureMode capture_mode_of_thread;
 
 // A capture that forbids this thread to allocate or wait. Null if there is none.

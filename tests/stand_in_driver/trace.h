@@ -1,4 +1,4 @@
-// What the stand-in driver tells a tool: the stand-in libcupti (cupti.cpp), which asks for it by
+// What the stand-in driver reports to a tool: the stand-in libcupti (cupti.cpp), which registers by
 // stand_in_set_tracer. Numbers and layouts are those of CUPTI 13.0's headers.
 #pragma once
 

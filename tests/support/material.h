@@ -1,4 +1,4 @@
-// What `msda-replay run` gives the analysis, from a Problem, with memory of its own.
+// The analysis' input as `msda-replay run` makes it, from a Problem; owns its memory.
 #pragma once
 
 #include <memory>

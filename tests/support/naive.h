@@ -1,5 +1,4 @@
-// The operator as the slow, obvious loop over its definition: the truth that tests compare with. Shares no line with
-// kernels/.
+// The operator as a slow, direct loop over its definition, with which tests compare. Shares no line with kernels/.
 #pragma once
 
 #include <vector>

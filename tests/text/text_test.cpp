@@ -1,4 +1,4 @@
-// Text shown, and numbers read.
+// Escaping of text, and parsing of numbers.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -168,7 +168,8 @@ extern "C" __global__ void fused(float* p, float a) {
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   std::vector<std::byte> cubin(text.size());
   std::memcpy(cubin.data(), text.data(), text.size());
-  // The disassembler sees the function asked for alone; where its architecture is not known, it is asked for that one.
+  // The disassembler gets only the requested function; if its architecture is not known, the whole cubin and the
+  // function's name.
   const fs::path spy =
       script("echo \"$@\" >> " + (folder_ / "asked").string() + "; exec " + disassembler.string() + " \"$@\"");
   ASSERT_FALSE(count_instructions(spy, {"", cubin, "fused", "sm_90"}, seconds(60)).empty());

@@ -1,5 +1,5 @@
-// Spools that are damaged, behind checksums that are right, so that the damage reaches what lies behind them, and
-// before: whatever a spool says, the outcome is a capture or an error of one line.
+// Damaged spools, with valid checksums, so that the damage passes them, and with invalid ones: any spool gives a
+// capture or an error of one line.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -236,7 +236,7 @@ void damage_tensor(RawFrame& frame, std::mt19937_64& random) {
       shape.assign(1 + random() % 9, 1);
       strides.assign(random() % 2 == 0 ? 0 : shape.size(), 0);
   }
-  if (random() % 2 == 0) {  // with the bytes that it asks for now
+  if (random() % 2 == 0) {  // with as many bytes as it now claims
     const auto extent = extent_of(shape, strides, 4);
     if (extent && extent->end >= 0 && extent->end < (1 << 20)) frame.payload.resize(static_cast<size_t>(extent->end));
   }

@@ -1,4 +1,4 @@
-// Which tensors of calls that are kept stay in the memory shared with the target.
+// Which tensors of held calls stay in the memory shared with the target.
 #include "recorder/writer/payloads.h"
 
 #include <fcntl.h>

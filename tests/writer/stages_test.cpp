@@ -187,8 +187,8 @@ class StagesOfACall : public ::testing::Test {
   std::string folder;
 };
 
-// Whatever memory there is, down to a sample at a time, and a channel of a level at a time, the file says the same: the
-// bits that the C ABI gives for the whole call.
+// With any amount of memory, down to a sample at a time, and a channel of a level at a time, the file has the same
+// content: the bits that the C ABI gives for the whole call.
 TEST_F(StagesOfACall, DoNotDependOnTheParts) {
   uint64_t seed = 0;
   for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_FLOAT16, MSDA_FLOAT64}) {
@@ -280,10 +280,10 @@ TEST_F(StagesOfACall, Refusals) {
   capture::CallFacts facts = facts_of(problem);
   facts.dialect = "deformable_detr";
   facts.padding_mode = "border";
-  expect_refused(facts, inputs_of(problem), "deformable_detr knows padding zeros");
+  expect_refused(facts, inputs_of(problem), "deformable_detr supports padding zeros");
 }
 
-// In a whole recording: what can have stages has them, what cannot is written without, and told by kernel.
+// In a whole recording: calls that can have stages have them; others are written without and reported by kernel.
 TEST_F(StagesOfACall, InARecording) {
   const Problem problem =
       make_problem({1, 2, 4, 3, 2, {{2, 3}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 1);

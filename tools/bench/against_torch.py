@@ -1,8 +1,8 @@
-"""The deterministic CPU backward beside PyTorch's grid_sample path: same inputs, same threads, turn by turn in one run.
+"""Compares the deterministic CPU backward with PyTorch's grid_sample path: same inputs and threads, alternating in one run.
 
     python3 against_torch.py [--threads 2] [--rounds 15] [--most 0.5]
 
-Exit status 1 if ours takes more than `--most` of PyTorch's time in row 1, 77 where PyTorch is not installed.
+Exit status 1 if ours takes more than `--most` of PyTorch's time in row 1, 77 if PyTorch is not installed.
 """
 
 import argparse
@@ -23,7 +23,7 @@ except ModuleNotFoundError:
 
 
 def torch_forward(value, shapes, locations, weights):
-    """A grid_sample call a level, then the weighted sum: what models do where no kernel is built."""
+    """A grid_sample call for each level, then the weighted sum: what models do without a compiled kernel."""
     B, _, M, D = value.shape
     Q, P = locations.shape[1], locations.shape[4]
     sampled, start = [], 0
@@ -56,7 +56,7 @@ def row(sizes, dtype, threads, rounds):
     def ours():
         return operator.backward(inputs, threads=threads)
 
-    # The same gradients, or the times mean nothing: all but the few samples that float32 lands in other cells.
+    # The gradients must agree, or the times mean nothing, except for the few samples that float32 lands in other cells.
     exact = operator.backward(inputs, mode=FLOAT64).values()
     for mine, torchs, truth in zip(ours().values(), theirs(), exact):
         for result in (mine, torchs.numpy()):

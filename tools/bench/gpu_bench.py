@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The backward pass on a GPU beside every peer that is here: same inputs, turn by turn in one run.
+"""Compares the backward pass on a GPU with every installed peer: same inputs, alternating in one run.
 
     python3 tools/bench/gpu_bench.py --markdown docs/benchmarks.md --svg docs/gpu-growth.svg [--deformable-detr LIB.so]
 
 docs/benchmarks.md says how it measures. Exit status 1 if libmsda's results are wrong or, with --assert, a promise is missed;
-77 where there is no PyTorch, no GPU, or a libmsda.so built without CUDA.
+77 if there is no PyTorch, no GPU, or libmsda.so was built without CUDA.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from gpu.problems import CONTENTIONS, GROWTH, ROWS, TYPES, growth_problem  # noq
 
 MODES = ("deterministic", "atomic", "float64")
 SKIPPED = 77
-# For the rounds of a line of the table and of a point of the plot, so that one slow peer does not make the run long.
+# Limits for the rounds of a line of the table and of a point of the plot, so that a slow peer does not make the run long.
 LINE_SECONDS, POINT_SECONDS = 5, 1.5
 
 
@@ -138,7 +138,7 @@ def machine(device):
 
 
 def measured(chosen, command, keep):
-    """The report: all that --json writes. `keep` gets it after each cell, so that a run that is cut short leaves what it found."""
+    """The report that --json writes. `keep` gets it after each cell, so that an interrupted run leaves its results."""
     begin = time.monotonic()
     device, library, clock = device_here(chosen)
     from gpu import contenders, measure
@@ -158,7 +158,7 @@ def measured(chosen, command, keep):
     measuring = measure.Measuring(library, present, clock, device)
     for row, dtype, contention in cells_of(chosen):
         add("cells", {"row": row, "type": dtype, "contention": contention}, measuring, None, LINE_SECONDS)
-    # Of libmsda the two that the plot is about: what the other dialect and float64 cost is in the table.
+    # Only these two of libmsda's contenders are plotted; the table has the other dialect and float64.
     plotted = measure.Measuring(library, [one for one in present if one.name in (*MODES[:2], *names.PEERS)], clock, device)
     for contention in chosen.contention:
         for count in chosen.growth:
@@ -199,7 +199,7 @@ def main(arguments=None):
     chosen = parse(arguments)
 
     def keep(found):
-        if chosen.json:  # whole at any moment, whenever the run is cut short
+        if chosen.json:  # replaced atomically: complete whenever the run is interrupted
             part = chosen.json.with_name(chosen.json.name + ".part")
             part.write_text(json.dumps(found, indent=1) + "\n")
             part.replace(chosen.json)

@@ -31,7 +31,7 @@ class Options(ctypes.Structure):
 
 
 def tensor_at(address, dtype, shape, stride):
-    """An msda_tensor: the type by its name, strides in elements. Whose memory it is, must outlive it."""
+    """An msda_tensor: the type by its name, strides in elements. The memory must outlive it."""
     tensor = Tensor(address, TYPES[dtype], len(shape))
     tensor.shape[:len(shape)], tensor.stride[:len(shape)] = shape, stride
     return tensor

@@ -11,14 +11,14 @@ plus the time that the disk takes for that many bytes, which a sequential write 
 after each such run.
 
 The recorder must not change what the program computes. PyTorch's grid_sample adds atomically, so some gradients differ
-from run to run without any recorder. The client therefore tells apart, by the autograd graph, which gradients atomic
-additions reach, and lets only the others change weights. So these are compared bit for bit: the losses of all steps, and
-the gradients of all steps that no atomics reach. For the others, recorded runs may differ from plain runs at most three
+from run to run without any recorder. The client therefore determines from the autograd graph which gradients
+atomic additions reach, and lets only the others change weights. The losses of all steps, and the gradients that no
+atomics reach, are therefore compared bit for bit. For the others, recorded runs may differ from plain runs at most three
 times as much as those do among themselves (column `spread`: the furthest run, in units of the plain runs' own
 root-mean-square difference). And the capture must hold as many calls as the client made.
 
 Prints a table in Markdown. Exit status 1 if a recorded program differs from the plain one, calls are missing, a run
-fails or, with --assert, a promised ratio is missed; 77 where there is no PyTorch, no transformers or no GPU.
+fails or, with --assert, a promised ratio is missed; 77 if there is no PyTorch, no transformers or no GPU.
 """
 
 import argparse
@@ -125,7 +125,7 @@ def main(arguments=None):
     except runs.Skip as why:
         print(f"recording_cost: {why}")
         return runs.SKIPPED
-    except runs.Failed as why:  # what was measured before is told all the same
+    except runs.Failed as why:  # earlier measurements are still reported
         broken.append(str(why))
     broken += judge.failures(report["runs"])
     broken += judge.missed(judge.rows(report["runs"])) if chosen.judge else []

@@ -2,7 +2,7 @@
 
     python3 replay_run.py [--rounds 5] [--seconds 2] [--memory 6]
 
-Exit status 1 if the median takes longer than `--seconds`, or the memory passes `--memory` times the capture's size.
+Exit status 1 if the median takes longer than `--seconds`, or the memory exceeds `--memory` times the capture's size.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// The writer of captures beside plain sequential writing: the same bytes, on the same disk, turn by turn. They reach
-// the writer as from a recorded program: through shared memory, named in a spool, to a process msda-record --follow.
+// Compares the writer of captures with plain sequential writing: the same bytes, on the same disk, in alternation. They
+// reach the writer as from a recorded program: through shared memory and a spool, to a process msda-record --follow.
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -44,7 +44,7 @@ struct Tensor {
   uint64_t offset = 0, bytes = 0;  // in the invocation
 };
 
-// A call of B4 S5440 M8 D32 Q1000 L4 P3 in float32. What it does not matter for are its numbers.
+// A call of B4 S5440 M8 D32 Q1000 L4 P3 in float32. Its numbers do not matter.
 class Invocation {
  public:
   Invocation() {
@@ -63,10 +63,10 @@ class Invocation {
     for (uint64_t& number : contents_) number = random();
   }
   uint64_t bytes() const { return bytes_; }
-  uint64_t pages() const { return bytes_ & ~uint64_t{4095}; }  // bytes of the whole ones
+  uint64_t pages() const { return bytes_ & ~uint64_t{4095}; }  // bytes of the complete pages
   const std::vector<Tensor>& tensors() const { return tensors_; }
   void fill(std::byte* memory) const { std::memcpy(memory, contents_.data(), bytes_); }
-  // Makes every page of it one that was not written before.
+  // Makes every page differ from all pages written before.
   static void mark(std::byte* memory, uint64_t bytes, uint64_t number) {
     for (uint64_t at = 0; at + sizeof number <= bytes; at += 4096) std::memcpy(memory + at, &number, sizeof number);
   }
@@ -97,14 +97,14 @@ void sync(const std::string& path) {
   close(file);
 }
 
-// A virtual machine's unused memory is its host's, and to have it again takes longer than to write a page. So each side
-// gets, piece by piece as it writes, memory that has just been in use.
+// A virtual machine returns unused memory to its host, and getting it back takes longer than writing a page. Each side
+// therefore gets, piece by piece as it writes, memory that has just been in use.
 class WarmMemory {
  public:
   explicit WarmMemory(uint64_t bytes) : left_(bytes) {
     memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory_ == MAP_FAILED) throw std::runtime_error("not enough memory");
-    madvise(memory_, bytes, MADV_DONTFORK);  // to start the writer does not copy it
+    madvise(memory_, bytes, MADV_DONTFORK);  // starting the writer must not copy it
   }
   WarmMemory(const WarmMemory&) = delete;
   WarmMemory& operator=(const WarmMemory&) = delete;
@@ -212,7 +212,7 @@ int run(const Options& options) {
   const int invocations =
       std::max(1, static_cast<int>(options.gigabytes * 1e9 / static_cast<double>(invocation.bytes()) + 0.5));
   const double gigabytes = 1e-9 * static_cast<double>(invocation.bytes()) * invocations;
-  // So that the writer, which is nobody's child, becomes this one's when its parent has ended.
+  // Makes this process the parent of the writer, which is orphaned when its own parent has ended.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   const std::string plain_path = options.folder + "/msda-writer-bench.bin",
                     path = options.folder + "/msda-writer-bench.h5";

@@ -1,8 +1,7 @@
-# What every target of the project shares.
+# Settings that all targets of the project share.
 
-# msda_target(NAME): includes by path from the top of the tree, warnings, and the language's floating-point rules as
-# written: no contraction behind our back (kernels/sample.h). -Wrestrict is off: GCC 12 warns of std::string itself
-# (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105651).
+# msda_target(NAME): sets includes by path from the top of the tree, warnings, and strict floating-point rules: no contraction
+# (kernels/sample.h). -Wrestrict is off: GCC 12 warns of std::string itself (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105651).
 function(msda_target name)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/msda_replay>)

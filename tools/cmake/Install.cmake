@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/msda_replay)
 
-# An export of its own for each library: a program that uses one needs what that one needs, and no more.
+# Each library has its own export: a program that uses one needs only that one's dependencies.
 foreach(component IN ITEMS msda analysis capture)
   set(target msda_${component})
   if(component STREQUAL msda)

@@ -1,4 +1,4 @@
-"""What the checks stand on: programs that are compiled, run and recorded, each with a time limit, and comparisons."""
+"""Support for the checks: compiles, runs and records programs, each with a time limit, and compares results."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ def expect(condition, text):
 
 
 def gpu_missing():
-    """Why there is no GPU to be used; empty if there is one. Asked of the driver."""
+    """Why the driver offers no usable GPU; empty if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -45,7 +45,7 @@ def find_nvcc():
 
 
 def tail(text, lines=4):
-    """The end of what a program said, on one line."""
+    """The last messages of a program, on one line."""
     return " / ".join(line.strip() for line in text.strip().splitlines()[-lines:])[-500:]
 
 
@@ -60,7 +60,7 @@ class Bench:
     # What is here
 
     def missing(self, need):
-        """Why what a check needs is not here; empty if it is."""
+        """Why something that a check needs is missing; empty if nothing is."""
         if need == "nvcc":
             return "" if find_nvcc() else "no nvcc in PATH, CUDA_HOME/bin or /usr/local/cuda/bin"
         if self._modules is None:
@@ -75,7 +75,7 @@ class Bench:
         return "" if need in self._modules else f"{self.python} has no module {need}"
 
     def require(self, need):
-        """Skip with the reason where it is not here."""
+        """Raises Skip with the reason if something is missing."""
         if reason := self.missing(need):
             raise Skip(reason)
 
@@ -92,7 +92,7 @@ class Bench:
             if nvcc is None:
                 raise Skip("no nvcc")
             path = self.work / name
-            # Uncompressed, the code is seen by the driver hook too.
+            # Uncompressed, so that the driver hook sees the code, too.
             self.run([nvcc, "-std=c++17", "-O2", f"-arch={self.arch}", "-no-compress", "-o", path,
                       SOURCE / "tests" / "gpu" / f"{name}.cu"])
             self._programs[name] = path
@@ -105,7 +105,7 @@ class Bench:
     # Running
 
     def run(self, command, expected=(0,), limit=None, **variables):
-        """The finished program. Raises Failed with the end of what it said."""
+        """The finished program. Raises Failed with its last messages."""
         command = [str(part) for part in command]
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("MSDA_RECORD_", "LD_PRELOAD"))}
         if "PYTHONPATH" in kept:  # the program runs in another folder
@@ -129,12 +129,12 @@ class Bench:
         return subprocess.CompletedProcess(command, process.returncode, out, err)
 
     def record(self, command, options=(), **rest):
-        """The finished program, and its capture, which may not be there."""
+        """The finished program, and its capture, which may not exist."""
         capture = self.folder() / "capture.h5"
         return self.run([self.record_program, "-o", capture, *options, "--", *command], **rest), capture
 
     def outcome_kept(self, command, options=(), unstable=(), saves=True, **rest):
-        """Runs a program alone and recorded: it prints the same, but for lines with a word in `unstable`. Returns the
+        """Runs a program alone and recorded: it prints the same, except lines with a word in `unstable`. Returns the
         recorded run, its capture, and the folder in which the program saved its tensors."""
         saved = self.folder()
         key = str((list(map(str, command)), sorted(rest.items())))
@@ -162,7 +162,7 @@ def first_difference(one, other):
 
 
 def invocations_of(capture, done=None):
-    """The recorded calls; Failed with what the recorder said if there is no capture."""
+    """The recorded calls; Failed with the recorder's messages if there is no capture."""
     from msda_replay import read_capture
 
     if not capture.exists():
@@ -171,14 +171,14 @@ def invocations_of(capture, done=None):
 
 
 def expect_calls(count, capture, done):
-    """So many launches are recorded; as a figure."""
+    """Checks the number of recorded launches; returns it as a figure."""
     found = len(invocations_of(capture, done))
     expect(found == count, f"{found} of {count} launches are recorded: {tail(done.stderr)}")
     return f"{found} launches"
 
 
 def same(recorded, real, what):
-    """Bit for bit."""
+    """Checks equality bit for bit."""
     expect(recorded.dtype == real.dtype and recorded.shape == real.shape,
            f"{what} is {recorded.dtype}{list(recorded.shape)}, not {real.dtype}{list(real.shape)}")
     if recorded.tobytes() != real.tobytes():

@@ -25,7 +25,7 @@ def same_everywhere(result):
         kept = {name: call[name] for name in ("id", "findings", "verdict", "tolerance", "altered")}
         kept["digests"] = {mode: one for mode, one in call["digests"].items() if mode not in DRAWN}
         kept["comparisons"] = [one for one in call["comparisons"] if not {one["observed"], one["expected"]} & set(DRAWN)]
-        for gradient in ("grad_sampling_locations", "grad_attention_weights"):  # which atomics have no part in
+        for gradient in ("grad_sampling_locations", "grad_attention_weights"):  # which no atomics reach
             kept["atomic " + gradient] = call["digests"].get("atomic", {}).get(gradient)
         calls.append(kept)
     return {"verdict": result["verdict"], "calls": calls}
@@ -92,7 +92,7 @@ def real_captures(bench):
 
 
 def made_capture(bench, seed, count=1, noise=1e-4, **sizes):
-    """Calls whose outputs are the truth with noise, and one wrong element, in every dialect and type by turns."""
+    """Calls whose outputs are exact values with noise, and one wrong element, in every dialect and type in turn."""
     import numpy as np
     from msda_replay import Invocation, write_capture
 
@@ -102,7 +102,7 @@ def made_capture(bench, seed, count=1, noise=1e-4, **sizes):
         dialect, padding, align = (("deformable_detr", "zeros", False), ("msda_triton", "zeros", False),
                                    ("msda_triton", "border", True), ("grid_sample", "border", False))[number % 4]
         inputs = support().make_problem(rng, dtype=dtype, **sizes)
-        if "queries" in sizes and sizes["queries"] > 1000:  # more than the slow truth can
+        if "queries" in sizes and sizes["queries"] > 1000:  # too many for the slow exact computation
             outputs = {}
         else:
             outputs = support().backward(inputs, padding, align)
@@ -136,7 +136,7 @@ def devices(bench):
         expect("one head of one batch takes" in done.stderr and done.stderr.count("\n") == 1, tail(done.stderr))
         status, auto = run(bench, capture, *MODES, "--device", "auto", "--device-memory", 1000)
         expect(devices_of(auto) == {"cpu"}, f"auto ran on {devices_of(auto)} without the memory")
-        expect("one head" in auto["invocations"][0]["moved_to_cpu"]["deterministic"], "why is not told")
+        expect("one head" in auto["invocations"][0]["moved_to_cpu"]["deterministic"], "the reason is missing")
         expect(same_everywhere(auto) == same_everywhere(results[0]), "auto found something else")
         return found(results)[0], tail(done.stderr)
 
@@ -165,7 +165,7 @@ def devices(bench):
         every = {f"cuda:{number}" for number in range(count)}
         large = made_capture(bench, 11, 1, batch=2, heads=8, channels=32, queries=5000, points=4,
                              levels=((100, 134), (50, 67), (25, 34), (13, 17)))
-        # So many runs that each GPU, which is started first, gets some.
+        # Enough runs that each GPU gets some, although starting takes time.
         _, all_of_them = run(bench, large, *MODES, "--device", "cuda", "--repeat", 100 * count)
         expect(devices_of(all_of_them) == every, f"ran on {devices_of(all_of_them)}, not {every}")
         repeats = all_of_them["invocations"][0]["repeats"]["deterministic"]

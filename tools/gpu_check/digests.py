@@ -28,7 +28,7 @@ def digest(data):
 
 
 def digests_in(capture):
-    """Of each invocation its kernel, and by section and tensor the digest that the recorder's kernel computed."""
+    """For each invocation its kernel, and the digests, by section and tensor, that the recorder's kernel computed."""
     import h5py
 
     with h5py.File(capture, "r") as file:

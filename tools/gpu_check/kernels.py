@@ -10,7 +10,7 @@ from .registry import check
 VARIANTS = ("shm_blocksize_aware_reduce_v1", "shm_blocksize_aware_reduce_v2", "shm_reduce_v1", "shm_reduce_v2",
             "shm_reduce_v2_multi_blocks", "gm")
 ORDER_DEPENDENT = ("grad_value",)
-EAGER = {"CUDA_MODULE_LOADING": "EAGER"}  # code is loaded at the start: while a graph is captured, it cannot be
+EAGER = {"CUDA_MODULE_LOADING": "EAGER"}  # loads code at the start: it cannot be loaded while a graph is captured
 
 
 def variant_of(kernel):
@@ -45,7 +45,7 @@ def kernel_facts(capture, digest):
 
 
 def expect_explained(bench, capture):
-    """msda-replay run finds nothing that only an error in the kernel would explain."""
+    """msda-replay run finds no implementation_error."""
     done = bench.replay("run", "--json", "-", capture, expected=(0, 1))
     verdict = json.loads(done.stdout)["verdict"]
     expect("implementation_error" not in verdict["causes"], f"msda-replay: {verdict['summary']}")
@@ -61,7 +61,7 @@ def variants(bench):
         command = [program, "--variant", "all", "--type", kind, "--seed", "3"]
         ordered = {}
 
-        def in_order():  # of one thread all of the outcome is the same, bit for bit
+        def in_order():  # launched in one thread, all results are the same bit for bit
             done, capture, saved_in = bench.outcome_kept([*command, "--ordered"])
             ordered.update(calls=invocations_of(capture, done), saved=saved_tensors(saved_in), capture=capture)
             return f"{len(ordered['calls'])} launches"
@@ -81,9 +81,9 @@ def variants(bench):
                 for tensor, before in call.outputs_before.items():
                     expect(not before.any(), f"outputs_before/{tensor} is not zero, as it was")
                 facts = kernel_facts(ordered["capture"], call.facts.get("kernel_digest"))
-                expect(facts.get("registers", 0) > 0, "the kernel's registers are not told")
+                expect(facts.get("registers", 0) > 0, "the kernel's registers are missing")
                 if can_disassemble:
-                    expect(facts.get("atomics", 0) > 0, f"atomics are {facts.get('atomics', 'not told')}")
+                    expect(facts.get("atomics", 0) > 0, f"atomics are {facts.get('atomics', 'missing')}")
                 return f"{facts['registers']} registers", f"atomics: {facts.get('atomics', 'no disassembler here')}"
 
             yield f"{kind}, {variant}", as_launched
@@ -91,7 +91,7 @@ def variants(bench):
         def in_parallel():
             done, capture, saved_in = bench.outcome_kept(command, unstable=ORDER_DEPENDENT)
             expect_recorded(saved_tensors(saved_in), invocations_of(capture, done))
-            if kind == "half":  # its own arithmetic is not what a replay computes in
+            if kind == "half":  # its arithmetic is not that of a replay
                 run = bench.replay("run", "--quiet", capture, expected=(0, 1))
                 return "", f"msda-replay, for information: {tail(run.stdout, 1)}"
             return expect_explained(bench, capture)
@@ -141,8 +141,8 @@ def graphs(bench):
 
     def captured():
         done, capture, _ = bench.outcome_kept([program, "--graph"], unstable=ORDER_DEPENDENT, **EAGER)
-        expect("captured into a graph" in done.stderr, f"no line says that it was left alone: {tail(done.stderr)}")
-        expect(not capture.exists() or not invocations_of(capture), "it is recorded all the same")
+        expect("captured into a CUDA graph" in done.stderr, f"no warning says that it is not recorded: {tail(done.stderr)}")
+        expect(not capture.exists() or not invocations_of(capture), "it is recorded, although it must not be")
 
     def elsewhere():
         command = [program, "--global-capture"]
@@ -163,7 +163,7 @@ def graphs(bench):
     def torch_graph():
         bench.require("torch")
         done, capture, _ = bench.outcome_kept(bench.target("graph"), saves=False)
-        expect("captured into a graph" in done.stderr, f"no line says that it was left alone: {tail(done.stderr)}")
+        expect("captured into a CUDA graph" in done.stderr, f"no warning says that it is not recorded: {tail(done.stderr)}")
         return expect_calls(3, capture, done) + " outside the graph"
 
     yield "torch.cuda.graph", torch_graph

@@ -17,7 +17,7 @@ PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 
 
 class Table:
-    """Rows are printed as they come, so that a run that is cut short has told what it found."""
+    """Prints each row as soon as it is known, so that an interrupted run has shown its results."""
 
     def __init__(self):
         self.rows = []
@@ -30,12 +30,12 @@ class Table:
 
 
 def told(error):
-    """Result and note of what a check raised."""
+    """Result and note for an exception of a check."""
     if isinstance(error, Skip):
         return SKIPPED, error
     if isinstance(error, Failed):
         return FAILED, error
-    place = traceback.extract_tb(error.__traceback__)[-1]  # of a check's own; the others are run all the same
+    place = traceback.extract_tb(error.__traceback__)[-1]  # an error in the check itself; the others still run
     return FAILED, f"{type(error).__name__}: {error} ({pathlib.Path(place.filename).name}:{place.lineno})"
 
 

@@ -13,7 +13,7 @@ FIRST_RESULT_LIMIT_S, RUNS_A_SECOND, LAUNCH_MS = 1.0, 1000, 0.25
 
 
 def relaunched(bench, capture, *options):
-    """Of each invocation by its number what mode original found, and its kernel."""
+    """By invocation number: the result of mode original, and the kernel."""
     done = bench.replay("run", capture, "--mode", "original", "--repeat", REPEAT, "--json", "-", *options, expected=(0, 1))
     told = json.loads(done.stdout)
     found = {one["id"]: (one["original"], one["kernel"]) for one in told["invocations"] + told.get("relaunched", [])}
@@ -32,7 +32,7 @@ def expect_sane(original):
 
 
 def expect_the_recorded(original, order_dependent=()):
-    """Every run gave the recorded bits, but for tensors that are sums in an order left to the machine."""
+    """Checks that every run gave the recorded bits, except in tensors whose order of summation the hardware chooses."""
     expect_sane(original)
     for name, tensor in original["tensors"].items():
         if name in order_dependent:
@@ -43,7 +43,7 @@ def expect_the_recorded(original, order_dependent=()):
 
 
 def all_as_recorded(bench, recording, order_dependent=()):
-    """What mode original found of each invocation of a finished recording, which it launched again with these bits."""
+    """The results of mode original for each invocation of a finished recording, checked to give these bits."""
     done, capture = recording
     calls = invocations_of(capture, done)
     found = [one for one, _ in relaunched(bench, capture).values()]
@@ -82,7 +82,7 @@ def original(bench):
                 expect_the_recorded(one, ["grad_value"])
             return told(found)
 
-        def ordered(kind=kind):  # by one thread all has the recorded bits
+        def ordered(kind=kind):  # launched in one thread, everything has the recorded bits
             found = [one for one, _ in relaunched(bench, recorded(kind, "--ordered")).values()]
             for one in found:
                 expect_the_recorded(one)
@@ -127,8 +127,8 @@ def original(bench):
             at = parameters.attrs["offsets"][9]
             parameters[at:at + 4] = [0, 0, 16, 0]
 
-        expect("its machine code is for sm_50" in damaged("older", older), "another architecture is not told")
-        expect("its digest differs" in damaged("no_code", no_code), "damaged code is not told")
+        expect("its machine code is for sm_50" in damaged("older", older), "another architecture is not reported")
+        expect("its digest differs" in damaged("no_code", no_code), "damaged code is not reported")
         line = damaged("heads", heads)
         expect("CUDA error" in line, f"a kernel that goes astray: {line}")
         return "3 told in a line", line
@@ -141,7 +141,7 @@ def original(bench):
         ((one, _),) = relaunched(bench, capture).values()
         expect_the_recorded(one, ["grad_value"])
         text = f"{one['launch_ms']:.3f} ms a launch, the first after {one['first_result_s']:.2f} s"
-        # Of a launch that takes longer, in proportion.
+        # Proportionally fewer for a longer launch.
         wanted = RUNS_A_SECOND * min(1.0, LAUNCH_MS / one["launch_ms"])
         expect(one["runs_per_s"] >= wanted, f"{one['runs_per_s']:.0f} runs a second, limit {wanted:.0f}; {text}")
         expect(one["first_result_s"] <= FIRST_RESULT_LIMIT_S, f"{text}, limit {FIRST_RESULT_LIMIT_S} s")

@@ -12,7 +12,7 @@ def own_calls(bench):
     if not library.exists():
         raise Skip(f"no {library}")
     target = bench.target("own_calls", "--library", library)
-    # In the mode atomic grad_value depends on chance; its line begins with the call's name.
+    # In the mode atomic grad_value varies; its line begins with the call's name.
     done, capture, folder = bench.outcome_kept(target, unstable=["grad_value"])
     saved, calls = saved_tensors(folder), invocations_of(capture, done)
     names = sorted(saved, key=lambda name: int(name.split("-")[0]))
@@ -70,7 +70,7 @@ def own_calls(bench):
     def graph():
         done, captured, _ = bench.outcome_kept(bench.target("own_calls", "--library", library, "--phase", "graph"), saves=False)
         expect("1-graph-deterministic status 0" in done.stdout, f"the call cannot be captured: {tail(done.stdout)}")
-        expect("being captured into a graph" in done.stderr, f"no line tells of the graph: {tail(done.stderr)}")
+        expect("being captured into a CUDA graph" in done.stderr, f"no warning about the graph: {tail(done.stderr)}")
         return expect_calls(1, captured, done)
 
     yield "every call once", count
@@ -82,7 +82,7 @@ def own_calls(bench):
 
 
 def stored_digests(capture):
-    """Of each invocation, by its number, the digests that the file has of the recorded gradients."""
+    """By invocation number: the file's digests of the recorded gradients."""
     import h5py
 
     with h5py.File(capture, "r") as file:

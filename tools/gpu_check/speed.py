@@ -1,4 +1,4 @@
-"""What the recorder costs: of launches that it passes by, and of those that it records."""
+"""The recorder's cost for launches that it ignores, and for launches that it records."""
 
 import math
 import re
@@ -18,9 +18,9 @@ def figure(done, name):
 
 
 def rounds_of(contenders, count=ROUNDS, seconds=LONGEST_S):
-    """Of each round what each contender's function returned, by name. Each round begins with another one, as a place
-    in the row may have a time of its own. A slow machine makes fewer rounds than `count`, but 7: the fewest of
-    which all being slower tells something (1 / 128)."""
+    """For each round, what each contender's function returned, by name. Each round begins with another contender, because
+    the position in a round may affect the time. A slow machine makes fewer rounds than `count`, at least 7: the fewest
+    for which all being slower is significant (1 / 128)."""
     names, rounds, begin = list(contenders), [], time.monotonic()
     while len(rounds) < count and (len(rounds) < FEWEST or time.monotonic() - begin < seconds):
         first = len(rounds) % len(names)
@@ -29,8 +29,8 @@ def rounds_of(contenders, count=ROUNDS, seconds=LONGEST_S):
 
 
 def slowdown(rounds, name, base):
-    """How many times as long as `base` in the same round: the median, lowest and highest of the rounds; and how likely
-    so many rounds or more are slower where the two are equally fast."""
+    """The ratio to `base` in the same round: the median, lowest and highest of the rounds; and the probability that this
+    many rounds or more are slower if the two are equally fast."""
     ratios = [one[name] / one[base] for one in rounds]
     slower = sum(ratio > 1 for ratio in ratios)
     chance = sum(math.comb(len(ratios), k) for k in range(slower, len(ratios) + 1)) / 2 ** len(ratios)
@@ -38,8 +38,8 @@ def slowdown(rounds, name, base):
 
 
 def judge_slowdown(rounds, name, base, control):
-    """Figure and note. Failed where the median is above the limit and chance does not explain it: runs of one program
-    are several percent apart, which `control`, the base once more, shows."""
+    """Figure and note. Failed if the median is above the limit and chance does not explain it: runs of one program
+    differ by several percent, as `control`, the base once more, shows."""
     middle, lowest, highest, chance = slowdown(rounds, name, base)
     again, least, most, _ = slowdown(rounds, control, base)
     mine, alone = (statistics.median(one[key] for one in rounds) for key in (name, base))

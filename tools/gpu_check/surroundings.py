@@ -34,7 +34,7 @@ def surroundings(bench):
 
     def compiled():
         bench.require("triton")
-        # Caches of their own for both runs: else the second would compile nothing.
+        # Separate caches for both runs; otherwise the second would compile nothing.
         command = bench.target("compiled")
         caches = [{"TORCHINDUCTOR_CACHE_DIR": bench.folder(), "TRITON_CACHE_DIR": bench.folder()} for _ in range(2)]
         plain = bench.run(command, **caches[0])

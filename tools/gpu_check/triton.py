@@ -10,7 +10,7 @@ TUNED = re.compile(r"Triton autotuning for function (\w+).*?best config selected
 
 
 def by_case(out):
-    """Of each case the digests of its tensors, and the tuner's last choice for the backward kernel."""
+    """For each case the digests of its tensors, and the autotuner's last choice for the backward kernel."""
     cases, choice = {}, None
     for part in re.split(r"^case ", out, flags=re.M)[1:]:
         for function, config in TUNED.findall(part):
@@ -21,7 +21,7 @@ def by_case(out):
     return cases
 
 
-@check("msda-triton", "four conventions, float32 and float64: outcome, last call, the tuner's choice, time",
+@check("msda-triton", "four conventions, float32 and float64: outcome, last call, the autotuner's choice, time",
        ["torch", "triton", "msda_triton"])
 def msda_triton(bench):
     settings = {"TRITON_CACHE_DIR": bench.folder(), "TRITON_PRINT_AUTOTUNING": "1", "limit": 300}
@@ -49,7 +49,7 @@ def msda_triton(bench):
             choice, digests = run[name]
             twins = [other for other_choice, other in (one[name] for one in plain) if other_choice == choice]
             expect(not twins or digests in twins, "the order-independent outputs are other than without the recorder")
-        return f"{duplicates} trials counted"
+        return f"{duplicates} autotuner launches counted"
 
     if len(calls) == len(saved):
         for (name, _), call in zip(sorted(saved.items()), calls):
@@ -61,20 +61,20 @@ def msda_triton(bench):
         yield "every call once", all_recorded
 
     def choices():
-        """How often a run's choices are among those of the runs without the recorder; the others, for one of those."""
+        """How often a run's choices occur in the runs without the recorder; for one of these, in the others."""
         def agreeing(run, others):
             return sum(run[name][0] in {other[name][0] for other in others} for name in saved)
 
-        expect(any(choice for run in plain for choice, _ in run.values()), "the tuner tells nothing, TRITON_PRINT_AUTOTUNING=1")
+        expect(any(choice for run in plain for choice, _ in run.values()), "the autotuner prints nothing with TRITON_PRINT_AUTOTUNING=1")
         total = len(saved) * len(plain)
         mine = sum(agreeing(run, plain) for run in recorded)
         theirs = sum(agreeing(run, plain[:i] + plain[i + 1:]) for i, run in enumerate(plain))
         text = f"without the recorder {theirs} of {total}"
-        # Fewer by more than two standard deviations of such a count are the recorder's doing.
+        # A count lower by more than two standard deviations is attributed to the recorder.
         expect(mine >= theirs - 2 * max(1, total - theirs) ** 0.5, f"{mine} of {total} alike, {text}")
         return f"{mine} of {total} alike", text
 
-    yield "the tuner's choice", choices
+    yield "the autotuner's choice", choices
 
     def ratio():
         one, other = map(statistics.median, seconds)

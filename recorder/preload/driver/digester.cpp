@@ -10,8 +10,8 @@
 namespace msda::record {
 namespace {
 
-// Zeros, which are there when this returns: on a stream of its own, as what is on the legacy stream may come later than
-// a launch on another.
+// Clears the memory before it returns, on a stream of its own: work on the legacy stream may run after a launch on
+// another stream.
 cuda::Result set_to_zero(cuda::DevicePointer memory, size_t bytes) {
   const cuda::Driver& driver = cuda::driver();
   constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
@@ -34,7 +34,7 @@ Digests& Digests::operator=(Digests&& other) noexcept {
 }
 
 Digests::~Digests() {
-  // A slot that the device may still write to is not used again.
+  // A slot that the device may still write to is not reused.
   if (slot_ != nullptr && ready()) Digester::instance().give_back(slot_);
 }
 
@@ -46,7 +46,7 @@ Digest Digests::operator[](size_t range) const {
 }
 
 Digester& Digester::instance() {
-  static auto* digester = new Digester;  // never destroyed: launches go on while the program ends
+  static auto* digester = new Digester;  // never destroyed: the program may launch while it ends
   return *digester;
 }
 
@@ -54,7 +54,7 @@ bool Digester::map_slots() {
   if (slots_ != nullptr) return true;
   void* memory = mmap(nullptr, kSlots * kSlotBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  madvise(memory, kSlots * kSlotBytes, MADV_DONTFORK);  // pinned pages must not become copies
+  madvise(memory, kSlots * kSlotBytes, MADV_DONTFORK);  // pinned pages must not be copied on a fork
   slots_ = static_cast<std::byte*>(memory);
   free_.reserve(kSlots);
   for (size_t i = 0; i < kSlots; ++i) free_.push_back(reinterpret_cast<uint64_t*>(slots_ + i * kSlotBytes));
@@ -85,7 +85,7 @@ void Digester::context_ends() noexcept {
   sums_.clear();
 }
 
-// 0 if there are none.
+// 0 if they cannot be allocated.
 cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
   cuda::Context context = nullptr;
   cuda::DevicePointer memory = 0;
@@ -149,7 +149,7 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
 
 void Digester::give_back(uint64_t* slot) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(slot);  // never more than there were: no allocation
+  free_.push_back(slot);  // within the capacity: no allocation
 }
 
 }  // namespace msda::record

@@ -1,4 +1,4 @@
-// Digests of device memory, computed on a launch's own stream without anybody waiting for them.
+// Digests of device memory, computed on a launch's own stream; no thread has to wait for them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct DeviceRange {
   uint64_t address, bytes;
 };
 
-// Digests under way. When they are ready, so is everything that was put onto the stream before them.
+// Digests being computed. When they are ready, everything that was enqueued on the stream before them has finished.
 class Digests {
  public:
   Digests() = default;
@@ -31,7 +31,7 @@ class Digests {
 
   explicit operator bool() const { return slot_ != nullptr; }
   bool ready() const;
-  // Of the range with this index, once ready.
+  // The digest of the range with this index, once ready.
   Digest operator[](size_t range) const;
 
  private:
@@ -51,8 +51,8 @@ class Digester {
   // slots are in use. Needs the stream's context to be current.
   Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
 
-  // A context ends, and with it all that the recorder has on its device (cudaDeviceReset). Digests that are not ready
-  // by now never will be.
+  // A context ends, and with it everything that the recorder has on its device (cudaDeviceReset). Digests that are not
+  // ready by then never will be.
   void context_ends() noexcept;
 
  private:
@@ -66,7 +66,7 @@ class Digester {
 
   std::mutex mutex_;
   cuda::Function kernel_ = nullptr;
-  std::byte* slots_ = nullptr;  // memory of the host's own: digests under way outlive a context
+  std::byte* slots_ = nullptr;  // host memory that the driver does not own: digests being computed outlive a context
   bool pinned_ = false;
   std::vector<uint64_t*> free_;
   uint64_t next_sequence_ = 1;

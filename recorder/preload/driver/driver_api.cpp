@@ -9,7 +9,7 @@ namespace {
 
 Driver find() {
   Driver driver;
-  // The one that the process has; the recorder never loads it.
+  // The library that the process has loaded; the recorder never loads it.
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   driver.missing = "libcuda.so.1";
   if (library == nullptr) return driver;
@@ -86,12 +86,12 @@ Result load_kernel(const char* ptx, const char* name, Function& kernel) {
 void pin(void* memory, uint64_t bytes) {
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
   if (driver().host_register(memory, bytes, kPortable) != kSuccess) {
-  }  // then the copies are slower
+  }  // without it copies are slower
 }
 
 void unpin(void* memory) {
   if (driver().host_unregister(memory) != kSuccess) {
-  }  // it was not pinned, then
+  }  // it was not pinned
 }
 
 void add_device_facts(std::map<std::string, std::string>& facts) {

@@ -46,7 +46,8 @@ using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, un
                             void**, void**);
 using LibraryLoadData = Result(Library*, const void*, int*, void**, unsigned, int*, void**, unsigned);
 
-// What the recorder itself calls, found once in the process' libcuda. `complete` is false if any is missing.
+// The functions that the recorder itself calls, looked up once in the process' libcuda. `complete` is false if a
+// required one is missing.
 struct Driver {
   Result (*function_name)(const char**, Function) = nullptr;                    // cuFuncGetName
   Result (*function_parameter)(Function, size_t, size_t*, size_t*) = nullptr;   // cuFuncGetParamInfo
@@ -70,7 +71,7 @@ struct Driver {
   Result (*current_device)(int*) = nullptr;                                     // cuCtxGetDevice
   Result (*device_name)(char*, int, int) = nullptr;                             // cuDeviceGetName
   Result (*driver_version)(int*) = nullptr;                                     // cuDriverGetVersion
-  const char* missing = nullptr;  // the first of these that this driver does not have
+  const char* missing = nullptr;  // the first of these that this driver lacks
   // Any of these may be missing.
   Result (*exchange_capture_mode)(int*) = nullptr;                           // cuThreadExchangeStreamCaptureMode
   Result (*function_module)(Module*, Function) = nullptr;                    // cuFuncGetModule
@@ -87,11 +88,11 @@ struct Driver {
 };
 const Driver& driver();
 
-// Whether memory is allocated from end to end. Reading any other would be an error that the program's context does not
-// recover from.
+// Whether the memory is allocated from end to end. Reading other memory would be an error from which the program's
+// context does not recover.
 bool is_allocated(DevicePointer address, uint64_t bytes);
 
-// Loads PTX of the recorder's own; sets `kernel`, which is for every context, if it is found there.
+// Loads PTX of the recorder; sets `kernel`, which works in every context, if the PTX has it.
 Result load_kernel(const char* ptx, const char* name, Function& kernel);
 
 // Registers host memory with the driver for every context, so that copies to it are fast; best effort. Needs a current
@@ -99,7 +100,8 @@ Result load_kernel(const char* ptx, const char* name, Function& kernel);
 void pin(void* memory, uint64_t bytes);
 void unpin(void* memory);
 
-// The name of the device that the calling thread works on, and the driver's version, if it works on one: "gpu", "cuda".
+// Adds the name of the calling thread's current device and the driver's version, if there is a current device: "gpu",
+// "cuda".
 void add_device_facts(std::map<std::string, std::string>& facts);
 
 }  // namespace msda::record::cuda

@@ -15,7 +15,7 @@ struct Events {
   std::mutex mutex;
   std::unordered_set<cuda::Event> without_time;
 
-  // In a forked child the lock may be closed by a thread that it does not have.
+  // In a forked child the lock may be held by a thread that does not exist there.
   Events() {
     pthread_atfork(nullptr, nullptr, [] { new (&all().mutex) std::mutex; });
   }
@@ -33,7 +33,7 @@ void event_created(cuda::Event event, unsigned flags) noexcept {
   try {
     const std::lock_guard lock(Events::all().mutex);
     Events::all().without_time.insert(event);
-  } catch (...) {  // no memory: it counts as one that keeps time
+  } catch (...) {  // no memory: it counts as a timing event
   }
 }
 

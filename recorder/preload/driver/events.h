@@ -1,4 +1,4 @@
-// Which of the program's events keep time, as those do that it measures with.
+// Tells which of the program's events record time, and so may be used for measuring.
 #pragma once
 
 #include "recorder/preload/driver/driver_api.h"
@@ -7,7 +7,7 @@ namespace msda::record {
 
 void event_created(cuda::Event event, unsigned flags) noexcept;
 void event_destroyed(cuda::Event event) noexcept;
-// False for one that was created to order streams only.
+// False for an event that was created without timing, to order streams only.
 bool keeps_time(cuda::Event event) noexcept;
 
 }  // namespace msda::record

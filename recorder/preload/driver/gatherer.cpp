@@ -5,7 +5,7 @@
 namespace msda::record {
 
 Gatherer& Gatherer::instance() {
-  static auto* gatherer = new Gatherer;  // never destroyed: launches go on while the program ends
+  static auto* gatherer = new Gatherer;  // never destroyed: the program may launch while it ends
   return *gatherer;
 }
 
@@ -26,7 +26,7 @@ bool Gatherer::launch(GatherTable& table, cuda::Stream stream) {
 
 bool Gatherer::start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to,
                      cuda::Stream stream) noexcept {
-  // Writing to memory that the device cannot reach would be an error that the program's context does not recover from.
+  // Writing to memory that the device cannot reach would be an error from which the program's context does not recover.
   const auto device_pointer = cuda::driver().host_device_pointer;
   cuda::DevicePointer target = 0;
   const bool reached = device_pointer != nullptr && device_pointer(&target, to, 0) == cuda::kSuccess;

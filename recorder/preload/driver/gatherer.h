@@ -1,5 +1,5 @@
-// Strided tensors, copied from the device without their gaps: a slice of a larger tensor may have many times its own
-// bytes between its elements.
+// Copies strided tensors from the device without their gaps: between the elements of a slice there may be many times
+// its own bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,10 @@ class Gatherer {
  public:
   static Gatherer& instance();
 
-  // Whether it is worth an attempt: no attempt in this context has failed.
+  // False after an attempt in this context has failed.
   bool works() noexcept;
-  // Copies from the first element on, into pinned memory, on the stream. False, with nothing begun, where that cannot
-  // be: the memory is not pinned, the driver refuses, or there are too many dimensions. Needs the stream's context to
-  // be current.
+  // Copies from the first element on, into pinned memory, on the stream. False, with nothing begun, if the memory is
+  // not pinned, the driver refuses, or there are too many dimensions. Needs the stream's context to be current.
   bool start(const spool::RowMajorCopy& copy, cuda::DevicePointer from, std::byte* to, cuda::Stream stream) noexcept;
 
   // A context ends, and with it the code that was loaded (cudaDeviceReset).

@@ -16,7 +16,7 @@ namespace {
 struct Stored : Image {
   std::vector<std::byte> memory;
   std::vector<std::string> functions;  // the interesting ones
-  int architecture = 0;                // 0: what runs here
+  int architecture = 0;                // 0: that of this device
 
   bool defines(std::string_view name) const { return std::ranges::find(functions, name) != functions.end(); }
 };
@@ -43,7 +43,7 @@ class Images {
   void add(Owner owner, std::shared_ptr<Stored> image) {
     const std::lock_guard lock(mutex_);
     StoredPtr shared = std::move(image);
-    for (const auto& [other, images] : loaded_) {  // one copy of equal code
+    for (const auto& [other, images] : loaded_) {  // equal code is stored once
       for (const StoredPtr& known : images) {
         if (known->digest == shared->digest && known->architecture == shared->architecture) shared = known;
       }
@@ -51,7 +51,7 @@ class Images {
     loaded_[owner].push_back(std::move(shared));
   }
 
-  // What CUPTI handed over under its own number is this owner's, too.
+  // Gives this owner, too, what CUPTI handed over under its own number.
   void share(Owner cupti, Owner owner) {
     const std::lock_guard lock(mutex_);
     const auto found = loaded_.find(cupti);
@@ -66,7 +66,7 @@ class Images {
     loaded_.erase(owner);
   }
 
-  // The image in which this owner's function lies. Of a fatbin's cubins the driver takes the newest that the device can
+  // The image in which this owner's function lies. The driver takes the newest of a fatbin's cubins that the device can
   // run.
   StoredPtr find(Owner owner, std::string_view function, int architecture) const {
     const std::lock_guard lock(mutex_);
@@ -100,7 +100,7 @@ class Images {
 };
 
 Images& images() {
-  static auto* images = new Images;  // never destroyed: code is unloaded while the program ends
+  static auto* images = new Images;  // never destroyed: the program unloads code while it ends
   return *images;
 }
 
@@ -152,7 +152,7 @@ std::shared_ptr<const Image> find_image(cuda::Function function, bool is_kernel)
   const int architecture = architecture_here();
   if (auto image = images().find(owner, name, architecture)) return image;
   {
-    // Code is loaded when it is first used. Now, then, so that CUPTI hands it over.
+    // The driver loads code at its first use. Loading it now makes CUPTI hand it over.
     Loading loading;
     const cuda::Function real = function_of(function, is_kernel);
     if (real != nullptr && driver.function_load != nullptr) driver.function_load(real);
@@ -205,8 +205,8 @@ void Loading::done(Owner owner, const void* image, CodeFilter is_interesting) no
   if (owner.kind == Owner::kNone) return;
   const int saved = errno;
   try {
-    if (image != nullptr) images().forget(owner);  // a handle that was another module's
-    // First what CUPTI says was loaded, then what the program handed over, of which that may be a part.
+    if (image != nullptr) images().forget(owner);  // the handle may have meant another module before
+    // First what CUPTI says was loaded, then what the program handed over, which may contain it.
     for (const Owner cupti : arrived_) images().share(cupti, owner);
     if (image != nullptr) {
       for (const Cubin& cubin : cubins_in(image)) {
@@ -227,7 +227,7 @@ void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFi
       images().add(owner, std::move(kept));
       if (current_loading != nullptr) current_loading->arrived_.insert(owner);
     }
-  } catch (...) {  // no memory: with one missing, the others' names tell nothing
+  } catch (...) {  // no memory: with one cubin missing, the names in the others decide nothing
     cubins_arrive = false;
   }
   errno = saved;

@@ -1,7 +1,8 @@
-// The machine code of the functions that are recorded: kept when the driver loads it, found again by the function.
+// The machine code of recorded functions: stored when the driver loads it, looked up by the function.
 //
-// Code comes from two sides. The driver hook sees what the program hands to the driver: a cubin, as Triton's are, or a
-// fatbin, whose cubins may be compressed. CUPTI hands over the plain cubin of whatever is loaded, but not whose it is.
+// There are two sources. The driver hook sees what the program hands to the driver: a cubin, as Triton does, or a
+// fatbin, whose cubins may be compressed. CUPTI hands over the plain cubin of whatever is loaded, but does not say
+// which module it belongs to.
 #pragma once
 
 #include <cstddef>
@@ -24,29 +25,28 @@ struct Image {
 
 // The cubin that holds this function; null if it is not known for certain. Two modules may have functions of one name,
 // as an autotuner's variants do. With `is_kernel` the function is a CUkernel. Calls the driver, and may make it load
-// the function: not while its stream is captured into a graph.
+// the function, so it must not be called while the stream is captured into a CUDA graph.
 std::shared_ptr<const Image> image_of(cuda::Function function, bool is_kernel) noexcept;
 
-// What the driver says of a function's code: "sm_90"; registers, shared_bytes, local_bytes, constant_bytes,
-// max_threads. Empty where it says nothing.
+// What the driver says about a function's code: "sm_90"; registers, shared_bytes, local_bytes, constant_bytes,
+// max_threads. Empty if it says nothing.
 struct CodeFacts {
   std::string architecture;
   std::map<std::string, int64_t> integers;
 };
 CodeFacts code_facts_of(cuda::Function function, bool is_kernel) noexcept;
 
-// Whether a function of this name may come to be recorded: only cubins with such a one are kept.
+// Whether a function of this name may be recorded; only cubins with such a function are stored.
 using CodeFilter = bool (*)(std::string_view function);
 
-// For the hooks. What has a handle and code behind it.
+// For the hooks: a handle that owns code.
 struct Owner {
   enum Kind { kNone, kModule, kLibrary, kCupti } kind = kNone;
   uint64_t handle = 0;  // a CUmodule, a CUlibrary, or CUPTI's number of a module
   auto operator<=>(const Owner&) const = default;
 };
 
-// Lives while the driver loads code on this thread: the cubins that CUPTI hands over meanwhile belong to what is
-// loaded.
+// Lives while the driver loads code on this thread. The cubins that CUPTI hands over meanwhile belong to that code.
 class Loading {
  public:
   Loading() noexcept;
@@ -54,7 +54,7 @@ class Loading {
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
 
-  // It is loaded, from this image or, if null, from one that was seen before.
+  // The driver has loaded it, from this image or, if null, from one that was seen before.
   void done(Owner owner, const void* image, CodeFilter is_interesting) noexcept;
 
  private:

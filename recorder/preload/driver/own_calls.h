@@ -1,4 +1,4 @@
-// Around what the recorder itself asks of the driver, on a thread of the program's.
+// Guards for the recorder's own calls of the driver, on a thread of the program.
 #pragma once
 
 #include <cerrno>
@@ -7,8 +7,8 @@
 
 namespace msda::record {
 
-// While another thread captures a graph, allocating or waiting for a stream would make that capture invalid, unless
-// this thread says that it knows.
+// While another thread captures a graph, allocating or waiting for a stream would invalidate that capture, unless this
+// thread is in relaxed mode.
 class RelaxedCapture {
  public:
   RelaxedCapture() { exchange(); }
@@ -21,7 +21,7 @@ class RelaxedCapture {
   int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; after the first exchange, what it was
 };
 
-// The driver calls that the recorder makes itself may come back through the hooks.
+// Set during the recorder's own driver calls, which may pass through the hooks again.
 inline thread_local bool inside = false;
 class Inside {
  public:
@@ -29,8 +29,8 @@ class Inside {
   ~Inside() { inside = false; }
 };
 
-// Does work of the recorder's own that calls the driver. If memory is missing it ends there: a launch goes by
-// unrecorded, or autotuner launches uncounted.
+// Runs work of the recorder that calls the driver. If memory is short, the work ends: a launch is not recorded, or
+// autotuner launches are not counted.
 template <class Work>
 void by_itself(Work&& work) noexcept {
   const int saved = errno;

@@ -1,21 +1,21 @@
-// The functions of other libraries, found past the preload's own of the same names.
+// Looks up functions of other libraries, skipping the preload's own functions of the same names.
 #pragma once
 
 extern "C" {
-// dlsym as the C library has it; set before anybody can call. Plain C, as the preload's own dlsym jumps to it.
+// The C library's dlsym; set before any other code can call it. Plain C, because the preload's own dlsym jumps to it.
 __attribute__((visibility("hidden"))) extern void* msda_record_real_dlsym;
 __attribute__((visibility("hidden"))) void msda_record_find_real_dlsym();
 }
 
 namespace msda::record {
 
-// dlsym as the C library has it.
+// Calls the C library's dlsym.
 void* real_dlsym(void* handle, const char* name) noexcept;
 
-// The next definition of a function behind the preload's own.
+// The next definition of a function after the preload's own.
 void* next_definition(const char* name) noexcept;
 
-// A function of a library that the process has, by the library's SONAME; null without it. Loads nothing.
+// A function of a loaded library, by the library's SONAME; null if it is not loaded. Loads nothing.
 void* definition_in(const char* library, const char* name) noexcept;
 
 }  // namespace msda::record

@@ -1,4 +1,4 @@
-// Calls of our own C ABI: the preload's functions of these names take them, record them, and call the real ones, which
+// Records calls of our own C ABI: the preload's functions of these names record the call and call the real ones, which
 // programs find by linking to libmsda, or by dlsym, as ctypes does.
 #include <atomic>
 #include <cstring>
@@ -27,8 +27,8 @@ struct Interposed {
 enum HookId { MSDA_ABI_HOOKS(MSDA_ID) kHooks };
 Interposed hooks[kHooks] = {MSDA_ABI_HOOKS(MSDA_ENTRY)};
 
-// The function of libmsda, also where only a plug-in that is linked to libmsda brought it into the process; null if
-// nobody but the preload defines it: the program was not linked to libmsda.
+// The function of libmsda, even if only a plug-in linked to libmsda brought it into the process; null if only the
+// preload defines it.
 void* real(HookId id) {
   Interposed& hook = hooks[id];
   void* found = hook.real.load(std::memory_order_acquire);
@@ -69,7 +69,7 @@ void* substitute_abi(const char* name, void* found) noexcept {
     if (std::strcmp(name, hook.name) != 0) continue;
     if (found == hook.ours) return nullptr;
     void* none = nullptr;
-    // One libmsda in a process; of a second copy the calls go by unrecorded.
+    // Calls of a second copy of libmsda in a process are not recorded.
     if (!hook.real.compare_exchange_strong(none, found) && none != found) return nullptr;
     return hook.ours;
   }

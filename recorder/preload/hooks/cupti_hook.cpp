@@ -49,8 +49,8 @@ cupti::Subscriber subscriber = nullptr;
 cupti::Unsubscribe* unsubscribe = nullptr;
 std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
 
-// Two copies in a process collide. So the one that the process has is taken; only who insists on CUPTI gets one loaded,
-// the one that a library that comes later will find under the same name.
+// Two copies in a process collide. The recorder therefore uses the copy that is loaded, and loads one only for --hook
+// cupti, under the name by which a library that needs it later will find it.
 void* find_library() {
   for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
@@ -69,12 +69,12 @@ void* find_library() {
   return nullptr;
 }
 
-// A launch on its way through the driver, on this thread, whose entry CUPTI reported.
-struct OnItsWay {
+// A launch inside the driver, on this thread, whose entry CUPTI has reported.
+struct PendingLaunch {
   uint32_t correlation = 0;
   Snapshot* snapshot = nullptr;
 };
-constinit thread_local OnItsWay on_its_way;
+constinit thread_local PendingLaunch pending_launch;
 
 bool read(uint32_t id, const void* parameters, Launched& launched) {
   if (id == cupti::kLaunchKernel || id == cupti::kLaunchKernelPtsz) {
@@ -108,14 +108,14 @@ void launch(uint32_t id, const cupti::CallbackData& data) {
   Launched launched{};
   if (data.site == cupti::kEnter) {
     if (launch_is_seen || !read(id, data.parameters, launched) || passes_by(launched.function)) return;
-    delete on_its_way.snapshot;  // of a launch whose end was not reported
-    on_its_way.snapshot = nullptr;
+    delete pending_launch.snapshot;  // from a launch whose exit was not reported
+    pending_launch.snapshot = nullptr;
     auto snapshot = std::make_unique<Snapshot>();
     before_launch(launched, *snapshot);
-    if (snapshot->state != nullptr) on_its_way = {data.correlation_id, snapshot.release()};
-  } else if (on_its_way.snapshot != nullptr && on_its_way.correlation == data.correlation_id) {
-    const std::unique_ptr<Snapshot> snapshot(on_its_way.snapshot);
-    on_its_way.snapshot = nullptr;
+    if (snapshot->state != nullptr) pending_launch = {data.correlation_id, snapshot.release()};
+  } else if (pending_launch.snapshot != nullptr && pending_launch.correlation == data.correlation_id) {
+    const std::unique_ptr<Snapshot> snapshot(pending_launch.snapshot);
+    pending_launch.snapshot = nullptr;
     if (data.result == nullptr || !read(id, data.parameters, launched)) return;
     after_launch(launched, *snapshot, *static_cast<const cuda::Result*>(data.result));
   }
@@ -136,11 +136,11 @@ void called_back(void*, int domain, uint32_t id, const void* data) noexcept {
         unloaded({Owner::kCupti, module->id});
       }
     }
-  } catch (...) {  // no memory: this launch goes by unrecorded
+  } catch (...) {  // no memory: this launch is not recorded
   }
 }
 
-// Why CUPTI is not to be had, or nothing.
+// Returns why CUPTI is unavailable, or nothing.
 std::string subscribe() {
   void* library = find_library();
   if (library == nullptr) return "no libcupti.so.13 or .12 is found: put its folder into LD_LIBRARY_PATH";
@@ -172,7 +172,7 @@ std::string subscribe() {
   return "";
 }
 
-// Whether it was ours to give.
+// Unsubscribes. False if the recorder was not subscribed.
 bool give_up() noexcept {
   const std::lock_guard lock(mutex);
   if (subscriber == nullptr) return false;
@@ -184,7 +184,7 @@ bool give_up() noexcept {
   return true;
 }
 
-// Functions of CUPTI that the recorder stands in for.
+// Functions of CUPTI that the recorder replaces.
 struct Interposed {
   const char* name;
   void* ours;
@@ -206,7 +206,7 @@ void* real(HookId id) {
   return found;
 }
 
-// What a wrapper's handler knows of its hook.
+// The hook, as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
   HookId id;
@@ -268,7 +268,7 @@ bool cupti_takes_launches() noexcept {
   if (takes_launches.load(std::memory_order_relaxed)) return true;
   if (config().hook == HookChoice::kCupti && !asked.exchange(true)) {
     const char* other = getenv(kInjection);
-    warn(std::string("--hook cupti: the driver did not load the recorder by ") + kInjection + "=" +
+    warn(std::string("--hook cupti: the driver did not load the recorder through ") + kInjection + "=" +
          (other != nullptr ? other : "") + kDriverHook);
   }
   return false;
@@ -285,7 +285,7 @@ int InitializeInjection() {
   try {
     const std::string trouble = subscribe();
     if (!trouble.empty() && config().hook == HookChoice::kCupti) {
-      warn("--hook cupti: CUPTI is not to be had: " + trouble + kDriverHook);
+      warn("--hook cupti: CUPTI is unavailable: " + trouble + kDriverHook);
     }
   } catch (...) {
   }

@@ -1,19 +1,20 @@
-// Catches loaded code, and the launches that the driver hook does not see, by CUPTI, where it is to be had.
+// Intercepts loaded code, and launches that the driver hook misses, through CUPTI, if CUPTI is available.
 //
-// The driver calls InitializeInjection() of the library that CUDA_INJECTION64_PATH names, in cuInit, and so only in
-// processes that really use CUDA. CUPTI takes one subscriber: whoever else asks for it gets it, and the driver hook
-// goes on alone.
+// In cuInit, and so only in processes that use CUDA, the driver calls InitializeInjection() of the library that
+// CUDA_INJECTION64_PATH names. CUPTI accepts one subscriber: if the program subscribes, the recorder unsubscribes and
+// continues with the driver hook alone.
 #pragma once
 
 namespace msda::record {
 
-// Names this library to the driver, unless the settings forbid it or another one is named. Called when it is loaded.
+// Sets CUDA_INJECTION64_PATH to this library, unless the settings forbid it or another one is named. Called when the
+// library is loaded.
 void offer_injection() noexcept;
 
-// Whether launches are CUPTI's to handle (--hook cupti), and the driver hook lets them pass.
+// Whether CUPTI handles launches (--hook cupti), so that the driver hook ignores them.
 bool cupti_takes_launches() noexcept;
 
-// Whether the driver hook has this thread's launch in hand.
+// Whether the driver hook is handling this thread's launch.
 extern constinit thread_local bool launch_is_seen;
 
 }  // namespace msda::record

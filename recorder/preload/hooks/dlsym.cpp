@@ -1,8 +1,8 @@
-// dlsym itself. A program that looks up one of the functions that the recorder stands in for gets the recorder's.
+// Replaces dlsym. A program that looks up one of the functions that the recorder replaces gets the recorder's.
 //
-// RTLD_NEXT and RTLD_DEFAULT mean something relative to the caller, whom the C library knows by the return address. So
-// for these two handles the real dlsym is jumped to with the caller's frame untouched, and nothing is substituted: with
-// them the dynamic linker finds the preload's own symbols anyway.
+// RTLD_NEXT and RTLD_DEFAULT depend on the caller, which the C library finds by the return address. For these two
+// handles the code jumps to the real dlsym with the caller's frame untouched and substitutes nothing: the dynamic
+// linker finds the preload's own symbols anyway.
 #include <cstring>
 
 #include "recorder/preload/driver/symbols.h"
@@ -38,7 +38,7 @@ __attribute__((visibility("hidden"))) void* msda_record_dlsym(void* handle, cons
 }
 }
 
-// handle (rdi) is RTLD_DEFAULT (0) or RTLD_NEXT (-1): jump to the real one; otherwise to ours.
+// If handle (rdi) is RTLD_DEFAULT (0) or RTLD_NEXT (-1), jump to the real dlsym, otherwise to ours.
 asm(R"(
   .text
   .globl dlsym

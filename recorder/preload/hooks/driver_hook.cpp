@@ -1,5 +1,5 @@
-// Catches kernel launches, and the code that is loaded for them, in the driver's own API, whichever way the program
-// found it: by linking to libcuda, by dlsym, or by cuGetProcAddress, which every CUDA runtime uses.
+// Intercepts kernel launches, and the loading of their code, in the driver API, whichever way the program found its
+// functions: by linking to libcuda, by dlsym, or by cuGetProcAddress, which every CUDA runtime uses.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -37,11 +37,12 @@ namespace {
 
 using cuda::Result;
 
-// A function of the driver that the recorder stands in for.
+// A function of the driver that the recorder replaces.
 struct Interposed {
   const char* name;
-  const char* asked_for;  // of cuGetProcAddress, which gives the twin for per-thread default streams by a flag,
-  int version;            // and by CUDA's version one of several signatures; this version has this one
+  const char*
+      asked_for;  // the name for cuGetProcAddress, which selects the twin for per-thread default streams by a flag,
+  int version;    // and one of several signatures by CUDA's version; this is the version with this one
   bool per_thread;
   void* ours;
   std::atomic<void*> real{nullptr};
@@ -49,7 +50,7 @@ struct Interposed {
 enum HookId { MSDA_DRIVER_HOOKS(MSDA_ID) kHooks };
 Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
 
-// Where a program found a real function; afterwards ours may be given out in its place.
+// Notes the real function that a program found; afterwards ours may be returned in its place.
 void* stand_in(HookId id, void* found) {
   Interposed& hook = hooks[id];
   if (found == hook.ours) return found;
@@ -61,8 +62,8 @@ void* real(HookId id) {
   Interposed& hook = hooks[id];
   void* found = hook.real.load(std::memory_order_acquire);
   if (found == nullptr) {
-    // A caller that is linked to libcuda: ours came first. The real one is next, or, where only a plug-in (Triton's
-    // launcher) brought libcuda into the process, in libcuda alone.
+    // The caller is linked to libcuda and found ours first. The real function is the next definition, or, if only a
+    // plug-in (Triton's launcher) brought libcuda into the process, the one in libcuda.
     found = next_definition(hook.name);
     if (found == nullptr) found = definition_in("libcuda.so.1", hook.name);
     hook.real.store(found, std::memory_order_release);
@@ -72,7 +73,7 @@ void* real(HookId id) {
 
 constexpr Result kNotInitialized = 3;
 
-// What a wrapper's handler knows of its hook.
+// The hook, as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
   HookId id;
@@ -85,7 +86,7 @@ struct Hook {
   }
 };
 
-// What a program was given for a symbol. `ask(version)` is what the driver gives for that version, or null.
+// Replaces what a program gets for a symbol. `ask(version)` returns what the driver gives for that version, or null.
 template <class Ask>
 void answer(const char* symbol, void** function, int version, uint64_t flags, Ask&& ask) {
   if (symbol == nullptr || function == nullptr || *function == nullptr || std::strncmp(symbol, "cu", 2) != 0) return;
@@ -94,15 +95,15 @@ void answer(const char* symbol, void** function, int version, uint64_t flags, As
     if (std::strcmp(symbol, hooks[id].asked_for) != 0 || ask(std::min(version, hooks[id].version)) != *function) {
       continue;
     }
-    // Of a function without such a twin there is but one.
+    // A function without such a twin exists once.
     const bool has_twin = hooks[id + 1].per_thread && std::strcmp(hooks[id + 1].asked_for, symbol) == 0;
     if (per_thread && has_twin) ++id;
     *function = stand_in(static_cast<HookId>(id), *function);
     return;
   }
-  // A signature of a later CUDA is none of those above, and stays as it is.
+  // A signature of a later CUDA is none of those above, and is not replaced.
   if (std::strcmp(symbol, "cuGetProcAddress") == 0) {
-    // From CUDA 12 on this name means the one with five parameters; which of the two was found decides.
+    // From CUDA 12 on this name means the function with five parameters; which of the two was found decides.
     void* second = hooks[k_cuGetProcAddress_v2].real.load();
     if (*function == second || second == nullptr) *function = stand_in(k_cuGetProcAddress_v2, *function);
   } else if (std::strcmp(symbol, "cuGetProcAddress_v2") == 0) {
@@ -110,8 +111,8 @@ void answer(const char* symbol, void** function, int version, uint64_t flags, As
   }
 }
 
-// Whether a device's primary context lives on after it was released or reset, as others retain it. A context that was
-// destroyed does not.
+// Whether a device's primary context lives on after a release or reset, because others retain it. A destroyed context
+// does not.
 bool still_active(int device) {
   const auto state = cuda::driver().primary_context_state;
   unsigned flags = 0;
@@ -120,7 +121,7 @@ bool still_active(int device) {
 }
 bool still_active(cuda::Context) { return false; }
 
-// What the recorder keeps on the device, and what it pinned, went with the context.
+// What the recorder kept on the device, and what it pinned, is lost with the context.
 void device_state_is_lost() {
   Digester::instance().context_ends();
   Gatherer::instance().context_ends();
@@ -141,7 +142,7 @@ Result launch(Launched launched, bool per_thread, RealLaunch&& real_launch) {
   return result;
 }
 
-// The handlers, by the table's names: each gives what a wrapper does.
+// The handlers, by the table's names: each returns a wrapper's body.
 
 template <class Function>
 auto launched_plainly(Hook<Function> hook) {
@@ -186,7 +187,7 @@ template <class Function>
 auto ended_context(Hook<Function> hook) {
   return [hook](auto context_or_device) {
     if (inside) return hook(context_or_device);
-    recording().drain();  // launches under way would never come to an end
+    recording().drain();  // launches under way would never finish
     const Result result = hook(context_or_device);
     if (!still_active(context_or_device)) device_state_is_lost();
     return result;
@@ -213,7 +214,7 @@ auto created_event(Hook<Function> hook) {
 template <class Function>
 auto destroyed_event(Hook<Function> hook) {
   return [hook](cuda::Event event) {
-    event_destroyed(event);  // first: then the handle may become another's
+    event_destroyed(event);  // first: afterwards the handle may be reused
     return hook(event);
   };
 }
@@ -250,7 +251,7 @@ auto loaded_library(Hook<Function> hook) {
 template <class Function>
 auto unloaded_code(Hook<Function> hook, Owner::Kind kind) {
   return [hook, kind](auto handle) {
-    unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: then the handle may become another's
+    unloaded({kind, reinterpret_cast<uintptr_t>(handle)});  // first: afterwards the handle may be reused
     return hook(handle);
   };
 }

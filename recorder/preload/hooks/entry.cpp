@@ -1,4 +1,4 @@
-// What happens when the library is loaded: almost nothing. Recording starts with the first call that is to be recorded.
+// Runs when the library is loaded and does almost nothing. Recording starts with the first call that is to be recorded.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace {
 __attribute__((constructor)) void loaded() {
   try {
     msda::record::note_standard_error();
-    msda::record::config();  // while the folder is still the one that a relative output means
+    msda::record::config();  // before the program changes its working folder: the output may be relative
     msda::record::recording().serve(
         {msda::record::cuda::pin, msda::record::cuda::unpin, msda::record::cuda::add_device_facts});
     msda::record::offer_injection();
@@ -28,9 +28,9 @@ __attribute__((destructor)) void unloaded() { msda::record::finish_recording(); 
 
 }  // namespace
 
-// The ends that no destructor sees. A child that shares its parent's memory (vfork) ends this way, too: the recording
-// is not its own. A signal handler may have found this thread amidst the recorder's own work, which it must not wait
-// for.
+// Process ends that run no destructor. A child that shares its parent's memory (vfork) ends this way, too; the
+// recording is not its own. A signal handler may have interrupted the recorder's own work on this thread, which it must
+// not wait for.
 extern "C" __attribute__((visibility("default"), noreturn)) void _exit(int status) {
   if (!msda::record::inside) msda::record::finish_recording();
   for (;;) syscall(SYS_exit_group, status);

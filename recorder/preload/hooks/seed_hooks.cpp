@@ -1,8 +1,8 @@
-// Where a program's seeds are seen: the recorder's functions take the place of those that set them, call them, and note
-// the seed once it is set.
+// Intercepts the functions that set a program's seeds: the recorder's functions replace them, call them, and note the
+// seed once it is set.
 //
-// Torch's are two virtual functions. Every path of torch's that sets a seed calls them through the generator's vtable,
-// whose entries the dynamic linker binds by name, to the first definition there is: the preload's.
+// Torch has two virtual functions for this. Every path in torch that sets a seed calls them through the generator's
+// vtable, whose entries the dynamic linker binds by name to the first definition: the preload's.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -49,8 +49,8 @@ struct Libraries {
   std::vector<std::string> names;
 };
 
-// Of all that are loaded, but for the preload itself, and first the one that `near` lies in. Not of the program: what
-// it defines comes before the preload's anyway.
+// All loaded libraries except the preload, first the one that contains `near`. The program itself is left out: its
+// definitions come before the preload's anyway.
 std::vector<std::string> libraries(const void* near) {
   Libraries found{near, {}};
   const auto add = [](dl_phdr_info* library, size_t, void* data) {
@@ -64,15 +64,15 @@ std::vector<std::string> libraries(const void* near) {
   return found.names;
 }
 
-// A function that ours takes the place of.
+// A function that ours replaces.
 class Original {
  public:
   explicit constexpr Original(const char* name) : name_(name) {}
   const char* name() const { return name_; }
 
-  // The definition that would have been called, had the preload none, by what lies at `near`: the next one, or, if
-  // libraries were loaded for themselves alone, as Python's are, that of near's library and of those that it needs.
-  // Null if there is none. Remembered for the first `near`; errno stays as it is.
+  // The definition that code at `near` would call without the preload: the next one, or, if libraries were loaded
+  // locally, as Python does, that of near's library or of a library that it needs. Null if there is none. Cached for
+  // the first `near`; keeps errno.
   void* find(const void* near) noexcept {
     const Found* known = found_.load(std::memory_order_acquire);
     if (known != nullptr && known->near == near) return known->function;
@@ -99,7 +99,7 @@ class Original {
         void* handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_NOLOAD);
         if (handle == nullptr) continue;
         void* function = real_dlsym(handle, name_);
-        if (function != nullptr) return function;  // the handle stays: so does the library
+        if (function != nullptr) return function;  // the handle is never closed, so the library stays
         dlclose(handle);
       }
     } catch (...) {  // no memory for the names
@@ -111,11 +111,11 @@ class Original {
   std::atomic<const Found*> found_{nullptr};
 };
 
-// Constant from the start: a library's constructor may set a seed before any of the preload's has run.
+// Constant-initialized: a library's constructor may set a seed before the preload's constructors run.
 MSDA_LIBRARY_SEED_HOOKS(MSDA_ORIGINAL)
 MSDA_LIBC_SEED_HOOKS(MSDA_ORIGINAL)
 
-// What a wrapper's handler knows of its hook.
+// The hook, as a wrapper's handler sees it.
 template <class Function>
 struct Hook {
   Original& original;
@@ -129,14 +129,14 @@ Function* find(Original& original, const void* near = nullptr) {
 // The handlers, by the table's names.
 
 void set_torch_seed(Original& original, SeedSource source, void* generator, uint64_t seed) {
-  // By the vtable the generator's own library is known.
+  // The vtable tells the generator's own library.
   auto* set = find<void(void*, uint64_t)>(original, *static_cast<void**>(generator));
   if (set == nullptr) {
-    // The caller is the library that defines it, so this does not happen. If it did, the generator would keep its old
-    // seed, and whoever looks at the results must know.
+    // The calling library defines it, so this does not happen. If it did, the generator would keep its old seed, and
+    // the user must know.
     try {
       warn(std::string(original.name()) +
-           " is in no loaded library: the generator is not seeded; run without recorder");
+           " is in no loaded library: the generator keeps its old seed; run without the recorder");
     } catch (...) {
     }
     return;
@@ -196,7 +196,7 @@ auto sets_state(Hook<Function> hook) {
 template <class Function>
 auto sets_48_bits(Hook<Function> hook) {
   return [hook](unsigned short* seed) {
-    // Read first: the program may hand in the C library's own copy of an older seed, which the call overwrites.
+    // Read first: the program may pass the C library's own copy of an older seed, which the call overwrites.
     const uint64_t value = seed[0] | uint64_t{seed[1]} << 16 | uint64_t{seed[2]} << 32;
     auto* set = find<Function>(hook.original);
     unsigned short* before = set != nullptr ? set(seed) : nullptr;
@@ -205,7 +205,7 @@ auto sets_48_bits(Hook<Function> hook) {
   };
 }
 
-// Given out by dlsym. Another function than the exported one: who was linked to another cuRAND must not get this one.
+// Returned by dlsym. Not the exported function: a library linked to another cuRAND must not get this one.
 std::atomic<CurandSeed*> looked_up_curand{nullptr};
 int set_looked_up_curand_seed(void* generator, unsigned long long seed) {
   return set_curand_seed(looked_up_curand.load(), generator, seed);
@@ -218,12 +218,12 @@ void* substitute_seed(const char* name, void* found) noexcept {
     auto* function = reinterpret_cast<CurandSeed*>(found);
     if (function == &curandSetPseudoRandomGeneratorSeed) return nullptr;
     CurandSeed* none = nullptr;
-    // One looked up in a process; of a second copy the seeds go by unseen.
+    // Seeds of a second copy of cuRAND in a process are not recorded.
     if (!looked_up_curand.compare_exchange_strong(none, function) && none != function) return nullptr;
     return reinterpret_cast<void*>(&set_looked_up_curand_seed);
   }
   const std::pair<Original*, void*> ours[] = {MSDA_LIBC_SEED_HOOKS(MSDA_SUBSTITUTE)};
-  for (const auto& [original, function] : ours) {  // another library may have a function of such a name
+  for (const auto& [original, function] : ours) {  // another library may have a function of this name
     if (std::strcmp(name, original->name()) == 0 && found == original->find(nullptr)) return function;
   }
   return nullptr;
@@ -233,7 +233,7 @@ void* substitute_seed(const char* name, void* found) noexcept {
 
 using namespace msda::record;
 
-// Inlined into the wrapper is what asks for the wrapper's caller.
+// Inlined into the wrapper, because it takes the wrapper's return address.
 // clang-format off
 #define MSDA_WRAPPER(name, result, parameters, arguments, handler) \
   result name parameters { return handler(Hook<result parameters>{original_##name}) arguments; }

@@ -1,13 +1,13 @@
-// Every function that the preload stands in for, in one table: its declaration, its export, its wrapper and its place in
-// the list of exports (exports.map.in) come from here. Macros alone, as that list is made by the preprocessor.
+// Every function that the preload replaces, in one table, from which declarations, exports, wrappers and the list of
+// exports (exports.map.in) are generated. Macros only, because the preprocessor makes that list.
 //
 // A row is X(name, result, parameters, arguments, handler, ...): the wrapper of that name calls handler(hook) with the
 // arguments, and the hook knows the real function.
 #pragma once
 
-// cuda.h. Behind the handler: what cuGetProcAddress is asked for, CUDA's version up to which that name has this
-// signature, and whether it is the twin for per-thread default streams (CUPTI and the driver call it _ptsz), which
-// stands behind the one that it is the twin of.
+// cuda.h. After the handler: the name for cuGetProcAddress, CUDA's version up to which that name has this signature,
+// and whether it is the twin for per-thread default streams (CUPTI and the driver call it _ptsz), which follows the
+// function that it is the twin of.
 // clang-format off
 #define MSDA_DRIVER_HOOKS(X)                                                                                           \
   X(cuLaunchKernel, cuda::Result,                                                                                      \
@@ -87,8 +87,8 @@
   X(initstate, char*, (unsigned seed, char* state, size_t size), (seed, state, size), sets_state)                      \
   X(seed48, unsigned short*, (unsigned short seed[3]), (seed), sets_48_bits)
 
-// Torch's and cuRAND's. Behind the handler: the symbol. Torch's functions throw where a seed must not be set, as while a
-// graph is captured.
+// Functions of torch and cuRAND. After the handler: the symbol. Torch's functions throw if a seed must not be set, for
+// example while a graph is captured.
 #define MSDA_LIBRARY_SEED_HOOKS(X)                                                                                     \
   X(_ZN2at17CUDAGeneratorImpl16set_current_seedEm, void, (void* generator, uint64_t seed), (generator, seed),          \
     sets_cuda_seed)                                                                                                    \
@@ -111,6 +111,6 @@
     (call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights, stream),                 \
     records_gpu_call)
 
-// Functions that are the preload's own, or have wrappers that no row can tell: X(name).
+// Functions of the preload itself, or with wrappers that no row can describe: X(name).
 #define MSDA_OTHER_EXPORTS(X) X(InitializeInjection) X(_Exit) X(_exit) X(dlsym) X(msda_record_label)
 // clang-format on

@@ -19,7 +19,7 @@ std::span<const int64_t> strides_of(const msda_tensor& tensor) {
   return {tensor.stride, static_cast<size_t>(tensor.rank)};
 }
 
-// Nothing for a tensor that makes no sense.
+// Nothing for an invalid tensor.
 std::optional<Extent> extent_of(const msda_tensor& tensor) {
   if (tensor.rank < 0 || tensor.rank > MSDA_MAX_RANK || tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_INT64) {
     return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<Extent> extent_of(const msda_tensor& tensor) {
   return extent && extent->elements > 0 && tensor.data == nullptr ? std::nullopt : extent;
 }
 
-// One element after the other; `first` points to the first.
+// Copies the elements in row-major order; `first` points to the first.
 void copy_row_major(const msda_tensor& tensor, const std::byte* first, std::byte* to) {
   spool::copy_row_major(first, shape_of(tensor), strides_of(tensor), kernels::bytes_of(tensor.dtype), to);
 }
@@ -84,8 +84,8 @@ std::string Copies::add_from_device(const std::vector<Named>& tensors, cuda::Str
     pieces.push_back({named, *extent, address, &new_memory(extent->end - extent->begin)});
   }
   if (somewhere != 0) {
-    // Waiting for a copy has no limit. When a digest is there, so is all that the stream had to do.
-    std::string failure = "its stream does not come forward, or failed";
+    // A wait for a copy has no time limit. When a digest is ready, the stream has finished its earlier work.
+    std::string failure = kStreamStalls;
     const DeviceRange first{somewhere, 1};
     const Digests reached = Digester::instance().start({&first, 1}, stream, failure);
     if (!reached || !wait_for(reached, stream)) return failure;

@@ -1,5 +1,4 @@
-// What calls of our own C ABI have in common, on the CPU and on a GPU: their facts, and row-major copies of their
-// tensors.
+// Shared by calls of our own C ABI on the CPU and on a GPU: their facts, and row-major copies of their tensors.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,16 @@
 
 namespace msda::record {
 
-// Copies of tensors. One that makes no sense, which the real function will refuse, leaves it not ok().
+// Copies of tensors. ok() is false after an invalid tensor, which the real function will refuse.
 class Copies {
  public:
   bool ok() const { return ok_; }
   const std::vector<HostTensor>& tensors() const { return tensors_; }
 
-  // Of a tensor in host memory; one that is contiguous is not copied. Null is none.
+  // Adds a tensor in host memory; a contiguous one is not copied. Null adds nothing.
   void add(const char* name, const msda_tensor* tensor);
-  // Of tensors in device memory, once the stream has come to this point. Empty, or why they cannot be copied.
+  // Adds tensors in device memory, once the stream has finished its earlier work. Returns why they cannot be copied, or
+  // nothing.
   struct Named {
     const char* name;
     const msda_tensor* tensor;
@@ -37,18 +37,18 @@ class Copies {
   bool ok_ = true;
 };
 
-// With the mode, and of its options those that the mode has; the seed only where the function has one (`has_seed`).
-// Empty for conventions and modes that there are not.
+// The facts of a call, with the mode and the options that apply to it; the seed only if the function has one
+// (`has_seed`). Nothing for invalid conventions or modes.
 std::optional<CallFacts> facts_of(const char* kernel, const msda_call& call, const msda_options* options,
                                   bool has_seed);
 
-// The outputs that a call is to write: calls with equal inputs that want different ones are different calls.
+// The outputs that a call requests: calls with equal inputs and different requests are different calls.
 struct WantedOutputs {
   const msda_tensor *grad_value, *grad_sampling_locations, *grad_attention_weights;
 };
 std::string describe_outputs(const WantedOutputs& wanted);
 
-// Calls the real function, and records the call if it is asked for and succeeds.
+// Calls the real function, and records the call if it is selected and succeeds.
 msda_status record_cpu_call(decltype(msda_backward)* real, const msda_call* call, const msda_tensor* grad_output,
                             const msda_options* options, const msda_tensor* grad_value,
                             const msda_tensor* grad_sampling_locations, const msda_tensor* grad_attention_weights);

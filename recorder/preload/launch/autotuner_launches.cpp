@@ -12,17 +12,17 @@
 namespace msda::record {
 namespace {
 
-std::atomic<uint64_t> waits{0};     // of the program for the device
-std::atomic<bool> measures{false};  // it has recorded an event that keeps time since
+std::atomic<uint64_t> waits{0};     // how often the program has synchronized with the device
+std::atomic<bool> measures{false};  // it has recorded a timing event since
 
-// A stream may end in another thread while launches on it have yet to be checked.
+// Another thread may destroy a stream whose launches are still to be checked.
 std::shared_timed_mutex streams_mutex;
 constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
 std::atomic<uint64_t> ended_streams{0};
 
-// Consecutive measured launches, until it is checked whether they had the known inputs: after the event that ends the
-// measuring, and, as even there a digest makes the next measurement vary by a microsecond, soon for some of them only.
-// Launches between two that had the known inputs had them too.
+// Consecutive measured launches whose inputs are still to be checked. The check runs after the event that ends the
+// measurement. Even there a digest changes the next measurement by a microsecond, so after the first launches only
+// some are checked. Launches between two that had the known inputs are assumed to have had them, too.
 struct Measured {
   cuda::Stream stream;
   std::shared_ptr<KnownLaunch> known;
@@ -35,14 +35,14 @@ struct Measured {
     return known->checked_launches < kEachOfTheFirst || launches >= kOneOf;
   }
 };
-thread_local Measured* measured = nullptr;  // owned, if not by an object: destructors of the host's may launch
+thread_local Measured* measured = nullptr;  // owned by the thread; no destructor: destructors of the program may launch
 
 void forget_content(KnownLaunch& known) {
   known.set_last({});
   recording().report_missed_launch(known.name);
 }
 
-// Checks that the last launch's inputs were those that are recorded, and, if asked, whether its outputs are new ones.
+// Checks that the last launch had the recorded inputs and, with `with_outputs`, whether its outputs are new.
 void check(const Measured& launches, bool with_outputs) {
   const auto& known = launches.known;
   std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
@@ -64,7 +64,7 @@ void check(const Measured& launches, bool with_outputs) {
   if (!*digests || !recording().when_ready([digests] { return digests->ready(); }, counted)) forget_content(*known);
 }
 
-// By now their outputs may have been written over.
+// Checks without outputs, which later launches may have overwritten.
 void check_measured() {
   const std::unique_ptr<const Measured> launches(std::exchange(measured, nullptr));
   const std::shared_lock lock(streams_mutex, kPatience);

@@ -1,9 +1,9 @@
-// Launches that an autotuner makes to measure a kernel, on content that is recorded already.
+// Autotuner launches: launches that measure a kernel on content that is recorded already.
 //
-// A launch whose parameters, and by the digests its inputs too, are those of one before that is recorded already is
-// taken for an autotuner launch if the program measures it, having recorded an event that keeps time since it last
-// waited for the device, or if it follows that other launch without such a wait between them. Before an autotuner
-// launch nothing is done, and after it only digests are computed.
+// A launch is taken for an autotuner launch if the last launch with the same parameters repeated recorded content, and
+// if the program measures it, that is, has recorded a timing event since it last synchronized with the device, or if it
+// follows that launch without a synchronization in between. Before an autotuner launch the recorder does nothing; after
+// it only digests are computed, which check the inputs.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace msda::record {
 
-// Whether the program has recorded an event that keeps time since it last waited for the device; and how often it has
-// waited.
+// Whether the program has recorded a timing event since it last synchronized with the device; and how often it has
+// synchronized.
 bool program_measures() noexcept;
 uint64_t waits_of_program() noexcept;
 
-// Before a launch: checks the measured launches before it while their inputs are still there, unless it is another of
-// them. `known` is null for a launch that is no autotuner launch.
+// Before a launch: checks the measured launches before it while their inputs still exist, unless this launch continues
+// the series. `known` is null for a launch that is no autotuner launch.
 void before_another(const KnownLaunch* known, const LastContent& last);
-// After an autotuner launch, that is taken for the launch of `last`.
+// After an autotuner launch, which is taken for a repetition of `last`.
 void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known, const LastContent& last);
 
-// Around the end of a stream.
+// Lives while the program destroys a stream.
 class EndOfStream {
  public:
   EndOfStream() noexcept;
@@ -39,7 +39,7 @@ class EndOfStream {
 // Called before and after the program synchronizes with the device.
 void program_waits() noexcept;
 void program_waited() noexcept;
-// Called after it has recorded an event that keeps time.
+// Called after it has recorded a timing event.
 void program_took_time() noexcept;
 
 }  // namespace msda::record

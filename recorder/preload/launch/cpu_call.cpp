@@ -1,4 +1,4 @@
-// Calls of msda_backward of our own C ABI, on the CPU.
+// Records calls of msda_backward of our own C ABI, on the CPU.
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace msda::record {
 namespace {
 
-// Empty for a call that makes no sense or is not asked for.
+// Nothing for an invalid call or one that is not selected.
 std::optional<HostCall> begin_call(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                                    const WantedOutputs& to) {
   if (call == nullptr || grad_output == nullptr || !recording().wants("msda_backward")) return std::nullopt;
@@ -24,7 +24,7 @@ std::optional<HostCall> begin_call(const msda_call* call, const msda_tensor* gra
   inputs.add("attention_weights", &call->attention_weights);
   inputs.add("grad_output", grad_output);
   if (!inputs.ok()) return std::nullopt;
-  // It overwrites its outputs: what they held before decides nothing.
+  // The function overwrites its outputs, so what they held before does not matter.
   return recording().begin_call(*facts, inputs.tensors(), describe_outputs(to));
 }
 

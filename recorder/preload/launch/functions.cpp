@@ -8,7 +8,7 @@ namespace msda::record {
 namespace {
 
 const char* name_of(cuda::Function function, bool& is_kernel) {
-  // The driver is slow to say that a function is none, so what the thread launched before is tried first.
+  // The driver is slow to reject a handle of the wrong kind, so the kind that the thread launched last is tried first.
   static thread_local bool kernels = false;
   for (const bool kernel : {kernels, !kernels}) {
     const char* name = nullptr;
@@ -24,7 +24,7 @@ const char* name_of(cuda::Function function, bool& is_kernel) {
 }  // namespace
 
 Functions& Functions::instance() {
-  static auto* functions = new Functions;  // never destroyed: launches go on while the program ends
+  static auto* functions = new Functions;  // never destroyed: the program may launch while it ends
   return *functions;
 }
 
@@ -34,8 +34,8 @@ const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::str
     name = name_of(function, is_kernel);
     adapter = adapter_of(name);
   } else {
-    static const bool kSaid = (warn(std::string("this CUDA driver has no ") + cuda::driver().missing +
-                                    ", as those before CUDA 12; launches are not recorded"),
+    static const bool kSaid = (warn(std::string("this CUDA driver lacks ") + cuda::driver().missing +
+                                    ", which drivers have from CUDA 12 on; launches are not recorded"),
                                true);
     (void)kSaid;
   }

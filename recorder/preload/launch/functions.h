@@ -1,4 +1,4 @@
-// What is known of the program's functions: which of them are kernels to record, and which no adapter matches.
+// The program's functions: which are kernels to record, and which no adapter matches.
 #pragma once
 
 #include <atomic>
@@ -13,8 +13,8 @@
 
 namespace msda::record {
 
-// A handle may come to mean another function when its module is unloaded. So a match is made sure of by the name at
-// each launch, and an unmatched function is one until code is unloaded.
+// A handle may mean another function after its module was unloaded. A match is therefore checked by name at each
+// launch, and an unmatched function is remembered only until code is unloaded.
 class Functions {
  public:
   static Functions& instance();
@@ -23,16 +23,16 @@ class Functions {
     return slot(function).load(std::memory_order_relaxed) == tag(function);
   }
 
-  // Null for a function that no adapter knows or nobody asked for: from then on it is unmatched.
+  // Null for a function that no adapter knows or that is not selected; from then on it is unmatched.
   const adapters::Adapter* adapter_of(cuda::Function function, std::string& name, bool& is_kernel);
 
-  // One line for each kernel and reason.
+  // Warns once for each kernel and reason.
   void refuse(const std::string& name, const std::string& reason);
 
  private:
   const adapters::Adapter* adapter_of(const std::string& name);
 
-  // An address has 47 bits; above them stands how often code was unloaded.
+  // An address has 47 bits; the bits above hold how often code was unloaded.
   static uintptr_t tag(cuda::Function function) {
     return reinterpret_cast<uintptr_t>(function) ^ static_cast<uintptr_t>(unloads()) << 48;
   }

@@ -1,6 +1,6 @@
-// Calls of msda_cuda_backward of our own C ABI, on a GPU. The call is the unit, not the kernels that it launches, which
-// no adapter knows. Its inputs are copied before it and its outputs after it, each time with the caller waiting for all
-// that the stream has to do; and when it has succeeded and everything is there, it is recorded.
+// Records calls of msda_cuda_backward of our own C ABI, on a GPU. The call is recorded as a whole; no adapter knows the
+// kernels that it launches. Inputs are copied before it and outputs after it, each time with the caller waiting for the
+// stream. The call is recorded once it has succeeded and everything is copied.
 #include <atomic>
 #include <cerrno>
 #include <optional>
@@ -20,8 +20,8 @@ namespace {
 
 constexpr const char* kName = "msda_cuda_backward";
 
-// A thread that has not used CUDA yet has no context; the call will take the first device's, as CUDA's runtime does.
-// So do the recorder's copies before it.
+// Makes a context current for the recorder's copies. A thread that has not used CUDA yet has none; the call will use
+// the first device's, as CUDA's runtime does.
 class SomeContext {
  public:
   SomeContext() {
@@ -29,7 +29,7 @@ class SomeContext {
     cuda::Context context = nullptr;
     if (driver.current_context(&context) != cuda::kSuccess || context != nullptr) return;
     if (driver.retain_primary_context == nullptr || driver.set_context == nullptr) return;
-    // Kept until the process ends: the program's tensors live in it.
+    // Retained until the process ends: the program's tensors live in it.
     static const cuda::Context kFirst = [&] {
       cuda::Context first = nullptr;
       return driver.retain_primary_context(&first, 0) == cuda::kSuccess ? first : nullptr;
@@ -46,8 +46,8 @@ class SomeContext {
   bool taken_ = false;
 };
 
-// The recorder looks for the driver's functions once, so not before they are there: a process of which this call is the
-// first use of CUDA loads the driver in it.
+// The recorder looks up the driver's functions once, so not before the driver is loaded: if this call is the process'
+// first use of CUDA, the call loads it.
 bool has_driver() noexcept {
   static std::atomic<bool> loaded{false};
   if (loaded) return true;
@@ -66,12 +66,12 @@ void refuse(const std::string& reason) noexcept {
   errno = saved;
 }
 
-// Why nothing can be copied, or nothing.
+// Returns why nothing can be copied, or nothing.
 std::string trouble_with(cuda::Stream stream) {
-  if (!cuda::driver().complete) return std::string("this CUDA driver has no ") + cuda::driver().missing;
+  if (!cuda::driver().complete) return std::string("this CUDA driver lacks ") + cuda::driver().missing;
   int capturing = 0;
   if (cuda::driver().is_capturing(stream, &capturing) != cuda::kSuccess || capturing != 0) {
-    return "its stream is being captured into a graph, whose replays run no call of theirs";
+    return "its stream is being captured into a CUDA graph";
   }
   return "";
 }
@@ -80,7 +80,7 @@ constexpr const char* kNoMemory = "there is no memory for copies of its tensors"
 
 struct Call {
   bool asked_for = false;
-  std::string refusal;  // why it cannot be recorded; said if the call succeeds
+  std::string refusal;  // why it cannot be recorded; reported if the call succeeds
   CallFacts facts;
   Copies inputs;
 };
@@ -98,7 +98,7 @@ void before_call(const msda_call* call, const msda_tensor* grad_output, const ms
   state.facts.integers["stream"] = static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream));
   int device = 0;
   if (cuda::driver().current_device(&device) == cuda::kSuccess) state.facts.integers["device"] = device;
-  state.refusal = kNoMemory;  // if there is none
+  state.refusal = kNoMemory;  // replaced below, unless allocation fails
   state.refusal = state.inputs.add_from_device({{"value", &call->value},
                                                 {"sampling_locations", &call->sampling_locations},
                                                 {"attention_weights", &call->attention_weights},
@@ -116,7 +116,7 @@ void after_call(const msda_call& call, const WantedOutputs& to, cuda::Stream str
                                             stream);
   }
   if (!state.refusal.empty()) return refuse(state.refusal);
-  // These are in host memory, where the call that succeeded has read them.
+  // In host memory, where the successful call has read them.
   state.inputs.add("spatial_shapes", &call.spatial_shapes);
   if (call.level_start_index.rank > 0) state.inputs.add("level_start_index", &call.level_start_index);
   if (!state.inputs.ok() || !outputs.ok()) return;
@@ -136,7 +136,7 @@ msda_status record_gpu_call(decltype(msda_cuda_backward)* real, const msda_call*
   const msda_status status =
       real(call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights, stream);
   if (!state) {
-    if (status == MSDA_OK) refuse("the process had no CUDA driver before it");
+    if (status == MSDA_OK) refuse("the process had not loaded the CUDA driver before it");
     return status;
   }
   by_itself([&] {

@@ -24,7 +24,7 @@ bool overlap(const Tensors& inputs, const Tensors& outputs) {
   return false;
 }
 
-// Whether an adapter may have read it.
+// Whether an adapter may have read the tensor's contents.
 bool is_table(const adapters::DeviceTensor& tensor) { return tensor.dtype == MSDA_INT32 || tensor.dtype == MSDA_INT64; }
 
 Digest tables_of(const adapters::Call& call, const Digests& digests) {
@@ -37,7 +37,7 @@ Digest tables_of(const adapters::Call& call, const Digests& digests) {
   return tables;
 }
 
-// The first tensor that does not lie in allocated memory from end to end; empty if there is none.
+// The name of the first tensor that does not lie in allocated memory from end to end; empty if there is none.
 std::string stray(const adapters::Call& call) {
   for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
     for (const auto& tensor : *tensors) {
@@ -47,7 +47,8 @@ std::string stray(const adapters::Call& call) {
   return "";
 }
 
-// By the machine code, which is read once: a program that allocates its tensors anew for each launch has each decoded.
+// Derived from the machine code and cached: a program that reallocates its tensors for each launch has each launch
+// decoded.
 msda_dtype float_type_of(const Image& image, const std::string& kernel) {
   static thread_local auto* known = new std::map<std::string, msda_dtype>;
   constexpr size_t kMost = 256;
@@ -135,7 +136,7 @@ std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Ad
   auto known = std::make_shared<KnownLaunch>();
   known->name = launch.kernel;
   const auto read = [&](uint64_t address, void* to, size_t size) {
-    // When a digest is there, so is all that the stream had to do: the copy need not wait for anybody.
+    // When a digest is ready, the stream has finished its earlier work, and the copy does not wait.
     std::string failure;
     const DeviceRange first{address, 1};
     const Digests reached = Digester::instance().start({&first, 1}, launched.stream, failure);

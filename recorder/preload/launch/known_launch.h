@@ -1,5 +1,4 @@
-// What is known of a launch from an earlier one with the same parameters: its tensors, and what distinguishes their
-// contents.
+// A launch as known from an earlier one with the same parameters: its tensors, and what identifies their contents.
 #pragma once
 
 #include <atomic>
@@ -17,9 +16,9 @@ namespace msda::record {
 
 using Tensors = std::vector<adapters::DeviceTensor>;
 
-// The content of a launch that has been recognised.
+// The content of the last launch.
 struct LastContent {
-  std::string label;     // what it was done for
+  std::string label;     // the program's label for it
   std::string key;       // content_key() of it; empty before there was one
   bool repeats = false;  // it was recorded before
 };
@@ -28,20 +27,20 @@ struct KnownLaunch {
   std::string name;
   adapters::Launch launch;
   adapters::Call call;
-  std::string code;                    // the function, by its handle
-  bool inputs_stay = false;            // none of them is an output too
-  std::shared_ptr<const Image> image;  // of the code; null if it is not known
+  std::string code;                    // the function's handle as text
+  bool inputs_stay = false;            // no input is an output, too
+  std::shared_ptr<const Image> image;  // null if the code is not known
 
-  // Whether some inputs decide how the others are read.
+  // Whether some inputs decide how the others are read ("tables").
   bool has_tables() const;
-  // Of the inputs that decide how the others are read; false if the launch must be decoded anew, as they have changed.
+  // Whether these inputs are unchanged; if not, the launch must be decoded anew.
   bool same_tables(const Digests& digests);
   LastContent last();
   void set_last(LastContent content);
-  // That it is to be decoded anew.
+  // Marks the launch for decoding anew.
   void set_stale() { stale_ = true; }
 
-  // Consecutive autotuner launches that were checked, and had these inputs.
+  // How many consecutive checks of autotuner launches found these inputs.
   std::atomic<int> checked_launches{0};
   bool is_stale() const { return stale_; }
 
@@ -53,21 +52,23 @@ struct KnownLaunch {
   LastContent last_;
 };
 
-// Null, with the reason said, for a launch that the adapter cannot read.
+// Null for a launch that the adapter cannot read; a warning says why.
 std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
                                     adapters::Launch launch);
 
 std::vector<DeviceRange> ranges_of(const Tensors& tensors);
-// Of a launch's inputs, and then of its outputs.
+// The ranges of a launch's inputs, then of its outputs.
 std::vector<DeviceRange> ranges_of(const adapters::Call& call);
 
-// Identifies a launch's content: what it is, for what it is done, and what its inputs hold. The digests begin with
-// those of the inputs.
+// Identifies a launch's content: kernel, label, scalars, and what its inputs hold. The digests begin with those of the
+// inputs.
 std::string content_key(const KnownLaunch& known, const std::string& label, const Digests& digests);
 std::string joined_digests(const Digests& digests, size_t first, size_t count);
 
-// Waits at most ten seconds: the stream may wait for something that this very thread is going to do. False if it does
-// not come forward, or has failed.
+// Waits at most ten seconds, because the stream may depend on something that this very thread is about to do. False if
+// the digests are not ready then, or the stream has failed.
 bool wait_for(const Digests& digests, cuda::Stream stream);
+// Why wait_for() gave up, for a warning.
+inline constexpr const char* kStreamStalls = "its stream did not finish its earlier work within 10 s, or failed";
 
 }  // namespace msda::record

@@ -17,23 +17,23 @@
 namespace msda::record {
 namespace {
 
-// A function's parameters: asking the driver for them costs as much as all else that a launch needs.
+// A function's parameters, cached: asking the driver costs as much as everything else that a launch needs.
 struct Layout {
   std::string kernel;
   std::vector<adapters::Parameter> parameters;
 };
 
-// What a thread knows of its launches. Handles may mean other functions once code has been unloaded, so all of it holds
-// until then.
+// A thread's caches about its launches. They are valid until code is unloaded, because handles may mean other functions
+// then.
 struct ThreadState {
   uint64_t unloads = 0;
   std::unordered_map<cuda::Function, Layout> layouts;
-  std::unordered_map<std::string, std::shared_ptr<KnownLaunch>> known;  // by what makes launches the same
+  std::unordered_map<std::string, std::shared_ptr<KnownLaunch>> known;  // by key_of()
   std::unordered_set<std::string> refused;
-  const KnownLaunch* last = nullptr;  // launched
-  uint64_t waits = 0;                 // before it
+  const KnownLaunch* last = nullptr;  // the thread's last launch
+  uint64_t waits = 0;                 // of the program for the device, before that launch
 };
-thread_local ThreadState* thread_state = nullptr;  // never destroyed: destructors of the host's may launch
+thread_local ThreadState* thread_state = nullptr;  // never destroyed: destructors of the program may launch
 
 ThreadState& this_thread() {
   if (thread_state == nullptr) thread_state = new ThreadState;
@@ -64,9 +64,9 @@ SnapshotMode mode_of(const KnownLaunch* known, const LastContent& last, const Th
   return config().digest_only ? SnapshotMode::kDigest : SnapshotMode::kCopy;
 }
 
-// Waiting for the device costs a program that runs ahead of it more than a copy that turns out not to be needed. The
-// copy is probably needed unless the launch before had the same parameters, or the last launch with these parameters
-// had known contents. It is possible where no input on the device decides how the others are read.
+// For a program that runs ahead of the device, waiting costs more than a copy that turns out to be unnecessary. The
+// copy is probably necessary unless the launch before had the same parameters, or the last launch with these parameters
+// had known contents. It is possible if no input on the device decides how the others are read.
 bool can_copy_ahead(const KnownLaunch& known, const LastContent& last, const KnownLaunch* launch_before) {
   return !last.repeats && launch_before != &known && !known.has_tables();
 }
@@ -94,7 +94,7 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   const auto refuse = [&](const char* reason) { Functions::instance().refuse(launch.kernel, reason); };
   int capturing = 0;
   if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
-    return refuse("its stream is being captured into a graph, whose replays run no launch of theirs");
+    return refuse("its stream is being captured into a CUDA graph");
   }
   ThreadState& mine = this_thread();
   if (!read_launch(launched, state->is_kernel, mine, launch)) return refuse("the driver does not tell its parameters");

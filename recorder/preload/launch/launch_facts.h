@@ -1,4 +1,4 @@
-// What the driver tells of a launch, in the adapters' words and in the capture's.
+// Turns what the driver tells about a launch into what adapters take and what the capture holds.
 #pragma once
 
 #include <string>
@@ -11,18 +11,19 @@
 
 namespace msda::record {
 
-// Where a function's parameters lie. Empty if the driver does not tell.
+// The offsets and sizes of a function's parameters. Empty if the driver does not tell.
 std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel);
 
-// Their bytes, where launch.parameters says. False if they are not there.
+// Copies their bytes by launch.parameters. False if they are missing.
 bool read_parameters(const Launched& launched, adapters::Launch& launch);
 
-// Identifies a launch but for what is in memory.
+// Identifies a launch, regardless of the contents of memory.
 std::string key_of(const Launched& launched, const adapters::Launch& launch);
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call);
 
-// Of the code the launch that it was first seen in: of an autotuner's variants only one remains a recorded call.
+// Adds the launch configuration with which code was first launched: only one of an autotuner's variants remains a
+// recorded call.
 void add_launch(const Launched& launched, CodeFacts& code);
 
 void add_parameters(const adapters::Launch& launch, LaunchRecord& record);

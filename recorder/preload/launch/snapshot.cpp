@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t rounded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// What a tensor takes: with the gaps between its elements, or without.
+// The bytes that a tensor takes: with the gaps between its elements, or without.
 uint64_t staged_bytes(const adapters::DeviceTensor& tensor, bool gathers) {
   const int64_t with_gaps = tensor.bytes();
   if (!gathers || tensor.strides.empty()) return static_cast<uint64_t>(with_gaps);
@@ -43,7 +43,7 @@ HostTensor zeros_like(const adapters::DeviceTensor& tensor) {
   return {{tensor.name, tensor.dtype.name, tensor.shape, {}}, {}, {}, true};
 }
 
-// Copies the tensors, one after the other from outputs_memory on, but for those that are zero all over. False if they
+// Copies the tensors one after the other, from outputs_memory on, except those that hold only zeros. False if they
 // cannot be copied.
 bool fetch(const Tensors& tensors, SnapshotState& state, std::vector<HostTensor>& host,
            const std::vector<bool>& zeros = {}) {
@@ -70,17 +70,17 @@ void add_digests(const char* section, const Tensors& tensors, const Digests& dig
                  LaunchRecord& record) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     record.digests[std::string(section) + "/" + tensors[i].name] =
-        digest_in_words(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
+        describe_digest(tensors[i].dtype.name, tensors[i].shape, digests[first + i]);
   }
 }
 
 // What is copied before a launch.
 struct Wanted {
   bool inputs = true, before = true;
-  std::vector<bool> zeros;  // of what the output buffers hold: which are zero all over, and need no copy
+  std::vector<bool> zeros;  // which output buffers hold only zeros before, and need no copy
 };
 
-// Takes room in the shared memory; false if there is none.
+// Reserves space in the shared memory; false if there is none.
 bool reserve(SnapshotState& state, const Wanted& wanted) {
   const adapters::Call& call = state.known->call;
   const uint64_t outputs = staged_bytes(call.outputs, state.gathers);
@@ -90,9 +90,9 @@ bool reserve(SnapshotState& state, const Wanted& wanted) {
   auto block = ring != nullptr ? ring->reserve(bytes) : std::nullopt;
   if (!block) {
     Functions::instance().refuse(state.known->name,
-                                 "its " + std::to_string(bytes) +
-                                     " bytes find no room in the memory shared with the writer, which "
-                                     "MSDA_RECORD_RING_BYTES limits");
+                                 "no room for its " + std::to_string(bytes) +
+                                     " bytes in the memory shared with the writer; MSDA_RECORD_RING_BYTES sets its "
+                                     "limit");
     return false;
   }
   state.record.block = *std::move(block);
@@ -110,8 +110,8 @@ bool fetch_before(SnapshotState& state, const Wanted& wanted) {
          (!wanted.before || fetch(call.outputs, state, record.outputs_before, wanted.zeros));
 }
 
-// Copies the inputs and what the output buffers hold. Where strided tensors cannot be copied without their gaps, all of
-// it takes other room.
+// Copies the inputs and what the output buffers hold. If strided tensors cannot be copied without their gaps,
+// everything is copied anew with gaps.
 bool copy_before(SnapshotState& state, const Wanted& wanted) {
   state.gathers = Gatherer::instance().works();
   if (!reserve(state, wanted)) return false;
@@ -126,12 +126,12 @@ bool copy_before(SnapshotState& state, const Wanted& wanted) {
   return copied;
 }
 
-// Waits for the digests of inputs and output buffers. `known` is decoded anew if the tables that it was read by have
+// Waits for the digests of inputs and output buffers. Decodes `known` anew if the tables by which it was decoded have
 // changed.
-Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-             std::shared_ptr<KnownLaunch>& known) {
+Digests digest_before(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+                      std::shared_ptr<KnownLaunch>& known) {
   for (int again = 0; again < 2; ++again) {
-    std::string failure = "its stream does not come forward, or failed";
+    std::string failure = kStreamStalls;
     Digests digests = Digester::instance().start(ranges_of(known->call), launched.stream, failure);
     if (!digests || !wait_for(digests, launched.stream)) {
       Functions::instance().refuse(known->name, failure);
@@ -144,8 +144,8 @@ Digests look(const Launched& launched, const adapters::Adapter& adapter, bool is
   return {};
 }
 
-// Identifies what equal results are expected of: the same code on the same content, and on the same outputs before
-// where the kernel adds to them.
+// Identifies launches that should give equal results: the same code on the same content and, if the kernel adds to its
+// outputs, on the same output buffers.
 std::string code_on(const KnownLaunch& known, const Digests& digests) {
   std::string code = known.code + " after";
   for (size_t i = 0; i < known.call.outputs.size(); ++i) {
@@ -168,8 +168,8 @@ void add_facts(const Launched& launched, SnapshotState& state) {
   add_parameters(state.known->launch, record);
 }
 
-// Registers a launch's content, new or known; false if nothing is recorded any more. The digests are of its inputs and
-// of what its outputs held before.
+// Registers a launch's content, new or known; false if recording is over. The digests are those of its inputs and of
+// what its outputs held before.
 bool recognise(KnownLaunch& known, const Digests& digests, LaunchRecord& record) {
   const size_t inputs = known.call.inputs.size();
   const std::string label = record.facts.texts["label"], key = content_key(known, label, digests);
@@ -189,7 +189,7 @@ void add_outputs(const KnownLaunch& known, const Digests& digests, LaunchRecord&
   record.outputs_digest = joined_digests(digests, 0, known.call.outputs.size());
 }
 
-// Computed once for a size, as the buffers that a kernel adds to mostly hold zeros before it.
+// Cached by size: the buffers that a kernel adds to mostly hold zeros before it.
 Digest digest_of_zeros(uint64_t bytes) {
   static thread_local std::unordered_map<uint64_t, Digest>* known = new std::unordered_map<uint64_t, Digest>;
   constexpr size_t kMost = 4096;
@@ -198,7 +198,7 @@ Digest digest_of_zeros(uint64_t bytes) {
   return found != known->end() ? found->second : known->emplace(bytes, digest_on_host(nullptr, bytes)).first->second;
 }
 
-// Which outputs were zero all over before the launch; the digests are of its inputs and of those.
+// Which outputs held only zeros before the launch; the digests are those of its inputs and outputs.
 std::vector<bool> zeros_before(const adapters::Call& call, const Digests& digests) {
   std::vector<bool> zeros;
   for (size_t i = 0; i < call.outputs.size(); ++i) {
@@ -208,7 +208,7 @@ std::vector<bool> zeros_before(const adapters::Call& call, const Digests& digest
   return zeros;
 }
 
-// Of what was copied ahead: forgets what is recorded already.
+// Drops copies, made ahead, of what is recorded already.
 void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, LaunchRecord& record) {
   if (record.content.known) record.inputs.clear();
   if (record.content.same_before) record.outputs_before.clear();
@@ -221,12 +221,12 @@ void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, L
 }  // namespace
 
 SnapshotState::~SnapshotState() {
-  // A launch that was not delivered leaves its block: not before the device has written into it.
+  // The block of a launch that was not delivered is freed only after the device has written into it.
   if (record.block && copies) cuda::driver().synchronize(stream);
 }
 
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
-  const Digests digests = look(launched, adapter, state.is_kernel, state.known);
+  const Digests digests = digest_before(launched, adapter, state.is_kernel, state.known);
   if (!digests) return false;
   add_facts(launched, state);
   if (!recognise(*state.known, digests, state.record)) return false;
@@ -247,7 +247,7 @@ bool begin_digest(const Launched& launched, SnapshotState& state) {
   return false;
 }
 
-// Outputs are copied, then digested: when the digests are there, so are the copies.
+// Outputs are copied, then digested: when the digests are ready, so are the copies.
 void end_registered(const Launched& launched, SnapshotState& state) {
   const auto& outputs = state.known->call.outputs;
   std::string failure;
@@ -266,11 +266,11 @@ void end_registered(const Launched& launched, SnapshotState& state) {
   };
   *record = std::move(state.record);
   if (recording().when_ready([digests] { return digests->ready(); }, delivered)) return;
-  state.record = std::move(*record);  // its block waits for the device, then is given back
+  state.record = std::move(*record);  // its block is freed after the device has written into it
   recording().report_missed_launch(state.known->name);
 }
 
-// Everything but the digests themselves is done here, while the device is at work.
+// Everything except the digests is done here, while the device computes.
 void end_unregistered(const Launched& launched, SnapshotState& state) {
   struct Pair {
     Digests before, after;
@@ -299,7 +299,7 @@ void end_unregistered(const Launched& launched, SnapshotState& state) {
     pair->before = std::move(state.before);
     pair->record = std::move(state.record);
     if (recording().when_ready([pair] { return pair->after.ready(); }, delivered)) return;
-    state.record = std::move(pair->record);  // its block waits for the device, then is given back
+    state.record = std::move(pair->record);  // its block is freed after the device has written into it
   }
   recording().report_missed_launch(state.known->name);
 }

@@ -1,4 +1,4 @@
-// What is taken of one launch: how, and what there is of it so far. The inside of launch.cpp and snapshot.cpp.
+// The snapshot of one launch: its mode and what has been copied so far. Internal to launch.cpp and snapshot.cpp.
 #pragma once
 
 #include <memory>
@@ -24,23 +24,23 @@ struct SnapshotState {
   ~SnapshotState();
 
   SnapshotMode mode = SnapshotMode::kCopy;
-  bool is_kernel = false;  // what was launched is a CUkernel
+  bool is_kernel = false;  // the launched function is a CUkernel
   std::shared_ptr<KnownLaunch> known;
-  LastContent last;  // of an autotuner launch: what it is taken for
-  Digests before;    // with kDigest and kCopyAhead: of inputs, and of outputs before
+  LastContent last;  // for an autotuner launch: the content that it is taken to repeat
+  Digests before;    // with kDigest and kCopyAhead: of the inputs, and of the output buffers before
   LaunchRecord record;
   cuda::Stream stream = nullptr;
-  bool copies = false;   // into the record's block are under way on it
-  bool gathers = false;  // the block has room for strided tensors without their gaps
+  bool copies = false;   // copies into the record's block are under way on the stream
+  bool gathers = false;  // the block has space for strided tensors without their gaps
   std::byte* outputs_memory = nullptr;
   uint64_t outputs_offset = 0;
 };
 
-// Before a launch, by mode. False if it is not to be recorded.
+// Called before a launch, by mode. False if it is not to be recorded.
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
 bool begin_copy_ahead(const Launched& launched, SnapshotState& state);
 bool begin_digest(const Launched& launched, SnapshotState& state);
-// After it: where its content is registered, and where it is yet to be.
+// Called after it, if its content is registered already, and if it is not.
 void end_registered(const Launched& launched, SnapshotState& state);
 void end_unregistered(const Launched& launched, SnapshotState& state);
 

@@ -14,9 +14,9 @@ std::vector<const adapters::Adapter*> read() {
   std::vector<const adapters::Adapter*> all;
   for (const std::string& path : config().adapters) {
     try {
-      for (auto& adapter : adapters::read_user_adapters(path)) all.push_back(adapter.release());  // kept for good
+      for (auto& adapter : adapters::read_user_adapters(path)) all.push_back(adapter.release());  // never deleted
     } catch (const adapters::BadAdapterFile& e) {
-      warn(std::string(e.what()) + "; recording goes on without this file");
+      warn(std::string(e.what()) + "; recording continues without this file");
     }
   }
   all.insert(all.end(), adapters::built_in().begin(), adapters::built_in().end());
@@ -27,7 +27,7 @@ std::vector<const adapters::Adapter*> read() {
 
 std::span<const adapters::Adapter* const> asked_adapters() noexcept {
   try {
-    // Never destroyed: a program may launch while it exits.
+    // Never destroyed: the program may launch while it exits.
     static const auto* const kAll = new std::vector<const adapters::Adapter*>(read());
     return *kAll;
   } catch (...) {  // no memory

@@ -1,4 +1,4 @@
-// A recorded call on its way into the spool: what is known of it, its tensors, and what it is known by.
+// A recorded call before it is in the spool: its facts, its tensors, and the content that it was registered for.
 #pragma once
 
 #include <cstddef>
@@ -19,25 +19,25 @@ namespace msda::record {
 // A tensor in host memory.
 struct HostTensor : spool::TensorDescription {
   std::span<const std::byte> bytes;     // from its first element to its last
-  std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if that is where they are
-  bool zeros = false;                   // all of them; then there are no bytes
+  std::optional<uint64_t> offset = {};  // of the bytes in the memory shared with the writer, if they lie there
+  bool zeros = false;                   // the tensor holds only zeros; `bytes` is empty
 };
 
-// What is known of a call before it runs.
+// The facts that are known before a call runs.
 struct CallFacts {
   std::map<std::string, std::string> texts;  // kernel, dialect, padding_mode
-  std::map<std::string, int64_t> integers;   // align_corners, and those of a launch
+  std::map<std::string, int64_t> integers;   // align_corners, and the numbers of a launch
   std::vector<int64_t> grid, block;          // of a launch
 };
 
 class Recording;
 
-// A content that a call was registered for. Unless the call is delivered, its end tells the recording that the call did
-// not take place, or could not be copied.
+// The content that a call was registered for. If the call is not delivered, the destructor tells the recording that it
+// did not take place, or could not be copied.
 class RegisteredContent {
  public:
   RegisteredContent() = default;
-  RegisteredContent(Recording* recording, std::string its_key, const ContentLedger::Entered& entered)
+  RegisteredContent(Recording* recording, std::string its_key, const ContentLedger::Registration& entered)
       : key(std::move(its_key)),
         invocation(entered.invocation),
         known(entered.known),
@@ -47,12 +47,12 @@ class RegisteredContent {
   RegisteredContent& operator=(RegisteredContent&& other) noexcept;
   ~RegisteredContent();
 
-  // The call is delivered: the recording has taken note.
+  // The call is delivered.
   void settle() noexcept { recording_ = nullptr; }
 
   std::string key;
   uint64_t invocation = 0;
-  bool known = false;        // recorded, or on its way
+  bool known = false;        // recorded, or being recorded
   bool same_before = false;  // recorded, and its output buffers held what they hold now
 
  private:
@@ -62,24 +62,23 @@ class RegisteredContent {
 // A call of the C ABI that has begun.
 struct HostCall {
   RegisteredContent content;
-  std::map<std::string, std::string> digests;  // of the inputs, where their bytes are not kept
-  uint64_t bytes = 0;                          // that it has in the spool so far
+  std::map<std::string, std::string> digests;  // of the inputs, if their bytes are not recorded
+  uint64_t bytes = 0;                          // in the spool so far
 };
 
-// A launch that the device is done with. The outputs of a known content, and what the buffers held before if that was
-// another content, take the place of those that are recorded: an autotuner's launches come before the call that they
-// are made for.
+// A launch that the device has finished. If its content is known, its outputs, and what the buffers held before if that
+// differs, replace the recorded ones: an autotuner's launches come before the call for which they are made.
 struct LaunchRecord {
   RegisteredContent content;
-  std::string before;  // names what the output buffers held
+  std::string before;  // identifies what the output buffers held
   CallFacts facts;
   std::vector<int64_t> parameter_offsets, parameter_sizes;
   std::vector<std::byte> parameter_bytes;
   std::vector<HostTensor> inputs, outputs_before, outputs;
   std::map<std::string, std::string> digests;  // "inputs/value": "float32 4x5440x8x32 <digest of the device's>"
-  RingBlock block;                             // of the shared memory, in which the tensors lie
+  RingBlock block;                             // in the shared memory; holds the tensors
   std::string code;                            // outputs of the same code on the same content should be equal:
-  std::string outputs_digest;  // of all, or of what does not depend on what the buffers held before; empty: unknown
+  std::string outputs_digest;  // of those that do not depend on what the buffers held before; empty: unknown
 };
 
 }  // namespace msda::record

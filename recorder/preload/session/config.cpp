@@ -18,7 +18,7 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// The number that a variable holds; 0, and a line, if it holds anything else.
+// The number in a variable; 0, with a warning, if it is not a number.
 uint64_t number(const char* name) {
   const std::string text = environment(name);
   if (text.empty()) return 0;
@@ -29,7 +29,7 @@ uint64_t number(const char* name) {
   return 0;
 }
 
-// 0 for all, and for what is neither all nor last:K with a K of at least 1.
+// 0 for "all", and, with a warning, for any text but last:K with K >= 1.
 int64_t calls_to_keep() {
   const std::string text = environment("MSDA_RECORD_KEEP");
   if (text.empty() || text == "all") return 0;
@@ -50,7 +50,7 @@ uint64_t ring_bytes_of_this_machine() {
   return std::min<uint64_t>(eighth, 1 << 30);
 }
 
-// msda-record as it lies beside this library in a build folder and after installation.
+// msda-record, found relative to this library, in a build folder and after installation.
 std::string writer_program() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<const void*>(&config), &info) == 0 || info.dli_fname == nullptr) return "";
@@ -65,7 +65,7 @@ std::string writer_program() {
   return "";
 }
 
-// The program may change its folder.
+// The program may change its working folder.
 std::string absolute(const std::string& path) {
   char* folder = path.empty() || path[0] != '/' ? getcwd(nullptr, 0) : nullptr;
   const std::string result = folder != nullptr ? std::string(folder) + "/" + path : path;
@@ -73,7 +73,7 @@ std::string absolute(const std::string& path) {
   return result;
 }
 
-// The parts of a list, by colons as in PATH.
+// The parts of a list separated by colons, as in PATH.
 std::vector<std::string> list(const char* name) {
   std::vector<std::string> parts;
   std::string rest = environment(name);
@@ -99,7 +99,7 @@ Config read() {
   config.stages = environment("MSDA_RECORD_STAGES");
   if (config.stages != "summary" && config.stages != "full") {
     if (!config.stages.empty() && config.stages != "none") {
-      warn("MSDA_RECORD_STAGES=" + config.stages + " is none of none, summary and full, and is ignored");
+      warn("MSDA_RECORD_STAGES=" + config.stages + " is not none, summary or full, and is ignored");
     }
     config.stages = "none";
   }
@@ -109,7 +109,7 @@ Config read() {
   } else if (hook == "driver") {
     config.hook = HookChoice::kDriver;
   } else if (!hook.empty() && hook != "auto") {
-    warn("MSDA_RECORD_HOOK=" + hook + " is none of auto, cupti and driver, and is ignored");
+    warn("MSDA_RECORD_HOOK=" + hook + " is not auto, cupti or driver, and is ignored");
   }
   config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
   config.ring_bytes = number("MSDA_RECORD_RING_BYTES");

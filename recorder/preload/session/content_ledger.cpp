@@ -10,14 +10,14 @@ ContentLedger::Entry* ContentLedger::find(const std::string& key) {
   return found != by_key_.end() ? &*found->second : nullptr;
 }
 
-// The newest is last.
+// The most recent is last.
 void ContentLedger::called(const std::string& key) { entries_.splice(entries_.end(), entries_, by_key_.at(key)); }
 
 void ContentLedger::end_use(Entry& entry) {
   if (entry.under_way > 0) --entry.under_way;
 }
 
-ContentLedger::Entered ContentLedger::enter(const std::string& key, const std::string& before) {
+ContentLedger::Registration ContentLedger::register_call(const std::string& key, const std::string& before) {
   if (Entry* known = find(key)) {
     ++known->under_way;
     return {known->invocation, true, known->delivered && known->before == before};
@@ -36,7 +36,7 @@ ContentLedger::Entered ContentLedger::enter(const std::string& key, const std::s
   return {entry.invocation, false, false};
 }
 
-bool ContentLedger::leave(const std::string& key, uint64_t invocation) {
+bool ContentLedger::abandon_call(const std::string& key, uint64_t invocation) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end() || found->second->invocation != invocation) return true;
   Entry& entry = *found->second;

@@ -1,8 +1,8 @@
-// The contents that a recording knows: which invocation holds each of them, how often it came again, and how many
-// different results there were. The one authority: what leaves the ledger is told to the writer, which then drops it.
+// The contents that a recording knows: which invocation holds each of them, how often it was repeated, and how many
+// different results there were. Contents that leave the ledger are reported to the writer, which then drops them.
 //
-// A content is entered when a call begins, and delivered when its bytes are in the spool; a call that fails leaves. Of
-// the contents delivered, the ledger keeps those that were called last.
+// A call's content is registered when the call begins, and delivered when its bytes are in the spool; a failed call is
+// abandoned. The ledger keeps the delivered contents that were called most recently.
 #pragma once
 
 #include <cstddef>
@@ -19,48 +19,49 @@ namespace msda::record {
 // Not thread-safe: Recording guards it.
 class ContentLedger {
  public:
-  // At most `keep` delivered contents stay known, but for those with a call under way.
+  // At most `keep` delivered contents stay known, not counting those with a call under way.
   explicit ContentLedger(size_t keep) : keep_(keep) {}
 
-  struct Entered {
+  struct Registration {
     uint64_t invocation = 0;
-    bool known = false;        // delivered, or on its way by a call before
-    bool same_before = false;  // and the output buffers recorded with it held what they hold now
+    bool known = false;        // an earlier call of it was delivered or is under way
+    bool same_before = false;  // and the output buffers recorded with it held the same
   };
-  // A call of this content begins. `before` names what its output buffers hold. Every enter() wants one deliver() or
-  // leave().
-  Entered enter(const std::string& key, const std::string& before);
-  // A call that was entered under this invocation did not take place, or could not be copied. False if the content was
-  // known by it alone, and so is forgotten.
-  bool leave(const std::string& key, uint64_t invocation);
+  // A call of this content begins. `before` identifies what its output buffers hold. Each register_call() must be
+  // followed by one deliver_...() or abandon_call().
+  Registration register_call(const std::string& key, const std::string& before);
+  // A call that was registered under this invocation did not take place, or could not be copied. False if no other call
+  // had this content, which is then forgotten.
+  bool abandon_call(const std::string& key, uint64_t invocation);
 
-  // Whether a call of it was delivered, or is under way.
+  // Whether a call of this content was delivered or is under way.
   bool knows(const std::string& key) const;
 
-  // A call that was entered as new is in the spool, with what its output buffers held before.
+  // A call that was registered as new is in the spool; `before` identifies what its output buffers held.
   void deliver_first(const std::string& key, const std::string& before, uint64_t bytes);
-  // A call that was entered as known has ended. Returns what is to be done with its record.
+  // A call that was registered as known has ended. Returns what to do with its record.
   enum class Later {
-    kSupersede,  // it may take the place of the one before
-    kCount,      // it can only be counted: what would complete its record is not in the spool (yet), or no longer
-    kLost        // the call that held its inputs failed: nothing tells of this one
+    kSupersede,  // it may replace the earlier record
+    kCount,      // it can only be counted: what would complete its record is not in the spool
+    kLost        // the call that held its inputs failed: this one is lost, too
   };
   Later deliver_later(const std::string& key, uint64_t invocation, const std::string& before, bool has_before);
-  // The number of the next record that takes the place of the first; from 1 on.
+  // The number of the next record that replaces the first; from 1 on.
   uint32_t next_attempt(const std::string& key);
-  // It is in the spool; `before` if it has the output buffers.
+  // That record is in the spool; `before` if it has the output buffers.
   void supersede(const std::string& key, const std::optional<std::string>& before, uint64_t bytes);
 
-  // Results of the same code on the same content should be equal; an empty digest is none.
+  // Notes a result. Results of the same code on the same content should be equal; an empty digest is ignored.
   void add_outputs(const std::string& key, const std::string& code, const std::string& digest);
-  // Calls that were not kept. Their number so far and that of different results; nothing if the content is not known.
+  // Counts calls that were not recorded. Returns their number so far and that of different results; nothing if the
+  // content is not known.
   struct Count {
     uint64_t invocation = 0;
     int64_t duplicates = 0, distinct_outputs = 0;
   };
   std::optional<Count> count(const std::string& key, int64_t calls);
 
-  // The next content to forget, if there are more than are kept: that which was called least recently.
+  // Evicts the content that was called least recently, if there are more than `keep`.
   struct Evicted {
     uint64_t invocation = 0, bytes = 0;
   };

@@ -32,18 +32,18 @@ struct DeliveryThread::State {
 
   void (*idle)() noexcept;
   std::mutex mutex;
-  std::deque<Job> jobs;  // in the order of the launches; the one at work is still here
+  std::deque<Job> jobs;  // in the order of the launches; includes the job being done
   sem_t news;            // posted for a new job, and by drain()
   std::atomic<size_t> left{0};
   std::atomic<uint64_t> progress{0}, drains_asked{0}, drains_done{0};
 
-  // Does what is ready; false if nothing was.
+  // Does the jobs that are ready; false if none was.
   bool work_off() {
     bool any = false;
     std::unique_lock lock(mutex);
     for (size_t i = 0; i < jobs.size();) {
       Job& job = jobs[i];
-      lock.unlock();  // others may append meanwhile, which leaves a deque's elements where they are
+      lock.unlock();  // other threads may append meanwhile, which does not move a deque's elements
       const bool ready = job.is_ready();
       if (ready) job.work();
       lock.lock();
@@ -59,7 +59,7 @@ struct DeliveryThread::State {
     return any;
   }
 
-  // Until there is news, or for `milliseconds` if they are not negative; false if that time has passed.
+  // Waits for news, at most `milliseconds` unless that is negative; false if the time has passed.
   bool wait(long milliseconds) {
     if (milliseconds < 0) return sem_wait(&news) == 0;
     timespec until{};
@@ -98,7 +98,7 @@ DeliveryThread::State* DeliveryThread::state() {
   const std::lock_guard lock(start_mutex);
   if (state_ != nullptr) return state_;
   auto* state = new State(idle_);
-  // No signal of the host's is this thread's to take.
+  // This thread must handle no signal of the program.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -147,7 +147,7 @@ size_t DeliveryThread::drain() noexcept {
 }
 
 void DeliveryThread::forget_in_child() noexcept {
-  state_ = nullptr;  // what it holds is left alone: another thread may have been changing it
+  state_ = nullptr;  // not destroyed: another thread of the parent may have been changing it
   new (&start_mutex) std::mutex;
 }
 

@@ -37,8 +37,8 @@ bool FrameStream::has_room(uint64_t bytes) {
   since_look_ = 0;
   const auto free = spool::free_bytes(folder_);
   if (!free || *free >= least_free_ + bytes) return true;
-  end("half of the disk space that was free at its beginning is used; recording ends here (MSDA_RECORD_MAX_BYTES sets "
-      "another limit)");
+  end("half of the disk space that was free when recording began is used; recording ends here (MSDA_RECORD_MAX_BYTES "
+      "sets another limit)");
   return false;
 }
 

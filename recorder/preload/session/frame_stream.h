@@ -1,4 +1,4 @@
-// What a recording appends to its spool, up to its limits. After the first trouble nothing is appended any more.
+// Appends a recording's frames to its spool, up to its limits. After the first error nothing more is appended.
 #pragma once
 
 #include <atomic>
@@ -18,28 +18,30 @@ class FrameStream {
  public:
   explicit FrameStream(const Config& config) : config_(config) {}
 
-  // Finds a name that is free for the output, and creates the spool beside it: whoever creates that owns the output's
-  // name. Why that cannot be, or nothing.
+  // Finds a free name for the output, and creates the spool beside it: creating the spool reserves the output's name.
+  // Returns why that failed, or nothing.
   std::string open();
   const std::string& output() const { return output_; }
   const std::string& spool_path() const { return spool_path_; }
 
-  // Bytes appended, those in the shared memory included; 0 if the stream has ended. Thread-safe, as are the next.
+  // Returns the bytes appended, those in the shared memory included; 0 if the stream has ended. Thread-safe, as are the
+  // next functions.
   template <class Message>
   uint64_t append(const Message& message, std::span<const std::byte> payload = {}) {
     return append_sized(message, payload, 0);
   }
-  // A call's first frame, before its tensors, and its last, with digests if there are any.
+  // Appends a call's first frame, before its tensors, and its last, with digests if there are any.
   uint64_t append_begin(const CallFacts& facts, uint64_t invocation, uint32_t attempt);
   uint64_t append_end(uint64_t invocation, uint32_t attempt, const std::map<std::string, std::string>& digests);
-  // A call's tensors. Those that lie in a block of the shared memory are named only, unless nobody reads that.
+  // Appends a call's tensors. For tensors in `block` of the shared memory, unless it is null, only their place is
+  // appended.
   uint64_t append_tensors(uint64_t invocation, uint32_t attempt, const char* section,
                           const std::vector<HostTensor>& tensors, const RingBlock* block = nullptr);
-  // The writer drops what these bytes are: they count no more.
+  // The writer drops these bytes: they no longer count towards the limit.
   void dropped(uint64_t bytes) { bytes_ -= bytes; }
 
   bool has_ended() const { return ended_; }
-  // Why it ended by itself; once.
+  // Why the stream ended by itself; returned once.
   std::optional<std::string> take_trouble();
 
   void close_in_child() { spool_.close_in_child(); }
@@ -65,7 +67,7 @@ class FrameStream {
   spool::Appender spool_;
   std::atomic<bool> ended_{false}, told_{false};
   std::atomic<uint64_t> bytes_{0}, since_look_{0};
-  uint64_t least_free_ = 0;  // bytes that the disk keeps free
+  uint64_t least_free_ = 0;  // bytes that must stay free on the disk
   std::mutex trouble_mutex_;
   std::string trouble_;
 };

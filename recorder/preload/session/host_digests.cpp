@@ -9,7 +9,7 @@ void add_digests(const char* section, const std::vector<HostTensor>& tensors,
                  std::map<std::string, std::string>& digests) {
   for (const HostTensor& tensor : tensors) {
     digests[std::string(section) + "/" + tensor.name] =
-        digest_in_words(tensor.type, tensor.shape, digest_on_host(tensor.bytes.data(), tensor.bytes.size()));
+        describe_digest(tensor.type, tensor.shape, digest_on_host(tensor.bytes.data(), tensor.bytes.size()));
   }
 }
 

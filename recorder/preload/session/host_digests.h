@@ -9,11 +9,11 @@
 
 namespace msda::record {
 
-// Each tensor's type, shape and digest, by "SECTION/NAME".
+// Adds each tensor's type, shape and digest, by "SECTION/NAME".
 void add_digests(const char* section, const std::vector<HostTensor>& tensors,
                  std::map<std::string, std::string>& digests);
 
-// One of all of them, and of the text.
+// One digest of all tensors and the text.
 std::string digest_of_all(std::string text, const std::vector<HostTensor>& tensors);
 
 }  // namespace msda::record

@@ -13,8 +13,7 @@
 namespace msda::record {
 namespace {
 
-// The last label that any thread was given. Plain memory: another thread may be writing it when the program forks, and
-// then it is not to be destroyed in the child.
+// The last label that any thread was given. Never destroyed: another thread may be writing it when the program forks.
 struct Last {
   std::mutex mutex;
   bool is_set = false, changes = false;
@@ -40,7 +39,7 @@ void set_label(const char* label) noexcept {
   const int saved = errno;
   try {
     label_of_thread() = label != nullptr ? std::optional<std::string>(label) : std::nullopt;
-  } catch (...) {  // no memory: the label before stays
+  } catch (...) {  // no memory: the previous label stays
     return;
   }
   {

@@ -19,8 +19,8 @@
 namespace msda::record {
 namespace {
 
-// Only these leave the process, by their exact names: an environment holds secrets too. They decide which code runs, on
-// which device, in which order and precision.
+// Only these variables are recorded, by their exact names, because an environment also holds secrets. They decide which
+// code runs, on which device, in which order and precision.
 constexpr const char* kNames[] = {"CUBLASLT_WORKSPACE_SIZE",
                                   "CUBLAS_WORKSPACE_CONFIG",
                                   "CUDA_CACHE_DISABLE",
@@ -79,7 +79,7 @@ constexpr const char* kNames[] = {"CUBLASLT_WORKSPACE_SIZE",
                                   "TRITON_INTERPRET",
                                   "TRITON_PRINT_AUTOTUNING",
                                   "WORLD_SIZE"};
-// Of the libraries whose versions change bits.
+// The libraries whose versions change bits.
 constexpr const char* kLibraries[] = {"libtorch",  "libcudart", "libcuda.", "libcudnn.", "libcublas.",
                                       "libtriton", "libcupti",  "libmsda",  "libnccl",   "libpython"};
 
@@ -117,7 +117,7 @@ int add_library(dl_phdr_info* info, size_t, void* data) {
   const std::string name = slash != nullptr ? slash + 1 : path;
   for (const char* known : kLibraries) {
     if (!name.starts_with(known)) continue;
-    // The file behind the name tells the version: libcuda.so.1 is libcuda.so.580.159.
+    // The link's target has the version: libcuda.so.1 is libcuda.so.580.159.
     char* resolved = realpath(path, nullptr);
     (*static_cast<std::map<std::string, std::string>*>(data))[name] = resolved != nullptr ? resolved : path;
     std::free(resolved);

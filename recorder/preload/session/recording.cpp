@@ -25,9 +25,9 @@
 namespace msda::record {
 namespace {
 
-constexpr char kRecover[] = "; msda-replay recover gets what is there";
+constexpr char kRecover[] = ", for msda-replay recover";
 
-// How deep this thread is in the recorder's work. A signal handler that finds it there must not wait for that work.
+// How many recorder functions this thread is in. A signal handler that interrupts one must not wait for its work.
 constinit thread_local int depth = 0;
 
 // A file in the session's folder, locked for as long as the writer lives: msda-record waits for the lock.
@@ -41,7 +41,7 @@ spool::OwnedDescriptor lock_session(const std::string& folder) {
 
 }  // namespace
 
-// What the recorder was about to do for the host, without harm to it.
+// Runs work of the recorder so that neither exceptions nor errno reach the program.
 template <class Work>
 void Recording::guarded(Work&& work) noexcept {
   if (over_) return;
@@ -128,9 +128,10 @@ bool Recording::start_locked(State& fresh) {
   state_.store(&fresh, std::memory_order_release);
   if (error != 0) {
     warn("cannot start the writer " + (config_.writer.empty() ? "msda-record" : config_.writer) + ": " +
-         std::strerror(error) + "; recording goes on into " + fresh.frames.spool_path() + kRecover);
+         std::strerror(error) + "; recording continues into " + fresh.frames.spool_path() + kRecover);
   }
-  // Before the handlers of libraries that were there when recording began: CUDA's, too.
+  // Registered now, it runs before the exit handlers of libraries that were loaded when recording began, among them
+  // CUDA's.
   static const int kAtExit = std::atexit([] { recording().finish(); });
   (void)kAtExit;
   spool::Run run = run_of_this_process();
@@ -151,8 +152,8 @@ void Recording::notify_writer(State& mine) {
   say_trouble(mine);
   if (mine.writer.notify(spool::News::kFrames) != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false))
     return;
-  warn("the writer of " + mine.frames.output() + " is gone; recording goes on into " + mine.frames.spool_path() +
-       kRecover);
+  warn("the writer of " + mine.frames.output() + " ended unexpectedly; recording continues into " +
+       mine.frames.spool_path() + kRecover);
 }
 
 std::optional<HostCall> Recording::begin_call(const CallFacts& given, const std::vector<HostTensor>& inputs,
@@ -216,17 +217,17 @@ std::optional<RegisteredContent> Recording::register_content(const std::string& 
     if (!start()) return;
     State& mine = state();
     const std::lock_guard lock(mine.mutex);
-    content.emplace(this, key, mine.ledger.enter(key, before));
+    content.emplace(this, key, mine.ledger.register_call(key, before));
   });
   return content;
 }
 
-// A call whose inputs are in the spool already is taken back.
+// Withdraws a call whose inputs may be in the spool already.
 void Recording::abandon(const RegisteredContent& content) noexcept {
   guarded([&] {
     State& mine = state();
     const std::lock_guard lock(mine.mutex);
-    if (mine.ledger.leave(content.key, content.invocation)) return;
+    if (mine.ledger.abandon_call(content.key, content.invocation)) return;
     mine.frames.append(spool::Drop{content.invocation});
     notify_writer(mine);
   });
@@ -276,10 +277,9 @@ void Recording::report_missed_launch(const std::string& kernel) noexcept {
       const std::lock_guard lock(mine.mutex);
       if (!mine.missed.insert(kernel).second) return;
     }
-    warn(
-        "kernel " + kernel +
-        ": a launch that seemed to repeat an equal one had other inputs, or they could not be looked at, and it is not "
-        "recorded; a wait for the device before it, as cudaStreamSynchronize, lets it be");
+    warn("kernel " + kernel +
+         ": a launch that seemed to repeat an equal one had other inputs, or they could not be checked; it is not "
+         "recorded; to record it, synchronize with the device before it (cudaStreamSynchronize)");
   });
 }
 
@@ -347,7 +347,7 @@ void Recording::drain() noexcept {
   if (over_ || depth > 0) return;
   const int saved = errno;
   if (const size_t left = delivery_.drain(); left > 0 && !over_) {
-    guarded([&] { warn(std::to_string(left) + " launches never came to an end, and are not recorded"); });
+    guarded([&] { warn(std::to_string(left) + " launches did not finish and are not recorded"); });
   }
   errno = saved;
 }
@@ -368,7 +368,7 @@ void Recording::forget_in_child() noexcept {
 
 namespace {
 
-// A process' own recording, and one that is over for copies of the process. Made once, and never destroyed.
+// A process' own recording, and one that has ended, for copies of the process. Made once and never destroyed.
 struct Recordings {
   Recordings() : own(config()), none(config()) { none.stop(); }
   Recording own, none;
@@ -396,7 +396,7 @@ Recordings& made() {
 
 Recording& recording() noexcept {
   Recordings& both = made();
-  // A vfork child has its parent's memory, and a raw clone a copy that no handler of forks has seen.
+  // A vfork child has its parent's memory, and a raw clone has a copy that no fork handler has seen.
   return getpid() == owner ? both.own : both.none;
 }
 

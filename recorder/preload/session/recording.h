@@ -1,6 +1,5 @@
-// What this process records: its spool, its writer process, and the calls on their way into them. The hooks, for calls
-// on the CPU and for launches, hand over what they saw; nothing here throws, and after the first trouble nothing here
-// does anything any more.
+// The recording of this process: its spool, its writer process, and the calls being recorded. The hooks hand over CPU
+// calls and launches. Nothing here throws, and after the first error all functions do nothing.
 #pragma once
 
 #include <atomic>
@@ -21,9 +20,9 @@
 
 namespace msda::record {
 
-// What the device's side does for a recording. Null functions do nothing.
+// Functions of the CUDA driver that a recording calls. A null function does nothing.
 struct DeviceServices {
-  void (*pin)(void* memory, uint64_t bytes) = nullptr;  // TargetRing::Owner says what these are
+  void (*pin)(void* memory, uint64_t bytes) = nullptr;  // see TargetRing::Owner
   void (*unpin)(void* memory) = nullptr;
   void (*add_facts)(std::map<std::string, std::string>& facts) = nullptr;  // of the calling thread's device
 };
@@ -33,50 +32,51 @@ class Recording {
   explicit Recording(const Config& config);
   void serve(const DeviceServices& services) { services_ = services; }
 
-  // Nothing more is recorded.
+  // Whether recording has ended.
   bool is_over() const noexcept { return over_; }
-  // Whether a kernel of this name is asked for, and recording is not over.
+  // Whether --kernel selects this name, and recording has not ended.
   bool wants(const char* kernel) noexcept;
-  // Starts the recording, if that has not been done. False if nothing is recorded any more.
+  // Starts the recording, unless it has started. False if recording has ended.
   bool start() noexcept;
-  // Nothing more from this process; says why, if there is a reason.
+  // Ends the recording of this process; prints `why`, unless it is empty.
   void stop(const std::string& why = "") noexcept;
 
-  // A call of the C ABI begins. Empty if it is not to be recorded. `options` distinguish calls with equal inputs;
+  // A call of the C ABI begins. Nothing if it is not to be recorded. `options` distinguish calls with equal inputs;
   // stream and device do not.
   std::optional<HostCall> begin_call(const CallFacts& facts, const std::vector<HostTensor>& inputs,
                                      const std::string& options) noexcept;
-  // It has succeeded. A HostCall that ends without this has failed.
+  // The call has succeeded. A HostCall that is destroyed without this has failed.
   void end_call(HostCall&& call, const std::vector<HostTensor>& outputs) noexcept;
 
-  // A launch of this content begins, with output buffers that hold what `before` names. Empty if nothing is recorded.
+  // A launch of this content begins; `before` identifies what its output buffers hold. Nothing if recording has ended.
   std::optional<RegisteredContent> register_content(const std::string& key, const std::string& before) noexcept;
-  // The device is done with it.
+  // The device has finished the launch.
   void deliver(LaunchRecord&& record) noexcept;
-  // Equal launches of which nothing is kept. False if the content is not recorded (any more).
+  // Counts equal launches that are not recorded. False if the content is not recorded, or no longer.
   bool count_duplicates(const std::string& key, const std::string& code, const std::string& outputs_digest,
                         int64_t launches) noexcept;
   bool knows_content(const std::string& key) noexcept;
-  // A launch that was neither recorded nor counted, though it should have been.
+  // Warns of a launch that should have been recorded or counted, and was not.
   void report_missed_launch(const std::string& kernel) noexcept;
-  // Of a row of equal launches the last is held back until another one comes. Called when none has come for a while.
+  // The last of a series of equal launches is held back until another one comes; this writes it. Called when none has
+  // come for a while.
   void write_held() noexcept;
 
-  // Whether the image of that digest has been delivered.
+  // Whether the image with this digest has been delivered.
   bool has_code(const std::string& digest) noexcept;
-  // The image of a launch's code, that its facts name by "kernel_digest"; kept once.
+  // Delivers the image of a launch's code, which the launch's facts name by "kernel_digest"; recorded once.
   void deliver_code(const spool::Kernel& kernel, std::span<const std::byte> image) noexcept;
 
   // The memory shared with the writer; null if there is none.
   TargetRing* ring() noexcept;
-  // Does work once the device is done with what it is for. False if that cannot be arranged.
+  // Runs `work` on the delivery thread once `is_ready` returns true. False if that cannot be arranged.
   bool when_ready(std::function<bool()> is_ready, std::function<void()> work) noexcept;
-  // The device forgets what the recorder pinned.
+  // The device was reset and has lost what the recorder pinned.
   void device_is_reset() noexcept;
 
-  // Waits for launches under way. From a signal handler, too.
+  // Waits for launches under way. A signal handler may call it.
   void drain() noexcept;
-  // The program ends: waits for launches under way, and tells the writer. From a signal handler, too.
+  // The program ends: waits for launches under way, and notifies the writer. A signal handler may call it.
   void finish() noexcept;
 
   // In a forked child: everything so far is the parent's.
@@ -98,17 +98,18 @@ class Recording {
   DeviceServices services_;
   std::atomic<bool> over_{false}, started_{false};
   std::mutex start_mutex_;
-  std::atomic<State*> state_{nullptr};  // never destroyed: threads of the host may still call while the program ends
+  std::atomic<State*> state_{nullptr};  // never destroyed: threads of the program may still call while it ends
   DeliveryThread delivery_;
 };
 
-// This process' own. In a copy of the process that is not a fork's (a vfork child, a raw clone) one that is over.
+// This process' recording. In a copy of the process that no fork handler has seen (a vfork child, a raw clone), one
+// that has ended.
 Recording& recording() noexcept;
 
-// Recording::finish() of this process, if it has a recording. From a signal handler, too.
+// Calls Recording::finish() if this process has a recording. A signal handler may call it.
 void finish_recording() noexcept;
 
-// Facts with the time, the process, the calling thread and its label.
+// The facts with time, process, calling thread and label added.
 CallFacts stamped(CallFacts facts);
 
 }  // namespace msda::record

@@ -7,10 +7,10 @@
 namespace msda::record {
 namespace {
 
-// Contents known at a time where all are kept. One that has left is recorded again when it comes again.
+// Contents known at a time with --keep all. An evicted content is recorded again when it comes again.
 constexpr size_t kKnown = 4096;
 
-// Whether a record tells what the output buffers held; where digests alone are kept, each does.
+// Whether a record has what the output buffers held; with digests only, each has.
 bool has_before(const LaunchRecord& record) {
   return !record.content.known || !record.outputs_before.empty() || record.outputs.empty();
 }
@@ -26,7 +26,7 @@ void Recording::State::append_count(const std::optional<ContentLedger::Count>& c
   if (count) frames.append(spool::Count{count->invocation, count->duplicates, count->distinct_outputs});
 }
 
-// Where all calls are kept, what leaves the ledger stays in the capture.
+// With --keep all, contents that leave the ledger stay in the capture.
 void Recording::State::forget_evicted() {
   while (const auto evicted = ledger.evict()) {
     if (config.keep_last == 0) continue;
@@ -75,7 +75,7 @@ void Recording::State::deliver(LaunchRecord&& record) {
   ledger.add_outputs(content.key, record.code, record.outputs_digest);
   if (content.known) append_count(ledger.count(content.key, 1));
   if (later == ContentLedger::Later::kCount) return;
-  // The last of launches with equal inputs is kept: the one before need not go to the writer.
+  // Only the last of launches with equal inputs is kept: the one before need not go to the writer.
   if (held && content.known && held->content.key == content.key) held.reset();
   write_held();
   if (content.known) {

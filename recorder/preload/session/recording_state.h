@@ -1,5 +1,5 @@
-// The inside of a recording that has started. In a forked child it is left alone, never destroyed: another thread of
-// the parent may have been changing it.
+// The state of a recording that has started. In a forked child it is neither used nor destroyed: another thread of the
+// parent may have been changing it.
 #pragma once
 
 #include <mutex>
@@ -28,13 +28,13 @@ struct Recording::State {
   FrameStream frames;
   TargetRing ring;
   WriterProcess writer;
-  std::atomic<bool> writer_reads{false};  // what lies in the shared memory
+  std::atomic<bool> writer_reads{false};  // the shared memory
 
   std::mutex mutex;  // guards what follows
   ContentLedger ledger;
   std::optional<LaunchRecord> held;  // its content is recorded already
   std::set<std::string> images;      // those in the spool
-  std::set<std::string> missed;      // kernels of which that was said
+  std::set<std::string> missed;      // kernels for which report_missed_launch() has warned
 };
 
 }  // namespace msda::record

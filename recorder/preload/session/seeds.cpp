@@ -14,8 +14,8 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kKept = 4096;    // of the seeds so far, for when recording starts, here or in a forked child
-constexpr uint64_t kMost = 100000;  // recorded of a process: a program that seeds each number must not fill the disk
+constexpr uint64_t kKept = 4096;    // of the last seeds, until recording starts, here or in a forked child
+constexpr uint64_t kMost = 100000;  // recorded per process: a program that seeds for each number must not fill the disk
 
 struct Event {
   timespec time;
@@ -23,17 +23,17 @@ struct Event {
   SeedSource source;
 };
 
-// All zero at first, so that it is there before any constructor runs, and costs nothing in programs that set no seed.
+// Zero-initialized, so that it exists before any constructor runs, and costs nothing in programs that set no seed.
 struct Log {
   std::mutex mutex;
   Event kept[kKept];                  // number i is kept[i % kKept]
-  uint64_t set;                       // in all, the parent's before a fork included
+  uint64_t set;                       // in all, including the parent's before a fork
   uint64_t written;                   // in this process
   void (*write)(const spool::Seed&);  // null until recording starts
 };
 constinit Log seeds{};
 
-// What runs below may itself lead to a seed: an allocator's, a signal handler's. Such a one is passed over, since the
+// Code that runs below may set a seed itself (an allocator, a signal handler). Such a seed is ignored, because the
 // mutex is held.
 thread_local bool busy = false;
 
@@ -69,12 +69,12 @@ void hand_over(const Event& event) {
   if (before < kMost) {
     seeds.write({iso_8601(event.time), name_of(event.source), event.value});
   } else if (before == kMost) {
-    warn(std::to_string(kMost) + " seeds are recorded; the program sets more, which are not");
+    warn(std::to_string(kMost) + " seeds are recorded; further seeds are not");
   }
 }
 
-// In a forked child the seeds so far count too, and its own recording has not started. The thread that held the mutex,
-// if any did, is not in this process.
+// In a forked child the seeds so far count too, and its own recording has not started. A thread that held the mutex
+// does not exist here.
 __attribute__((constructor)) void watch_forks() {
   pthread_atfork(nullptr, nullptr, [] {
     new (&seeds.mutex) std::mutex;
@@ -106,8 +106,8 @@ void write_seeds(void (*to)(const spool::Seed& seed)) noexcept {
     seeds.write = to;
     const uint64_t first = seeds.set > kKept ? seeds.set - kKept : 0;
     if (first > 0) {
-      warn("of the " + std::to_string(seeds.set) + " seeds set before the first recorded call the last " +
-           std::to_string(kKept) + " are recorded");
+      warn("only the last " + std::to_string(kKept) + " of the " + std::to_string(seeds.set) +
+           " seeds set before the first recorded call are recorded");
     }
     for (uint64_t i = first; i < seeds.set; ++i) hand_over(seeds.kept[i % kKept]);
   } catch (...) {

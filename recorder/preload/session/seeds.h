@@ -1,5 +1,5 @@
 // The seeds that the program sets. Recording starts with the first recorded call, and most seeds are set before it: the
-// last of them are kept here until then. Where seeds are seen: seed_hooks.cpp.
+// last of them are kept here until then. seed_hooks.cpp intercepts the functions.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@ namespace msda::record {
 
 enum class SeedSource : uint8_t { kTorchCuda, kTorchCpu, kCurand, kLibc };
 
-// From any thread, under any lock of the program's; errno stays as it is.
+// Callable from any thread, under any lock of the program; keeps errno.
 void note_seed(SeedSource source, uint64_t value) noexcept;
 
-// Recording starts: hands the seeds kept so far to `write`, and from now on each as it comes. `write` may throw.
+// Recording starts: passes the seeds kept so far to `write`, and from now on each new one. `write` may throw.
 void write_seeds(void (*write)(const spool::Seed& seed)) noexcept;
 
 }  // namespace msda::record

@@ -20,14 +20,14 @@ constexpr uint64_t kSmallestSegment = 128 << 20;
 
 uint64_t in_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// Null if the memory cannot be had. Its pages exist before anything is written to them: a page for which there is no
-// memory would be a SIGBUS in the program.
+// Null if there is no memory. All pages are allocated before anything is written: a page without memory would be a
+// SIGBUS in the program.
 void* map_shared(int file, uint64_t offset, uint64_t bytes) {
-  const spool::WriteSignalsHeld held;  // the limit on file sizes holds for this file, too
+  const spool::WriteSignalsHeld held;  // the limit on file sizes applies to this file, too
   if (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return nullptr;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
   if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, bytes, MADV_DONTFORK);  // a child has no business with it
+  madvise(memory, bytes, MADV_DONTFORK);  // a forked child does not need it
   return memory;
 }
 
@@ -44,7 +44,7 @@ bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
     return false;
   }
   if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
-  }  // then nobody but the writer's honesty keeps the memory there
+  }  // without the seal, the writer could shrink the file
   header_ = new (header) spool::RingHeader{};
   header_->most_bytes = most_bytes;
   return true;
@@ -90,7 +90,7 @@ void TargetRing::close() noexcept {
   file_.close();
 }
 
-// First fit. Nothing if no segment has so much in one piece.
+// First fit. Nothing if no segment has this much contiguous space.
 std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   if (taken_.size() == spool::RingHeader::kBlocks) return std::nullopt;
   for (Segment& segment : segments_) {
@@ -109,7 +109,7 @@ std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   return std::nullopt;
 }
 
-// What was given back, by the writer or here, is free again.
+// Collects the blocks that the writer or this process has freed.
 void TargetRing::collect() {
   for (auto block = taken_.begin(); block != taken_.end();) {
     if (header_->taken[block->first].load(std::memory_order_acquire) != 0) {
@@ -146,7 +146,7 @@ uint64_t TargetRing::segment_bytes() const {
   return bytes;
 }
 
-// Segments that are too small for what is wanted make room for one that is not.
+// Removes free segments that are too small, to make room for a larger one.
 void TargetRing::drop_empty_segments(uint64_t bytes) {
   for (size_t i = 0; i < segments_.size() && segment_bytes() + bytes > most_bytes_;) {
     const Segment& segment = segments_[i];
@@ -165,8 +165,8 @@ void TargetRing::drop_empty_segments(uint64_t bytes) {
   }
 }
 
-// At first room for several calls, then as much again as there is: pinning takes its time, and disturbs what the device
-// is doing then, a tuner's measurements for one.
+// At first space for several calls, then twice as much: pinning is slow, and disturbs what the device is doing, such as
+// an autotuner's measurements.
 bool TargetRing::grow(uint64_t bytes) {
   drop_empty_segments(bytes);
   const uint64_t so_far = segment_bytes();

@@ -1,6 +1,6 @@
-// The target's side of the memory shared with the writer (spool/ring.h): blocks of pinned memory that device tensors
-// are copied into. It grows as needed up to MSDA_RECORD_RING_BYTES; when it is full, whoever wants a block waits for
-// the writer.
+// The recorded process' side of the memory shared with the writer (spool/ring.h): blocks of pinned memory into which
+// device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES; when it is full, reserve() waits for the
+// writer.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace msda::record {
 
-// A block that is given back when nobody has it any more, unless it is the writer's by then.
+// Owns a block and frees it, unless it has been handed over to the writer.
 class RingBlock {
  public:
   RingBlock() = default;
@@ -42,7 +42,7 @@ class RingBlock {
     if (taken_ != nullptr) taken_->store(0, std::memory_order_release);
     taken_ = nullptr;
   }
-  // Frames name it: the writer gives it back.
+  // A frame names the block: the writer frees it.
   void hand_over() noexcept { taken_ = nullptr; }
 
  private:
@@ -54,30 +54,30 @@ class RingBlock {
 
 class TargetRing {
  public:
-  // What the owner does for it.
+  // Functions that the ring calls.
   struct Owner {
-    void (*pin)(void* memory, uint64_t bytes);  // makes memory fast for the device to copy into, where there is one
-    void (*unpin)(void* memory);                // all that was pinned there
-    void (*spare)() noexcept;                   // gives back what can be spared, when there is no room
+    void (*pin)(void* memory, uint64_t bytes);  // pins memory for fast copies, if there is a device
+    void (*unpin)(void* memory);                // undoes pin()
+    void (*spare)() noexcept;                   // frees what can be spared, when the ring is full
     bool (*is_read)() noexcept;                 // the writer lives
   };
 
-  // False, with nothing done, if there is no shared memory to be had.
+  // False, with nothing done, if no shared memory can be created.
   bool open(uint64_t most_bytes, const Owner& owner) noexcept;
   bool is_open() const noexcept { return header_ != nullptr; }
   int descriptor() const noexcept { return file_.get(); }
 
-  // Waits as long as the writer gives blocks back. Empty if `bytes` are more than there may be, or if none came back
-  // for ten seconds. Needs what pin() needs.
+  // Waits as long as the writer frees blocks. Nothing if `bytes` exceed the limit, or if no block was freed for ten
+  // seconds. Needs what pin() needs.
   std::optional<RingBlock> reserve(uint64_t bytes) noexcept;
 
-  // The device forgot that the memory is pinned (cudaDeviceReset): pins it again with the next block.
+  // The device has lost the pinning (cudaDeviceReset): pins the memory again with the next block.
   void pins_are_lost() noexcept { ++pin_epoch_; }
 
-  // Lets go of the memory; blocks must not be used any more. What was handed over is still there for the writer.
+  // Unmaps the memory; blocks must not be used any more. The writer still has what was handed over.
   void close() noexcept;
 
-  // In a forked child: closes the descriptor, and leaves all else to the parent.
+  // In a forked child: closes the descriptor and changes nothing else, which belongs to the parent.
   void close_in_child() noexcept { file_.close(); }
 
  private:

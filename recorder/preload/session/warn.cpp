@@ -20,7 +20,7 @@ struct FileIdentity {
 constinit FileIdentity standard_error;
 constinit std::atomic<bool> noted{false};
 
-// A program that closes its standard error may get the number again for a file that it writes data to. One that
+// A program that closes its standard error may get descriptor 2 again for a file that it writes data to. A program that
 // redirects it opens a terminal, a pipe, or a log to append to.
 bool is_standard_error() {
   struct stat now {};
@@ -44,9 +44,9 @@ void warn(const std::string& message) noexcept {
   const int saved = errno;
   try {
     const std::string line = "msda-record: " + text::escaped(message) + "\n";
-    const spool::WriteSignalsHeld held;  // nobody may read standard error any more
+    const spool::WriteSignalsHeld held;  // standard error may be a closed pipe
     if (is_standard_error() && write(STDERR_FILENO, line.data(), line.size()) < 0) {
-    }  // nobody to tell
+    }  // the warning is lost
   } catch (...) {
   }
   errno = saved;

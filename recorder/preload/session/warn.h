@@ -1,15 +1,15 @@
-// The recorder's one line to the user, on the standard error of its host.
+// Warnings of the recorder, one line each, on the program's standard error.
 #pragma once
 
 #include <string>
 
 namespace msda::record {
 
-// Notes what standard error is. Called when the library is loaded.
+// Notes which file standard error is. Called when the library is loaded.
 void note_standard_error() noexcept;
 
-// One write, so that lines of several threads stay whole; control characters are shown as escapes. Nothing is said
-// where the number of standard error means another file by now: that is the program's own. errno stays as it is.
+// Uses one write(), so that lines of several threads do not mix; shows control characters as escapes. Prints nothing if
+// descriptor 2 means another file by now, which is the program's. Keeps errno.
 void warn(const std::string& message) noexcept;
 
 }  // namespace msda::record

@@ -17,11 +17,11 @@ extern char** environ;
 namespace msda::record {
 namespace {
 
-// fork() without what the host's libraries have hung on it, and without a signal when the child ends. Until exec the
+// fork() without the fork handlers of the program's libraries, and without a signal when the child ends. Until exec the
 // child may call nothing that takes a lock.
 pid_t bare_fork() { return static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)); }
 
-// The environment without what would make the writer record, or read, what its host does.
+// The environment without the variables that would make the writer record, or load what the program preloads.
 std::vector<char*> writer_environment() {
   std::vector<char*> variables;
   for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
@@ -35,7 +35,7 @@ std::vector<char*> writer_environment() {
   return variables;
 }
 
-// Where the writer looks for a descriptor; closed if there is none.
+// Puts a descriptor where the writer expects it; closes that number if there is none.
 void place(int descriptor, int at) {
   if (descriptor >= 0) {
     dup2(descriptor, at);
@@ -44,7 +44,7 @@ void place(int descriptor, int at) {
   }
 }
 
-// By the system call: _exit is the recorder's own function, which has no business in a copy of the program.
+// Uses the system call: _exit is the recorder's own function, which must not run in a copy of the program.
 [[noreturn]] void leave_process(int status) {
   for (;;) syscall(SYS_exit_group, status);
 }
@@ -52,12 +52,12 @@ void place(int descriptor, int at) {
 [[noreturn]] void become_writer(const WriterSettings& settings, const char* const* arguments, char* const* environment,
                                 int socket) {
   setsid();
-  // The dispositions of the program's signals are not the writer's.
+  // Resets the program's signal dispositions.
   for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Standard input becomes the socket; nothing else of the host's stays open but where a line can be said.
+  // Standard input becomes the socket; of the program's descriptors only standard error stays open.
   dup2(socket, STDIN_FILENO);
   const int null = open("/dev/null", O_WRONLY);
   dup2(null, STDOUT_FILENO);
@@ -70,11 +70,11 @@ void place(int descriptor, int at) {
   leave_process(127);
 }
 
-// An errno if it did not end well.
+// 0, or an errno if the child failed.
 int wait_for_child(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, __WCLONE) < 0) {
-    if (errno != EINTR) return 0;  // somebody else has waited for it
+    if (errno != EINTR) return 0;  // the program has waited for it
   }
   return status == 0 ? 0 : EAGAIN;
 }
@@ -84,7 +84,7 @@ int wait_for_child(pid_t child) {
 int WriterProcess::start(const WriterSettings& settings) noexcept {
   if (settings.program.empty() || access(settings.program.c_str(), X_OK) != 0) return ENOENT;
   int ends[2];
-  // A socket, not a pipe: a message where nobody listens any more must not raise SIGPIPE in the host.
+  // A socket, not a pipe: a message after the writer's end must not raise SIGPIPE in the program.
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return errno;
   socket_ = spool::OwnedDescriptor(ends[1]);
   const spool::OwnedDescriptor theirs(ends[0]);
@@ -97,7 +97,7 @@ int WriterProcess::start(const WriterSettings& settings) noexcept {
     if (settings.force) arguments.push_back("--force");
     arguments.push_back(nullptr);
     const std::vector<char*> environment = writer_environment();
-    // No handler of the program's runs in a copy of it.
+    // No signal handler of the program may run in a copy of it.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -118,11 +118,11 @@ int WriterProcess::start(const WriterSettings& settings) noexcept {
 }
 
 WriterProcess::Answer WriterProcess::notify(spool::News news) noexcept {
-  if (!socket_.was_opened()) return Answer::kThere;  // there is no writer to ask
+  if (!socket_.was_opened()) return Answer::kThere;  // no writer was started
   const int socket = socket_.get();
   if (socket < 0) return Answer::kUnreachable;
   const ssize_t sent = send(socket, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-  const bool heard = sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer is news enough
+  const bool heard = sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer notifies it as well
   return heard ? Answer::kThere : Answer::kGone;
 }
 

@@ -1,4 +1,4 @@
-// Starts the process that makes a capture file of a spool.
+// Starts the writer, the process that turns a spool into a capture.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@ struct WriterSettings {
   bool force = false;
   int64_t keep_last = 0;
   std::string stages;
-  int session_lock = -1, shared_memory = -1;  // descriptors that stay open in it, or -1
+  int session_lock = -1, shared_memory = -1;  // descriptors that stay open in the writer, or -1
 };
 
 class WriterProcess {
  public:
-  // A grandchild in a session of its own: the host never sees a child of ours, no SIGCHLD, and no signal that is meant
-  // for the host's group reaches the writer. Returns an errno, 0 if all is well.
+  // Starts a grandchild in a session of its own: the program sees neither a child nor a SIGCHLD, and no signal to the
+  // program's group reaches the writer. Returns 0 or an errno.
   int start(const WriterSettings& settings) noexcept;
 
-  // Tells the writer; the end of this process tells it, too.
+  // Notifies the writer. The end of this process notifies it, too.
   enum class Answer {
     kThere,
     kGone,        // the writer has ended
-    kUnreachable  // the program closed the recorder's socket; the writer looks by itself from time to time
+    kUnreachable  // the program closed the recorder's socket; the writer polls the spool
   };
   Answer notify(spool::News news) noexcept;
 

@@ -1,4 +1,4 @@
-"""Times of one call, with the caches cold or warm. On a GPU the time is the device's alone."""
+"""Times of one call, with the caches cold or warm. On a GPU only the device's time counts."""
 
 import time
 
@@ -8,7 +8,7 @@ FLUSH_BYTES = 256 << 20
 
 
 class Track:
-    """What the clock learns of one contender: how long the device must be kept busy while the host enqueues its work."""
+    """What the clock knows about one contender: how long the device must be kept busy while the host enqueues its work."""
 
     def __init__(self):
         self.cycles = 500_000  # a quarter of a millisecond
@@ -25,7 +25,7 @@ class DeviceClock:
     the second event before the device reaches the first: between the two the device never waits for the host. That is
     checked each time, by asking whether the first event is still ahead, and a time that fails the check is not used.
 
-    cold: 256 MB are written before. warm: the same call with the same inputs went before.
+    cold: 256 MB are written before. warm: the same call with the same inputs ran before.
     """
 
     caches = ("cold", "warm")
@@ -51,7 +51,7 @@ class DeviceClock:
             stop.synchronize()
             if ahead or track.waits:
                 return start.elapsed_time(stop)
-            # What 50 ms do not cover is no matter of enqueueing: the call waits for the device itself, and that is told.
+            # If 50 ms are not enough, enqueueing is not the reason: the call waits for the device itself, which is reported.
             track.waits = track.cycles == self.MOST_CYCLES
             track.widen()
 

@@ -1,7 +1,7 @@
-"""Who is measured: libmsda and its peers.
+"""The contenders: libmsda and its peers.
 
 Each has prepare(inputs), untimed, which returns a function without arguments: from inputs to the three finished gradients,
-enqueued on the device, everything included that the gradients need (cleared memory, say).
+enqueued on the device, including everything that the gradients need, such as cleared memory.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ def describe(tensor):
 
 
 class Ours:
-    """libmsda by its C ABI, in one mode and dialect; on the CPU if the tensors are there."""
+    """libmsda through its C ABI, in one mode and dialect; on the CPU if the tensors are in host memory."""
 
     def __init__(self, library, mode, dialect="deformable_detr", result_type=None):
         self.library, self.mode, self.conventions, self.result_type = library, MODES[mode], dialect, result_type
@@ -71,11 +71,11 @@ class MsdaTriton:
         self.backward = kernels.triton_multi_scale_deformable_attention_bwd
 
     def begin(self):
-        """Its tuner does not look at Q and B: it would keep what was best for another problem."""
+        """Its autotuner ignores Q and B: it would keep the choice for another problem."""
         getattr(self.kernel, "cache", {}).clear()
 
     def prepare(self, inputs):
-        # What its frontend takes.
+        # The types that its frontend accepts.
         if type_name(inputs["value"]) not in ("float16", "float32", "float64"):
             raise Refused(f"it does not take {type_name(inputs['value'])}")
         ordered = (inputs["grad_output"], inputs["value"], inputs["spatial_shapes"].to(inputs["value"].device),
@@ -84,7 +84,7 @@ class MsdaTriton:
 
 
 class GridSample:
-    """Autograd through a grid_sample a level and a weighted sum. The forward pass and what it keeps are not timed."""
+    """Autograd through one grid_sample a level and a weighted sum. The forward pass and what it keeps are not timed."""
 
     name, conventions = names.GRID_SAMPLE, "deformable_detr"
 
@@ -93,7 +93,7 @@ class GridSample:
         B, _, M, D = value.shape
         Q, P = locations.shape[1], locations.shape[4]
         grids, sampled = 2 * locations - 1, []
-        # Of all ways to take the levels apart, split has the cheapest gradient.
+        # split has the cheapest gradient of all ways to separate the levels.
         for level, pixels in enumerate(value.split([height * width for height, width in shapes], dim=1)):
             image = pixels.permute(0, 2, 3, 1).reshape(B * M, D, *shapes[level])
             grid = grids[:, :, :, level].transpose(1, 2).reshape(B * M, Q, P, 2)
@@ -147,8 +147,8 @@ def load(path):
 
 
 def all_of(library, modes, deformable_detr, on_gpu):
-    """The contenders, and of those peers that are not here the reasons, by name. `deformable_detr`: a path, or None."""
-    # float64 is there for what it costs beside float32: one dialect tells that.
+    """The contenders, and by name the reasons why other peers are missing. `deformable_detr`: a path, or None."""
+    # float64 shows its cost relative to float32; one dialect suffices.
     dialects = {"float64": ["deformable_detr"]}
     present = [Ours(library, mode, dialect) for mode in modes for dialect in dialects.get(mode, CONVENTIONS)]
     present.append(GridSample())

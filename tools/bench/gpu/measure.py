@@ -1,4 +1,4 @@
-"""Measures all contenders on one problem, turn by turn."""
+"""Measures all contenders on one problem, in alternation."""
 
 import time
 
@@ -15,10 +15,10 @@ class Measuring:
         self.library, self.contenders, self.clock, self.device = library, contenders, clock, device
 
     def cell(self, problem, dtype, contention, runs, caches=None, seconds=None, least=5):
-        """By contender: {"cold": summary, "warm": summary}, or {"absent": why}; "note" where there is one.
+        """By contender: {"cold": summary, "warm": summary}, or {"absent": why}; optionally "note".
 
-        `runs` rounds; with `seconds`, no more than fit into them, but `least`. In a round each contender has its turn with
-        the inputs that are due, in an order that moves on from round to round.
+        `runs` rounds; with `seconds`, no more than fit into them, but `least`. In a round each contender has one turn
+        with the current inputs, in an order that rotates from round to round.
         """
         caches = [cache for cache in self.clock.caches if caches is None or cache in caches]
         try:
@@ -34,7 +34,7 @@ class Measuring:
             self.clock.release()
 
     def _warm_up(self, dtype, inputs, caches):
-        """What is known of each contender after its first calls, and the tracks of those that take part."""
+        """What the first calls of each contender showed, and the tracks of those that are measured."""
         found, tracks, truths = {}, {}, verify.Truths(self.library, inputs)
         for contender in self.contenders:
             track = Track()
@@ -48,7 +48,7 @@ class Measuring:
         return found, tracks
 
     def _first_calls(self, contender, track, dtype, inputs, truths, caches):
-        """Compiles, tunes, looks at the results, and lets the clock find out how long the host takes."""
+        """Compiles, tunes, checks the results, and lets the clock determine how long the host takes."""
         if hasattr(contender, "begin"):
             contender.begin()
         call = contender.prepare(inputs)

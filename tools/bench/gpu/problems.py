@@ -1,4 +1,4 @@
-"""What is measured: the rows of docs/benchmarks.md, how the samples crowd, and inputs drawn for them."""
+"""The problems: the rows of docs/benchmarks.md, the distribution of samples, and random inputs."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 TYPES = ("float32", "float64", "float16", "bfloat16")
 CONTENTIONS = ("uniform", "clustered", "single")
 
-# "single": no level of the rows has a cell boundary near this point, in any storage type. Else rounding alone would move
+# "single": no level of the rows has a cell boundary near this point, in any storage type. Otherwise rounding alone would move
 # every sample into another cell, and no two contenders could be compared.
 POINT = 0.503
 CLUSTERS, SPREAD = 4, 0.04
@@ -43,7 +43,7 @@ ROWS = {
     3: Problem(4, 10000, 8, 4, 32),
     4: Problem(2, 22223, 8, 4, 32, IMAGE),
 }
-# With a batch of one, PyTorch's path too fits into the memory at 1,000,000 queries.
+# With a batch of one, even PyTorch's path fits into the memory at 1,000,000 queries.
 GROWTH = (100, 300, 1000, 3000, 10000, 30000, 100000, 300000, 1000000)
 
 
@@ -73,7 +73,7 @@ def place(contention, sample, query):
 
 def draw(problem, dtype, contention, seed, device):
     """Inputs by name, drawn as msda-triton's own test draws them; spatial_shapes in host memory."""
-    import torch  # not above: what needs no tensors runs without it
+    import torch  # here, so that code without tensors runs without PyTorch
 
     generator = torch.Generator(device).manual_seed(seed)
     wide = torch.float64 if dtype == "float64" else torch.float32

@@ -1,11 +1,11 @@
-"""What the times say: promises kept or missed, and the section of docs/benchmarks.md."""
+"""Evaluates the times: promises kept or missed, and the section of docs/benchmarks.md."""
 
 import re
 import statistics
 
 from . import names
 
-# Promises on ours, and their limits. The fastest peer is that of the same row, type, contention and state of the cache.
+# Our promises and their limits. The fastest peer is that of the same row, type, contention and cache state.
 DETERMINISTIC, ATOMIC, FLOAT64, CROWDED = 0.6, 0.45, 1.0, 3.0
 BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
 
@@ -67,7 +67,7 @@ def caches_of(cell):
 
 
 def failures(cells):
-    """Ours not measured, and why: wrong results, above all."""
+    """Our contenders that were not measured, and why: above all, wrong results."""
     return [f"{cell['problem']} {cell['type']} {cell['contention']}: {name}: {times['absent']}"
             for cell in cells for name, times in cell["contenders"].items() if name not in names.PEERS and "absent" in times]
 
@@ -133,7 +133,7 @@ def growth_table(growth):
 
 
 def remarks(cells):
-    """Who is absent from where and why, and other notes; a line each, with the cases it is true of."""
+    """Which contenders are absent and why, and other notes; a line each, with the cases to which it applies."""
     lines = {}
     for cell in cells:
         for name, times in cell["contenders"].items():

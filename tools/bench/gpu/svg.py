@@ -1,9 +1,9 @@
-"""The plot of how the cost grows, as an SVG of its own: nothing else is needed to draw it or to look at it."""
+"""Draws the plot of growing cost as a self-contained SVG, without other libraries."""
 
 import math
 from xml.sax.saxutils import escape
 
-COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#7a7a7a", "#cc79a7", "#009e73", "#e69f00")  # told apart by the colour-blind too
+COLORS = ("#0072b2", "#56b4e9", "#d55e00", "#7a7a7a", "#cc79a7", "#009e73", "#e69f00")  # distinguishable for the colour-blind, too
 PANEL, HEIGHT, LEFT, TOP, GAP, BOTTOM, LINE = 300, 300, 60, 30, 40, 45, 18
 
 

@@ -1,4 +1,4 @@
-"""The same gradients, or the times mean nothing."""
+"""Checks that contenders compute the same gradients; otherwise the times mean nothing."""
 
 import torch
 
@@ -36,7 +36,7 @@ def wrong(results, truths, dtype):
 
 
 def twice(contender, inputs):
-    """Whether the same call gives the same bits again, over other contents of the result buffers."""
+    """Whether the same call gives the same bits again, whatever the result buffers held."""
     call = contender.prepare(inputs)
     first = [result.clone() for result in call()]
     for result in call():  # the buffers are the call's own
@@ -49,7 +49,7 @@ def bits(tensor):
 
 
 def verdict(contender, call, inputs, truths, dtype):
-    """Why this contender is not to be measured, or None; and what there is to tell about its results, or None.
+    """Why this contender must not be measured, or None; and a note about its results, or None.
 
     Ours must be right in every type, and deterministic if it says so. A peer must be right in float32 and float64: it may
     compute in 16 bits, and then its samples land elsewhere.
@@ -64,8 +64,8 @@ def verdict(contender, call, inputs, truths, dtype):
 
 
 def attempt(function):
-    """(result, None), or (None, why) for what a contender cannot do, or the memory cannot hold."""
+    """(result, None), or (None, why) if the contender cannot do it or the memory does not suffice."""
     try:
         return function(), None
-    except Exception as error:  # noqa: BLE001: a peer may raise anything; the others are measured all the same
+    except Exception as error:  # noqa: BLE001: a peer may raise anything; the others are still measured
         return None, first_line(error)

@@ -8,12 +8,13 @@ The line says what the program computed, so that runs with and without the recor
 - stable: SHA-256 of the gradients, of all steps, that no atomic addition reaches;
 - sketch: of each other parameter eight sums of its gradients with random signs (the same signs in every run). A changed
   element changes all eight; runs that add in another order differ in their last digits;
-- calls: how many grid_sample backward passes there were, which is what the recorder should find;
+- calls: how many grid_sample backward passes there were, which the recorder should record;
 - step_seconds: the time of the steps alone, without imports and the model's construction.
 
 PyTorch's grid_sample adds to the gradient of its `input` atomically, in an order that changes from run to run. Which
-parameters that reaches is read from the autograd graph: all that lie behind that edge of a grid_sample node. Everything
-else runs with deterministic algorithms; a kernel that has none is named in `unsettled`, and then nothing is promised.
+parameters that reaches is read from the autograd graph: all that are reached from that edge of a grid_sample node.
+Everything else runs with deterministic algorithms; a kernel that has none is named in `unsettled`, and then no equality
+is promised.
 The optimizer updates only parameters with stable gradients. So each step begins with the same bits in every run, and
 the losses and stable gradients of all steps can be compared bit for bit. Exit status 77, with the reason on standard
 error, where PyTorch, transformers or the device is missing.
@@ -29,7 +30,7 @@ import time
 import warnings
 
 SKIPPED, CLASSES, BOXES, SIGNS = 77, 20, 6, 8
-# The only one whose atomics are accounted for.
+# The only operator whose atomics are accounted for.
 ACCOUNTED = "grid_sampler_2d_backward_cuda"
 
 
@@ -92,7 +93,7 @@ def make_batch(torch, chosen):
 
 
 def walk(roots):
-    """Nodes of an autograd graph that are reached from `roots`, these included."""
+    """The nodes of an autograd graph that are reachable from `roots`, which are included."""
     found, waiting = set(), list(roots)
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""What the runs say: ratios and limits, whether the program computed the same, and the table."""
+"""Evaluates the runs: ratios and limits, whether the program computed the same, and the table."""
 
 import itertools
 import math
@@ -74,7 +74,7 @@ def failures(runs):
 
 
 def differences(runs, plain):
-    """What is not bit for bit as in the first plain run."""
+    """What differs from the first plain run in any bit."""
     for run in runs if plain else []:
         mine, first = run["client"], plain[0]["client"]
         settled = f" (without a deterministic kernel: {', '.join(mine['unsettled'])})" if mine.get("unsettled") else ""
@@ -101,7 +101,7 @@ def lost(mode, runs):
 
 
 def spreads(modes):
-    """By mode, how far its gradients stray from the plain runs': the furthest run, in units of the plain runs' own spread.
+    """By mode, how far its gradients are from the plain runs': the furthest run, in units of the plain runs' own spread.
 
     The gradients that atomics reach vary by themselves, and are known by sums with random signs (client.py). The distance
     of two runs is the root mean square, over the parameters, of the differences of these sums, each parameter's in units
@@ -110,7 +110,7 @@ def spreads(modes):
     distance to one of them. The forward pass being the same, gradients are linear in these rounding errors, and no
     threshold in the model enlarges them. A single parameter of 250 that is off by one in ten thousand exceeds the limit.
     """
-    import numpy as np  # not above: --help needs none
+    import numpy as np  # here, because --help does not need it
 
     plain = [run["client"]["sketch"] for run in modes.get("plain", [])]
     names = sorted(plain[0]) if plain else []

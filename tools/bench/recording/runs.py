@@ -13,7 +13,7 @@ import time
 SKIPPED = 77
 # Arguments of msda-record by mode; None: the client alone.
 MODES = {"plain": None, "default": [], "last:2": ["--keep", "last:2"], "digest-only": ["--digest-only"], "all": ["--keep", "all"]}
-# What a step is supposed to write until a run has shown it.
+# The bytes that a step is assumed to write until a run has shown how many.
 STEP_BYTES = 1 << 30
 BLOCK = 16 << 20
 
@@ -23,7 +23,7 @@ class Skip(Exception):
 
 
 class Failed(Exception):
-    """A run cannot be made, or went wrong."""
+    """A run cannot be started, or failed."""
 
 
 class Client:
@@ -68,7 +68,7 @@ def last_line(text):
 
 
 def tail(text):
-    """The end of what a failed program and the recorder said, on one line."""
+    """The last messages of a failed program and the recorder, on one line."""
     return " / ".join(text.strip().splitlines()[-4:]) or "it said nothing"
 
 
@@ -85,7 +85,7 @@ def client_line(out):
 
 def captured(folder):
     """Bytes on the disk, and how many calls the captures hold and count."""
-    import h5py  # not above: it takes a while, and what measures nothing runs without it
+    import h5py  # here, because it loads slowly and only measurements need it
 
     files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
     recorded = counted = 0
@@ -119,8 +119,8 @@ def check_room(output_dir, needed):
 def schedule(chosen):
     """(round, model, steps, modes in the order of their turns), the same each time.
 
-    Each round has an order of its own: where the modes always follow each other in the same order, the same ones have the
-    turns after the runs that write the most. Round -1 is not counted: one plain run of each model, which reads everything from the disk for the first time.
+    Each round has its own order; in a fixed order the same modes would always follow the runs that write the most.
+    Round -1 is not counted: one plain run of each model, which reads everything from the disk for the first time.
     """
     for model in chosen.models:
         yield -1, model, chosen.steps[0], ["plain"]
@@ -132,9 +132,9 @@ def schedule(chosen):
 
 
 def measure(client, chosen, keep):
-    """Takes all runs; `keep` gets each as a dictionary, as soon as it is there.
+    """Makes all runs; `keep` gets each as a dictionary as soon as it has ended.
 
-    What one run has left for the disk to do is done before the next begins. After --seconds no more turns begin.
+    Before a run begins, the disk finishes the writes of the previous one. After --seconds no more turns begin.
     """
     begin, largest = time.monotonic(), {}
     for turn, model, steps, modes in schedule(chosen):

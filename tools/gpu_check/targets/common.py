@@ -37,6 +37,6 @@ def make(seed, channels=3, size=(9, 8), out=(7, 6), dtype=torch.float32):
 
 
 def backward(grad_output, image, grid, padding=0, align_corners=False, interpolation=0):
-    """PyTorch's kernel, on this thread. grad_input is added up by atomics, grad_grid is not."""
+    """PyTorch's kernel, on this thread. grad_input is summed by atomics, grad_grid is not."""
     return torch.ops.aten.grid_sampler_2d_backward(
         grad_output, image, grid, interpolation, padding, align_corners, [True, True])

@@ -1,4 +1,4 @@
-"""msda-triton's backward in all four conventions and two types; prints how long the backward calls took, tuner included."""
+"""msda-triton's backward in all four conventions and two types; prints how long the backward calls took, autotuner included."""
 
 import itertools
 import time

@@ -1,7 +1,7 @@
 """The operator on a GPU against the CPU's, bit for bit, by the C ABI of libmsda: random problems in every mode and all
 stages, atomic additions within their bound, repeated runs, large calls, several GPUs. Needs NumPy and the CUDA driver.
-Prints a line for each part and for each problem that differs; exit status 1 if one does, 0 otherwise, also without a GPU,
-which a line says."""
+Prints a line for each part and for each problem that differs; exit status 1 if one does, 0 otherwise. Without a GPU it says
+so and ends with 0."""
 
 import argparse
 import ctypes
@@ -24,7 +24,7 @@ STAGES = 9
 GRADIENTS = {"grad_value": 8, "grad_sampling_locations": 6, "grad_attention_weights": 5}  # by stage
 CHANNELS = (1, 2, 30, 32, 64, 71, 256, 1025)
 CONVENTIONS = [(0, 0, 0)] + [(dialect, padding, align) for dialect in (1, 2) for padding in (0, 1) for align in (0, 1)]
-GUARD = 64  # bytes behind every tensor
+GUARD = 64  # bytes after every tensor
 PARTS = ("modes", "atomic", "stages", "repeat", "large", "devices")
 # The rows of docs/benchmarks.md, and others whose sums do not fit into a second-level cache either.
 LARGE = [vars(sizes) for sizes in (*ROWS.values(), Sizes(1, 1500, 3, 4, 256), Sizes(3, 2000, 5, 2, 71))]
@@ -121,10 +121,10 @@ class Laid:
         if not plain and self.rank:
             self.offset = int(rng.integers(0, 4))
             axis = int(rng.integers(self.rank))
-            if rng.random() < 0.3 and shape[axis]:  # backwards
+            if rng.random() < 0.3 and shape[axis]:  # negative stride
                 self.offset += (shape[axis] - 1) * strides[axis]
                 strides[axis] = -strides[axis]
-            elif rng.random() < 0.3 and contents is not None:  # the same over and over, which a result cannot be
+            elif rng.random() < 0.3 and contents is not None:  # stride 0, which a result cannot have
                 strides[axis] = 0
         elif rng is not None:
             self.offset = int(rng.choice([0, 0, 1, 2]))
@@ -166,12 +166,12 @@ class Problem:
         self.levels = rng.integers(1, side + 1, (levels, 2))
         self.B, self.M, self.P = (int(rng.integers(1, most)) for most in (4, 4, 6))
         self.Q = int(rng.choice([1, 7, 50, 300, 2000]))
-        if number % 29 == 3:  # more cells than are counted at a time, or in a block's memory; few samples and many
+        if number % 29 == 3:  # more cells than are counted at a time, or fit into a block's memory; few samples and many
             self.D, levels, self.levels = 2, 1, rng.integers(100, 330, (1, 2))
             self.Q, self.P = int(rng.choice([50, 1500])), 3
         self.Q = max(1, min(self.Q, work // (self.B * self.M * self.P * levels * self.D)))
         self.kind = str(rng.choice(["anywhere", "anywhere", "one place", "crowded", "ties"]))
-        if number % 13 == 5:  # nothing of something
+        if number % 13 == 5:  # one size is 0
             empty = ("B", "Q", "M", "P", "D", "levels")[number // 13 % 6]
             setattr(self, empty, np.zeros((0, 2), np.int64) if empty == "levels" else 0)
         if size:
@@ -369,7 +369,7 @@ def stages(comparison, problems, work):
 
 
 def repeat(comparison, runs, work):
-    """The same call again and again: one digest, which is the CPU's."""
+    """Repeats the same call: one digest, the CPU's."""
     number = next(i for i in range(10**6) if (p := Problem(i, work, seed=11)).kind == "crowded" and p.D == 32 and p.Q > 100)
     texts = []
     for mode, times in (("deterministic", runs), ("float64", max(1, runs // 10)), ("mixed", max(1, runs // 10))):
@@ -390,7 +390,7 @@ def repeat(comparison, runs, work):
 
 
 def large(comparison, sizes):
-    """Calls that are forked: a half of the heads each on two streams."""
+    """Forked calls: each half of the heads on its own stream."""
     problems = equal = 0
     for number, size in enumerate(sizes):
         problem = Problem(number, 0, seed=17, size=size)
@@ -442,7 +442,7 @@ def main():
         print(large(comparison, LARGE[:1] if chosen.quick else 3 * LARGE), flush=True)
     if "devices" in parts and gpus < 2:
         print("devices: skipped: one GPU")
-    elif "devices" in parts:  # both at work in one process, in turn
+    elif "devices" in parts:  # uses all of them in one process, in turn
         others = [Comparison(cpu, Side(library, Gpu(number))) for number in range(gpus)]
         texts = [f"{other.gpu.device.name} {run(other, min(count, 40), work)}"
                  for run, count in ((modes, chosen.problems), (stages, chosen.stage_problems)) for other in others]

@@ -60,7 +60,7 @@ class Problem:
         self.described = {key: described(tensor) for key, tensor in self.results.items()}
 
     def run(self, library, stream):
-        """The status; nothing is waited for."""
+        """The status; does not wait."""
         results = [ctypes.byref(self.described[key]) if key in self.described else None for key in DIFFERENTIABLE]
         return library.msda_cuda_backward(ctypes.byref(self.call), ctypes.byref(self.grad_output), ctypes.byref(self.options),
                                           *results, ctypes.c_void_p(stream))
@@ -93,7 +93,7 @@ def each(library, save):
         torch.cuda.synchronize()
         print(problem.name, "status", problem.run(library, streams[number % 3].cuda_stream), flush=True)
         done.append(problem)
-    again = done[0]  # is counted
+    again = done[0]  # counted as a duplicate
     torch.cuda.synchronize()
     print("again status", again.run(library, streams[1].cuda_stream), flush=True)
     bare, statuses = Problem(f"{len(done)}-thread-deterministic", 1000), []

@@ -10,7 +10,7 @@ _MOST_NAMES = 10  # of unused members that are named
 
 
 def _print(text):
-    """Prints one line. Names come from files: what could move a terminal's cursor is shown escaped."""
+    """Prints one line. Names come from files, so control characters are shown as escapes."""
     line = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
     print(f"msda_replay: {line}", file=sys.stderr)
 

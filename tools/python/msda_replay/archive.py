@@ -1,7 +1,7 @@
 """Reads members of NumPy .npz archives that may be damaged or hostile.
 
-np.load allocates what a header declares before it has read anything, and reads every kind of member. This reader takes only
-what np.savez writes, checks each declared size against the archive, and reads nothing but the members that it is asked for.
+np.load allocates what a header declares before it has read anything, and reads every kind of member. This reader accepts only
+what np.savez writes, checks each declared size against the archive, and reads only the requested members.
 """
 
 import io
@@ -19,14 +19,14 @@ import numpy as np
 from .capture import CaptureError
 
 _SUFFIX = ".npy"
-_LONGEST_HEADER = 10000  # NumPy's own limit; its parser needs stack for what it parses
+_LONGEST_HEADER = 10000  # NumPy's own limit; its parser needs stack for a long header
 _CHUNK = 1 << 20
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a member says of its array. The data begins at `offset`."""
+    """A member's description of its array. The data begin at `offset`."""
 
     shape: Tuple[int, ...]
     is_fortran: bool
@@ -39,7 +39,7 @@ class Header:
 
 
 class Archive:
-    """An open archive, used as a context manager. All that is wrong with it is raised as a CaptureError of one line."""
+    """An open archive, used as a context manager. Every error is a CaptureError of one line."""
 
     def __init__(self, path):
         self._path = os.fspath(path)
@@ -49,7 +49,7 @@ class Archive:
             self._zip = zipfile.ZipFile(self._path)
         except CaptureError:
             raise
-        except Exception as error:  # zipfile raises whatever the bytes make it run into
+        except Exception as error:  # zipfile may raise anything on damaged bytes
             raise CaptureError(f"{self._path}: cannot read it as an .npz archive: {_reason(error)}") from error
         members = [info for info in self._zip.infolist() if info.filename.endswith(_SUFFIX)]
         self._members = {info.filename[: -len(_SUFFIX)]: info for info in members}
@@ -69,7 +69,7 @@ class Archive:
         return sorted({*self._members, *self._others} - set(used))
 
     def header(self, name):
-        """Reads a member's Header alone, and checks that the archive holds as much data as it declares."""
+        """Reads only a member's Header, and checks that the archive holds as much data as it declares."""
         info = self._members[name]
         if info.flag_bits & 1:
             self.fail(name, "is encrypted")
@@ -84,7 +84,7 @@ class Archive:
         return header
 
     def read(self, name):
-        """Reads a member's array. Memory is taken as data arrives, never by a declared size."""
+        """Reads a member's array. Memory grows as data arrive, never by a declared size."""
         header = self.header(name)
         data = self._reading(name, self._read_bytes, self._members[name])
         if len(data) != header.offset + header.bytes:
@@ -102,7 +102,7 @@ class Archive:
                 return work(member)
         except MemoryError as error:
             raise CaptureError(f"{self._path}: memory does not suffice for {name}") from error
-        except Exception as error:  # zlib, zipfile, struct and NumPy's parser raise whatever the bytes make them run into
+        except Exception as error:  # zlib, zipfile, struct and NumPy's parser may raise anything on damaged bytes
             raise CaptureError(f"{self._path}: cannot read {name}: {_reason(error)}") from error
 
     @staticmethod

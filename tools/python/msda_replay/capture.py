@@ -39,7 +39,7 @@ PADDING_MODES = ("zeros", "border")
 # A row of /run/seeds.
 _SEED = np.dtype([("time", "S32"), ("source", "S24"), ("value", "<u8"), ("invocation", "<i8")])
 
-# Attributes of an invocation beside those with a field of their own.
+# Attributes of an invocation without a field of their own.
 FACTS = (
     "kernel_digest", "grid", "block", "shared_bytes", "stream", "device", "process", "thread", "duplicates",
     "distinct_outputs", "time", "label", "adapter",
@@ -48,7 +48,7 @@ _FIELDS = ("kernel", "dialect", "atol", "rtol")  # attributes with a field; with
 
 
 class CaptureError(Exception):
-    """What keeps a capture from being written or read; the message names the file and the thing."""
+    """An error in writing or reading a capture; the message names the file and the thing."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Invocation:
     a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run.
 
     A kernel that is not the operator's backward has dialect "": its tensors have names and shapes of its own, uint8 among
-    their types, and `facts` holds whatever texts and integers are known of it, padding_mode and align_corners too."""
+    their types, and `facts` holds its texts and integers, including padding_mode and align_corners."""
 
     inputs: Dict[str, np.ndarray]
     outputs: Dict[str, np.ndarray]
@@ -90,7 +90,7 @@ class Invocation:
 @dataclass
 class Capture:
     """A whole file. `run` holds argv (a list), environment and libraries (mappings), seeds (a list of mappings: time,
-    source, value, and invocation, the first that was begun after it), and further texts."""
+    source, value, and invocation, the first that began after it), and further texts."""
 
     invocations: List[Invocation]
     run: Dict[str, Any] = field(default_factory=dict)
@@ -221,11 +221,11 @@ def _check_target(path, overwrite):
     try:
         mode = os.lstat(path).st_mode
     except OSError:
-        return  # not there; what keeps it from being made is said by the attempt
+        return  # it does not exist; creating it will report any error
     if not stat.S_ISREG(mode):
         raise CaptureError(f"{path}: is no regular file, and only those are replaced; give another name")
     if not overwrite:
-        raise CaptureError(f"{path}: exists; ask for it to be replaced, or give another name")
+        raise CaptureError(f"{path}: exists; replace it with --force or overwrite=True, or give another name")
 
 
 def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, overwrite: bool = False):
@@ -240,7 +240,7 @@ def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, ov
     _check_target(path, overwrite)
     partial = f"{path}.{os.getpid()}.partial"
     try:
-        # Tried before the work, and not by HDF5: where it cannot write all, it ends the process when that exits.
+        # Tried before the work, without HDF5: if HDF5 cannot write everything, it aborts the process at exit.
         descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(descriptor, "wb") as file:
             file.write(_file_image(invocations, dict(run or {})))

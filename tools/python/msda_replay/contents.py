@@ -49,7 +49,7 @@ def _shape_text(space):
 
 
 def _value_bytes(attribute):
-    """As they lie in the file; texts of any length each with a zero behind it."""
+    """The bytes as stored in the file; variable-length texts each followed by a zero byte."""
     value = np.empty(attribute.shape, attribute.dtype)
     attribute.read(value)
     if value.dtype != object:
@@ -83,7 +83,7 @@ def text_of(file):
 
 
 def write(file):
-    """Adds the list to a file that is complete."""
+    """Adds the list to a complete file."""
     data = np.frombuffer(text_of(file), np.uint8)
     dataset = file.create_dataset(NAME, data=data)
     dataset.attrs["digest"] = file.attrs[NAME] = digest(data)

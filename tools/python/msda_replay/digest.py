@@ -13,7 +13,7 @@ def _from_package():
 
 
 def _from_system_library():
-    # Debian's and Ubuntu's package managers themselves need libxxhash, so that it is there without Python's wrapper of it.
+    # Debian's and Ubuntu's package managers need libxxhash, so it is installed even without Python's wrapper.
     class Hash128(ctypes.Structure):
         _fields_ = [("low64", ctypes.c_uint64), ("high64", ctypes.c_uint64)]
 
@@ -43,5 +43,5 @@ _hexdigest = _find()
 
 
 def digest(data):
-    """Of bytes, or of anything that gives a contiguous buffer of them."""
+    """The digest of bytes, or of any object with a contiguous buffer."""
     return "xxh3-128:" + _hexdigest(data)

@@ -1,4 +1,4 @@
-"""From a NumPy .npz archive of one backward call to a capture file."""
+"""Makes a capture file from a NumPy .npz archive of one backward call."""
 
 import math
 import os
@@ -12,7 +12,7 @@ from .capture import (
 
 _INTEGER_TENSORS = ("spatial_shapes", "level_start_index")
 _FLOATS, _INTEGERS = ("float16", "float32", "float64"), ("int32", "int64")
-_EXTENTS = {"xy": 2, "height_width": 2}  # of dimensions that have always the same
+_EXTENTS = {"xy": 2, "height_width": 2}  # of dimensions with a fixed size
 _LONGEST_TEXT = 1 << 16
 
 
@@ -31,7 +31,7 @@ def _is_tolerance(value):
     return _is_number(value) and 0 <= value < math.inf
 
 
-# Scalars of the archive that describe the call: which values each may have, and the same in words.
+# Scalars of the archive that describe the call: the valid values of each, and their description.
 _DIALECT = (lambda value: value in DIALECTS, f"one of {', '.join(DIALECTS)}")
 _TEXT = (_is_text, f"a text of at most {_LONGEST_TEXT} bytes")
 _TOLERANCE = (_is_tolerance, "a finite number from 0 on")
@@ -62,7 +62,7 @@ def _read_scalar(archive, name):
         archive.fail(name, f"has type {header.dtype}, it should be {in_words}")
     try:
         value = archive.read(name).item()
-    except (ValueError, SystemError):  # code points that Unicode has not
+    except (ValueError, SystemError):  # invalid code points
         value = None
     if not is_allowed(value):
         shown = repr(value) if len(repr(value)) <= 100 else "longer or of another kind"
@@ -71,7 +71,7 @@ def _read_scalar(archive, name):
 
 
 def _check_tensors(archive, keys):
-    """Checks types and shapes by the headers alone, before any data is read."""
+    """Checks types and shapes by the headers, before any data are read."""
     extents, sources, total = dict(_EXTENTS), {}, 0
     for key in keys:
         header = archive.header(key)
@@ -88,12 +88,12 @@ def _check_tensors(archive, keys):
             sources.setdefault(dimension, key)
         total += header.bytes
     available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if total > available // 2:  # an array and the bytes that are written are there at once
+    if total > available // 2:  # an array and its bytes to be written are in memory at once
         archive.fail("the call", f"has {total} bytes of tensors, too many for this machine's {available} bytes of memory")
 
 
 def _read_call(archive, dialect, reference_dialect):
-    """The archive's Invocation, and which keys it took."""
+    """The archive's Invocation, and the keys that were used."""
     keys = [key for key in _TENSORS if key in archive]
     missing = [name for name in INPUTS if name not in keys]
     if missing:
@@ -123,11 +123,11 @@ def _read_call(archive, dialect, reference_dialect):
 
 
 def import_case(source, target, dialect=None, reference_dialect=None, overwrite=False):
-    """Writes the capture `target` from the archive `source`; returns the archive's keys that it has no use for.
+    """Writes the capture `target` from the archive `source`; returns the archive's unused keys.
 
     Keys: the inputs (value, spatial_shapes, sampling_locations, attention_weights, grad_output, and if wanted
     level_start_index); observed_<gradient>, what the kernel under test returned; reference_<gradient>, what it was compared
-    with, and reference_max_abs_diff_<gradient>, a number that is known of one; before_<gradient>, the output buffers before
+    with, and reference_max_abs_diff_<gradient>, a number about one; before_<gradient>, the output buffers before
     the launch; and the scalars padding_mode, align_corners, atol, rtol,
     dialect, reference_dialect, kernel, label. `dialect` and `reference_dialect` replace the archive's; without either they
     are msda_triton and grid_sample. Only these members are read. Raises CaptureError.
