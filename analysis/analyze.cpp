@@ -204,7 +204,8 @@ class Analysis {
     for (const auto& [flat, count] : set.runs) {
       for (int64_t i = 0; i < count; ++i) all.push_back(flat + i);
     }
-    if (set.elements <= kMostDescribed) return all;
+    const int64_t most = most_described(set), worst = most / 2;
+    if (set.elements <= most) return all;
     const Tolerance tolerance = examiner_.tolerance_of(set.gradient);
     const auto excess = [&](int64_t flat) {
       const double o = recorded_.of(set.gradient).at(flat), e = expected.of(set.gradient).at(flat);
@@ -214,14 +215,13 @@ class Analysis {
     std::vector<std::pair<double, int64_t>> ranked;
     ranked.reserve(all.size());
     for (const int64_t flat : all) ranked.push_back({-excess(flat), flat});
-    constexpr int64_t kWorst = kMostDescribed / 2;
-    std::ranges::nth_element(ranked, ranked.begin() + kWorst);
-    std::ranges::sort(ranked.begin() + kWorst, ranked.end(), {}, &std::pair<double, int64_t>::second);
+    std::ranges::nth_element(ranked, ranked.begin() + worst);
+    std::ranges::sort(ranked.begin() + worst, ranked.end(), {}, &std::pair<double, int64_t>::second);
     std::vector<int64_t> chosen;
-    for (int64_t i = 0; i < kWorst; ++i) chosen.push_back(ranked[static_cast<size_t>(i)].second);
-    const int64_t rest = set.elements - kWorst, wanted = kMostDescribed - kWorst;
+    for (int64_t i = 0; i < worst; ++i) chosen.push_back(ranked[static_cast<size_t>(i)].second);
+    const int64_t rest = set.elements - worst, wanted = most - worst;
     for (int64_t i = 0; i < wanted; ++i) {
-      chosen.push_back(ranked[static_cast<size_t>(kWorst + i * rest / wanted)].second);
+      chosen.push_back(ranked[static_cast<size_t>(worst + i * rest / wanted)].second);
     }
     std::ranges::sort(chosen);
     return chosen;

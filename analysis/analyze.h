@@ -61,9 +61,11 @@ struct Report {
   Verdict verdict;
 };
 
-// At most this many elements of each set become findings: half of them the farthest from their tolerance, half spread
-// evenly over the rest.
-inline constexpr int64_t kMostDescribed = 4000;
+// Of each set of elements that are judged alike, at most this many are findings: half of them the farthest from their
+// tolerance, half spread evenly over the rest. Rounding, and advice, is told by fewer examples than mistakes are.
+constexpr int64_t most_described(const JudgedElements& set) {
+  return set.advisory || is_rounding(set.cause) ? 1000 : 4000;
+}
 // Up to this many elements of a gradient and comparison are findings of their own; if there are more, neighbours with
 // the same cause and fault form runs.
 inline constexpr int64_t kMostSingle = 256;

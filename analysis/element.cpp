@@ -173,27 +173,33 @@ void Contributions::find_computed() const {
 std::span<const Contributions::Addend> Contributions::exact(int64_t s) const { return exact_.of(s); }
 
 std::span<const Contributions::Addend> Contributions::computed(int64_t s) const {
-  if (!computed_found_) find_computed();
-  computed_found_ = true;
+  std::call_once(computed_found_, [this] { find_computed(); });
   return computed_.of(s);
 }
 
-const Contributions& ContributionCache::get(const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                                            const Precision& precision) {
-  const std::vector<int64_t> key{
-      conventions.dialect, conventions.padding, conventions.align_corners, precision.bits, b, m, l};
-  const auto found = std::ranges::find(entries_, key, &Entry::key);
-  if (found != entries_.end()) {
-    std::rotate(found, found + 1, entries_.end());
-    return *entries_.back().contributions;
+std::shared_ptr<ContributionCache::Slot> ContributionCache::slot(const Key& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find(slots_, key, &std::pair<Key, std::shared_ptr<Slot>>::first);
+  if (found != slots_.end()) {
+    std::rotate(found, found + 1, slots_.end());
+    return slots_.back().second;
   }
-  // Enough for every level of a few heads in two dialects and float64, and for all entries of a small call.
-  constexpr int64_t kMostSamples = 300'000, kMostEntries = 256;
+  // Enough for every level of a few heads under two dialects and float64, and for all there are of a small call.
+  constexpr int64_t kMostSamples = 100'000, kMostSlots = 256;
   const int64_t samples = std::max<int64_t>(1, call_->Q * call_->P);
-  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, 4, kMostEntries));
-  if (entries_.size() >= most) entries_.erase(entries_.begin());
-  entries_.push_back({key, std::make_unique<Contributions>(*call_, conventions, b, m, l, precision)});
-  return *entries_.back().contributions;
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, 4, kMostSlots));
+  if (slots_.size() >= most) slots_.erase(slots_.begin());
+  return slots_.emplace_back(key, std::make_shared<Slot>()).second;
+}
+
+std::shared_ptr<const Contributions> ContributionCache::get(const Conventions& conventions, int64_t b, int64_t m,
+                                                            int64_t l, const Precision& precision) {
+  const auto slot =
+      this->slot({conventions.dialect, conventions.padding, conventions.align_corners, precision.bits, b, m, l});
+  std::call_once(slot->found, [&] {
+    slot->contributions = std::make_shared<const Contributions>(*call_, conventions, b, m, l, precision);
+  });
+  return slot->contributions;
 }
 
 PixelId pixel_of(const Call& call, int64_t flat) {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -55,7 +56,7 @@ class Contributions {
   // With exact weights, in the order of (q, p, corner). A sample that can only land here through rounding is included,
   // with weight 0 and its error.
   std::span<const Addend> exact(int64_t s) const;
-  // As kernels/sample.h computes them in the call's own arithmetic. Computed at the first call: not thread-safe.
+  // As kernels/sample.h computes them in the call's own arithmetic. Computed at the first call. Thread-safe.
   std::span<const Addend> computed(int64_t s) const;
 
  private:
@@ -81,23 +82,28 @@ class Contributions {
   int64_t b_, m_, l_;
   ByPixel exact_;
   mutable ByPixel computed_;
-  mutable bool computed_found_ = false;
+  mutable std::once_flag computed_found_;
 };
 
-// Contributions of a call by (conventions, b, m, l), computed at the first request. Evicts the least recently used
-// entries beyond a limit. The result of get() is valid until the next call of it.
+// Contributions of a call by (conventions, b, m, l), computed at the first request. Forgets the least recently used
+// ones beyond a limit of memory, which all threads share. Thread-safe.
 class ContributionCache {
  public:
   explicit ContributionCache(const Call& call) : call_(&call) {}
-  const Contributions& get(const Conventions& conventions, int64_t b, int64_t m, int64_t l, const Precision& precision);
+  std::shared_ptr<const Contributions> get(const Conventions& conventions, int64_t b, int64_t m, int64_t l,
+                                           const Precision& precision);
 
  private:
-  struct Entry {
-    std::vector<int64_t> key;
-    std::unique_ptr<Contributions> contributions;
+  using Key = std::array<int64_t, 7>;
+  struct Slot {
+    std::once_flag found;
+    std::shared_ptr<const Contributions> contributions;
   };
+  std::shared_ptr<Slot> slot(const Key& key);
+
   const Call* call_;
-  std::vector<Entry> entries_;  // the most recently used is last
+  std::mutex mutex_;
+  std::vector<std::pair<Key, std::shared_ptr<Slot>>> slots_;  // the most recently used is last
 };
 
 // The place of an element of grad_value.

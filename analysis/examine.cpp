@@ -1,7 +1,6 @@
 #include "analysis/examine.h"
 
 #include <algorithm>
-#include <deque>
 #include <numeric>
 
 #include "kernels/parallel.h"
@@ -50,11 +49,10 @@ void Examiner::for_each(Gradient gradient, const std::vector<int64_t>& elements,
   const std::vector<size_t> order = grouped(material_.call, gradient, elements, tasks);
   const auto count = static_cast<int64_t>(tasks.size());
   const int threads = kernels::thread_count(settings_.threads, count);
-  std::deque<ContributionCache> caches;
-  for (int i = 0; i < threads; ++i) caches.emplace_back(material_.call);
-  kernels::parallel_for(count, threads, [&](int64_t number, int worker) {
+  ContributionCache cache(material_.call);
+  kernels::parallel_for(count, threads, [&](int64_t number, int) {
     const Task& task = tasks[static_cast<size_t>(number)];
-    for (size_t i = task.begin; i < task.end; ++i) visit(order[i], caches[static_cast<size_t>(worker)]);
+    for (size_t i = task.begin; i < task.end; ++i) visit(order[i], cache);
   });
 }
 

@@ -64,8 +64,8 @@ Addends addends_of(const Call& call, const Conventions& conventions, const Eleme
   if (!id.is_pixel())
     return wide ? sample_addends<double>(call, conventions, id) : sample_addends<float>(call, conventions, id);
   const PixelId& pixel = id.pixel;
-  const auto& contributions = cache.get(conventions, pixel.b, pixel.m, pixel.l, Precision::of(call.arithmetic()));
-  return {computed_addends(call, pixel, contributions.computed(pixel.s)), 1};
+  const auto contributions = cache.get(conventions, pixel.b, pixel.m, pixel.l, Precision::of(call.arithmetic()));
+  return {computed_addends(call, pixel, contributions->computed(pixel.s)), 1};
 }
 
 Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles, const Enough& enough) {

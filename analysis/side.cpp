@@ -81,9 +81,9 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
   Explanation explanation;
   explanation.value = value;
   if (id.is_pixel()) {
-    const auto& contributions = cache.get(side.conventions, id.pixel.b, id.pixel.m, id.pixel.l, precision);
+    const auto contributions = cache.get(side.conventions, id.pixel.b, id.pixel.m, id.pixel.l, precision);
     Match match;
-    match.element = pixel_element(call, id.pixel, contributions.exact(id.pixel.s), precision);
+    match.element = pixel_element(call, id.pixel, contributions->exact(id.pixel.s), precision);
     explanation.candidates.push_back(match);
   } else {
     const LevelSize& level = call.levels[static_cast<size_t>(id.sample.l)];

@@ -1,3 +1,5 @@
+#include <malloc.h>
+
 #include <exception>
 #include <new>
 #include <sstream>
@@ -52,6 +54,9 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Large blocks go back to the system when they are freed; by default glibc keeps blocks of up to 32 MB.
+  constexpr int kLarge = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
   replay::keep_standard_descriptors();
   try {
     return run(argc, argv);

@@ -78,10 +78,10 @@ std::vector<Mistake> pixel_mistakes(const Suspect& s, const Side& side, const Ma
   const Call& call = s.call;
   const PixelId& pixel = s.id.pixel;
   const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
-  const auto& contributions = s.cache.get(side.conventions, pixel.b, pixel.m, pixel.l, precision);
+  const auto contributions = s.cache.get(side.conventions, pixel.b, pixel.m, pixel.l, precision);
   std::vector<Mistake> mistakes;
   double without_attention = 0, without_weights = 0;
-  for (const auto& addend : contributions.exact(pixel.s)) {
+  for (const auto& addend : contributions->exact(pixel.s)) {
     const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
     const double go = call.grad_output.at(sample.grad_output_row(call) + pixel.d), attention = sample.attention(call);
     const double contribution = addend.weight * go * attention;
@@ -104,9 +104,9 @@ std::vector<Mistake> pixel_mistakes(const Suspect& s, const Side& side, const Ma
     PixelId elsewhere = pixel;
     elsewhere.l = static_cast<int64_t>(l);
     elsewhere.s = other.start + within;
-    const auto& there = s.cache.get(side.conventions, pixel.b, pixel.m, elsewhere.l, precision);
+    const auto there = s.cache.get(side.conventions, pixel.b, pixel.m, elsewhere.l, precision);
     mistakes.push_back({fmt::format("it were the gradient of the same pixel of level {}", l),
-                        pixel_element(call, elsewhere, there.exact(elsewhere.s), precision).value});
+                        pixel_element(call, elsewhere, there->exact(elsewhere.s), precision).value});
   }
   return mistakes;
 }

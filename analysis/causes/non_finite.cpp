@@ -53,7 +53,8 @@ std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
   const PixelId& pixel = s.id.pixel;
   for (const Side* side : {&s.observed, &s.expected}) {  // they may skip different samples of weight 0
     const auto precision = Precision::of(side->arithmetic_of(s.id.gradient));
-    for (const auto& addend : s.cache.get(side->conventions, pixel.b, pixel.m, pixel.l, precision).exact(pixel.s)) {
+    const auto contributions = s.cache.get(side->conventions, pixel.b, pixel.m, pixel.l, precision);
+    for (const auto& addend : contributions->exact(pixel.s)) {
       const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
       for (int axis = 0; axis < 2; ++axis) {
         const int64_t flat = 2 * sample.flat(call) + axis;
@@ -79,8 +80,8 @@ std::optional<FirstNonFinite> check_stages(const Suspect& s) {
   if (s.id.is_pixel()) {
     const PixelId& pixel = s.id.pixel;
     const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
-    const auto& contributions = s.cache.get(s.observed.conventions, pixel.b, pixel.m, pixel.l, precision);
-    const auto addends = computed_addends(s.call, pixel, contributions.computed(pixel.s));
+    const auto contributions = s.cache.get(s.observed.conventions, pixel.b, pixel.m, pixel.l, precision);
+    const auto addends = computed_addends(s.call, pixel, contributions->computed(pixel.s));
     if (auto found = first_of(MSDA_STAGE_VALUE_CONTRIBUTIONS, addends)) return found;
     double sum = 0;
     for (const double addend : addends) sum = rounded_to(sum + addend, s.call.arithmetic());

@@ -509,10 +509,10 @@ OwnedTensor summed_in_16_bits(const Problem& problem) {
   OwnedTensor grad_value = OwnedTensor::for_result(problem.dtype, problem.shape_of(Gradient::kValue));
   for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
     const auto pixel = analysis::pixel_of(call, flat);
-    const auto& contributions =
+    const auto contributions =
         cache.get(call.conventions, pixel.b, pixel.m, pixel.l, analysis::Precision::of(MSDA_FLOAT32));
     double sum = 0;
-    for (const double addend : computed_addends(call, pixel, contributions.computed(pixel.s))) {
+    for (const double addend : computed_addends(call, pixel, contributions->computed(pixel.s))) {
       sum = analysis::rounded_to(sum + analysis::rounded_to(addend, problem.dtype), problem.dtype);
     }
     grad_value.set(flat, sum);
