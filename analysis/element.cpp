@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <stdexcept>
 #include <utility>
 
 #include "analysis/rounding.h"
@@ -77,16 +78,16 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   return element;
 }
 
-void Contributions::ByPixel::sort(std::vector<Addend> addends, const LevelSize& level) {
+void Contributions::ByPixel::sort(const std::vector<Found>& found, const LevelSize& level) {
   const auto pixels = static_cast<size_t>(int64_t{level.height} * level.width);
   start_ = level.start;
   begin_.assign(pixels + 1, 0);
-  for (const Addend& addend : addends) ++begin_[static_cast<size_t>(addend.s - start_) + 1];
+  for (const Found& one : found) ++begin_[static_cast<size_t>(one.s - start_) + 1];
   for (size_t i = 0; i < pixels; ++i) begin_[i + 1] += begin_[i];
   std::vector<int64_t> next(begin_.begin(), begin_.end() - 1);
-  addends_.resize(addends.size());
-  for (const Addend& addend : addends) {
-    addends_[static_cast<size_t>(next[static_cast<size_t>(addend.s - start_)]++)] = addend;
+  addends_.resize(found.size());
+  for (const Found& one : found) {
+    addends_[static_cast<size_t>(next[static_cast<size_t>(one.s - start_)]++)] = one.addend;
   }
 }
 
@@ -100,13 +101,23 @@ std::span<const Contributions::Addend> Contributions::ByPixel::of(int64_t s) con
 Contributions::Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
                              const Precision& precision)
     : call_(&call), conventions_(conventions), b_(b), m_(m), l_(l) {
+  constexpr int64_t kMostQueries = int64_t{1} << 31, kMostPoints = int64_t{1} << 28;
+  if (call.Q > kMostQueries || call.P > kMostPoints) throw std::length_error("too many queries or points to examine");
   find_exact(precision);
 }
+
+namespace {
+
+Contributions::Addend named(const SampleId& sample, int32_t corner, double weight, double error) {
+  return {static_cast<int32_t>(sample.q), static_cast<int32_t>(4 * sample.p + corner), weight, error};
+}
+
+}  // namespace
 
 void Contributions::find_exact(const Precision& precision) {
   const Call& call = *call_;
   const LevelSize& level = this->level();
-  std::vector<Addend> found;
+  std::vector<Found> found;
   found.reserve(static_cast<size_t>(4 * call.Q * call.P));
   for (int64_t q = 0; q < call.Q; ++q) {
     for (int64_t p = 0; p < call.P; ++p) {
@@ -123,13 +134,13 @@ void Contributions::find_exact(const Precision& precision) {
             const int64_t s = rows[static_cast<size_t>(corner)];
             const auto listed = [&] {
               return std::any_of(found.begin() + static_cast<int64_t>(first), found.end(),
-                                 [&](const Addend& addend) { return addend.s == s; });
+                                 [&](const Found& one) { return one.s == s; });
             };
             if (s < 0 || (!is_exact && listed())) continue;
             const double wx = corner % 2 == 0 ? 1 - x.fraction : x.fraction;
             const double wy = corner / 2 == 0 ? 1 - y.fraction : y.fraction;
-            found.push_back({s, q, static_cast<int32_t>(p), corner, is_exact ? wx * wy : 0,
-                             std::abs(wx) * y.error + std::abs(wy) * x.error + x.error * y.error});
+            const double error = std::abs(wx) * y.error + std::abs(wy) * x.error + x.error * y.error;
+            found.push_back({s, named(sample, corner, is_exact ? wx * wy : 0, error)});
           }
         }
       }
@@ -141,7 +152,7 @@ void Contributions::find_exact(const Precision& precision) {
 void Contributions::find_computed() const {
   const Call& call = *call_;
   const LevelSize& level = this->level();
-  std::vector<Addend> found;
+  std::vector<Found> found;
   found.reserve(static_cast<size_t>(4 * call.Q * call.P));
   const auto add = [&]<class Real>(Real, const SampleId& sample) {
     const auto locate = [&](int axis) {
@@ -155,7 +166,7 @@ void Contributions::find_computed() const {
     for (int32_t corner = 0; corner < 4; ++corner) {
       const int64_t s = rows[static_cast<size_t>(corner)];
       if (s < 0) continue;
-      found.push_back({s, sample.q, static_cast<int32_t>(sample.p), corner, double(weights.w[corner]), 0});
+      found.push_back({s, named(sample, corner, double(weights.w[corner]), 0)});
     }
   };
   for (int64_t q = 0; q < call.Q; ++q) {
@@ -185,7 +196,7 @@ std::shared_ptr<ContributionCache::Slot> ContributionCache::slot(const Key& key)
     return slots_.back().second;
   }
   // Enough for every level of a few heads under two dialects and float64, and for all there are of a small call.
-  constexpr int64_t kMostSamples = 100'000, kMostSlots = 256;
+  constexpr int64_t kMostSamples = 300'000, kMostSlots = 256;
   const int64_t samples = std::max<int64_t>(1, call_->Q * call_->P);
   const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, 4, kMostSlots));
   if (slots_.size() >= most) slots_.erase(slots_.begin());
@@ -218,7 +229,7 @@ namespace {
 
 // Indices of grad_output and of attention_weights for an addend.
 std::pair<int64_t, int64_t> sources(const Call& call, const PixelId& pixel, const Contributions::Addend& addend) {
-  const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
+  const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
   return {sample.grad_output_row(call) + pixel.d, sample.flat(call)};
 }
 

@@ -43,13 +43,17 @@ Element sample_element(const Call& call, const Conventions& conventions, const S
 // The samples that reach each pixel of one batch, head and level, with one set of conventions.
 class Contributions {
  public:
+  // Small, as there are four of each sample.
   struct Addend {
-    int64_t s, q;  // pixel of the whole pyramid, query
-    int32_t p;     // point
-    int32_t corner;
+    int32_t q;            // query
+    int32_t p_corner;     // 4 * point + corner
     double weight;        // of the corner
     double weight_error;  // bound on the effect of the coordinates' errors; 0 for computed addends
+
+    int32_t p() const { return p_corner / 4; }
+    int32_t corner() const { return p_corner % 4; }
   };
+  // Throws std::length_error for more queries or points than an addend can name.
   Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
                 const Precision& precision);
 
@@ -60,11 +64,15 @@ class Contributions {
   std::span<const Addend> computed(int64_t s) const;
 
  private:
+  struct Found {
+    int64_t s;  // pixel of the whole pyramid
+    Addend addend;
+  };
   // Addends by pixel of the level.
   class ByPixel {
    public:
     // Stable: keeps the order of a pixel's addends.
-    void sort(std::vector<Addend> addends, const LevelSize& level);
+    void sort(const std::vector<Found>& found, const LevelSize& level);
     std::span<const Addend> of(int64_t s) const;
 
    private:

@@ -216,14 +216,14 @@ void add_pixel_rows(const LoadedCall& loaded, const analysis::ElementId& element
       {"float64", call.conventions, MSDA_MODE_FLOAT64}};
   double sum = 0;
   for (size_t i = 0; i < computed.size(); ++i) {
-    const analysis::SampleId sample{pixel.b, computed[i].q, pixel.m, pixel.l, computed[i].p};
+    const analysis::SampleId sample{pixel.b, computed[i].q, pixel.m, pixel.l, computed[i].p()};
     const auto wide =
         stage_of_sample(call, call.conventions, sample, MSDA_STAGE_VALUE_CONTRIBUTIONS, MSDA_MODE_FLOAT64);
     sum = analysis::rounded_to(sum + addends[i], call.arithmetic());
-    const int64_t within = computed[i].corner * call.D + pixel.d;
+    const int64_t within = computed[i].corner() * call.D + pixel.d;
     rows.add(MSDA_STAGE_VALUE_CONTRIBUTIONS,
-             fmt::format("query {}, point {}, corner {}", computed[i].q, computed[i].p,
-                         components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[static_cast<size_t>(computed[i].corner)]),
+             fmt::format("query {}, point {}, corner {}", computed[i].q, computed[i].p(),
+                         components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[static_cast<size_t>(computed[i].corner())]),
              sample.flat(call) * stage_width(call, MSDA_STAGE_VALUE_CONTRIBUTIONS) + within, columns,
              {addends[i], wide[static_cast<size_t>(within)]});
   }

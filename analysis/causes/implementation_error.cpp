@@ -82,12 +82,12 @@ std::vector<Mistake> pixel_mistakes(const Suspect& s, const Side& side, const Ma
   std::vector<Mistake> mistakes;
   double without_attention = 0, without_weights = 0;
   for (const auto& addend : contributions->exact(pixel.s)) {
-    const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
+    const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
     const double go = call.grad_output.at(sample.grad_output_row(call) + pixel.d), attention = sample.attention(call);
     const double contribution = addend.weight * go * attention;
     const auto text = [&](const char* what) {
-      return fmt::format("the contribution of query {}, point {}, corner {} were {}", addend.q, addend.p,
-                         kCornerNames[addend.corner], what);
+      return fmt::format("the contribution of query {}, point {}, corner {} were {}", addend.q, addend.p(),
+                         kCornerNames[addend.corner()], what);
     };
     mistakes.push_back({text("missing"), exact.element.value - contribution});
     mistakes.push_back({text("added twice"), exact.element.value + contribution});

@@ -55,7 +55,7 @@ std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
     const auto precision = Precision::of(side->arithmetic_of(s.id.gradient));
     const auto contributions = s.cache.get(side->conventions, pixel.b, pixel.m, pixel.l, precision);
     for (const auto& addend : contributions->exact(pixel.s)) {
-      const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p};
+      const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
       for (int axis = 0; axis < 2; ++axis) {
         const int64_t flat = 2 * sample.flat(call) + axis;
         if (auto found = check_input("sampling_locations", call.sampling_locations, flat)) return found;
