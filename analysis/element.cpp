@@ -196,9 +196,9 @@ std::shared_ptr<ContributionCache::Slot> ContributionCache::slot(const Key& key)
     return slots_.back().second;
   }
   // Enough for every level of a few heads under two dialects and float64, and for all there are of a small call.
-  constexpr int64_t kMostSamples = 300'000, kMostSlots = 256;
+  constexpr int64_t kMostSamples = 150'000, kFewestSlots = 8, kMostSlots = 256;
   const int64_t samples = std::max<int64_t>(1, call_->Q * call_->P);
-  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, 4, kMostSlots));
+  const auto most = static_cast<size_t>(std::clamp<int64_t>(kMostSamples / samples, kFewestSlots, kMostSlots));
   if (slots_.size() >= most) slots_.erase(slots_.begin());
   return slots_.emplace_back(key, std::make_shared<Slot>()).second;
 }
