@@ -39,7 +39,7 @@ Json to_json(const analysis::NamedComparison& c) {
 }
 
 // "0-3,7": the elements' row-major indices.
-std::string in_words(const std::vector<analysis::JudgedElements::Run>& runs) {
+std::string format_runs(const std::vector<analysis::JudgedElements::Run>& runs) {
   fmt::memory_buffer text;
   for (const auto& [flat, count] : runs) {
     fmt::format_to(fmt::appender(text), "{}{}", text.size() == 0 ? "" : ",", flat);
@@ -50,7 +50,7 @@ std::string in_words(const std::vector<analysis::JudgedElements::Run>& runs) {
 
 Json to_json(const analysis::JudgedElements& set) {
   Json json = {{"tensor", name_of(set.gradient)},   {"against", set.against}, {"cause", name_of(set.cause)},
-               {"at_fault", name_of(set.at_fault)}, {"count", set.elements},  {"elements", in_words(set.runs)}};
+               {"at_fault", name_of(set.at_fault)}, {"count", set.elements},  {"elements", format_runs(set.runs)}};
   if (set.advisory) json["advisory"] = true;
   return json;
 }

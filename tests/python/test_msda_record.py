@@ -37,7 +37,7 @@ def wait_until(holds, seconds=20):
     (["--adapter", "{folder}/missing.json"], "missing.json"),
     (["--keep", "last:0"], "last:K"), (["--keep", "last:-1"], "last:K"), (["--keep", "last:"], "last:K"),
     (["--keep", "last:1x"], "last:K"), (["--keep", "last:99999999999999999999"], "last:K"), (["--keep", "some"], "last:K"),
-    (["--env", "MY_API_KEY"], "secret"), (["--env", "my_token"], "secret"), (["--env", "A=B"], "name alone"),
+    (["--env", "MY_API_KEY"], "secret"), (["--env", "my_token"], "secret"), (["--env", "A=B"], "only the name of a variable"),
     (["--max-bytes", "-1"], "not negative"), (["--max-bytes", "1XB"], "not a size"), (["--max-bytes", "99999999999999999999"], "max-bytes"),
 ])
 def test_what_cannot_be_is_said_before_the_program_runs(tmp_path, options, why):
