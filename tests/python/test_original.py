@@ -133,7 +133,7 @@ def test_sums_in_another_order_every_time(launched, original, replay):
         at = tuple(one["index"])
         assert one["lowest"] == np.float32(one["lowest"]) and abs(one["lowest"] - truth[at]) < 1e-4 > abs(one["highest"] - truth[at])
     assert 0 < summed["first_against_recorded"]["different"] <= recorded.size
-    out = replay("run", capture, "--mode", "original", "--repeat", 20, expect=0, env=on_stand_in(MSDA_STAND_IN_UNORDERED=1)).out
+    out = replay("run", capture, "--mode", "original", "--repeat", 20, "--verbose", expect=0, env=on_stand_in(MSDA_STAND_IN_UNORDERED=1)).out
     assert re.search(r"^    grad_value +\d+ results, the recorded one not among them; \d+ of 2656 elements vary, by up to", out, re.M)
     assert re.search(r"^    grad_attention_weights +1 result, the recorded one$", out, re.M)
     assert "recorded : original" in out
@@ -349,7 +349,7 @@ def test_what_cannot_be_launched_again(launched, original, replay, change, why):
 def test_memory_runs_out(launched, original):
     capture = launched("col2im17 --double")
     told = original(capture, expect=3, MSDA_STAND_IN_MEMORY=20000)
-    assert re.search(r"cannot have \d+ bytes on the device: out of memory \(CUDA error 2\)", told)
+    assert re.search(r"cannot allocate \d+ bytes on the device: out of memory \(CUDA error 2\)", told)
 
 
 def test_random_parameters(launched, replay):

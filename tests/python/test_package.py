@@ -149,7 +149,7 @@ class TestImport:
     def test_only_the_inputs(self, tmp_path, rng, replay):
         np.savez(tmp_path / "case.npz", **make_problem(rng))
         assert main(["import", str(tmp_path / "case.npz"), "-o", str(tmp_path / "case.h5"), "--dialect", "deformable_detr"]) == 0
-        finished = replay("run", tmp_path / "case.h5", expect=2)  # replayed, with nothing to compare
+        finished = replay("run", tmp_path / "case.h5", "--verbose", expect=2)  # replayed, with nothing to compare
         assert "deterministic : float64" in finished.out and "nothing to compare" in finished.err
 
     def test_refusals(self, tmp_path, rng, capsys):
