@@ -32,8 +32,18 @@ double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtyp
   return rounded_to(first.lowest, side.of(id.gradient).dtype);
 }
 
-// Whether the values lie to one side of what sums in the type give. Rounding has no favourite side: of n elements, as
-// many lie above as below, but for a few times sqrt(n).
+// Whether any value is not representable in float32.
+bool needs_float64(const Tensor& tensor) {
+  const int64_t total = tensor.elements();
+  for (int64_t flat = 0; flat < total; ++flat) {
+    const double value = tensor.at(flat);
+    if (std::isfinite(value) && static_cast<double>(static_cast<float>(value)) != value) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      ContributionCache& cache) {
   constexpr int kShuffles = 8;
@@ -47,18 +57,6 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   }
   return std::abs(above - below) > kSigmas * std::sqrt(above + below);
 }
-
-// Whether any value is not representable in float32.
-bool needs_float64(const Tensor& tensor) {
-  const int64_t total = tensor.elements();
-  for (int64_t flat = 0; flat < total; ++flat) {
-    const double value = tensor.at(flat);
-    if (std::isfinite(value) && static_cast<double>(static_cast<float>(value)) != value) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, ContributionCache& cache) {
   const Tensor& tensor = side.of(gradient);

@@ -1,4 +1,4 @@
-// The seven causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
+// The eight causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
 // evidence. docs/causes.md tells the same for users.
 #pragma once
 
@@ -26,6 +26,8 @@ struct Suspect {
   Tolerance tolerance;
   ContributionCache& cache;
   bool tells = true;  // evidence and reasons are wanted, not the cause and the fault alone
+
+  bool reduced() const { return of_observed.reduced || of_expected.reduced; }
 };
 
 std::optional<Diagnosis> test_non_finite(const Suspect&);
@@ -34,6 +36,7 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect&);
 std::optional<Diagnosis> test_border_clamp(const Suspect&);
 std::optional<Diagnosis> test_accumulation_order(const Suspect&);
 std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
+std::optional<Diagnosis> test_reduced_precision(const Suspect&);
 Diagnosis implementation_error(const Suspect&);
 
 // The first cause that holds.
