@@ -25,13 +25,6 @@ std::vector<ElementId> examined_elements(const Call& call, const Tensor& tensor,
   return elements;
 }
 
-// The element as a sum in the type gives it, of float32 products, in the order of the addends.
-double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, ContributionCache& cache) {
-  const Addends addends = addends_of(call, side.conventions, id, cache);
-  const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
-  return rounded_to(first.lowest, side.of(id.gradient).dtype);
-}
-
 // Whether any value is not representable in float32.
 bool needs_float64(const Tensor& tensor) {
   const int64_t total = tensor.elements();
@@ -43,6 +36,12 @@ bool needs_float64(const Tensor& tensor) {
 }
 
 }  // namespace
+
+double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, ContributionCache& cache) {
+  const Addends addends = addends_of(call, side.conventions, id, cache);
+  const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
+  return rounded_to(first.lowest, side.of(id.gradient).dtype);
+}
 
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      ContributionCache& cache) {

@@ -114,15 +114,13 @@ class Search {
     std::vector<Steps> cast = sets_of(inner);
     for (Steps& set : cast) set |= inputs | kLocations;
     if (auto found = best_of(cast, /*screens=*/false)) return found;
-    // Sums in the type itself hide more than any other, so that they come last, and must lie to both sides of what they
-    // may be: more elements tell that.
+    // Sums in the type itself hide more than any other, so that they come last. More elements tell whether the values
+    // are such sums.
     auto found = best_of({kSums, kSums | kLocations}, /*screens=*/false);
     if (!found) return std::nullopt;
     constexpr int64_t kMore = 16;
     collect(unexplained, kMore * kMostTried, kMore * kMostLookedAt);
-    std::vector<ElementId> elements;
-    for (const Tried& tried : tried_) elements.push_back(tried.id);
-    if (lie_to_one_side(call_, side_, elements, stored_type(found->narrow), cache_)) return std::nullopt;
+    if (!are_like_sums(stored_type(found->narrow))) return std::nullopt;
     return found;
   }
 
@@ -158,6 +156,21 @@ class Search {
     if (tried_.size() >= kFewestTried) return;
     const size_t room = std::min(of_few_addends.size(), most_tried - tried_.size());
     std::copy_n(of_few_addends.begin(), room, std::back_inserter(tried_));
+  }
+
+  // Whether the values lie to both sides of sums in the type, and not much closer to the exact ones than such sums do.
+  bool are_like_sums(msda_dtype type) {
+    constexpr double kSigmas = 5;
+    std::vector<ElementId> elements;
+    double nearer = 0, farther = 0;
+    for (const Tried& tried : tried_) {
+      elements.push_back(tried.id);
+      const double error = std::abs(tried.value - tried.exact);
+      const double of_sum = std::abs(sum_in(call_, side_, tried.id, type, cache_) - tried.exact);
+      (error < of_sum ? nearer : farther) += error != of_sum;
+    }
+    return nearer - farther <= kSigmas * std::sqrt(nearer + farther) &&
+           !lie_to_one_side(call_, side_, elements, type, cache_);
   }
 
   // The type of the fewest bits that nearly all results are numbers of.

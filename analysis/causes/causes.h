@@ -6,6 +6,7 @@
 
 #include "analysis/call.h"
 #include "analysis/finding.h"
+#include "analysis/leftover.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
@@ -25,7 +26,8 @@ struct Suspect {
   bool any_holds;  // some result in the recorded precision is: recorded, reference or a replay of a fixed order
   Tolerance tolerance;
   ContributionCache& cache;
-  bool tells = true;  // evidence and reasons are wanted, not the cause and the fault alone
+  bool tells = true;                   // evidence and reasons are wanted, not the cause and the fault alone
+  const Leftover* leftover = nullptr;  // whose result `before` was, if known
 
   bool reduced() const { return of_observed.reduced || of_expected.reduced; }
 };
