@@ -9,6 +9,7 @@
 #include "analysis/arithmetic.h"
 #include "analysis/conventions.h"
 #include "analysis/examine.h"
+#include "analysis/find_reduction.h"
 #include "analysis/verdict.h"
 
 namespace msda::analysis {
@@ -59,7 +60,7 @@ class Analysis {
         settings_(settings),
         recorded_(material.recorded),
         reference_(material.reference),
-        examiner_(material, settings, recorded_, reference_) {
+        examiner_(material, settings, recorded_, reference_, leftovers_) {
     ContributionCache cache(material.call);
     for (const Gradient gradient : kGradients) {
       const auto at = static_cast<size_t>(gradient);
@@ -121,6 +122,7 @@ class Analysis {
       const std::vector<int64_t> mismatches =
           add_comparison(recorded_, expected, gradient, policy, std::numeric_limits<int64_t>::max());
       std::vector<Judgement> judgements = examiner_.judge(expected, gradient, mismatches);
+      reconsider(expected, gradient, judgements);
       if (!settings_.tolerance) {
         const auto within = static_cast<int64_t>(
             std::erase_if(judgements, [](const Judgement& judgement) { return is_rounding(judgement.cause); }));
@@ -184,6 +186,51 @@ class Analysis {
     report_.verdict = judge(material_.call, report_.groups, reference_.has_value(), explained_by_rounding_);
   }
 
+  // Judges anew what no arithmetic in the tensors' type explains, if a side turns out to have less precision or the
+  // output buffer to have held an earlier result.
+  void reconsider(const Side& expected, Gradient gradient, std::vector<Judgement>& judgements) {
+    std::vector<int64_t> unexplained;
+    bool added = false;  // to what the buffer is known to have held
+    for (const Judgement& judgement : judgements) {
+      if (judgement.cause == Cause::kImplementationError) unexplained.push_back(judgement.flat);
+      added = added || judgement.cause == Cause::kUninitializedOutput;
+    }
+    if (added) search_leftover(gradient);
+    if (unexplained.empty()) return;
+    bool found = search_reduction(recorded_, gradient, unexplained);
+    if (reference_ && &expected == &*reference_) found = search_reduction(*reference_, gradient, unexplained) || found;
+    if (!material_.before[static_cast<size_t>(gradient)]) found = search_leftover(gradient) || found;
+    if (!found) return;
+    const std::vector<Judgement> anew = examiner_.judge(expected, gradient, unexplained);
+    size_t next = 0;
+    for (Judgement& judgement : judgements) {
+      if (judgement.cause == Cause::kImplementationError) judgement = anew[next++];
+    }
+  }
+
+  // Once for each gradient. Whether the buffer held an earlier result.
+  bool search_leftover(Gradient gradient) {
+    const auto at = static_cast<size_t>(gradient);
+    if (!searched_leftover_[at]) {
+      ContributionCache cache(material_.call);
+      leftovers_[at] = find_leftover(material_, recorded_, gradient, cache);
+    }
+    searched_leftover_[at] = true;
+    return leftovers_[at].has_value();
+  }
+
+  // Once for each side and gradient. Whether the side has one.
+  bool search_reduction(Side& side, Gradient gradient, const std::vector<int64_t>& unexplained) {
+    const auto at = static_cast<size_t>(gradient);
+    bool& searched = searched_[&side == &recorded_ ? 0 : 1][at];
+    if (!searched) {
+      ContributionCache cache(material_.call);
+      side.reduction[at] = find_reduction(material_.call, side, gradient, unexplained, cache);
+    }
+    searched = true;
+    return side.reduction[at].has_value();
+  }
+
   void describe(const Side& expected, const std::vector<JudgedElements>& sets) {
     std::vector<Finding> findings;
     for (const JudgedElements& set : sets) {
@@ -231,8 +278,11 @@ class Analysis {
   const Settings& settings_;
   Side recorded_;
   std::optional<Side> reference_;
+  Leftovers leftovers_;
   Examiner examiner_;
   Report report_;
+  bool searched_[2][3] = {};  // for a reduction: the recorded side and the reference, by gradient
+  bool searched_leftover_[3] = {};
   int64_t explained_by_rounding_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "analysis/compare.h"
 #include "analysis/finding.h"
 #include "analysis/groups.h"
+#include "analysis/leftover.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
@@ -19,6 +20,9 @@ struct Material {
   Call call;
   Side recorded;
   Tensor before[3];               // the output buffers as the kernel found them, by Gradient
+  std::string before_digests[3];  // of their bytes
+  // Gives what earlier calls returned, the latest first; called only if some elements may be due to that. May be empty.
+  std::function<std::vector<EarlierResult>()> earlier;
   std::optional<Side> reference;  // what the test compared with
   Side float64;                   // the captured bits in float64 arithmetic, under the recorded conventions
   std::vector<Side> replays;      // "deterministic", "atomic", ...; advice is given on "grid_sample"

@@ -25,15 +25,24 @@ std::vector<ElementId> examined_elements(const Call& call, const Tensor& tensor,
   return elements;
 }
 
-// The element as a sum in the type gives it, of float32 products, in the order of the addends.
+// Whether any value is not representable in float32.
+bool needs_float64(const Tensor& tensor) {
+  const int64_t total = tensor.elements();
+  for (int64_t flat = 0; flat < total; ++flat) {
+    const double value = tensor.at(flat);
+    if (std::isfinite(value) && static_cast<double>(static_cast<float>(value)) != value) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, ContributionCache& cache) {
   const Addends addends = addends_of(call, side.conventions, id, cache);
   const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
   return rounded_to(first.lowest, side.of(id.gradient).dtype);
 }
 
-// Whether the values lie to one side of what sums in the type give. Rounding has no favourite side: of n elements, as
-// many lie above as below, but for a few times sqrt(n).
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      ContributionCache& cache) {
   constexpr int kShuffles = 8;
@@ -47,18 +56,6 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   }
   return std::abs(above - below) > kSigmas * std::sqrt(above + below);
 }
-
-// Whether any value is not representable in float32.
-bool needs_float64(const Tensor& tensor) {
-  const int64_t total = tensor.elements();
-  for (int64_t flat = 0; flat < total; ++flat) {
-    const double value = tensor.at(flat);
-    if (std::isfinite(value) && static_cast<double>(static_cast<float>(value)) != value) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, ContributionCache& cache) {
   const Tensor& tensor = side.of(gradient);

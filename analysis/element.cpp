@@ -5,16 +5,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "analysis/reduced_element.h"
 #include "analysis/rounding.h"
 #include "kernels/sample.h"
 
 namespace msda::analysis {
-namespace {
-
-double at_least_1(double factor) { return std::max(1.0, std::abs(factor)); }
-
-}  // namespace
-
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y) {
   CornerRows rows;
   for (int corner = 0; corner < 4; ++corner) {
@@ -26,18 +21,26 @@ CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, i
 }
 
 Element sample_element(const Call& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
-                       int axis, const Landing& x, const Landing& y, const Precision& precision) {
+                       int axis, const Landing& x, const Landing& y, const Precision& precision,
+                       const Reduction* reduction) {
   const auto rows = corner_rows(conventions, call.levels[static_cast<size_t>(sample.l)], x.low, y.low);
-  return sample_element(call, sample, gradient, axis, x, y, rows, precision);
+  return sample_element(call, sample, gradient, axis, x, y, rows, precision, reduction);
 }
 
 Element sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
-                       const Landing& y, const CornerRows& rows, const Precision& precision) {
+                       const Landing& y, const CornerRows& rows, const Precision& precision,
+                       const Reduction* reduction) {
   Element element;
   if (x.skipped || y.skipped) return element;
+  if (reduction != nullptr && reduction->rounds(kInnerSteps)) {
+    return reduced_sample_element(call, sample, gradient, axis, x, y, rows, precision, *reduction);
+  }
+  const auto given = [&](Step step, double input) {
+    return reduction == nullptr ? input : reduction->round(step, input);
+  };
   const int64_t grad_output_row = sample.grad_output_row(call);
   const bool weights = gradient == Gradient::kAttentionWeights;
-  const double slope = axis == 0 ? x.slope : y.slope, attention = sample.attention(call);
+  const double slope = axis == 0 ? x.slope : y.slope, attention = given(kAttentionWeights, sample.attention(call));
   const double scale = weights ? 1 : attention * slope;
   const double growth_of_scale = weights ? 1 : at_least_1(attention) * at_least_1(slope);
   // Derivatives of the element by the two fractions, and by both.
@@ -50,11 +53,14 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
   SumBound sum;
   for (int64_t d = 0; d < call.D; ++d) {
     std::array<double, 4> v{};
-    const double grad_output = call.grad_output.at(grad_output_row + d), factor = grad_output * scale;
+    const double grad_output = given(kGradOutput, call.grad_output.at(grad_output_row + d));
+    const double factor = grad_output * scale;
     const double growth = growth_of_scale * at_least_1(grad_output);
     double part = 0;
     for (size_t corner = 0; corner < 4; ++corner) {
-      if (rows[corner] >= 0) v[corner] = call.value.at(value_element(call, sample.b, rows[corner], sample.m, d));
+      if (rows[corner] >= 0) {
+        v[corner] = given(kValue, call.value.at(value_element(call, sample.b, rows[corner], sample.m, d)));
+      }
       const double term = factor * weight[corner] * v[corner];
       sum.add(term, static_cast<int>(corner), growth * at_least_1(v[corner]));
       part += term;
@@ -99,11 +105,11 @@ std::span<const Contributions::Addend> Contributions::ByPixel::of(int64_t s) con
 }
 
 Contributions::Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                             const Precision& precision)
+                             const Precision& precision, const Reduction* reduction)
     : call_(&call), conventions_(conventions), b_(b), m_(m), l_(l) {
   constexpr int64_t kMostQueries = int64_t{1} << 31, kMostPoints = int64_t{1} << 28;
   if (call.Q > kMostQueries || call.P > kMostPoints) throw std::length_error("too many queries or points to examine");
-  find_exact(precision);
+  find_exact(precision, reduction);
 }
 
 namespace {
@@ -114,7 +120,7 @@ Contributions::Addend named(const SampleId& sample, int32_t corner, double weigh
 
 }  // namespace
 
-void Contributions::find_exact(const Precision& precision) {
+void Contributions::find_exact(const Precision& precision, const Reduction* reduction) {
   const Call& call = *call_;
   const LevelSize& level = this->level();
   std::vector<Found> found;
@@ -122,8 +128,12 @@ void Contributions::find_exact(const Precision& precision) {
   for (int64_t q = 0; q < call.Q; ++q) {
     for (int64_t p = 0; p < call.P; ++p) {
       const SampleId sample{b_, q, m_, l_, p};
-      const auto xs = landings(conventions_, sample.location(call, 0), level.width, precision);
-      const auto ys = landings(conventions_, sample.location(call, 1), level.height, precision);
+      const auto at = [&](int axis) {
+        const double location = sample.location(call, axis);
+        return reduction == nullptr ? location : reduction->round(kLocations, location);
+      };
+      const auto xs = landings(conventions_, at(0), level.width, precision);
+      const auto ys = landings(conventions_, at(1), level.height, precision);
       const size_t first = found.size();
       for (const Landing& x : xs) {
         for (const Landing& y : ys) {
@@ -204,11 +214,14 @@ std::shared_ptr<ContributionCache::Slot> ContributionCache::slot(const Key& key)
 }
 
 std::shared_ptr<const Contributions> ContributionCache::get(const Conventions& conventions, int64_t b, int64_t m,
-                                                            int64_t l, const Precision& precision) {
-  const auto slot =
-      this->slot({conventions.dialect, conventions.padding, conventions.align_corners, precision.bits, b, m, l});
+                                                            int64_t l, const Precision& precision,
+                                                            const Reduction* reduction) {
+  const bool rounds_locations = reduction != nullptr && reduction->rounds(kLocations);
+  const int64_t narrow = rounds_locations ? static_cast<int64_t>(reduction->narrow) : -1;
+  const auto slot = this->slot(
+      {conventions.dialect, conventions.padding, conventions.align_corners, precision.bits, narrow, b, m, l});
   std::call_once(slot->found, [&] {
-    slot->contributions = std::make_shared<const Contributions>(*call_, conventions, b, m, l, precision);
+    slot->contributions = std::make_shared<const Contributions>(*call_, conventions, b, m, l, precision, reduction);
   });
   return slot->contributions;
 }
@@ -236,7 +249,7 @@ std::pair<int64_t, int64_t> sources(const Call& call, const PixelId& pixel, cons
 }  // namespace
 
 Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
-                      const Precision& precision) {
+                      const Precision& precision, const Reduction* reduction) {
   Element element;
   SumBound sum;
   for (const auto& addend : exact) {
@@ -245,8 +258,13 @@ Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Co
     const double factor = go * attention;
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
     if (std::abs(addend.weight) <= addend.weight_error && !std::isfinite(factor)) continue;
-    sum.add(addend.weight * factor, 0, at_least_1(go) * at_least_1(attention));
-    element.from_coordinates += addend.weight_error * std::abs(factor);
+    Uncertain term{addend.weight * factor, addend.weight_error * std::abs(factor)};
+    if (reduction != nullptr) {
+      term = reduced_addend(*reduction, {addend.weight, addend.weight_error}, go, attention,
+                            Precision::of(call.arithmetic()).unit);
+    }
+    sum.add(term.value, 0, at_least_1(go) * at_least_1(attention));
+    element.from_coordinates += term.error;
   }
   element.value = sum.sum();
   element.terms = sum.terms();

@@ -14,6 +14,7 @@
 
 #include "analysis/call.h"
 #include "analysis/landing.h"
+#include "analysis/reduction.h"
 
 namespace msda::analysis {
 
@@ -34,11 +35,14 @@ using CornerRows = std::array<int64_t, 4>;
 CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, int32_t low_x, int32_t low_y);
 
 // A sample's gradients with the cells in which it landed; `rows` are those of the cells, or others, to compute what a
-// fault would give.
+// fault would give. With a
+// reduction: the value that it gives, and the bound on what all other rounding does to that.
 Element sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
-                       const Landing& y, const CornerRows& rows, const Precision& precision);
+                       const Landing& y, const CornerRows& rows, const Precision& precision,
+                       const Reduction* reduction = nullptr);
 Element sample_element(const Call& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
-                       int axis, const Landing& x, const Landing& y, const Precision& precision);
+                       int axis, const Landing& x, const Landing& y, const Precision& precision,
+                       const Reduction* reduction = nullptr);
 
 // The samples that reach each pixel of one batch, head and level, with one set of conventions.
 class Contributions {
@@ -53,9 +57,10 @@ class Contributions {
     int32_t p() const { return p_corner / 4; }
     int32_t corner() const { return p_corner % 4; }
   };
-  // Throws std::length_error for more queries or points than an addend can name.
+  // Throws std::length_error for more queries or points than an addend can name. A reduction may
+  // round the locations; what else it does is done in pixel_element().
   Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                const Precision& precision);
+                const Precision& precision, const Reduction* reduction = nullptr);
 
   // With exact weights, in the order of (q, p, corner). A sample that can only land here through rounding is included,
   // with weight 0 and its error.
@@ -81,7 +86,7 @@ class Contributions {
     int64_t start_ = 0;           // the first pixel
   };
 
-  void find_exact(const Precision& precision);
+  void find_exact(const Precision& precision, const Reduction* reduction);
   void find_computed() const;
   const LevelSize& level() const { return call_->levels[static_cast<size_t>(l_)]; }
 
@@ -99,10 +104,10 @@ class ContributionCache {
  public:
   explicit ContributionCache(const Call& call) : call_(&call) {}
   std::shared_ptr<const Contributions> get(const Conventions& conventions, int64_t b, int64_t m, int64_t l,
-                                           const Precision& precision);
+                                           const Precision& precision, const Reduction* reduction = nullptr);
 
  private:
-  using Key = std::array<int64_t, 7>;
+  using Key = std::array<int64_t, 8>;
   struct Slot {
     std::once_flag found;
     std::shared_ptr<const Contributions> contributions;
@@ -122,7 +127,7 @@ struct PixelId {
 PixelId pixel_of(const Call& call, int64_t flat);
 
 Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
-                      const Precision& precision);
+                      const Precision& precision, const Reduction* reduction = nullptr);
 
 // The addends of an element as a kernel computes them in the call's own arithmetic.
 std::vector<double> computed_addends(const Call& call, const PixelId& pixel,

@@ -89,12 +89,13 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
   for (const Side& side : material_.replays) {
     if (!side.is_replay("atomic") && !side.is_replay("original")) any = any || holds(side);
   }
-  const Tensor& before = material_.before[static_cast<size_t>(gradient)];
-  return diagnose({material_.call, id, recorded_, expected, &expected == &material_.float64,
-                   recorded_.of(gradient).at(id.flat), expected.of(gradient).at(id.flat), truth,
-                   before ? std::optional(before.at(id.flat)) : std::nullopt,
-                   explain(material_.call, recorded_, id, cache), explain(material_.call, expected, id, cache),
-                   holds(recorded_), holds(expected), any, tolerance, cache, tells});
+  const auto& leftover = leftovers_[static_cast<size_t>(gradient)];
+  const Tensor& before = leftover ? leftover->contents : material_.before[static_cast<size_t>(gradient)];
+  return diagnose(
+      {material_.call, id, recorded_, expected, &expected == &material_.float64, recorded_.of(gradient).at(id.flat),
+       expected.of(gradient).at(id.flat), truth, before ? std::optional(before.at(id.flat)) : std::nullopt,
+       explain_best(material_.call, recorded_, id, cache), explain_best(material_.call, expected, id, cache),
+       holds(recorded_), holds(expected), any, tolerance, cache, tells, leftover ? &*leftover : nullptr});
 }
 
 Finding Examiner::describe_element(const Side& expected, const ElementId& id, ContributionCache& cache) const {

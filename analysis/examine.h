@@ -1,6 +1,7 @@
 // Finds the cause of each element of the recorded side that is out of tolerance.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,13 +18,16 @@ struct Judgement {
   AtFault at_fault = AtFault::kNone;
 };
 
+// Of the output buffers, by Gradient.
+using Leftovers = std::array<std::optional<Leftover>, 3>;
+
 class Examiner {
  public:
   // The material is that of analyze(); the sides have the arithmetic that was detected for them. All of it must outlive
   // this object.
   Examiner(const Material& material, const Settings& settings, const Side& recorded,
-           const std::optional<Side>& reference)
-      : material_(material), settings_(settings), recorded_(recorded), reference_(reference) {}
+           const std::optional<Side>& reference, const Leftovers& leftovers)
+      : material_(material), settings_(settings), recorded_(recorded), reference_(reference), leftovers_(leftovers) {}
 
   // Judges these elements of a gradient against another side; the results are in the elements' order.
   std::vector<Judgement> judge(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
@@ -44,6 +48,7 @@ class Examiner {
   const Settings& settings_;
   const Side& recorded_;
   const std::optional<Side>& reference_;
+  const Leftovers& leftovers_;
 };
 
 }  // namespace msda::analysis

@@ -18,6 +18,8 @@ const char* name_of(Cause cause) {
       return "accumulation_order";
     case Cause::kIllConditioned:
       return "ill_conditioned";
+    case Cause::kReducedPrecision:
+      return "reduced_precision";
     case Cause::kImplementationError:
       return "implementation_error";
   }

@@ -19,6 +19,7 @@ enum class Cause {
   kBorderClamp,
   kAccumulationOrder,
   kIllConditioned,
+  kReducedPrecision,
   kImplementationError
 };
 const char* name_of(Cause cause);

@@ -127,6 +127,9 @@ std::string common_mistake(const std::vector<const Finding*>& findings) {
   return most == counts.end() || most->second * 10 < findings.size() * 9 ? std::string{} : most->first;
 }
 
+// Whether wrong values may be a multiple of the right ones, or off by a constant.
+bool has_patterns(Cause cause) { return cause == Cause::kImplementationError || cause == Cause::kUninitializedOutput; }
+
 }  // namespace
 
 const char* name_of(Dimension dimension) {
@@ -169,7 +172,8 @@ bool Group::is_complete() const {
 }
 
 bool is_mistake(Cause cause) {
-  return cause == Cause::kImplementationError || cause == Cause::kUninitializedOutput || cause == Cause::kNonFinite;
+  return cause == Cause::kImplementationError || cause == Cause::kUninitializedOutput || cause == Cause::kNonFinite ||
+         cause == Cause::kReducedPrecision;
 }
 
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {
@@ -211,7 +215,7 @@ void describe_groups(const Material& material, const std::vector<Finding>& findi
     }
     if (!is_mistake(group.cause)) continue;
     group.as_if = common_mistake(members);
-    if (const Side* side = wrong_side(material, group); side != nullptr && group.cause != Cause::kNonFinite) {
+    if (const Side* side = wrong_side(material, group); side != nullptr && has_patterns(group.cause)) {
       group.patterns =
           find_patterns(material.call, group, side->of(group.gradient), material.float64.of(group.gradient));
     }

@@ -1,12 +1,17 @@
 // A bound on the rounding error of a sum of products, tight enough to distinguish a mistake from rounding.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 #include "analysis/tensor.h"
 
 namespace msda::analysis {
+
+// What a factor may multiply the error of a product that underflows by.
+inline double at_least_1(double factor) { return std::max(1.0, std::abs(factor)); }
 
 // Collects the terms of a sum and bounds the error of evaluating it, in any order and with the factors of each term in
 // any arrangement. The smaller of two bounds, in units of u, the precision's relative rounding error; T is the sum and

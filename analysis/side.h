@@ -9,6 +9,7 @@
 #include "analysis/call.h"
 #include "analysis/element.h"
 #include "analysis/landing.h"
+#include "analysis/reduction.h"
 
 namespace msda::analysis {
 
@@ -22,9 +23,14 @@ struct Side {
   Conventions conventions;
   Tensor tensors[3];  // by Gradient; without data: the side does not have it
   msda_dtype arithmetic[3] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // the type in which it computes each
+  std::optional<FoundReduction> reduction[3];                             // of less precision than that, if found
 
   const Tensor& of(Gradient gradient) const { return tensors[static_cast<int>(gradient)]; }
   msda_dtype arithmetic_of(Gradient gradient) const { return arithmetic[static_cast<int>(gradient)]; }
+  const FoundReduction* reduction_of(Gradient gradient) const {
+    const auto& found = reduction[static_cast<int>(gradient)];
+    return found ? &*found : nullptr;
+  }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
 };
 
@@ -52,6 +58,7 @@ struct Explanation {
   double value = 0;
   std::vector<Match> candidates;  // all landings, the exact one first
   std::vector<size_t> matches;    // those whose residual is within their bound
+  bool reduced = false;           // by arithmetic with a reduction, all of the above
   bool explained() const { return !matches.empty(); }
   const Match& exact() const { return candidates.front(); }
 };
@@ -59,6 +66,11 @@ struct Explanation {
 // Explains the side's value of the element, or another `value` in its place.
 Explanation explain(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache);
 Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, ContributionCache& cache);
+// By arithmetic with a reduction.
+Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
+                            ContributionCache& cache);
+// By the side's arithmetic or, if that fails, with the reduction found for the side.
+Explanation explain_best(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache);
 
 // The error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.
 double storage_error(const Side& side, Gradient gradient, double x);

@@ -26,6 +26,8 @@ const char* meaning_of(Cause cause) {
       return "the same addends were summed in another order";
     case Cause::kIllConditioned:
       return "cancellation leaves a result that hangs on rounding";
+    case Cause::kReducedPrecision:
+      return "numbers were rounded to fewer bits than the tensors have";
     case Cause::kImplementationError:
       return "no rounding explains the value";
   }

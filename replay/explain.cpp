@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "replay/earlier_results.h"
 #include "replay/errors.h"
 #include "replay/loaded_call.h"
 #include "replay/replays.h"
@@ -48,8 +49,12 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   analysis::Material material;
   material.call = loaded.call();
   material.recorded = loaded.recorded();
-  for (const auto gradient : analysis::kGradients)
+  for (const auto gradient : analysis::kGradients) {
     material.before[static_cast<int>(gradient)] = loaded.before(gradient);
+    const auto* before = find(result.invocation.outputs_before, name_of(gradient));
+    if (before != nullptr) material.before_digests[static_cast<int>(gradient)] = before->digest;
+  }
+  material.earlier = [&] { return earlier_results(reader, id); };
   if (loaded.reference() != nullptr) material.reference = *loaded.reference();
   material.float64 = replays.float64();
   material.replays = replays.others();

@@ -15,6 +15,7 @@ constexpr int kShuffles = 64;
 }  // namespace
 
 std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
+  if (s.reduced()) return std::nullopt;
   const auto pair = best_pair(s);
   if (!pair || !pair->same_landing()) return std::nullopt;
   const Addends observed = addends_of(s.call, s.observed.conventions, s.id, s.cache);

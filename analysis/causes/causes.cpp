@@ -4,7 +4,7 @@ namespace msda::analysis {
 
 Diagnosis diagnose(const Suspect& suspect) {
   for (const auto test : {test_non_finite, test_uninitialized_output, test_cell_boundary, test_border_clamp,
-                          test_accumulation_order, test_ill_conditioned}) {
+                          test_accumulation_order, test_ill_conditioned, test_reduced_precision}) {
     if (auto diagnosis = test(suspect)) return *diagnosis;
   }
   return implementation_error(suspect);

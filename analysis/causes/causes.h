@@ -1,4 +1,4 @@
-// The seven causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
+// The eight causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
 // evidence. docs/causes.md tells the same for users.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 #include "analysis/call.h"
 #include "analysis/finding.h"
+#include "analysis/leftover.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
@@ -25,7 +26,10 @@ struct Suspect {
   bool any_holds;  // some result in the recorded precision is: recorded, reference or a replay of a fixed order
   Tolerance tolerance;
   ContributionCache& cache;
-  bool tells = true;  // evidence and reasons are wanted, not the cause and the fault alone
+  bool tells = true;                   // evidence and reasons are wanted, not the cause and the fault alone
+  const Leftover* leftover = nullptr;  // whose result `before` was, if known
+
+  bool reduced() const { return of_observed.reduced || of_expected.reduced; }
 };
 
 std::optional<Diagnosis> test_non_finite(const Suspect&);
@@ -34,6 +38,7 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect&);
 std::optional<Diagnosis> test_border_clamp(const Suspect&);
 std::optional<Diagnosis> test_accumulation_order(const Suspect&);
 std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
+std::optional<Diagnosis> test_reduced_precision(const Suspect&);
 Diagnosis implementation_error(const Suspect&);
 
 // The first cause that holds.

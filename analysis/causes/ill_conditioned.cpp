@@ -9,6 +9,7 @@
 namespace msda::analysis {
 
 std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
+  if (s.reduced()) return std::nullopt;
   const auto pair = best_pair(s);
   if (!pair) return std::nullopt;
   const double bound = pair->observed->bound + pair->expected->bound;

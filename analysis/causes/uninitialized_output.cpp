@@ -1,21 +1,51 @@
 // uninitialized_output: the output buffer did not hold zeros when the kernel started, and the kernel added to what was
-// there, or never wrote the element.
+// there, or never wrote the element. What was there may be what an earlier launch left.
 #include <fmt/format.h>
 
 #include "analysis/causes/causes.h"
 
 namespace msda::analysis {
+namespace {
+
+std::string text_of(const Leftover& leftover) {
+  const std::string result =
+      leftover.invocation ? fmt::format("what invocation {} left in {}", *leftover.invocation, leftover.tensor)
+                          : fmt::format("what {} left ({} this gradient: an autotuner or a loop without a reset)",
+                                        leftover.launches == 1
+                                            ? "an earlier launch on the same inputs"
+                                            : fmt::format("{} earlier launches on the same inputs", leftover.launches),
+                                        leftover.launches == 1 ? "just" : fmt::format("{} times", leftover.launches));
+  return leftover.recorded ? result : result + " (taken for the buffer's contents, which were not recorded)";
+}
+
+Evidence evidence_of(const Leftover& leftover) {
+  Evidence told = Evidence::object();
+  if (leftover.invocation) told["invocation"] = *leftover.invocation;
+  told["tensor"] = leftover.tensor;
+  told["digest"] = leftover.digest;
+  told["launches"] = leftover.launches;
+  told["before_recorded"] = leftover.recorded;
+  return told;
+}
+
+// "the buffer held 0.5 before the kernel ran, what invocation 3 left in grad_value,"
+std::string held(const Suspect& s) {
+  std::string text = fmt::format("the buffer held {:.9g} before the kernel ran", *s.before);
+  return s.leftover != nullptr ? text + ", " + text_of(*s.leftover) + "," : text;
+}
+
+}  // namespace
 
 std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
   if (!s.before || *s.before == 0 || s.of_observed.explained()) return std::nullopt;
   const double before = *s.before;
   Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved};
   if (s.tells) diagnosis.evidence["before"] = number(before);
+  if (s.tells && s.leftover != nullptr) diagnosis.evidence["left_by"] = evidence_of(*s.leftover);
   if (s.observed_value == before) {
     if (!s.tells) return diagnosis;
     diagnosis.evidence["kind"] = "unwritten";
-    diagnosis.why = fmt::format(
-        "the buffer held {:.9g} before the kernel ran and holds it still: the element was never written", before);
+    diagnosis.why = fmt::format("{} and holds it still: the element was never written", held(s));
     return diagnosis;
   }
   // One more rounding than the sum alone: that of adding to `before`, in the arithmetic and in the tensor's type.
@@ -29,10 +59,9 @@ std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
     if (!s.tells) return diagnosis;
     diagnosis.evidence["kind"] = "added";
     diagnosis.evidence["added"] = number(added);
-    diagnosis.why = fmt::format(
-        "the buffer held {:.9g} before the kernel ran, and what the kernel added to it, {:.9g}, is the "
-        "gradient: zero the buffer before the launch",
-        before, added);
+    diagnosis.why =
+        fmt::format("{}{} and what the kernel added to it, {:.9g}, is the gradient: zero the buffer before the launch",
+                    held(s), s.leftover != nullptr ? "" : ",", added);
     return diagnosis;
   }
   return std::nullopt;

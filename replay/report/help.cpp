@@ -61,6 +61,19 @@ Help for_uninitialized(const Group& group, const InvocationResult& result) {
   return {"zero the buffer before each launch (torch.zeros, not torch.empty; reset_to_zero of triton.autotune)."};
 }
 
+Help for_reduced(const Group& group, const InvocationResult& result) {
+  const Finding& example = result.report.findings[group.farthest];
+  const std::string type = example.evidence.value("type", "");
+  const std::string where = group.at_fault == AtFault::kReference ? "compute the reference" : "run the kernel";
+  if (type == "tf32") {
+    return {where +
+            " without TF32 (torch.backends.cuda.matmul.allow_tf32 = False, input_precision=\"ieee\" of tl.dot), or "
+            "compare with a tolerance for TF32, whose numbers have 11 significant bits."};
+  }
+  return {fmt::format("{} outside torch.autocast and without casts to {}, or compare with a tolerance for {}.", where,
+                      type, type)};
+}
+
 Help for_mistake(const Group& group) {
   if (group.at_fault == AtFault::kReference) {
     return {"compare with float64 in place of this reference. Its stages beside the kernel's arithmetic:", true};
@@ -87,6 +100,8 @@ Help help_for(const Group& group, const InvocationResult& result) {
       return {fmt::format("{}; a smaller one needs float64 in the stage where the two part:",
                           wider_tolerance(largest(group, result, "rounding_bound"))),
               true};
+    case Cause::kReducedPrecision:
+      return for_reduced(group, result);
     case Cause::kImplementationError:
       break;
   }

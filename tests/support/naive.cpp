@@ -35,17 +35,13 @@ Real coordinate(const Conventions& c, Real location, int32_t side) {
   }
 }
 
-struct Axis {
-  long double weight[2], slope[2];  // of the lower and the upper corner, and its derivative by the location
-  int64_t pixel[2];                 // or -1
-  bool skipped;
-};
+}  // namespace
 
-Axis locate(const Conventions& c, double location, int32_t side, bool float_coordinates) {
+NaiveAxis locate(const Conventions& c, double location, int32_t side, bool float_coordinates) {
   long double x = float_coordinates ? coordinate<float>(c, static_cast<float>(location), side)
                                     : coordinate<double>(c, location, side);
   long double slope = c.align_corners ? side - 1 : side;
-  Axis axis{};
+  NaiveAxis axis{};
   const bool border = c.padding == MSDA_PADDING_BORDER;
   if (c.dialect == MSDA_GRID_SAMPLE) {
     if (border && (x <= 0 || x >= side - 1)) {
@@ -68,6 +64,8 @@ Axis locate(const Conventions& c, double location, int32_t side, bool float_coor
   }
   return axis;
 }
+
+namespace {
 
 void add(Sums& sums, size_t at, long double term) {
   sums.value[at] += term;

@@ -17,6 +17,14 @@ struct Naive {
   Sums gradients[3];  // in the order of analysis::Gradient
 };
 
+// Where a location lands along one axis.
+struct NaiveAxis {
+  long double weight[2], slope[2];  // of the lower and the upper corner, and its derivative by the location
+  int64_t pixel[2];                 // or -1
+  bool skipped;
+};
+NaiveAxis locate(const analysis::Conventions& conventions, double location, int32_t side, bool float_coordinates);
+
 // Mistakes that a kernel can have.
 enum class Fault {
   kNone,

@@ -1,0 +1,38 @@
+// Roundings into types of fewer bits than a call's tensors have, as tensor cores, autocast and casts make them.
+#pragma once
+
+#include "analysis/tensor.h"
+
+namespace msda::analysis {
+
+enum class Narrow {
+  kTf32Even,       // software that emulates TF32
+  kTf32Away,       // cvt.rna.tf32, as cuBLAS and CUTLASS convert
+  kTf32Truncated,  // float32 bits given to a tensor core as they are
+  kBFloat16,
+  kBFloat16Truncated,
+  kFloat16,
+  kFloat32
+};
+inline constexpr Narrow kNarrowings[] = {Narrow::kTf32Even, Narrow::kTf32Away,          Narrow::kTf32Truncated,
+                                         Narrow::kBFloat16, Narrow::kBFloat16Truncated, Narrow::kFloat16,
+                                         Narrow::kFloat32};
+
+const char* type_name(Narrow narrow);      // "tf32", "bfloat16", "float16", "float32"
+const char* rounding_name(Narrow narrow);  // "to nearest even", "to nearest, ties away from zero", "truncated"
+int significand_bits(Narrow narrow);       // the hidden one included
+// As a type that tensors may have; TF32 is none, and float32 stands for it.
+msda_dtype stored_type(Narrow narrow);
+// As a bound on rounding sees it.
+Precision precision_of(Narrow narrow);
+
+double round_to(Narrow narrow, double x);
+
+// A number, and how far the one that was really rounded may be from it.
+struct Uncertain {
+  double value = 0, error = 0;
+};
+// Rounding leaves no doubt, but where the error reaches over the point between two numbers of the type.
+Uncertain round_to(Narrow narrow, const Uncertain& x);
+
+}  // namespace msda::analysis

@@ -1,0 +1,21 @@
+// Elements of gradients whose inner steps are rounded to fewer bits.
+#pragma once
+
+#include "analysis/element.h"
+
+namespace msda::analysis {
+
+// Steps behind the inputs. What rounding makes of such a number hangs on its bits, so that its error, which the
+// coordinates and the rounding before bring, is carried from step to step.
+inline constexpr Steps kInnerSteps = kInterpolationWeights | kSampledValue | kWeightedGradOutput | kAddends;
+
+// As sample_element(), for reductions with inner steps.
+Element reduced_sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
+                               const Landing& y, const CornerRows& rows, const Precision& precision,
+                               const Reduction& reduction);
+
+// An addend of grad_value from the corner's weight and its inputs. `unit`: of the arithmetic around the rounded steps.
+Uncertain reduced_addend(const Reduction& reduction, Uncertain weight, double grad_output, double attention,
+                         double unit);
+
+}  // namespace msda::analysis
