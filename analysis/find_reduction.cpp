@@ -158,18 +158,20 @@ class Search {
     std::copy_n(of_few_addends.begin(), room, std::back_inserter(tried_));
   }
 
-  // Whether the values lie to both sides of sums in the type, and not much closer to the exact ones than such sums do.
+  // Whether the values lie to both sides of sums in the type, and about as far from the exact ones as such sums do: the
+  // bound on sums in few bits is so wide that other values fit it too.
   bool are_like_sums(msda_dtype type) {
-    constexpr double kSigmas = 5;
+    constexpr double kSigmas = 5, kMuchFarther = 16;
     std::vector<ElementId> elements;
-    double nearer = 0, farther = 0;
+    double nearer = 0, farther = 0, much_farther = 0;
     for (const Tried& tried : tried_) {
       elements.push_back(tried.id);
       const double error = std::abs(tried.value - tried.exact);
       const double of_sum = std::abs(sum_in(call_, side_, tried.id, type, cache_) - tried.exact);
       (error < of_sum ? nearer : farther) += error != of_sum;
+      much_farther += error > kMuchFarther * (of_sum + Precision::of(type).unit * std::abs(tried.exact));
     }
-    return nearer - farther <= kSigmas * std::sqrt(nearer + farther) &&
+    return nearer - farther <= kSigmas * std::sqrt(nearer + farther) && 4 * much_farther <= nearer + farther &&
            !lie_to_one_side(call_, side_, elements, type, cache_);
   }
 
@@ -218,11 +220,12 @@ class Search {
 
   std::optional<FoundReduction> try_out(const Reduction& reduction) {
     FoundReduction found{reduction, {reduction.narrow}, std::ssize(tried_)};
+    std::set<double> counted;  // equal values, though the exact ones differ, have one origin and say it once
     for (const Tried& tried : tried_) {
       const Explanation explanation = explain_reduced(call_, side_, tried.id, reduction, cache_);
       if (explanation.explained()) {
         ++found.fitting;
-        found.chance_bits += chance_bits(tried, reduction, explanation);
+        if (counted.insert(tried.value).second) found.chance_bits += chance_bits(tried, reduction, explanation);
       }
       const int64_t misfits = &tried - tried_.data() + 1 - found.fitting;
       if (misfits > 3 + found.fitting / 3) return std::nullopt;  // not worth going on
