@@ -1,0 +1,262 @@
+"""tools/bench/campaign.py: its operator against closed forms, its bounds against its kernels, its faults, and its judge against programs
+that answer wrongly."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import REPLAY, SOURCE
+from support import backward as other_backward
+from support import make_problem
+
+BENCH = SOURCE / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+from campaign import answers, bounds, cases, captures, kinds, misses, operator, problems, rounding, table  # noqa: E402
+from campaign import judge as judging  # noqa: E402
+
+CONVENTIONS = list(dict.fromkeys(problems.CONVENTIONS))
+
+
+def problem_of(seed, conventions, **given):
+    given = {"shape": (2, 7, 2, 2, 5, ((4, 5), (3, 2))), "kind": "float64", "place": problems.outside, "numbers": problems.normal, **given}
+    return problems.draw(np.random.default_rng(seed), align=conventions.align_corners, **given)
+
+
+def loss(problem, conventions):
+    """sum(grad_output * output): grad_attention_weights is grad_output * sampled value."""
+    return (operator.backward(problem, conventions)["grad_attention_weights"] * problem.attention).sum()
+
+
+# The operator
+
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+@pytest.mark.parametrize("align", [False, True])
+def test_exact_gradients_are_another_implementations(padding, align):
+    inputs = make_problem(np.random.default_rng(3), dtype=np.float64)
+    if align:  # this generator keeps away from the boundaries of align_corners=False
+        inputs["sampling_locations"] = np.random.default_rng(4).uniform(0.01, 0.99, inputs["sampling_locations"].shape)
+    problem = operator.Problem(tuple(map(tuple, inputs["spatial_shapes"])), inputs["value"], inputs["sampling_locations"],
+                               inputs["attention_weights"], inputs["grad_output"], "float64")
+    found = operator.backward(problem, operator.Conventions("msda_triton", padding, align))
+    for name, expected in other_backward(inputs, padding, align).items():
+        np.testing.assert_allclose(found[name].astype(float), expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize("conventions", CONVENTIONS, ids=str)
+def test_exact_gradients_are_finite_differences(conventions):
+    problem = problem_of(5, conventions)
+    exact = operator.backward(problem, conventions)
+    # The loss is linear in value and in attention_weights.
+    assert float((exact["grad_value"] * problem.value).sum()) == pytest.approx(float(loss(problem, conventions)), rel=1e-12)
+    step = 2.0**-26
+    for place in np.random.default_rng(6).choice(problem.locations.size, 40, replace=False):
+        sides = []
+        for sign in (1, -1):
+            moved = problem.locations.copy()
+            moved.reshape(-1)[place] += sign * step
+            sides.append(loss(replace(problem, locations=moved), conventions))
+        slope = float((sides[0] - sides[1]) / (2 * step))
+        assert float(exact["grad_sampling_locations"].reshape(-1)[place]) == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+def test_a_nan_location_is_skipped():
+    conventions = operator.Conventions("deformable_detr")
+    problem = problem_of(7, conventions)
+    problem.locations[0, 0, 0, 0, 0, 1] = np.nan
+    exact = operator.backward(problem, conventions)
+    assert all(np.isfinite(array).all() for array in exact.values())
+    assert exact["grad_attention_weights"][0, 0, 0, 0, 0] == 0
+
+
+def test_types_round_to_nearest_even():
+    x = np.random.default_rng(8).standard_normal(20000) * 2.0 ** np.random.default_rng(9).integers(-150, 130, 20000)
+    with np.errstate(all="ignore"):
+        for name in ("float16", "float32"):
+            np.testing.assert_array_equal(rounding.quantize(x, rounding.TYPES[name]), x.astype(name).astype(float))
+    short = x[np.abs(x) < 2.0**127].astype(np.float32)  # bfloat16 is the upper half of a float32
+    bits = short.view(np.uint32)
+    upper = ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
+    np.testing.assert_array_equal(rounding.round_to("bfloat16", short), upper.astype(float))
+
+
+def test_orders_reach_different_sums_of_the_same_addends():
+    conventions = operator.Conventions("msda_triton", "border")
+    problem = problem_of(10, conventions, kind="float32", place=problems.clustered, shape=(1, 200, 1, 1, 3, ((5, 5),)))
+    exact = operator.backward(problem, conventions)["grad_value"].astype(float)
+    results = [operator.backward(problem, conventions, operator.Arithmetic(order=order, blocks=blocks))["grad_value"]
+               for order in ("forward", "backward", "random") for blocks in (1, 3)]
+    assert len({result.tobytes() for result in results}) == len(results)
+    for result in results:
+        np.testing.assert_allclose(result, exact, rtol=1e-4, atol=1e-4)
+
+
+# The bounds
+
+def test_no_clean_kernel_passes_the_bounds_and_faults_do():
+    clean = [name for name, kind in kinds.KINDS.items() if kind.room == "clean" and kind.alter is None]
+    reached = 0.0
+    for index in range(2 * len(clean)):
+        case = cases.draw(11, index, clean)
+        for side in (case.observed, case.reference):
+            for name, excess in side.excess.items() if side else ():
+                assert (excess == 0).all(), f"{case.name} {name}"
+        wrong = {name: array * (1 + 1e-2) for name, array in case.observed.values.items()}
+        found = bounds.excess(case.problem, case.observed.conventions, case.observed.arithmetic, case.exact, wrong)
+        reached += any((excess > 0).any() for excess in found.values())
+    assert reached > len(clean), "bounds that nothing passes decide nothing"
+
+
+# The faults
+
+def test_every_fault_plants_one_in_its_side_alone():
+    faults = [name for name, kind in kinds.KINDS.items() if kind.room != "clean"]
+    assert len(faults) >= 45
+    planted = dict.fromkeys(faults, 0)
+    for index in range(4 * len(faults)):
+        case = cases.draw(12, index, faults)
+        for name, side in (("observed", case.observed), ("reference", case.reference)):
+            touched = sum(int(side.touched(gradient).sum()) for gradient in operator.GRADIENTS) if side else 0
+            if case.side not in (name, "both"):
+                assert touched == 0, case.name
+            planted[case.kind] += touched
+    assert all(planted.values()), [name for name, count in planted.items() if not count]
+
+
+# The judge
+
+def answering(tmp_path, change):
+    """A program that runs msda-replay and changes what it answers, by the Python statement `change` on `result`."""
+    program = tmp_path / "replay"
+    program.write_text(f"""#!{sys.executable}
+import json, subprocess, sys
+done = subprocess.run([{str(REPLAY)!r}, *sys.argv[1:]], capture_output=True, text=True)
+result = json.loads(done.stdout)
+call = result["invocations"][0]
+{change}
+print(json.dumps(result))
+sys.exit(done.returncode)
+""")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="module")
+def flipped():
+    """A case in which one sign of the recorded side is flipped, visibly."""
+    for index in range(100):
+        case = cases.draw(13, index, ["sign_of_elements"])
+        case = replace(case, tolerance=(1e-3, 1e-2))
+        seen = any((case.observed.excess[name] > 0.5).any() for name in operator.GRADIENTS)
+        if case.side == "observed" and case.reference and case.problem.type == "float32" and seen:
+            return case
+    pytest.fail("no such case")
+
+
+def test_the_right_answer_passes(tmp_path, flipped):
+    outcome = judging.judge(answering(tmp_path, ""), flipped)
+    assert outcome.failures == [] and outcome.counts["visible"] > 0 and outcome.counts["named"] == outcome.counts["visible"]
+
+
+@pytest.mark.parametrize("change, word", [
+    ("for one in call['judged']: one['at_fault'] = 'reference'", "wrong side"),
+    ("for one in call['judged']: one['cause'] = 'accumulation_order'\nfor one in call['findings']: one['cause'] = 'accumulation_order'", "missed"),
+    ("call['judged'] = []\ncall['findings'] = []", "missed"),
+    ("call['verdict']['at_fault'] = 'reference'", "verdict"),
+    ("call['judged'].append({'tensor': 'grad_value', 'against': 'float64', 'cause': 'implementation_error', 'at_fault': 'observed', 'elements': '0-99'})", "accused"),
+    ("sys.exit(3)", "exit status 3"),
+])
+def test_a_wrong_answer_is_noticed(tmp_path, flipped, change, word):
+    outcome = judging.judge(answering(tmp_path, change), flipped, tmp_path / "kept")
+    assert any(word in failure for failure in outcome.failures), outcome.failures
+    assert (tmp_path / "kept" / f"{flipped.name}.h5").is_file() and word in (tmp_path / "kept" / f"{flipped.name}.txt").read_text()
+
+
+def test_a_miss_is_explained_by_a_larger_bound_alone():
+    finding = {"observed": 1.0, "expected": 1.5, "cause": "ill_conditioned", "evidence": {"rounding_bound": 0.6}}
+    assert misses.explains(finding)[1]
+    assert not misses.explains({**finding, "evidence": {"rounding_bound": 0.4}})[1]
+    assert not misses.explains({**finding, "evidence": {}})[1]
+
+
+def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
+    """A thousand neighbours, all missed: the program prints the bound of the first, and of each of the others when it is asked again."""
+    conventions = operator.Conventions("msda_triton", "border")
+    problem = problem_of(16, conventions, kind="float32", shape=(1, 50, 1, 1, 32, ((6, 6),)), place=problems.uniform)
+    exact, clean = operator.backward(problem, conventions), operator.backward(problem, conventions, operator.Arithmetic())
+    values = {name: array.copy() for name, array in clean.items()}
+    values["grad_value"] += 1
+    side = cases.Side(conventions, operator.Arithmetic(), clean, values, {name: np.zeros(x.shape) for name, x in values.items()})
+    case = cases.Case("a", "offset", "observed", problem, exact, side, None, {}, (1e-3, 1e-3))
+    path = tmp_path / "a.h5"
+    captures.write(path, case)
+    result, _ = answers.run(REPLAY, path)
+    places = np.flatnonzero(clean["grad_value"].reshape(-1))
+    told = [one for one in result["invocations"][0]["findings"] if one["against"] == "float64" and one["tensor"] == "grad_value"]
+    assert len(places) > 500 and len(told) < 20
+    bounds_of = misses.PrintedBounds(REPLAY, case, path, "float64", "grad_value")
+    printed = bounds_of.read(result, places, values["grad_value"].reshape(-1), exact["grad_value"].reshape(-1).astype(float))
+    assert set(printed) == set(map(int, places))
+    assert not any(explained for _, explained in printed.values())  # a difference of 1 is no rounding
+
+
+def test_captures_hold_the_cases_numbers(tmp_path, replay):
+    for index, kind in enumerate(("float32", "float64", "float16", "bfloat16")):
+        case = next(case for case in (cases.draw(14, i, ["any_kernel"]) for i in range(500)) if case.problem.type == kind and case.reference)
+        path = tmp_path / f"{kind}.h5"
+        captures.write(path, case)
+        shown = replay("show", path, "--json", "-", expect=0).json
+        assert kind in json.dumps(shown)
+        from msda_replay import read_capture
+        call = read_capture(path).invocations[0]
+        for name, array in case.observed.values.items():
+            np.testing.assert_array_equal(call.outputs[name].astype(float), array)
+        np.testing.assert_array_equal(call.inputs["sampling_locations"].astype(float), case.problem.locations)
+
+
+def test_the_document_lists_every_kind():
+    text = (SOURCE / "docs" / "campaign.md").read_text()
+    listed = dict(line.strip("| ").split("` | ") for line in text.splitlines() if line.startswith("| `") and not line.startswith("| `--"))
+    assert {name.strip("`"): what for name, what in listed.items()} == {kind.name: kind.text for kind in kinds.KINDS.values()}
+
+
+# The whole tool
+
+def run(*arguments):
+    command = [sys.executable, BENCH / "campaign.py", *arguments]
+    return subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=500)
+
+
+def test_nothing_is_judged_wrong(tmp_path):
+    count = len(kinds.KINDS)  # one of each
+    done = run("--captures", count, "--seed", 15, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found["summary"]["captures"] == count == len(found["outcomes"])
+    assert found["summary"]["precision"] == found["summary"]["side"] == "1.0" and found["summary"]["visible"] > 5000
+
+
+def test_wrong_answers_end_with_1(tmp_path):
+    program = answering(tmp_path, "for one in call['judged']: one['at_fault'] = 'tolerance'")
+    done = run("--captures", 6, "--kinds", "sign_of_tensor,garbage", "--jobs", 1, "--replay", program, "--assert")
+    assert done.returncode == 1 and "wrong side" in done.stderr
+    assert run("--captures", 1, "--kinds", "sign_of_tensor,garbage", "--jobs", 1, "--replay", program).returncode == 0
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (("--kinds", "sign"), "'sign' is none of"), (("--captures", "0"), "a number from 1"), (("--replay", "/nowhere"), "there is no such program"),
+])
+def test_bad_usage(arguments, text):
+    done = run("--replay", REPLAY, *arguments)
+    assert done.returncode == 2 and text in done.stderr
+
+
+def test_tables_add_up():
+    outcomes = [judging.Outcome(f"{i}", "garbage", "observed", kind) for i, kind in enumerate(("float32", "float16", "float32"))]
+    for outcome in outcomes:
+        outcome.counts.update({"visible": 5, "named": 4, "missed": 1, "accused": 4})
+    lines = table.markdown(outcomes, "type").splitlines()
+    assert lines[2].startswith("| float16 | 1 |") and lines[3].startswith("| float32 | 2 |") and "| 15 | 12 | 3 |" in lines[4]
+    assert table.summary(outcomes)["recall"] == "0.8" and table.summary(outcomes)["precision"] == "1.0"

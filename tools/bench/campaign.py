@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Is msda-replay ever wrong? Makes captures whose right judgement is known, runs `msda-replay run` on them, and counts.
+
+    python3 tools/bench/campaign.py --captures 3000 [--seed 1] [--jobs 2] [--replay build/bin/msda-replay] [--keep DIR] [--assert]
+
+Each capture is a random call of the operator: any type, dialect, padding and align_corners, with a tolerance from the customary one down to
+1e-7 or none. The kinds of captures take turns: a fault planted in the recorded side, in the reference or in both, or none, where only
+rounding, the order of additions, boundaries, borders or odd inputs make sides differ. docs/campaign.md lists the kinds, what is counted,
+and the figures. Captures, gradients and bounds share no code with the project (tools/bench/campaign/).
+
+Prints a table by kind. Exit status with --assert: 1 if a side is accused of a mistake that it did not make, if a visible fault is charged
+to the wrong side, or if one is missed and the bound printed with it does not explain that; 2 on bad usage.
+"""
+
+import argparse
+import json
+import os
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from campaign import cases, table  # noqa: E402
+from campaign.judge import judge  # noqa: E402
+from campaign.kinds import KINDS  # noqa: E402
+
+
+def kinds(argument):
+    names = list(dict.fromkeys(argument.split(",")))
+    unknown = [name for name in names if name not in KINDS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"'{unknown[0]}' is none of {', '.join(KINDS)}")
+    return names
+
+
+def count(argument):
+    if not argument.isdecimal() or int(argument) < 1:
+        raise argparse.ArgumentTypeError(f"'{argument}': a number from 1")
+    return int(argument)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    build = Path(os.environ.get("MSDA_BUILD", "build"))
+    add("--captures", type=count, default=3000, metavar="N", help="default 3000")
+    add("--first", type=int, default=0, metavar="I", help="begin with capture number I; default 0")
+    add("--seed", type=int, default=1, metavar="S", help="default 1")
+    add("--kinds", type=kinds, metavar="LIST", help="only these, by commas; default all")
+    add("--jobs", type=count, default=os.cpu_count() or 1, metavar="N", help="captures at a time; default one a core")
+    add("--replay", type=Path, default=build / "bin" / "msda-replay", metavar="PROGRAM", help="default build/bin/msda-replay")
+    add("--keep", type=Path, metavar="DIR", help="captures that were judged wrong stay here, each with a text that says how")
+    add("--json", type=Path, metavar="FILE", help="every outcome")
+    add("--markdown", action="store_true", help="tables in Markdown")
+    add("--assert", dest="judge", action="store_true", help="exit status 1 if anything was judged wrong")
+    chosen = parser.parse_args(arguments)
+    if not chosen.replay.is_file():
+        parser.error(f"{chosen.replay}: there is no such program; build it (docs/building.md), or name it with --replay")
+    return chosen
+
+
+def one(task):
+    program, seed, index, names, keep = task
+    return judge(program, cases.draw(seed, index, names), keep)
+
+
+def outcomes(chosen):
+    tasks = [(chosen.replay, chosen.seed, index, chosen.kinds, chosen.keep) for index in range(chosen.first, chosen.first + chosen.captures)]
+    if chosen.jobs == 1:
+        yield from map(one, tasks)
+        return
+    with ProcessPoolExecutor(chosen.jobs) as pool:
+        yield from pool.map(one, tasks, chunksize=4)
+
+
+def main(arguments=None):
+    chosen = parse(arguments)
+    found = []
+    try:
+        for outcome in outcomes(chosen):
+            found.append(outcome)
+            for failure in outcome.failures:
+                print(f"{outcome.case}: {failure}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted: the figures are those of {len(found)} captures", file=sys.stderr)
+    summary = table.summary(found)
+    if chosen.json:
+        chosen.json.write_text(json.dumps({"summary": summary, "outcomes": [vars(outcome) for outcome in found]}, indent=1))
+    if chosen.markdown:
+        print(table.markdown(found, "kind"), table.markdown(found, "type"), sep="\n\n")
+    else:
+        print(table.text(found))
+    print()
+    print(", ".join(f"{name} {value}" for name, value in summary.items()))
+    return 1 if chosen.judge and (summary["captures with failures"] or len(found) < chosen.captures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

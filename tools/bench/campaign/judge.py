@@ -1,0 +1,204 @@
+"""What msda-replay says of a case, set against what is right."""
+
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from . import bounds, captures
+from .answers import named_elements, run
+from .kinds import KINDS
+from .misses import PrintedBounds
+from .operator import GRADIENTS
+
+MISTAKES = ("implementation_error", "uninitialized_output", "reduced_precision")
+MOST_TOLD = 6  # misses of a case that are told one by one
+
+
+@dataclass
+class Outcome:
+    """Of one case. `visible`: faulty elements out of tolerance, beyond all that rounding gives; `named`: of these, the ones with a right
+    cause and side. `faulty`, `clean`: elements out of tolerance that the fault moved, or did not; `accused`: those that a mistake was
+    named for. `failures`: texts, empty if all is right."""
+
+    case: str
+    kind: str
+    side: str
+    type: str
+    verdict: str = ""
+    counts: Counter = field(default_factory=Counter)
+    misses: list = field(default_factory=list)
+    failures: list = field(default_factory=list)
+
+
+def mismatched(observed, expected, tolerance):
+    """Out of tolerance, and not by the last bit of the limit."""
+    with np.errstate(all="ignore"):
+        limit = tolerance[0] + tolerance[1] * np.abs(expected)
+        apart = np.abs(observed - expected)
+        return np.where(np.isfinite(observed) & np.isfinite(expected), apart > limit * (1 + 1e-6) + 1e-300,
+                        ~((observed == expected) | (np.isnan(observed) & np.isnan(expected))))
+
+
+class Judge:
+    def __init__(self, program, case, path):
+        self.program, self.case, self.path = program, case, path
+        self.kind = KINDS[case.kind]
+        self.outcome = Outcome(case.name, case.kind, case.side, case.problem.type)
+
+    def fail(self, text):
+        self.outcome.failures.append(text)
+
+    def judge(self):
+        result, why = run(self.program, self.path)
+        if result is None:
+            self.fail(why)
+            return self.outcome
+        self.result = result
+        shapes = {name: self.case.problem.shape_of(name) for name in GRADIENTS}
+        self.named = named_elements(result["invocations"][0], shapes)
+        self.visible = {"observed": 0, "reference": 0}
+        comparisons = [("float64", False)] + ([("reference", False)] if self.case.reference else [])
+        if self.case.observed.conventions.dialect != "grid_sample":
+            comparisons.append(("grid_sample", True))
+        for against, advisory in comparisons:
+            for gradient in GRADIENTS:
+                self.compare(against, gradient, advisory)
+        self.check_verdict()
+        return self.outcome
+
+    def sides(self, against, gradient):
+        """Values, what the fault moved and what is visible, of both sides; the expected one may be nobody's."""
+        case = self.case
+        observed = case.observed
+        mine = (observed.values[gradient].reshape(-1), observed.touched(gradient).reshape(-1), observed.excess[gradient].reshape(-1) > 0)
+        if against == "reference":
+            other = case.reference
+            return mine, (other.values[gradient].reshape(-1), other.touched(gradient).reshape(-1), other.excess[gradient].reshape(-1) > 0)
+        nothing = np.zeros(mine[1].shape, bool)
+        return mine, (case.exact[gradient].reshape(-1).astype(np.float64), nothing, nothing)
+
+    def compare(self, against, gradient, advisory):
+        (value, touched, visible), (expected, other_touched, other_visible) = self.sides(against, gradient)
+        empty = np.full(value.shape, "")
+        cause, at_fault = self.named.get((against, gradient, advisory), (empty, empty))
+        side_right = (at_fault == "observed") & touched | (at_fault == "reference") & other_touched
+        if self.case.side == "both":  # two sides that err alike may as well follow conventions that the capture does not name
+            side_right |= (at_fault == "convention") & touched
+        elements = (against, gradient, value, expected, cause, at_fault)
+        self.check_accusations(elements, advisory, touched, other_touched, side_right)
+        if advisory:
+            return
+        out = self.out_of_tolerance(against, gradient, value, expected)
+        count = self.outcome.counts
+        count["clean"] += int((out & ~touched & ~other_touched).sum())
+        count["faulty"] += int((out & (touched | other_touched)).sum())
+        # What is rightly not finite on one side hides the other side's fault.
+        out &= (np.isfinite(value) | touched) & (np.isfinite(expected) | other_touched)
+        mine_shown, other_shown = out & visible & touched, out & other_visible & other_touched
+        self.visible["observed"] += int(mine_shown.sum())
+        self.visible["reference"] += int(other_shown.sum())
+        self.check_visible(elements, mine_shown | other_shown, side_right)
+
+    def check_accusations(self, elements, advisory, touched, other_touched, side_right):
+        """Nobody is accused of what the fault did not move, and no boundary is named where there is none."""
+        against, gradient, value, expected, cause, at_fault = elements
+        accused = np.isin(cause, MISTAKES)
+        false = accused & ~side_right
+        if not advisory:  # grid_sample's own overflow is no reproach to anybody
+            false |= (cause == "non_finite") & np.isin(at_fault, ("observed", "reference")) & ~side_right
+            self.outcome.counts["accused"] += int(accused.sum())
+            self.outcome.counts["falsely accused"] += int(false.sum())
+        self.report("accused", false, *elements)
+        if gradient != "grad_value" and not advisory:
+            elsewhere = np.isin(cause, ("cell_boundary", "border_clamp")) & ~touched & ~other_touched & ~self.near_boundary(gradient)
+            self.report("far from a boundary", elsewhere, *elements)
+
+    def check_visible(self, elements, shown, side_right):
+        """Where one side is visibly wrong and the other is faulty too, either may be named."""
+        against, gradient, value, expected, cause, at_fault = elements
+        count = self.outcome.counts
+        cause_right = np.isin(cause, list(self.kind.causes)) | (cause == "non_finite") & ~(np.isfinite(value) & np.isfinite(expected))
+        wrong_side = shown & cause_right & ~side_right
+        count["visible"] += int(shown.sum())
+        count["named"] += int((shown & cause_right & side_right).sum())
+        count["wrong side"] += int(wrong_side.sum())
+        self.report("wrong side", wrong_side, *elements)
+        self.explain(shown & ~cause_right, *elements)
+
+    def near_boundary(self, gradient):
+        """Elements of samples that a coordinate's rounding may carry into another cell, in the arithmetic of either side."""
+        near = [bounds.near_boundary(self.case.problem, side.conventions, side.arithmetic)
+                for side in (self.case.observed, self.case.reference) if side]
+        near = np.logical_or.reduce(near)
+        return np.repeat(near, 2) if gradient == "grad_sampling_locations" else near
+
+    def out_of_tolerance(self, against, gradient, value, expected):
+        out = mismatched(value, expected, self.case.allowed)
+        if against == "float64" and self.case.problem.type == "float64":
+            # The program's float64 may land in another cell than exact arithmetic does: the value must miss both.
+            atol, rtol = self.case.allowed
+            out &= ~(self.case.observed.excess[gradient].reshape(-1) <= atol + 1.1 * rtol * np.abs(value))
+        return out
+
+    def report(self, what, mask, against, gradient, value, expected, cause, at_fault):
+        places = np.flatnonzero(mask)
+        for place in places[:3]:
+            exact = self.case.exact[gradient].reshape(-1)[place]
+            self.fail(f"{what}: {gradient}[{place}] against {against}: {value[place]:.9g}, {expected[place]:.9g}, exact {exact:.9g}: "
+                      f"{cause[place]} {at_fault[place]} ({len(places)} elements)")
+
+    def explain(self, missed, against, gradient, value, expected, cause, at_fault):
+        """A miss is in order if the bound that is printed with it explains it."""
+        places = np.flatnonzero(missed)
+        count = self.outcome.counts
+        count["missed"] += len(places)
+        printed = PrintedBounds(self.program, self.case, self.path, against, gradient).read(self.result, places, value, expected)
+        for place in map(int, places):
+            if place not in printed:
+                count["not printed"] += 1
+                continue
+            text, explained = printed[place]
+            told = f"{gradient}[{place}] against {against}: {value[place]:.9g}, {expected[place]:.9g}: " \
+                   f"{cause[place] or 'nothing'} {at_fault[place]}; {text}"
+            if len(self.outcome.misses) < MOST_TOLD:
+                self.outcome.misses.append(told)
+            if not explained:
+                count["unexplained"] += 1
+                if count["unexplained"] <= MOST_TOLD:
+                    self.fail("missed: " + told)
+
+    def check_verdict(self):
+        verdict = self.result["invocations"][0]["verdict"]
+        at_fault = self.outcome.verdict = verdict["at_fault"]
+        right = {side for side, count in self.visible.items() if count}
+        if not right:
+            if set(verdict["causes"]) & set(MISTAKES) and self.case.side == "none":
+                self.fail(f"verdict: {verdict['summary']}")
+            return
+        named = {one["at_fault"] for one in self.result["invocations"][0]["judged"]
+                 if not one.get("advisory") and (one["cause"] in MISTAKES or one["cause"] == "non_finite")}
+        if len(right) == 2 or self.case.side == "both":
+            right = {"observed", "reference", "convention"}
+        if at_fault not in right and named & right:
+            self.outcome.counts["wrong verdict"] += 1
+            self.fail(f"verdict: {at_fault}, not {' or '.join(sorted(right))}: {verdict['summary']}")
+
+
+def judge(program, case, keep=None):
+    """The outcome of a case; a capture that it fails on stays in the folder `keep`."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{case.name}.h5"
+        captures.write(path, case)
+        try:
+            outcome = Judge(program, case, path).judge()
+        except subprocess.TimeoutExpired:
+            outcome = Outcome(case.name, case.kind, case.side, case.problem.type, failures=["no result in 300 s"])
+        if keep and outcome.failures:
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / path.name).write_bytes(path.read_bytes())
+            (keep / f"{case.name}.txt").write_text("\n".join(outcome.failures) + "\n")
+    return outcome

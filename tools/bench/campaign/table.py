@@ -1,0 +1,54 @@
+"""Outcomes as a table, by kind or by type."""
+
+from collections import Counter
+
+from .kinds import KINDS
+
+COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict")
+
+
+def total(outcomes):
+    counts = Counter(captures=len(outcomes))
+    for outcome in outcomes:
+        counts.update(outcome.counts)
+    return counts
+
+
+def share(part, whole):
+    return "-" if whole == 0 else f"{part / whole:.6f}".rstrip("0").rstrip(".") if part != whole else "1.0"
+
+
+def summary(outcomes):
+    """The figures that are promised."""
+    counts = total(outcomes)
+    failed = [outcome for outcome in outcomes if outcome.failures]
+    right = counts["accused"] - counts["falsely accused"]
+    return {
+        "captures": counts["captures"], "precision": share(right, counts["accused"]), "recall": share(counts["named"], counts["visible"]),
+        "side": share(counts["visible"] - counts["wrong side"], counts["visible"]), "captures with failures": len(failed),
+        **{name: counts[name] for name in COLUMNS[1:]},
+    }
+
+
+def rows(outcomes, by):
+    groups = {}
+    for outcome in outcomes:
+        groups.setdefault(getattr(outcome, by), []).append(outcome)
+    order = list(KINDS) if by == "kind" else sorted(groups)
+    return [(name, total(groups[name])) for name in order if name in groups]
+
+
+def markdown(outcomes, by):
+    lines = ["| " + " | ".join((by, *COLUMNS)) + " |", "|" + "---|" * (len(COLUMNS) + 1)]
+    for name, counts in (*rows(outcomes, by), ("all", total(outcomes))):
+        lines.append("| " + " | ".join((name, *(f"{counts[column]:,}" for column in COLUMNS))) + " |")
+    return "\n".join(lines)
+
+
+def text(outcomes):
+    lines = []
+    width = max(len(name) for name in KINDS)
+    lines.append(" " * width + "".join(f"{column:>16}" for column in COLUMNS))
+    for name, counts in (*rows(outcomes, "kind"), *rows(outcomes, "type"), ("all", total(outcomes))):
+        lines.append(f"{name:{width}}" + "".join(f"{counts[column]:>16,}" for column in COLUMNS))
+    return "\n".join(lines)
