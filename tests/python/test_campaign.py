@@ -14,7 +14,7 @@ from support import make_problem
 
 BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
-from campaign import bounds, cases, captures, kinds, operator, problems, rounding, table  # noqa: E402
+from campaign import answers, bounds, cases, captures, kinds, misses, operator, problems, rounding, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
 
 CONVENTIONS = list(dict.fromkeys(problems.CONVENTIONS))
@@ -176,9 +176,9 @@ def test_a_wrong_answer_is_noticed(tmp_path, flipped, change, word):
 
 def test_a_miss_is_explained_by_a_larger_bound_alone():
     finding = {"observed": 1.0, "expected": 1.5, "cause": "ill_conditioned", "evidence": {"rounding_bound": 0.6}}
-    assert judging.explains(finding)[1]
-    assert not judging.explains({**finding, "evidence": {"rounding_bound": 0.4}})[1]
-    assert not judging.explains({**finding, "evidence": {}})[1]
+    assert misses.explains(finding)[1]
+    assert not misses.explains({**finding, "evidence": {"rounding_bound": 0.4}})[1]
+    assert not misses.explains({**finding, "evidence": {}})[1]
 
 
 def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
@@ -192,12 +192,12 @@ def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
     case = cases.Case("a", "offset", "observed", problem, exact, side, None, {}, (1e-3, 1e-3))
     path = tmp_path / "a.h5"
     captures.write(path, case)
-    judge = judging.Judge(REPLAY, case, path)
-    judge.result, _ = judging.run(REPLAY, path)
+    result, _ = answers.run(REPLAY, path)
     places = np.flatnonzero(clean["grad_value"].reshape(-1))
-    told = [one for one in judge.result["invocations"][0]["findings"] if one["against"] == "float64" and one["tensor"] == "grad_value"]
+    told = [one for one in result["invocations"][0]["findings"] if one["against"] == "float64" and one["tensor"] == "grad_value"]
     assert len(places) > 500 and len(told) < 20
-    printed = judge.printed_bounds("float64", "grad_value", places, values["grad_value"].reshape(-1), exact["grad_value"].reshape(-1).astype(float))
+    bounds_of = misses.PrintedBounds(REPLAY, case, path, "float64", "grad_value")
+    printed = bounds_of.read(result, places, values["grad_value"].reshape(-1), exact["grad_value"].reshape(-1).astype(float))
     assert set(printed) == set(map(int, places))
     assert not any(explained for _, explained in printed.values())  # a difference of 1 is no rounding
 

@@ -7,7 +7,7 @@ from typing import Callable
 import numpy as np
 
 from . import kernel_faults, problems, result_faults
-from .operator import Conventions
+from .operator import Tampering
 
 MISTAKE = frozenset({"implementation_error"})
 NARROW = MISTAKE | {"reduced_precision"}
@@ -62,7 +62,6 @@ def with_nan(of):
 
 
 def compute_nan_locations(conventions, arithmetic, problem, rng):
-    from .operator import Tampering
     return conventions, arithmetic, Tampering({"locations": lambda r, s: tuple(np.where(np.isfinite(x), x, 0.4) for x in r)})
 
 

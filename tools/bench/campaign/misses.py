@@ -1,0 +1,93 @@
+"""Misses, and the bounds that are printed with them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from . import captures
+from .answers import run
+from .rounding import TYPES, round_to
+
+MOST_ASKED = 6  # misses of a tensor in a 16-bit type whose bound is asked for one by one
+
+
+def explains(found):
+    """Whether the bound in a finding's evidence is larger than the difference."""
+    evidence, apart = found["evidence"], None
+    if all(isinstance(found[name], (int, float)) for name in ("observed", "expected")):
+        apart = abs(found["observed"] - found["expected"])
+    for name in ("rounding_bound", "any_order_bound", "reach_of_orders"):
+        if isinstance(evidence.get(name), (int, float)) and apart is not None:
+            return f"{found['cause']}: {name} {evidence[name]:.3g}, difference {apart:.3g}", apart <= evidence[name] * (1 + 1e-6)
+    if "sides" in evidence and apart is not None and found["cause"] in ("cell_boundary", "border_clamp"):
+        reach = max(side["coordinate_error_bound"] for side in evidence["sides"])
+        away = [(abs(found[name] - side["gradient_there"]), side["rounding_bound"])
+                for name, side in zip(("observed", "expected"), evidence["sides"])]
+        near = abs(evidence["distance_to_boundary"]) <= reach * (1 + 1e-6)
+        return (f"{found['cause']}: {evidence['distance_to_boundary']:.3g} from the boundary, coordinate_error_bound {reach:.3g}; "
+                + ", ".join(f"{off:.3g} from the gradient there, rounding_bound {bound:.3g}" for off, bound in away)), \
+            near and all(off <= bound * (1 + 1e-6) for off, bound in away)
+    return f"{found['cause']}: no bound printed", False
+
+
+class PrintedBounds:
+    """For misses of one gradient in one comparison, by place: what the evidence of each one's finding says, and whether that explains it.
+
+    Inside of a run of neighbours only the first element has evidence, and none has beyond a customary tolerance that nobody set. There the
+    program is asked again, with a tolerance that the nearest of them just misses, of captures in which every other element is right. In
+    16-bit types so many right values would change what the program makes of the kernel's arithmetic: there a few of them are asked for,
+    each with nothing but its neighbour put right, and the others are not in `found`."""
+
+    def __init__(self, program, case, path, against, gradient):
+        self.program, self.case, self.path, self.against, self.gradient = program, case, path, against, gradient
+        self.wanted, self.found = set(), {}
+
+    def read(self, result, places, value, expected):
+        self.wanted = {int(place) for place in places}
+        self.take(result)
+        rest = np.array(sorted(self.wanted - set(self.found)), int)
+        if self.case.problem.type in ("float32", "float64"):
+            everything, asked = np.arange(value.size), rest
+            for parity in (0, 1):
+                mine = rest[rest % 2 == parity]
+                if len(mine):
+                    self.ask(value[mine], expected[mine], everything[everything % 2 != parity])
+        else:
+            asked = np.random.default_rng(0).permutation(rest)[:MOST_ASKED]
+            for place in asked:
+                self.ask(value[[place]], expected[[place]], [place - 1])
+        for place in asked:
+            self.found.setdefault(int(place), ("no finding", False))
+        return self.found
+
+    def take(self, result):
+        shape = self.case.problem.shape_of(self.gradient)
+        for one in result["invocations"][0]["findings"] if result else ():
+            if one["tensor"] == self.gradient and one["against"] == self.against and not one.get("advisory"):
+                place = int(np.ravel_multi_index(one["index"], shape))
+                if place in self.wanted:
+                    self.found.setdefault(place, explains(one))
+
+    def ask(self, value, expected, righted):
+        """With the largest relative tolerance, up to what rounding into the stored type takes, that the nearest of the values allows."""
+        with np.errstate(all="ignore"):
+            apart = np.abs(value - expected)
+        apart = 0.999 * float(np.min(apart[np.isfinite(apart)], initial=np.inf))
+        if np.isfinite(apart):
+            largest = float(np.max(np.abs(expected)))
+            rtol = min(TYPES[self.case.observed.arithmetic.stored].unit, 0.9 * apart / max(largest, 1e-300))
+            path = self.with_right_elements(righted)
+            self.take(run(self.program, path, "--atol", repr(apart - rtol * largest), "--rtol", repr(rtol))[0])
+
+    def with_right_elements(self, places):
+        """A capture in which these elements are right on both sides."""
+        def right(side):
+            array = side.values[self.gradient].copy()
+            array.reshape(-1)[places] = round_to(self.case.observed.arithmetic.stored, exact[places])
+            return replace(side, values={**side.values, self.gradient: array})
+
+        exact = self.case.exact[self.gradient].reshape(-1).astype(np.float64)
+        path = self.path.with_name("righted.h5")
+        captures.write(path, replace(self.case, observed=right(self.case.observed),
+                                     reference=right(self.case.reference) if self.case.reference else None))
+        return path
