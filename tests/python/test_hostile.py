@@ -158,7 +158,9 @@ def test_killed_at_random_moments(tmp_path, rng):
         process = subprocess.Popen([RECORD, "-o", capture, "--", CLIENT, "runs_long", "1000000"], text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True)
         time.sleep(rng.uniform(0.02, 0.3))
-        subprocess.run(["pkill", "-KILL", "-s", str(process.pid), "-x", "hostile_client"], check=False)
+        kill = ["pkill", "-KILL", "-s", str(process.pid), "-x", "hostile_client"]
+        while subprocess.run(kill, check=False).returncode != 0 and process.poll() is None:
+            time.sleep(0.01)  # on a busy machine it has not begun yet
         out, err = process.communicate(timeout=60)
         returned = out.count("\n")
         if returned == 0:
