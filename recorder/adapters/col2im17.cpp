@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "recorder/adapters/decode.h"
+#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
@@ -171,8 +172,8 @@ class Col2im17 final : public Adapter {
 }  // namespace
 
 const Adapter& col2im17() {
-  static const Adapter* const adapter = new Col2im17;
-  return *adapter;
+  static constinit MadeOnce<const Col2im17> adapter;
+  return adapter.get();
 }
 
 }  // namespace msda::adapters

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "recorder/adapters/decode.h"
+#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
 
 namespace msda::adapters {
@@ -183,8 +184,8 @@ class GridSampler2d final : public Adapter {
 }  // namespace
 
 const Adapter& grid_sampler_2d() {
-  static const Adapter* const adapter = new GridSampler2d;
-  return *adapter;
+  static constinit MadeOnce<const GridSampler2d> adapter;
+  return adapter.get();
 }
 
 }  // namespace msda::adapters

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "recorder/adapters/decode.h"
+#include "recorder/adapters/made_once.h"
 
 namespace msda::adapters {
 namespace {
@@ -151,8 +152,8 @@ class MsdaTriton final : public Adapter {
 }  // namespace
 
 const Adapter& msda_triton() {
-  static const Adapter* const adapter = new MsdaTriton;
-  return *adapter;
+  static constinit MadeOnce<const MsdaTriton> adapter;
+  return adapter.get();
 }
 
 }  // namespace msda::adapters

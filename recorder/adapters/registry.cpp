@@ -1,12 +1,14 @@
 #include <array>
 
 #include "recorder/adapters/decode.h"
+#include "recorder/adapters/made_once.h"
 
 namespace msda::adapters {
 
 std::span<const Adapter* const> built_in() {
-  static const std::array<const Adapter*, 3> all{&col2im17(), &msda_triton(), &grid_sampler_2d()};
-  return all;
+  using All = std::array<const Adapter*, 3>;
+  static constinit MadeOnce<const All> all;
+  return all.get([] { return std::make_unique<const All>(All{&col2im17(), &msda_triton(), &grid_sampler_2d()}); });
 }
 
 }  // namespace msda::adapters

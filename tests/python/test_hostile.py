@@ -111,9 +111,19 @@ def test_a_copy_that_no_fork_made_is_left_alone(tmp_path):
 def test_forks_amidst_calls(tmp_path):
     done = recorded(tmp_path, "forks_amidst_calls", 40, options=["--keep", "last:4"])
     assert (done.returncode, done.stdout) == (0, "failed 0\n"), done.stderr
-    captures = list(tmp_path.glob("*.h5"))
-    assert len(captures) == 41
-    assert all(len(invocations(tmp_path, path.name)) == (4 if path.name == "a.h5" else 1) for path in captures)
+    # A child that is forked before the program's own first call is recorded may be the first to record: then a.h5 is its.
+    assert sorted(len(invocations(tmp_path, path.name)) for path in tmp_path.glob("*.h5")) == 40 * [1] + [4]
+    assert (tmp_path / "a.h5").exists()
+
+
+def test_no_lock_of_a_static_local_survives_a_fork():
+    """A static local that is made at run time has a lock, which stays locked in a child that is forked meanwhile. Those of each thread
+    have none, and <regex> never makes the one that it has for another grammar than ours."""
+    symbols = subprocess.run(["nm", "-C", PRELOAD], capture_output=True, text=True, check=True).stdout
+    guarded = [line.split("guard variable for ")[1] for line in symbols.splitlines() if "guard variable for " in line]
+    assert guarded, "nm shows no symbols"
+    per_thread = ("float_type_of", "digest_of_zeros", "label_of_thread")
+    assert not [name for name in guarded if "::_AnyMatcher<" not in name and not any(function in name for function in per_thread)]
 
 
 def test_ignored_signals_stay_ignored(tmp_path):

@@ -19,7 +19,7 @@ LIBRARY = BUILD / "stand_in" / "libstand_in_msda.so"
 INPUTS = ("value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output")
 
 PRELUDE = f"""
-import sys, os, threading
+import errno, sys, os, threading
 sys.path.insert(0, {str(SOURCE / 'tools' / 'bench')!r})
 import ctypes, numpy as np
 from libmsda import Call, Options, make_inputs, tensor_at, DETERMINISTIC, ATOMIC, FLOAT64
@@ -80,7 +80,8 @@ def begin(inputs, on=None, mode=None, want=("value", "sampling_locations", "atte
     options = None if mode is None else ctypes.byref(Options(mode, 0, 0, stages))
     ctypes.set_errno(33)
     status = msda.msda_cuda_backward(ctypes.byref(call), ctypes.byref(put["grad_output"].tensor), options, *results, on)
-    assert ctypes.get_errno() == 33
+    # Where two threads make a static local of the called library at once, the one that waits is left EAGAIN, recorder or not.
+    assert ctypes.get_errno() == 33 or (threading.active_count() > 1 and ctypes.get_errno() == errno.EAGAIN), ctypes.get_errno()
 
     def end():
         do("cuStreamSynchronize", on)

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/device/ptx.h"
 
 namespace msda::record {
@@ -46,8 +47,8 @@ Digest Digests::operator[](size_t range) const {
 }
 
 Digester& Digester::instance() {
-  static auto* digester = new Digester;  // never destroyed: the program may launch while it ends
-  return *digester;
+  static constinit MadeOnce<Digester> digester;
+  return digester.get();
 }
 
 bool Digester::map_slots() {

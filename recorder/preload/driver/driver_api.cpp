@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/symbols.h"
 
 namespace msda::record::cuda {
@@ -58,8 +59,8 @@ Driver find() {
 }  // namespace
 
 const Driver& driver() {
-  static const Driver kDriver = find();
-  return kDriver;
+  static constinit MadeOnce<const Driver> found;
+  return found.get([] { return std::make_unique<const Driver>(find()); });
 }
 
 bool is_allocated(DevicePointer address, uint64_t bytes) {

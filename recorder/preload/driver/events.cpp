@@ -6,6 +6,8 @@
 #include <new>
 #include <unordered_set>
 
+#include "recorder/adapters/made_once.h"
+
 namespace msda::record {
 namespace {
 
@@ -21,8 +23,8 @@ struct Events {
   }
 
   static Events& all() {
-    static auto* events = new Events;  // never destroyed: events are recorded while the program ends
-    return *events;
+    static constinit MadeOnce<Events> events;
+    return events.get();
   }
 };
 

@@ -1,12 +1,13 @@
 #include "recorder/preload/driver/gatherer.h"
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/device/ptx.h"
 
 namespace msda::record {
 
 Gatherer& Gatherer::instance() {
-  static auto* gatherer = new Gatherer;  // never destroyed: the program may launch while it ends
-  return *gatherer;
+  static constinit MadeOnce<Gatherer> gatherer;
+  return gatherer.get([] { return std::unique_ptr<Gatherer>(new Gatherer); });
 }
 
 bool Gatherer::works() noexcept {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/device/cubin.h"
 #include "recorder/spool/checksum.h"
 
@@ -100,8 +101,8 @@ class Images {
 };
 
 Images& images() {
-  static auto* images = new Images;  // never destroyed: the program unloads code while it ends
-  return *images;
+  static constinit MadeOnce<Images> images;
+  return images.get();
 }
 
 std::atomic<bool> cubins_arrive{false};

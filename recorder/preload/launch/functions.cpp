@@ -1,5 +1,6 @@
 #include "recorder/preload/launch/functions.h"
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
@@ -24,8 +25,8 @@ const char* name_of(cuda::Function function, bool& is_kernel) {
 }  // namespace
 
 Functions& Functions::instance() {
-  static auto* functions = new Functions;  // never destroyed: the program may launch while it ends
-  return *functions;
+  static constinit MadeOnce<Functions> functions;
+  return functions.get();
 }
 
 const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::string& name, bool& is_kernel) {
@@ -34,10 +35,11 @@ const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::str
     name = name_of(function, is_kernel);
     adapter = adapter_of(name);
   } else {
-    static const bool kSaid = (warn(std::string("this CUDA driver lacks ") + cuda::driver().missing +
-                                    ", which drivers have from CUDA 12 on; launches are not recorded"),
-                               true);
-    (void)kSaid;
+    static constinit std::atomic<bool> said{false};
+    if (!said.exchange(true)) {
+      warn(std::string("this CUDA driver lacks ") + cuda::driver().missing +
+           ", which drivers have from CUDA 12 on; launches are not recorded");
+    }
   }
   if (adapter == nullptr) slot(function).store(tag(function), std::memory_order_relaxed);
   return adapter;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/msda.h"
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/launch/abi_call.h"
@@ -30,11 +31,13 @@ class SomeContext {
     if (driver.current_context(&context) != cuda::kSuccess || context != nullptr) return;
     if (driver.retain_primary_context == nullptr || driver.set_context == nullptr) return;
     // Retained until the process ends: the program's tensors live in it.
-    static const cuda::Context kFirst = [&] {
-      cuda::Context first = nullptr;
-      return driver.retain_primary_context(&first, 0) == cuda::kSuccess ? first : nullptr;
-    }();
-    taken_ = kFirst != nullptr && driver.set_context(kFirst) == cuda::kSuccess;
+    static constinit MadeOnce<const cuda::Context> kept;
+    const cuda::Context first = kept.get([&] {
+      cuda::Context found = nullptr;
+      const bool retained = driver.retain_primary_context(&found, 0) == cuda::kSuccess;
+      return std::make_unique<const cuda::Context>(retained ? found : nullptr);
+    });
+    taken_ = first != nullptr && driver.set_context(first) == cuda::kSuccess;
   }
   ~SomeContext() {
     if (taken_) cuda::driver().set_context(nullptr);

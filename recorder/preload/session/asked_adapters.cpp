@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/user.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/warn.h"
@@ -27,9 +28,9 @@ std::vector<const adapters::Adapter*> read() {
 
 std::span<const adapters::Adapter* const> asked_adapters() noexcept {
   try {
-    // Never destroyed: the program may launch while it exits.
-    static const auto* const kAll = new std::vector<const adapters::Adapter*>(read());
-    return *kAll;
+    using Adapters = std::vector<const adapters::Adapter*>;
+    static constinit MadeOnce<const Adapters> all;
+    return all.get([] { return std::make_unique<const Adapters>(read()); });
   } catch (...) {  // no memory
     return {};
   }

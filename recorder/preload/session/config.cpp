@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/session/warn.h"
 
 namespace msda::record {
@@ -132,8 +133,8 @@ std::string rank() {
 }  // namespace
 
 const Config& config() {
-  static const Config kConfig = read();
-  return kConfig;
+  static constinit MadeOnce<const Config> config;
+  return config.get([] { return std::make_unique<const Config>(read()); });
 }
 
 std::string output_of(const std::string& pattern) {

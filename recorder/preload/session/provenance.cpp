@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -127,13 +129,19 @@ int add_library(dl_phdr_info* info, size_t, void* data) {
 
 }  // namespace
 
+// Without gmtime_r: it takes a lock of libc's, which stays locked for ever in a child that was forked meanwhile.
 std::string iso_8601(const timespec& time) {
-  tm utc{};
-  gmtime_r(&time.tv_sec, &utc);
-  char text[32], millis[8];
-  strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc);
-  snprintf(millis, sizeof millis, ".%03dZ", static_cast<int>(time.tv_nsec / 1000000) % 1000);
-  return std::string(text) + millis;
+  using namespace std::chrono;
+  const sys_seconds second{seconds{time.tv_sec}};
+  const auto day = floor<days>(second);
+  const year_month_day date{day};
+  const hh_mm_ss clock{second - day};
+  char text[40];
+  snprintf(text, sizeof text, "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", static_cast<int>(date.year()),
+           static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+           static_cast<int>(clock.hours().count()), static_cast<int>(clock.minutes().count()),
+           static_cast<int>(clock.seconds().count()), static_cast<int>(time.tv_nsec / 1000000) % 1000);
+  return text;
 }
 
 std::string now() {

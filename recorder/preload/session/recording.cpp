@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -14,6 +15,7 @@
 #include <new>
 #include <utility>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/adapters/regex.h"
 #include "recorder/preload/session/host_digests.h"
 #include "recorder/preload/session/labels.h"
@@ -29,6 +31,7 @@ constexpr char kRecover[] = ", for msda-replay recover";
 
 // How many recorder functions this thread is in. A signal handler that interrupts one must not wait for its work.
 constinit thread_local int depth = 0;
+constinit thread_local bool holds_start = false;  // while this thread forks
 
 // A file in the session's folder, locked for as long as the writer lives: msda-record waits for the lock.
 spool::OwnedDescriptor lock_session(const std::string& folder) {
@@ -82,15 +85,17 @@ bool Recording::wants(const char* kernel) noexcept {
       wanted = true;
       return;
     }
-    static const std::optional<std::regex> kPattern = [this]() -> std::optional<std::regex> {
+    using Pattern = std::optional<std::regex>;
+    static constinit MadeOnce<const Pattern> made;
+    const Pattern& pattern = made.get([this] {
       try {
-        return std::regex(config_.kernel);
+        return std::make_unique<const Pattern>(std::regex(config_.kernel));
       } catch (const std::regex_error&) {
         stop("--kernel " + config_.kernel + " is not a regular expression; nothing is recorded");
-        return std::nullopt;
+        return std::make_unique<const Pattern>();
       }
-    }();
-    wanted = kPattern && std::regex_search(kernel, *kPattern);
+    });
+    wanted = pattern && std::regex_search(kernel, *pattern);
   });
   return wanted;
 }
@@ -132,8 +137,8 @@ bool Recording::start_locked(State& fresh) {
   }
   // Registered now, it runs before the exit handlers of libraries that were loaded when recording began, among them
   // CUDA's.
-  static const int kAtExit = std::atexit([] { recording().finish(); });
-  (void)kAtExit;
+  static constinit std::atomic<bool> registered{false};
+  if (!registered.exchange(true)) std::atexit([] { recording().finish(); });
   spool::Run run = run_of_this_process();
   if (services_.add_facts != nullptr) services_.add_facts(run.facts);
   fresh.frames.append(run);
@@ -352,6 +357,15 @@ void Recording::drain() noexcept {
   errno = saved;
 }
 
+void Recording::before_fork() noexcept {
+  constexpr std::chrono::seconds kPatience{1};
+  holds_start = depth == 0 && start_mutex_.try_lock_for(kPatience);
+}
+
+void Recording::after_fork() noexcept {
+  if (std::exchange(holds_start, false)) start_mutex_.unlock();
+}
+
 void Recording::forget_in_child() noexcept {
   delivery_.forget_in_child();
   if (State* parents = state_) {
@@ -363,7 +377,8 @@ void Recording::forget_in_child() noexcept {
   started_ = false;
   over_ = false;
   depth = 0;
-  new (&start_mutex_) std::mutex;
+  holds_start = false;
+  new (&start_mutex_) std::timed_mutex;
 }
 
 namespace {
@@ -385,10 +400,11 @@ Recordings& made() {
     return *known;
   }
   owner = getpid();
-  pthread_atfork(nullptr, nullptr, [] {
-    owner = getpid();
-    recordings.load()->own.forget_in_child();
-  });
+  pthread_atfork([] { recordings.load()->own.before_fork(); }, [] { recordings.load()->own.after_fork(); },
+                 [] {
+                   owner = getpid();
+                   recordings.load()->own.forget_in_child();
+                 });
   return *fresh;
 }
 

@@ -79,6 +79,10 @@ class Recording {
   // The program ends: waits for launches under way, and notifies the writer. A signal handler may call it.
   void finish() noexcept;
 
+  // A fork waits while another thread starts the recording: what that holds, libc's locks among it, would be held in
+  // the child for ever.
+  void before_fork() noexcept;
+  void after_fork() noexcept;
   // In a forked child: everything so far is the parent's.
   void forget_in_child() noexcept;
 
@@ -97,7 +101,7 @@ class Recording {
   const Config& config_;
   DeviceServices services_;
   std::atomic<bool> over_{false}, started_{false};
-  std::mutex start_mutex_;
+  std::timed_mutex start_mutex_;
   std::atomic<State*> state_{nullptr};  // never destroyed: threads of the program may still call while it ends
   DeliveryThread delivery_;
 };
