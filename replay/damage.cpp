@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "recorder/capture/digest.h"
 #include "replay/errors.h"
@@ -26,12 +27,32 @@ std::vector<capture::TensorInfo> tensors_of(const capture::Invocation& invocatio
   return tensors;
 }
 
-std::vector<std::string> altered_tensors(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+std::vector<capture::TensorInfo> stage_tensors_of(const capture::Invocation& invocation) {
+  std::vector<capture::TensorInfo> tensors;
+  for (const auto& stage : invocation.stages) {
+    if (stage.full) tensors.push_back(*stage.full);
+  }
+  return tensors;
+}
+
+std::vector<std::string> altered_among(const capture::IsolatedReader& reader,
+                                       const std::vector<capture::TensorInfo>& tensors) {
   std::vector<std::string> altered;
-  for (const capture::TensorInfo& info : tensors_of(invocation)) {
+  for (const capture::TensorInfo& info : tensors) {
     if (!info.digest.empty() && is_altered(reader.read(info))) altered.push_back(info.path);
   }
   return altered;
+}
+
+std::vector<std::string> altered_tensors(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+  std::vector<std::string> altered = altered_among(reader, tensors_of(invocation));
+  add_altered(altered, altered_among(reader, stage_tensors_of(invocation)));
+  return altered;
+}
+
+void add_altered(std::vector<std::string>& altered, const std::vector<std::string>& more) {
+  std::ranges::copy_if(more, std::back_inserter(altered),
+                       [&](const std::string& path) { return std::ranges::find(altered, path) == altered.end(); });
 }
 
 void refuse_altered(const Options& options, const std::vector<std::string>& altered) {

@@ -16,8 +16,18 @@ bool is_altered(const capture::Tensor& tensor);
 // The tensors on which a verdict on the call rests: inputs, outputs_before, outputs, and every result.
 std::vector<capture::TensorInfo> tensors_of(const capture::Invocation& invocation);
 
+// The stages recorded in full.
+std::vector<capture::TensorInfo> stage_tensors_of(const capture::Invocation& invocation);
+
 // The paths of the altered ones; reads all of them.
+std::vector<std::string> altered_among(const capture::IsolatedReader& reader,
+                                       const std::vector<capture::TensorInfo>& tensors);
+
+// Of all tensors of the invocation.
 std::vector<std::string> altered_tensors(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
+
+// Adds those of `more` that are not among them yet.
+void add_altered(std::vector<std::string>& altered, const std::vector<std::string>& more);
 
 // Throws BadInput, naming the tensors, if there are any and --damaged is not given.
 void refuse_altered(const Options& options, const std::vector<std::string>& altered);

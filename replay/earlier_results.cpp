@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "replay/damage.h"
+#include "replay/load_operator.h"
 #include "replay/loaded_call.h"
 
 namespace msda::replay {
@@ -31,9 +32,7 @@ std::optional<capture::Invocation> call_of(const capture::IsolatedReader& reader
 
 // Other kernels may have outputs of any type.
 bool is_gradient(const capture::Invocation& call, const capture::TensorInfo& info) {
-  return !call.facts.dialect.empty() && std::ranges::any_of(analysis::kGradients, [&](analysis::Gradient gradient) {
-    return info.name == name_of(gradient);
-  });
+  return !operator_of(call).empty() && info.name.starts_with("grad_");
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 """Captures whose data do not match their digests: no verdict, except with --damaged."""
 
 import shutil
+import subprocess
 
 import h5py
 import jsonschema
 import numpy as np
 import pytest
+from conftest import BUILD
 from support import backward, make_problem
 from test_run import check_schema
 
@@ -78,6 +80,41 @@ def test_any_tensor_overwritten(replay, capture, tmp_path):
     shutil.copy(capture, path)
     overwrite(path, "/invocations/000001/inputs/x")
     replay("run", path, "--invocation", 0, expect=0)
+
+
+def expect_refusals(replay, capture, names):
+    path = capture.parent / "overwritten.h5"
+    for name in names:
+        shutil.copy(capture, path)
+        overwrite(path, name)
+        replay("verify", path, expect=2)
+        for command in ("run", "stages"):
+            expect_refusal(replay(command, path, expect=2), path, name)
+
+
+def test_any_tensor_of_calls_that_are_compared_with_each_other(replay, tmp_path, rng):
+    path = tmp_path / "a.h5"
+    tested = invocation(rng)
+    tested.results = {}
+    others = [Invocation(tested.inputs, tested.outputs, "grid_sample") for _ in range(2)]
+    write_capture(path, [tested, *others])
+    for command in COMMANDS:
+        replay(command, path, expect=0)
+    names = tensors_of(path)
+    assert len(names) == 6 + 3 + 3 + 2 * (6 + 3)
+    expect_refusals(replay, path, names)
+    overwrite(path, "/invocations/000001/inputs/value")
+    (call,) = replay("run", path, "--damaged", "--json", "-", expect=0).json["invocations"]
+    assert call["altered"] == ["/invocations/000001/inputs/value"]
+
+
+def test_any_recorded_stage_overwritten(replay, tmp_path):
+    path = tmp_path / "a.h5"
+    subprocess.run([BUILD / "bin" / "msda-record", "-o", path, "--stages", "full", "--keep", "last:1", "--",
+                    BUILD / "tests" / "hostile_client", "plain"], check=True)
+    names = [name for name in tensors_of(path) if "/stages/" in name]
+    assert len(names) == 9
+    expect_refusals(replay, path, names)
 
 
 def test_several_tensors_are_counted(replay, capture):

@@ -133,7 +133,7 @@ def devices(bench):
         one_head = lambda size: compared(bench, capture, "--device-memory", size)  # noqa: E731
         results = [one_head(size) for size in ("300KiB", "1MiB", "64MiB")]
         done = bench.replay("run", capture, *MODES, "--device", "cuda", "--device-memory", 1000, expected=(3,))
-        expect("one head of one batch takes" in done.stderr and done.stderr.count("\n") == 1, tail(done.stderr))
+        expect("one head of one batch needs" in done.stderr and done.stderr.count("\n") == 1, tail(done.stderr))
         status, auto = run(bench, capture, *MODES, "--device", "auto", "--device-memory", 1000)
         expect(devices_of(auto) == {"cpu"}, f"auto ran on {devices_of(auto)} without the memory")
         expect("one head" in auto["invocations"][0]["moved_to_cpu"]["deterministic"], "the reason is missing")

@@ -121,7 +121,9 @@ class Judge:
         """Where one side is visibly wrong and the other is faulty too, either may be named."""
         against, gradient, value, expected, cause, at_fault = elements
         count = self.outcome.counts
-        cause_right = np.isin(cause, list(self.kind.causes)) | (cause == "non_finite") & ~(np.isfinite(value) & np.isfinite(expected))
+        # A gradient that rounding may carry beyond the type's largest number is the tolerance's: a miss that a bound must explain.
+        overflow = (cause == "non_finite") & (at_fault != "tolerance") & ~(np.isfinite(value) & np.isfinite(expected))
+        cause_right = np.isin(cause, list(self.kind.causes)) & ~((cause == "non_finite") & (at_fault == "tolerance")) | overflow
         wrong_side = shown & cause_right & ~side_right
         count["visible"] += int(shown.sum())
         count["named"] += int((shown & cause_right & side_right).sum())
@@ -156,7 +158,7 @@ class Judge:
         places = np.flatnonzero(missed)
         count = self.outcome.counts
         count["missed"] += len(places)
-        printed = PrintedBounds(self.program, self.case, self.path, against, gradient).read(self.result, places, value, expected)
+        printed = PrintedBounds(self.program, self.case, self.path, against, gradient).read(self.result, places, value, expected, cause)
         for place in map(int, places):
             if place not in printed:
                 count["not printed"] += 1

@@ -1,5 +1,6 @@
 """Misses, and the bounds that are printed with them."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -11,17 +12,29 @@ from .rounding import TYPES, round_to
 MOST_ASKED = 6  # misses of a tensor in a 16-bit type whose bound is asked for one by one
 
 
-def explains(found):
-    """Whether the bound in a finding's evidence is larger than the difference."""
+def distance(value, there, bound, largest):
+    """From the gradient that a side's evidence tells; none for an infinity that stands for one beyond the type's largest number."""
+    if isinstance(value, (int, float)):
+        return abs(value - there)
+    return 0.0 if value == ("Infinity" if there > 0 else "-Infinity") and abs(there) + bound > largest * (1 - 1e-3) else np.inf
+
+
+def explains(found, largest=np.inf):
+    """Whether the bound in a finding's evidence is larger than the difference. `largest`: of the type that the gradients are stored in."""
     evidence, apart = found["evidence"], None
     if all(isinstance(found[name], (int, float)) for name in ("observed", "expected")):
         apart = abs(found["observed"] - found["expected"])
     for name in ("rounding_bound", "any_order_bound", "reach_of_orders"):
         if isinstance(evidence.get(name), (int, float)) and apart is not None:
             return f"{found['cause']}: {name} {evidence[name]:.3g}, difference {apart:.3g}", apart <= evidence[name] * (1 + 1e-6)
-    if "sides" in evidence and apart is not None and found["cause"] in ("cell_boundary", "border_clamp"):
+    if found["cause"] == "non_finite" and "gradient" in evidence:
+        infinite = found["expected"] if isinstance(found["observed"], (int, float)) else found["observed"]
+        bound = evidence["rounding_bound"]
+        return (f"non_finite: {evidence['gradient']:.9g}, rounding_bound {bound:.3g}",
+                distance(infinite, evidence["gradient"], bound, largest) == 0)
+    if "sides" in evidence and found["cause"] in ("cell_boundary", "border_clamp"):
         reach = max(side["coordinate_error_bound"] for side in evidence["sides"])
-        away = [(abs(found[name] - side["gradient_there"]), side["rounding_bound"])
+        away = [(distance(found[name], side["gradient_there"], side["rounding_bound"], largest), side["rounding_bound"])
                 for name, side in zip(("observed", "expected"), evidence["sides"])]
         near = abs(evidence["distance_to_boundary"]) <= reach * (1 + 1e-6)
         return (f"{found['cause']}: {evidence['distance_to_boundary']:.3g} from the boundary, coordinate_error_bound {reach:.3g}; "
@@ -36,16 +49,17 @@ class PrintedBounds:
     Inside of a run of neighbours only the first element has evidence, and none has beyond a customary tolerance that nobody set. There the
     program is asked again, with a tolerance that the nearest of them just misses, of captures in which every other element is right. In
     16-bit types so many right values would change what the program makes of the kernel's arithmetic: there a few of them are asked for,
-    each with nothing but its neighbour put right, and the others are not in `found`."""
+    each with nothing but its neighbour put right, and the others are not in `found`. Nor are those for which the other capture has another
+    cause, or more findings than get a reason: that says nothing of the miss."""
 
     def __init__(self, program, case, path, against, gradient):
         self.program, self.case, self.path, self.against, self.gradient = program, case, path, against, gradient
-        self.wanted, self.found = set(), {}
+        self.wanted, self.found, self.silent = {}, {}, set()
 
-    def read(self, result, places, value, expected):
-        self.wanted = {int(place) for place in places}
+    def read(self, result, places, value, expected, cause):
+        self.wanted = {int(place): cause[place] for place in places}
         self.take(result)
-        rest = np.array(sorted(self.wanted - set(self.found)), int)
+        rest = np.array(sorted(set(self.wanted) - set(self.found)), int)
         if self.case.problem.type in ("float32", "float64"):
             everything, asked = np.arange(value.size), rest
             for parity in (0, 1):
@@ -56,17 +70,30 @@ class PrintedBounds:
             asked = np.random.default_rng(0).permutation(rest)[:MOST_ASKED]
             for place in asked:
                 self.ask(value[[place]], expected[[place]], [place - 1])
-        for place in asked:
-            self.found.setdefault(int(place), ("no finding", False))
+        for place in set(map(int, asked)) - self.silent:
+            self.found.setdefault(place, ("no finding", False))
         return self.found
 
     def take(self, result):
         shape = self.case.problem.shape_of(self.gradient)
-        for one in result["invocations"][0]["findings"] if result else ():
+        findings = [one for one in (result["invocations"][0]["findings"] if result else ())
+                    if one["tensor"] == self.gradient and one["against"] == self.against and not one.get("advisory")]
+        untold = Counter()  # of more elements with one cause than these, some have a finding
+        for one in result["invocations"][0]["judged"] if result else ():
             if one["tensor"] == self.gradient and one["against"] == self.against and not one.get("advisory"):
-                place = int(np.ravel_multi_index(one["index"], shape))
-                if place in self.wanted:
-                    self.found.setdefault(place, explains(one))
+                untold[one["cause"]] += one["count"]
+        for one in findings:
+            untold[one["cause"]] -= one["count"]
+        self.silent |= {place for place, cause in self.wanted.items() if untold[cause] > 0}
+        for one in findings:
+            place = int(np.ravel_multi_index(one["index"], shape))
+            self.silent |= set(range(place + 1, place + one["count"])) & set(self.wanted)
+            if place not in self.wanted:
+                continue
+            if one["cause"] == self.wanted[place]:
+                self.found.setdefault(place, explains(one, TYPES[self.case.observed.arithmetic.stored].largest))
+            else:
+                self.silent.add(place)
 
     def ask(self, value, expected, righted):
         """With the largest relative tolerance, up to what rounding into the stored type takes, that the nearest of the values allows."""
@@ -78,6 +105,8 @@ class PrintedBounds:
             rtol = min(TYPES[self.case.observed.arithmetic.stored].unit, 0.9 * apart / max(largest, 1e-300))
             path = self.with_right_elements(righted)
             self.take(run(self.program, path, "--atol", repr(apart - rtol * largest), "--rtol", repr(rtol))[0])
+        elif len(value):
+            self.take(run(self.program, self.with_right_elements(righted))[0])
 
     def with_right_elements(self, places):
         """A capture in which these elements are right on both sides."""
