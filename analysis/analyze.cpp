@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "analysis/arithmetic.h"
-#include "analysis/conventions.h"
 #include "analysis/examine.h"
 #include "analysis/find_reduction.h"
 #include "analysis/verdict.h"
@@ -61,11 +60,11 @@ class Analysis {
         recorded_(material.recorded),
         reference_(material.reference),
         examiner_(material, settings, recorded_, reference_, leftovers_) {
-    ContributionCache cache(material.call);
-    for (const Gradient gradient : kGradients) {
-      const auto at = static_cast<size_t>(gradient);
-      recorded_.arithmetic[at] = detect_arithmetic(material.call, recorded_, gradient, cache);
-      if (reference_) reference_->arithmetic[at] = detect_arithmetic(material.call, *reference_, gradient, cache);
+    const auto cache = call().new_cache();
+    for (const Gradient gradient : call().gradients()) {
+      const auto at = gradient.place();
+      recorded_.arithmetic[at] = detect_arithmetic(call(), recorded_, gradient, *cache);
+      if (reference_) reference_->arithmetic[at] = detect_arithmetic(call(), *reference_, gradient, *cache);
     }
   }
 
@@ -85,7 +84,7 @@ class Analysis {
     if (reference_) state(*reference_, material_.float64);
     report_.groups = group_elements(report_.judged);
     describe_groups(material_, report_.findings, report_.groups);
-    report_.verdict = judge(material_.call, report_.groups, reference_.has_value(), explained_by_rounding_);
+    report_.verdict = judge(call(), report_.groups, reference_.has_value(), explained_by_rounding_);
     doubt_conventions();
     std::ranges::stable_sort(report_.groups, {}, [&](const Group& group) {
       return std::tuple(group.advisory, group.at_fault != report_.verdict.at_fault, !is_mistake(group.cause),
@@ -95,6 +94,8 @@ class Analysis {
   }
 
  private:
+  const Call& call() const { return *material_.call; }
+
   // Adds a comparison to the report and returns its mismatches, which the report does not keep.
   std::vector<int64_t> add_comparison(const Side& observed, const Side& expected, Gradient gradient, NonFinite policy,
                                       int64_t most) {
@@ -108,7 +109,7 @@ class Analysis {
 
   // Adds a comparison for the table only.
   void state(const Side& observed, const Side& expected) {
-    for (const Gradient gradient : kGradients) {
+    for (const Gradient gradient : call().gradients()) {
       if (observed.of(gradient) && expected.of(gradient)) {
         add_comparison(observed, expected, gradient, NonFinite::kAsTorch, 0);
       }
@@ -117,7 +118,7 @@ class Analysis {
 
   // Compares the recorded side with another, and finds the cause of each element out of tolerance.
   void examine(const Side& expected, NonFinite policy, bool advisory) {
-    for (const Gradient gradient : kGradients) {
+    for (const Gradient gradient : call().gradients()) {
       if (!recorded_.of(gradient) || !expected.of(gradient)) continue;
       const std::vector<int64_t> mismatches =
           add_comparison(recorded_, expected, gradient, policy, std::numeric_limits<int64_t>::max());
@@ -139,7 +140,7 @@ class Analysis {
   int64_t mismatches(const char* expected) const {
     int64_t count = -1;
     for (const NamedComparison& one : report_.comparisons) {
-      if (one.observed != recorded_.name || one.expected != expected || one.gradient == Gradient::kValue) continue;
+      if (one.observed != recorded_.name || one.expected != expected || one.gradient.scattered()) continue;
       count = std::max<int64_t>(count, 0) + one.comparison.mismatched;
     }
     return count;
@@ -150,7 +151,7 @@ class Analysis {
   void doubt_conventions() {
     const auto is_doubtful = [](const Group& group) {
       return !group.advisory && group.cause == Cause::kImplementationError && group.at_fault == AtFault::kObserved &&
-             group.gradient != Gradient::kValue;
+             !group.gradient.scattered();
     };
     int64_t wrong = 0, all = 0;
     for (const Group& group : report_.groups) {
@@ -161,13 +162,12 @@ class Analysis {
     const int64_t apart = mismatches("reference");
     const bool agree = reference_ && apart >= 0 && wrong > 0 && 10 * apart <= wrong;
     if (wrong == 0 || (!agree && 100 * wrong < all)) return;
-    Tolerance tolerance = customary_tolerance(recorded_.of(Gradient::kAttentionWeights).dtype);
+    Tolerance tolerance = customary_tolerance(recorded_.of(call().gradients().back()).dtype);
     if (settings_.tolerance) {
       tolerance = {std::max(tolerance.atol, settings_.tolerance->atol),
                    std::max(tolerance.rtol, settings_.tolerance->rtol)};
     }
-    for (const Fit& fit :
-         fitting_conventions(material_.call, recorded_, report_.groups, tolerance, settings_.threads)) {
+    for (const Fit& fit : call().fitting_conventions(recorded_, report_.groups, tolerance, settings_.threads)) {
       report_.fits.push_back(fit.text);
     }
     if (agree && !report_.fits.empty()) charge_conventions();
@@ -183,7 +183,7 @@ class Analysis {
     std::ranges::for_each(report_.judged, recharge);
     std::ranges::for_each(report_.findings, recharge);
     std::ranges::for_each(report_.groups, recharge);
-    report_.verdict = judge(material_.call, report_.groups, reference_.has_value(), explained_by_rounding_);
+    report_.verdict = judge(call(), report_.groups, reference_.has_value(), explained_by_rounding_);
   }
 
   // Judges anew what no arithmetic in the tensors' type explains, if a side turns out to have less precision or the
@@ -199,7 +199,7 @@ class Analysis {
     if (unexplained.empty()) return;
     bool found = search_reduction(recorded_, gradient, unexplained);
     if (reference_ && &expected == &*reference_) found = search_reduction(*reference_, gradient, unexplained) || found;
-    if (!material_.before[static_cast<size_t>(gradient)]) found = search_leftover(gradient) || found;
+    if (!material_.before[gradient.place()]) found = search_leftover(gradient) || found;
     if (!found) return;
     const std::vector<Judgement> anew = examiner_.judge(expected, gradient, unexplained);
     size_t next = 0;
@@ -210,10 +210,9 @@ class Analysis {
 
   // Once for each gradient. Whether the buffer held an earlier result.
   bool search_leftover(Gradient gradient) {
-    const auto at = static_cast<size_t>(gradient);
+    const auto at = gradient.place();
     if (!searched_leftover_[at]) {
-      ContributionCache cache(material_.call);
-      leftovers_[at] = find_leftover(material_, recorded_, gradient, cache);
+      leftovers_[at] = find_leftover(material_, recorded_, gradient, *call().new_cache());
     }
     searched_leftover_[at] = true;
     return leftovers_[at].has_value();
@@ -221,11 +220,10 @@ class Analysis {
 
   // Once for each side and gradient. Whether the side has one.
   bool search_reduction(Side& side, Gradient gradient, const std::vector<int64_t>& unexplained) {
-    const auto at = static_cast<size_t>(gradient);
+    const auto at = gradient.place();
     bool& searched = searched_[&side == &recorded_ ? 0 : 1][at];
     if (!searched) {
-      ContributionCache cache(material_.call);
-      side.reduction[at] = find_reduction(material_.call, side, gradient, unexplained, cache);
+      side.reduction[at] = find_reduction(call(), side, gradient, unexplained, *call().new_cache());
     }
     searched = true;
     return side.reduction[at].has_value();
@@ -281,8 +279,8 @@ class Analysis {
   Leftovers leftovers_;
   Examiner examiner_;
   Report report_;
-  bool searched_[2][3] = {};  // for a reduction: the recorded side and the reference, by gradient
-  bool searched_leftover_[3] = {};
+  bool searched_[2][kMostGradients] = {};  // for a reduction: the recorded side and the reference, by gradient
+  bool searched_leftover_[kMostGradients] = {};
   int64_t explained_by_rounding_ = 0;
 };
 

@@ -2,25 +2,26 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "analysis/call.h"
 #include "analysis/compare.h"
 #include "analysis/finding.h"
 #include "analysis/groups.h"
 #include "analysis/leftover.h"
+#include "analysis/operators/call.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
 
 // The sides of one call. Tensors that a side lacks are not compared.
 struct Material {
-  Call call;
+  std::shared_ptr<const Call> call;
   Side recorded;
-  Tensor before[3];               // the output buffers as the kernel found them, by Gradient
-  std::string before_digests[3];  // of their bytes
+  Tensor before[kMostGradients];               // the output buffers as the kernel found them, by Gradient
+  std::string before_digests[kMostGradients];  // of their bytes
   // Gives what earlier calls returned, the latest first; called only if some elements may be due to that. May be empty.
   std::function<std::vector<EarlierResult>()> earlier;
   std::optional<Side> reference;  // what the test compared with

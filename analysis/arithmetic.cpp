@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "analysis/orders.h"
@@ -21,7 +23,7 @@ std::vector<ElementId> examined_elements(const Call& call, const Tensor& tensor,
   }
   const size_t step = std::max<size_t>(1, filled.size() / kMostExamined);
   std::vector<ElementId> elements;
-  for (size_t i = 0; i < filled.size(); i += step) elements.push_back(element_id(call, gradient, filled[i]));
+  for (size_t i = 0; i < filled.size(); i += step) elements.push_back(call.element_id(gradient, filled[i]));
   return elements;
 }
 
@@ -35,44 +37,67 @@ bool needs_float64(const Tensor& tensor) {
   return false;
 }
 
+// Counts channels of a pixel once whose values are equal and whose sums are: they have the same addends, and so the
+// same roundings.
+class Counted {
+ public:
+  explicit Counted(const Call& call) : call_(call) {}
+
+  bool first(const ElementId& id, double value, double sum) {
+    return seen_.insert({call_.weights_of(id.gradient, id.flat), value, std::isfinite(sum) ? sum : INFINITY}).second;
+  }
+
+ private:
+  const Call& call_;
+  std::set<std::tuple<int64_t, double, double>> seen_;
+};
+
 }  // namespace
 
-double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, ContributionCache& cache) {
-  const Addends addends = addends_of(call, side.conventions, id, cache);
+double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, Cache& cache) {
+  const Addends addends = call.addends(side.conventions, id, cache);
   const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
   return rounded_to(first.lowest, side.of(id.gradient).dtype);
 }
 
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
-                     ContributionCache& cache) {
+                     Cache& cache) {
   constexpr int kShuffles = 8;
   constexpr double kSigmas = 5;
-  double above = 0, below = 0;
+  double elements_seen = 0, lean = 0, lean_of_sums = 0;
+  Counted counted(call);
   for (const ElementId& id : elements) {
-    const Addends addends = addends_of(call, side.conventions, id, cache);
+    const Addends addends = call.addends(side.conventions, id, cache);
     const Spread spread = try_orders(addends, type, Orders::kLikely, kShuffles);
     const double middle = (spread.lowest + spread.highest) / 2, value = side.of(id.gradient).at(id.flat);
-    (std::abs(value) > std::abs(middle) ? above : below) += value != middle;
+    if (value == middle || !counted.first(id, value, middle)) continue;
+    ++elements_seen;
+    lean += std::abs(value) > std::abs(middle) ? 1 : -1;
+    const double sum = sum_in(call, side, id, type, cache);
+    if (sum != middle) lean_of_sums += std::abs(sum) > std::abs(middle) ? 1 : -1;
   }
-  return std::abs(above - below) > kSigmas * std::sqrt(above + below);
+  // Where many elements have the same addends, their sums lean as well.
+  return std::abs(lean) > kSigmas * std::sqrt(elements_seen) + std::abs(lean_of_sums);
 }
 
-msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, ContributionCache& cache) {
+msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cache& cache) {
   const Tensor& tensor = side.of(gradient);
   if (!tensor) return call.arithmetic();
   if (tensor.dtype == MSDA_FLOAT64 && call.arithmetic() != MSDA_FLOAT64 && needs_float64(tensor)) return MSDA_FLOAT64;
   if (tensor.dtype != MSDA_FLOAT16 && tensor.dtype != MSDA_BFLOAT16) return call.arithmetic();
   const auto explained = [&](const ElementId& id, msda_dtype arithmetic) {
-    side.arithmetic[static_cast<int>(gradient)] = arithmetic;
+    side.arithmetic[gradient.place()] = arithmetic;
     return explain(call, side, id, cache).explained();
   };
   // Elements that sums in the type explain: what neither does is a mistake, and tells nothing. Of these, as many should
   // be beyond float32 as sums in the type leave there, but for chance.
   std::vector<ElementId> beyond_float32;
   double expected = 0;
+  Counted counted(call);
   for (const ElementId& id : examined_elements(call, tensor, gradient)) {
-    const bool within_float32 = explained(id, MSDA_FLOAT32);
     const double sum = sum_in(call, side, id, tensor.dtype, cache);
+    if (!counted.first(id, tensor.at(id.flat), sum)) continue;
+    const bool within_float32 = explained(id, MSDA_FLOAT32);
     const bool sum_within = !std::isfinite(sum) || explain(call, side, id, sum, cache).explained();
     if (within_float32 ? sum_within : !explained(id, tensor.dtype)) continue;
     expected += !sum_within;
@@ -80,7 +105,7 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Con
   }
   const auto found = static_cast<double>(beyond_float32.size());
   if (found == 0 || found < expected / 2 - 2 * std::sqrt(expected)) return MSDA_FLOAT32;
-  side.arithmetic[static_cast<int>(gradient)] = tensor.dtype;
+  side.arithmetic[gradient.place()] = tensor.dtype;
   return lie_to_one_side(call, side, beyond_float32, tensor.dtype, cache) ? MSDA_FLOAT32 : tensor.dtype;
 }
 

@@ -8,23 +8,17 @@
 namespace msda::analysis {
 namespace {
 
-// Elements of one batch, head and level, which need the same contributions: [begin, end) of an order of elements.
+// Elements of one family, which need the same of the cache: [begin, end) of an order of elements.
 struct Task {
   size_t begin, end;
 };
 
-int64_t group_of(const Call& call, Gradient gradient, int64_t flat) {
-  const ElementId id = element_id(call, gradient, flat);
-  const auto group = [&](int64_t b, int64_t m, int64_t l) { return (b * call.M + m) * call.L + l; };
-  return id.is_pixel() ? group(id.pixel.b, id.pixel.m, id.pixel.l) : group(id.sample.b, id.sample.m, id.sample.l);
-}
-
-// The elements' places, ordered so that a group's are adjacent.
+// The elements' places, ordered so that a family's are adjacent.
 std::vector<size_t> grouped(const Call& call, Gradient gradient, const std::vector<int64_t>& elements,
                             std::vector<Task>& tasks) {
   constexpr size_t kMostOfATask = 4096;
   std::vector<int64_t> groups(elements.size());
-  std::ranges::transform(elements, groups.begin(), [&](int64_t flat) { return group_of(call, gradient, flat); });
+  std::ranges::transform(elements, groups.begin(), [&](int64_t flat) { return call.family_of(gradient, flat); });
   std::vector<size_t> order(elements.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, {}, [&](size_t i) { return groups[i]; });
@@ -46,21 +40,21 @@ Tolerance Examiner::tolerance_of(Gradient gradient) const {
 template <class Visit>
 void Examiner::for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const {
   std::vector<Task> tasks;
-  const std::vector<size_t> order = grouped(material_.call, gradient, elements, tasks);
+  const std::vector<size_t> order = grouped(*material_.call, gradient, elements, tasks);
   const auto count = static_cast<int64_t>(tasks.size());
   const int threads = kernels::thread_count(settings_.threads, count);
-  ContributionCache cache(material_.call);
+  const auto cache = material_.call->new_cache();
   kernels::parallel_for(count, threads, [&](int64_t number, int) {
     const Task& task = tasks[static_cast<size_t>(number)];
-    for (size_t i = task.begin; i < task.end; ++i) visit(order[i], cache);
+    for (size_t i = task.begin; i < task.end; ++i) visit(order[i], *cache);
   });
 }
 
 std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
                                        const std::vector<int64_t>& elements) const {
   std::vector<Judgement> judgements(elements.size());
-  for_each(gradient, elements, [&](size_t i, ContributionCache& cache) {
-    const ElementId id = element_id(material_.call, gradient, elements[i]);
+  for_each(gradient, elements, [&](size_t i, Cache& cache) {
+    const ElementId id = material_.call->element_id(gradient, elements[i]);
     const Diagnosis diagnosis = diagnose_element(expected, id, cache, /*tells=*/false);
     judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault};
   });
@@ -70,14 +64,13 @@ std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
 std::vector<Finding> Examiner::describe(const Side& expected, Gradient gradient,
                                         const std::vector<int64_t>& elements) const {
   std::vector<Finding> findings(elements.size());
-  for_each(gradient, elements, [&](size_t i, ContributionCache& cache) {
-    findings[i] = describe_element(expected, element_id(material_.call, gradient, elements[i]), cache);
+  for_each(gradient, elements, [&](size_t i, Cache& cache) {
+    findings[i] = describe_element(expected, material_.call->element_id(gradient, elements[i]), cache);
   });
   return findings;
 }
 
-Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, ContributionCache& cache,
-                                     bool tells) const {
+Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, Cache& cache, bool tells) const {
   const Gradient gradient = id.gradient;
   const Tolerance tolerance = tolerance_of(gradient);
   const double truth = material_.float64.of(gradient).at(id.flat);
@@ -89,16 +82,16 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
   for (const Side& side : material_.replays) {
     if (!side.is_replay("atomic") && !side.is_replay("original")) any = any || holds(side);
   }
-  const auto& leftover = leftovers_[static_cast<size_t>(gradient)];
-  const Tensor& before = leftover ? leftover->contents : material_.before[static_cast<size_t>(gradient)];
+  const auto& leftover = leftovers_[gradient.place()];
+  const Tensor& before = leftover ? leftover->contents : material_.before[gradient.place()];
   return diagnose(
-      {material_.call, id, recorded_, expected, &expected == &material_.float64, recorded_.of(gradient).at(id.flat),
+      {*material_.call, id, recorded_, expected, &expected == &material_.float64, recorded_.of(gradient).at(id.flat),
        expected.of(gradient).at(id.flat), truth, before ? std::optional(before.at(id.flat)) : std::nullopt,
-       explain_best(material_.call, recorded_, id, cache), explain_best(material_.call, expected, id, cache),
+       explain_best(*material_.call, recorded_, id, cache), explain_best(*material_.call, expected, id, cache),
        holds(recorded_), holds(expected), any, tolerance, cache, tells, leftover ? &*leftover : nullptr});
 }
 
-Finding Examiner::describe_element(const Side& expected, const ElementId& id, ContributionCache& cache) const {
+Finding Examiner::describe_element(const Side& expected, const ElementId& id, Cache& cache) const {
   Finding finding;
   static_cast<Diagnosis&>(finding) = diagnose_element(expected, id, cache, /*tells=*/true);
   finding.gradient = id.gradient;

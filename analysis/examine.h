@@ -19,7 +19,7 @@ struct Judgement {
 };
 
 // Of the output buffers, by Gradient.
-using Leftovers = std::array<std::optional<Leftover>, 3>;
+using Leftovers = std::array<std::optional<Leftover>, kMostGradients>;
 
 class Examiner {
  public:
@@ -41,8 +41,8 @@ class Examiner {
   // Calls visit(index among the elements, cache) for each, on all cores.
   template <class Visit>
   void for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const;
-  Finding describe_element(const Side& expected, const ElementId& id, ContributionCache& cache) const;
-  Diagnosis diagnose_element(const Side& expected, const ElementId& id, ContributionCache& cache, bool tells) const;
+  Finding describe_element(const Side& expected, const ElementId& id, Cache& cache) const;
+  Diagnosis diagnose_element(const Side& expected, const ElementId& id, Cache& cache, bool tells) const;
 
   const Material& material_;
   const Settings& settings_;

@@ -14,75 +14,23 @@ namespace {
 
 // Elements that are tried, and how few of them say nothing.
 constexpr size_t kMostTried = 96, kFewestTried = 8;
+// Results that have room for so many more bits than a narrow type, and how few of them say nothing about it.
+constexpr int kFewestFreeBits = 4, kFewestTold = 4;
 constexpr int64_t kMostLookedAt = 1024;
 // Of a thousand reductions and more, none passes by chance but once in 2^50 captures.
 constexpr double kEvidenceBits = 64;
 
-// The batch, head and level that elements belong to, whose samples or pixels are found at once.
-struct Group {
-  int64_t b, m, l;
-  auto operator<=>(const Group&) const = default;
-};
-
-Group group_of(const ElementId& id) {
-  if (id.is_pixel()) return {id.pixel.b, id.pixel.m, id.pixel.l};
-  return {id.sample.b, id.sample.m, id.sample.l};
-}
-
-// The groups of some of the elements: one where finding them takes long.
-std::vector<Group> groups_of(const Call& call, Gradient gradient, const std::vector<int64_t>& elements) {
-  constexpr int64_t kMostGroups = 4, kMostSamples = 100'000;
-  const int64_t most = std::clamp<int64_t>(kMostSamples / std::max<int64_t>(1, call.Q * call.P), 1, kMostGroups);
-  std::set<Group> groups;
+// The families of some of the elements: one where finding them takes long.
+std::vector<int64_t> families_of(const Call& call, Gradient gradient, const std::vector<int64_t>& elements) {
+  constexpr int64_t kMostFamilies = 4, kMostSamples = 100'000;
+  const int64_t most =
+      std::clamp<int64_t>(kMostSamples / std::max<int64_t>(1, call.samples_of_family()), 1, kMostFamilies);
+  std::set<int64_t> families;
   const auto count = std::ssize(elements);
   for (int64_t i = 0; i < most && i < count; ++i) {
-    groups.insert(group_of(element_id(call, gradient, elements[static_cast<size_t>(i * count / most)])));
+    families.insert(call.family_of(gradient, elements[static_cast<size_t>(i * count / most)]));
   }
-  return {groups.begin(), groups.end()};
-}
-
-// Some elements of a group, spread over it. Of the two gradients of a sample's location, which share most of their
-// rounded numbers, one at most.
-std::vector<int64_t> elements_of(const Call& call, Gradient gradient, const Group& group, int64_t most) {
-  const LevelSize& level = call.levels[static_cast<size_t>(group.l)];
-  const bool pixels = gradient == Gradient::kValue;
-  const int64_t all = pixels ? int64_t{level.height} * level.width * call.D : call.Q * call.P;
-  const int64_t count = std::min(all, most);
-  std::vector<int64_t> elements;
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = i * all / count;
-    if (pixels) {
-      elements.push_back(value_element(call, group.b, level.start + at / call.D, group.m, at % call.D));
-    } else {
-      const SampleId sample{group.b, at / call.P, group.m, group.l, at % call.P};
-      const int64_t flat = sample.flat(call);
-      elements.push_back(gradient == Gradient::kSamplingLocations ? 2 * flat + i % 2 : flat);
-    }
-  }
-  return elements;
-}
-
-// Which steps a gradient has.
-Steps inputs_of(Gradient gradient) {
-  switch (gradient) {
-    case Gradient::kValue:
-      return kGradOutput | kAttentionWeights;
-    case Gradient::kAttentionWeights:
-      return kGradOutput | kValue;
-    default:
-      return kGradOutput | kAttentionWeights | kValue;
-  }
-}
-Steps inner_steps_of(Gradient gradient) {
-  const Steps always = kInterpolationWeights | kAddends;
-  switch (gradient) {
-    case Gradient::kValue:
-      return always | kWeightedGradOutput;
-    case Gradient::kAttentionWeights:
-      return always | kSampledValue;
-    default:
-      return always | kSampledValue | kWeightedGradOutput;
-  }
+  return {families.begin(), families.end()};
 }
 
 // All sets of some steps, smaller ones first.
@@ -98,17 +46,17 @@ std::vector<Steps> sets_of(Steps some) {
 
 class Search {
  public:
-  Search(const Call& call, const Side& side, Gradient gradient, ContributionCache& cache)
+  Search(const Call& call, const Side& side, Gradient gradient, Cache& cache)
       : call_(call), side_(side), gradient_(gradient), cache_(cache) {
-    for (const Tensor* input : {&call.value, &call.sampling_locations, &call.attention_weights, &call.grad_output}) {
-      own_bits_ = std::max(own_bits_, Precision::of(input->dtype).bits);
+    for (const NamedTensor& input : call.inputs()) {
+      own_bits_ = std::max(own_bits_, Precision::of(input.tensor.dtype).bits);
     }
   }
 
   std::optional<FoundReduction> find(const std::vector<int64_t>& unexplained) {
     collect(unexplained, kMostTried, kMostLookedAt);
     if (tried_.size() < kFewestTried) return std::nullopt;
-    const Steps inputs = inputs_of(gradient_), inner = inner_steps_of(gradient_);
+    const Steps inputs = call_.input_steps(gradient_), inner = call_.inner_steps(gradient_);
     if (auto found = best_of(sets_of(inputs | inner), /*screens=*/true)) return found;
     // Everything was cast. Rounded locations take longest: all samples land anew.
     std::vector<Steps> cast = sets_of(inner);
@@ -129,6 +77,7 @@ class Search {
   struct Tried {
     ElementId id;
     double value, exact;
+    double magnitude;  // of its addends: the sum of their absolute values
   };
 
   // Fills tried_, looking at so many elements.
@@ -136,21 +85,21 @@ class Search {
     constexpr int64_t kFewestAddends = 3;  // one or two have one sum in any type
     tried_.clear();
     std::vector<Tried> of_few_addends;
-    const auto groups = groups_of(call_, gradient_, unexplained);
-    std::map<std::pair<int64_t, int64_t>, int64_t> of_pixel;  // elements tried, by batch and pixel
-    for (const Group& group : groups) {
-      const size_t room = most_tried / groups.size() + tried_.size();
-      for (const int64_t flat : elements_of(call_, gradient_, group, most_looked_at / std::ssize(groups))) {
+    const auto families = families_of(call_, gradient_, unexplained);
+    std::map<int64_t, int64_t> of_weights;  // elements tried of those with the same weights
+    for (const int64_t family : families) {
+      const size_t room = most_tried / families.size() + tried_.size();
+      for (const int64_t flat : call_.some_of_family(gradient_, family, most_looked_at / std::ssize(families))) {
         if (tried_.size() >= room) break;
         const double value = side_.of(gradient_).at(flat);
         if (!std::isfinite(value) || value == 0) continue;
-        const ElementId id = element_id(call_, gradient_, flat);
+        const ElementId id = call_.element_id(gradient_, flat);
         const Explanation explanation = explain(call_, side_, id, cache_);
         const Element& exact = explanation.exact().element;
         if (explanation.explained() || !std::isfinite(exact.value)) continue;
         // A pixel's channels share the roundings of all but grad_output: so many of them tell as it has addends.
-        if (id.is_pixel() && of_pixel[{id.pixel.b, id.pixel.s}]++ >= exact.terms) continue;
-        (exact.terms < kFewestAddends ? of_few_addends : tried_).push_back({id, value, exact.value});
+        if (gradient_.scattered() && of_weights[call_.weights_of(gradient_, flat)]++ >= exact.terms) continue;
+        (exact.terms < kFewestAddends ? of_few_addends : tried_).push_back({id, value, exact.value, exact.cancelled});
       }
     }
     if (tried_.size() >= kFewestTried) return;
@@ -175,12 +124,26 @@ class Search {
            !lie_to_one_side(call_, side_, elements, type, cache_);
   }
 
+  // Bits that a result in the tensors' own type has below the last one of the narrow type. Where addends cancel, few
+  // bits are left of them in any type: the last one of a partial sum is not lower than that of its size.
+  int free_bits(Narrow narrow, const Tried& tried) const {
+    const int stored = std::min(own_bits_, Precision::of(side_.of(gradient_).dtype).bits);
+    const int below = significand_bits(narrow) - stored + std::ilogb(tried.magnitude) - std::ilogb(tried.value);
+    return std::clamp(-below, 0, stored - significand_bits(narrow));
+  }
+  bool tells_type(Narrow narrow, const Tried& tried) const { return free_bits(narrow, tried) >= kFewestFreeBits; }
+
   // The type of the fewest bits that nearly all results are numbers of.
   std::optional<Narrow> type_of_results() const {
     for (const Narrow narrow : {Narrow::kBFloat16, Narrow::kFloat16, Narrow::kFloat32}) {
-      const auto such = std::ranges::count_if(
-          tried_, [&](const Tried& tried) { return round_to(narrow, tried.value) == tried.value; });
-      if (significand_bits(narrow) < own_bits_ && is_nearly_all(such)) return narrow;
+      if (significand_bits(narrow) >= own_bits_) continue;
+      int64_t telling = 0, such = 0;
+      for (const Tried& tried : tried_) {
+        if (!tells_type(narrow, tried)) continue;
+        ++telling;
+        such += round_to(narrow, tried.value) == tried.value;
+      }
+      if (telling >= kFewestTold && 4 * such >= 3 * telling) return narrow;
     }
     return std::nullopt;
   }
@@ -220,12 +183,18 @@ class Search {
 
   std::optional<FoundReduction> try_out(const Reduction& reduction) {
     FoundReduction found{reduction, {reduction.narrow}, std::ssize(tried_)};
-    std::set<double> counted;  // equal values, though the exact ones differ, have one origin and say it once
+    // Equal values, though the exact ones differ, have one origin and say it once; so has 0, and so have relative
+    // errors that are equal: a factor.
+    std::set<double> counted;
+    std::set<int64_t> factors;
     for (const Tried& tried : tried_) {
       const Explanation explanation = explain_reduced(call_, side_, tried.id, reduction, cache_);
       if (explanation.explained()) {
         ++found.fitting;
-        if (counted.insert(tried.value).second) found.chance_bits += chance_bits(tried, reduction, explanation);
+        const Match& match = explanation.candidates[explanation.matches.front()];
+        const double origin = std::abs(match.element.value) <= match.bound ? 0 : tried.value;
+        const bool is_new = factors.insert(factor_of(tried)).second;
+        if (counted.insert(origin).second && is_new) found.chance_bits += chance_bits(tried, reduction, match);
       }
       const int64_t misfits = &tried - tried_.data() + 1 - found.fitting;
       if (misfits > 3 + found.fitting / 3) return std::nullopt;  // not worth going on
@@ -236,21 +205,27 @@ class Search {
     return found;
   }
 
+  // The relative error with its sign, to a hundredth of itself.
+  static int64_t factor_of(const Tried& tried) {
+    constexpr double kHundredths = 100;
+    const double error = tried.exact != 0 ? (tried.value - tried.exact) / tried.exact : 0;
+    if (error == 0 || !std::isfinite(error)) return 0;
+    const int64_t size = std::llround(kHundredths * std::log(std::abs(error)));
+    return 2 * size + (error < 0 ? 1 : 0);
+  }
+
   // How seldom an error of the size that this one has, but of other origin, would have fitted.
-  double chance_bits(const Tried& tried, const Reduction& reduction, const Explanation& explanation) const {
-    const Match& match = explanation.candidates[explanation.matches.front()];
+  double chance_bits(const Tried& tried, const Reduction& reduction, const Match& match) const {
     double bits = std::max(0.0, std::log2(std::abs(tried.value - tried.exact) / match.bound));
     const bool told_by_result = reduction.rounds(kResult) && round_to(reduction.narrow, tried.exact) != tried.exact;
-    if (told_by_result) {
-      bits += Precision::of(side_.of(gradient_).dtype).bits - significand_bits(reduction.narrow);
-    }
+    if (told_by_result) bits += free_bits(reduction.narrow, tried);
     return bits;
   }
 
   const Call& call_;
   const Side& side_;
   Gradient gradient_;
-  ContributionCache& cache_;
+  Cache& cache_;
   int own_bits_ = 0;  // of the significand of the tensors' type
   std::vector<Tried> tried_;
 };
@@ -258,7 +233,7 @@ class Search {
 }  // namespace
 
 std::optional<FoundReduction> find_reduction(const Call& call, const Side& side, Gradient gradient,
-                                             const std::vector<int64_t>& unexplained, ContributionCache& cache) {
+                                             const std::vector<int64_t>& unexplained, Cache& cache) {
   return Search(call, side, gradient, cache).find(unexplained);
 }
 

@@ -14,6 +14,6 @@ namespace msda::analysis {
 // sizes would not fit it by chance. Nothing else is assumed of it: an error that is merely as large as TF32's has other
 // bits.
 std::optional<FoundReduction> find_reduction(const Call& call, const Side& side, Gradient gradient,
-                                             const std::vector<int64_t>& unexplained, ContributionCache& cache);
+                                             const std::vector<int64_t>& unexplained, Cache& cache);
 
 }  // namespace msda::analysis

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "analysis/call.h"
 #include "analysis/compare.h"
+#include "analysis/operators/call.h"
 
 namespace msda::analysis {
 
@@ -52,7 +52,7 @@ struct Diagnosis {
 };
 
 struct Finding : Diagnosis {
-  Gradient gradient = Gradient::kValue;
+  Gradient gradient;
   int64_t flat = 0;
   int64_t count = 1;  // elements from `flat` on, with the same cause and fault
   Index index;

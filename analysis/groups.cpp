@@ -76,28 +76,25 @@ void add(Group& group, const JudgedElements& set, std::vector<ElementRun> runs) 
   std::ranges::sort(group.runs, {}, &ElementRun::flat);
 }
 
-std::array<int64_t, kDimensions> sizes_of(const Call& call) {
-  return {call.B, call.Q, call.S, call.M, call.L, call.P, 2, call.D};
-}
-
 std::vector<Extent> extents_of(const Call& call, const Group& group) {
-  const auto sizes = sizes_of(call);
-  std::array<std::vector<bool>, kDimensions> occurs;
-  for (size_t d = 0; d < kDimensions; ++d) occurs[d].resize(static_cast<size_t>(sizes[d]));
+  const Coordinates sizes = call.sizes();
+  const auto dimensions = call.dimensions();
+  std::array<std::vector<bool>, kMostDimensions> occurs;
+  for (size_t d = 0; d < dimensions.size(); ++d) occurs[d].resize(static_cast<size_t>(sizes[d]));
   Coordinates last{};
   for (const auto& [flat, count] : group.runs) {
     for (int64_t i = flat; i < flat + count; ++i) {
-      last = coordinates_of(call, group.gradient, i);
-      for (size_t d = 0; d < kDimensions; ++d) {
+      last = call.coordinates_of(group.gradient, i);
+      for (size_t d = 0; d < dimensions.size(); ++d) {
         if (last[d] >= 0) occurs[d][static_cast<size_t>(last[d])] = true;
       }
     }
   }
   std::vector<Extent> extents;
-  for (size_t d = 0; d < kDimensions; ++d) {
+  for (size_t d = 0; d < dimensions.size(); ++d) {
     if (last[d] < 0) continue;
     const auto begin = occurs[d].begin(), end = occurs[d].end();
-    Extent extent{static_cast<Dimension>(d), sizes[d]};
+    Extent extent{dimensions[d], sizes[d]};
     extent.distinct = std::count(begin, end, true);
     extent.first = std::find(begin, end, true) - begin;
     extent.last = sizes[d] - 1 - (std::find(occurs[d].rbegin(), occurs[d].rend(), true) - occurs[d].rbegin());
@@ -132,21 +129,6 @@ bool has_patterns(Cause cause) { return cause == Cause::kImplementationError || 
 
 }  // namespace
 
-const char* name_of(Dimension dimension) {
-  constexpr const char* kNames[] = {"batch", "query", "pixel", "head", "level", "point", "axis", "channel"};
-  return kNames[static_cast<size_t>(dimension)];
-}
-
-Coordinates coordinates_of(const Call& call, Gradient gradient, int64_t flat) {
-  if (gradient == Gradient::kValue) {
-    const PixelId pixel = pixel_of(call, flat);
-    return {pixel.b, -1, pixel.s, pixel.m, pixel.l, -1, -1, pixel.d};
-  }
-  const bool has_axes = gradient == Gradient::kSamplingLocations;
-  const SampleId sample = sample_of_weight(call, has_axes ? flat / 2 : flat);
-  return {sample.b, sample.q, -1, sample.m, sample.l, sample.p, has_axes ? flat % 2 : -1, -1};
-}
-
 const Extent& Group::extent(Dimension dimension) const {
   return *std::ranges::find(extents, dimension, &Extent::dimension);
 }
@@ -164,8 +146,7 @@ bool Group::contains(const Finding& finding) const {
 bool Group::is_complete() const {
   int64_t within = 1;
   for (const Extent& extent : extents) {
-    // A level's pixels are told by the pixel alone.
-    const bool told = extent.dimension == Dimension::kLevel && gradient == Gradient::kValue;
+    const bool told = extent.dimension.implied() && gradient.scattered();
     if (!told) within *= extent.distinct;
   }
   return within == elements;
@@ -201,7 +182,7 @@ std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {
 
 void describe_groups(const Material& material, const std::vector<Finding>& findings, std::vector<Group>& groups) {
   for (Group& group : groups) {
-    group.extents = extents_of(material.call, group);
+    group.extents = extents_of(*material.call, group);
     std::vector<const Finding*> members;
     double farthest = -1;
     for (const Finding& finding : findings) {
@@ -217,9 +198,9 @@ void describe_groups(const Material& material, const std::vector<Finding>& findi
     group.as_if = common_mistake(members);
     if (const Side* side = wrong_side(material, group); side != nullptr && has_patterns(group.cause)) {
       group.patterns =
-          find_patterns(material.call, group, side->of(group.gradient), material.float64.of(group.gradient));
+          find_patterns(*material.call, group, side->of(group.gradient), material.float64.of(group.gradient));
     }
-    if (group.as_if.empty()) group.as_if = mistake_of(material.call, group);
+    if (group.as_if.empty()) group.as_if = material.call->mistake_of(group);
   }
 }
 

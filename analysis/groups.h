@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/call.h"
 #include "analysis/finding.h"
+#include "analysis/operators/call.h"
 
 namespace msda::analysis {
 
@@ -21,7 +21,7 @@ struct ElementRun {
 // Elements out of tolerance of one comparison that have a cause and a fault in common: all of them.
 struct JudgedElements {
   using Run = ElementRun;
-  Gradient gradient = Gradient::kValue;
+  Gradient gradient;
   std::string against;    // the expected side
   bool advisory = false;  // counts neither for the verdict nor for the exit status
   Cause cause = Cause::kImplementationError;
@@ -30,18 +30,9 @@ struct JudgedElements {
   std::vector<Run> runs;  // ascending
 };
 
-// What an element's index says: its coordinates in the call, whatever the tensor's layout.
-enum class Dimension { kBatch, kQuery, kPixel, kHead, kLevel, kPoint, kAxis, kChannel };
-inline constexpr size_t kDimensions = 8;
-const char* name_of(Dimension dimension);  // "batch", ..., "axis" (0 is x, 1 is y)
-
-// By Dimension; -1 where the tensor has no such dimension. The pixel is that of the whole pyramid.
-using Coordinates = std::array<int64_t, kDimensions>;
-Coordinates coordinates_of(const Call& call, Gradient gradient, int64_t flat);
-
 // Where a group's elements lie along one dimension.
 struct Extent {
-  Dimension dimension = Dimension::kBatch;
+  Dimension dimension;
   int64_t size = 0;  // indices that there are
   int64_t first = 0, last = 0;
   int64_t distinct = 0;  // indices that occur
@@ -63,7 +54,7 @@ struct Pattern {
 // Elements of one gradient with one cause and one party at fault. Each element is in one group only: what an element
 // misses the reference for counts before what it misses float64 for.
 struct Group {
-  Gradient gradient = Gradient::kValue;
+  Gradient gradient;
   Cause cause = Cause::kImplementationError;
   AtFault at_fault = AtFault::kNone;  // as the verdict charges it
   bool advisory = false;

@@ -1,28 +1,25 @@
-// Where a location may land along one axis of a level: in the cell that exact arithmetic gives, and, if the pixel
-// coordinate lies within its rounding error of a boundary, in the next cell, or at the border's clip.
+// Where a sample may land along one axis: in the cell that exact arithmetic gives, and, if the pixel coordinate lies
+// within its rounding error of a boundary, in the next cell, or at the border's clip.
 #pragma once
 
 #include <boost/container/static_vector.hpp>
+#include <cmath>
+#include <cstdint>
 #include <string>
-#include <vector>
-
-#include "analysis/call.h"
 
 namespace msda::analysis {
 
 // A pixel coordinate: the exact value, and a bound on the error of a rounded evaluation.
 struct Coordinate {
-  double exact;  // the dialect's formula in float64: exact or nearly exact for float32 locations
+  double exact;  // the formula in float64: exact or nearly exact for float32 locations
   double error;  // bound on |computed - exact| over every way to evaluate the formula in the given precision
 };
 
-Coordinate pixel_coordinate(const Conventions& conventions, double location, int32_t size, const Precision& precision);
-
 struct Landing {
-  int32_t low;     // the cell's lower corner, as Axis::low; -2 if skipped
+  int32_t low;     // the cell's lower corner; -2 if skipped
   int32_t region;  // the interval on which the gradient is smooth: the cell, or all that lies beyond the border (-1 and
                    // size - 1 under border padding) or reads nothing but zeros (kOutside)
-  bool skipped;    // the dialect skips the sample
+  bool skipped;    // the kernel skips the sample
   bool clipped;    // grid_sample's clip: on the border, gradient 0
   double fraction;  // distance from `low`
   double error;     // of `fraction`: that of the coordinate
@@ -36,19 +33,18 @@ struct Landing {
 // outside, float16 arithmetic), at most kMostLandings, nearest first.
 inline constexpr int kMostLandings = 8;
 using Landings = boost::container::static_vector<Landing, kMostLandings + 2>;
-Landings landings(const Conventions& conventions, double location, int32_t size, const Precision& precision);
+
+// Where a sample landed, by axis. Empty for what adds up many samples, whose terms agree at the boundaries.
+using Place = boost::container::static_vector<Landing, 3>;
 
 // The cell boundary nearest to a coordinate: an integer.
-double nearest_boundary(double coordinate);
+inline double nearest_boundary(double coordinate) { return std::nearbyint(coordinate); }
 
-// One way in which a compiler may evaluate a dialect's coordinate in float32.
+// One way in which a compiler may evaluate a coordinate.
 struct Evaluation {
   std::string name;   // "as written", "contracted" (with fused multiply-adds)
   double coordinate;  // its result
   Landing landing;    // where that is
 };
-// In float32, or in float64 for float64 arithmetic. The first is that of kernels/sample.h.
-std::vector<Evaluation> evaluations(const Conventions& conventions, double location, int32_t size,
-                                    msda_dtype arithmetic);
 
 }  // namespace msda::analysis

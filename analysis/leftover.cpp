@@ -38,7 +38,7 @@ bool is_rest_of(const Tensor& before, const Tensor& result) {
 
 // How many times the gradient the buffer holds; 0 if it holds something else.
 int64_t times_the_gradient(const Material& material, const Side& recorded, Gradient gradient, const Tensor& before,
-                           ContributionCache& cache) {
+                           Cache& cache) {
   constexpr int64_t kMost = 10'000;
   const Tensor& truth = material.float64.of(gradient);
   const auto elements = examined(before, [&](int64_t flat) { return truth.at(flat) != 0; });
@@ -51,7 +51,7 @@ int64_t times_the_gradient(const Material& material, const Side& recorded, Gradi
   if (!(times >= 1 && times <= kMost)) return 0;
   const bool all = std::ranges::all_of(elements, [&](int64_t flat) {
     const Explanation one =
-        explain(material.call, recorded, element_id(material.call, gradient, flat), before.at(flat) / times, cache);
+        explain(*material.call, recorded, material.call->element_id(gradient, flat), before.at(flat) / times, cache);
     // So many launches round as often.
     return std::ranges::any_of(one.candidates, [&](const Match& m) { return m.residual <= times * m.bound; });
   });
@@ -59,28 +59,26 @@ int64_t times_the_gradient(const Material& material, const Side& recorded, Gradi
 }
 
 // Whether the side's values are the gradient added to the result.
-bool is_beneath(const Material& material, const Side& recorded, Gradient gradient, const Tensor& result,
-                ContributionCache& cache) {
+bool is_beneath(const Material& material, const Side& recorded, Gradient gradient, const Tensor& result, Cache& cache) {
   const Tensor& observed = recorded.of(gradient);
   int64_t telling = 0;
   for (const int64_t flat : examined(result, [&](int64_t at) { return std::isfinite(observed.at(at)); })) {
-    const ElementId id = element_id(material.call, gradient, flat);
+    const ElementId id = material.call->element_id(gradient, flat);
     const double added = observed.at(flat) - result.at(flat);
     const double slack = Precision::of(observed.dtype).unit * (std::abs(result.at(flat)) + std::abs(observed.at(flat)));
-    const Explanation of_added = explain(material.call, recorded, id, added, cache);
+    const Explanation of_added = explain(*material.call, recorded, id, added, cache);
     if (std::ranges::none_of(of_added.candidates, [&](const Match& m) { return m.residual <= m.bound + slack; })) {
       return false;
     }
-    telling += !explain(material.call, recorded, id, cache).explained();
+    telling += !explain(*material.call, recorded, id, cache).explained();
   }
   return telling >= kFewest;
 }
 
 }  // namespace
 
-std::optional<Leftover> find_leftover(const Material& material, const Side& recorded, Gradient gradient,
-                                      ContributionCache& cache) {
-  const auto at = static_cast<size_t>(gradient);
+std::optional<Leftover> find_leftover(const Material& material, const Side& recorded, Gradient gradient, Cache& cache) {
+  const auto at = gradient.place();
   const Tensor& before = material.before[at];
   const auto earlier = material.earlier ? material.earlier() : std::vector<EarlierResult>{};
   const auto from = [&](const EarlierResult& result, bool is_recorded, const Tensor& contents) {

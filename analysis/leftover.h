@@ -34,7 +34,6 @@ struct Leftover {
 // The contents are those of an earlier result if their digests are equal, or all elements but for zeros are; those of
 // launches of the same inputs if all are the same multiple of the gradient within rounding. Without recorded contents,
 // an earlier result counts as them if the gradient and nothing else is what all of the side's values have beyond it.
-std::optional<Leftover> find_leftover(const Material& material, const Side& recorded, Gradient gradient,
-                                      ContributionCache& cache);
+std::optional<Leftover> find_leftover(const Material& material, const Side& recorded, Gradient gradient, Cache& cache);
 
 }  // namespace msda::analysis

@@ -4,21 +4,10 @@
 #include <functional>
 #include <vector>
 
-#include "analysis/side.h"
+#include "analysis/addends.h"
+#include "analysis/tensor.h"
 
 namespace msda::analysis {
-
-// Addends in the conventions' arithmetic, and the factor of their sum. For grad_value they are the contributions,
-// otherwise a product for each channel.
-struct Addends {
-  std::vector<double> values;
-  double scale = 1;
-
-  double exact_sum() const;
-  double magnitude() const;  // sum of |addends|, scaled
-};
-
-Addends addends_of(const Call& call, const Conventions& conventions, const ElementId& id, ContributionCache& cache);
 
 // The range of sums over several orders of the addends; each addition is rounded to `arithmetic`.
 struct Spread {

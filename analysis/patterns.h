@@ -1,7 +1,7 @@
 // Whether wrong values are wrong in one way: a common ratio to the right ones, or a common offset.
 #pragma once
 
-#include <string>
+#include <cmath>
 #include <vector>
 
 #include "analysis/groups.h"
@@ -9,11 +9,11 @@
 
 namespace msda::analysis {
 
+// Values within this of each other count as one: the last roundings of 16-bit types differ by less.
+inline constexpr double kClose = 0.02;
+inline bool is_close(double a, double b) { return std::abs(a - b) <= kClose / 2 * std::abs(b); }
+
 // The patterns of a group's values beside the right ones; empty if there is no simple one.
 std::vector<Pattern> find_patterns(const Call& call, const Group& group, const Tensor& wrong, const Tensor& right);
-
-// The mistake that such patterns are known from, in words that follow "as if"; empty if there is none. The group's
-// extents and patterns are filled in.
-std::string mistake_of(const Call& call, const Group& group);
 
 }  // namespace msda::analysis

@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "analysis/call.h"
 #include "analysis/narrow.h"
 
 namespace msda::analysis {
 
-// What may be rounded, each a bit of a set.
+// What may be rounded, each a bit of a set. An operator has some of them, under names of its own.
 enum Step : unsigned {
   kGradOutput = 1,
   kAttentionWeights = 2,
@@ -24,8 +23,8 @@ enum Step : unsigned {
   kSums = 512  // every addition, and what is added
 };
 using Steps = unsigned;
-// "grad_output", "attention_weights", ...
-std::vector<std::string> names_of(Steps steps);
+inline constexpr Step kSteps[] = {kGradOutput,   kAttentionWeights,   kValue,   kLocations, kInterpolationWeights,
+                                  kSampledValue, kWeightedGradOutput, kAddends, kSums,      kResult};
 
 struct Reduction {
   Narrow narrow = Narrow::kTf32Even;

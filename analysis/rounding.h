@@ -32,7 +32,7 @@ class SumBound {
   static constexpr double kTermRoundings = 10, kSharedRoundings = 6, kSigmas = 8;
   static constexpr double kTermProducts = 4;  // products in a term that may underflow
 
-  // `group`: one of four sets of terms that share a factor. `growth`: if a product of some factors underflows, the
+  // `group`: one of 16 sets of terms that share a factor. `growth`: if a product of some factors underflows, the
   // other factors multiply its error by at most this; at least 1.
   void add(double term, int group, double growth);
 
@@ -46,7 +46,7 @@ class SumBound {
   double underflow(const Precision& precision) const { return kTermProducts * growths_ * precision.tiny; }
 
   double sum_ = 0, magnitude_ = 0, squares_ = 0, growths_ = 0;
-  std::array<double, 4> groups_{};
+  std::array<double, 16> groups_{};
   int64_t terms_ = 0;
 };
 

@@ -1,28 +1,10 @@
 #include "analysis/side.h"
 
+#include <algorithm>
+
 #include "analysis/orders.h"
 
 namespace msda::analysis {
-
-ElementId element_id(const Call& call, Gradient gradient, int64_t flat) {
-  ElementId id{gradient, flat, {}};
-  switch (gradient) {
-    case Gradient::kValue:
-      id.index = Tensor{nullptr, MSDA_FLOAT32, {call.B, call.S, call.M, call.D}}.index_of(flat);
-      id.pixel = pixel_of(call, flat);
-      break;
-    case Gradient::kSamplingLocations:
-      id.index = Tensor{nullptr, MSDA_FLOAT32, {call.B, call.Q, call.M, call.L, call.P, 2}}.index_of(flat);
-      id.sample = sample_of_weight(call, flat / 2);
-      id.axis = static_cast<int>(flat % 2);
-      break;
-    case Gradient::kAttentionWeights:
-      id.index = Tensor{nullptr, MSDA_FLOAT32, {call.B, call.Q, call.M, call.L, call.P}}.index_of(flat);
-      id.sample = sample_of_weight(call, flat);
-      break;
-  }
-  return id;
-}
 
 double storage_error(const Side& side, Gradient gradient, double x) {
   const msda_dtype stored = side.of(gradient).dtype;
@@ -37,29 +19,26 @@ namespace {
 // which near a boundary may be another than the exact one. Empty if it is none of them.
 std::optional<size_t> computed_candidate(const Call& call, const Side& side, const ElementId& id,
                                          const std::vector<Match>& candidates) {
-  if (id.is_pixel() || candidates.size() == 1) return 0;
-  const LevelSize& level = call.levels[static_cast<size_t>(id.sample.l)];
-  const auto landing = [&](int axis) {
-    return evaluations(side.conventions, id.sample.location(call, axis), side_of(level, axis), call.arithmetic())
-        .front()
-        .landing;
-  };
-  const Landing x = landing(0), y = landing(1);
+  if (id.gradient.scattered() || candidates.size() == 1) return 0;
+  Place place;
+  for (const Axis& axis : call.axes(id)) {
+    place.push_back(call.evaluations(side.conventions, axis, call.arithmetic()).front().landing);
+  }
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (candidates[i].x == x && candidates[i].y == y) return i;
+    if (std::ranges::equal(candidates[i].place, place)) return i;
   }
   return std::nullopt;
 }
 
 // Orders of the addends may go farther than the probable bound where their roundings lean one way.
 void try_other_orders(const Call& call, const Side& side, const ElementId& id, msda_dtype arithmetic,
-                      Explanation& explanation, ContributionCache& cache) {
+                      Explanation& explanation, Cache& cache) {
   constexpr int kShuffles = 16;
   const auto computed = computed_candidate(call, side, id, explanation.candidates);
   if (!computed) return;
   Match& match = explanation.candidates[*computed];
   if (match.residual > match.bound + 2 * match.element.certain) return;  // no order goes that far
-  const Addends addends = addends_of(call, side.conventions, id, cache);
+  const Addends addends = call.addends(side.conventions, id, cache);
   if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) return;
   const Spread spread = try_orders(addends, arithmetic, Orders::kLikely, kShuffles);
   const double bound = match.element.from_coordinates + reach_of(spread, match.element.value) +
@@ -69,38 +48,39 @@ void try_other_orders(const Call& call, const Side& side, const ElementId& id, m
   explanation.matches.push_back(*computed);
 }
 
-// The precision that coordinates are computed in, and that of everything else.
-struct Precisions {
-  Precision coordinates, rest;
-};
 Precisions precisions_of(msda_dtype arithmetic, const Reduction* reduction) {
   if (reduction == nullptr || !reduction->rounds(kSums)) return {Precision::of(arithmetic), Precision::of(arithmetic)};
   // Kernels that add in a 16-bit type compute coordinates in float32.
   return {Precision::of(MSDA_FLOAT32), precision_of(reduction->narrow)};
 }
 
+// Calls visit(place) for each way in which the sample may have landed, the exact one first.
+template <class Visit>
+void visit_places(const std::vector<Landings>& along, Place& place, Visit&& visit) {
+  if (place.size() == along.size()) {
+    visit(place);
+    return;
+  }
+  for (const Landing& landing : along[place.size()]) {
+    place.push_back(landing);
+    visit_places(along, place, visit);
+    place.pop_back();
+  }
+}
+
 // A match for each way in which the element's samples may have landed, without the side's value.
 std::vector<Match> candidates_of(const Call& call, const Side& side, const ElementId& id, const Reduction* reduction,
-                                 ContributionCache& cache) {
-  const auto [coordinates, rest] = precisions_of(side.arithmetic_of(id.gradient), reduction);
-  if (id.is_pixel()) {
-    const auto contributions = cache.get(side.conventions, id.pixel.b, id.pixel.m, id.pixel.l, coordinates, reduction);
-    return {{{}, {}, pixel_element(call, id.pixel, contributions->exact(id.pixel.s), rest, reduction)}};
+                                 Cache& cache) {
+  const Precisions precisions = precisions_of(side.arithmetic_of(id.gradient), reduction);
+  std::vector<Landings> along;
+  for (const Axis& axis : call.axes(id)) {
+    along.push_back(call.landings(side.conventions, call.rounded(axis, reduction), precisions.coordinates));
   }
-  const LevelSize& level = call.levels[static_cast<size_t>(id.sample.l)];
-  const auto along = [&](int axis) {
-    const double location = id.sample.location(call, axis);
-    return landings(side.conventions, reduction != nullptr ? reduction->round(kLocations, location) : location,
-                    side_of(level, axis), coordinates);
-  };
-  const Landings xs = along(0), ys = along(1);
   std::vector<Match> candidates;
-  for (const Landing& x : xs) {
-    for (const Landing& y : ys) {
-      candidates.push_back(
-          {x, y, sample_element(call, side.conventions, id.sample, id.gradient, id.axis, x, y, rest, reduction)});
-    }
-  }
+  Place start;
+  visit_places(along, start, [&](const Place& place) {
+    candidates.push_back({place, call.element(side.conventions, id, place, precisions, reduction, cache)});
+  });
   return candidates;
 }
 
@@ -109,8 +89,14 @@ double reach_of_rounded(Narrow narrow, double exact, double bound, double value)
   return value >= exact ? round_to(narrow, exact + bound) - exact : exact - round_to(narrow, exact - bound);
 }
 
+// Whether an infinite value is what the side's type makes of a gradient so near to the match's.
+bool overflows_to(const Side& side, Gradient gradient, const Match& match, double value) {
+  const double farthest = match.element.value + std::copysign(match.bound, value);
+  return farthest * value > 0 && std::isinf(rounded_to(farthest, side.of(gradient).dtype));
+}
+
 Explanation explain_with(const Call& call, const Side& side, const ElementId& id, double value,
-                         const Reduction* reduction, ContributionCache& cache) {
+                         const Reduction* reduction, Cache& cache) {
   Explanation explanation;
   explanation.value = value;
   explanation.reduced = reduction != nullptr;
@@ -124,6 +110,7 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     if (side.arithmetic_of(id.gradient) == MSDA_FLOAT64) match.bound *= 2;
     if (rounds_result) match.bound = reach_of_rounded(reduction->narrow, match.element.value, match.bound, value);
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
+    if (std::isinf(value) && overflows_to(side, id.gradient, match, value)) match.residual = 0;
     const bool possible = !rounds_result || round_to(reduction->narrow, value) == value;
     if (possible && match.residual <= match.bound) explanation.matches.push_back(i);
   }
@@ -132,11 +119,11 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
 
 }  // namespace
 
-Explanation explain(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache) {
+Explanation explain(const Call& call, const Side& side, const ElementId& id, Cache& cache) {
   return explain(call, side, id, side.of(id.gradient).at(id.flat), cache);
 }
 
-Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, ContributionCache& cache) {
+Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, Cache& cache) {
   Explanation explanation = explain_with(call, side, id, value, nullptr, cache);
   if (!explanation.explained() && std::isfinite(value)) {
     try_other_orders(call, side, id, side.arithmetic_of(id.gradient), explanation, cache);
@@ -145,7 +132,7 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
 }
 
 Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
-                            ContributionCache& cache) {
+                            Cache& cache) {
   Explanation explanation = explain_with(call, side, id, side.of(id.gradient).at(id.flat), &reduction, cache);
   if (!explanation.explained() && reduction.rounds(kSums) && std::isfinite(explanation.value)) {
     try_other_orders(call, side, id, stored_type(reduction.narrow), explanation, cache);
@@ -153,7 +140,7 @@ Explanation explain_reduced(const Call& call, const Side& side, const ElementId&
   return explanation;
 }
 
-Explanation explain_best(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache) {
+Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache) {
   Explanation plain = explain(call, side, id, cache);
   const FoundReduction* reduction = side.reduction_of(id.gradient);
   if (plain.explained() || reduction == nullptr) return plain;

@@ -6,9 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analysis/call.h"
-#include "analysis/element.h"
-#include "analysis/landing.h"
+#include "analysis/operators/call.h"
 #include "analysis/reduction.h"
 
 namespace msda::analysis {
@@ -21,34 +19,22 @@ struct Side {
   std::string name;
   Source source = Source::kReplay;
   Conventions conventions;
-  Tensor tensors[3];  // by Gradient; without data: the side does not have it
-  msda_dtype arithmetic[3] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // the type in which it computes each
-  std::optional<FoundReduction> reduction[3];                             // of less precision than that, if found
+  Tensor tensors[kMostGradients];  // by Gradient; without data: the side does not have it
+  msda_dtype arithmetic[kMostGradients] = {MSDA_FLOAT32, MSDA_FLOAT32, MSDA_FLOAT32};  // in which it computes each
+  std::optional<FoundReduction> reduction[kMostGradients];  // of less precision than that, if found
 
-  const Tensor& of(Gradient gradient) const { return tensors[static_cast<int>(gradient)]; }
-  msda_dtype arithmetic_of(Gradient gradient) const { return arithmetic[static_cast<int>(gradient)]; }
+  const Tensor& of(Gradient gradient) const { return tensors[gradient.place()]; }
+  msda_dtype arithmetic_of(Gradient gradient) const { return arithmetic[gradient.place()]; }
   const FoundReduction* reduction_of(Gradient gradient) const {
-    const auto& found = reduction[static_cast<int>(gradient)];
+    const auto& found = reduction[gradient.place()];
     return found ? &*found : nullptr;
   }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
 };
 
-// One element of one gradient, and its place.
-struct ElementId {
-  Gradient gradient;
-  int64_t flat;
-  Index index;
-  SampleId sample{};  // of grad_sampling_locations and grad_attention_weights
-  int axis = 0;       // of grad_sampling_locations: 0 is x, 1 is y
-  PixelId pixel{};    // of grad_value
-  bool is_pixel() const { return gradient == Gradient::kValue; }
-};
-ElementId element_id(const Call& call, Gradient gradient, int64_t flat);
-
 // One explanation of a side's value: the sample landed in these cells, and rounding explains the difference.
 struct Match {
-  Landing x{}, y{};  // not for grad_value, whose terms agree at the boundaries
+  Place place;
   Element element;
   double residual = 0;  // |side's value - element.value|
   double bound = 0;     // of rounding, including the final rounding into the tensor's type
@@ -64,13 +50,13 @@ struct Explanation {
 };
 
 // Explains the side's value of the element, or another `value` in its place.
-Explanation explain(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache);
-Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, ContributionCache& cache);
+Explanation explain(const Call& call, const Side& side, const ElementId& id, Cache& cache);
+Explanation explain(const Call& call, const Side& side, const ElementId& id, double value, Cache& cache);
 // By arithmetic with a reduction.
 Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
-                            ContributionCache& cache);
+                            Cache& cache);
 // By the side's arithmetic or, if that fails, with the reduction found for the side.
-Explanation explain_best(const Call& call, const Side& side, const ElementId& id, ContributionCache& cache);
+Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 
 // The error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.
 double storage_error(const Side& side, Gradient gradient, double x);

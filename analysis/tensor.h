@@ -94,4 +94,21 @@ inline double rounded_to(double x, msda_dtype dtype) {
   }
 }
 
+// Stores x, rounded to nearest even, as element `flat` of a tensor of floating-point type.
+inline void store(void* data, msda_dtype dtype, int64_t flat, double x) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      static_cast<kernels::Float16*>(data)[flat] = kernels::narrow<kernels::Float16>(x);
+      break;
+    case MSDA_BFLOAT16:
+      static_cast<kernels::BFloat16*>(data)[flat] = kernels::narrow<kernels::BFloat16>(x);
+      break;
+    case MSDA_FLOAT64:
+      static_cast<double*>(data)[flat] = x;
+      break;
+    default:
+      static_cast<float*>(data)[flat] = static_cast<float>(x);
+  }
+}
+
 }  // namespace msda::analysis

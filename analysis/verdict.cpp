@@ -115,7 +115,7 @@ std::string places_of(const Call& call, const Group& group) {
   std::vector<std::string> places;
   for (const auto& [flat, count] : group.runs) {
     for (int64_t i = flat; i < flat + count && places.size() < kMost; ++i) {
-      places.push_back(fmt::format("[{}]", fmt::join(element_id(call, group.gradient, i).index, ",")));
+      places.push_back(fmt::format("[{}]", fmt::join(call.element_id(group.gradient, i).index, ",")));
     }
   }
   const bool more = group.elements > static_cast<int64_t>(places.size());

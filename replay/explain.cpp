@@ -23,10 +23,8 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   result.notes = pairing.notes(id);
   report("reading");
   const LoadedCall loaded(options, reader, result.invocation);
-  result.value_shape = loaded.call().value.shape;
-  result.locations_shape = loaded.call().sampling_locations.shape;
-  result.levels = loaded.call().levels;
-  result.tolerance = chosen_tolerance(options, result.invocation, loaded.call().value.dtype);
+  result.call = loaded.call().outline();
+  result.tolerance = chosen_tolerance(options, result.invocation, loaded.call().inputs().front().tensor.dtype);
   result.altered = loaded.altered();
 
   auto outcome = original.run(result.invocation, begun, report);
@@ -47,12 +45,12 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
 
   report("comparing");
   analysis::Material material;
-  material.call = loaded.call();
+  material.call = loaded.shared_call();
   material.recorded = loaded.recorded();
-  for (const auto gradient : analysis::kGradients) {
-    material.before[static_cast<int>(gradient)] = loaded.before(gradient);
+  for (const auto gradient : loaded.call().gradients()) {
+    material.before[gradient.place()] = loaded.before(gradient);
     const auto* before = find(result.invocation.outputs_before, name_of(gradient));
-    if (before != nullptr) material.before_digests[static_cast<int>(gradient)] = before->digest;
+    if (before != nullptr) material.before_digests[gradient.place()] = before->digest;
   }
   material.earlier = [&] { return earlier_results(reader, id); };
   if (loaded.reference() != nullptr) material.reference = *loaded.reference();

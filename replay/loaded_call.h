@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "analysis/call.h"
+#include "analysis/operators/call.h"
+#include "analysis/operators/msda/call.h"
 #include "analysis/side.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/options.h"
@@ -25,9 +27,12 @@ class LoadedCall {
   LoadedCall(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
   const std::string& where() const { return where_; }  // "FILE: /invocations/000000"
-  const analysis::Call& call() const { return call_; }
+  const analysis::Call& call() const { return *call_; }
+  std::shared_ptr<const analysis::Call> shared_call() const { return call_; }
+  // The call if it is deformable attention's, or null.
+  const analysis::MsdaCall* msda() const { return dynamic_cast<const analysis::MsdaCall*>(call_.get()); }
   const analysis::Side& recorded() const { return recorded_; }  // without tensors, if no outputs were recorded
-  const analysis::Tensor& before(analysis::Gradient gradient) const { return before_[static_cast<int>(gradient)]; }
+  const analysis::Tensor& before(analysis::Gradient gradient) const { return before_[gradient.place()]; }
   const analysis::Side* reference() const { return reference_ ? &*reference_ : nullptr; }
   const std::vector<analysis::Side>& other_results() const { return others_; }
   const std::vector<std::string>& altered() const { return altered_; }
@@ -36,16 +41,15 @@ class LoadedCall {
   void read_all(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
   analysis::Tensor tensor(const capture::TensorInfo& info) const;
   analysis::Tensor input(const capture::Invocation& invocation, const char* name) const;
-  void fill_call(const capture::Invocation& invocation);
   analysis::Side side(const std::string& name, analysis::Source source, const std::string& where,
                       const std::vector<capture::TensorInfo>& tensors, const analysis::Conventions& conventions) const;
   void fill_results(const capture::Invocation& invocation);
 
   std::string file_, where_;
   std::map<std::string, capture::Tensor> memory_;  // by path
-  analysis::Call call_;
+  std::shared_ptr<const analysis::Call> call_;
   analysis::Side recorded_;
-  analysis::Tensor before_[3];
+  analysis::Tensor before_[analysis::kMostGradients];
   std::optional<analysis::Side> reference_;
   std::vector<analysis::Side> others_;
   std::vector<std::string> altered_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "replay/damage.h"
 #include "replay/errors.h"
 
 namespace msda::replay {
@@ -148,6 +149,17 @@ capture::Invocation Pairing::invocation(int64_t id) const {
     take_reference(options_.capture, invocation, reader_.invocation(reference->second));
   }
   return invocation;
+}
+
+std::vector<std::string> Pairing::altered_beside(int64_t id) const {
+  std::set<int64_t> others;
+  if (const auto reference = reference_of_.find(id); reference != reference_of_.end()) others.insert(reference->second);
+  for (const auto& [other, tested] : compared_with_) {
+    if (tested == id) others.insert(other);
+  }
+  std::vector<std::string> altered;
+  for (const int64_t other : others) add_altered(altered, altered_tensors(reader_, reader_.invocation(other)));
+  return altered;
 }
 
 std::vector<std::string> Pairing::notes(int64_t id) const {

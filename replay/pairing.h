@@ -23,6 +23,10 @@ class Pairing {
   const std::vector<int64_t>& chosen() const { return chosen_; }
   // One of them as it is compared: with another one's outputs as its reference, where there is one.
   capture::Invocation invocation(int64_t id) const;
+  // The paths of altered tensors of the calls that stand beside it: its reference, and others of equal inputs that are
+  // not explained themselves because of it. Their digests say that their inputs are equal, so all of their tensors are
+  // read.
+  std::vector<std::string> altered_beside(int64_t id) const;
   // How it was paired, in sentences.
   std::vector<std::string> notes(int64_t id) const;
 

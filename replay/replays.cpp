@@ -1,9 +1,13 @@
 #include "replay/replays.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "analysis/compare.h"
+#include "analysis/evaluate.h"
 #include "recorder/capture/digest.h"
 #include "replay/errors.h"
 
@@ -27,39 +31,32 @@ std::string digest_of(const Tensor& tensor) {
 msda_dtype result_type(const LoadedCall& loaded, Gradient gradient, msda_mode mode) {
   if (mode == MSDA_MODE_FLOAT64) return MSDA_FLOAT64;
   if (const Tensor& recorded = loaded.recorded().of(gradient)) return recorded.dtype;
-  switch (gradient) {
-    case Gradient::kValue:
-      return loaded.call().value.dtype;
-    case Gradient::kSamplingLocations:
-      return loaded.call().sampling_locations.dtype;
-    default:
-      return loaded.call().attention_weights.dtype;
+  const std::string_view of = std::string_view(gradient.name()).substr(std::string_view("grad_").size());
+  for (const auto& [name, tensor] : loaded.call().inputs()) {
+    if (name == of) return tensor.dtype;
   }
+  return loaded.call().arithmetic();
 }
 
 }  // namespace
 
 OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu) {
   const analysis::Call& call = loaded.call();
-  const analysis::AbiCall abi = abi_call(call, plan.conventions);
-  Backward backward{abi.call, abi.grad_output, plan.options, {}};
   OwnedSide owned;
   owned.side.name = plan.name;
   owned.side.conventions = plan.conventions;
-  for (const Gradient gradient : analysis::kGradients) {
-    const auto at = static_cast<size_t>(gradient);
+  for (const Gradient gradient : call.gradients()) {
+    const auto at = gradient.place();
     Tensor& tensor = owned.side.tensors[at];
     tensor.dtype = result_type(loaded, gradient, plan.options.mode);
-    tensor.shape = gradient == Gradient::kValue               ? call.value.shape
-                   : gradient == Gradient::kSamplingLocations ? call.sampling_locations.shape
-                                                              : call.attention_weights.shape;
+    tensor.shape = call.shape_of(gradient);
     owned.memory[at].reset(
         new std::byte[bytes_of(tensor)]);  // not make_unique, which would clear it: the kernel writes every byte
     tensor.data = owned.memory[at].get();
     owned.side.arithmetic[at] = plan.options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
-    backward.results[at] = abi_tensor(tensor);
   }
-  const Devices::Ran ran = devices.run(backward, gpu, loaded.where() + ": " + plan.name);
+  const Devices::Ran ran =
+      loaded.msda() != nullptr ? run_kernels(loaded, plan, devices, gpu, owned) : run_definition(call, plan, owned);
   const std::lock_guard lock(mutex_);
   Whereabouts& whereabouts = whereabouts_[plan.name];
   whereabouts.devices.insert(ran.device);
@@ -67,9 +64,39 @@ OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devi
   return owned;
 }
 
+// By the kernels behind the C ABI.
+Devices::Ran Replays::run_kernels(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu,
+                                  OwnedSide& owned) {
+  const analysis::AbiCall abi = abi_call(*loaded.msda(), plan.conventions);
+  Backward backward{abi.call, abi.grad_output, plan.options, {}};
+  for (size_t at = 0; at < std::size(backward.results); ++at) {
+    backward.results[at] = analysis::abi_tensor(owned.side.tensors[at]);
+  }
+  return devices.run(backward, gpu, loaded.where() + ": " + plan.name);
+}
+
+// As the operator defines it, on the CPU.
+Devices::Ran Replays::run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned) {
+  using analysis::EvaluationMode;
+  const EvaluationMode mode = plan.options.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
+                              : plan.options.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
+                                                                      : EvaluationMode::kDeterministic;
+  for (const Gradient gradient : call.gradients()) {
+    const auto at = gradient.place();
+    const msda_dtype type = owned.side.tensors[at].dtype;
+    std::byte* memory = owned.memory[at].get();
+    analysis::evaluate(call, gradient, mode, plan.options.seed, plan.options.threads,
+                       [&](int64_t flat, double value) { analysis::store(memory, type, flat, value); });
+  }
+  return {"cpu", ""};
+}
+
 Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devices& devices,
                  const std::function<void(const std::string&)>& progress) {
   const analysis::Call& call = loaded.call();
+  if (loaded.msda() == nullptr && std::ranges::find(settings.modes, MSDA_MODE_MIXED) != settings.modes.end()) {
+    throw Unavailable(fmt::format("{}: there is no mode mixed for operator grid_sample", loaded.where()));
+  }
   std::vector<Plan> plans;
   const auto plan = [&](const std::string& name, msda_mode mode) -> Plan& {
     msda_options options{};
@@ -84,7 +111,7 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     options.float64_stages = settings.float64_stages;
     options.seed = settings.seed;
   }
-  if (call.conventions.dialect != MSDA_GRID_SAMPLE) {
+  if (loaded.msda() != nullptr && call.conventions.dialect != MSDA_GRID_SAMPLE) {
     plan("grid_sample", MSDA_MODE_DETERMINISTIC).conventions.dialect = MSDA_GRID_SAMPLE;
   }
 
@@ -96,7 +123,7 @@ Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devic
     owned = run(loaded, plans[i], devices, gpu);
     if (name == "grid_sample") return;
     std::array<std::string, 3> digests;
-    std::ranges::transform(owned.side.tensors, digests.begin(), digest_of);
+    for (const Gradient gradient : call.gradients()) digests[gradient.place()] = digest_of(owned.side.of(gradient));
     const std::lock_guard lock(mutex_);
     digests_[name] = digests;
   });
@@ -113,7 +140,7 @@ void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, c
     if (name == "grid_sample") continue;
     repeated.push_back(i);
     repeats_[name].runs = settings.repeat;
-    for (size_t at = 0; at < 3; ++at) seen[name][at].insert(digests_[name][at]);
+    for (size_t at = 0; at < loaded.call().gradients().size(); ++at) seen[name][at].insert(digests_[name][at]);
   }
   const auto again = static_cast<size_t>(settings.repeat - 1);
   devices.for_each(repeated.size() * again, loaded.where(), [&](size_t i, GpuReplay* gpu) {
@@ -122,7 +149,7 @@ void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, c
     plan.options.seed += 1 + i % again;
     progress(plan.name + " " + std::to_string(2 + i % again));
     const OwnedSide owned = run(loaded, plan, devices, gpu);
-    for (size_t at = 0; at < 3; ++at) {
+    for (size_t at = 0; at < loaded.call().gradients().size(); ++at) {
       const Tensor& tensor = owned.side.tensors[at];
       const std::string digest = digest_of(tensor);
       {
@@ -137,7 +164,8 @@ void Replays::repeat(const LoadedCall& loaded, const ReplaySettings& settings, c
     }
   });
   for (auto& [name, digests] : seen) {
-    for (size_t at = 0; at < 3; ++at) repeats_[name].distinct[at] = static_cast<int64_t>(digests[at].size());
+    for (size_t at = 0; at < loaded.call().gradients().size(); ++at)
+      repeats_[name].distinct[at] = static_cast<int64_t>(digests[at].size());
   }
 }
 
@@ -146,10 +174,10 @@ void Replays::add(const OriginalResult& original, const LoadedCall& loaded) {
   side.name = "original";
   side.conventions = loaded.call().conventions;
   for (const OriginalTensor& tensor : original.tensors) {
-    const auto gradient =
-        std::ranges::find_if(analysis::kGradients, [&](Gradient one) { return tensor.name == name_of(one); });
-    if (gradient == std::end(analysis::kGradients)) continue;
-    const auto at = static_cast<size_t>(*gradient);
+    const auto gradients = loaded.call().gradients();
+    const auto gradient = std::ranges::find_if(gradients, [&](Gradient one) { return tensor.name == name_of(one); });
+    if (gradient == gradients.end()) continue;
+    const auto at = gradient->place();
     side.tensors[at] = {tensor.first.get(), dtype_of(tensor.type), tensor.shape};
     side.arithmetic[at] = loaded.call().arithmetic();
     digests_["original"][at] = tensor.digest;

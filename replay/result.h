@@ -1,6 +1,7 @@
 // What `run` found in one invocation, on its way to the terminal or to JSON.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,7 @@ namespace msda::replay {
 
 struct InvocationResult {
   capture::Invocation invocation;
-  analysis::Index value_shape, locations_shape;  // for telling where an element lies
-  std::vector<analysis::LevelSize> levels;
+  std::shared_ptr<const analysis::Call> call;    // its outline, for telling where an element lies
   std::optional<analysis::Tolerance> tolerance;  // empty: nobody set one
   std::map<std::string, std::array<std::string, 3>> digests;
   std::map<std::string, Repeats> repeats;

@@ -58,7 +58,13 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader) {
       continue;
     }
     const std::string count = ids.size() > 1 ? fmt::format(" ({} of {})", found.results.size() + 1, ids.size()) : "";
+    // Explaining reads neither the recorded stages nor all of the calls beside it; a damaged capture gets no verdict at
+    // all.
+    std::vector<std::string> beside = altered_among(reader, stage_tensors_of(invocation));
+    add_altered(beside, pairing.altered_beside(id));
+    refuse_altered(options, beside);
     found.results.push_back(explain_invocation(options, reader, pairing, original, devices, id, count, progress));
+    add_altered(found.results.back().altered, beside);
   }
   progress.show("");
   return found;

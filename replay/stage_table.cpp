@@ -10,15 +10,16 @@
 #include <optional>
 
 #include "analysis/compare.h"
-#include "analysis/stages.h"
+#include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/stages.h"
 #include "replay/replays.h"
 #include "replay/statistics.h"
 
 namespace msda::replay {
 
-using analysis::Call;
 using analysis::Conventions;
 using analysis::Gradient;
+using analysis::MsdaCall;
 using analysis::number;
 
 namespace {
@@ -158,19 +159,21 @@ struct ElementRows {
 };
 
 void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
-  const Call& call = loaded.call();
+  const MsdaCall& call = *loaded.msda();
+  const analysis::SampleId sample = call.sample_of(element.gradient, element.flat);
+  const int axis = call.axis_of(element.gradient, element.flat);
   const auto columns = columns_of(loaded);
   for (const msda_stage_id stage : kSampleStages) {
     if (stage == MSDA_STAGE_VALUE_CONTRIBUTIONS) continue;  // belongs to grad_value only
-    const bool other_gradient = element.gradient == Gradient::kAttentionWeights
+    const bool other_gradient = element.gradient == analysis::MsdaGradient::kAttentionWeights
                                     ? stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS
                                     : stage == MSDA_STAGE_SAMPLED_VALUE || stage == MSDA_STAGE_GRAD_ATTENTION_WEIGHTS;
     if (other_gradient) continue;
     std::vector<std::vector<double>> values;
     for (const Column& column : columns) {
-      values.push_back(stage_of_sample(call, column.conventions, element.sample, stage, column.mode));
+      values.push_back(stage_of_sample(call, column.conventions, sample, stage, column.mode));
     }
-    const int64_t first = element.sample.flat(call) * stage_width(call, stage);
+    const int64_t first = sample.flat(call) * stage_width(call, stage);
     const auto at = [&](size_t i) {
       std::vector<double> numbers;
       for (const auto& column : values) numbers.push_back(column[i]);
@@ -198,15 +201,15 @@ void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& elemen
     }
     const auto components = components_of(stage);
     for (size_t i = 0; i < components.size(); ++i) {
-      if (stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS && static_cast<int>(i) != element.axis) continue;
+      if (stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS && static_cast<int>(i) != axis) continue;
       rows.add(stage, components[i], first + static_cast<int64_t>(i), columns, at(i));
     }
   }
 }
 
 void add_pixel_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
-  const Call& call = loaded.call();
-  const auto& pixel = element.pixel;
+  const MsdaCall& call = *loaded.msda();
+  const analysis::PixelId pixel = call.pixel_of(element.flat);
   const auto precision = analysis::Precision::of(call.arithmetic());
   const analysis::Contributions contributions(call, call.conventions, pixel.b, pixel.m, pixel.l, precision);
   const auto computed = contributions.computed(pixel.s);
@@ -256,7 +259,7 @@ std::string recorded_drift_text(const Json& recorded) {
 
 Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
                    const Progress& progress) {
-  const Call& call = loaded.call();
+  const MsdaCall& call = *loaded.msda();
   Json summary = Json::array();
   for (const msda_stage_id stage : kSampleStages) {
     progress.show(fmt::format("stages: {}", msda_stage_name(stage)));
@@ -279,7 +282,8 @@ Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int t
   settings.threads = threads;
   const Replays replays(loaded, settings, devices,
                         [&](const std::string& step) { progress.show("stages: grad_value, " + step); });
-  const analysis::Tensor f32 = replays.others()[0].of(Gradient::kValue), f64 = replays.float64().of(Gradient::kValue);
+  const analysis::Tensor f32 = replays.others()[0].of(analysis::MsdaGradient::kValue),
+                         f64 = replays.float64().of(analysis::MsdaGradient::kValue);
   StageSums sums(MSDA_STAGE_GRAD_VALUE, recorded, f32.dtype);
   for (int64_t i = 0; i < f32.elements(); ++i) sums.add(i, f32.at(i), f64.at(i));
   summary.push_back(sums.json());
@@ -289,7 +293,7 @@ Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int t
 Json stages_of_element(const LoadedCall& loaded, const StageTensors& recorded, const analysis::ElementId& element,
                        const analysis::Tolerance& tolerance) {
   ElementRows rows{recorded, tolerance};
-  if (element.is_pixel()) {
+  if (element.gradient.scattered()) {
     add_pixel_rows(loaded, element, rows);
   } else {
     add_sample_rows(loaded, element, rows);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/stages.h"
+#include "analysis/operators/msda/stages.h"
 #include "replay/damage.h"
 #include "replay/errors.h"
 #include "replay/loaded_call.h"
@@ -12,7 +12,7 @@
 namespace msda::replay {
 namespace {
 
-int64_t numbers_of(const analysis::Call& call, msda_stage_id stage) {
+int64_t numbers_of(const analysis::MsdaCall& call, msda_stage_id stage) {
   if (stage == MSDA_STAGE_GRAD_VALUE) return call.value.elements();
   return call.attention_weights.elements() * stage_width(call, stage);
 }
@@ -20,7 +20,7 @@ int64_t numbers_of(const analysis::Call& call, msda_stage_id stage) {
 }  // namespace
 
 StageTensors::StageTensors(const Options& options, const capture::IsolatedReader& reader,
-                           const capture::Invocation& invocation, const analysis::Call& call) {
+                           const capture::Invocation& invocation, const analysis::MsdaCall& call) {
   for (size_t i = 0; i < stages_.size(); ++i) {
     const auto stage = static_cast<msda_stage_id>(i);
     const auto kept = std::ranges::find(invocation.stages, msda_stage_name(stage), &capture::Invocation::Stage::name);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/call.h"
+#include "analysis/operators/msda/call.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/options.h"
 #include "replay/statistics.h"
@@ -18,7 +18,7 @@ class StageTensors {
   // Reads every recorded stage tensor. Throws BadInput for one that does not fit the call, and as refuse_altered()
   // does.
   StageTensors(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-               const analysis::Call& call);
+               const analysis::MsdaCall& call);
 
   bool has_tensors() const { return !memory_.empty(); }
   // Without data if only the stage's summary, or nothing, was recorded.

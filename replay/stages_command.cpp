@@ -11,6 +11,7 @@
 #include "replay/damage.h"
 #include "replay/errors.h"
 #include "replay/explain.h"
+#include "replay/load_operator.h"
 #include "replay/output.h"
 #include "replay/stage_table.h"
 
@@ -25,14 +26,12 @@ struct StagesOptions : Options {
 constexpr size_t kMostFindings = 5;
 
 // "grad_sampling_locations[0,948,0,0,2,0]"
-analysis::ElementId parse_element(const std::string& text, const analysis::Call& call) {
+analysis::ElementId parse_element(const std::string& text, const analysis::MsdaCall& call) {
   const size_t bracket = text.find('[');
   const std::string name = text.substr(0, bracket);
-  for (const auto gradient : analysis::kGradients) {
+  for (const auto gradient : analysis::kMsdaGradients) {
     if (name != name_of(gradient)) continue;
-    const auto& shape = gradient == analysis::Gradient::kValue               ? call.value.shape
-                        : gradient == analysis::Gradient::kSamplingLocations ? call.sampling_locations.shape
-                                                                             : call.attention_weights.shape;
+    const auto shape = call.shape_of(gradient);
     int64_t flat = 0;
     size_t at = bracket;
     for (size_t i = 0; i < shape.size(); ++i) {
@@ -43,7 +42,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
       const char closing = i + 1 < shape.size() ? ',' : ']';
       if (parsed.ec != std::errc() || index < 0 || index >= shape[i] || at >= text.size() || text[at] != closing) break;
       flat = flat * shape[i] + index;
-      if (closing == ']' && at + 1 == text.size()) return element_id(call, gradient, flat);
+      if (closing == ']' && at + 1 == text.size()) return call.element_id(gradient, flat);
     }
     throw BadInput(fmt::format("--element {}: give {} indices within [{}], as in {}[{}]", text, shape.size(),
                                fmt::join(shape, ","), name, fmt::join(analysis::Index(shape.size(), 0), ",")));
@@ -65,13 +64,13 @@ struct Tools {
 };
 
 // The elements of the first findings.
-std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::Call& call) {
+std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::MsdaCall& call) {
   std::vector<analysis::ElementId> elements;
   const auto& [options, reader, pairing, original, devices, progress] = tools;
   const InvocationResult result = explain_invocation(options, reader, pairing, original, devices, id, "", progress);
   for (const auto& finding : result.report.findings) {
     if (finding.advisory || elements.size() >= kMostFindings) break;
-    elements.push_back(element_id(call, finding.gradient, finding.flat));
+    elements.push_back(call.element_id(finding.gradient, finding.flat));
   }
   return elements;
 }
@@ -79,10 +78,13 @@ std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, 
 Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& lines) {
   const StagesOptions& options = tools.options;
   const LoadedCall loaded(options, tools.reader, invocation);
-  const analysis::Call& call = loaded.call();
+  const analysis::MsdaCall& call = *loaded.msda();
   const StageTensors recorded(options, tools.reader, invocation, call);
   std::vector<std::string> altered = loaded.altered();
-  std::ranges::copy(recorded.altered(), std::back_inserter(altered));
+  add_altered(altered, recorded.altered());
+  const std::vector<std::string> beside = tools.pairing.altered_beside(invocation.id);
+  refuse_altered(options, beside);
+  add_altered(altered, beside);
   const auto tolerance =
       chosen_tolerance(options, invocation, call.value.dtype).value_or(analysis::customary_tolerance(call.value.dtype));
   std::vector<analysis::ElementId> elements;
@@ -105,6 +107,12 @@ Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& line
   return told;
 }
 
+std::string why_no_stages(const capture::Invocation& invocation) {
+  const std::string why = why_not_replayed(invocation);
+  const std::string name = operator_of(invocation);
+  return why.empty() && name != "msda" ? "stages of operator msda alone are known, not of " + name : why;
+}
+
 int run(const StagesOptions& options) {
   check_numbers(options);
   const capture::IsolatedReader reader(options.capture);
@@ -117,7 +125,7 @@ int run(const StagesOptions& options) {
   const Pairing pairing(options, reader);
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
-    const std::string why = why_not_replayed(invocation);
+    const std::string why = why_no_stages(invocation);
     if (why.empty()) {
       json["invocations"].push_back(tell({options, reader, pairing, original, devices, progress}, invocation, lines));
       continue;

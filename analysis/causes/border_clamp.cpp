@@ -20,8 +20,8 @@ std::optional<Diagnosis> test_border_clamp(const Suspect& s) {
       "{} = {} in {} arithmetic, {} in {}, exact {:.17g}: on the clamp border {:g}, where {} takes "
       "the "
       "subgradient {:.9g} and {} takes {:.9g}; both are defensible",
-      crossing->axis == 0 ? 'x' : 'y', observed.text(), names.observed, expected.text(), names.expected,
-      crossing->exact, crossing->boundary, names.observed, crossing->pair.observed->element.value, names.expected,
+      axis_name(crossing->axis), observed.text(), names.observed, expected.text(), names.expected, crossing->exact,
+      crossing->boundary, names.observed, crossing->pair.observed->element.value, names.expected,
       crossing->pair.expected->element.value);
   return diagnosis;
 }

@@ -3,8 +3,9 @@
 namespace msda::analysis {
 
 Diagnosis diagnose(const Suspect& suspect) {
-  for (const auto test : {test_non_finite, test_uninitialized_output, test_cell_boundary, test_border_clamp,
-                          test_accumulation_order, test_ill_conditioned, test_reduced_precision}) {
+  for (const auto test :
+       {test_non_finite, test_uninitialized_output, test_cell_boundary, test_border_clamp, test_accumulation_order,
+        test_unwritten_beside_rounding, test_ill_conditioned, test_reduced_precision}) {
     if (auto diagnosis = test(suspect)) return *diagnosis;
   }
   return implementation_error(suspect);
@@ -42,7 +43,9 @@ std::optional<MatchPair> best_pair(const Suspect& s) {
   for (const size_t o : s.of_observed.matches) {
     for (const size_t e : s.of_expected.matches) {
       MatchPair pair{&s.of_observed.candidates[o], &s.of_expected.candidates[e], 0};
-      pair.axes = !(pair.observed->x == pair.expected->x) + !(pair.observed->y == pair.expected->y);
+      for (size_t axis = 0; axis < pair.observed->place.size(); ++axis) {
+        pair.axes += !(pair.observed->place[axis] == pair.expected->place[axis]);
+      }
       const bool better = !best || (pair.axes != best->axes ? pair.axes < best->axes : misfit(pair) < misfit(*best));
       if (better) best = pair;
     }

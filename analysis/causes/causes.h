@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "analysis/call.h"
 #include "analysis/finding.h"
 #include "analysis/leftover.h"
+#include "analysis/operators/call.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
@@ -25,7 +25,7 @@ struct Suspect {
   bool observed_holds, expected_holds;  // the side is within tolerance of float64
   bool any_holds;  // some result in the recorded precision is: recorded, reference or a replay of a fixed order
   Tolerance tolerance;
-  ContributionCache& cache;
+  Cache& cache;
   bool tells = true;                   // evidence and reasons are wanted, not the cause and the fault alone
   const Leftover* leftover = nullptr;  // whose result `before` was, if known
 
@@ -37,6 +37,8 @@ std::optional<Diagnosis> test_uninitialized_output(const Suspect&);
 std::optional<Diagnosis> test_cell_boundary(const Suspect&);
 std::optional<Diagnosis> test_border_clamp(const Suspect&);
 std::optional<Diagnosis> test_accumulation_order(const Suspect&);
+// Where neither a jump alone nor rounding alone separates the sides, though both together would.
+std::optional<Diagnosis> test_unwritten_beside_rounding(const Suspect&);
 std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
 std::optional<Diagnosis> test_reduced_precision(const Suspect&);
 Diagnosis implementation_error(const Suspect&);

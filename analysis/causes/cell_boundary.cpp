@@ -20,14 +20,14 @@ std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
   const auto observed = side_coordinate(s, *crossing, s.observed, *crossing->pair.observed);
   const auto expected = side_coordinate(s, *crossing, s.expected, *crossing->pair.expected);
   const auto cell = [&](const SideCoordinate& at, const Match& match) {
-    if ((crossing->axis == 0 ? match.x : match.y).skipped) return std::string("outside, skipped");
+    if (match.place[crossing->axis].skipped) return std::string("outside, skipped");
     return fmt::format("cell {}", at.cell);
   };
   const auto names = arithmetic_names(s);
   diagnosis.why = fmt::format(
       "{} = {} in {} arithmetic, {}; {} in {}, {}; exact {:.17g}, {:.3g} ULP from the boundary {:g}, "
       "where the gradient jumps from {:.9g} to {:.9g}",
-      crossing->axis == 0 ? 'x' : 'y', observed.text(), names.observed, cell(observed, *crossing->pair.observed),
+      axis_name(crossing->axis), observed.text(), names.observed, cell(observed, *crossing->pair.observed),
       expected.text(), names.expected, cell(expected, *crossing->pair.expected), crossing->exact, crossing->ulps,
       crossing->boundary, crossing->pair.observed->element.value, crossing->pair.expected->element.value);
   return diagnosis;

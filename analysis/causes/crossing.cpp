@@ -2,41 +2,59 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 namespace msda::analysis {
 namespace {
 
-const Landing& landing_of(const Match& match, int axis) { return axis == 0 ? match.x : match.y; }
-
 std::string hex_of(double x, msda_dtype type) {
   if (type == MSDA_FLOAT64) return fmt::format("0x{:016x}", std::bit_cast<uint64_t>(x));
   return fmt::format("0x{:08x}", std::bit_cast<uint32_t>(static_cast<float>(x)));
 }
 
+// Whether rounding of the coordinate in the side's own arithmetic brings the location as it was recorded to where the
+// match has it. A reduction may bring it farther.
+bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
+  if (side.reduction_of(s.id.gradient) == nullptr) return true;
+  const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
+  const Axes axes = s.call.axes(s.id);
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    const auto all = s.call.landings(side.conventions, axes[axis], precision);
+    if (std::ranges::find(all, match.place[axis]) == all.end()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Crossing> find_crossing(const Suspect& s) {
-  if (s.id.is_pixel()) return std::nullopt;
   const auto pair = best_pair(s);
   if (!pair || pair->same_landing()) return std::nullopt;
+  if (!is_within_reach(s, s.observed, *pair->observed) || !is_within_reach(s, s.expected, *pair->expected)) {
+    return std::nullopt;
+  }
   // The jump must be what separates the two values, not something beside it.
   const double jump = std::abs(pair->observed->element.value - pair->expected->element.value);
-  if (jump < std::abs(s.observed_value - s.expected_value) / 2) return std::nullopt;
+  const double difference = std::abs(s.observed_value - s.expected_value);
+  if (std::isfinite(difference) && jump < difference / 2) return std::nullopt;
   Crossing crossing{};
   crossing.pair = *pair;
-  // Where both axes differ, the one in which the cells do tells more.
-  const bool x_differs = !(pair->observed->x == pair->expected->x);
-  const bool x_other_cell = x_differs && pair->observed->x.low != pair->expected->x.low;
-  const bool y_other_cell = !(pair->observed->y == pair->expected->y) && pair->observed->y.low != pair->expected->y.low;
-  crossing.axis = x_other_cell || (x_differs && !y_other_cell) ? 0 : 1;
-  crossing.other_cell = x_other_cell || y_other_cell;
-  const LevelSize& level = s.call.levels[static_cast<size_t>(s.id.sample.l)];
-  crossing.location = s.id.sample.location(s.call, crossing.axis);
+  // Of axes that differ, one in which the cells do tells more.
+  const Place &observed = pair->observed->place, &expected = pair->expected->place;
+  const Axes axes = s.call.axes(s.id);
+  std::optional<size_t> differs;
+  for (size_t axis = 0; axis < axes.size(); ++axis) {
+    if (observed[axis] == expected[axis]) continue;
+    const bool other_cell = observed[axis].low != expected[axis].low;
+    if (!differs || (other_cell && !crossing.other_cell)) differs = axis;
+    crossing.other_cell = crossing.other_cell || other_cell;
+  }
+  crossing.axis = *differs;
+  crossing.at = axes[*differs];
   const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
-  crossing.exact =
-      pixel_coordinate(s.observed.conventions, crossing.location, side_of(level, crossing.axis), precision).exact;
+  crossing.exact = s.call.coordinate(s.observed.conventions, crossing.at, precision).exact;
   crossing.boundary = nearest_boundary(crossing.exact);
   crossing.distance = crossing.exact - crossing.boundary;
   const double magnitude = std::max(std::abs(crossing.boundary), std::abs(crossing.exact));
@@ -47,9 +65,8 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
 
 SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const Side& side, const Match& match) {
   const msda_dtype type = side.arithmetic_of(s.id.gradient) == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32;
-  const LevelSize& level = s.call.levels[static_cast<size_t>(s.id.sample.l)];
-  const auto ways = evaluations(side.conventions, crossing.location, side_of(level, crossing.axis), type);
-  const Landing& landing = landing_of(match, crossing.axis);
+  const auto ways = s.call.evaluations(side.conventions, crossing.at, type);
+  const Landing& landing = match.place[crossing.axis];
   for (const Evaluation& way : ways) {
     if (way.landing == landing) return {way.coordinate, hex_of(way.coordinate, type), way.name, landing.low};
   }
@@ -61,13 +78,14 @@ std::string SideCoordinate::text() const {
 }
 
 Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
-  const LevelSize& level = s.call.levels[static_cast<size_t>(s.id.sample.l)];
-  const msda_dtype stored = s.call.sampling_locations.dtype;
   Evidence evidence = Evidence::object();
-  evidence["axis"] = crossing.axis == 0 ? "x" : "y";
-  evidence["level_size"] = {level.height, level.width};
-  evidence["location"] = number(crossing.location);
-  evidence["location_hex"] = hex_of(crossing.location, stored == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32);
+  evidence["axis"] = std::string(1, axis_name(crossing.axis));
+  Evidence sizes = Evidence::array();
+  for (const Axis& axis : s.call.axes(s.id)) sizes.insert(sizes.begin(), axis.size);
+  evidence["level_size"] = sizes;
+  evidence["location"] = number(crossing.at.location);
+  evidence["location_hex"] =
+      hex_of(crossing.at.location, crossing.at.stored == MSDA_FLOAT64 ? MSDA_FLOAT64 : MSDA_FLOAT32);
   evidence["exact_coordinate"] = number(crossing.exact);
   evidence["boundary"] = crossing.boundary;
   evidence["distance_to_boundary"] = number(crossing.distance);
@@ -84,9 +102,8 @@ Evidence crossing_evidence(const Suspect& s, const Crossing& crossing) {
     }
     told["evaluation"] = at.evaluation;
     told["cell"] = at.cell;
-    told["clipped"] = landing_of(match, crossing.axis).clipped;
-    told["coordinate_error_bound"] =
-        number(pixel_coordinate(side.conventions, crossing.location, side_of(level, crossing.axis), precision).error);
+    told["clipped"] = match.place[crossing.axis].clipped;
+    told["coordinate_error_bound"] = number(s.call.coordinate(side.conventions, crossing.at, precision).error);
     told["gradient_there"] = number(match.element.value);
     told["rounding_bound"] = number(match.bound);
     return told;

@@ -10,9 +10,9 @@ namespace msda::analysis {
 
 // The axis along which the sides' landings differ.
 struct Crossing {
-  int axis;         // 0 is x, 1 is y
+  size_t axis;      // 0 is x, 1 is y, 2 is z
   bool other_cell;  // the cells differ; otherwise only the border's clip does
-  double location;  // as recorded
+  Axis at;
   double boundary;  // the boundary (or border) between them, in pixels
   double exact;     // the coordinate in exact arithmetic, under the observed side's conventions
   double distance;  // exact - boundary

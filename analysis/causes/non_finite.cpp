@@ -2,10 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <functional>
+#include <algorithm>
+#include <cmath>
+#include <utility>
 
-#include "analysis/causes/causes.h"
-#include "analysis/stages.h"
+#include "analysis/causes/crossing.h"
 
 namespace msda::analysis {
 namespace {
@@ -18,51 +19,27 @@ struct FirstNonFinite {
   bool is_stage = false;
 };
 
-std::optional<FirstNonFinite> check_input(const char* name, const Tensor& tensor, int64_t flat) {
-  const double value = tensor.at(flat);
-  if (std::isfinite(value)) return std::nullopt;
-  return FirstNonFinite{fmt::format("inputs/{}", name), tensor.index_of(flat), value, true};
-}
-
-// Inputs of a sample that its own gradients depend on.
-std::optional<FirstNonFinite> check_sample_inputs(const Suspect& s, const SampleId& sample, const CornerRows& rows) {
-  const Call& call = s.call;
-  for (const int64_t row : rows) {
-    for (int64_t d = 0; row >= 0 && d < call.D; ++d) {
-      if (auto found = check_input("value", call.value, value_element(call, sample.b, row, sample.m, d))) return found;
-    }
-  }
-  for (int axis = 0; axis < 2; ++axis) {
-    if (auto found = check_input("sampling_locations", call.sampling_locations, 2 * sample.flat(call) + axis))
-      return found;
-  }
-  if (auto found = check_input("attention_weights", call.attention_weights, sample.flat(call))) return found;
-  for (int64_t d = 0; d < call.D; ++d) {
-    if (auto found = check_input("grad_output", call.grad_output, sample.grad_output_row(call) + d)) return found;
-  }
-  return std::nullopt;
-}
-
+// Looks at the inputs that the element hangs on. Those of the cell in which its sample lies, and for a side that is not
+// finite those of all in which rounding may land it; of a sum over samples, those of both sides, which may skip
+// different samples of weight 0.
 std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
-  const Call& call = s.call;
-  if (!s.id.is_pixel()) {
-    const Match& exact = s.of_observed.exact();
-    const auto& level = call.levels[static_cast<size_t>(s.id.sample.l)];
-    return check_sample_inputs(s, s.id.sample, corner_rows(s.observed.conventions, level, exact.x.low, exact.y.low));
-  }
-  const PixelId& pixel = s.id.pixel;
-  for (const Side* side : {&s.observed, &s.expected}) {  // they may skip different samples of weight 0
-    const auto precision = Precision::of(side->arithmetic_of(s.id.gradient));
-    const auto contributions = s.cache.get(side->conventions, pixel.b, pixel.m, pixel.l, precision);
-    for (const auto& addend : contributions->exact(pixel.s)) {
-      const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
-      for (int axis = 0; axis < 2; ++axis) {
-        const int64_t flat = 2 * sample.flat(call) + axis;
-        if (auto found = check_input("sampling_locations", call.sampling_locations, flat)) return found;
-      }
-      if (auto found = check_input("attention_weights", call.attention_weights, sample.flat(call))) return found;
-      const int64_t flat = sample.grad_output_row(call) + pixel.d;
-      if (auto found = check_input("grad_output", call.grad_output, flat)) return found;
+  std::optional<FirstNonFinite> first;
+  const auto check = [&](const Side& side, const Match& match) {
+    const auto precision = Precision::of(side.arithmetic_of(s.id.gradient));
+    return s.call.visit_inputs(side.conventions, s.id, match.place, precision, s.cache,
+                               [&](const char* name, const Tensor& tensor, int64_t flat) {
+                                 const double value = tensor.at(flat);
+                                 if (std::isfinite(value)) return false;
+                                 first = {fmt::format("inputs/{}", name), tensor.index_of(flat), value, true};
+                                 return true;
+                               });
+  };
+  if (check(s.observed, s.of_observed.exact())) return first;
+  for (const auto& [side, explanation] :
+       {std::pair(&s.observed, &s.of_observed), std::pair(&s.expected, &s.of_expected)}) {
+    if (!s.id.gradient.scattered() && std::isfinite(explanation->value)) continue;
+    for (const Match& match : explanation->candidates) {
+      if (check(*side, match)) return first;
     }
   }
   return std::nullopt;
@@ -70,37 +47,22 @@ std::optional<FirstNonFinite> check_inputs(const Suspect& s) {
 
 // Stages in the recorded precision.
 std::optional<FirstNonFinite> check_stages(const Suspect& s) {
-  const auto first_of = [](msda_stage_id stage, const std::vector<double>& values) -> std::optional<FirstNonFinite> {
-    for (const double value : values) {
-      if (!std::isfinite(value))
-        return FirstNonFinite{fmt::format("stages/{}", msda_stage_name(stage)), {}, value, false, true};
-    }
-    return std::nullopt;
-  };
-  if (s.id.is_pixel()) {
-    const PixelId& pixel = s.id.pixel;
-    const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
-    const auto contributions = s.cache.get(s.observed.conventions, pixel.b, pixel.m, pixel.l, precision);
-    const auto addends = computed_addends(s.call, pixel, contributions->computed(pixel.s));
-    if (auto found = first_of(MSDA_STAGE_VALUE_CONTRIBUTIONS, addends)) return found;
-    double sum = 0;
-    for (const double addend : addends) sum = rounded_to(sum + addend, s.call.arithmetic());
-    return first_of(MSDA_STAGE_GRAD_VALUE, {sum});
-  }
-  const msda_stage_id last = s.id.gradient == Gradient::kAttentionWeights ? MSDA_STAGE_GRAD_ATTENTION_WEIGHTS
-                                                                          : MSDA_STAGE_GRAD_SAMPLING_LOCATIONS;
-  for (int stage = 0; stage <= last; ++stage) {
-    const auto id = static_cast<msda_stage_id>(stage);
-    if (id == MSDA_STAGE_GRAD_ATTENTION_WEIGHTS && last != id) continue;  // not on the way
-    const auto values = stage_of_sample(s.call, s.observed.conventions, s.id.sample, id, MSDA_MODE_DETERMINISTIC);
-    if (auto found = first_of(id, values)) return found;
-  }
-  return std::nullopt;
+  std::optional<FirstNonFinite> first;
+  const auto precision = Precision::of(s.observed.arithmetic_of(s.id.gradient));
+  s.call.visit_stages(s.observed.conventions, s.id, precision, s.cache,
+                      [&](const char* stage, const std::vector<double>& numbers) {
+                        const auto found = std::ranges::find_if(numbers, [](double x) { return !std::isfinite(x); });
+                        if (found == numbers.end()) return false;
+                        first = {fmt::format("stages/{}", stage), {}, *found, false, true};
+                        return true;
+                      });
+  return first;
 }
 
-// Whether a side's value that is not finite is what its type makes of the exact gradient.
-bool overflows(const Suspect& s, const Side& side, double value) {
-  return !(value * s.float64 < 0) && !std::isfinite(rounded_to(s.float64, side.of(s.id.gradient).dtype));
+// Whether a side's value that is not finite is what its type makes of the gradient, or of one that rounding leads to.
+bool overflows(const Suspect& s, const Side& side, const Explanation& explanation) {
+  return explanation.explained() ||
+         (!(explanation.value * s.float64 < 0) && !std::isfinite(rounded_to(s.float64, side.of(s.id.gradient).dtype)));
 }
 
 AtFault fault_of(const Suspect& s, const FirstNonFinite& first) {
@@ -115,10 +77,10 @@ AtFault fault_of(const Suspect& s, const FirstNonFinite& first) {
     return AtFault::kNone;
   }
   if (!observed) {
-    if (!overflows(s, s.expected, s.expected_value)) return AtFault::kReference;
+    if (!overflows(s, s.expected, s.of_expected)) return AtFault::kReference;
     return s.of_observed.explained() ? AtFault::kTolerance : AtFault::kObserved;
   }
-  if (overflows(s, s.observed, s.observed_value)) return AtFault::kTolerance;
+  if (overflows(s, s.observed, s.of_observed)) return AtFault::kTolerance;
   // In stages of the recorded precision any kernel may overflow; what it makes up of finite stages is its own mistake.
   return first.is_stage && !s.any_holds ? AtFault::kTolerance : AtFault::kObserved;
 }
@@ -133,6 +95,7 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
   }
   const Tensor& stored = s.observed.of(s.id.gradient);
   std::optional<FirstNonFinite> first = check_inputs(s);
+  if (!first && find_crossing(s)) return std::nullopt;  // the gradient of the neighbouring cell does not fit the type
   if (!first && s.before && !std::isfinite(*s.before)) {
     first = FirstNonFinite{fmt::format("outputs_before/{}", name_of(s.id.gradient)), s.id.index, *s.before, false};
   }
@@ -156,11 +119,23 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
   diagnosis.evidence["first_value"] = number(first->value);
   diagnosis.evidence["largest_of_type"] = Precision::of(stored.dtype).largest;
   const std::string at = first->index.empty() ? "" : fmt::format("[{}]", fmt::join(first->index, ","));
+  const bool observed_is_finite = std::isfinite(s.observed_value);
+  const Explanation& explanation = observed_is_finite ? s.of_expected : s.of_observed;
+  if (explanation.explained()) {
+    const Match& match = explanation.candidates[explanation.matches.front()];
+    diagnosis.evidence["gradient"] = number(match.element.value);
+    diagnosis.evidence["rounding_bound"] = number(match.bound);
+  }
   if (overflow) {
     diagnosis.why = fmt::format(
         "{:.9g} does not fit into {}, whose largest number is {:g}: scale the loss, or keep this gradient "
         "in a wider type",
         s.float64, msda_dtype_name(stored.dtype), Precision::of(stored.dtype).largest);
+  } else if (explanation.explained() && !first->is_input) {
+    const Match& match = explanation.candidates[explanation.matches.front()];
+    diagnosis.why = fmt::format("{:.9g} may grow by {:.3g} through rounding, beyond {:g}, the largest number of {}",
+                                match.element.value, match.bound, Precision::of(stored.dtype).largest,
+                                msda_dtype_name(stored.dtype));
   } else {
     diagnosis.why =
         fmt::format("the first that is not finite on the way here is {}{} = {}", first->where, at, first->value);

@@ -38,10 +38,18 @@ const char* rounding_of(const FoundReduction& reduction) {
   return std::ranges::all_of(reduction.alike, same) ? rounding_name(reduction.narrow) : "to nearest";
 }
 
+std::vector<std::string> names_of(const Call& call, Steps steps) {
+  std::vector<std::string> names;
+  for (const Step step : kSteps) {
+    if ((steps & step) != 0) names.emplace_back(call.name_of(step));
+  }
+  return names;
+}
+
 // "with grad_output and value rounded to TF32"
-std::string words_of(const FoundReduction& reduction) {
+std::string words_of(const Call& call, const FoundReduction& reduction) {
   const auto types = text_of(types_of(reduction.alike));
-  return fmt::format("with {} {} {}", fmt::join(names_of(reduction.steps), " and "),
+  return fmt::format("with {} {} {}", fmt::join(names_of(call, reduction.steps), " and "),
                      rounding_name(reduction.narrow) == std::string("truncated") ? "truncated to" : "rounded to",
                      types);
 }
@@ -62,7 +70,7 @@ void tell(const Suspect& s, const Side& side, const Explanation& reduced, Diagno
   e["type"] = type_name(reduction.narrow);
   e["types"] = types_of(reduction.alike);
   e["rounding"] = rounding_of(reduction);
-  e["rounded"] = names_of(reduction.steps);
+  e["rounded"] = names_of(s.call, reduction.steps);
   e["reduced_value"] = number(fit.element.value);
   e["reduced_error"] = number(reduced.value - fit.element.value);
   e["reduced_bound"] = number(fit.bound);
@@ -74,7 +82,7 @@ void tell(const Suspect& s, const Side& side, const Explanation& reduced, Diagno
   diagnosis.why = fmt::format(
       "{} returned {:.9g}: {} that is {:.9g}, {:.3g} off where {:.3g} is allowed; in {} it is {:.9g}, {:.3g} off where "
       "rounding explains {:.3g} at most. {} of {} elements tried that {} does not explain fit this",
-      side.name, reduced.value, words_of(reduction), fit.element.value, fit.residual, fit.bound, own,
+      side.name, reduced.value, words_of(s.call, reduction), fit.element.value, fit.residual, fit.bound, own,
       plain.element.value, plain.residual, plain.bound, reduction.fitting, reduction.tried, own);
 }
 

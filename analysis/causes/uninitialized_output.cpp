@@ -34,10 +34,8 @@ std::string held(const Suspect& s) {
   return s.leftover != nullptr ? text + ", " + text_of(*s.leftover) + "," : text;
 }
 
-}  // namespace
-
-std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
-  if (!s.before || *s.before == 0 || s.of_observed.explained()) return std::nullopt;
+// What the buffer held, or that and the gradient, is the value.
+std::optional<Diagnosis> diagnose_buffer(const Suspect& s) {
   const double before = *s.before;
   Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved};
   if (s.tells) diagnosis.evidence["before"] = number(before);
@@ -65,6 +63,19 @@ std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
     return diagnosis;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Diagnosis> test_uninitialized_output(const Suspect& s) {
+  if (!s.before || *s.before == 0 || s.of_observed.explained()) return std::nullopt;
+  return diagnose_buffer(s);
+}
+
+std::optional<Diagnosis> test_unwritten_beside_rounding(const Suspect& s) {
+  if (!s.before || *s.before == 0 || s.observed_value != *s.before) return std::nullopt;
+  const auto pair = best_pair(s);
+  return pair && !pair->same_landing() ? diagnose_buffer(s) : std::nullopt;
 }
 
 }  // namespace msda::analysis

@@ -9,7 +9,6 @@
 namespace msda::replay {
 
 using analysis::AtFault;
-using analysis::Dimension;
 using analysis::Extent;
 using analysis::Finding;
 using analysis::Gradient;
@@ -19,34 +18,9 @@ using analysis::thousands;
 
 namespace {
 
-std::string level_text(int64_t l, const InvocationResult& result) {
-  const auto& level = result.levels[static_cast<size_t>(l)];
-  return fmt::format("level {} ({} x {})", l, level.height, level.width);
-}
-
-const char* axis_text(int64_t axis) { return axis == 0 ? "x" : "y"; }
-
 // "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.
 std::string place_of(const Finding& f, const InvocationResult& result) {
-  std::vector<std::string> parts{fmt::format("batch {}", f.index[0])};
-  const auto add = [&](const char* name, int64_t index) { parts.push_back(fmt::format("{} {}", name, index)); };
-  if (f.gradient == Gradient::kValue) {
-    size_t l = 0;
-    while (l + 1 < result.levels.size() && result.levels[l + 1].start <= f.index[1]) ++l;
-    const auto& level = result.levels[l];
-    const int64_t pixel = f.index[1] - level.start;
-    parts.push_back(level_text(static_cast<int64_t>(l), result));
-    add("row", pixel / level.width);
-    add("column", pixel % level.width);
-    add("head", f.index[2]);
-    add("channel", f.index[3]);
-  } else {
-    add("query", f.index[1]);
-    add("head", f.index[2]);
-    parts.push_back(level_text(f.index[3], result));
-    add("point", f.index[4]);
-    if (f.gradient == Gradient::kSamplingLocations) parts.push_back(axis_text(f.index[5]));
-  }
+  std::vector<std::string> parts = result.call->text_of_place(f.gradient, f.flat);
   for (std::string& part : parts) part = unbroken(part);
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -56,11 +30,7 @@ std::string extent_text(const Extent& extent, const InvocationResult& result) {
   if (extent.is_all()) return {};
   const std::string name = name_of(extent.dimension);
   const std::string several = name == "batch" ? "batches" : name == "query" ? "queries" : name + "s";
-  if (extent.is_one()) {
-    if (extent.dimension == Dimension::kLevel) return level_text(extent.first, result);
-    if (extent.dimension == Dimension::kAxis) return axis_text(extent.first);
-    return fmt::format("{} {}", name, extent.first);
-  }
+  if (extent.is_one()) return result.call->text_of(extent.dimension, extent.first);
   if (extent.is_range()) return fmt::format("{} {} to {}", several, extent.first, extent.last);
   return fmt::format("{} of {} {}", thousands(extent.distinct), thousands(extent.size), several);
 }
@@ -86,9 +56,16 @@ std::string whereabouts_of(const Group& group, const InvocationResult& result) {
 std::string part_text(const Pattern& pattern) {
   std::vector<std::string> parts;
   for (const auto& [dimension, index] : pattern.part) {
-    parts.push_back(dimension == Dimension::kAxis ? axis_text(index) : fmt::format("{} {}", name_of(dimension), index));
+    parts.push_back(dimension.is_axis() ? std::string(1, analysis::axis_name(static_cast<size_t>(index)))
+                                        : fmt::format("{} {}", name_of(dimension), index));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Three digits, or as many as tell it from 1.
+std::string ratio_text(double ratio) {
+  const std::string text = fmt::format("{:.3g}", ratio);
+  return text == "1" ? fmt::format("{:.7g}", ratio) : text;
 }
 
 // "x is 0.6 times what it should be (320 elements), y 1.67 times (319)"
@@ -98,7 +75,7 @@ std::string patterns_text(const Group& group) {
     const std::string subject = pattern.part.empty() ? "each" : part_text(pattern);
     const std::string how =
         pattern.kind == Pattern::Kind::kRatio
-            ? fmt::format("{:.3g} times what it should be", pattern.value)
+            ? fmt::format("{} times what it should be", ratio_text(pattern.value))
             : fmt::format("{:.3g} {} than it should be", std::abs(pattern.value), pattern.value > 0 ? "more" : "less");
     if (!text.empty()) text += "; ";
     text += fmt::format("{} is {}", subject, how);

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "replay/damage.h"
+#include "replay/load_operator.h"
 #include "replay/report/help.h"
 #include "replay/result.h"
 
@@ -57,7 +58,7 @@ Json to_json(const analysis::JudgedElements& set) {
 
 // "x", or the number.
 Json index_json(analysis::Dimension dimension, int64_t index) {
-  if (dimension == analysis::Dimension::kAxis) return index == 0 ? "x" : "y";
+  if (dimension.is_axis()) return std::string(1, analysis::axis_name(static_cast<size_t>(index)));
   return index;
 }
 
@@ -109,23 +110,29 @@ Json to_json(const analysis::Finding& f) {
 Json to_json(const InvocationResult& result) {
   const capture::CallFacts& facts = result.invocation.facts;
   Json json = {{"id", result.invocation.id},
+               {"operator", operator_of(result.invocation)},
                {"kernel", facts.kernel},
-               {"dialect", facts.dialect},
-               {"padding_mode", facts.padding_mode},
-               {"align_corners", facts.align_corners}};
+               {"dialect", facts.dialect}};
+  if (facts.dialect.empty()) {
+    for (const char* name : {"interpolation", "padding_mode"}) json[name] = facts.texts.at(name);
+    json["align_corners"] = facts.integers.at("align_corners") != 0;
+  } else {
+    json["padding_mode"] = facts.padding_mode;
+    json["align_corners"] = facts.align_corners;
+  }
   json["tolerance"] =
       result.tolerance ? Json{{"atol", result.tolerance->atol}, {"rtol", result.tolerance->rtol}} : Json();
   json["digests"] = Json::object();
   for (const auto& [mode, digests] : result.digests) {
-    for (const auto gradient : analysis::kGradients) {
-      const std::string& digest = digests[static_cast<size_t>(gradient)];
+    for (const auto gradient : result.call->gradients()) {
+      const std::string& digest = digests[gradient.place()];
       if (!digest.empty()) json["digests"][mode][name_of(gradient)] = digest;
     }
   }
   for (const auto& [mode, repeats] : result.repeats) {
     json["repeats"][mode]["runs"] = repeats.runs;
-    for (const auto gradient : analysis::kGradients) {
-      const auto at = static_cast<size_t>(gradient);
+    for (const auto gradient : result.call->gradients()) {
+      const auto at = gradient.place();
       json["repeats"][mode][name_of(gradient)] = {{"distinct", repeats.distinct[at]},
                                                   {"spread", number(repeats.spread[at])}};
     }

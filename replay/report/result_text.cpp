@@ -28,7 +28,7 @@ std::string ulp_text(uint64_t ulp) {
 
 // A table for each gradient: a line for each pair of sides.
 void append_tables(Lines& lines, const InvocationResult& result) {
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : result.call->gradients()) {
     Lines rows;
     for (const NamedComparison& c : result.report.comparisons) {
       if (c.gradient != gradient) continue;
@@ -72,8 +72,8 @@ void append_repeats(Lines& lines, const InvocationResult& result) {
   for (const auto& [mode, repeats] : result.repeats) {
     if (mode == "original") continue;  // told above, and more of it
     std::string gradients;
-    for (const Gradient gradient : analysis::kGradients) {
-      const auto at = static_cast<size_t>(gradient);
+    for (const Gradient gradient : result.call->gradients()) {
+      const auto at = gradient.place();
       gradients += fmt::format(" {} {} result{} (spread {:.3g})", name_of(gradient), repeats.distinct[at],
                                repeats.distinct[at] == 1 ? "" : "s", repeats.spread[at]);
     }
@@ -121,19 +121,23 @@ void add_diagnoses(Page& page, const InvocationResult& result, const ReportSetti
   add_note(page, advised, told);
 }
 
+std::string conventions_text(const capture::CallFacts& facts) {
+  if (facts.dialect.empty()) {
+    return fmt::format("grid_sample, padding {}, align_corners {}", facts.texts.at("padding_mode"),
+                       facts.integers.at("align_corners") != 0);
+  }
+  return fmt::format("dialect {}, padding {}, align_corners {}", facts.dialect, facts.padding_mode,
+                     facts.align_corners);
+}
+
 void add_heading(Page& page, const InvocationResult& result) {
   const capture::CallFacts& facts = result.invocation.facts;
   page.paragraph({{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
                   {" "},
-                  {fmt::format("{}, dialect {}, padding {}, align_corners {}, {}",
-                               facts.kernel.empty() ? "(kernel not named)" : facts.kernel, facts.dialect,
-                               facts.padding_mode, facts.align_corners ? "true" : "false", tolerance_text(result))}},
+                  {fmt::format("{}, {}, {}", facts.kernel.empty() ? "(kernel not named)" : facts.kernel,
+                               conventions_text(facts), tolerance_text(result))}},
                  0, 2);
-  const auto& v = result.value_shape;
-  const auto& loc = result.locations_shape;
-  page.paragraph({{fmt::format("batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}", v[0],
-                               loc[1], v[2], v[3], loc[3], loc[4], v[1])}},
-                 2, 2);
+  page.paragraph({{result.call->text_of_sizes()}}, 2, 2);
 }
 
 // Whether there is more to tell of it than that it is within tolerance.

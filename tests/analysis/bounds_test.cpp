@@ -5,8 +5,8 @@
 #include <cmath>
 #include <random>
 
-#include "analysis/element.h"
-#include "analysis/landing.h"
+#include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/landing.h"
 #include "analysis/rounding.h"
 #include "analysis/side.h"
 #include "tests/support/problem.h"
@@ -106,15 +106,15 @@ TEST(Bounds, ExplainEveryReplayAndNoMistake) {
   for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_FLOAT16, MSDA_FLOAT64}) {
     for (uint64_t seed = 0; seed < 45; ++seed) {
       const Problem problem = random_problem(seed, dtype);
-      const analysis::Call call = problem.call();
+      const analysis::MsdaCall call = problem.call();
       for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC}) {
         const Gradients gradients = run_backward(problem, {mode, 0, seed, 0});
         const analysis::Side side = gradients.side("recorded", problem.conventions);
         analysis::ContributionCache cache(call);
-        for (const Gradient gradient : analysis::kGradients) {
+        for (const Gradient gradient : analysis::kMsdaGradients) {
           const int64_t total = side.of(gradient).elements();
           for (int64_t flat = 0; flat < total; flat += 1 + total / 100) {
-            const auto id = element_id(call, gradient, flat);
+            const auto id = call.element_id(gradient, flat);
             const auto explanation = explain(call, side, id, cache);
             const auto& exact = explanation.exact();
             if (std::isnan(exact.element.value) || std::isnan(explanation.value)) continue;
@@ -170,11 +170,11 @@ TEST(Bounds, OfEqualAddendsAreFoundByTryingOrders) {
     problem.sampling_locations.set(2 * i, 0.5);
     problem.sampling_locations.set(2 * i + 1, 0.5);
   }
-  const analysis::Call call = problem.call();
+  const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
   const Gradients gradients = run_backward(problem, {MSDA_MODE_ATOMIC, 0, 0, 0});
-  const auto explanation =
-      explain(call, gradients.side("recorded", problem.conventions), element_id(call, Gradient::kValue, 0), cache);
+  const auto explanation = explain(call, gradients.side("recorded", problem.conventions),
+                                   call.element_id(analysis::MsdaGradient::kValue, 0), cache);
   EXPECT_GT(explanation.exact().residual, 0.01);
   EXPECT_TRUE(explanation.explained());
 }
@@ -186,11 +186,11 @@ TEST(Bounds, OrdersOfAnotherCellsAddendsExplainNothing) {
       make_problem({1, 1, 32, 20, 2, {{64, 64}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 5);
   problem.sampling_locations.set(0, 0x1.bffffep-5);  // 2.9999998 pixels, 3 in float32
   for (int64_t i = 0; i < problem.value.view.elements(); ++i) problem.value.set(i, 10000 + problem.value.view.at(i));
-  const analysis::Call call = problem.call();
+  const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
   const Gradients gradients = run_backward(problem);
   const analysis::Side side = gradients.side("recorded", problem.conventions);
-  const auto id = element_id(call, Gradient::kSamplingLocations, 0);
+  const auto id = call.element_id(analysis::MsdaGradient::kSamplingLocations, 0);
   const auto recorded = explain(call, side, id, cache);
   ASSERT_EQ(recorded.matches, std::vector<size_t>{1});
   const auto &below = recorded.candidates[0], &there = recorded.candidates[1];

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/operators/msda/element.h"
 #include "tests/support/material.h"
 
 namespace msda::tests {
@@ -85,7 +86,7 @@ TEST_P(Planted, NothingInARightCaptureWithoutTolerance) {
 }
 
 TEST_P(Planted, SignFlippedInOneElement) {
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial flipped = material;
     const int64_t flat = large_element(gradient);
     flipped.recorded.of(gradient).set(flat, -flipped.recorded.of(gradient).view.at(flat));
@@ -100,7 +101,7 @@ TEST_P(Planted, SignFlippedInOneElement) {
 }
 
 TEST_P(Planted, SignFlippedInTheReference) {
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial flipped = material;
     flipped.add_reference();
     const int64_t flat = large_element(gradient);
@@ -110,7 +111,7 @@ TEST_P(Planted, SignFlippedInTheReference) {
 }
 
 TEST_P(Planted, SignFlippedInAWholeGradient) {
-  OwnedTensor& tensor = material.recorded.of(Gradient::kSamplingLocations);
+  OwnedTensor& tensor = material.recorded.of(analysis::MsdaGradient::kSamplingLocations);
   for (int64_t i = 0; i < tensor.view.elements(); ++i) tensor.set(i, -tensor.view.at(i));
   expect_all(material.analyze(), Cause::kImplementationError, AtFault::kObserved);
 }
@@ -121,7 +122,7 @@ TEST_P(Planted, CornersSwapped) {
   expect_all(report, Cause::kImplementationError, AtFault::kObserved);
   int64_t named = 0;
   for (const Finding& f : findings_of(report)) {
-    if (f.gradient == Gradient::kValue) continue;
+    if (f.gradient == analysis::MsdaGradient::kValue) continue;
     named += f.evidence["as_if"].dump().find("corners (y0,x1) and (y1,x0) were swapped") != std::string::npos;
   }
   EXPECT_GT(named, 10) << "the mistake is not recognized";
@@ -160,7 +161,7 @@ TEST_P(Planted, OneAddendLost) {
   const Report report = material.analyze();
   expect_all(report, Cause::kImplementationError, AtFault::kObserved);
   for (const Finding& f : findings_of(report)) {
-    EXPECT_EQ(f.gradient, Gradient::kValue);
+    EXPECT_EQ(f.gradient, analysis::MsdaGradient::kValue);
     EXPECT_NE(f.evidence["as_if"].dump().find("missing"), std::string::npos) << f.why;
   }
 }
@@ -175,9 +176,9 @@ TEST_P(Planted, OneAddendTwice) {
 }
 
 TEST_P(Planted, OneElementZeroed) {
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial lost = material;
-    lost.before[static_cast<int>(gradient)] =
+    lost.before[gradient.place()] =
         OwnedTensor(std::vector<double>(static_cast<size_t>(material.recorded.of(gradient).view.elements()), 0),
                     MSDA_FLOAT32, problem.shape_of(gradient));
     lost.recorded.of(gradient).set(large_element(gradient), 0);
@@ -186,7 +187,7 @@ TEST_P(Planted, OneElementZeroed) {
 }
 
 TEST_P(Planted, OutputNotZeroed) {
-  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  OwnedTensor& grad_value = material.recorded.of(analysis::MsdaGradient::kValue);
   OwnedTensor before(std::vector<double>(static_cast<size_t>(grad_value.view.elements()), 0), MSDA_FLOAT32,
                      grad_value.view.shape);
   for (int64_t i = 0; i < grad_value.view.elements(); i += 3) {
@@ -200,13 +201,13 @@ TEST_P(Planted, OutputNotZeroed) {
 }
 
 TEST_P(Planted, ElementsUnwritten) {
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial unwritten = material;
     OwnedTensor& tensor = unwritten.recorded.of(gradient);
     const OwnedTensor before(std::vector<double>(static_cast<size_t>(tensor.view.elements()), 123.5), MSDA_FLOAT32,
                              tensor.view.shape);
     for (int64_t i = tensor.view.elements() / 2; i < tensor.view.elements(); ++i) tensor.set(i, 123.5);
-    unwritten.before[static_cast<int>(gradient)] = before;
+    unwritten.before[gradient.place()] = before;
     const Report report = unwritten.analyze();
     expect_all(report, Cause::kUninitializedOutput, AtFault::kObserved);
     EXPECT_EQ(findings_of(report)[0].evidence["kind"], "unwritten");
@@ -224,20 +225,21 @@ TEST_P(Planted, ANonzeroBufferThatWasOverwrittenHarmsNothing) {
 
 TEST_P(Planted, OneNanInValue) {
   // The pixel with the largest gradient, which some sample reads.
-  problem.value.set(large_element(Gradient::kValue), std::numeric_limits<double>::quiet_NaN());
+  problem.value.set(large_element(analysis::MsdaGradient::kValue), std::numeric_limits<double>::quiet_NaN());
   TestMaterial poisoned(problem);
   poisoned.tolerance = kTest;
   const Report report = poisoned.analyze();
   expect_all(report, Cause::kNonFinite, AtFault::kNone);
   for (const Finding& f : findings_of(report)) {
     EXPECT_EQ(f.evidence["first"], "inputs/value");
-    EXPECT_EQ(f.evidence["first_index"], poisoned.problem.value.view.index_of(large_element(Gradient::kValue)));
+    EXPECT_EQ(f.evidence["first_index"],
+              poisoned.problem.value.view.index_of(large_element(analysis::MsdaGradient::kValue)));
   }
 }
 
 TEST_P(Planted, NanInValueThatTheKernelHides) {
   const TestMaterial clean = material;
-  material.problem.value.set(large_element(Gradient::kValue), std::numeric_limits<double>::quiet_NaN());
+  material.problem.value.set(large_element(analysis::MsdaGradient::kValue), std::numeric_limits<double>::quiet_NaN());
   material.recorded = clean.recorded;
   expect_all(material.analyze(), Cause::kNonFinite, AtFault::kObserved);
 }
@@ -255,7 +257,7 @@ TEST_P(Planted, InfinityInGradOutput) {
 }
 
 TEST_P(Planted, NanThatTheKernelMadeUp) {
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial made_up = material;
     made_up.recorded.of(gradient).set(large_element(gradient), std::numeric_limits<double>::quiet_NaN());
     const Report report = made_up.analyze();
@@ -267,7 +269,7 @@ TEST_P(Planted, NanThatTheKernelMadeUp) {
 // Where no kernel of the type meets the tolerance, a NaN that the kernel made up is still its own.
 TEST_P(Planted, NanThatTheKernelMadeUpUnderATightTolerance) {
   material.tolerance = Tolerance{0, 1e-12};
-  for (const Gradient gradient : analysis::kGradients) {
+  for (const Gradient gradient : analysis::kMsdaGradients) {
     TestMaterial made_up = material;
     const int64_t flat = large_element(gradient);
     made_up.recorded.of(gradient).set(flat, std::numeric_limits<double>::quiet_NaN());
@@ -283,7 +285,7 @@ TEST_P(Planted, NanThatTheKernelMadeUpUnderATightTolerance) {
 
 TEST_P(Planted, NanInTheReference) {
   material.add_reference();
-  material.reference->of(Gradient::kValue).set(3, std::numeric_limits<double>::quiet_NaN());
+  material.reference->of(analysis::MsdaGradient::kValue).set(3, std::numeric_limits<double>::quiet_NaN());
   expect_all(material.analyze(), Cause::kNonFinite, AtFault::kReference);
 }
 
@@ -309,14 +311,15 @@ TEST(NonFinite, OverflowBesideAWideReference) {
   TestMaterial material(half);
   material.tolerance = kTest;
   material.reference = run_backward(half, {MSDA_MODE_FLOAT64, 0, 0, 0});
-  OwnedTensor& recorded = material.recorded.of(Gradient::kValue);
+  OwnedTensor& recorded = material.recorded.of(analysis::MsdaGradient::kValue);
   int64_t flat = 0;
   while (flat < recorded.view.elements() && !std::isinf(recorded.view.at(flat))) ++flat;
   ASSERT_LT(flat, recorded.view.elements());
   recorded.set(flat, -recorded.view.at(flat));
   int64_t overflows = 0;
   for (const Finding& f : material.analyze().findings) {
-    if (f.gradient != Gradient::kValue || f.cause != Cause::kNonFinite || f.advisory || f.count != 1) continue;
+    if (f.gradient != analysis::MsdaGradient::kValue || f.cause != Cause::kNonFinite || f.advisory || f.count != 1)
+      continue;
     EXPECT_EQ(f.at_fault, f.flat == flat ? AtFault::kObserved : AtFault::kTolerance) << f.flat << ": " << f.why;
     overflows += f.flat != flat;
   }
@@ -326,7 +329,7 @@ TEST(NonFinite, OverflowBesideAWideReference) {
   material.reference = run_backward(half);
   recorded.set(flat, 7);
   for (const Finding& f : material.analyze().findings) {
-    if (f.gradient != Gradient::kValue || f.flat != flat || f.advisory) continue;
+    if (f.gradient != analysis::MsdaGradient::kValue || f.flat != flat || f.advisory) continue;
     EXPECT_EQ(f.at_fault, AtFault::kObserved) << f.against << ": " << f.why;
   }
 }
@@ -344,14 +347,14 @@ TEST(NonFinite, OfASampleThatRoundingLandsElsewhere) {
     TestMaterial material(problem);  // finite
     problem.grad_output.set(0, std::numeric_limits<double>::quiet_NaN());
     material.problem = problem;
-    OwnedTensor& recorded = material.recorded.of(Gradient::kValue);
+    OwnedTensor& recorded = material.recorded.of(analysis::MsdaGradient::kValue);
     for (const int64_t pixel : {2 * 64 + 2, 2 * 64 + 3, 3 * 64 + 2, 3 * 64 + 3}) {
       recorded.set(pixel, std::numeric_limits<double>::quiet_NaN());  // cell 2, which does not reach pixel 4
     }
     material.tolerance = Tolerance{0, 0};
     int64_t judged = 0;
     for (const Finding& f : material.analyze().findings) {
-      if (f.gradient != Gradient::kValue || f.advisory) continue;
+      if (f.gradient != analysis::MsdaGradient::kValue || f.advisory) continue;
       EXPECT_NE(f.cause, Cause::kImplementationError) << location << " " << f.flat << ": " << f.why;
       if (f.cause == Cause::kNonFinite) {
         EXPECT_EQ(f.at_fault, AtFault::kNone) << location << " " << f.flat << f.why;
@@ -366,8 +369,8 @@ TEST(NonFinite, OfASampleThatRoundingLandsElsewhere) {
 TEST_P(Planted, Float16OverflowOnTheWay) {
   const Problem half = make_problem(GetParam().sizes, GetParam().conventions, MSDA_FLOAT16, GetParam().seed);
   TestMaterial overflowing(half);
-  overflowing.recorded.of(Gradient::kValue)
-      .set(large_element(Gradient::kValue), std::numeric_limits<double>::infinity());
+  overflowing.recorded.of(analysis::MsdaGradient::kValue)
+      .set(large_element(analysis::MsdaGradient::kValue), std::numeric_limits<double>::infinity());
   expect_all(overflowing.analyze(), Cause::kNonFinite, AtFault::kObserved);
 }
 
@@ -386,7 +389,7 @@ TEST_P(Planted, OrderOfTheSameAddends) {
     if (f.against != "reference") continue;
     ++found;
     EXPECT_EQ(f.cause, Cause::kAccumulationOrder) << f.why;
-    EXPECT_EQ(f.gradient, Gradient::kValue);
+    EXPECT_EQ(f.gradient, analysis::MsdaGradient::kValue);
     EXPECT_GT(f.evidence["orders_tried"].get<int>(), 60);
   }
   EXPECT_GT(found, 0);
@@ -495,8 +498,8 @@ TEST(CellBoundary, ExcusesNoMistake) {
   TestMaterial material(problem);
   material.tolerance = kTest;
   material.add_reference();
-  material.recorded.of(Gradient::kSamplingLocations)
-      .set(0, 2 * material.recorded.of(Gradient::kSamplingLocations).view.at(0) + 1);
+  material.recorded.of(analysis::MsdaGradient::kSamplingLocations)
+      .set(0, 2 * material.recorded.of(analysis::MsdaGradient::kSamplingLocations).view.at(0) + 1);
   const Report report = material.analyze();
   EXPECT_EQ(report.verdict.at_fault, AtFault::kObserved);
   for (const Finding& f : report.findings) EXPECT_EQ(f.cause, Cause::kImplementationError) << f.why;
@@ -504,11 +507,11 @@ TEST(CellBoundary, ExcusesNoMistake) {
 
 // grad_value summed in the problem's 16-bit type, an addend at a time.
 OwnedTensor summed_in_16_bits(const Problem& problem) {
-  const analysis::Call call = problem.call();
+  const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
-  OwnedTensor grad_value = OwnedTensor::for_result(problem.dtype, problem.shape_of(Gradient::kValue));
+  OwnedTensor grad_value = OwnedTensor::for_result(problem.dtype, problem.shape_of(analysis::MsdaGradient::kValue));
   for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
-    const auto pixel = analysis::pixel_of(call, flat);
+    const auto pixel = call.pixel_of(flat);
     const auto contributions =
         cache.get(call.conventions, pixel.b, pixel.m, pixel.l, analysis::Precision::of(MSDA_FLOAT32));
     double sum = 0;
@@ -524,7 +527,8 @@ OwnedTensor summed_in_16_bits(const Problem& problem) {
 std::vector<int64_t> mistaken(const Report& report) {
   std::vector<int64_t> elements;
   for (const auto& set : report.judged) {
-    if (set.advisory || set.gradient != Gradient::kValue || set.cause != Cause::kImplementationError) continue;
+    if (set.advisory || set.gradient != analysis::MsdaGradient::kValue || set.cause != Cause::kImplementationError)
+      continue;
     for (const auto& [flat, count] : set.runs) {
       for (int64_t i = 0; i < count; ++i) elements.push_back(flat + i);
     }
@@ -538,7 +542,7 @@ TEST(SixteenBitArithmetic, IsTellApartFromFloat32) {
   const Problem problem =
       make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
   TestMaterial material(problem);
-  material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+  material.recorded.of(analysis::MsdaGradient::kValue) = summed_in_16_bits(problem);
   material.tolerance = Tolerance{1e-4, 1e-3};
   const Report report = material.analyze();
   ASSERT_FALSE(report.findings.empty());
@@ -556,7 +560,7 @@ TEST(SixteenBitArithmetic, IsToldFromTwoAddends) {
       const Problem problem =
           make_problem({1, 2, 9, 4, 1, {{12, 11}, {9, 7}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, dtype, seed);
       TestMaterial material(problem);
-      material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+      material.recorded.of(analysis::MsdaGradient::kValue) = summed_in_16_bits(problem);
       material.tolerance = Tolerance{0, 1e-6};
       EXPECT_EQ(mistaken(material.analyze()), std::vector<int64_t>{}) << msda_dtype_name(dtype) << " " << seed;
     }
@@ -568,7 +572,7 @@ TEST(SixteenBitArithmetic, IsToldFromWhatIsRight) {
   const Problem problem =
       make_problem({1, 2, 16, 80, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT16, 8);
   TestMaterial material(problem);
-  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue) = summed_in_16_bits(problem);
+  OwnedTensor& grad_value = material.recorded.of(analysis::MsdaGradient::kValue) = summed_in_16_bits(problem);
   material.tolerance = Tolerance{1e-4, 1e-3};
   int64_t planted = 0;
   for (int64_t flat = 0; flat < grad_value.view.elements(); ++flat) {
@@ -586,7 +590,7 @@ TEST(SixteenBitArithmetic, ExcusesNoFaultOfAKernelThatAddsInFloat32) {
   const Problem problem =
       make_problem({1, 2, 16, 200, 2, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
   TestMaterial material(problem);
-  OwnedTensor& grad_value = material.recorded.of(Gradient::kValue);
+  OwnedTensor& grad_value = material.recorded.of(analysis::MsdaGradient::kValue);
   const std::vector<int64_t> planted{7, 100, 333, 700, 901};
   for (const int64_t flat : planted) grad_value.set(flat, grad_value.view.at(flat) * 1.03);
   material.tolerance = Tolerance{1e-4, 2e-2};
@@ -598,11 +602,11 @@ TEST(SixteenBitArithmetic, ExcusesNoFaultOfAKernelThatAddsInFloat32) {
 TEST(ImplementationError, IsOfTheSideThatOnlyAnotherLandingExplains) {
   const Problem problem =
       make_problem({1, 1, 4, 5, 1, {{6, 6}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_BFLOAT16, 8);
-  const analysis::Call call = problem.call();
+  const analysis::MsdaCall call = problem.call();
   analysis::ContributionCache cache(call);
   const Gradients gradients = run_backward(problem);
   const analysis::Side side = gradients.side("recorded", problem.conventions);
-  const auto id = element_id(call, Gradient::kAttentionWeights, 0);
+  const auto id = call.element_id(analysis::MsdaGradient::kAttentionWeights, 0);
   analysis::Explanation exact = explain(call, side, id, cache), elsewhere = exact;
   exact.candidates.resize(1);
   exact.candidates.push_back(exact.candidates[0]);
@@ -623,7 +627,7 @@ TEST(Findings, ManyNeighboursAreToldAsRuns) {
       make_problem({1, 1, 32, 100, 4, {{10, 10}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, MSDA_FLOAT32, 9);
   TestMaterial material(problem);
   material.tolerance = kTest;
-  OwnedTensor& tensor = material.recorded.of(Gradient::kValue);
+  OwnedTensor& tensor = material.recorded.of(analysis::MsdaGradient::kValue);
   for (int64_t i = 0; i < 1000; ++i) tensor.set(i, tensor.view.at(i) + 5);
   const Report report = material.analyze();
   EXPECT_EQ(report.verdict.causes.at(Cause::kImplementationError), 1000);

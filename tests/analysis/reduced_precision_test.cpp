@@ -109,7 +109,8 @@ struct Case {
   StepNames steps;
   std::vector<Gradient> gradients;
 };
-const std::vector<Gradient> kAll{Gradient::kValue, Gradient::kSamplingLocations, Gradient::kAttentionWeights};
+const std::vector<Gradient> kAll{analysis::MsdaGradient::kValue, analysis::MsdaGradient::kSamplingLocations,
+                                 analysis::MsdaGradient::kAttentionWeights};
 std::vector<Case> cases() {
   const auto [value, locations, attention] = std::tuple(kAll[0], kAll[1], kAll[2]);
   return {{{"grad_output"}, kAll},
@@ -129,9 +130,9 @@ std::vector<Case> cases() {
 // The names that a gradient's evidence must have of the steps that were rounded.
 StepNames shown_in(const StepNames& steps, Gradient gradient) {
   StepNames shown = steps;
-  if (gradient == Gradient::kValue) shown.erase("value");
-  if (gradient == Gradient::kValue) shown.erase("sampled_value");
-  if (gradient == Gradient::kAttentionWeights) shown.erase("attention_weights");
+  if (gradient == analysis::MsdaGradient::kValue) shown.erase("value");
+  if (gradient == analysis::MsdaGradient::kValue) shown.erase("sampled_value");
+  if (gradient == analysis::MsdaGradient::kAttentionWeights) shown.erase("attention_weights");
   return shown;
 }
 
@@ -237,7 +238,7 @@ TEST_P(Reduced, ExcusesNoMistakeOfItsSize) {
     for (const bool in_reference : {true, false}) {
       TestMaterial material = plant(in_reference, tf32_even, {});
       Gradients& side = in_reference ? *material.reference : material.recorded;
-      for (const Gradient gradient : analysis::kGradients) {
+      for (const Gradient gradient : analysis::kMsdaGradients) {
         const int64_t total = side.of(gradient).view.elements();
         for (int64_t i = 0; i < total; ++i) side.of(gradient).set(i, mistake(side.of(gradient).view.at(i)));
       }
@@ -274,7 +275,7 @@ TEST_P(Reduced, HidesNoFault) {
     for (const bool in_reference : {true, false}) {
       TestMaterial material = plant(in_reference, type.round, {"grad_output"});
       Gradients& side = in_reference ? *material.reference : material.recorded;
-      for (const Gradient gradient : analysis::kGradients) {
+      for (const Gradient gradient : analysis::kMsdaGradients) {
         std::vector<int64_t> wrong;
         OwnedTensor& tensor = side.of(gradient);
         for (int64_t i = 0; i < tensor.view.elements() && wrong.size() < 5; i += 3) {
@@ -314,7 +315,7 @@ TEST(ReducedPrecision, LeavesTheCellBoundaryItsName) {
   int64_t boundaries = 0;
   for (const Finding& f : report.findings) {
     if (f.advisory || f.against != "reference") continue;
-    if (f.flat == flat && f.gradient == Gradient::kSamplingLocations) {
+    if (f.flat == flat && f.gradient == analysis::MsdaGradient::kSamplingLocations) {
       ++boundaries;
       EXPECT_EQ(f.cause, Cause::kCellBoundary) << f.why;
     } else {
@@ -323,6 +324,22 @@ TEST(ReducedPrecision, LeavesTheCellBoundaryItsName) {
     EXPECT_EQ(f.at_fault, AtFault::kReference);
   }
   EXPECT_EQ(boundaries, 1);
+}
+
+// Locations rounded to bfloat16 land in cells that no rounding of their coordinates reaches: that is the reduction's.
+TEST_P(Reduced, IsNoCellBoundaryWhereLocationsAreRounded) {
+  const TestMaterial material =
+      plant(false, bfloat16, {"grad_output", "attention_weights", "value", "sampling_locations"});
+  const Report report = material.analyze();
+  int64_t other_cell = 0;
+  for (const Finding& f : report.findings) {
+    other_cell += f.cause == Cause::kReducedPrecision && f.gradient == analysis::MsdaGradient::kSamplingLocations;
+    if (f.cause != Cause::kCellBoundary) continue;
+    double reach = 0;
+    for (const auto& side : f.evidence["sides"]) reach = std::max(reach, side["coordinate_error_bound"].get<double>());
+    EXPECT_LE(std::abs(f.evidence["distance_to_boundary"].get<double>()), reach) << f.why;
+  }
+  EXPECT_GT(other_cell, 0);
 }
 
 // Too few numbers to tell: no reduction is claimed.

@@ -56,7 +56,8 @@ class CaptureFile : public ::testing::Test {
     writer.add_input(add("sampling_locations", problem.sampling_locations));
     writer.add_input(add("attention_weights", problem.attention_weights));
     writer.add_input(add("grad_output", problem.grad_output));
-    for (const auto gradient : analysis::kGradients) writer.add_output(add(name_of(gradient), gradients.of(gradient)));
+    for (const auto gradient : analysis::kMsdaGradients)
+      writer.add_output(add(name_of(gradient), gradients.of(gradient)));
     writer.close();
   }
 

@@ -57,14 +57,14 @@ TEST(Api, AnyStride) {
   abi.call.attention_weights = reversed(problem.attention_weights, memory[3]);
   const msda_tensor grad_output = reversed(problem.grad_output, memory[4]);
   msda_tensor results[3];
-  for (const Gradient g : analysis::kGradients) {
-    const int i = static_cast<int>(g);
+  for (const Gradient g : analysis::kMsdaGradients) {
+    const size_t i = g.place();
     results[i] = reversed(OwnedTensor::for_result(MSDA_FLOAT32, problem.shape_of(g)), memory[5 + i]);
   }
   ASSERT_EQ(msda_backward(&abi.call, &grad_output, nullptr, &results[0], &results[1], &results[2]), MSDA_OK)
       << msda_last_error();
-  for (const Gradient g : analysis::kGradients) {
-    const int i = static_cast<int>(g);
+  for (const Gradient g : analysis::kMsdaGradients) {
+    const size_t i = g.place();
     const OwnedTensor& wanted = expected.of(g);
     for (int64_t flat = 0; flat < wanted.view.elements(); ++flat) {
       const auto index = wanted.view.index_of(flat);
@@ -98,11 +98,11 @@ TEST(Api, EmptyTensors) {
 TEST(Api, SkipsResultsThatAreNotAskedFor) {
   const Problem problem = make_problem({1, 2, 8, 9, 2, {{5, 5}}}, kTriton, MSDA_FLOAT32, 9);
   const Gradients all = run_backward(problem);
-  for (const Gradient wanted : analysis::kGradients) {
+  for (const Gradient wanted : analysis::kMsdaGradients) {
     OwnedTensor one = OwnedTensor::for_result(MSDA_FLOAT32, problem.shape_of(wanted));
     const msda_tensor result = one.abi();
     const msda_tensor* results[3] = {nullptr, nullptr, nullptr};
-    results[static_cast<int>(wanted)] = &result;
+    results[wanted.place()] = &result;
     const auto abi = analysis::abi_call(problem.call(), kTriton);
     ASSERT_EQ(msda_backward(&abi.call, &abi.grad_output, nullptr, results[0], results[1], results[2]), MSDA_OK);
     EXPECT_EQ(one.values(), all.of(wanted).values()) << name_of(wanted);
@@ -115,11 +115,11 @@ TEST(Api, RoundsOnceIntoTheResultsType) {
   const Gradients wide = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
   const auto abi = analysis::abi_call(problem.call(), kTriton);
   const msda_options options{MSDA_MODE_FLOAT64, 0, 0, 0};
-  for (const Gradient g : analysis::kGradients) {
+  for (const Gradient g : analysis::kMsdaGradients) {
     OwnedTensor rounded = OwnedTensor::for_result(MSDA_FLOAT16, problem.shape_of(g));
     const msda_tensor result = rounded.abi();
     const msda_tensor* results[3] = {nullptr, nullptr, nullptr};
-    results[static_cast<int>(g)] = &result;
+    results[g.place()] = &result;
     ASSERT_EQ(msda_backward(&abi.call, &abi.grad_output, &options, results[0], results[1], results[2]), MSDA_OK);
     for (int64_t i = 0; i < rounded.view.elements(); ++i) {
       ASSERT_EQ(rounded.view.at(i), analysis::rounded_to(wide.of(g).view.at(i), MSDA_FLOAT16));
@@ -151,7 +151,7 @@ TEST(Mixed, CoordinatesInFloat64ChooseTheRightCell) {
   problem.sampling_locations.set(0, 0x1.bffffep-5);
   problem.sampling_locations.set(1, 0.3);
   const auto gradient = [&](const msda_options& options) {
-    return run_backward(problem, options).of(Gradient::kSamplingLocations).view.at(0);
+    return run_backward(problem, options).of(analysis::MsdaGradient::kSamplingLocations).view.at(0);
   };
   const double wide = gradient({MSDA_MODE_FLOAT64, 0, 0, 0});
   EXPECT_GT(std::abs(gradient({}) - wide), 1e-2 * std::abs(wide));
@@ -163,7 +163,7 @@ TEST(Stages, FitTogether) {
   const Problem problem =
       make_problem({1, 2, 6, 5, 2, {{4, 3}, {2, 5}}}, kTriton, MSDA_FLOAT32, 8, Locations::kAnywhere);
   const auto abi = analysis::abi_call(problem.call(), kTriton);
-  const analysis::Call call = problem.call();
+  const analysis::MsdaCall call = problem.call();
   const std::vector<int64_t> samples{call.B, call.Q, call.M, call.L, call.P};
   const auto stage = [&](msda_stage_id id, const std::vector<int64_t>& more) {
     auto shape = samples;
@@ -180,7 +180,7 @@ TEST(Stages, FitTogether) {
   const auto contributions = stage(MSDA_STAGE_VALUE_CONTRIBUTIONS, {4, call.D});
   const Gradients gradients = run_backward(problem);
   EXPECT_EQ(stage(MSDA_STAGE_GRAD_SAMPLING_LOCATIONS, {2}).size(),
-            gradients.of(Gradient::kSamplingLocations).values().size());
+            gradients.of(analysis::MsdaGradient::kSamplingLocations).values().size());
   double contributed = 0, received = 0;
   for (size_t sample = 0; sample < pixels.size() / 2; ++sample) {
     for (size_t axis = 0; axis < 2; ++axis) {
@@ -202,7 +202,7 @@ TEST(Stages, FitTogether) {
       }
     }
   }
-  for (const double x : gradients.of(Gradient::kValue).values()) received += x;
+  for (const double x : gradients.of(analysis::MsdaGradient::kValue).values()) received += x;
   EXPECT_NEAR(received, contributed, 1e-4);
 }
 
@@ -219,7 +219,7 @@ TEST(Stages, TogetherAsOneByOne) {
     options.mode = mode;
     std::vector<OwnedTensor> together, alone;
     for (size_t i = 0; i < MSDA_STAGE_COUNT; ++i) {
-      auto shape = i < more.size() ? samples : problem.shape_of(Gradient::kValue);
+      auto shape = i < more.size() ? samples : problem.shape_of(analysis::MsdaGradient::kValue);
       if (i < more.size()) shape.insert(shape.end(), more[i].begin(), more[i].end());
       together.push_back(OwnedTensor::for_result(MSDA_FLOAT64, shape));
       alone.push_back(together.back());

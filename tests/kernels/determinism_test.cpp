@@ -42,8 +42,8 @@ TEST(Determinism, AtomicOrdersDifferBySeedInGradValueAlone) {
   std::set<std::string> value, others;
   for (uint64_t seed = 0; seed < 8; ++seed) {
     Gradients gradients = run_backward(problem, {MSDA_MODE_ATOMIC, 0, seed, 0});
-    value.insert(capture::digest(gradients.of(Gradient::kValue).bytes()));
-    gradients.of(Gradient::kValue) = OwnedTensor::for_result(MSDA_FLOAT32, {0});
+    value.insert(capture::digest(gradients.of(analysis::MsdaGradient::kValue).bytes()));
+    gradients.of(analysis::MsdaGradient::kValue) = OwnedTensor::for_result(MSDA_FLOAT32, {0});
     others.insert(digest_of(gradients));
   }
   EXPECT_EQ(value.size(), 8u);

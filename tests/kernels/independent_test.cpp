@@ -41,7 +41,7 @@ void expect_close(const OwnedTensor& computed, const Sums& truth, int64_t terms,
 // Most terms that an element of a gradient sums.
 int64_t terms_of(const Problem& problem, Gradient gradient) {
   const Sizes& s = problem.sizes;
-  return gradient == Gradient::kValue ? 4 * s.Q * s.P : 4 * s.D;
+  return gradient == analysis::MsdaGradient::kValue ? 4 * s.Q * s.P : 4 * s.D;
 }
 
 // In float32 the dialect's float32 coordinate decides the cell; the exact computation uses that cell.
@@ -50,9 +50,9 @@ void check_problem(const Problem& problem, const msda_options& options) {
   const msda_dtype arithmetic = wide ? MSDA_FLOAT64 : MSDA_FLOAT32;
   const Naive truth = naive(problem, !wide);
   const Gradients gradients = run_backward(problem, options);
-  for (const Gradient gradient : analysis::kGradients) {
-    expect_close(gradients.of(gradient), truth.gradients[static_cast<int>(gradient)], terms_of(problem, gradient),
-                 arithmetic, problem.text() + " " + name_of(gradient));
+  for (const Gradient gradient : analysis::kMsdaGradients) {
+    expect_close(gradients.of(gradient), truth.gradients[gradient.place()], terms_of(problem, gradient), arithmetic,
+                 problem.text() + " " + name_of(gradient));
   }
   if (options.mode == MSDA_MODE_MIXED) return;
   expect_close(run_forward(problem, options), truth.output, 4 * problem.sizes.L() * problem.sizes.P, arithmetic,
@@ -108,17 +108,17 @@ TEST(ClosedForm, LinearRamp) {
       start += int64_t{height} * width;
     }
     const Gradients gradients = run_backward(problem);
-    const analysis::Call call = problem.call();
+    const analysis::MsdaCall call = problem.call();
     int64_t checked = 0;
     for (int64_t flat = 0; flat < call.attention_weights.elements(); ++flat) {
-      const auto sample = sample_of_weight(call, flat);
+      const auto sample = call.sample_of(analysis::MsdaGradient::kAttentionWeights, flat);
       const auto& level = call.levels[static_cast<size_t>(sample.l)];
       double pixel[2], side[2];
       bool inside = true;
       for (int axis = 0; axis < 2; ++axis) {
-        side[axis] = side_of(level, axis) - (conventions.align_corners ? 1 : 0);
+        side[axis] = analysis::side_of(level, axis) - (conventions.align_corners ? 1 : 0);
         pixel[axis] = sample.location(call, axis) * side[axis] - (conventions.align_corners ? 0 : 0.5);
-        inside = inside && pixel[axis] > 0 && pixel[axis] < side_of(level, axis) - 1;
+        inside = inside && pixel[axis] > 0 && pixel[axis] < analysis::side_of(level, axis) - 1;
       }
       if (!inside) continue;
       ++checked;
@@ -130,9 +130,12 @@ TEST(ClosedForm, LinearRamp) {
         x += go * coefficient(sample.m, d, 1) * side[0] * sample.attention(call);
         y += go * coefficient(sample.m, d, 2) * side[1] * sample.attention(call);
       }
-      EXPECT_NEAR(gradients.of(Gradient::kAttentionWeights).view.at(flat), weight, 1e-11) << problem.text();
-      EXPECT_NEAR(gradients.of(Gradient::kSamplingLocations).view.at(2 * flat), x, 1e-11) << problem.text();
-      EXPECT_NEAR(gradients.of(Gradient::kSamplingLocations).view.at(2 * flat + 1), y, 1e-11) << problem.text();
+      EXPECT_NEAR(gradients.of(analysis::MsdaGradient::kAttentionWeights).view.at(flat), weight, 1e-11)
+          << problem.text();
+      EXPECT_NEAR(gradients.of(analysis::MsdaGradient::kSamplingLocations).view.at(2 * flat), x, 1e-11)
+          << problem.text();
+      EXPECT_NEAR(gradients.of(analysis::MsdaGradient::kSamplingLocations).view.at(2 * flat + 1), y, 1e-11)
+          << problem.text();
     }
     EXPECT_GT(checked, 100);
   }
@@ -147,7 +150,7 @@ TEST(ClosedForm, GradValueKeepsTheTotal) {
     const Sizes sizes{1, 2, 5, 200, 3, {{6, 7}, {1, 1}, {9, 2}}};
     const Problem problem = make_problem(sizes, conventions, MSDA_FLOAT32, 11);
     const Gradients gradients = run_backward(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
-    const analysis::Call call = problem.call();
+    const analysis::MsdaCall call = problem.call();
     for (int64_t l = 0; l < call.L; ++l) {
       const auto& level = call.levels[static_cast<size_t>(l)];
       for (int64_t m = 0; m < call.M; ++m) {
@@ -160,7 +163,7 @@ TEST(ClosedForm, GradValueKeepsTheTotal) {
             }
           }
           for (int64_t s = level.start; s < level.start + int64_t{level.height} * level.width; ++s) {
-            received += gradients.of(Gradient::kValue).view.at(value_element(call, 0, s, m, d));
+            received += gradients.of(analysis::MsdaGradient::kValue).view.at(value_element(call, 0, s, m, d));
           }
           EXPECT_NEAR(received, given, 1e-10) << problem.text();
         }
@@ -193,9 +196,9 @@ TEST(ClosedForm, FiniteDifferencesOfTheForwardPass) {
             << problem.text() << " " << name_of(gradient) << " " << i;
       }
     };
-    check(&Problem::value, Gradient::kValue, 1e-3);  // linear: any step will do
-    check(&Problem::attention_weights, Gradient::kAttentionWeights, 1e-3);
-    check(&Problem::sampling_locations, Gradient::kSamplingLocations, 1e-8);
+    check(&Problem::value, analysis::MsdaGradient::kValue, 1e-3);  // linear: any step will do
+    check(&Problem::attention_weights, analysis::MsdaGradient::kAttentionWeights, 1e-3);
+    check(&Problem::sampling_locations, analysis::MsdaGradient::kSamplingLocations, 1e-8);
   }
 }
 

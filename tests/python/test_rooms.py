@@ -1,4 +1,4 @@
-"""Which folder of the recorder may include which: no file includes from a folder above its own."""
+"""Which folder may include which: no file includes from a folder above its own, and docs/architecture.md says so."""
 
 import re
 
@@ -14,7 +14,7 @@ MAY_INCLUDE = {
     "recorder/text": {"recorder/text"},
     "recorder/adapters": {"recorder/adapters", "kernels"},
     PRELOAD + "session": {PRELOAD + "session", "recorder/spool", "recorder/adapters", "recorder/device", "recorder/text"},
-    PRELOAD + "driver": {PRELOAD + "driver", "recorder/spool", "recorder/device", "kernels"},
+    PRELOAD + "driver": {PRELOAD + "driver", "recorder/spool", "recorder/adapters", "recorder/device", "kernels"},
     PRELOAD + "launch": {PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
                          "recorder/device", "kernels"},
     PRELOAD + "hooks": {PRELOAD + "hooks", "recorder/device", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "kernels"},
@@ -35,3 +35,51 @@ def test_includes_no_room_above(room):
 def test_every_room_is_here():
     rooms = {str(path.parent.relative_to(SOURCE)) for path in (SOURCE / "recorder").rglob("*.cpp")}
     assert rooms == set(MAY_INCLUDE)
+
+
+ROW = re.compile(r"\| `([a-z_/]+)/` \| .* \|(.*)\|$")
+
+
+def rooms_of_the_page():
+    """The folders of docs/architecture.md that have a list of what they may include."""
+    table = (SOURCE / "docs" / "architecture.md").read_text().split("## The way of a tensor")[0]
+    rows = {row[1]: set(re.findall(r"`([a-z_/]+)/`", row[2])) for row in map(ROW.match, table.splitlines()) if row}
+    return {folder: allowed for folder, allowed in rows.items() if folder not in ("tests", "tools")}, rows
+
+
+def room_of(path, rooms):
+    """The innermost folder of the page that a path lies in."""
+    inside = [room for room in rooms if path == room or path.startswith(room + "/")]
+    return max(inside, key=len) if inside else None
+
+
+def test_the_page_lists_the_folders():
+    _, rows = rooms_of_the_page()
+    with_sources = {str(path.parent.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay")
+                    for path in (SOURCE / top).rglob("*.cpp")}
+    for folder in with_sources:
+        assert room_of(folder, rows), f"docs/architecture.md does not say what {folder}/ holds"
+    for folder in rows:
+        assert (SOURCE / folder).is_dir(), f"docs/architecture.md: there is no {folder}/"
+
+
+def test_includes_are_those_of_the_page():
+    rooms, _ = rooms_of_the_page()
+    for top in ("kernels", "recorder", "analysis", "replay"):
+        for path in (SOURCE / top).rglob("*"):
+            if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
+                continue
+            room = room_of(str(path.parent.relative_to(SOURCE)), rooms)
+            for included in re.findall(r'#include "((?:kernels|recorder|analysis|replay)/[^"]+)"', path.read_text()):
+                other = room_of(str((SOURCE / included).parent.relative_to(SOURCE)), rooms)
+                allowed = {room, *rooms[room]} | ({"analysis/operators", "analysis/causes"} if room.startswith("analysis") else set())
+                allowed |= {"analysis/operators"} if "analysis" in rooms[room] else set()
+                assert other in allowed, f"{path.relative_to(SOURCE)} includes {included}"
+
+
+def test_the_engine_knows_no_operator_by_name():
+    for folder in ("analysis", "analysis/causes"):
+        for path in (SOURCE / folder).iterdir():
+            if path.suffix in (".h", ".cpp"):
+                known = set(re.findall(r'"analysis/operators/([^"]+)"', path.read_text()))
+                assert known <= {"call.h"}, f"{path.relative_to(SOURCE)} includes {known}"

@@ -45,7 +45,7 @@ struct Pass {
   Gradients results;
 
   explicit Pass(const Problem& of, const msda_options& with = {}) : problem(of), options(with) {
-    for (const Gradient gradient : analysis::kGradients) {
+    for (const Gradient gradient : analysis::kMsdaGradients) {
       results.of(gradient) = tests::OwnedTensor::for_result(
           with.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype, problem.shape_of(gradient));
     }

@@ -16,7 +16,7 @@ void TestMaterial::add_reference() { reference = run_backward(problem, reference
 
 analysis::Report TestMaterial::analyze() const {
   analysis::Material material;
-  material.call = problem.call();
+  material.call = std::make_shared<analysis::MsdaCall>(problem.call());
   material.recorded = recorded.side("recorded", problem.conventions);
   if (reference) material.reference = reference->side("reference", reference_conventions);
   for (int i = 0; i < 3; ++i) {
@@ -36,8 +36,8 @@ analysis::Report TestMaterial::analyze() const {
 Gradients faulty(const Problem& problem, Fault fault) {
   const Naive result = naive(problem, problem.dtype != MSDA_FLOAT64, fault);
   Gradients gradients;
-  for (const Gradient gradient : analysis::kGradients) {
-    const int i = static_cast<int>(gradient);
+  for (const Gradient gradient : analysis::kMsdaGradients) {
+    const size_t i = gradient.place();
     const auto& exact = result.gradients[i].value;
     gradients.tensors[i] = OwnedTensor({exact.begin(), exact.end()}, problem.dtype, problem.shape_of(gradient));
   }

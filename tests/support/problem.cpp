@@ -95,8 +95,8 @@ std::vector<double> OwnedTensor::values() const {
   return result;
 }
 
-analysis::Call Problem::call() const {
-  analysis::Call call;
+analysis::MsdaCall Problem::call() const {
+  analysis::MsdaCall call;
   call.B = sizes.B;
   call.S = sizes.S();
   call.M = sizes.M;
@@ -119,9 +119,9 @@ analysis::Call Problem::call() const {
 }
 
 std::vector<int64_t> Problem::shape_of(Gradient gradient) const {
-  return gradient == Gradient::kValue               ? value.view.shape
-         : gradient == Gradient::kSamplingLocations ? sampling_locations.view.shape
-                                                    : attention_weights.view.shape;
+  return gradient == analysis::MsdaGradient::kValue               ? value.view.shape
+         : gradient == analysis::MsdaGradient::kSamplingLocations ? sampling_locations.view.shape
+                                                                  : attention_weights.view.shape;
 }
 
 std::string Problem::text() const {
@@ -232,8 +232,8 @@ Gradients run_backward(const Problem& problem, const msda_options& options) {
 Gradients run_backward(const Problem& problem, const Conventions& conventions, const msda_options& options) {
   Gradients gradients;
   msda_tensor results[3];
-  for (const Gradient gradient : analysis::kGradients) {
-    const int i = static_cast<int>(gradient);
+  for (const Gradient gradient : analysis::kMsdaGradients) {
+    const size_t i = gradient.place();
     const msda_dtype dtype = options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype;
     gradients.tensors[i] = OwnedTensor::for_result(dtype, problem.shape_of(gradient));
     results[i] = gradients.tensors[i].abi();

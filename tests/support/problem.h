@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/call.h"
+#include "analysis/operators/msda/call.h"
 #include "analysis/side.h"
 #include "kernels/msda.h"
 
@@ -48,7 +48,7 @@ struct Problem {
   msda_dtype dtype = MSDA_FLOAT32;
   OwnedTensor value, spatial_shapes, sampling_locations, attention_weights, grad_output;
 
-  analysis::Call call() const;
+  analysis::MsdaCall call() const;
   std::vector<int64_t> shape_of(analysis::Gradient gradient) const;
   std::string text() const;  // for a failing test's message
 };
@@ -69,8 +69,8 @@ Problem random_problem(uint64_t seed, msda_dtype dtype);
 // Gradients of a Problem, in the order of analysis::Gradient.
 struct Gradients {
   OwnedTensor tensors[3];
-  const OwnedTensor& of(analysis::Gradient gradient) const { return tensors[static_cast<int>(gradient)]; }
-  OwnedTensor& of(analysis::Gradient gradient) { return tensors[static_cast<int>(gradient)]; }
+  const OwnedTensor& of(analysis::Gradient gradient) const { return tensors[gradient.place()]; }
+  OwnedTensor& of(analysis::Gradient gradient) { return tensors[gradient.place()]; }
   analysis::Side side(const std::string& name, const analysis::Conventions& conventions) const;
 };
 

@@ -57,8 +57,8 @@ class Reduced {
       }
     }
     Gradients gradients;
-    for (const auto gradient : analysis::kGradients) {
-      const auto at = static_cast<size_t>(gradient);
+    for (const auto gradient : analysis::kMsdaGradients) {
+      const auto at = gradient.place();
       std::vector<double> results;
       for (const Real sum : sums_[at]) results.push_back(static_cast<double>(step("result", sum)));
       gradients.tensors[at] = OwnedTensor(results, problem_.dtype, problem_.shape_of(gradient));

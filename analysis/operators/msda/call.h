@@ -1,36 +1,132 @@
-// One backward call as the analysis sees it: sizes, conventions, inputs, and the place of a gradient's element in it.
+// Multi-scale deformable attention's backward call, and the place of a gradient's element in it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "analysis/tensor.h"
-#include "kernels/msda.h"
+#include "analysis/operators/call.h"
 
 namespace msda::analysis {
-
-// The conventions, which decide where a location lands.
-struct Conventions {
-  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
-  msda_padding padding = MSDA_PADDING_ZEROS;
-  bool align_corners = false;
-};
 
 struct LevelSize {
   int32_t height, width;
   int64_t start;
 };
 
-// Inputs that msda_backward() has accepted, contiguous.
-struct Call {
+struct MsdaGradient {
+  static constexpr Gradient::Description kValueDescription{"grad_value", 0, true};
+  static constexpr Gradient::Description kSamplingLocationsDescription{"grad_sampling_locations", 1, false};
+  static constexpr Gradient::Description kAttentionWeightsDescription{"grad_attention_weights", 2, false};
+  static constexpr Gradient kValue{kValueDescription}, kSamplingLocations{kSamplingLocationsDescription},
+      kAttentionWeights{kAttentionWeightsDescription};
+};
+inline constexpr Gradient kMsdaGradients[] = {MsdaGradient::kValue, MsdaGradient::kSamplingLocations,
+                                              MsdaGradient::kAttentionWeights};
+
+struct MsdaCall;
+
+// One sample, and the places of its numbers.
+struct SampleId {
+  int64_t b, q, m, l, p;
+
+  int64_t flat(const MsdaCall& call) const;
+  double location(const MsdaCall& call, int axis) const;
+  double attention(const MsdaCall& call) const;
+  int64_t grad_output_row(const MsdaCall& call) const;
+};
+
+// The place of an element of grad_value.
+struct PixelId {
+  int64_t b, s, m, d;  // of grad_value [B,S,M,D]
+  int64_t l;           // the level that s belongs to
+};
+
+// Inputs that msda_backward() has accepted.
+struct MsdaCall final : Call {
   int64_t B = 0, S = 0, M = 0, D = 0, L = 0, Q = 0, P = 0;
-  Conventions conventions;
   std::vector<LevelSize> levels;
   Tensor spatial_shapes;  // as given, of the same levels
   Tensor value, sampling_locations, attention_weights, grad_output;
 
-  // The type in which kernels compute for these inputs.
-  msda_dtype arithmetic() const;
+  std::span<const Gradient> gradients() const override { return kMsdaGradients; }
+  Index shape_of(Gradient gradient) const override;
+  std::vector<NamedTensor> inputs() const override;
+  msda_dtype arithmetic() const override;
+
+  Axes axes(const ElementId& id) const override;
+  Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
+                                      msda_dtype arithmetic) const override;
+
+  std::unique_ptr<Cache> new_cache() const override;
+  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
+                  const Reduction* reduction, Cache& cache) const override;
+  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+
+  int64_t family_of(Gradient gradient, int64_t flat) const override;
+  int64_t samples_of_family() const override { return Q * P; }
+  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
+  int64_t weights_of(Gradient gradient, int64_t flat) const override;
+
+  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
+                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
+                    const VisitStage& visit) const override;
+
+  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
+                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::string mistake_of(const Group& group) const override;
+  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance,
+                                       int threads) const override;
+  Steps input_steps(Gradient gradient) const override;
+  Steps inner_steps(Gradient gradient) const override;
+  const char* name_of(Step step) const override;
+
+  std::span<const Dimension> dimensions() const override;
+  Coordinates sizes() const override { return {B, Q, S, M, L, P, 2, D}; }
+  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
+  std::span<const Part> parts() const override;
+
+  std::string text_of_sizes() const override;
+  std::string text_of(Dimension dimension, int64_t index) const override;
+  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
+  std::shared_ptr<const Call> outline() const override;
+
+  // The sample of element `flat` of a gradient of samples, and the axis of grad_sampling_locations.
+  SampleId sample_of(Gradient gradient, int64_t flat) const;
+  int axis_of(Gradient gradient, int64_t flat) const;
+  PixelId pixel_of(int64_t flat) const;
+  const LevelSize& level_of(const SampleId& sample) const { return levels[static_cast<size_t>(sample.l)]; }
+};
+
+inline int64_t SampleId::flat(const MsdaCall& call) const {
+  return (((b * call.Q + q) * call.M + m) * call.L + l) * call.P + p;
+}
+inline double SampleId::location(const MsdaCall& call, int axis) const {
+  return call.sampling_locations.at(2 * flat(call) + axis);
+}
+inline double SampleId::attention(const MsdaCall& call) const { return call.attention_weights.at(flat(call)); }
+inline int64_t SampleId::grad_output_row(const MsdaCall& call) const {
+  return ((b * call.Q + q) * call.M + m) * call.D;
+}
+
+// Element [b, s, m, d] of value and of grad_value.
+inline int64_t value_element(const MsdaCall& call, int64_t b, int64_t s, int64_t m, int64_t d) {
+  return ((b * call.S + s) * call.M + m) * call.D + d;
+}
+
+// Side of a level along an axis: 0 is x, 1 is y.
+inline int32_t side_of(const LevelSize& level, int axis) { return axis == 0 ? level.width : level.height; }
+
+struct MsdaDimension {
+  static constexpr Dimension::Description kDescriptions[] = {
+      {"batch", 0, false, false}, {"query", 1, false, false}, {"pixel", 2, false, false}, {"head", 3, false, false},
+      {"level", 4, false, true},  {"point", 5, false, false}, {"axis", 6, true, false},   {"channel", 7, false, false}};
+  // The pixel is that of the whole pyramid.
+  static constexpr Dimension kBatch{kDescriptions[0]}, kQuery{kDescriptions[1]}, kPixel{kDescriptions[2]},
+      kHead{kDescriptions[3]}, kLevel{kDescriptions[4]}, kPoint{kDescriptions[5]}, kAxis{kDescriptions[6]},
+      kChannel{kDescriptions[7]};
 };
 
 // The call as the C ABI takes it, with any conventions. The tensors are views of the same memory.
@@ -38,34 +134,9 @@ struct AbiCall {
   msda_call call;
   msda_tensor grad_output;
 };
-AbiCall abi_call(const Call& call, const Conventions& conventions);
+AbiCall abi_call(const MsdaCall& call, const Conventions& conventions);
 // The same for `count` queries of one batch from q on.
-AbiCall abi_queries(const Call& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count);
+AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count);
 msda_tensor abi_tensor(const Tensor& tensor);
-
-enum class Gradient { kValue, kSamplingLocations, kAttentionWeights };
-inline constexpr Gradient kGradients[] = {Gradient::kValue, Gradient::kSamplingLocations, Gradient::kAttentionWeights};
-const char* name_of(Gradient gradient);  // "grad_value", ...
-
-// One sample, and the places of its numbers.
-struct SampleId {
-  int64_t b, q, m, l, p;
-
-  int64_t flat(const Call& call) const { return (((b * call.Q + q) * call.M + m) * call.L + l) * call.P + p; }
-  double location(const Call& call, int axis) const { return call.sampling_locations.at(2 * flat(call) + axis); }
-  double attention(const Call& call) const { return call.attention_weights.at(flat(call)); }
-  int64_t grad_output_row(const Call& call) const { return ((b * call.Q + q) * call.M + m) * call.D; }
-};
-
-// The sample of element `flat` of grad_attention_weights.
-SampleId sample_of_weight(const Call& call, int64_t flat);
-
-// Element [b, s, m, d] of value and of grad_value.
-inline int64_t value_element(const Call& call, int64_t b, int64_t s, int64_t m, int64_t d) {
-  return ((b * call.S + s) * call.M + m) * call.D + d;
-}
-
-// Side of a level along an axis: 0 is x, 1 is y.
-inline int32_t side_of(const LevelSize& level, int axis) { return axis == 0 ? level.width : level.height; }
 
 }  // namespace msda::analysis

@@ -1,4 +1,4 @@
-#include "analysis/conventions.h"
+#include "analysis/operators/msda/conventions.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "analysis/stages.h"
+#include "analysis/operators/msda/stages.h"
 
 namespace msda::analysis {
 namespace {
@@ -17,14 +17,14 @@ struct Query {
 };
 
 // Some of those that have elements in the groups, spread over them.
-std::vector<Query> queries_of(const Call& call, const std::vector<Group>& groups) {
+std::vector<Query> queries_of(const MsdaCall& call, const std::vector<Group>& groups) {
   std::set<Query> all;
   for (const Group& group : groups) {
-    if (group.advisory || group.gradient == Gradient::kValue) continue;
+    if (group.advisory || group.gradient == MsdaGradient::kValue) continue;
     for (const auto& [flat, count] : group.runs) {
       for (int64_t i = flat; i < flat + count; ++i) {
-        const Coordinates at = coordinates_of(call, group.gradient, i);
-        all.insert({at[static_cast<size_t>(Dimension::kBatch)], at[static_cast<size_t>(Dimension::kQuery)]});
+        const Coordinates at = call.coordinates_of(group.gradient, i);
+        all.insert({at[MsdaDimension::kBatch.place()], at[MsdaDimension::kQuery.place()]});
       }
     }
   }
@@ -38,11 +38,11 @@ std::vector<Query> queries_of(const Call& call, const std::vector<Group>& groups
 }
 
 // How many elements of the side's gradients of samples are not what float64 gives under these conventions.
-int64_t misses(const Call& call, const Conventions& conventions, const Side& side, const std::vector<Query>& queries,
-               const Tolerance& tolerance, int threads) {
+int64_t misses(const MsdaCall& call, const Conventions& conventions, const Side& side,
+               const std::vector<Query>& queries, const Tolerance& tolerance, int threads) {
   constexpr std::pair<Gradient, msda_stage_id> kStages[] = {
-      {Gradient::kSamplingLocations, MSDA_STAGE_GRAD_SAMPLING_LOCATIONS},
-      {Gradient::kAttentionWeights, MSDA_STAGE_GRAD_ATTENTION_WEIGHTS}};
+      {MsdaGradient::kSamplingLocations, MSDA_STAGE_GRAD_SAMPLING_LOCATIONS},
+      {MsdaGradient::kAttentionWeights, MSDA_STAGE_GRAD_ATTENTION_WEIGHTS}};
   int64_t count = 0;
   for (const auto& [gradient, stage] : kStages) {
     const Tensor& tensor = side.of(gradient);
@@ -90,8 +90,8 @@ std::vector<Fit> alternatives(const Conventions& recorded) {
 }
 
 // The call with height and width of each level exchanged; `memory` holds its new shapes.
-Call with_swapped_shapes(const Call& call, std::vector<int64_t>& memory) {
-  Call swapped = call;
+MsdaCall with_swapped_shapes(const MsdaCall& call, std::vector<int64_t>& memory) {
+  MsdaCall swapped = call;
   memory.clear();
   for (LevelSize& level : swapped.levels) {
     std::swap(level.height, level.width);
@@ -103,14 +103,14 @@ Call with_swapped_shapes(const Call& call, std::vector<int64_t>& memory) {
 
 }  // namespace
 
-std::vector<Fit> fitting_conventions(const Call& call, const Side& recorded, const std::vector<Group>& groups,
+std::vector<Fit> fitting_conventions(const MsdaCall& call, const Side& recorded, const std::vector<Group>& groups,
                                      const Tolerance& tolerance, int threads) {
   const std::vector<Query> queries = queries_of(call, groups);
   const int64_t before = misses(call, call.conventions, recorded, queries, tolerance, threads);
   constexpr int64_t kFewest = 4;  // that say more than chance
   if (before < kFewest) return {};
   std::vector<int64_t> memory;
-  const Call swapped = with_swapped_shapes(call, memory);
+  const MsdaCall swapped = with_swapped_shapes(call, memory);
   std::vector<Fit> fits;
   for (const Fit& fit : alternatives(call.conventions)) {
     const int64_t after = misses(fit.swapped ? swapped : call, fit.conventions, recorded, queries, tolerance, threads);

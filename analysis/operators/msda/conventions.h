@@ -4,23 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "analysis/compare.h"
 #include "analysis/groups.h"
+#include "analysis/operators/msda/call.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
 
-// Conventions under which float64 gives the gradients that a side has.
-struct Fit {
-  Conventions conventions;
-  bool swapped = false;  // spatial_shapes are (width, height)
-  std::string text;      // "padding border in place of zeros"; what differs from the recorded conventions
-};
-
 // The other dialects, paddings, values of align_corners and orders of spatial_shapes that explain elements of
 // grad_sampling_locations and grad_attention_weights which the recorded conventions do not: tried on some of the
 // queries in which `groups` have elements. The fewest changes first; empty if none fits.
-std::vector<Fit> fitting_conventions(const Call& call, const Side& recorded, const std::vector<Group>& groups,
+std::vector<Fit> fitting_conventions(const MsdaCall& call, const Side& recorded, const std::vector<Group>& groups,
                                      const Tolerance& tolerance, int threads);
 
 }  // namespace msda::analysis

@@ -1,11 +1,11 @@
-#include "analysis/element.h"
+#include "analysis/operators/msda/element.h"
 
 #include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <utility>
 
-#include "analysis/reduced_element.h"
+#include "analysis/operators/msda/reduced_element.h"
 #include "analysis/rounding.h"
 #include "kernels/sample.h"
 
@@ -20,14 +20,14 @@ CornerRows corner_rows(const Conventions& conventions, const LevelSize& level, i
   return rows;
 }
 
-Element sample_element(const Call& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
+Element sample_element(const MsdaCall& call, const Conventions& conventions, const SampleId& sample, Gradient gradient,
                        int axis, const Landing& x, const Landing& y, const Precision& precision,
                        const Reduction* reduction) {
   const auto rows = corner_rows(conventions, call.levels[static_cast<size_t>(sample.l)], x.low, y.low);
   return sample_element(call, sample, gradient, axis, x, y, rows, precision, reduction);
 }
 
-Element sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
+Element sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
                        const Landing& y, const CornerRows& rows, const Precision& precision,
                        const Reduction* reduction) {
   Element element;
@@ -39,7 +39,7 @@ Element sample_element(const Call& call, const SampleId& sample, Gradient gradie
     return reduction == nullptr ? input : reduction->round(step, input);
   };
   const int64_t grad_output_row = sample.grad_output_row(call);
-  const bool weights = gradient == Gradient::kAttentionWeights;
+  const bool weights = gradient == MsdaGradient::kAttentionWeights;
   const double slope = axis == 0 ? x.slope : y.slope, attention = given(kAttentionWeights, sample.attention(call));
   const double scale = weights ? 1 : attention * slope;
   const double growth_of_scale = weights ? 1 : at_least_1(attention) * at_least_1(slope);
@@ -104,7 +104,7 @@ std::span<const Contributions::Addend> Contributions::ByPixel::of(int64_t s) con
   return {begin, addends_.begin() + begin_[static_cast<size_t>(pixel) + 1]};
 }
 
-Contributions::Contributions(const Call& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
+Contributions::Contributions(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t m, int64_t l,
                              const Precision& precision, const Reduction* reduction)
     : call_(&call), conventions_(conventions), b_(b), m_(m), l_(l) {
   constexpr int64_t kMostQueries = int64_t{1} << 31, kMostPoints = int64_t{1} << 28;
@@ -121,7 +121,7 @@ Contributions::Addend named(const SampleId& sample, int32_t corner, double weigh
 }  // namespace
 
 void Contributions::find_exact(const Precision& precision, const Reduction* reduction) {
-  const Call& call = *call_;
+  const MsdaCall& call = *call_;
   const LevelSize& level = this->level();
   std::vector<Found> found;
   found.reserve(static_cast<size_t>(4 * call.Q * call.P));
@@ -160,7 +160,7 @@ void Contributions::find_exact(const Precision& precision, const Reduction* redu
 }
 
 void Contributions::find_computed() const {
-  const Call& call = *call_;
+  const MsdaCall& call = *call_;
   const LevelSize& level = this->level();
   std::vector<Found> found;
   found.reserve(static_cast<size_t>(4 * call.Q * call.P));
@@ -226,29 +226,17 @@ std::shared_ptr<const Contributions> ContributionCache::get(const Conventions& c
   return slot->contributions;
 }
 
-PixelId pixel_of(const Call& call, int64_t flat) {
-  PixelId pixel{};
-  pixel.d = flat % call.D;
-  flat /= call.D;
-  pixel.m = flat % call.M;
-  flat /= call.M;
-  pixel.s = flat % call.S;
-  pixel.b = flat / call.S;
-  while (pixel.l + 1 < call.L && call.levels[static_cast<size_t>(pixel.l + 1)].start <= pixel.s) ++pixel.l;
-  return pixel;
-}
-
 namespace {
 
 // Indices of grad_output and of attention_weights for an addend.
-std::pair<int64_t, int64_t> sources(const Call& call, const PixelId& pixel, const Contributions::Addend& addend) {
+std::pair<int64_t, int64_t> sources(const MsdaCall& call, const PixelId& pixel, const Contributions::Addend& addend) {
   const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
   return {sample.grad_output_row(call) + pixel.d, sample.flat(call)};
 }
 
 }  // namespace
 
-Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
+Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<const Contributions::Addend> exact,
                       const Precision& precision, const Reduction* reduction) {
   Element element;
   SumBound sum;
@@ -274,7 +262,7 @@ Element pixel_element(const Call& call, const PixelId& pixel, std::span<const Co
   return element;
 }
 
-std::vector<double> computed_addends(const Call& call, const PixelId& pixel,
+std::vector<double> computed_addends(const MsdaCall& call, const PixelId& pixel,
                                      std::span<const Contributions::Addend> computed) {
   std::vector<double> addends;
   for (const auto& addend : computed) {

@@ -1,4 +1,4 @@
-#include "analysis/landing.h"
+#include "analysis/operators/msda/landing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -100,8 +100,6 @@ Landings landings(const Conventions& conventions, double location, int32_t size,
   }
   return result;
 }
-
-double nearest_boundary(double coordinate) { return std::nearbyint(coordinate); }
 
 std::vector<Evaluation> evaluations(const Conventions& conventions, double location, int32_t size,
                                     msda_dtype arithmetic) {

@@ -1,4 +1,4 @@
-#include "analysis/reduced_element.h"
+#include "analysis/operators/msda/reduced_element.h"
 
 #include <array>
 #include <cmath>
@@ -23,7 +23,7 @@ std::array<Uncertain, 4> corner_factors(Gradient gradient, int axis, const Landi
   const Uncertain right{x.fraction, x.error}, left{1 - x.fraction, x.error};
   const Uncertain below{y.fraction, y.error}, above{1 - y.fraction, y.error};
   const auto negative = [](const Uncertain& u) { return Uncertain{-u.value, u.error}; };
-  if (gradient == Gradient::kAttentionWeights) {
+  if (gradient == MsdaGradient::kAttentionWeights) {
     return {product(above, left), product(above, right), product(below, left), product(below, right)};
   }
   if (axis == 0) return {negative(above), above, negative(below), below};
@@ -32,12 +32,12 @@ std::array<Uncertain, 4> corner_factors(Gradient gradient, int axis, const Landi
 
 }  // namespace
 
-Element reduced_sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
-                               const Landing& y, const CornerRows& rows, const Precision& precision,
+Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis,
+                               const Landing& x, const Landing& y, const CornerRows& rows, const Precision& precision,
                                const Reduction& reduction) {
   constexpr double kWeightRoundings = 4, kSampleRoundings = 4;
   const double unit = Precision::of(call.arithmetic()).unit;
-  const bool weights = gradient == Gradient::kAttentionWeights;
+  const bool weights = gradient == MsdaGradient::kAttentionWeights;
   const bool weighs = !weights && reduction.rounds(kWeightedGradOutput);
   const double attention = weights ? 1 : reduction.round(kAttentionWeights, sample.attention(call));
   const double slope = weights ? 1 : axis == 0 ? x.slope : y.slope, scale = weighs ? slope : attention * slope;

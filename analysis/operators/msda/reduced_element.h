@@ -1,7 +1,7 @@
 // Elements of gradients whose inner steps are rounded to fewer bits.
 #pragma once
 
-#include "analysis/element.h"
+#include "analysis/operators/msda/element.h"
 
 namespace msda::analysis {
 
@@ -10,8 +10,8 @@ namespace msda::analysis {
 inline constexpr Steps kInnerSteps = kInterpolationWeights | kSampledValue | kWeightedGradOutput | kAddends;
 
 // As sample_element(), for reductions with inner steps.
-Element reduced_sample_element(const Call& call, const SampleId& sample, Gradient gradient, int axis, const Landing& x,
-                               const Landing& y, const CornerRows& rows, const Precision& precision,
+Element reduced_sample_element(const MsdaCall& call, const SampleId& sample, Gradient gradient, int axis,
+                               const Landing& x, const Landing& y, const CornerRows& rows, const Precision& precision,
                                const Reduction& reduction);
 
 // An addend of grad_value from the corner's weight and its inputs. `unit`: of the arithmetic around the rounded steps.

@@ -1,4 +1,4 @@
-#include "analysis/stages.h"
+#include "analysis/operators/msda/stages.h"
 
 #include <stdexcept>
 
@@ -6,7 +6,7 @@ namespace msda::analysis {
 namespace {
 
 // The dimensions of a stage after [B,Q,M,L,P].
-std::vector<int64_t> dimensions_of_sample(const Call& call, msda_stage_id stage) {
+std::vector<int64_t> dimensions_of_sample(const MsdaCall& call, msda_stage_id stage) {
   switch (stage) {
     case MSDA_STAGE_PIXEL_COORDINATES:
     case MSDA_STAGE_CELL:
@@ -26,14 +26,14 @@ std::vector<int64_t> dimensions_of_sample(const Call& call, msda_stage_id stage)
 
 }  // namespace
 
-int64_t stage_width(const Call& call, msda_stage_id stage) {
+int64_t stage_width(const MsdaCall& call, msda_stage_id stage) {
   if (stage == MSDA_STAGE_GRAD_VALUE) return 0;
   int64_t width = 1;
   for (const int64_t size : dimensions_of_sample(call, stage)) width *= size;
   return width;
 }
 
-std::vector<double> stage_of_queries(const Call& call, const Conventions& conventions, int64_t b, int64_t q,
+std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q,
                                      int64_t count, msda_stage_id stage, msda_mode mode, int threads) {
   const AbiCall abi = abi_queries(call, conventions, b, q, count);
   std::vector<int64_t> shape{1, count, call.M, call.L, call.P};
@@ -50,7 +50,7 @@ std::vector<double> stage_of_queries(const Call& call, const Conventions& conven
   return values;
 }
 
-std::vector<double> stage_of_sample(const Call& call, const Conventions& conventions, const SampleId& sample,
+std::vector<double> stage_of_sample(const MsdaCall& call, const Conventions& conventions, const SampleId& sample,
                                     msda_stage_id stage, msda_mode mode) {
   const auto values = stage_of_queries(call, conventions, sample.b, sample.q, 1, stage, mode, 1);
   const int64_t width = stage_width(call, stage);

@@ -1,0 +1,18 @@
+#include "analysis/operators/call.h"
+
+namespace msda::analysis {
+
+ElementId Call::element_id(Gradient gradient, int64_t flat) const {
+  return {gradient, flat, Tensor{nullptr, MSDA_FLOAT32, shape_of(gradient)}.index_of(flat)};
+}
+
+std::string Call::text_of(Dimension dimension, int64_t index) const {
+  if (dimension.is_axis()) return std::string(1, axis_name(static_cast<size_t>(index)));
+  return std::string(dimension.name()) + " " + std::to_string(index);
+}
+
+Axis Call::rounded(const Axis& axis, const Reduction* reduction) const {
+  return reduction == nullptr ? axis : Axis{reduction->round(kLocations, axis.location), axis.size, axis.stored};
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,221 @@
+// An operator as the engine sees it: one recorded backward call, with its tensors. What compares, bounds, explains and
+// groups elements asks this interface, and knows no operator by name. docs/architecture.md says how to add one.
+//
+// A call returns gradients. An element of a gradient either belongs to one sample, which landed somewhere along each of
+// its axes, or adds up many samples (a scattered gradient).
+#pragma once
+
+#include <array>
+#include <boost/container/static_vector.hpp>
+#include <compare>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/addends.h"
+#include "analysis/compare.h"
+#include "analysis/element.h"
+#include "analysis/landing.h"
+#include "analysis/reduction.h"
+#include "analysis/tensor.h"
+#include "kernels/msda.h"
+
+namespace msda::analysis {
+
+struct Group;
+struct Side;
+
+// What differs between kernels of one operator, and decides where a location lands.
+struct Conventions {
+  msda_dialect dialect = MSDA_DEFORMABLE_DETR;
+  msda_padding padding = MSDA_PADDING_ZEROS;
+  bool align_corners = false;
+};
+
+// A gradient that an operator returns. Refers to what its operator says of it, which is never destroyed.
+class Gradient {
+ public:
+  struct Description {
+    const char* name;  // "grad_value"
+    int place;         // among those of the operator
+    bool scattered;    // adds up many samples
+  };
+  constexpr Gradient() = default;
+  constexpr explicit Gradient(const Description& description) : description_(&description) {}
+
+  const char* name() const { return description_->name; }
+  size_t place() const { return static_cast<size_t>(description_->place); }
+  bool scattered() const { return description_->scattered; }
+  friend bool operator==(Gradient, Gradient) = default;
+  friend auto operator<=>(Gradient a, Gradient b) { return a.place() <=> b.place(); }
+
+ private:
+  const Description* description_ = nullptr;
+};
+inline const char* name_of(Gradient gradient) { return gradient.name(); }
+// No operator returns more.
+inline constexpr size_t kMostGradients = 3;
+
+// What an element's index says, whatever the tensor's layout: its batch, its channel, ... Refers to its operator, too.
+class Dimension {
+ public:
+  struct Description {
+    const char* name;  // "batch"
+    int place;         // among those of the operator
+    bool is_axis;      // 0 is x, 1 is y, 2 is z
+    bool implied;      // in scattered gradients another dimension tells it
+  };
+  constexpr Dimension() = default;
+  constexpr explicit Dimension(const Description& description) : description_(&description) {}
+
+  const char* name() const { return description_->name; }
+  size_t place() const { return static_cast<size_t>(description_->place); }
+  bool is_axis() const { return description_->is_axis; }
+  bool implied() const { return description_->implied; }
+  friend bool operator==(Dimension, Dimension) = default;
+
+ private:
+  const Description* description_ = nullptr;
+};
+inline const char* name_of(Dimension dimension) { return dimension.name(); }
+inline constexpr size_t kMostDimensions = 8;
+// By Dimension; -1 where the tensor has no such dimension.
+using Coordinates = std::array<int64_t, kMostDimensions>;
+
+// One element of one gradient.
+struct ElementId {
+  Gradient gradient;
+  int64_t flat = 0;
+  Index index;
+};
+
+// An axis along which an element's sample has a coordinate.
+struct Axis {
+  double location;    // as recorded
+  int32_t size;       // of the level or image, in pixels
+  msda_dtype stored;  // the type of the location
+};
+using Axes = boost::container::static_vector<Axis, 3>;
+inline char axis_name(size_t axis) { return "xyz"[axis]; }
+
+struct NamedTensor {
+  const char* name;
+  Tensor tensor;
+};
+
+// A mistake that would explain a value, in words that follow "as if".
+struct Mistake {
+  std::string text;
+  double value;  // what it would give
+};
+
+// Other conventions under which float64 gives the gradients that a side has.
+struct Fit {
+  Conventions conventions;
+  bool swapped = false;  // sizes are (width, height)
+  std::string text;      // "padding border in place of zeros"; what differs from the recorded conventions
+};
+
+// The precision that coordinates are computed in, and that of everything else.
+struct Precisions {
+  Precision coordinates, rest;
+};
+
+// What an operator has found out of its call, for elements to come. Thread-safe.
+class Cache {
+ public:
+  virtual ~Cache() = default;
+};
+
+class Call {
+ public:
+  Conventions conventions;  // as recorded
+
+  virtual ~Call() = default;
+
+  // --- Its tensors. Inputs have been checked, and are contiguous.
+  virtual std::span<const Gradient> gradients() const = 0;
+  virtual Index shape_of(Gradient gradient) const = 0;
+  // Floating-point ones.
+  virtual std::vector<NamedTensor> inputs() const = 0;
+  // The type in which kernels compute for these inputs.
+  virtual msda_dtype arithmetic() const = 0;
+
+  ElementId element_id(Gradient gradient, int64_t flat) const;
+
+  // --- Coordinates. Those of the sample that an element belongs to; none for scattered gradients.
+  virtual Axes axes(const ElementId& id) const = 0;
+  virtual Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const = 0;
+  virtual Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const = 0;
+  // In float32, or in float64 for float64 arithmetic. The first is that of our own kernels.
+  virtual std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
+                                              msda_dtype arithmetic) const = 0;
+  // The location rounded by a reduction.
+  Axis rounded(const Axis& axis, const Reduction* reduction) const;
+
+  // --- Values.
+  virtual std::unique_ptr<Cache> new_cache() const = 0;
+  // With the sample landed at `place`. With a reduction: the value that it gives, and the bound on what all other
+  // rounding does to that.
+  virtual Element element(const Conventions& conventions, const ElementId& id, const Place& place,
+                          const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
+  // In the call's own arithmetic, as our kernels sum them.
+  virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
+
+  // --- Families of elements, which need the same of the cache.
+  virtual int64_t family_of(Gradient gradient, int64_t flat) const = 0;
+  virtual int64_t samples_of_family() const = 0;
+  // At most so many of its elements, spread over it. Of the gradients of a sample's location, which share most of
+  // their rounded numbers, one at most.
+  virtual std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const = 0;
+  // Equal for elements of a scattered gradient that add up the same samples with the same weights.
+  virtual int64_t weights_of(Gradient gradient, int64_t flat) const = 0;
+
+  // --- What an element is computed from.
+  using VisitInput = std::function<bool(const char* name, const Tensor& tensor, int64_t flat)>;
+  // Calls visit(), until it returns true, for the inputs that the element hangs on: for those of a sample that landed
+  // at `place`. Whether it returned true.
+  virtual bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place,
+                            const Precision& precision, Cache& cache, const VisitInput& visit) const = 0;
+  using VisitStage = std::function<bool(const char* stage, const std::vector<double>& numbers)>;
+  // The same for the intermediate tensors on the way to it, in the call's own arithmetic.
+  virtual bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision,
+                            Cache& cache, const VisitStage& visit) const = 0;
+
+  // --- Mistakes to try.
+  // Those that might have given the element another value than `exact`, with its sample at `place`.
+  virtual std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
+                                        const Element& exact, const Precision& precision, Cache& cache) const = 0;
+  // The one that the patterns of a group show, in words that follow "as if"; or empty.
+  virtual std::string mistake_of(const Group& group) const = 0;
+  // Those that explain elements in `groups` of the side's gradients of samples which the recorded conventions do not.
+  // The fewest changes first.
+  virtual std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
+                                               const Tolerance& tolerance, int threads) const = 0;
+  // The steps of a gradient that may be rounded to fewer bits: inputs, and what is computed of them.
+  virtual Steps input_steps(Gradient gradient) const = 0;
+  virtual Steps inner_steps(Gradient gradient) const = 0;
+  virtual const char* name_of(Step step) const = 0;
+
+  // --- Groups of elements.
+  virtual std::span<const Dimension> dimensions() const = 0;
+  virtual Coordinates sizes() const = 0;  // by Dimension
+  virtual Coordinates coordinates_of(Gradient gradient, int64_t flat) const = 0;
+  // Dimensions whose indices may separate wrong values of one kind from those of another: tried in this order.
+  using Part = std::vector<Dimension>;
+  virtual std::span<const Part> parts() const = 0;
+
+  // --- Words.
+  virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."
+  // "query 3", "level 1 (32 x 32)", "x".
+  virtual std::string text_of(Dimension dimension, int64_t index) const;
+  // Where an element lies, from what is largest to what is smallest.
+  virtual std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const = 0;
+
+  // The same without data, for the words.
+  virtual std::shared_ptr<const Call> outline() const = 0;
+};
+
+}  // namespace msda::analysis

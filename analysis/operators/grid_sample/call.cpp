@@ -1,0 +1,180 @@
+#include "analysis/operators/grid_sample/call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/operators/grid_sample/samples.h"
+
+namespace msda::analysis {
+namespace {
+
+constexpr std::pair<Interpolation, const char*> kInterpolations[] = {
+    {Interpolation::kBilinear, "bilinear"}, {Interpolation::kNearest, "nearest"}, {Interpolation::kBicubic, "bicubic"}};
+constexpr std::pair<GridPadding, const char*> kPaddings[] = {
+    {GridPadding::kZeros, "zeros"}, {GridPadding::kBorder, "border"}, {GridPadding::kReflection, "reflection"}};
+
+template <class Table, class Value>
+const char* name_in(const Table& table, Value value) {
+  for (const auto& [one, name] : table) {
+    if (one == value) return name;
+  }
+  return "?";
+}
+
+}  // namespace
+
+const char* name_of(Interpolation interpolation) { return name_in(kInterpolations, interpolation); }
+const char* name_of(GridPadding padding) { return name_in(kPaddings, padding); }
+
+std::optional<Interpolation> interpolation_named(std::string_view name) {
+  for (const auto& [value, known] : kInterpolations) {
+    if (name == known) return value;
+  }
+  return std::nullopt;
+}
+
+std::optional<GridPadding> grid_padding_named(std::string_view name) {
+  for (const auto& [value, known] : kPaddings) {
+    if (name == known) return value;
+  }
+  return std::nullopt;
+}
+
+Index GridSampleCall::shape_of(Gradient gradient) const {
+  return gradient == GridSampleGradient::kInput ? input.shape : grid.shape;
+}
+
+std::vector<NamedTensor> GridSampleCall::inputs() const {
+  return {{"input", input}, {"grid", grid}, {"grad_output", grad_output}};
+}
+
+msda_dtype GridSampleCall::arithmetic() const {
+  for (const Tensor* tensor : {&input, &grid, &grad_output}) {
+    if (tensor->dtype == MSDA_FLOAT64) return MSDA_FLOAT64;
+  }
+  return MSDA_FLOAT32;
+}
+
+Axis GridSampleCall::axis_of(const SampleId& sample, int axis) const {
+  return {grid.at((sample.n * samples + sample.at) * axes_count + axis), sides[axis], grid.dtype};
+}
+
+Axes GridSampleCall::axes(const ElementId& id) const {
+  Axes all;
+  if (id.gradient.scattered()) return all;
+  for (int axis = 0; axis < axes_count; ++axis) all.push_back(axis_of(sample_of(id.flat), axis));
+  return all;
+}
+
+int64_t GridSampleCall::family_of(Gradient gradient, int64_t flat) const {
+  return gradient.scattered() ? pixel_of(flat).n : sample_of(flat).n;
+}
+
+std::vector<int64_t> GridSampleCall::some_of_family(Gradient gradient, int64_t family, int64_t most) const {
+  const int64_t all = gradient.scattered() ? C * pixels : samples, count = std::min(all, most);
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t at = family * all + i * all / count;
+    elements.push_back(gradient.scattered() ? at : at * axes_count + i % axes_count);
+  }
+  return elements;
+}
+
+// The channels of a pixel.
+int64_t GridSampleCall::weights_of(Gradient gradient, int64_t flat) const {
+  if (!gradient.scattered()) return flat;
+  const PixelId pixel = pixel_of(flat);
+  return pixel.n * pixels + pixel.at;
+}
+
+bool GridSampleCall::visit_inputs(const Conventions&, const ElementId& id, const Place& place,
+                                  const Precision& precision, Cache& cache, const VisitInput& visit) const {
+  const auto visit_sample = [&](const SampleId& sample) {
+    for (int axis = 0; axis < axes_count; ++axis) {
+      if (visit("grid", grid, (sample.n * samples + sample.at) * axes_count + axis)) return true;
+    }
+    return false;
+  };
+  if (id.gradient.scattered()) {
+    const PixelId pixel = pixel_of(id.flat);
+    for (const auto& addend : contributions(cache, pixel.n, precision)->exact(pixel.at)) {
+      const SampleId sample{pixel.n, addend.sample};
+      if (visit_sample(sample) || visit("grad_output", grad_output, grad_output_of(sample, pixel.c))) return true;
+    }
+    return false;
+  }
+  const SampleId sample = sample_of(id.flat);
+  for (const Read& read : reads(*this, place, -1)) {
+    for (int64_t c = 0; read.pixel >= 0 && c < C; ++c) {
+      if (visit("input", input, input_of(sample.n, c, read.pixel))) return true;
+    }
+  }
+  if (visit_sample(sample)) return true;
+  for (int64_t c = 0; c < C; ++c) {
+    if (visit("grad_output", grad_output, grad_output_of(sample, c))) return true;
+  }
+  return false;
+}
+
+bool GridSampleCall::visit_stages(const Conventions& of, const ElementId& id, const Precision&, Cache& cache,
+                                  const VisitStage& visit) const {
+  std::vector<double> coordinates;
+  for (const Axis& axis : axes(id)) coordinates.push_back(evaluations(of, axis, arithmetic()).front().coordinate);
+  if (!coordinates.empty() && visit("pixel_coordinates", coordinates)) return true;
+  const Addends all = addends(of, id, cache);
+  if (visit("addends", all.values)) return true;
+  double sum = 0;
+  for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());
+  return visit(id.gradient.name(), {rounded_to(sum * all.scale, arithmetic())});
+}
+
+Steps GridSampleCall::input_steps(Gradient gradient) const {
+  return gradient.scattered() ? kGradOutput : kGradOutput | kValue;
+}
+
+Steps GridSampleCall::inner_steps(Gradient) const { return kInterpolationWeights | kAddends; }
+
+const char* GridSampleCall::name_of(Step step) const {
+  switch (step) {
+    case kGradOutput:
+      return "grad_output";
+    case kValue:
+      return "input";
+    case kLocations:
+      return "grid";
+    case kInterpolationWeights:
+      return "interpolation_weights";
+    case kAddends:
+      return "addends";
+    case kSums:
+      return "sums";
+    case kResult:
+      return "result";
+    default:
+      return "?";  // steps that this operator lacks
+  }
+}
+
+std::span<const Dimension> GridSampleCall::dimensions() const {
+  using Of = GridSampleDimension;
+  static constexpr Dimension kAll[] = {Of::kBatch, Of::kChannel, Of::kSample, Of::kPixel, Of::kAxis};
+  return kAll;
+}
+
+Coordinates GridSampleCall::coordinates_of(Gradient gradient, int64_t flat) const {
+  if (gradient.scattered()) {
+    const PixelId pixel = pixel_of(flat);
+    return {pixel.n, pixel.c, -1, pixel.at, -1};
+  }
+  const SampleId sample = sample_of(flat);
+  return {sample.n, -1, sample.at, -1, flat % axes_count};
+}
+
+std::span<const Call::Part> GridSampleCall::parts() const {
+  using Of = GridSampleDimension;
+  static const Part kParts[] = {{}, {Of::kAxis}, {Of::kBatch}, {Of::kChannel}};
+  return kParts;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,126 @@
+// PyTorch's grid_sample backward call, 2D and 3D: gradients of its input and of its grid.
+//
+// After aten/src/ATen/native/GridSampler.h, whose names of conventions are used: a coordinate of `grid` in [-1, 1]
+// becomes a pixel coordinate, which the padding reflects or clips; of it the interpolation makes weights of some pixels
+// along each axis, the taps.
+#pragma once
+
+#include <boost/container/static_vector.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/operators/call.h"
+
+namespace msda::analysis {
+
+enum class Interpolation { kBilinear, kNearest, kBicubic };
+enum class GridPadding { kZeros, kBorder, kReflection };
+
+struct GridSampleGradient {
+  static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
+  static constexpr Gradient::Description kGridDescription{"grad_grid", 1, false};
+  static constexpr Gradient kInput{kInputDescription}, kGrid{kGridDescription};
+};
+inline constexpr Gradient kGridSampleGradients[] = {GridSampleGradient::kInput, GridSampleGradient::kGrid};
+
+struct GridSampleDimension {
+  static constexpr Dimension::Description kDescriptions[] = {{"batch", 0, false, false},
+                                                             {"channel", 1, false, false},
+                                                             {"sample", 2, false, false},
+                                                             {"pixel", 3, false, false},
+                                                             {"axis", 4, true, false}};
+  // Samples and pixels are numbered in row-major order.
+  static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kSample{kDescriptions[2]},
+      kPixel{kDescriptions[3]}, kAxis{kDescriptions[4]};
+};
+
+// A pixel along one axis, and its weight with the first two derivatives by the coordinate.
+struct Tap {
+  int32_t pixel;  // -1: none, it reads 0
+  double weight, slope, curve;
+};
+using Taps = boost::container::static_vector<Tap, 4>;
+
+class GridContributions;
+
+// Shapes fit each other, and no size is 0.
+struct GridSampleCall final : Call {
+  Interpolation interpolation = Interpolation::kBilinear;
+  GridPadding padding = GridPadding::kZeros;  // in place of conventions.padding, which lacks reflection
+  int axes_count = 2;                         // 2 or 3
+  int64_t N = 0, C = 0;
+  int64_t pixels = 0, samples = 0;  // of one batch
+  int32_t sides[3] = {};            // of the input, by axis: x, y, z
+  int64_t output_sides[3] = {};     // of the grid, by axis
+  Tensor input, grid, grad_output;
+
+  std::span<const Gradient> gradients() const override { return kGridSampleGradients; }
+  Index shape_of(Gradient gradient) const override;
+  std::vector<NamedTensor> inputs() const override;
+  msda_dtype arithmetic() const override;
+
+  Axes axes(const ElementId& id) const override;
+  Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
+                                      msda_dtype arithmetic) const override;
+
+  std::unique_ptr<Cache> new_cache() const override;
+  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
+                  const Reduction* reduction, Cache& cache) const override;
+  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+
+  int64_t family_of(Gradient gradient, int64_t flat) const override;  // the batch
+  int64_t samples_of_family() const override { return samples; }
+  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
+  int64_t weights_of(Gradient gradient, int64_t flat) const override;
+
+  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
+                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
+                    const VisitStage& visit) const override;
+
+  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
+                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::string mistake_of(const Group& group) const override;
+  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance,
+                                       int threads) const override;
+  Steps input_steps(Gradient gradient) const override;
+  Steps inner_steps(Gradient gradient) const override;
+  const char* name_of(Step step) const override;
+
+  std::span<const Dimension> dimensions() const override;
+  Coordinates sizes() const override { return {N, C, samples, pixels, axes_count}; }
+  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
+  std::span<const Part> parts() const override;
+
+  std::string text_of_sizes() const override;
+  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
+  std::shared_ptr<const Call> outline() const override;
+
+  // A sample of the grid, and an element of grad_input.
+  struct SampleId {
+    int64_t n, at;  // `at` among those of the batch
+  };
+  struct PixelId {
+    int64_t n, c, at;
+  };
+  SampleId sample_of(int64_t flat) const { return {flat / axes_count / samples, flat / axes_count % samples}; }
+  PixelId pixel_of(int64_t flat) const { return {flat / pixels / C, flat / pixels % C, flat % pixels}; }
+  Axis axis_of(const SampleId& sample, int axis) const;
+  int64_t grad_output_of(const SampleId& sample, int64_t c) const { return (sample.n * C + c) * samples + sample.at; }
+  int64_t input_of(int64_t n, int64_t c, int64_t pixel) const { return (n * C + c) * pixels + pixel; }
+
+  std::shared_ptr<const GridContributions> contributions(Cache& cache, int64_t n, const Precision& precision) const;
+  // What a sample that landed there reads along an axis.
+  Taps taps(const Landing& landing, int axis) const;
+};
+
+const char* name_of(Interpolation interpolation);
+const char* name_of(GridPadding padding);
+std::optional<Interpolation> interpolation_named(std::string_view name);
+std::optional<GridPadding> grid_padding_named(std::string_view name);
+
+}  // namespace msda::analysis

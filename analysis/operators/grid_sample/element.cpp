@@ -1,0 +1,153 @@
+// The elements of grid_sample's gradients, exact and with bounds, and their addends.
+//
+// grad_grid sums a term for each channel and pixel that a sample reads; grad_input one for each sample that reads the
+// pixel.
+#include <cmath>
+
+#include "analysis/operators/grid_sample/cache.h"
+#include "analysis/operators/grid_sample/samples.h"
+#include "analysis/rounding.h"
+
+namespace msda::analysis {
+namespace {
+
+Element finished(Element element, const SumBound& sum, const Precision& precision) {
+  element.value = sum.sum();
+  element.terms = sum.terms();
+  element.from_rounding = sum.bound(precision);
+  element.certain = sum.certain(precision);
+  return element;
+}
+
+// A weight that a reduction rounds, and how far the one that was rounded may be from it.
+Uncertain weight_of(const Reduction* reduction, double weight, double error) {
+  const Uncertain exact{weight, error};
+  return reduction == nullptr ? exact : reduction->round(kInterpolationWeights, exact);
+}
+
+Uncertain addend_of(const Reduction* reduction, const Uncertain& weight, double factor) {
+  const Uncertain addend{weight.value * factor, weight.error * std::abs(factor)};
+  return reduction == nullptr ? addend : reduction->round(kAddends, addend);
+}
+
+double given(const Reduction* reduction, Step step, double input) {
+  return reduction == nullptr ? input : reduction->round(step, input);
+}
+
+Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
+                      std::span<const GridContributions::Addend> addends, const Precision& precision,
+                      const Reduction* reduction) {
+  Element element;
+  SumBound sum;
+  for (const auto& [sample, weight, error] : addends) {
+    const double go =
+        given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
+    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
+    if (std::abs(weight) <= error && !std::isfinite(go)) continue;
+    const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
+    sum.add(term.value, 0, at_least_1(go));
+    element.from_coordinates += term.error;
+  }
+  element.cancelled = sum.magnitude();
+  return finished(element, sum, precision);
+}
+
+Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place, const Precision& precision,
+                     const Reduction* reduction) {
+  const GridSampleCall::SampleId sample = call.sample_of(flat);
+  const auto axis = static_cast<size_t>(flat % call.axes_count);
+  const double scale = place[axis].slope;
+  const Reads all = reads(call, place, static_cast<int>(axis));
+  Element element;
+  if (all.empty() || scale == 0) return element;
+  double reach = 0;  // of the coordinates' errors together
+  for (const Landing& landing : place) reach += landing.error;
+  const double rounding = weight_error(call.interpolation, precision);
+  std::array<double, 3> by{};
+  SumBound sum;
+  double magnitude = 0;
+  for (int64_t c = 0; c < call.C; ++c) {
+    const double go = given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of(sample, c)));
+    double part = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Read& read = all[i];
+      if (read.pixel < 0) continue;
+      const double v = given(reduction, kValue, call.input.at(call.input_of(sample.n, c, read.pixel)));
+      const double factor = go * scale * v;
+      const Uncertain term = addend_of(reduction, weight_of(reduction, read.weight, 0), factor);
+      sum.add(term.value, static_cast<int>(i), at_least_1(scale) * at_least_1(go) * at_least_1(v));
+      part += term.value;
+      magnitude += std::abs(factor);
+      element.from_coordinates += term.error;
+      for (size_t other = 0; other < place.size(); ++other) by[other] += factor * read.by[other];
+    }
+    element.cancelled += std::abs(part);
+  }
+  for (size_t other = 0; other < place.size(); ++other) {
+    element.from_coordinates += std::abs(by[other]) * place[other].error;
+  }
+  // The second order, and the rounding of weights that do not round relative to themselves.
+  const double curvature = call.interpolation == Interpolation::kBicubic ? 8 : 1;
+  element.from_coordinates += magnitude * curvature * reach * reach;
+  if (call.interpolation == Interpolation::kBicubic) element.from_coordinates += magnitude * rounding;
+  return finished(element, sum, precision);
+}
+
+// What a kernel adds up for an element of grad_grid: a product for each channel and pixel.
+template <class Real>
+Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& place) {
+  const GridSampleCall::SampleId sample = call.sample_of(flat);
+  const auto axis = static_cast<size_t>(flat % call.axes_count);
+  Addends addends;
+  addends.scale = place[axis].slope;
+  const Reads all = reads(call, place, static_cast<int>(axis));
+  for (int64_t c = 0; c < call.C && addends.scale != 0; ++c) {
+    const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of(sample, c)));
+    for (const Read& read : all) {
+      if (read.pixel < 0) continue;
+      const Real v = static_cast<Real>(call.input.at(call.input_of(sample.n, c, read.pixel)));
+      const Real product = v * static_cast<Real>(read.weight) * go;
+      addends.values.push_back(static_cast<double>(product));
+    }
+  }
+  return addends;
+}
+
+template <class Real>
+Addends pixel_addends(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
+                      std::span<const GridContributions::Addend> computed) {
+  Addends addends;
+  for (const auto& addend : computed) {
+    const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c)));
+    const Real product = static_cast<Real>(addend.weight) * go;
+    addends.values.push_back(static_cast<double>(product));
+  }
+  return addends;
+}
+
+}  // namespace
+
+std::unique_ptr<Cache> GridSampleCall::new_cache() const { return std::make_unique<GridSampleCache>(*this); }
+
+Element GridSampleCall::element(const Conventions&, const ElementId& id, const Place& place,
+                                const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
+  if (!id.gradient.scattered()) return grid_element(*this, id.flat, place, precisions.rest, reduction);
+  const PixelId pixel = pixel_of(id.flat);
+  const auto contributions = static_cast<GridSampleCache&>(cache).get(pixel.n, precisions.coordinates, reduction);
+  return pixel_element(*this, pixel, contributions->exact(pixel.at), precisions.rest, reduction);
+}
+
+Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {
+  const bool wide = arithmetic() == MSDA_FLOAT64;
+  if (id.gradient.scattered()) {
+    const PixelId pixel = pixel_of(id.flat);
+    const auto found = static_cast<GridSampleCache&>(cache).get(pixel.n, Precision::of(arithmetic()), nullptr);
+    const auto computed = found->computed(pixel.at);
+    return wide ? pixel_addends<double>(*this, pixel, computed) : pixel_addends<float>(*this, pixel, computed);
+  }
+  Place place;
+  for (const Axis& axis : axes(id)) place.push_back(evaluations(of, axis, arithmetic()).front().landing);
+  return wide ? grid_addends<double>(*this, id.flat, place) : grid_addends<float>(*this, id.flat, place);
+}
+
+}  // namespace msda::analysis

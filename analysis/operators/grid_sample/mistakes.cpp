@@ -1,0 +1,156 @@
+// The mistakes and the other conventions that are tried on grid_sample's gradients.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "analysis/groups.h"
+#include "analysis/operators/grid_sample/cache.h"
+#include "analysis/operators/grid_sample/samples.h"
+#include "analysis/patterns.h"
+#include "analysis/side.h"
+
+namespace msda::analysis {
+namespace {
+
+std::vector<Mistake> sample_mistakes(const GridSampleCall& call, const Conventions& conventions, const ElementId& id,
+                                     const Place& place, const Element& exact, const Precisions& precisions,
+                                     Cache& cache) {
+  const auto axis = static_cast<size_t>(id.flat % call.axes_count);
+  std::vector<Mistake> mistakes;
+  if (place[axis].slope != 0) {
+    mistakes.push_back({"the input's size were not multiplied in", exact.value / place[axis].slope});
+  }
+  for (int other = 0; other < call.axes_count; ++other) {
+    if (other == static_cast<int>(axis)) continue;
+    const ElementId across{id.gradient, id.flat - static_cast<int64_t>(axis) + other, {}};
+    const double value = call.element(conventions, across, place, precisions, nullptr, cache).value;
+    mistakes.push_back({fmt::format("it were the gradient along {}", axis_name(static_cast<size_t>(other))), value});
+  }
+  for (const int step : {-1, 1}) {
+    for (size_t along = 0; along < place.size(); ++along) {
+      Place moved = place;
+      moved[along].low += step;
+      const double value = call.element(conventions, id, moved, precisions, nullptr, cache).value;
+      mistakes.push_back(
+          {fmt::format("it read one pixel {} along {}", step < 0 ? "early" : "late", axis_name(along)), value});
+    }
+  }
+  return mistakes;
+}
+
+std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
+                                    const Element& exact, const GridContributions& contributions) {
+  std::vector<Mistake> mistakes;
+  double without_weights = 0;
+  for (const auto& addend : contributions.exact(pixel.at)) {
+    const double go = call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c));
+    const auto text = [&](const char* what) {
+      return fmt::format("the contribution of sample {} were {}", addend.sample, what);
+    };
+    mistakes.push_back({text("missing"), exact.value - addend.weight * go});
+    mistakes.push_back({text("added twice"), exact.value + addend.weight * go});
+    without_weights += go;
+  }
+  mistakes.push_back({"the interpolation weights were not multiplied in", without_weights});
+  mistakes.push_back({"everything were added twice", 2 * exact.value});
+  return mistakes;
+}
+
+// Some elements of grad_grid that are in the groups.
+std::vector<int64_t> some_of(const std::vector<Group>& groups) {
+  constexpr size_t kMost = 256;
+  std::vector<int64_t> all;
+  for (const Group& group : groups) {
+    if (group.advisory || group.gradient.scattered()) continue;
+    for (const auto& [flat, count] : group.runs) {
+      for (int64_t i = 0; i < count; ++i) all.push_back(flat + i);
+    }
+  }
+  const size_t step = all.size() / kMost + 1;
+  std::vector<int64_t> some;
+  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  return some;
+}
+
+int64_t misses(const GridSampleCall& call, const Side& side, const std::vector<int64_t>& elements,
+               const Tolerance& tolerance) {
+  const auto cache = call.new_cache();
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  return std::ranges::count_if(elements, [&](int64_t flat) {
+    const ElementId id{GridSampleGradient::kGrid, flat, {}};
+    Place place;
+    for (const Axis& axis : call.axes(id)) place.push_back(call.landings({}, axis, precision).front());
+    const double truth = call.element({}, id, place, {precision, precision}, nullptr, *cache).value;
+    return !tolerance.holds(side.of(id.gradient).at(flat), truth);
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<const GridContributions> GridSampleCall::contributions(Cache& cache, int64_t n,
+                                                                       const Precision& precision) const {
+  return static_cast<GridSampleCache&>(cache).get(n, precision, nullptr);
+}
+
+std::vector<Mistake> GridSampleCall::mistakes(const Conventions& of, const ElementId& id, const Place& place,
+                                              const Element& exact, const Precision& precision, Cache& cache) const {
+  if (!id.gradient.scattered()) return sample_mistakes(*this, of, id, place, exact, {precision, precision}, cache);
+  const PixelId pixel = pixel_of(id.flat);
+  return pixel_mistakes(*this, pixel, exact, *contributions(cache, pixel.n, precision));
+}
+
+// By the ratio of each axis' wrong values to the right ones.
+std::string GridSampleCall::mistake_of(const Group& group) const {
+  if (group.gradient.scattered() || group.patterns.empty()) return {};
+  const auto fits = [&](auto&& expected) {
+    return std::ranges::all_of(group.patterns, [&](const Pattern& pattern) {
+      const Extent& axes = group.extent(GridSampleDimension::kAxis);
+      int64_t axis = axes.is_one() ? axes.first : -1;
+      for (const auto& [dimension, index] : pattern.part) axis = dimension.is_axis() ? index : axis;
+      if (axis < 0 || pattern.kind != Pattern::Kind::kRatio) return false;
+      const double ratio = expected(static_cast<double>(sides[axis]), static_cast<double>(sides[axis == 0 ? 1 : 0]));
+      return !is_close(ratio, 1) && is_close(pattern.value, ratio);
+    });
+  };
+  if (axes_count == 2 && fits([](double along, double across) { return across / along; })) {
+    return "width and height were swapped";
+  }
+  if (fits([](double along, double) { return 2 / along; })) return "the input's size were not multiplied in";
+  if (fits([](double along, double) { return (along - 1) / along; })) return "align_corners were true";
+  if (fits([](double along, double) { return along / (along - 1); })) return "align_corners were false";
+  return {};
+}
+
+std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
+                                                     const Tolerance& tolerance, int /*threads*/) const {
+  constexpr int64_t kFewest = 4;  // that say more than chance
+  const auto elements = some_of(groups);
+  const int64_t before = misses(*this, side, elements, tolerance);
+  std::vector<Fit> fits;
+  if (before < kFewest) return fits;
+  for (const Interpolation other : {Interpolation::kBilinear, Interpolation::kNearest, Interpolation::kBicubic}) {
+    for (const GridPadding pads : {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
+      for (const bool align : {false, true}) {
+        if (axes_count == 3 && other == Interpolation::kBicubic) continue;
+        GridSampleCall call = *this;
+        call.interpolation = other;
+        call.padding = pads;
+        call.conventions.align_corners = align;
+        std::vector<std::string> changes;
+        const auto add = [&](const char* what, const std::string& now, const std::string& was) {
+          if (now != was) changes.push_back(fmt::format("{} {} in place of {}", what, now, was));
+        };
+        add("interpolation", analysis::name_of(other), analysis::name_of(interpolation));
+        add("padding", analysis::name_of(pads), analysis::name_of(padding));
+        add("align_corners", fmt::format("{}", align), fmt::format("{}", conventions.align_corners));
+        if (changes.empty() || misses(call, side, elements, tolerance) * 50 > before) continue;
+        fits.push_back({call.conventions, false, fmt::format("{}", fmt::join(changes, " and "))});
+      }
+    }
+  }
+  std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
+  return fits;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,111 @@
+#include "analysis/operators/grid_sample/samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace msda::analysis {
+namespace {
+
+// Adds the reads of the axes from `axis` down to 0; `so_far` is the product of those above.
+void add_reads(const GridSampleCall& call, const std::array<Taps, 3>& taps, int axis, int own, const Read& so_far,
+               Reads& all) {
+  if (axis < 0) {
+    all.push_back(so_far);
+    return;
+  }
+  for (const Tap& tap : taps[static_cast<size_t>(axis)]) {
+    // For the gradient along an axis the weight along it is the slope.
+    const double weight = axis == own ? tap.slope : tap.weight, slope = axis == own ? tap.curve : tap.slope;
+    Read read = so_far;
+    for (double& by : read.by) by *= weight;
+    read.by[static_cast<size_t>(axis)] = so_far.weight * slope;
+    read.weight *= weight;
+    read.pixel = read.pixel < 0 || tap.pixel < 0 ? -1 : read.pixel * call.sides[axis] + tap.pixel;
+    add_reads(call, taps, axis - 1, own, read, all);
+  }
+}
+
+// Calls visit(place) for each way in which a sample may land, the exact one first.
+template <class Visit>
+void visit_places(const std::vector<Landings>& along, Place& place, Visit&& visit) {
+  if (place.size() == along.size()) return visit(place);
+  for (const Landing& landing : along[place.size()]) {
+    place.push_back(landing);
+    visit_places(along, place, visit);
+    place.pop_back();
+  }
+}
+
+}  // namespace
+
+Reads reads(const GridSampleCall& call, const Place& place, int axis) {
+  std::array<Taps, 3> taps;
+  for (size_t i = 0; i < place.size(); ++i) taps[i] = call.taps(place[i], static_cast<int>(i));
+  Reads all;
+  add_reads(call, taps, call.axes_count - 1, axis, Read{0, 1, {}}, all);
+  return all;
+}
+
+double weight_error(Interpolation interpolation, const Precision& precision) {
+  // Cubic polynomials have intermediate results up to 9, with some eight roundings.
+  return interpolation == Interpolation::kBicubic ? 40 * precision.unit : 0;
+}
+
+GridContributions::GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision,
+                                     const Reduction* reduction) {
+  std::vector<Found> exact, computed;
+  const double rounding = weight_error(call.interpolation, precision);
+  for (int64_t at = 0; at < call.samples; ++at) {
+    std::vector<Landings> along;
+    Place written;
+    for (int axis = 0; axis < call.axes_count; ++axis) {
+      const Axis where = call.axis_of({n, at}, axis);
+      along.push_back(call.landings(call.conventions, call.rounded(where, reduction), precision));
+      written.push_back(call.evaluations(call.conventions, where, call.arithmetic()).front().landing);
+    }
+    const size_t first = exact.size();
+    // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.
+    const bool jumps = call.interpolation == Interpolation::kNearest;
+    size_t ways = 1;
+    for (const Landings& landings : along) ways *= landings.size();
+    bool is_exact = true;
+    Place place;
+    visit_places(along, place, [&](const Place& landed) {
+      for (const Read& read : reads(call, landed, -1)) {
+        if (read.pixel < 0) continue;
+        const auto same = std::find_if(exact.begin() + static_cast<std::ptrdiff_t>(first), exact.end(),
+                                       [&](const Found& one) { return one.pixel == read.pixel; });
+        double error = rounding;
+        for (size_t axis = 0; axis < landed.size(); ++axis) error += std::abs(read.by[axis]) * landed[axis].error;
+        if (jumps && ways > 1) error += 1;
+        if (is_exact) {
+          exact.push_back({read.pixel, {at, read.weight, error}});
+        } else if (same == exact.end()) {
+          exact.push_back({read.pixel, {at, 0, error + (jumps ? 0 : std::abs(read.weight))}});
+        }
+      }
+      is_exact = false;
+    });
+    for (const Read& read : reads(call, written, -1)) {
+      if (read.pixel < 0) continue;
+      const bool wide = call.arithmetic() == MSDA_FLOAT64;
+      computed.push_back({read.pixel, {at, wide ? read.weight : static_cast<float>(read.weight), 0}});
+    }
+  }
+  sort(exact, call.pixels, exact_, exact_begin_);
+  sort(computed, call.pixels, computed_, computed_begin_);
+}
+
+void GridContributions::sort(const std::vector<Found>& found, int64_t pixels, std::vector<Addend>& addends,
+                             std::vector<int64_t>& begin) {
+  begin.assign(static_cast<size_t>(pixels) + 1, 0);
+  for (const Found& one : found) ++begin[static_cast<size_t>(one.pixel) + 1];
+  for (size_t i = 0; i < static_cast<size_t>(pixels); ++i) begin[i + 1] += begin[i];
+  std::vector<int64_t> next(begin.begin(), begin.end() - 1);
+  addends.resize(found.size());
+  for (const Found& one : found) {
+    addends[static_cast<size_t>(next[static_cast<size_t>(one.pixel)]++)] = one.addend;
+  }
+}
+
+}  // namespace msda::analysis

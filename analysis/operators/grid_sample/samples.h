@@ -1,0 +1,56 @@
+// What a sample of grid_sample reads: pixels, each with the product of its weights along the axes.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "analysis/operators/grid_sample/call.h"
+
+namespace msda::analysis {
+
+// A pixel that a sample reads, and what it is multiplied with.
+struct Read {
+  int64_t pixel;  // of the image, row-major; -1: none, it reads 0
+  double weight;
+  std::array<double, 3> by;  // the weight's derivatives by the coordinates
+};
+using Reads = boost::container::static_vector<Read, 16>;
+
+// `axis`: that of the gradient of the grid; -1 for what hangs on the weights themselves.
+Reads reads(const GridSampleCall& call, const Place& place, int axis);
+
+// Bound on the error of a weight, or of its derivative, that is not relative to it: of evaluating cubic polynomials.
+double weight_error(Interpolation interpolation, const Precision& precision);
+
+// The samples that reach each pixel of one batch.
+class GridContributions {
+ public:
+  struct Addend {
+    int64_t sample;
+    double weight;
+    double weight_error;  // bound on the effect of the coordinates' errors; 0 for computed addends
+  };
+  GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision, const Reduction* reduction);
+
+  // With exact weights. A sample that can only land here through rounding is included, with weight 0 and its error.
+  std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }
+  // As kernels compute them.
+  std::span<const Addend> computed(int64_t pixel) const { return of(computed_, computed_begin_, pixel); }
+
+ private:
+  struct Found {
+    int64_t pixel;
+    Addend addend;
+  };
+  static std::span<const Addend> of(const std::vector<Addend>& addends, const std::vector<int64_t>& begin,
+                                    int64_t pixel) {
+    const auto at = static_cast<size_t>(pixel);
+    return {addends.data() + begin[at], addends.data() + begin[at + 1]};
+  }
+  void sort(const std::vector<Found>& found, int64_t pixels, std::vector<Addend>& addends, std::vector<int64_t>& begin);
+
+  std::vector<Addend> exact_, computed_;
+  std::vector<int64_t> exact_begin_, computed_begin_;
+};
+
+}  // namespace msda::analysis

@@ -1,0 +1,49 @@
+// How deformable attention's sizes and places are told.
+#include <fmt/format.h>
+
+#include "analysis/operators/msda/call.h"
+
+namespace msda::analysis {
+
+std::string MsdaCall::text_of_sizes() const {
+  return fmt::format("batch {}, queries {}, heads {}, channels {}, levels {}, points {}, pixels {}", B, Q, M, D, L, P,
+                     S);
+}
+
+std::string MsdaCall::text_of(Dimension dimension, int64_t index) const {
+  if (dimension != MsdaDimension::kLevel) return Call::text_of(dimension, index);
+  const LevelSize& level = levels[static_cast<size_t>(index)];
+  return fmt::format("level {} ({} x {})", index, level.height, level.width);
+}
+
+std::vector<std::string> MsdaCall::text_of_place(Gradient gradient, int64_t flat) const {
+  using Of = MsdaDimension;
+  const Coordinates at = coordinates_of(gradient, flat);
+  const auto text = [&](Dimension dimension) { return text_of(dimension, at[dimension.place()]); };
+  if (gradient.scattered()) {
+    const PixelId pixel = pixel_of(flat);
+    const LevelSize& level = levels[static_cast<size_t>(pixel.l)];
+    const int64_t within = pixel.s - level.start;
+    return {text(Of::kBatch),
+            text(Of::kLevel),
+            fmt::format("row {}", within / level.width),
+            fmt::format("column {}", within % level.width),
+            text(Of::kHead),
+            text(Of::kChannel)};
+  }
+  std::vector<std::string> texts{text(Of::kBatch), text(Of::kQuery), text(Of::kHead), text(Of::kLevel),
+                                 text(Of::kPoint)};
+  if (gradient == MsdaGradient::kSamplingLocations) texts.push_back(text(Of::kAxis));
+  return texts;
+}
+
+std::shared_ptr<const Call> MsdaCall::outline() const {
+  auto copy = std::make_shared<MsdaCall>(*this);
+  for (Tensor* tensor :
+       {&copy->spatial_shapes, &copy->value, &copy->sampling_locations, &copy->attention_weights, &copy->grad_output}) {
+    tensor->data = nullptr;
+  }
+  return copy;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,163 @@
+#include "replay/load_operator.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "analysis/operators/grid_sample/call.h"
+#include "analysis/operators/msda/call.h"
+#include "kernels/names.h"
+#include "replay/errors.h"
+
+namespace msda::replay {
+namespace {
+
+msda_padding padding_from(const std::string& name, const std::string& where) {
+  if (const auto padding = kernels::padding_named(name)) return *padding;
+  throw BadInput(fmt::format("{}: unknown padding_mode \"{}\"; there are zeros and border", where, name));
+}
+
+std::shared_ptr<const analysis::Call> msda_call_of(const capture::Invocation& invocation, const std::string& where,
+                                                   const GetInput& input) {
+  auto call = std::make_shared<analysis::MsdaCall>();
+  call->conventions = {dialect_from(invocation.facts.dialect, where),
+                       padding_from(invocation.facts.padding_mode, where), invocation.facts.align_corners};
+  call->value = input("value");
+  call->spatial_shapes = input("spatial_shapes");
+  call->sampling_locations = input("sampling_locations");
+  call->attention_weights = input("attention_weights");
+  call->grad_output = input("grad_output");
+
+  // A call without results only checks the shapes against each other.
+  analysis::AbiCall abi = abi_call(*call, call->conventions);
+  if (find(invocation.inputs, "level_start_index") != nullptr) {
+    abi.call.level_start_index = abi_tensor(input("level_start_index"));
+  }
+  if (msda_backward(&abi.call, &abi.grad_output, nullptr, nullptr, nullptr, nullptr) != MSDA_OK) {
+    throw BadInput(fmt::format("{}: {}", where, msda_last_error()));
+  }
+  call->B = call->value.shape[0];
+  call->S = call->value.shape[1];
+  call->M = call->value.shape[2];
+  call->D = call->value.shape[3];
+  call->Q = call->sampling_locations.shape[1];
+  call->L = call->sampling_locations.shape[3];
+  call->P = call->sampling_locations.shape[4];
+  int64_t start = 0;
+  for (int64_t l = 0; l < call->L; ++l) {
+    const auto height = static_cast<int32_t>(call->spatial_shapes.at(2 * l));
+    const auto width = static_cast<int32_t>(call->spatial_shapes.at(2 * l + 1));
+    call->levels.push_back({height, width, start});
+    start += int64_t{height} * width;
+  }
+  return call;
+}
+
+// The value of an attribute that is a text.
+std::string text_of(const capture::Invocation& invocation, const char* name) {
+  const auto found = invocation.facts.texts.find(name);
+  return found == invocation.facts.texts.end() ? "" : found->second;
+}
+
+// Throws unless the tensor has this shape and a floating-point type.
+void check_tensor(const analysis::Tensor& tensor, const analysis::Index& shape, const char* name,
+                  const std::string& where) {
+  if (tensor.shape != shape) {
+    throw BadInput(fmt::format("{}: {} has shape {}, not {}", where, name, tensor.shape, shape));
+  }
+  if (tensor.dtype == MSDA_INT32 || tensor.dtype == MSDA_INT64) {
+    throw BadInput(
+        fmt::format("{}: {} has type {}, and no floating-point one", where, name, msda_dtype_name(tensor.dtype)));
+  }
+}
+
+// Fills in the sizes, of input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
+void take_sizes(analysis::GridSampleCall& call, const std::string& where) {
+  const analysis::Index &in = call.input.shape, &grid = call.grid.shape;
+  const size_t rank = in.size();
+  if ((rank != 4 && rank != 5) || grid.size() != rank || grid.back() != static_cast<int64_t>(rank) - 2) {
+    throw BadInput(
+        fmt::format("{}: input has shape {} and grid {}; grid_sample takes input [N,C,(D,)H,W] and grid "
+                    "[N,(D,)H,W,2 or 3]",
+                    where, in, grid));
+  }
+  call.axes_count = static_cast<int>(rank) - 2;
+  call.N = in[0];
+  call.C = in[1];
+  call.pixels = call.samples = 1;
+  analysis::Index of_grid{call.N}, of_output{call.N, call.C};
+  for (size_t i = 2; i < rank; ++i) {
+    const size_t axis = rank - 1 - i;
+    if (in[i] < 1 || in[i] > std::numeric_limits<int32_t>::max()) {
+      throw BadInput(fmt::format("{}: input has shape {}: its sides are to be 1 to 2^31 - 1", where, in));
+    }
+    call.sides[axis] = static_cast<int32_t>(in[i]);
+    call.output_sides[axis] = grid[i - 1];
+    call.pixels *= in[i];
+    call.samples *= grid[i - 1];
+    of_grid.push_back(grid[i - 1]);
+    of_output.push_back(grid[i - 1]);
+  }
+  of_grid.push_back(grid.back());
+  check_tensor(call.input, in, "input", where);
+  check_tensor(call.grid, of_grid, "grid", where);
+  check_tensor(call.grad_output, of_output, "grad_output", where);
+}
+
+std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocation& invocation,
+                                                          const std::string& where, const GetInput& input) {
+  auto call = std::make_shared<analysis::GridSampleCall>();
+  call->conventions.dialect = MSDA_GRID_SAMPLE;
+  const std::string interpolation = text_of(invocation, "interpolation"), padding = text_of(invocation, "padding_mode");
+  const auto named = analysis::interpolation_named(interpolation);
+  if (!named) {
+    throw BadInput(
+        fmt::format("{}: unknown interpolation \"{}\"; there are bilinear, nearest and bicubic", where, interpolation));
+  }
+  const auto pads = analysis::grid_padding_named(padding);
+  if (!pads) {
+    throw BadInput(
+        fmt::format("{}: unknown padding_mode \"{}\"; there are zeros, border and reflection", where, padding));
+  }
+  const auto align = invocation.facts.integers.find("align_corners");
+  if (align == invocation.facts.integers.end() || (align->second != 0 && align->second != 1)) {
+    throw BadInput(fmt::format("{} has no align_corners of 0 or 1", where));
+  }
+  call->interpolation = *named;
+  call->padding = *pads;
+  call->conventions.align_corners = align->second == 1;
+  call->input = input("input");
+  call->grid = input("grid");
+  call->grad_output = input("grad_output");
+  take_sizes(*call, where);
+  if (call->axes_count == 3 && *named == analysis::Interpolation::kBicubic) {
+    throw BadInput(fmt::format("{}: bicubic interpolation of a 3D input, which grid_sample does not have", where));
+  }
+  return call;
+}
+
+}  // namespace
+
+msda_dialect dialect_from(const std::string& name, const std::string& where) {
+  if (const auto dialect = kernels::dialect_named(name)) return *dialect;
+  throw BadInput(
+      fmt::format("{}: unknown dialect \"{}\"; there are deformable_detr, msda_triton and grid_sample", where, name));
+}
+
+std::string operator_of(const capture::Invocation& invocation) {
+  if (!invocation.facts.dialect.empty()) return "msda";
+  const auto has = [&](const char* name) { return find(invocation.inputs, name) != nullptr; };
+  const bool samples =
+      invocation.facts.texts.contains("interpolation") && has("input") && has("grid") && has("grad_output");
+  return samples ? "grid_sample" : "";
+}
+
+std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
+                                              const GetInput& input) {
+  return operator_of(invocation) == "grid_sample" ? grid_sample_call_of(invocation, where, input)
+                                                  : msda_call_of(invocation, where, input);
+}
+
+}  // namespace msda::replay
