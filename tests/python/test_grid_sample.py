@@ -1,0 +1,281 @@
+"""grid_sample's backward, 2D and 3D, all modes: gradients that PyTorch's kernels computed on an H200 (tests/data/grid_sample/h200.npz)
+are explained to the last bit, and mistakes planted in them are named."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+from conftest import SOURCE
+from grid_sample_loop import gradients
+from test_run import check_schema
+
+from msda_replay import Invocation, read_capture, write_capture
+from msda_replay.__main__ import main
+
+RECORDED = np.load(SOURCE / "tests" / "data" / "grid_sample" / "h200.npz")
+VARIANTS = sorted({key.split("/")[0] for key in RECORDED})
+INPUTS, GRADIENTS = ("grad_output", "input", "grid"), ("grad_input", "grad_grid")
+ROUNDING = {"ill_conditioned", "accumulation_order", "cell_boundary", "border_clamp"}
+
+
+def conventions_of(variant):
+    _, _, interpolation, padding, align = variant.split("-")
+    return {"interpolation": interpolation, "padding_mode": padding, "align_corners": int(align)}
+
+
+def call_of(variant, **facts):
+    tensors = {name: RECORDED[f"{variant}/{name}"].copy() for name in (*INPUTS, *GRADIENTS)}
+    return Invocation({name: tensors[name] for name in INPUTS}, {name: tensors[name] for name in GRADIENTS}, "",
+                      facts={**conventions_of(variant), **facts})
+
+
+def without_outputs(call):
+    call.outputs = {}
+    return call
+
+
+@pytest.fixture
+def judged(replay, tmp_path):
+    """Of each invocation what `run` said."""
+
+    def run(calls, *options, expect=1):
+        path = tmp_path / "a.h5"
+        write_capture(path, calls, overwrite=True)
+        told = replay("run", path, "--json", "-", *options, expect=expect).json
+        check_schema(told)
+        return told["invocations"]
+
+    return run
+
+
+def causes_of(call):
+    return {(one["tensor"], one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+
+
+def mistakes_of(call):
+    return {key: count for key, count in causes_of(call).items() if key[1] not in ROUNDING}
+
+
+def test_there_are_all_modes():
+    assert len(VARIANTS) == 3 * (3 * 3 * 2 + 2 * 3 * 2)
+    for variant in VARIANTS:
+        assert np.any(RECORDED[f"{variant}/grad_input"])
+        assert np.any(RECORDED[f"{variant}/grad_grid"]) == ("nearest" not in variant)
+
+
+def test_a_gpus_results_are_within_tolerance(judged):
+    """But for two coordinates that float16, in which that kernel computes, moves beyond a point of reflection."""
+    for variant, call in zip(VARIANTS, judged([call_of(variant) for variant in VARIANTS])):
+        assert call["operator"] == "grid_sample" and call["dialect"] == ""
+        assert set(causes_of(call)) <= ({("grad_grid", "cell_boundary", "tolerance")} if "float16" in variant else set()), variant
+
+
+def test_rounding_explains_a_gpus_results_to_the_last_bit(judged):
+    for variant, call in zip(VARIANTS, judged([call_of(variant) for variant in VARIANTS], "--atol", 0, "--rtol", 0)):
+        assert mistakes_of(call) == {}, variant
+
+
+def test_float64_is_what_pytorchs_float64_kernel_gives(judged):
+    variants = [variant for variant in VARIANTS if "float64" in variant]
+    for variant, call in zip(variants, judged([call_of(variant) for variant in variants], expect=0)):
+        compared = [one for one in call["comparisons"] if (one["observed"], one["expected"]) == ("recorded", "float64")]
+        assert len(compared) == 2
+        assert all(one["max_abs"] < 1e-13 for one in compared), variant
+
+
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_a_flipped_sign_is_named(judged, gradient):
+    variants = [variant for variant in VARIANTS if np.any(RECORDED[f"{variant}/{gradient}"])]
+    calls = [call_of(variant) for variant in variants]
+    for call in calls:
+        values = call.outputs[gradient].reshape(-1)
+        values[np.argmax(np.abs(values))] *= -1
+    for variant, call in zip(variants, judged(calls)):
+        assert mistakes_of(call) == {(gradient, "implementation_error", "observed"): 1}, variant
+        finding = next(one for one in call["findings"] if one["cause"] == "implementation_error")
+        assert "its sign were flipped" in finding["evidence"]["as_if"]
+
+
+@pytest.mark.parametrize("gradient", GRADIENTS)
+def test_a_wrong_fourth_digit_is_named(judged, gradient):
+    variants = [variant for variant in VARIANTS if "float32" in variant and np.any(RECORDED[f"{variant}/{gradient}"])]
+    calls = [call_of(variant) for variant in variants]
+    for call in calls:
+        values = call.outputs[gradient].reshape(-1)
+        values[np.argmax(np.abs(values))] *= 1.0001
+    for variant, call in zip(variants, judged(calls, "--atol", 0, "--rtol", 2e-5)):
+        assert mistakes_of(call) == {(gradient, "implementation_error", "observed"): 1}, variant
+
+
+@pytest.mark.parametrize("name", ["padding_mode", "align_corners", "interpolation"])
+def test_other_conventions_are_named(judged, name):
+    variants = [variant for variant in VARIANTS if "float32" in variant and "nearest" not in variant]
+    if name == "interpolation":
+        variants = [variant for variant in variants if "2d" in variant]
+    others = {"zeros": "border", "border": "reflection", "reflection": "zeros", 0: 1, 1: 0, "bilinear": "bicubic", "bicubic": "bilinear"}
+    rights = [conventions_of(variant)[name] for variant in variants]
+    calls = [call_of(variant, **{name: others[right]}) for variant, right in zip(variants, rights)]
+    for variant, right, call in zip(variants, rights, judged(calls)):
+        assert call["verdict"]["at_fault"] == "observed"
+        right = ("false", "true")[right] if name == "align_corners" else right
+        assert f"{name.replace('_mode', '')} {right} in place of" in call["fits"][0], variant
+
+
+def test_replays(judged, replay, tmp_path):
+    calls = [call_of("2d-float32-bilinear-zeros-0"), call_of("3d-float16-bilinear-border-1")]
+    first, again = (judged(calls, "--mode", "deterministic,atomic", "--repeat", 5, expect=0) for _ in range(2))
+    for one, other in zip(first, again):
+        assert one["digests"] == other["digests"]
+        assert set(one["digests"]) == {"deterministic", "atomic", "float64"}
+        assert one["repeats"]["deterministic"]["grad_input"]["distinct"] == 1
+        assert one["devices"] == {"deterministic": ["cpu"], "atomic": ["cpu"], "float64": ["cpu"]}
+    assert first[0]["repeats"]["atomic"]["grad_input"]["distinct"] > 1
+    assert first[0]["repeats"]["atomic"]["grad_grid"]["distinct"] == 1
+    done = replay("run", tmp_path / "a.h5", "--mode", "mixed", "--float64-stages", "pixel_coordinates", expect=3)
+    assert "mixed" in done.err and "grid_sample" in done.err
+
+
+def test_a_nan_is_traced_to_its_input(judged):
+    for name in INPUTS:
+        call = call_of("2d-float32-bilinear-border-1")
+        call.inputs[name].reshape(-1)[7] = np.nan
+        findings = judged([call])[0]["findings"]
+        firsts = {one["evidence"]["first"] for one in findings if one["cause"] == "non_finite"}
+        assert firsts <= {f"inputs/{name}"} and (firsts or name == "grid")  # a sample at NaN is nowhere
+
+
+def test_a_buffer_that_was_not_zeroed(judged):
+    call = call_of("2d-float32-bilinear-zeros-0")
+    call.outputs_before = {"grad_input": np.full_like(call.outputs["grad_input"], 3)}
+    call.outputs["grad_input"] += 3
+    (told,) = judged([call])
+    assert set(mistakes_of(told)) == {("grad_input", "uninitialized_output", "observed")}
+
+
+def test_a_nan_location_reads_nothing(judged):
+    """As PyTorch: for linear interpolation it lies outside."""
+    call = call_of("2d-float64-bilinear-zeros-0")
+    call.inputs["grid"][0, 0, 0] = np.nan
+    (told,) = judged([call])
+    grid = [one for one in told["findings"] if one["tensor"] == "grad_grid"]
+    assert {tuple(one["index"][:3]) for one in grid} == {(0, 0, 0)} and all(one["float64"] == 0 for one in grid)
+
+
+@pytest.mark.parametrize("variant", ["2d-float64-bilinear-border-0", "2d-float64-nearest-border-1", "3d-float64-bilinear-border-1",
+                                     "2d-float64-bilinear-zeros-0", "2d-float64-bicubic-zeros-1"])
+def test_far_coordinates(judged, variant):
+    """Padding border clips them, however far; padding zeros reads nothing there."""
+    digests = []
+    for far in (50.0, 1e6, 1e12, 1e300):
+        call = call_of(variant)
+        call.inputs["grid"][0, 1:3] = np.sign(call.inputs["grid"][0, 1:3]) * far
+        digests.append(judged([without_outputs(call), call_of("2d-float64-bilinear-zeros-0")], expect=0)[0]["digests"]["float64"])
+    assert all(digest == digests[0] for digest in digests)
+
+
+def test_infinity_is_clipped_at_the_border_and_nowhere_else(judged):
+    for padding, same in (("border", 1e6), ("zeros", 1e6), ("reflection", None)):
+        digests = []
+        for far in (np.inf, same or np.nan):
+            call = call_of(f"2d-float64-bilinear-{padding}-0")
+            call.inputs["grid"][0, 1] = np.sign(call.inputs["grid"][0, 1]) * far
+            digests.append(judged([without_outputs(call), call_of("2d-float64-bilinear-zeros-0")], expect=0)[0]["digests"]["float64"])
+        assert digests[0] == digests[1], padding
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda call: call.facts.update(interpolation="cubic"), ("unknown interpolation", "bilinear")),
+    (lambda call: call.facts.update(padding_mode="wrap"), ("unknown padding_mode", "reflection")),
+    (lambda call: call.facts.update(align_corners=2), ("align_corners",)),
+    (lambda call: call.inputs.update(grid=call.inputs["grid"][..., :1].copy()), ("grid", "[N,(D,)H,W,2 or 3]")),
+    (lambda call: call.inputs.update(grad_output=call.inputs["grad_output"][:1].copy()), ("grad_output has shape",)),
+    (lambda call: call.inputs.update(input=call.inputs["input"].astype(np.int32)), ("input has type int32",)),
+    (lambda call: call.inputs.update(input=call.inputs["input"][:, :, :0].copy()), ("sides",)),
+    (lambda call: call.outputs.update(grad_grid=call.outputs["grad_grid"][:1].copy()), ("grad_grid has shape",)),
+])
+def test_bad_calls(replay, tmp_path, change, words):
+    call = call_of("2d-float32-bilinear-zeros-0")
+    change(call)
+    write_capture(tmp_path / "a.h5", call)
+    done = replay("run", tmp_path / "a.h5", expect=2)
+    assert done.out == "" and done.err.count("\n") == 1
+    for word in (str(tmp_path / "a.h5"), "/invocations/000000", *words):
+        assert word in done.err
+
+
+def test_3d_has_no_bicubic(replay, tmp_path):
+    write_capture(tmp_path / "a.h5", call_of("3d-float32-bilinear-zeros-0", interpolation="bicubic"))
+    assert "bicubic" in replay("run", tmp_path / "a.h5", expect=2).err
+
+
+def test_nothing_in_a_call(judged):
+    call = call_of("2d-float32-bilinear-zeros-0")
+    call.inputs["grid"] = call.inputs["grid"][:, :0].copy()
+    call.inputs["grad_output"] = call.inputs["grad_output"][:, :, :0].copy()
+    call.outputs = {"grad_input": np.zeros_like(call.inputs["input"]), "grad_grid": call.inputs["grid"]}
+    (told,) = judged([call], expect=0)
+    assert causes_of(told) == {}
+
+
+def test_text(replay, tmp_path):
+    call = call_of("3d-float32-bilinear-border-1")
+    call.outputs["grad_grid"][0, 1, 2, 3, 2] += 100
+    write_capture(tmp_path / "a.h5", call)
+    out = replay("run", tmp_path / "a.h5", expect=1).out
+    for part in ("grid_sample, padding border, align_corners true", "input 5 x 4 x 6, grid 4 x 3 x 5, bilinear interpolation",
+                 "batch 0, slice 1, row 2, column 3, z"):
+        assert part in out.replace("\n", " ").replace("         ", " "), out
+    assert "msda-replay stages" not in out
+    assert "grid_sample" in replay("stages", tmp_path / "a.h5", expect=3).err
+
+
+@pytest.mark.parametrize("variant", ["2d-float32-bicubic-reflection-1", "3d-float16-nearest-border-0"])
+def test_import(replay, tmp_path, variant):
+    arrays = {name: RECORDED[f"{variant}/{name}"] for name in INPUTS}
+    arrays |= {f"{section}_{name}": RECORDED[f"{variant}/{name}"] for section in ("observed", "reference", "before") for name in GRADIENTS}
+    np.savez(tmp_path / "a.npz", operator="grid_sample", atol=1e-3, rtol=1e-2, kernel="k", label="l", **arrays,
+             **{name: bool(value) if name == "align_corners" else value for name, value in conventions_of(variant).items()})
+    assert main(["import", str(tmp_path / "a.npz"), "-o", str(tmp_path / "a.h5")]) == 0
+    replay("verify", tmp_path / "a.h5", expect=0)
+    (call,) = read_capture(tmp_path / "a.h5").invocations
+    assert {name: call.facts[name] for name in conventions_of(variant)} == conventions_of(variant)
+    for name in GRADIENTS:
+        for tensors in (call.outputs, call.outputs_before, call.results["reference"].tensors):
+            assert np.array_equal(tensors[name], RECORDED[f"{variant}/{name}"])
+    replay("run", tmp_path / "a.h5", expect=0)
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"operator": "roi_align"}, ("operator", "msda, grid_sample")),
+    ({"padding_mode": "wrap"}, ("padding_mode", "reflection")),
+    ({"grid": np.zeros((2, 6, 5, 3), np.float32)}, ("grid", "axis")),
+    ({"observed_grad_input": np.zeros((2, 3, 9, 8), np.float32)}, ("observed_grad_input", "width")),
+    ({"grid": np.zeros((2, 6, 5, 2), np.int32)}, ("grid", "int32")),
+])
+def test_archives_that_do_not_fit(tmp_path, capsys, change, words):
+    variant = "2d-float32-bilinear-zeros-0"
+    np.savez(tmp_path / "a.npz", **({"operator": "grid_sample"} | {name: RECORDED[f"{variant}/{name}"] for name in INPUTS} | change))
+    assert main(["import", str(tmp_path / "a.npz"), "-o", str(tmp_path / "a.h5")]) == 2
+    line = capsys.readouterr().err
+    assert all(word in line for word in words) and not (tmp_path / "a.h5").exists()
+
+
+@pytest.mark.parametrize("interpolation, dimensions", [("bilinear", 2), ("nearest", 2), ("bicubic", 2), ("bilinear", 3), ("nearest", 3)])
+def test_float64_is_that_of_a_slow_loop(judged, interpolation, dimensions):
+    """MSDA_GRID_SAMPLE_PROBLEMS random calls of each padding and value of align_corners."""
+    count = int(os.environ.get("MSDA_GRID_SAMPLE_PROBLEMS", "20"))
+    rng = np.random.default_rng(dimensions)
+    for padding, align in itertools.product(("zeros", "border", "reflection"), (0, 1)):
+        calls = []
+        for _ in range(count):
+            batch, channels = rng.integers(1, 4, 2)
+            of_input, of_output = rng.integers(1, 6, dimensions), rng.integers(1, 4, dimensions)
+            inputs = {"input": rng.standard_normal((batch, channels, *of_input)),
+                      "grid": rng.uniform(-3, 3, (batch, *of_output, dimensions)),
+                      "grad_output": rng.standard_normal((batch, channels, *of_output))}
+            facts = {"interpolation": interpolation, "padding_mode": padding, "align_corners": align}
+            calls.append(Invocation(inputs, gradients(inputs, facts), "", facts=facts))
+        assert any(np.any(call.outputs["grad_input"]) for call in calls)
+        for told in judged(calls, "--atol", 1e-12, "--rtol", 1e-11, expect=0):
+            assert causes_of(told) == {}
