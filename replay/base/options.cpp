@@ -1,4 +1,4 @@
-#include "replay/options.h"
+#include "replay/base/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 
 #include "analysis/analyze.h"
 #include "recorder/text/numbers.h"
-#include "replay/errors.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 namespace {

@@ -1,4 +1,4 @@
-#include "replay/output.h"
+#include "replay/base/output.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "replay/errors.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 namespace {

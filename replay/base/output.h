@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "replay/lines.h"
+#include "replay/base/lines.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/damage.h"
+#include "replay/calls/damage.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "recorder/capture/digest.h"
-#include "replay/errors.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 

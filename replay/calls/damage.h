@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "recorder/capture/isolated_reader.h"
-#include "replay/lines.h"
-#include "replay/options.h"
+#include "replay/base/lines.h"
+#include "replay/base/options.h"
 
 namespace msda::replay {
 

@@ -1,13 +1,13 @@
-#include "replay/earlier_results.h"
+#include "replay/calls/earlier_results.h"
 
 #include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
 
-#include "replay/damage.h"
-#include "replay/load_operator.h"
-#include "replay/loaded_call.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
+#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 namespace {

@@ -1,4 +1,4 @@
-#include "replay/load_operator.h"
+#include "replay/calls/load_operator.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/msda/call.h"
 #include "kernels/names.h"
-#include "replay/errors.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 namespace {

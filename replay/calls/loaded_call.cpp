@@ -1,4 +1,4 @@
-#include "replay/loaded_call.h"
+#include "replay/calls/loaded_call.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "replay/damage.h"
-#include "replay/errors.h"
-#include "replay/load_operator.h"
+#include "replay/base/errors.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 

@@ -10,7 +10,7 @@
 #include "analysis/operators/msda/call.h"
 #include "analysis/side.h"
 #include "recorder/capture/isolated_reader.h"
-#include "replay/options.h"
+#include "replay/base/options.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/pairing.h"
+#include "replay/calls/pairing.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "replay/damage.h"
-#include "replay/errors.h"
+#include "replay/base/errors.h"
+#include "replay/calls/damage.h"
 
 namespace msda::replay {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "recorder/capture/isolated_reader.h"
-#include "replay/options.h"
+#include "replay/base/options.h"
 
 namespace msda::replay {
 

@@ -1,13 +1,13 @@
-#include "replay/explain.h"
+#include "replay/commands/explain.h"
 
 #include <fmt/format.h>
 
 #include <chrono>
 
-#include "replay/earlier_results.h"
-#include "replay/errors.h"
-#include "replay/loaded_call.h"
-#include "replay/replays.h"
+#include "replay/base/errors.h"
+#include "replay/calls/earlier_results.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/modes/replays.h"
 
 namespace msda::replay {
 

@@ -4,12 +4,12 @@
 #include <string>
 
 #include "recorder/capture/isolated_reader.h"
-#include "replay/devices.h"
-#include "replay/options.h"
-#include "replay/original.h"
-#include "replay/pairing.h"
-#include "replay/progress.h"
-#include "replay/result.h"
+#include "replay/base/options.h"
+#include "replay/base/progress.h"
+#include "replay/calls/pairing.h"
+#include "replay/modes/devices.h"
+#include "replay/original/original.h"
+#include "replay/report/result.h"
 
 namespace msda::replay {
 

@@ -7,11 +7,11 @@
 #include <memory>
 #include <span>
 
-#include "replay/commands.h"
-#include "replay/conventions_json.h"
-#include "replay/errors.h"
-#include "replay/options.h"
-#include "replay/output.h"
+#include "replay/base/errors.h"
+#include "replay/base/options.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/conventions_json.h"
 
 namespace msda::replay {
 namespace {

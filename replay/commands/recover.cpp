@@ -5,9 +5,9 @@
 
 #include "recorder/writer/builder.h"
 #include "recorder/writer/version.h"
-#include "replay/commands.h"
-#include "replay/errors.h"
-#include "replay/output.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
 
 namespace msda::replay {
 namespace {

@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "recorder/text/shell.h"
-#include "replay/commands.h"
-#include "replay/damage.h"
-#include "replay/errors.h"
-#include "replay/explain.h"
-#include "replay/loaded_call.h"
-#include "replay/output.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/explain.h"
 #include "replay/report/result_text.h"
 
 namespace msda::replay {

@@ -9,14 +9,14 @@
 #include "analysis/tensor.h"
 #include "recorder/capture/call_attributes.h"
 #include "recorder/text/environment.h"
-#include "replay/commands.h"
-#include "replay/conventions_json.h"
-#include "replay/errors.h"
-#include "replay/loaded_call.h"
-#include "replay/options.h"
-#include "replay/output.h"
-#include "replay/recorded_stages.h"
-#include "replay/statistics.h"
+#include "replay/base/errors.h"
+#include "replay/base/options.h"
+#include "replay/base/output.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/conventions_json.h"
+#include "replay/stages/recorded_stages.h"
+#include "replay/stages/statistics.h"
 
 namespace msda::replay {
 namespace {

@@ -7,13 +7,13 @@
 #include <iterator>
 #include <memory>
 
-#include "replay/commands.h"
-#include "replay/damage.h"
-#include "replay/errors.h"
-#include "replay/explain.h"
-#include "replay/load_operator.h"
-#include "replay/output.h"
-#include "replay/stage_table.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/explain.h"
+#include "replay/stages/stage_table.h"
 
 namespace msda::replay {
 namespace {

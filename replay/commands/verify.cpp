@@ -5,10 +5,10 @@
 #include <memory>
 #include <set>
 
-#include "replay/commands.h"
-#include "replay/errors.h"
-#include "replay/options.h"
-#include "replay/output.h"
+#include "replay/base/errors.h"
+#include "replay/base/options.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
 
 namespace msda::replay {
 namespace {

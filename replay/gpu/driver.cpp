@@ -1,4 +1,4 @@
-#include "replay/gpu_driver.h"
+#include "replay/gpu/driver.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "replay/gpu_replay.h"
+#include "replay/gpu/replay.h"
 
 #include <algorithm>
 #include <vector>

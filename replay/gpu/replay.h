@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "replay/gpu_driver.h"
-#include "replay/slices.h"
+#include "replay/gpu/driver.h"
+#include "replay/gpu/slices.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/slices.h"
+#include "replay/gpu/slices.h"
 
 #include <fmt/format.h>
 

@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/msda.h"
-#include "replay/gpu_driver.h"
+#include "replay/gpu/driver.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/devices.h"
+#include "replay/modes/devices.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <exception>
 #include <thread>
 
-#include "replay/errors.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "replay/gpu_replay.h"
-#include "replay/options.h"
+#include "replay/base/options.h"
+#include "replay/gpu/replay.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/replays.h"
+#include "replay/modes/replays.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "analysis/compare.h"
 #include "analysis/evaluate.h"
 #include "recorder/capture/digest.h"
-#include "replay/errors.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 

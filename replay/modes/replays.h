@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "analysis/side.h"
-#include "replay/devices.h"
-#include "replay/loaded_call.h"
-#include "replay/original_result.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/modes/devices.h"
+#include "replay/original/original_result.h"
 
 namespace msda::replay {
 

@@ -1,13 +1,13 @@
-#include "replay/original.h"
+#include "replay/original/original.h"
 
 #include <fmt/format.h>
 
 #include <charconv>
 
 #include "recorder/device/ptx.h"
-#include "replay/errors.h"
-#include "replay/extremes_ptx.h"
-#include "replay/repeated_launch.h"
+#include "replay/base/errors.h"
+#include "replay/original/extremes_ptx.h"
+#include "replay/original/repeated_launch.h"
 
 namespace msda::replay {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "recorder/capture/isolated_reader.h"
-#include "replay/gpu_driver.h"
-#include "replay/options.h"
-#include "replay/original_result.h"
-#include "replay/relaunch.h"
+#include "replay/base/options.h"
+#include "replay/gpu/driver.h"
+#include "replay/original/original_result.h"
+#include "replay/original/relaunch.h"
 
 namespace msda::replay {
 

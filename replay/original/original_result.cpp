@@ -1,12 +1,12 @@
-#include "replay/original_result.h"
+#include "replay/original/original_result.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "analysis/finding.h"
 #include "analysis/tensor.h"
-#include "replay/damage.h"
-#include "replay/loaded_call.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 

@@ -12,7 +12,7 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/capture/capture.h"
-#include "replay/lines.h"
+#include "replay/base/lines.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/relaunch.h"
+#include "replay/original/relaunch.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/device/cubin.h"
-#include "replay/loaded_call.h"
+#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 namespace {

@@ -1,4 +1,4 @@
-#include "replay/repeated_launch.h"
+#include "replay/original/repeated_launch.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "recorder/capture/digest.h"
-#include "replay/strided.h"
+#include "replay/original/strided.h"
 
 namespace msda::replay {
 namespace {

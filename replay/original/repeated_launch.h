@@ -11,9 +11,9 @@
 
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/device/digest_launch.h"
-#include "replay/gpu_driver.h"
-#include "replay/original_result.h"
-#include "replay/relaunch.h"
+#include "replay/gpu/driver.h"
+#include "replay/original/original_result.h"
+#include "replay/original/relaunch.h"
 
 namespace msda::replay {
 

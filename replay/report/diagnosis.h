@@ -4,7 +4,7 @@
 #include <string>
 
 #include "replay/report/page.h"
-#include "replay/result.h"
+#include "replay/report/result.h"
 
 namespace msda::replay {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "replay/load_operator.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "replay/result.h"
+#include "replay/report/result.h"
 
 namespace msda::replay {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "recorder/text/escape.h"
-#include "replay/lines.h"
+#include "replay/base/lines.h"
 #include "replay/report/terminal.h"
 
 namespace msda::replay {

@@ -7,9 +7,9 @@
 
 #include "analysis/analyze.h"
 #include "recorder/capture/capture.h"
-#include "replay/lines.h"
-#include "replay/original_result.h"
-#include "replay/replays.h"
+#include "replay/base/lines.h"
+#include "replay/modes/replays.h"
+#include "replay/original/original_result.h"
 
 namespace msda::replay {
 

@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "replay/damage.h"
-#include "replay/load_operator.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
 #include "replay/report/help.h"
-#include "replay/result.h"
+#include "replay/report/result.h"
 
 namespace msda::replay {
 

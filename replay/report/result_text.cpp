@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "replay/damage.h"
+#include "replay/calls/damage.h"
 #include "replay/report/diagnosis.h"
 
 namespace msda::replay {

@@ -1,4 +1,4 @@
-#include "replay/recorded_stages.h"
+#include "replay/stages/recorded_stages.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

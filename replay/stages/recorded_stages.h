@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "recorder/capture/capture.h"
-#include "replay/lines.h"
+#include "replay/base/lines.h"
 
 namespace msda::replay {
 

@@ -1,4 +1,4 @@
-#include "replay/stage_table.h"
+#include "replay/stages/stage_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,8 +12,8 @@
 #include "analysis/compare.h"
 #include "analysis/operators/msda/element.h"
 #include "analysis/operators/msda/stages.h"
-#include "replay/replays.h"
-#include "replay/statistics.h"
+#include "replay/modes/replays.h"
+#include "replay/stages/statistics.h"
 
 namespace msda::replay {
 

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "analysis/analyze.h"
-#include "replay/devices.h"
-#include "replay/lines.h"
-#include "replay/loaded_call.h"
-#include "replay/progress.h"
-#include "replay/stage_tensors.h"
+#include "replay/base/lines.h"
+#include "replay/base/progress.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/modes/devices.h"
+#include "replay/stages/stage_tensors.h"
 
 namespace msda::replay {
 

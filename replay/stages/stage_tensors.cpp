@@ -1,13 +1,13 @@
-#include "replay/stage_tensors.h"
+#include "replay/stages/stage_tensors.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "analysis/operators/msda/stages.h"
-#include "replay/damage.h"
-#include "replay/errors.h"
-#include "replay/loaded_call.h"
+#include "replay/base/errors.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "analysis/operators/msda/call.h"
 #include "recorder/capture/isolated_reader.h"
-#include "replay/options.h"
-#include "replay/statistics.h"
+#include "replay/base/options.h"
+#include "replay/stages/statistics.h"
 
 namespace msda::replay {
 

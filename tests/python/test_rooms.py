@@ -83,3 +83,13 @@ def test_the_engine_knows_no_operator_by_name():
             if path.suffix in (".h", ".cpp"):
                 known = set(re.findall(r'"analysis/operators/([^"]+)"', path.read_text()))
                 assert known <= {"call.h"}, f"{path.relative_to(SOURCE)} includes {known}"
+
+
+def test_no_folder_of_replay_includes_in_a_circle():
+    rooms, _ = rooms_of_the_page()
+    inside = {room: {other for other in allowed if other.startswith("replay/")} for room, allowed in rooms.items() if room.startswith("replay/")}
+    while inside:
+        free = [room for room, allowed in inside.items() if not allowed & set(inside)]
+        assert free, f"docs/architecture.md: a circle among {sorted(inside)}"
+        for room in free:
+            del inside[room]

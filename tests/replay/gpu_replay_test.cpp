@@ -1,8 +1,6 @@
 // A call's path to a GPU and back, in one piece and in parts. The GPU is the stand-in driver, whose memory the CPU's
 // msda_backward() can reach: it computes on what was copied there. The expected result is that of the same function on
 // the whole call.
-#include "replay/gpu_replay.h"
-
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "replay/gpu/replay.h"
 #include "tests/support/problem.h"
 
 namespace msda::replay {
