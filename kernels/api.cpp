@@ -344,31 +344,7 @@ const char* msda_dialect_name(msda_dialect dialect) { return msda::kernels::name
 
 const char* msda_padding_name(msda_padding padding) { return msda::kernels::name_of(padding); }
 
-const char* msda_stage_name(msda_stage_id stage) {
-  switch (stage) {
-    case MSDA_STAGE_PIXEL_COORDINATES:
-      return "pixel_coordinates";
-    case MSDA_STAGE_CELL:
-      return "cell";
-    case MSDA_STAGE_INTERPOLATION_WEIGHTS:
-      return "interpolation_weights";
-    case MSDA_STAGE_CORNER_VALUES:
-      return "corner_values";
-    case MSDA_STAGE_SAMPLED_VALUE:
-      return "sampled_value";
-    case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
-      return "grad_attention_weights";
-    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
-      return "grad_sampling_locations";
-    case MSDA_STAGE_VALUE_CONTRIBUTIONS:
-      return "value_contributions";
-    case MSDA_STAGE_GRAD_VALUE:
-      return "grad_value";
-    case MSDA_STAGE_COUNT:
-      break;
-  }
-  return "?";
-}
+const char* msda_stage_name(msda_stage_id stage) { return msda::kernels::name_of(stage); }
 
 const char* msda_mode_name(msda_mode mode) { return msda::kernels::name_of(mode); }
 

@@ -11,37 +11,6 @@ namespace {
 // Elements of the largest tensor that is accepted: far more than fit into memory, far fewer than overflow int64.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
 
-std::vector<int64_t> shape_of(const msda_tensor& tensor) { return {tensor.shape, tensor.shape + tensor.rank}; }
-
-void check_rank_and_sizes(const char* name, const msda_tensor& tensor, int rank) {
-  if (tensor.rank != rank) {
-    throw InvalidArgument(fmt::format("{} has rank {}, not {}", name, tensor.rank, rank));
-  }
-  int64_t count = 1;
-  for (int i = 0; i < rank; ++i) {
-    const int64_t size = tensor.shape[i];
-    if (size < 0) throw InvalidArgument(fmt::format("{} has a negative size: {}", name, shape_of(tensor)));
-    if (size > kMaxElements || (size > 0 && count > kMaxElements / size)) {
-      throw InvalidArgument(fmt::format("{} is larger than any memory: {}", name, shape_of(tensor)));
-    }
-    count *= size;
-  }
-  if (count > 0 && tensor.data == nullptr) throw InvalidArgument(fmt::format("{} has no data", name));
-}
-
-void check_exact_shape(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape) {
-  check_rank_and_sizes(name, tensor, static_cast<int>(shape.size()));
-  if (shape_of(tensor) != shape) {
-    throw InvalidArgument(fmt::format("{} has shape {}, not {}", name, shape_of(tensor), shape));
-  }
-}
-
-void check_float(const char* name, const msda_tensor& tensor) {
-  if (tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_FLOAT64) {
-    throw InvalidArgument(fmt::format("{} has type {}, not a floating-point one", name, msda_dtype_name(tensor.dtype)));
-  }
-}
-
 std::vector<int64_t> read_integers(const char* name, const msda_tensor& tensor) {
   std::vector<int64_t> values;
   if (tensor.dtype != MSDA_INT32 && tensor.dtype != MSDA_INT64) {
@@ -92,6 +61,37 @@ std::vector<cpu::Level> read_levels(const msda_call& call, int64_t pixels) {
 }
 
 }  // namespace
+
+std::vector<int64_t> shape_of(const msda_tensor& tensor) { return {tensor.shape, tensor.shape + tensor.rank}; }
+
+void check_rank_and_sizes(const char* name, const msda_tensor& tensor, int rank) {
+  if (tensor.rank != rank) {
+    throw InvalidArgument(fmt::format("{} has rank {}, not {}", name, tensor.rank, rank));
+  }
+  int64_t count = 1;
+  for (int i = 0; i < rank; ++i) {
+    const int64_t size = tensor.shape[i];
+    if (size < 0) throw InvalidArgument(fmt::format("{} has a negative size: {}", name, shape_of(tensor)));
+    if (size > kMaxElements || (size > 0 && count > kMaxElements / size)) {
+      throw InvalidArgument(fmt::format("{} is larger than any memory: {}", name, shape_of(tensor)));
+    }
+    count *= size;
+  }
+  if (count > 0 && tensor.data == nullptr) throw InvalidArgument(fmt::format("{} has no data", name));
+}
+
+void check_exact_shape(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape) {
+  check_rank_and_sizes(name, tensor, static_cast<int>(shape.size()));
+  if (shape_of(tensor) != shape) {
+    throw InvalidArgument(fmt::format("{} has shape {}, not {}", name, shape_of(tensor), shape));
+  }
+}
+
+void check_float(const char* name, const msda_tensor& tensor) {
+  if (tensor.dtype < MSDA_FLOAT16 || tensor.dtype > MSDA_FLOAT64) {
+    throw InvalidArgument(fmt::format("{} has type {}, not a floating-point one", name, msda_dtype_name(tensor.dtype)));
+  }
+}
 
 std::vector<int64_t> CheckedCall::stage_shape(msda_stage_id stage) const {
   std::vector<int64_t> shape = weights_shape();

@@ -40,6 +40,14 @@ struct CheckedCall {
 // `grad_output` may be null. Throws InvalidArgument.
 CheckedCall check_call(const msda_call& call, const msda_tensor* grad_output);
 
+std::vector<int64_t> shape_of(const msda_tensor& tensor);
+
+// Each throws InvalidArgument unless `tensor` has: a rank, sizes that can be, and data; a shape and data; a
+// floating-point type.
+void check_rank_and_sizes(const char* name, const msda_tensor& tensor, int rank);
+void check_exact_shape(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape);
+void check_float(const char* name, const msda_tensor& tensor);
+
 // Throws InvalidArgument unless `tensor` has this shape, a floating-point type, and data.
 void check_result(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape);
 

@@ -23,8 +23,8 @@ struct CudaError : std::runtime_error {
 // What msda_last_error() returns in this thread.
 std::string& last_error();
 
-// The options, or the default ones for a null pointer. Throws InvalidArgument.
-msda_options checked_options(const msda_options* options);
+// The options for an operator with so many stages, or the default ones for a null pointer. Throws InvalidArgument.
+msda_options checked_options(const msda_options* options, int stages = MSDA_STAGE_COUNT);
 
 template <class Body>
 msda_status guarded(Body&& body) noexcept {

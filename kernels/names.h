@@ -6,12 +6,26 @@
 #include <optional>
 #include <string_view>
 
+#include "kernels/grid_sample.h"
 #include "kernels/msda.h"
 
 namespace msda::kernels {
 
 inline constexpr const char* kDialectNames[] = {"deformable_detr", "msda_triton", "grid_sample"};
 inline constexpr const char* kPaddingNames[] = {"zeros", "border"};
+inline constexpr const char* kInterpolationNames[] = {"bilinear", "nearest", "bicubic"};
+inline constexpr const char* kGridPaddingNames[] = {"zeros", "border", "reflection"};
+inline constexpr const char* kGridStageNames[] = {"pixel_coordinates", "interpolation_weights", "grad_grid",
+                                                  "input_contributions", "grad_input"};
+inline constexpr const char* kStageNames[] = {"pixel_coordinates",
+                                              "cell",
+                                              "interpolation_weights",
+                                              "corner_values",
+                                              "sampled_value",
+                                              "grad_attention_weights",
+                                              "grad_sampling_locations",
+                                              "value_contributions",
+                                              "grad_value"};
 inline constexpr const char* kModeNames[] = {"deterministic", "atomic", "float64", "mixed"};
 inline constexpr const char* kDtypeNames[] = {"float16", "bfloat16", "float32", "float64", "int32", "int64"};
 inline constexpr int64_t kDtypeBytes[] = {2, 2, 4, 8, 4, 8};
@@ -25,6 +39,12 @@ constexpr T look_up(const T (&table)[kCount], Enum value, T otherwise) {
 
 constexpr const char* name_of(msda_dialect dialect) { return look_up(kDialectNames, dialect, "?"); }
 constexpr const char* name_of(msda_padding padding) { return look_up(kPaddingNames, padding, "?"); }
+constexpr const char* name_of(msda_interpolation interpolation) {
+  return look_up(kInterpolationNames, interpolation, "?");
+}
+constexpr const char* name_of(msda_grid_padding padding) { return look_up(kGridPaddingNames, padding, "?"); }
+constexpr const char* name_of(msda_grid_stage_id stage) { return look_up(kGridStageNames, stage, "?"); }
+constexpr const char* name_of(msda_stage_id stage) { return look_up(kStageNames, stage, "?"); }
 constexpr const char* name_of(msda_mode mode) { return look_up(kModeNames, mode, "?"); }
 constexpr const char* name_of(msda_dtype dtype) { return look_up(kDtypeNames, dtype, "?"); }
 // Bytes of one element; 0 for a number that is no type.

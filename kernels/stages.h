@@ -12,9 +12,9 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
-// Runs compute(Real{}) in the arithmetic of a stage. `float64_stages` is msda_options::float64_stages.
+// Runs compute(Real{}) in the arithmetic of a stage of any operator. `float64_stages` is msda_options::float64_stages.
 template <class Compute>
-MSDA_HOST_DEVICE inline auto in_precision(uint32_t float64_stages, msda_stage_id stage, Compute&& compute) {
+MSDA_HOST_DEVICE inline auto in_precision(uint32_t float64_stages, int stage, Compute&& compute) {
   return ((float64_stages >> stage) & 1u) != 0 ? compute(double{}) : compute(float{});
 }
 

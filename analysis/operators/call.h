@@ -207,6 +207,15 @@ class Call {
   using Part = std::vector<Dimension>;
   virtual std::span<const Part> parts() const = 0;
 
+  // --- Replays.
+  // Intermediate tensors whose precision the mode `mixed` chooses, in the order of msda_options::float64_stages.
+  virtual std::span<const char* const> stages() const = 0;
+  // Computes the gradients into `results`, by place, by the operator's own kernels on the CPU. False if it has none:
+  // evaluate() then computes them by the operator's definition, which knows no mode `mixed`. Throws std::bad_alloc, or
+  // std::runtime_error with libmsda's message.
+  virtual bool run_kernels(const Conventions& conventions, const msda_options& options,
+                           std::span<const Tensor> results) const = 0;
+
   // --- Words.
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."
   // "query 3", "level 1 (32 x 32)", "x".

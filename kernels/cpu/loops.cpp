@@ -3,6 +3,8 @@
 //
 // Vectorizing over channels changes no bit: lanes of a sum are separate variables, and a fused multiply-add is one
 // rounding in whatever register it happens.
+#include "kernels/cpu/random.h"
+#include "kernels/cpu/run_tree.h"
 #include "kernels/cpu/table.h"
 #include "kernels/sample.h"
 
@@ -148,39 +150,32 @@ void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real*
   }
 }
 
-// The four corner sums of one cell, by the tree of runs: a base-32 counter whose digits are partial sums.
+// The four corner sums of one cell, by the tree of runs.
 template <class In, class Real>
 class CellSums {
  public:
-  CellSums(Real* memory, int64_t channels) : memory_(memory), channels_(channels) {}
+  CellSums(Real* memory, int64_t channels) : tree_(memory, 4 * channels), channels_(channels) {}
 
   // Returns [4][D].
   const Real* sum(const Sample<Real>* samples, int64_t count, const In* grad_output, int64_t query_stride) {
-    depth_ = 1;
-    for (int64_t capacity = kRun; capacity < count; capacity *= kRun) ++depth_;
-    for (int i = 0; i < depth_; ++i) filled_[i] = 0;
+    tree_.begin(count);
     for (int64_t i = 0; i < count; ++i) {
       add_sample(samples[i], grad_output + samples[i].query * query_stride);
-      for (int level = 0; level + 1 < depth_ && filled_[level] == kRun; ++level) carry(level);
+      tree_.added();
     }
-    for (int level = 0; level + 1 < depth_; ++level) {
-      if (filled_[level] > 0) carry(level);
-    }
-    return digit(depth_ - 1);
+    return tree_.sum();
   }
 
  private:
-  Real* digit(int level) { return memory_ + level * 4 * channels_; }
-
   void add_sample(const Sample<Real>& sample, const In* __restrict grad_output) {
     const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
     const Real w0 = weights.w[0], w1 = weights.w[1], w2 = weights.w[2], w3 = weights.w[3];
     const Real attention = sample.attention;
-    Real* __restrict s0 = digit(0);
+    Real* __restrict s0 = tree_.run();
     Real* __restrict s1 = s0 + channels_;
     Real* __restrict s2 = s1 + channels_;
     Real* __restrict s3 = s2 + channels_;
-    if (filled_[0]++ == 0) {
+    if (tree_.starts_run()) {
       for (int64_t d = 0; d < channels_; ++d) {
         const Real weighted = Real(grad_output[d]) * attention;
         s0[d] = value_contribution(w0, weighted);
@@ -199,21 +194,8 @@ class CellSums {
     }
   }
 
-  void carry(int level) {
-    const Real* __restrict from = digit(level);
-    Real* __restrict to = digit(level + 1);
-    if (filled_[level + 1]++ == 0) {
-      for (int64_t i = 0; i < 4 * channels_; ++i) to[i] = from[i];
-    } else {
-      for (int64_t i = 0; i < 4 * channels_; ++i) to[i] = to[i] + from[i];
-    }
-    filled_[level] = 0;
-  }
-
-  Real* memory_;
+  RunTree<Real> tree_;
   int64_t channels_;
-  int depth_ = 1;
-  int filled_[16] = {};
 };
 
 // Lists the samples that contribute to one level, in the order of (query, point), each with its cell.
@@ -232,23 +214,6 @@ int64_t list_samples(const Problem<In>& p, int64_t b, int64_t m, int64_t l, Samp
   }
   return count;
 }
-
-// Steele, Lea and Flood's SplitMix64: a counter through a mixing function.
-class SplitMix64 {
- public:
-  explicit SplitMix64(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  // In [0, bound). The modulo's bias is negligible: bounds are far below 2^64.
-  uint64_t below(uint64_t bound) { return next() % bound; }
-
- private:
-  uint64_t state_;
-};
 
 template <class In, class Real>
 void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool atomic, uint64_t seed,
@@ -269,12 +234,7 @@ void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool a
         SplitMix64(SplitMix64(SplitMix64(seed).next() + static_cast<uint64_t>(b)).next() + static_cast<uint64_t>(m))
             .next() +
         static_cast<uint64_t>(l));
-    for (int64_t i = count - 1; i > 0; --i) {
-      const auto j = static_cast<int64_t>(random.below(static_cast<uint64_t>(i) + 1));
-      const Sample<Real> swapped = scratch.samples[i];
-      scratch.samples[i] = scratch.samples[j];
-      scratch.samples[j] = swapped;
-    }
+    shuffle(scratch.samples, count, random);
     for (int64_t i = 0; i < count; ++i) {
       const Sample<Real>& sample = scratch.samples[i];
       const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);

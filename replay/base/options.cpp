@@ -192,20 +192,18 @@ OriginalChoice chosen_original(const Options& options) {
   return choice;
 }
 
-uint32_t chosen_float64_stages(const Options& options) {
-  uint32_t stages = 0;
-  if (options.float64_stages.empty()) return stages;
+uint32_t chosen_float64_stages(const Options& options, const analysis::Call& call) {
+  uint32_t chosen = 0;
+  if (options.float64_stages.empty()) return chosen;
+  const auto known = call.stages();
   for (const std::string& name : split(options.float64_stages)) {
-    std::vector<std::string> known;
-    for (int stage = 0; stage < MSDA_STAGE_COUNT; ++stage) {
-      known.emplace_back(msda_stage_name(static_cast<msda_stage_id>(stage)));
-      if (known.back() == name) stages |= 1u << stage;
-    }
-    if (std::ranges::find(known, name) == known.end()) {
+    const auto found = std::ranges::find(known, name);
+    if (found == known.end()) {
       throw BadInput(fmt::format("--float64-stages {}: no such stage; there are {}", name, fmt::join(known, ", ")));
     }
+    chosen |= 1u << (found - known.begin());
   }
-  return stages;
+  return chosen;
 }
 
 void check_numbers(const Options& options) {
@@ -223,7 +221,7 @@ void check_numbers(const Options& options) {
   chosen_original(options);
   const auto modes = chosen_modes(options);
   const bool mixed = std::ranges::find(modes, MSDA_MODE_MIXED) != modes.end();
-  if (mixed && chosen_float64_stages(options) == 0) {
+  if (mixed && options.float64_stages.empty()) {
     throw BadInput("--mode mixed: say which stages to compute in float64, with --float64-stages");
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/compare.h"
+#include "analysis/operators/call.h"
 #include "kernels/msda.h"
 #include "recorder/capture/isolated_reader.h"
 
@@ -55,7 +56,7 @@ struct OriginalChoice {
   std::optional<uint32_t> block;  // threads
 };
 OriginalChoice chosen_original(const Options& options);
-uint32_t chosen_float64_stages(const Options& options);
+uint32_t chosen_float64_stages(const Options& options, const analysis::Call& call);
 void check_numbers(const Options& options);
 // The flags' tolerance, otherwise the recorded one; a single flag replaces only its half. Nothing if neither is set.
 std::optional<analysis::Tolerance> chosen_tolerance(const Options& options, const capture::Invocation& invocation,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "analysis/operators/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/msda/call.h"
 #include "kernels/names.h"

@@ -33,7 +33,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
 
   ReplaySettings replay;
   replay.modes = chosen_modes(options);
-  replay.float64_stages = chosen_float64_stages(options);
+  replay.float64_stages = chosen_float64_stages(options, loaded.call());
   replay.threads = static_cast<int>(options.threads);
   replay.repeat = options.repeat;
   replay.seed = options.seed;

@@ -84,11 +84,13 @@ void Devices::for_each(size_t count, const std::string& where, const Job& job) {
   if (failed) std::rethrow_exception(failed);
 }
 
-Devices::Ran Devices::run(const Backward& backward, GpuReplay* gpu, const std::string& what) {
+Devices::Ran Devices::run(const Backward* on_gpu, const std::function<void()>& on_cpu, GpuReplay* gpu,
+                          const std::string& what) {
   std::string why;
   if (gpu != nullptr) {
     try {
-      gpu->run(backward);
+      if (on_gpu == nullptr) throw std::runtime_error("there are no kernels of this operator for a GPU");
+      gpu->run(*on_gpu);
       return {fmt::format("cuda:{}", gpu->gpu()), ""};
     } catch (const std::bad_alloc&) {
       throw;
@@ -101,11 +103,7 @@ Devices::Ran Devices::run(const Backward& backward, GpuReplay* gpu, const std::s
     }
   }
   const std::lock_guard lock(cpu_);
-  const auto& [value, locations, weights] = backward.results;
-  const msda_status status =
-      msda_backward(&backward.call, &backward.grad_output, &backward.options, &value, &locations, &weights);
-  if (status == MSDA_OUT_OF_MEMORY) throw std::bad_alloc();
-  if (status != MSDA_OK) throw std::runtime_error(msda_last_error());
+  on_cpu();
   return {"cpu", why};
 }
 

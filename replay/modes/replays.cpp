@@ -8,6 +8,7 @@
 
 #include "analysis/compare.h"
 #include "analysis/evaluate.h"
+#include "analysis/operators/abi.h"
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
 
@@ -55,8 +56,7 @@ OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devi
     tensor.data = owned.memory[at].get();
     owned.side.arithmetic[at] = plan.options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
   }
-  const Devices::Ran ran =
-      loaded.msda() != nullptr ? run_kernels(loaded, plan, devices, gpu, owned) : run_definition(call, plan, owned);
+  const Devices::Ran ran = compute(loaded, plan, devices, gpu, owned);
   const std::lock_guard lock(mutex_);
   Whereabouts& whereabouts = whereabouts_[plan.name];
   whereabouts.devices.insert(ran.device);
@@ -64,19 +64,25 @@ OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devi
   return owned;
 }
 
-// By the kernels behind the C ABI.
-Devices::Ran Replays::run_kernels(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu,
-                                  OwnedSide& owned) {
-  const analysis::AbiCall abi = abi_call(*loaded.msda(), plan.conventions);
-  Backward backward{abi.call, abi.grad_output, plan.options, {}};
-  for (size_t at = 0; at < std::size(backward.results); ++at) {
-    backward.results[at] = analysis::abi_tensor(owned.side.tensors[at]);
+Devices::Ran Replays::compute(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu,
+                              OwnedSide& owned) {
+  const analysis::Call& call = loaded.call();
+  std::optional<Backward> on_gpu;
+  if (const analysis::MsdaCall* msda = loaded.msda()) {
+    const analysis::AbiCall abi = abi_call(*msda, plan.conventions);
+    on_gpu = Backward{abi.call, abi.grad_output, plan.options, {}};
+    for (size_t at = 0; at < std::size(on_gpu->results); ++at) {
+      on_gpu->results[at] = analysis::abi_tensor(owned.side.tensors[at]);
+    }
   }
-  return devices.run(backward, gpu, loaded.where() + ": " + plan.name);
+  const auto on_cpu = [&] {
+    if (!call.run_kernels(plan.conventions, plan.options, owned.side.tensors)) run_definition(call, plan, owned);
+  };
+  return devices.run(on_gpu ? &*on_gpu : nullptr, on_cpu, gpu, loaded.where() + ": " + plan.name);
 }
 
 // As the operator defines it, on the CPU.
-Devices::Ran Replays::run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned) {
+void Replays::run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned) {
   using analysis::EvaluationMode;
   const EvaluationMode mode = plan.options.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
                               : plan.options.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
@@ -88,15 +94,11 @@ Devices::Ran Replays::run_definition(const analysis::Call& call, const Plan& pla
     analysis::evaluate(call, gradient, mode, plan.options.seed, plan.options.threads,
                        [&](int64_t flat, double value) { analysis::store(memory, type, flat, value); });
   }
-  return {"cpu", ""};
 }
 
 Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devices& devices,
                  const std::function<void(const std::string&)>& progress) {
   const analysis::Call& call = loaded.call();
-  if (loaded.msda() == nullptr && std::ranges::find(settings.modes, MSDA_MODE_MIXED) != settings.modes.end()) {
-    throw Unavailable(fmt::format("{}: there is no mode mixed for operator grid_sample", loaded.where()));
-  }
   std::vector<Plan> plans;
   const auto plan = [&](const std::string& name, msda_mode mode) -> Plan& {
     msda_options options{};

@@ -70,9 +70,9 @@ class Replays {
     msda_options options;
   };
   OwnedSide run(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu);
-  Devices::Ran run_kernels(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu,
-                           OwnedSide& owned);
-  static Devices::Ran run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned);
+  static Devices::Ran compute(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu,
+                              OwnedSide& owned);
+  static void run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned);
   void repeat(const LoadedCall& call, const ReplaySettings& settings, const std::vector<Plan>& plans, Devices& devices,
               const std::function<void(const std::string&)>& progress);
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/operators/abi.h"
 #include "analysis/operators/msda/call.h"
 #include "analysis/side.h"
 #include "kernels/msda.h"

@@ -96,6 +96,10 @@ struct GridSampleCall final : Call {
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
 
+  std::span<const char* const> stages() const override;
+  bool run_kernels(const Conventions& conventions, const msda_options& options,
+                   std::span<const Tensor> results) const override;
+
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;

@@ -59,7 +59,8 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   const double scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
   Element element;
-  if (all.empty() || scale == 0) return element;
+  // Where clipped, a NaN times the slope of 0 is still a NaN.
+  if (all.empty() || call.interpolation == Interpolation::kNearest) return element;
   double reach = 0;  // of the coordinates' errors together
   for (const Landing& landing : place) reach += landing.error;
   const double rounding = weight_error(call.interpolation, precision);
@@ -71,8 +72,9 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
     double part = 0;
     for (size_t i = 0; i < all.size(); ++i) {
       const Read& read = all[i];
-      if (read.pixel < 0) continue;
-      const double v = given(reduction, kValue, call.input.at(call.input_of(sample.n, c, read.pixel)));
+      if (read.pixel < 0 && std::isfinite(read.weight)) continue;  // else NaN * 0
+      const double v =
+          read.pixel < 0 ? 0 : given(reduction, kValue, call.input.at(call.input_of(sample.n, c, read.pixel)));
       const double factor = go * scale * v;
       const Uncertain term = addend_of(reduction, weight_of(reduction, read.weight, 0), factor);
       sum.add(term.value, static_cast<int>(i), at_least_1(scale) * at_least_1(go) * at_least_1(v));
@@ -101,7 +103,8 @@ Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& plac
   Addends addends;
   addends.scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
-  for (int64_t c = 0; c < call.C && addends.scale != 0; ++c) {
+  if (call.interpolation == Interpolation::kNearest) return addends;
+  for (int64_t c = 0; c < call.C; ++c) {
     const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of(sample, c)));
     for (const Read& read : all) {
       if (read.pixel < 0) continue;

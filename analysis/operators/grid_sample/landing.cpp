@@ -17,7 +17,7 @@ Padded reflected(double pixel, double twice_low, double twice_high) {
   if (twice_low == twice_high) return {0, 0};
   const double low = twice_low / 2, span = (twice_high - twice_low) / 2, from_low = pixel - low;
   const double sign = from_low < 0 ? -1 : 1, distance = std::abs(from_low);
-  const double flips = std::floor(distance / span), extra = distance - flips * span;
+  const double flips = std::floor(distance / span), extra = std::fmod(distance, span);
   return std::fmod(flips, 2) == 0 ? Padded{extra + low, sign} : Padded{span - extra + low, -sign};
 }
 

@@ -1,12 +1,9 @@
+#include "analysis/operators/abi.h"
+
 #include "analysis/operators/msda/call.h"
+#include "kernels/names.h"
 
 namespace msda::analysis {
-
-msda_tensor abi_tensor(const Tensor& tensor) {
-  // The C ABI uses one type for inputs and results; it writes no input.
-  return msda_contiguous(const_cast<void*>(tensor.data), tensor.dtype, static_cast<int32_t>(tensor.shape.size()),
-                         tensor.shape.data());
-}
 
 AbiCall abi_call(const MsdaCall& call, const Conventions& conventions) {
   AbiCall abi{};
@@ -34,6 +31,16 @@ AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_
     if (tensor != &abi.call.value) narrow(*tensor, 1, q, count, size);
   }
   return abi;
+}
+
+std::span<const char* const> MsdaCall::stages() const { return kernels::kStageNames; }
+
+bool MsdaCall::run_kernels(const Conventions& of, const msda_options& options, std::span<const Tensor> results) const {
+  const AbiCall abi = abi_call(*this, of);
+  const msda_tensor of_value = abi_tensor(results[0]), of_locations = abi_tensor(results[1]),
+                    of_weights = abi_tensor(results[2]);
+  throw_unless_ok(msda_backward(&abi.call, &abi.grad_output, &options, &of_value, &of_locations, &of_weights));
+  return true;
 }
 
 }  // namespace msda::analysis

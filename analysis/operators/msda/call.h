@@ -88,6 +88,10 @@ struct MsdaCall final : Call {
   Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
   std::span<const Part> parts() const override;
 
+  std::span<const char* const> stages() const override;
+  bool run_kernels(const Conventions& conventions, const msda_options& options,
+                   std::span<const Tensor> results) const override;
+
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
@@ -137,6 +141,5 @@ struct AbiCall {
 AbiCall abi_call(const MsdaCall& call, const Conventions& conventions);
 // The same for `count` queries of one batch from q on.
 AbiCall abi_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q, int64_t count);
-msda_tensor abi_tensor(const Tensor& tensor);
 
 }  // namespace msda::analysis

@@ -1,0 +1,59 @@
+// The fixed tree of the scatter sum (sample.h, kRun) over rows of numbers: a base-kRun counter whose digits are the
+// sums of the incomplete runs. The caller adds each row to the current run itself.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/sample.h"
+
+namespace msda::kernels::cpu {
+inline namespace MSDA_ISA {
+
+template <class Real>
+class RunTree {
+ public:
+  // `memory`: (tree_depth(the most rows) + 1) * width numbers.
+  RunTree(Real* memory, int64_t width) : memory_(memory), width_(width) {}
+
+  void begin(int64_t rows) {
+    depth_ = 1;
+    for (int64_t capacity = kRun; capacity < rows; capacity *= kRun) ++depth_;
+    for (int i = 0; i < depth_; ++i) filled_[i] = 0;
+  }
+  // The run that the next row belongs to; the row starts it, or is added to it.
+  Real* run() { return digit(0); }
+  bool starts_run() const { return filled_[0] == 0; }
+  void added() {
+    ++filled_[0];
+    for (int level = 0; level + 1 < depth_ && filled_[level] == kRun; ++level) carry(level);
+  }
+  // Of at least one row.
+  const Real* sum() {
+    for (int level = 0; level + 1 < depth_; ++level) {
+      if (filled_[level] > 0) carry(level);
+    }
+    return digit(depth_ - 1);
+  }
+
+ private:
+  Real* digit(int level) { return memory_ + level * width_; }
+
+  void carry(int level) {
+    const Real* __restrict from = digit(level);
+    Real* __restrict to = digit(level + 1);
+    if (filled_[level + 1]++ == 0) {
+      for (int64_t i = 0; i < width_; ++i) to[i] = from[i];
+    } else {
+      for (int64_t i = 0; i < width_; ++i) to[i] = to[i] + from[i];
+    }
+    filled_[level] = 0;
+  }
+
+  Real* memory_;
+  int64_t width_;
+  int depth_ = 1;
+  int filled_[16] = {};
+};
+
+}  // namespace MSDA_ISA
+}  // namespace msda::kernels::cpu

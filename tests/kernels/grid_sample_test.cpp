@@ -1,0 +1,292 @@
+// grid_sample's kernels: the same bits however they run, and what the operator's definition says.
+#include "kernels/grid_sample.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "analysis/evaluate.h"
+#include "analysis/operators/grid_sample/call.h"
+#include "recorder/capture/digest.h"
+#include "tests/support/problem.h"
+
+namespace msda::tests {
+namespace {
+
+using analysis::GridPadding;
+using analysis::GridSampleCall;
+using analysis::GridSampleGradient;
+using analysis::Interpolation;
+
+struct Variant {
+  int axes;
+  Interpolation interpolation;
+  GridPadding padding;
+  bool align_corners;
+};
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all;
+  for (const int axes : {2, 3}) {
+    for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kNearest, Interpolation::kBicubic}) {
+      if (axes == 3 && interpolation == Interpolation::kBicubic) continue;
+      for (const auto padding : {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
+        for (const bool align : {false, true}) all.push_back({axes, interpolation, padding, align});
+      }
+    }
+  }
+  return all;
+}
+
+std::string name_of(const Variant& variant) {
+  return std::to_string(variant.axes) + "D " + analysis::name_of(variant.interpolation) + " " +
+         analysis::name_of(variant.padding) + (variant.align_corners ? " aligned" : "");
+}
+
+// A call that owns its tensors.
+struct GridProblem {
+  OwnedTensor input, grid, grad_output;
+  GridSampleCall call;
+};
+
+struct GridSizes {
+  int64_t N = 2, C = 5;
+  std::vector<int64_t> image{4, 7, 6}, samples{3, 5, 2};  // by axis: x, y, z
+};
+
+GridProblem make_grid_problem(const Variant& variant, msda_dtype dtype, uint64_t seed, const GridSizes& sizes = {},
+                              double reach = 1.7) {
+  std::mt19937_64 random(seed);
+  const auto numbers = [&](std::vector<int64_t> shape, double low, double high) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    std::vector<double> values(static_cast<size_t>(count));
+    for (double& value : values) value = std::uniform_real_distribution(low, high)(random);
+    return OwnedTensor(values, dtype, shape);
+  };
+  const auto with = [&](std::vector<int64_t> first, const std::vector<int64_t>& by_axis) {
+    for (int axis = variant.axes - 1; axis >= 0; --axis) first.push_back(by_axis[static_cast<size_t>(axis)]);
+    return first;
+  };
+  GridProblem problem;
+  problem.input = numbers(with({sizes.N, sizes.C}, sizes.image), -1, 1);
+  auto of_grid = with({sizes.N}, sizes.samples);
+  of_grid.push_back(variant.axes);
+  problem.grid = numbers(of_grid, -reach, reach);
+  problem.grad_output = numbers(with({sizes.N, sizes.C}, sizes.samples), -1, 1);
+  GridSampleCall& call = problem.call;
+  call.interpolation = variant.interpolation;
+  call.padding = variant.padding;
+  call.conventions.align_corners = variant.align_corners;
+  call.axes_count = variant.axes;
+  call.N = sizes.N;
+  call.C = sizes.C;
+  call.pixels = call.samples = 1;
+  for (int axis = 0; axis < variant.axes; ++axis) {
+    call.sides[axis] = static_cast<int32_t>(sizes.image[static_cast<size_t>(axis)]);
+    call.output_sides[axis] = sizes.samples[static_cast<size_t>(axis)];
+    call.pixels *= call.sides[axis];
+    call.samples *= call.output_sides[axis];
+  }
+  call.input = problem.input.view;
+  call.grid = problem.grid.view;
+  call.grad_output = problem.grad_output.view;
+  return problem;
+}
+
+struct GridGradients {
+  OwnedTensor input, grid;
+  std::string digest() const { return capture::digest(input.bytes()) + capture::digest(grid.bytes()); }
+};
+
+GridGradients run_grid(const GridProblem& problem, const msda_options& options = {}, msda_dtype type = MSDA_FLOAT32) {
+  const auto& call = problem.call;
+  if (options.mode == MSDA_MODE_FLOAT64) type = MSDA_FLOAT64;
+  GridGradients results{OwnedTensor::for_result(type, call.input.shape),
+                        OwnedTensor::for_result(type, call.grid.shape)};
+  const analysis::Tensor tensors[] = {results.input.view, results.grid.view};
+  call.run_kernels(call.conventions, options, tensors);
+  return results;
+}
+
+TEST(GridSample, SameBitsOnAnyThreadCountAndRun) {
+  for (const Variant& variant : all_variants()) {
+    const GridProblem problem = make_grid_problem(variant, MSDA_FLOAT32, 7, {3, 33, {3, 2, 2}, {40, 6, 3}});
+    for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED}) {
+      std::set<std::string> digests;
+      for (const int threads : {1, 2, 7, 2}) digests.insert(run_grid(problem, {mode, threads, 3, 1u << 4}).digest());
+      EXPECT_EQ(digests.size(), 1u) << name_of(variant) << " " << msda_mode_name(mode);
+    }
+  }
+}
+
+TEST(GridSample, MixedIsDeterministicOrFloat64AtItsEnds) {
+  constexpr uint32_t kAll = (1u << MSDA_GRID_STAGE_COUNT) - 1;
+  for (const Variant& variant : all_variants()) {
+    for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_BFLOAT16}) {
+      const GridProblem problem = make_grid_problem(variant, dtype, 11, {2, 40, {3, 2, 2}, {40, 6, 3}});
+      EXPECT_EQ(run_grid(problem, {MSDA_MODE_MIXED, 0, 0, 0}).digest(), run_grid(problem).digest()) << name_of(variant);
+      EXPECT_EQ(run_grid(problem, {MSDA_MODE_MIXED, 0, 0, kAll}, MSDA_FLOAT64).digest(),
+                run_grid(problem, {MSDA_MODE_FLOAT64, 0, 0, 0}).digest())
+          << name_of(variant);
+      const std::string none = run_grid(problem).digest();
+      if (variant.interpolation == Interpolation::kNearest || dtype != MSDA_FLOAT32) continue;
+      // The others alone may change nothing: a product of two float32 is rounded to float32 by the next stage.
+      for (const auto stage :
+           {MSDA_GRID_STAGE_PIXEL_COORDINATES, MSDA_GRID_STAGE_GRAD_GRID, MSDA_GRID_STAGE_GRAD_INPUT}) {
+        EXPECT_NE(run_grid(problem, {MSDA_MODE_MIXED, 0, 0, 1u << stage}).digest(), none)
+            << name_of(variant) << " " << msda_grid_stage_name(stage);
+      }
+    }
+  }
+}
+
+TEST(GridSample, AtomicOrdersDifferBySeedInGradInputAlone) {
+  const GridProblem problem = make_grid_problem(all_variants()[0], MSDA_FLOAT32, 5, {1, 3, {2, 2, 1}, {30, 30, 1}});
+  std::set<std::string> input, grid;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    const GridGradients gradients = run_grid(problem, {MSDA_MODE_ATOMIC, 0, seed, 0});
+    input.insert(capture::digest(gradients.input.bytes()));
+    grid.insert(capture::digest(gradients.grid.bytes()));
+  }
+  EXPECT_EQ(input.size(), 8u);
+  EXPECT_EQ(grid.size(), 1u);
+}
+
+void expect_close(const std::vector<double>& found, const std::vector<double>& wanted, double unit,
+                  const std::string& what) {
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (std::isnan(wanted[i])) {
+      EXPECT_TRUE(std::isnan(found[i])) << what << ", element " << i;
+    } else if (found[i] != wanted[i]) {
+      EXPECT_NEAR(found[i], wanted[i], unit) << what << ", element " << i;
+    }
+  }
+}
+
+// The definition is written for any way of landing, in other operations; the coordinates lie anywhere.
+TEST(GridSample, KernelsAgreeWithTheDefinition) {
+  const double far[] = {std::numeric_limits<double>::infinity(),
+                        -std::numeric_limits<double>::infinity(),
+                        std::nan(""),
+                        1e9,
+                        -1e12,
+                        1e30,
+                        4e5,
+                        -1,
+                        1,
+                        0};
+  for (const Variant& variant : all_variants()) {
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      GridProblem problem = make_grid_problem(variant, MSDA_FLOAT64, seed, {}, seed % 3 == 0 ? 4 : 1.2);
+      for (size_t i = 0; i < std::size(far); ++i) problem.grid.set(static_cast<int64_t>(i * 2 + seed % 2), far[i]);
+      if (seed % 4 == 1) problem.input.set(static_cast<int64_t>(seed), std::nan(""));
+      const GridGradients kernels = run_grid(problem, {MSDA_MODE_FLOAT64, 0, 0, 0});
+      for (const auto gradient : analysis::kGridSampleGradients) {
+        const OwnedTensor& found = gradient.scattered() ? kernels.input : kernels.grid;
+        std::vector<double> wanted(found.values().size());
+        analysis::evaluate(problem.call, gradient, analysis::EvaluationMode::kFloat64, 0, 1,
+                           [&](int64_t flat, double value) { wanted[static_cast<size_t>(flat)] = value; });
+        expect_close(found.values(), wanted, 1e-12, name_of(variant) + " " + gradient.name());
+      }
+    }
+  }
+}
+
+TEST(GridSample, ResultsAreRoundedOnce) {
+  for (const msda_dtype dtype : {MSDA_FLOAT16, MSDA_BFLOAT16}) {
+    const GridProblem problem = make_grid_problem(all_variants()[0], dtype, 3);
+    const auto wide = run_grid(problem), narrow = run_grid(problem, {}, dtype);
+    EXPECT_EQ(OwnedTensor(wide.input.values(), dtype, problem.call.input.shape).values(), narrow.input.values());
+    EXPECT_EQ(OwnedTensor(wide.grid.values(), dtype, problem.call.grid.shape).values(), narrow.grid.values());
+  }
+}
+
+TEST(GridSample, StridesChangeNothing) {
+  const GridProblem problem = make_grid_problem(all_variants()[0], MSDA_FLOAT32, 3);
+  const auto& shape = problem.call.input.shape;
+  // The same input, channels last.
+  std::vector<float> memory(static_cast<size_t>(problem.call.input.elements()));
+  msda_tensor input = problem.input.abi();
+  input.data = memory.data();
+  const int64_t strides[] = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
+  std::copy_n(strides, 4, input.stride);
+  for (int64_t i = 0; i < problem.call.input.elements(); ++i) {
+    const auto index = problem.call.input.index_of(i);
+    int64_t at = 0;
+    for (size_t d = 0; d < 4; ++d) at += index[d] * strides[d];
+    memory[static_cast<size_t>(at)] = static_cast<float>(problem.call.input.at(i));
+  }
+  const msda_grid_sample_call call{MSDA_BILINEAR, MSDA_GRID_ZEROS, 0, input, problem.grid.abi()};
+  const auto wanted = run_grid(problem);
+  OwnedTensor found = OwnedTensor::for_result(MSDA_FLOAT32, problem.call.grid.shape);
+  const msda_tensor grad_output = problem.grad_output.abi(), grad_grid = found.abi();
+  ASSERT_EQ(msda_grid_sample_backward(&call, &grad_output, nullptr, nullptr, &grad_grid), MSDA_OK);
+  EXPECT_EQ(found.values(), wanted.grid.values());
+}
+
+TEST(GridSample, RefusesWhatDoesNotFit) {
+  const GridProblem problem = make_grid_problem(all_variants()[0], MSDA_FLOAT32, 3);
+  const msda_tensor grad_output = problem.grad_output.abi();
+  const msda_grid_sample_call right{MSDA_BILINEAR, MSDA_GRID_ZEROS, 0, problem.input.abi(), problem.grid.abi()};
+  const auto refused = [&](const msda_grid_sample_call& call, const std::string& why,
+                           const msda_options& options = {}) {
+    EXPECT_EQ(msda_grid_sample_backward(&call, &grad_output, &options, nullptr, nullptr), MSDA_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(msda_last_error()).find(why), std::string::npos) << msda_last_error();
+  };
+  auto wrong = right;
+  wrong.interpolation = static_cast<msda_interpolation>(3);
+  refused(wrong, "no such interpolation: 3");
+  wrong = right;
+  wrong.padding = static_cast<msda_grid_padding>(-1);
+  refused(wrong, "no such padding: -1");
+  wrong = right;
+  wrong.input.rank = 3;
+  refused(wrong, "input has rank 3, not 4 or 5");
+  wrong = right;
+  wrong.grid.shape[3] = 3;
+  refused(wrong, "grid has shape");
+  wrong = right;
+  wrong.input.shape[2] = 0;
+  refused(wrong, "input has a side of 0 pixels");
+  wrong = right;
+  wrong.input.data = nullptr;
+  refused(wrong, "input has no data");
+  wrong = right;
+  wrong.grid.dtype = MSDA_INT32;
+  refused(wrong, "grid has type int32, not a floating-point one");
+  refused(right, "float64_stages is 0x20; there are 5 stages", {MSDA_MODE_MIXED, 0, 0, 1u << 5});
+  EXPECT_EQ(msda_grid_sample_backward(nullptr, &grad_output, nullptr, nullptr, nullptr), MSDA_INVALID_ARGUMENT);
+  EXPECT_EQ(msda_grid_sample_backward(&right, nullptr, nullptr, nullptr, nullptr), MSDA_INVALID_ARGUMENT);
+  msda_tensor small = problem.grid.abi();
+  small.shape[1] -= 1;
+  EXPECT_EQ(msda_grid_sample_backward(&right, &grad_output, nullptr, nullptr, &small), MSDA_INVALID_ARGUMENT);
+}
+
+// Numbers from integer arithmetic only, so that every machine has the same inputs.
+TEST(Determinism, GridSampleDigestsOfRecord) {
+  std::string all;
+  for (const Variant& variant : all_variants()) {
+    GridProblem problem = make_grid_problem(variant, MSDA_FLOAT32, 0, {2, 37, {9, 5, 4}, {20, 7, 3}});
+    uint32_t state = 1;
+    const auto fill = [&state](OwnedTensor& tensor, double low, double high) {
+      for (int64_t i = 0; i < tensor.view.elements(); ++i) {
+        state = state * 1664525u + 1013904223u;
+        tensor.set(i, low + (high - low) * static_cast<double>(state >> 8) * 0x1p-24);
+      }
+    };
+    fill(problem.input, -1, 1);
+    fill(problem.grid, -1.5, 1.5);
+    fill(problem.grad_output, -1, 1);
+    all += run_grid(problem).digest();
+  }
+  EXPECT_EQ(capture::digest({reinterpret_cast<const std::byte*>(all.data()), all.size()}),
+            "xxh3-128:b5d7e08862cfe32200054a45c6865842");
+}
+
+}  // namespace
+}  // namespace msda::tests
