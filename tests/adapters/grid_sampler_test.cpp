@@ -136,6 +136,7 @@ TEST_P(GridSamplerOf, EveryTensorOfEveryType) {
     for (const bool wide : {false, true}) {
       const std::string kernel = mangled(axes(), type, wide ? 'l' : 'i');
       SCOPED_TRACE(kernel);
+      ASSERT_NE(adapter_for(kernel), nullptr);
       EXPECT_EQ(adapter_for(kernel)->name(), axes() == 2 ? "grid_sampler_2d" : "grid_sampler_3d");
       const Decoded decoded = decode(good(wide).launch(kernel), nullptr);
       ASSERT_EQ(reason(decoded), "not refused");
