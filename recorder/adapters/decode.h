@@ -16,9 +16,10 @@
 
 namespace msda::adapters {
 
-// The built-in adapters, each in the file of its name. They are never destroyed: a program may launch while it exits.
+// The built-in adapters. They are never destroyed: a program may launch while it exits.
 const Adapter& col2im17();
 const Adapter& grid_sampler_2d();
+const Adapter& grid_sampler_3d();
 const Adapter& msda_triton();
 
 // A parameter as the kernel declares it. A scalar is aligned to its size, a struct to its largest member.

@@ -6,9 +6,11 @@
 namespace msda::adapters {
 
 std::span<const Adapter* const> built_in() {
-  using All = std::array<const Adapter*, 3>;
+  using All = std::array<const Adapter*, 4>;
   static constinit MadeOnce<const All> all;
-  return all.get([] { return std::make_unique<const All>(All{&col2im17(), &msda_triton(), &grid_sampler_2d()}); });
+  return all.get([] {
+    return std::make_unique<const All>(All{&col2im17(), &msda_triton(), &grid_sampler_2d(), &grid_sampler_3d()});
+  });
 }
 
 }  // namespace msda::adapters

@@ -1,7 +1,8 @@
-// PyTorch's grid_sampler_2d_backward_kernel, from parameters laid out byte by byte.
+// PyTorch's grid_sampler_2d_backward_kernel and grid_sampler_3d_backward_kernel, from parameters laid out byte by byte.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "tests/adapters/launches.h"
@@ -12,15 +13,15 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Names as PyTorch 2.15 for CUDA 13.2 registers them with the driver.
-std::string mangled(const std::string& type, char index) {
+// Names as PyTorch 2.15 for CUDA 13.2 registers them with the driver, of the kernel of so many axes.
+std::string mangled(int axes, const std::string& type, char index) {
   const bool half = type.size() > 1;  // c10 and the type itself are two more substitutions
   const std::string n = half ? "S5_" : "S3_", constant = half ? "SB_" : "S9_", info = half ? "S8_" : "S6_",
                     t = half ? "S9_" : "S7_", plain = half ? "SC_" : "SA_", detail = half ? "SD_" : "SB_";
-  return "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelI" + type +
-         index + "EEvT0_NS_4cuda6detail10TensorInfoIKT_" + n + "EE" + constant + constant + "N" + info.substr(0, 3) +
-         "I" + t + n + "EE" + plain + "NS0_6detail24GridSamplerInterpolationEN" + detail + "18GridSamplerPaddingEb" +
-         n + "b";
+  return "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_" + std::to_string(axes) +
+         "d_backward_kernelI" + type + index + "EEvT0_NS_4cuda6detail10TensorInfoIKT_" + n + "EE" + constant +
+         constant + "N" + info.substr(0, 3) + "I" + t + n + "EE" + plain + "NS0_6detail24GridSamplerInterpolationEN" +
+         detail + "18GridSamplerPaddingEb" + n + "b";
 }
 constexpr char kFloat[] =
     "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelIfiEEvT0_NS_"
@@ -31,22 +32,52 @@ constexpr char kBFloat16[] =
     "vT0_NS_4cuda6detail10TensorInfoIKT_S5_EESB_SB_NS8_IS9_S5_EESC_NS0_6detail24GridSamplerInterpolationENSD_"
     "18GridSamplerPaddingEbS5_b";
 
+using Shape = std::vector<int64_t>;
+
+Shape row_major(const Shape& sizes) {
+  Shape strides(sizes.size(), 1);
+  for (size_t i = sizes.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * sizes[i + 1];
+  return strides;
+}
+
+// "[2,3,4,5]"
+std::string text(const Shape& sizes) {
+  std::string words;
+  for (const int64_t size : sizes) words += (words.empty() ? "[" : ",") + std::to_string(size);
+  return words + "]";
+}
+
 // The parameters written at the offsets that the CUDA ABI gives them, without any struct of ours. `wide`: int64
 // indices.
 struct GridSampler {
   struct Tensor {
+    Tensor(uint64_t at, const Shape& shape)
+        : data(at), sizes(shape), strides(row_major(shape)), dims(static_cast<int32_t>(shape.size())) {}
     uint64_t data;
-    std::vector<int64_t> sizes, strides;
-    int32_t dims = 4;
+    Shape sizes, strides;
+    int32_t dims;
   };
-  bool wide = false;
-  int64_t n = 2 * 6 * 7, span = 2 * 3 * 4 * 5;
-  Tensor grad_output{0x100, {2, 3, 6, 7}, {126, 42, 7, 1}}, input{0x200, {2, 3, 4, 5}, {60, 20, 5, 1}},
-      grid{0x300, {2, 6, 7, 2}, {84, 14, 2, 1}}, grad_input{0x400, {2, 3, 4, 5}, {60, 20, 5, 1}},
-      grad_grid{0x500, {2, 6, 7, 2}, {84, 14, 2, 1}};
+
+  // Of 2 batches of 3 channels: 4 x 5 pixels and 6 x 7 samples, in 3D 8 x 4 x 5 and 9 x 6 x 7.
+  explicit GridSampler(int axes_count, bool int64_indices = false)
+      : axes(axes_count),
+        wide(int64_indices),
+        n(axes == 2 ? 2 * 6 * 7 : 2 * 9 * 6 * 7),
+        span(axes == 2 ? 2 * 3 * 4 * 5 : 2 * 3 * 8 * 4 * 5),
+        grad_output(0x100, axes == 2 ? Shape{2, 3, 6, 7} : Shape{2, 3, 9, 6, 7}),
+        input(0x200, axes == 2 ? Shape{2, 3, 4, 5} : Shape{2, 3, 8, 4, 5}),
+        grid(0x300, axes == 2 ? Shape{2, 6, 7, 2} : Shape{2, 9, 6, 7, 3}),
+        grad_input(0x400, input.sizes),
+        grad_grid(0x500, grid.sizes) {}
+
+  int axes;
+  bool wide;
+  int64_t n, span;
+  Tensor grad_output, input, grid, grad_input, grad_grid;
   int32_t interpolation = 0, padding = 0;
   uint8_t align_corners = 0, input_requires_grad = 1;
 
+  std::string symbol() const { return mangled(axes, "f", wide ? 'l' : 'i'); }
   Launch launch(const std::string& kernel) const {
     const size_t index = wide ? 8 : 4, tensor = wide ? 416 : 216;
     Launch launch;
@@ -77,40 +108,54 @@ struct GridSampler {
     launch.bytes.resize(span_at + index + 1);
     return launch;
   }
-  Decoded decoded() const { return decode(launch(mangled("f", wide ? 'l' : 'i')), nullptr); }
+  Decoded decoded() const { return decode(launch(symbol()), nullptr); }
   std::string reason() const { return adapters::reason(decoded()); }
 };
+constexpr std::array kTensors{&GridSampler::grad_output, &GridSampler::input, &GridSampler::grid,
+                              &GridSampler::grad_input, &GridSampler::grad_grid};
 
-TEST(GridSampler2d, EveryTensorOfEveryType) {
-  EXPECT_EQ(mangled("f", 'i'), kFloat);
-  EXPECT_EQ(mangled("N3c108BFloat16E", 'l'), kBFloat16);
-  EXPECT_EQ(GridSampler().launch(kFloat).bytes.size(), 1105u);
+// Of the kernel with so many axes.
+class GridSamplerOf : public testing::TestWithParam<int> {
+ protected:
+  int axes() const { return GetParam(); }
+  size_t dims() const { return static_cast<size_t>(axes()) + 2; }
+  GridSampler good(bool wide = false) const { return GridSampler(axes(), wide); }
+};
+INSTANTIATE_TEST_SUITE_P(Axes, GridSamplerOf, testing::Values(2, 3), testing::PrintToStringParamName());
+
+TEST_P(GridSamplerOf, EveryTensorOfEveryType) {
+  EXPECT_EQ(mangled(2, "f", 'i'), kFloat);
+  EXPECT_EQ(mangled(2, "N3c108BFloat16E", 'l'), kBFloat16);
+  EXPECT_EQ(good().launch("").bytes.size(), 1105u);
   const std::map<std::string, std::string> types{
       {"f", "f32"}, {"d", "f64"}, {"N3c104HalfE", "f16"}, {"N3c108BFloat16E", "bf16"}};
+  const std::string input = axes() == 2 ? " [2,3,4,5]" : " [2,3,8,4,5]",
+                    grid = axes() == 2 ? " [2,6,7,2]" : " [2,9,6,7,3]",
+                    output = axes() == 2 ? " [2,3,6,7]" : " [2,3,9,6,7]";
   for (const auto& [type, t] : types) {
     for (const bool wide : {false, true}) {
-      GridSampler good;
-      good.wide = wide;
-      const std::string kernel = mangled(type, wide ? 'l' : 'i');
+      const std::string kernel = mangled(axes(), type, wide ? 'l' : 'i');
       SCOPED_TRACE(kernel);
-      const Decoded decoded = decode(good.launch(kernel), nullptr);
+      ASSERT_NE(adapter_for(kernel), nullptr);
+      EXPECT_EQ(adapter_for(kernel)->name(), axes() == 2 ? "grid_sampler_2d" : "grid_sampler_3d");
+      const Decoded decoded = decode(good(wide).launch(kernel), nullptr);
       ASSERT_EQ(reason(decoded), "not refused");
       const Call& call = std::get<Call>(decoded);
       EXPECT_EQ(call.dialect, std::nullopt);
       EXPECT_EQ(call.padding, std::nullopt);
-      EXPECT_THAT(describe(call.inputs), ElementsAre("grad_output 256 " + t + " [2,3,6,7]",
-                                                     "input 512 " + t + " [2,3,4,5]", "grid 768 " + t + " [2,6,7,2]"));
-      EXPECT_THAT(describe(call.outputs),
-                  ElementsAre("grad_input 1024 " + t + " [2,3,4,5]", "grad_grid 1280 " + t + " [2,6,7,2]"));
+      EXPECT_THAT(describe(call.inputs),
+                  ElementsAre("grad_output 256 " + t + output, "input 512 " + t + input, "grid 768 " + t + grid));
+      EXPECT_THAT(describe(call.outputs), ElementsAre("grad_input 1024 " + t + input, "grad_grid 1280 " + t + grid));
+      EXPECT_FALSE(call.outputs[0].written_over);
+      EXPECT_TRUE(call.outputs[1].written_over);
     }
   }
 }
 
-TEST(GridSampler2d, PointersAndBlocks) {
+TEST_P(GridSamplerOf, PointersAndBlocks) {
   for (const bool wide : {false, true}) {
     for (const bool needs_gradient : {true, false}) {
-      GridSampler sampler;
-      sampler.wide = wide;
+      GridSampler sampler = good(wide);
       sampler.input_requires_grad = needs_gradient;
       const uint64_t tensor = wide ? 416 : 216;
       const Decoded decoded = sampler.decoded();
@@ -122,109 +167,131 @@ TEST(GridSampler2d, PointersAndBlocks) {
                                                         {8 + 2 * tensor, "inputs/grid"},
                                                         {8 + 3 * tensor, needs_gradient ? "outputs/grad_input" : ""},
                                                         {8 + 4 * tensor, "outputs/grad_grid"}}));
-      const Launch launch = sampler.launch(mangled("f", wide ? 'l' : 'i'));
+      const Launch launch = sampler.launch(sampler.symbol());
       const auto shape = std::get<LaunchShape>(adapter_for(launch.kernel)->with_block(launch, 32));
-      EXPECT_EQ(shape.grid[0], 3u);  // of 84 threads
+      EXPECT_EQ(shape.grid[0], axes() == 2 ? 3u : 24u);  // of 84 threads, or 756
       EXPECT_EQ(shape.block[0], 32u);
     }
   }
 }
 
-TEST(GridSampler2d, ModesInWords) {
+TEST_P(GridSamplerOf, ModesInWords) {
   const std::vector<std::string> interpolations{"bilinear", "nearest", "bicubic"},
       paddings{"zeros", "border", "reflection"};
-  for (int32_t i = 0; i < 9; ++i) {
-    GridSampler good;
-    good.interpolation = i / 3;
-    good.padding = i % 3;
-    good.align_corners = static_cast<uint8_t>(i % 2);
-    const Decoded decoded = good.decoded();
+  const int known = axes() == 2 ? 3 : 2;  // PyTorch refuses bicubic in 3D
+  for (int32_t i = 0; i < 3 * known; ++i) {
+    GridSampler sampler = good();
+    sampler.interpolation = i / 3;
+    sampler.padding = i % 3;
+    sampler.align_corners = static_cast<uint8_t>(i % 2);
+    const Decoded decoded = sampler.decoded();
+    ASSERT_EQ(reason(decoded), "not refused");
     const Call& call = std::get<Call>(decoded);
     EXPECT_EQ(call.texts.at("interpolation"), interpolations[i / 3]);
     EXPECT_EQ(call.texts.at("padding_mode"), paddings[i % 3]);
     EXPECT_EQ(call.integers.at("align_corners"), i % 2);
   }
-  for (const int32_t unknown : {-1, 3}) {
-    GridSampler other;
+  for (const int32_t unknown : {-1, known, 3}) {
+    GridSampler other = good();
     other.interpolation = unknown;
     EXPECT_THAT(other.reason(), HasSubstr("is not known"));
-    other = {};
+  }
+  for (const int32_t unknown : {-1, 3}) {
+    GridSampler other = good();
     other.padding = unknown;
     EXPECT_THAT(other.reason(), HasSubstr("is not known"));
   }
-  GridSampler flags;
+  GridSampler flags = good();
   flags.align_corners = 2;
   EXPECT_THAT(flags.reason(), HasSubstr("bool"));
-  flags = {};
+  flags = good();
   flags.input_requires_grad = 0xAB;
   EXPECT_THAT(flags.reason(), HasSubstr("bool"));
 }
 
-TEST(GridSampler2d, WithoutGradientOfTheInput) {
-  GridSampler good;
-  good.input_requires_grad = 0;
-  good.grad_input = {0, {}, {}, 0};  // TensorInfo()
-  good.span = 0;
-  const Decoded decoded = good.decoded();
-  ASSERT_EQ(reason(decoded), "not refused");
-  EXPECT_THAT(describe(std::get<Call>(decoded).outputs), ElementsAre("grad_grid 1280 f32 [2,6,7,2]"));
-  good.input_requires_grad = 1;
-  EXPECT_THAT(good.reason(), HasSubstr("grad_input has 0 dimensions"));
+TEST_P(GridSamplerOf, WithoutGradientOfTheInput) {
+  for (const bool wide : {false, true}) {
+    GridSampler sampler = good(wide);
+    sampler.input_requires_grad = 0;
+    sampler.grad_input.data = 0;  // TensorInfo()
+    sampler.grad_input.sizes = sampler.grad_input.strides = {};
+    sampler.grad_input.dims = 0;
+    sampler.span = 0;
+    const Decoded decoded = sampler.decoded();
+    ASSERT_EQ(reason(decoded), "not refused");
+    EXPECT_THAT(describe(std::get<Call>(decoded).outputs),
+                ElementsAre(axes() == 2 ? "grad_grid 1280 f32 [2,6,7,2]" : "grad_grid 1280 f32 [2,9,6,7,3]"));
+    sampler.input_requires_grad = 1;
+    EXPECT_THAT(sampler.reason(), HasSubstr("grad_input has 0 dimensions"));
+  }
 }
 
 // channels_last inputs, and a grad_output that was expanded from a scalar.
-TEST(GridSampler2d, Strides) {
-  GridSampler strided;
-  strided.input.strides = {60, 1, 15, 3};
-  strided.grad_output.strides = {0, 0, 0, 0};
+TEST_P(GridSamplerOf, Strides) {
+  GridSampler strided = good();
+  strided.input.strides = axes() == 2 ? Shape{60, 1, 15, 3} : Shape{480, 1, 60, 15, 3};
+  strided.grad_output.strides.assign(dims(), 0);
   const Decoded decoded = strided.decoded();
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
-  EXPECT_THAT(describe(call.inputs),
-              ElementsAre("grad_output 256 f32 [2,3,6,7] strides [0,0,0,0]",
-                          "input 512 f32 [2,3,4,5] strides [60,1,15,3]", "grid 768 f32 [2,6,7,2]"));
+  const bool flat = axes() == 2;
+  EXPECT_THAT(describe(call.inputs), ElementsAre(flat ? "grad_output 256 f32 [2,3,6,7] strides [0,0,0,0]"
+                                                      : "grad_output 256 f32 [2,3,9,6,7] strides [0,0,0,0,0]",
+                                                 flat ? "input 512 f32 [2,3,4,5] strides [60,1,15,3]"
+                                                      : "input 512 f32 [2,3,8,4,5] strides [480,1,60,15,3]",
+                                                 flat ? "grid 768 f32 [2,6,7,2]" : "grid 768 f32 [2,9,6,7,3]"));
   EXPECT_EQ(call.inputs[0].bytes(), 4);
-  EXPECT_EQ(call.inputs[1].bytes(), 2 * 3 * 4 * 5 * 4);
-  // The stride of a dimension of size 1 has no meaning.
-  GridSampler one;
-  one.n = 42;
-  one.span = 60;
-  for (auto* t : {&one.grad_output, &one.input, &one.grid, &one.grad_input, &one.grad_grid}) {
-    t->sizes[0] = 1;
-    t->strides[0] = 12345;
+  EXPECT_EQ(call.inputs[1].bytes(), strided.span * 4);
+  for (const auto tensor : kTensors) {
+    for (size_t i = 0; i < dims(); ++i) {
+      GridSampler negative = good();
+      (negative.*tensor).strides[i] = -1;
+      EXPECT_THAT(negative.reason(), HasSubstr("negative stride"));
+    }
   }
-  ASSERT_EQ(one.reason(), "not refused");
-  const Decoded one_decoded = one.decoded();
-  EXPECT_THAT(describe(std::get<Call>(one_decoded).outputs),
-              ElementsAre("grad_input 1024 f32 [1,3,4,5]", "grad_grid 1280 f32 [1,6,7,2]"));
-
-  for (GridSampler::Tensor GridSampler::*tensor : {&GridSampler::grad_output, &GridSampler::input, &GridSampler::grid,
-                                                   &GridSampler::grad_input, &GridSampler::grad_grid}) {
-    GridSampler negative;
-    (negative.*tensor).strides[2] = -1;
-    EXPECT_THAT(negative.reason(), HasSubstr("negative stride"));
-  }
-  GridSampler scattered;
-  scattered.grad_grid.strides = {84, 14, 2, 3};
-  EXPECT_THAT(scattered.reason(), HasSubstr("grad_grid is not contiguous"));
-  // One column: the kernel still steps by its stride.
-  GridSampler column;
-  column.n = 12;
-  column.grad_output.sizes[3] = column.grid.sizes[2] = column.grad_grid.sizes[2] = 1;
-  column.grad_output.strides = {18, 6, 1, 1};
-  column.grid.strides = column.grad_grid.strides = {12, 2, 2, 1};
-  EXPECT_EQ(column.reason(), "not refused");
-  column.grad_grid.strides[2] = 14;
-  EXPECT_THAT(column.reason(), HasSubstr("grad_grid is not contiguous"));
 }
 
-TEST(GridSampler2d, SizesThatCannotBeAreRefused) {
-  for (GridSampler::Tensor GridSampler::*tensor : {&GridSampler::grad_output, &GridSampler::input, &GridSampler::grid,
-                                                   &GridSampler::grad_input, &GridSampler::grad_grid}) {
-    for (size_t i = 0; i < 4; ++i) {
+TEST_P(GridSamplerOf, StrideOfASizeOfOneHasNoMeaning) {
+  GridSampler one = good();
+  one.n /= 2;
+  one.span /= 2;
+  for (const auto tensor : kTensors) {
+    (one.*tensor).sizes[0] = 1;
+    (one.*tensor).strides[0] = 12345;
+  }
+  const Decoded decoded = one.decoded();
+  ASSERT_EQ(reason(decoded), "not refused");
+  EXPECT_THAT(describe(std::get<Call>(decoded).outputs), ElementsAre("grad_input 1024 f32 " + text(one.input.sizes),
+                                                                     "grad_grid 1280 f32 " + text(one.grid.sizes)));
+}
+
+// The kernel steps through grad_grid by one stride only, even if there is only one column.
+TEST_P(GridSamplerOf, GradientOfTheGridIsContiguous) {
+  for (size_t i = 0; i < dims(); ++i) {
+    GridSampler scattered = good();
+    scattered.grad_grid.strides[i] += 1;
+    EXPECT_THAT(scattered.reason(), HasSubstr("grad_grid is not contiguous")) << i;
+  }
+  GridSampler column = good();
+  const size_t last = dims() - 2;  // the columns of the grid
+  column.n /= 7;
+  column.grad_output.sizes[last + 1] = column.grid.sizes[last] = column.grad_grid.sizes[last] = 1;
+  for (const auto tensor : {&GridSampler::grad_output, &GridSampler::grid, &GridSampler::grad_grid}) {
+    (column.*tensor).strides = row_major((column.*tensor).sizes);
+  }
+  EXPECT_EQ(column.grad_grid.strides[last], axes());
+  EXPECT_EQ(column.reason(), "not refused");
+  for (const int64_t stride : {1, 5 - axes(), 14}) {  // 5 - axes: right for the other kernel
+    column.grad_grid.strides[last] = stride;
+    EXPECT_THAT(column.reason(), HasSubstr("grad_grid is not contiguous")) << stride;
+  }
+}
+
+TEST_P(GridSamplerOf, SizesThatCannotBeAreRefused) {
+  for (const auto tensor : kTensors) {
+    for (size_t i = 0; i < dims(); ++i) {
       for (const bool wide : {false, true}) {
-        GridSampler other;
-        other.wide = wide;
+        GridSampler other = good(wide);
         (other.*tensor).sizes[i] += 1;
         EXPECT_THAT(other.reason(), testing::AnyOf(HasSubstr(", not ["), HasSubstr("n is"), HasSubstr("spans"),
                                                    HasSubstr("not contiguous")))
@@ -235,83 +302,91 @@ TEST(GridSampler2d, SizesThatCannotBeAreRefused) {
         }
       }
     }
-    GridSampler other;
+    GridSampler other = good();
     (other.*tensor).data = 0;
     EXPECT_THAT(other.reason(), HasSubstr("null pointer"));
-    for (const int32_t dims : {0, 3, 5, 25, -1, std::numeric_limits<int32_t>::max()}) {
-      other = {};
-      (other.*tensor).dims = dims;
-      EXPECT_THAT(other.reason(), HasSubstr("dimensions, not 4"));
+    for (const int32_t dims_told :
+         {0, 3, 9 - static_cast<int32_t>(dims()), 25, -1, std::numeric_limits<int32_t>::max()}) {
+      other = good();
+      (other.*tensor).dims = dims_told;
+      EXPECT_THAT(other.reason(), HasSubstr("dimensions, not " + std::to_string(dims())));
     }
   }
-  GridSampler other;
-  for (const int64_t n : {0, 83, 85, -84}) {
-    other.n = n;
-    EXPECT_THAT(other.reason(), HasSubstr("N*H*W"));
+  // Coordinates of the other kernel, in a grid and its gradient that agree.
+  GridSampler coordinates = good();
+  for (const auto tensor : {&GridSampler::grid, &GridSampler::grad_grid}) {
+    (coordinates.*tensor).sizes.back() = 5 - axes();
+    (coordinates.*tensor).strides = row_major((coordinates.*tensor).sizes);
   }
-  other = {};
-  other.span = 119;
-  EXPECT_THAT(other.reason(), HasSubstr("spans 119"));
+  EXPECT_THAT(coordinates.reason(), HasSubstr("grid is [2,"));
+  GridSampler other = good();
+  for (const int64_t n : {int64_t{0}, other.n - 1, other.n + 1, -other.n}) {
+    other.n = n;
+    EXPECT_THAT(other.reason(), HasSubstr(axes() == 2 ? "not N*H*W of" : "not N*D*H*W of"));
+  }
+  other = good();
+  other.span -= 1;
+  EXPECT_THAT(other.reason(), HasSubstr(axes() == 2 ? "spans 119" : "spans 959"));
 }
 
-TEST(GridSampler2d, OverflowIsRefused) {
-  GridSampler large;
-  large.wide = true;
-  large.input.sizes = {2, 3, int64_t{1} << 40, int64_t{1} << 40};
+TEST_P(GridSamplerOf, OverflowIsRefused) {
+  GridSampler large = good(true);
+  large.input.sizes[dims() - 2] = large.input.sizes[dims() - 1] = int64_t{1} << 40;
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
-  large = {};
-  large.wide = true;
+  large = good(true);
   large.input.strides[0] = std::numeric_limits<int64_t>::max();
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
-  large.input.strides = {60, int64_t{1} << 62, 5, 1};  // twice this overflows to a negative number
+  large = good(true);
+  large.input.strides[1] = int64_t{1} << 62;  // twice this overflows to a negative number
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
-  large.input.strides = {int64_t{1} << 61, int64_t{1} << 61, 5, 1};  // each fits, their sum in bytes does not
+  large.input.strides[0] = large.input.strides[1] = int64_t{1} << 61;  // each fits, their sum in bytes does not
   EXPECT_THAT(large.reason(), HasSubstr("too large"));
 }
 
-TEST(GridSampler2d, OtherLayoutsAreRefused) {
-  const Launch good = GridSampler().launch(kFloat);
-  for (size_t i = 0; i < good.parameters.size(); ++i) {
-    Launch launch = good;
+TEST_P(GridSamplerOf, OtherLayoutsAreRefused) {
+  const Launch launched = good().launch(good().symbol());
+  for (size_t i = 0; i < launched.parameters.size(); ++i) {
+    Launch launch = launched;
     launch.parameters[i].size += 8;
     EXPECT_THAT(reason(decode(launch, nullptr)), HasSubstr("not the 11")) << i;
-    launch = good;
+    launch = launched;
     launch.parameters[i].offset += 4;
     EXPECT_THAT(reason(decode(launch, nullptr)), HasSubstr("not the 11")) << i;
-    launch = good;
+    launch = launched;
     launch.parameters.resize(i);
     EXPECT_THAT(reason(decode(launch, nullptr)), testing::AnyOf(HasSubstr("not the 11"), HasSubstr("unknown size")));
   }
-  for (size_t size = 0; size < good.bytes.size(); size += 51) {
-    Launch launch = good;
+  for (size_t size = 0; size < launched.bytes.size(); size += 51) {
+    Launch launch = launched;
     launch.bytes.resize(size);
     EXPECT_THAT(reason(decode(launch, nullptr)), HasSubstr("not the 11"));
   }
-  // The wide layout under the narrow name, and vice versa.
-  GridSampler wide;
-  wide.wide = true;
-  EXPECT_THAT(reason(decode(wide.launch(kFloat), nullptr)), HasSubstr("not the 11"));
-  EXPECT_THAT(reason(decode(GridSampler().launch(mangled("f", 'l')), nullptr)), HasSubstr("not the 11"));
+  // The wide layout under the narrow name, and vice versa; the tensors of the other kernel.
+  EXPECT_THAT(reason(decode(good(true).launch(good().symbol()), nullptr)), HasSubstr("not the 11"));
+  EXPECT_THAT(reason(decode(good().launch(good(true).symbol()), nullptr)), HasSubstr("not the 11"));
+  const GridSampler other(5 - axes());
+  EXPECT_THAT(reason(decode(other.launch(good().symbol()), nullptr)), HasSubstr("dimensions, not"));
 }
 
-TEST(GridSampler2d, OtherNamesAreRefused) {
-  const auto refusal = [](const std::string& kernel) { return reason(decode(GridSampler().launch(kernel), nullptr)); };
-  EXPECT_THAT(refusal(mangled("6__half", 'i')), HasSubstr("element type"));
-  EXPECT_THAT(refusal(mangled("f", 'j')), HasSubstr("index type"));
-  EXPECT_THAT(refusal(std::string(kFloat) + "b"), HasSubstr("other parameters"));
-  // The layout before input_requires_grad and span existed, and three dimensions.
-  EXPECT_THAT(refusal("_ZN2at6native12_GLOBAL__N_131grid_sampler_2d_backward_kernelIfiEEvT0_NS_4cuda6detail10TensorInfo"
-                      "IT_S3_EES7_S7_S7_S7_NS0_6detail24GridSamplerInterpolationENS8_18GridSamplerPaddingEb"),
-              HasSubstr("other parameters"));
-  EXPECT_EQ(adapter_for("_ZN2at6native12_GLOBAL__N_131grid_sampler_3d_backward_kernelIfiEEvT0_"), nullptr);
+TEST_P(GridSamplerOf, OtherNamesAreRefused) {
+  const auto refusal = [&](const std::string& kernel) { return reason(decode(good().launch(kernel), nullptr)); };
+  const std::string whole = good().symbol(),
+                    older = "_ZN2at6native12_GLOBAL__N_131grid_sampler_" + std::to_string(axes()) +
+                            "d_backward_kernelIfiEEvT0_NS_4cuda6detail10TensorInfoIT_S3_EES7_S7_S7_S7_"
+                            "NS0_6detail24GridSamplerInterpolationENS8_18GridSamplerPaddingEb";
+  EXPECT_THAT(refusal(mangled(axes(), "6__half", 'i')), HasSubstr("element type"));
+  EXPECT_THAT(refusal(mangled(axes(), "f", 'j')), HasSubstr("index type"));
+  EXPECT_THAT(refusal(whole + "b"), HasSubstr("other parameters"));
+  // The layout before input_requires_grad and span existed.
+  EXPECT_THAT(refusal(older), HasSubstr("other parameters"));
   // PyTorch before the inputs were const.
-  EXPECT_EQ(refusal("_ZN2at6native12_GLOBAL__N_131grid_sampler_2d_backward_kernelIfiEEvT0_NS_4cuda6detail10TensorInfo"
-                    "IT_S3_EES7_S7_S7_S7_NS0_6detail24GridSamplerInterpolationENS8_18GridSamplerPaddingEbS3_b"),
-            "not refused");
-  const std::string whole = kFloat;
+  EXPECT_EQ(refusal(older + "S3_b"), "not refused");
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_NE(refusal(whole.substr(0, size)), "not refused") << size;
   }
+  // Neither the forward kernel nor one of four dimensions.
+  EXPECT_EQ(adapter_for("_ZN2at6native12_GLOBAL__N_122grid_sampler_3d_kernelIfiEEvT0_"), nullptr);
+  EXPECT_EQ(adapter_for("_ZN2at6native12_GLOBAL__N_131grid_sampler_4d_backward_kernelIfiEEvT0_"), nullptr);
 }
 
 }  // namespace

@@ -20,12 +20,13 @@ from test_recording import pytestmark, record  # noqa: F401
 from msda_replay.digest import digest
 
 GM = "_Z34ms_deformable_col2im_gpu_kernel_gmIfEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_"
-GRID_SAMPLER = ("_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelI{}EEvT0_NS_"
+GRID_SAMPLER = ("_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_{}d_backward_kernelI{}EEvT0_NS_"
                 "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
                 "18GridSamplerPaddingEbS3_b")
 KERNELS = {
     "col2im17": COL2IM, "col2im17 --double": COL2IM.replace("If", "Id"), "col2im17_gm": GM, "triton": TRITON,
-    "grid_sample": GRID_SAMPLER.format("fi"), "grid_sample --double": GRID_SAMPLER.format("dl"),
+    "grid_sample": GRID_SAMPLER.format(2, "fi"), "grid_sample --double": GRID_SAMPLER.format(2, "dl"),
+    "grid_sample_3d": GRID_SAMPLER.format(3, "fi"), "grid_sample_3d --double": GRID_SAMPLER.format(3, "dl"),
     "scale_add": "_Z9scale_addi5ScalePKfPfPh", "whereabouts": "_Z11whereaboutsiPKfS0_PfPl",
 }
 ADAPTER = json.loads(json.dumps(EXAMPLE))
@@ -232,9 +233,14 @@ def test_block_of_kernels_that_keep_theirs(launched, original, kernel, why):
     assert why in original(launched(kernel), "--block", "64", expect=3)
 
 
-def test_block_of_grid_sample(launched, original):
-    (result,) = original(launched("grid_sample"), "--block", "16")
-    assert (result["grid"], result["block"]) == ([3, 1, 1], [16, 1, 1])  # of 2 * 3 * 6 threads
+@pytest.mark.parametrize("kernel, blocks", [
+    ("grid_sample", 3), ("grid_sample --double", 3),  # of 2 * 3 * 6 threads
+    ("grid_sample_3d", 5), ("grid_sample_3d --double", 5),  # of 2 * 2 * 3 * 6
+])
+def test_block_of_grid_sample(launched, original, kernel, blocks):
+    (result,) = original(launched(kernel), "--block", "16")
+    assert (result["grid"], result["block"]) == ([blocks, 1, 1], [16, 1, 1])
+    assert all(tensor["recorded_among_them"] for tensor in result["tensors"].values())
 
 
 def test_other_variants(launched, original, replay):
@@ -352,9 +358,10 @@ def test_memory_runs_out(launched, original):
     assert re.search(r"cannot allocate \d+ bytes on the device: out of memory \(CUDA error 2\)", told)
 
 
-def test_random_parameters(launched, replay):
+@pytest.mark.parametrize("kernel", ["grid_sample", "grid_sample_3d"])
+def test_random_parameters(launched, replay, kernel):
     """For any parameters msda-replay ends regularly, with an error message if necessary."""
-    capture = launched("grid_sample")
+    capture = launched(kernel)
     rng = random.Random(5)
     with h5py.File(capture) as file:
         whole = file["invocations/000000/parameters"][()].tobytes()

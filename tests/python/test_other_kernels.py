@@ -1,5 +1,7 @@
-"""Recording of kernels that are not the operator's: PyTorch's grid_sampler_2d backward, and a user's own, by a JSON adapter."""
+"""Recording of kernels that are not the operator's: PyTorch's grid_sampler_2d and 3d backward, and a user's own, by a JSON
+adapter."""
 
+import itertools
 import json
 import pathlib
 import re
@@ -33,69 +35,106 @@ def pixels(grid, size, padding, align_corners):
 
 
 def forward(inputs, facts):
-    """grid_sample in float64."""
+    """grid_sample in float64, in 2D or 3D."""
     image, grid = inputs["input"].astype(np.float64), inputs["grid"].astype(np.float64)
-    x = pixels(grid[..., 0], image.shape[3], facts["padding_mode"], facts["align_corners"])
-    y = pixels(grid[..., 1], image.shape[2], facts["padding_mode"], facts["align_corners"])
-    padded = np.pad(image, ((0, 0), (0, 0), (9, 9), (9, 9)))
-    n = np.arange(len(image))[:, None, None]
-    pick = lambda row, column: np.moveaxis(padded[n, :, row + 9, column + 9], -1, 1)  # noqa: E731
+    axes = grid.shape[-1]
+    at = [pixels(grid[..., axes - 1 - i], image.shape[2 + i], facts["padding_mode"], facts["align_corners"]) for i in range(axes)]
+    padded = np.pad(image, [(0, 0), (0, 0)] + axes * [(9, 9)])
+    n = np.arange(len(image)).reshape([-1] + axes * [1])
+    pick = lambda cell: np.moveaxis(padded[(n, slice(None), *(i + 9 for i in cell))], -1, 1)  # noqa: E731
     if facts["interpolation"] == "nearest":
-        return pick(np.rint(y).astype(int), np.rint(x).astype(int))
-    row, column = np.floor(y).astype(int), np.floor(x).astype(int)
-    wy, wx = (y - row)[:, None], (x - column)[:, None]
-    return ((1 - wy) * (1 - wx) * pick(row, column) + (1 - wy) * wx * pick(row, column + 1)
-            + wy * (1 - wx) * pick(row + 1, column) + wy * wx * pick(row + 1, column + 1))
-
-
-def gradient(inputs, facts, name, step):
-    """The gradient of sum(grad_output * forward), by central differences."""
-    result = np.empty(inputs[name].shape)
-    for at in np.ndindex(result.shape):
-        sides = []
-        for sign in (1, -1):
-            moved = inputs[name].astype(np.float64)
-            moved[at] += sign * step
-            sides.append((inputs["grad_output"] * forward({**inputs, name: moved}, facts)).sum())
-        result[at] = (sides[0] - sides[1]) / (2 * step)
+        return pick([np.rint(x).astype(int) for x in at])
+    low, result = [np.floor(x).astype(int) for x in at], 0
+    for corner in itertools.product((0, 1), repeat=axes):
+        weights = [x - i if up else 1 - (x - i) for x, i, up in zip(at, low, corner)]
+        result = result + np.prod(weights, axis=0)[:, None] * pick([i + up for i, up in zip(low, corner)])
     return result
 
 
+def gradient_of_input(inputs, facts):
+    """Of sum(grad_output * forward), which is linear in the input: one pixel at a time, in all batches and channels."""
+    result = np.empty(inputs["input"].shape)
+    places = tuple(range(2, result.ndim))
+    for pixel in np.ndindex(result.shape[2:]):
+        image = np.zeros(result.shape)
+        image[(..., *pixel)] = 1
+        result[(..., *pixel)] = (inputs["grad_output"] * forward({**inputs, "input": image}, facts)).sum(axis=places)
+    return result
+
+
+def gradient_of_grid(inputs, facts, step=1e-7):
+    """By central differences of one coordinate at a time, in all samples: each result depends on its own sample's."""
+    result = np.empty(inputs["grid"].shape)
+    for axis in range(result.shape[-1]):
+        sides = []
+        for sign in (1, -1):
+            moved = inputs["grid"].astype(np.float64)
+            moved[..., axis] += sign * step
+            sides.append((inputs["grad_output"] * forward({**inputs, "grid": moved}, facts)).sum(axis=1))
+        result[..., axis] = (sides[0] - sides[1]) / (2 * step)
+    return result
+
+
+# By axes: the stand-in's kernel, the shapes of its tensors, the strides of a slice of grad_output.
+SAMPLERS = {
+    2: ("grid_sample", {"grad_output": (2, 3, 3, 6), "input": (2, 3, 5, 4), "grid": (2, 3, 6, 2)}, [162, 54, 18, 3]),
+    3: ("grid_sample_3d", {"grad_output": (2, 3, 2, 3, 6), "input": (2, 3, 3, 5, 4), "grid": (2, 2, 3, 6, 3)}, [324, 108, 54, 18, 3]),
+}
+
+
+@pytest.mark.parametrize("axes", SAMPLERS)
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_grid_sample(replay, tmp_path, entry, double):
+def test_grid_sample(replay, tmp_path, entry, double, axes):
     capture = tmp_path / "a.h5"
-    arguments = ["--kernel", "grid_sample", "--launches", "12", "--seed", "5", *entry, *(["--double"] if double else [])]
+    kernel, shapes, slices = SAMPLERS[axes]
+    arguments = ["--kernel", kernel, "--launches", "12", "--seed", "5", *entry, *(["--double"] if double else [])]
     done = record(CLIENT, *arguments, options=["-o", capture])
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
     invocations = read_capture(capture).invocations
     assert len(invocations) == 12
     for i, call in enumerate(invocations):
-        assert "31grid_sampler_2d_backward_kernelI" + ("dl" if double else "fi") in call.kernel and call.dialect == ""
+        assert f"31grid_sampler_{axes}d_backward_kernelI" + ("dl" if double else "fi") in call.kernel and call.dialect == ""
         expected = {"padding_mode": ("zeros", "border", "reflection")[i % 3], "align_corners": i // 3 % 2,
                     "interpolation": ("bilinear", "nearest")[i // 6 % 2]}
         assert {name: call.facts[name] for name in expected} == expected
-        assert {name: tensor.shape for name, tensor in call.inputs.items()} == {
-            "grad_output": (2, 3, 3, 6), "input": (2, 3, 5, 4), "grid": (2, 3, 6, 2)}
+        assert {name: tensor.shape for name, tensor in call.inputs.items()} == shapes
         assert set(call.outputs) == {"grad_grid"} | ({"grad_input"} if i % 5 != 4 else set())
         assert np.all(call.outputs_before["grad_grid"] == 7)
         tolerance = dict(rtol=1e-6, atol=1e-6) if double else dict(rtol=1e-4, atol=1e-5)
-        if "grad_input" in call.outputs and (i < 3 or entry == []):  # linear in the input: any step is exact
+        if "grad_input" in call.outputs:
             assert not np.any(call.outputs_before["grad_input"])
-            np.testing.assert_allclose(call.outputs["grad_input"], gradient(call.inputs, call.facts, "input", 1.0), **tolerance)
-        truth = gradient(call.inputs, call.facts, "grid", 1e-7)
-        np.testing.assert_allclose(call.outputs["grad_grid"], truth, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(call.outputs["grad_input"], gradient_of_input(call.inputs, call.facts), **tolerance)
+        np.testing.assert_allclose(call.outputs["grad_grid"], gradient_of_grid(call.inputs, call.facts), rtol=1e-4, atol=1e-5)
     with h5py.File(capture) as file:
         strides = [call["inputs/grad_output"].attrs.get("strides") for call in file["invocations"].values()]
-    assert [list(of_call) if of_call is not None else None for of_call in strides] == [None, [162, 54, 18, 3], None, None] * 3
+    assert [list(of_call) if of_call is not None else None for of_call in strides] == [None, slices, None, None] * 3
     replay("verify", capture, expect=0)
     listed = replay("list", capture, "--json", "-", expect=0).json[0]["invocations"]
     assert listed[0]["dialect"] is None and listed[2]["padding_mode"] == "reflection" and listed[3]["align_corners"] == 1
-    assert "input[2,3,5,4]" in listed[0]["sizes"] and listed[0]["type"] == ("float64" if double else "float32")
+    assert f"input[{','.join(map(str, shapes['input']))}]" in listed[0]["sizes"]
+    assert listed[0]["type"] == ("float64" if double else "float32")
     shown = replay("show", capture, "--invocation", 7, expect=0).out
     assert "interpolation = nearest" in shown and "inputs/grid " in shown and "outputs_before/grad_input " in shown
     told = replay("run", capture, "--json", "-", expect=0).json["invocations"]
     assert [(call["operator"], call["judged"]) for call in told] == 12 * [("grid_sample", [])]
+
+
+@pytest.mark.parametrize("axes", SAMPLERS)
+def test_recorded_grid_sample_is_explained(replay, tmp_path, axes):
+    """With a tolerance of 0 by rounding alone; a gradient of the last axis that is doubled, as such."""
+    capture, changed = tmp_path / "a.h5", tmp_path / "changed.h5"
+    record(CLIENT, "--kernel", SAMPLERS[axes][0], "--launches", "6", options=["-o", capture])
+    exact = replay("run", capture, "--atol", 0, "--rtol", 0, "--json", "-", expect=1).json
+    assert set(exact["verdict"]["causes"]) == {"accumulation_order", "ill_conditioned"}
+    calls = read_capture(capture).invocations
+    calls[0].outputs["grad_grid"][..., -1] *= 2
+    write_capture(changed, calls)
+    told = replay("run", changed, "--json", "-", expect=1).json
+    (group,) = told["invocations"][0]["groups"]
+    assert (group["tensor"], group["cause"], group["shared"]["axis"]) == ("grad_grid", "implementation_error", "xyz"[axes - 1])
+    assert group["patterns"] == [{"count": group["count"], "ratio": pytest.approx(2, rel=1e-6)}]
+    assert not any(call["groups"] for call in told["invocations"][1:])
 
 
 def test_strided_tensors_are_copied_without_their_gaps(replay, tmp_path):

@@ -23,7 +23,7 @@ namespace msda::stand_in {
 namespace {
 
 constexpr char kUsage[] =
-    "stand_in_client [--kernel col2im17|col2im17_gm|triton|grid_sample|scale_add|\n"
+    "stand_in_client [--kernel col2im17|col2im17_gm|triton|grid_sample|grid_sample_3d|scale_add|\n"
     "                 whereabouts|tiny] [--launches N]\n"
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
@@ -32,7 +32,8 @@ constexpr char kUsage[] =
     "                [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
-    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17 and grid_sample;\n"
+    "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17, grid_sample\n"
+    "  and grid_sample_3d;\n"
     "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n"
     "  --tune N measures N launches on the same buffers with events first, and waits; --change K: before measured "
     "launch "
@@ -55,6 +56,15 @@ struct Options {
   std::string load = "data";
   int profile = -1, finalize = -1;
 };
+
+// How a kernel that is not the operator's backward is launched; null for the others.
+auto other_launch(const Options& options) -> std::string (*)(const Client&, const OtherLaunch&) {
+  const bool wide = options.float64;
+  if (options.kernel == "grid_sample") return wide ? launch_grid_sampler<double, 2> : launch_grid_sampler<float, 2>;
+  if (options.kernel == "grid_sample_3d") return wide ? launch_grid_sampler<double, 3> : launch_grid_sampler<float, 3>;
+  if (options.kernel == "scale_add") return launch_scale_add;
+  return options.kernel == "whereabouts" ? launch_whereabouts : nullptr;
+}
 
 Options parse(int count, char** arguments) {
   Options options;
@@ -110,21 +120,19 @@ Options parse(int count, char** arguments) {
       throw std::invalid_argument("unknown argument " + name);
     }
   }
-  const bool other =
-      options.kernel == "grid_sample" || options.kernel == "scale_add" || options.kernel == "whereabouts";
+  const bool other = other_launch(options) != nullptr;
   const bool known = other || options.kernel == "col2im17" || options.kernel == "col2im17_gm" ||
                      options.kernel == "triton" || options.kernel == "tiny";
   if (!known || (other && (options.threads > 1 || options.repeat > 1)) || options.launches < 0 || options.streams < 0 ||
       options.threads < 1 || options.repeat < 1 ||
-      (options.float64 && options.kernel != "col2im17" && options.kernel != "grid_sample")) {
+      (options.float64 && options.kernel != "col2im17" && !options.kernel.starts_with("grid_sample"))) {
     throw std::invalid_argument("these arguments make no sense together");
   }
   return options;
 }
 
 std::string kernel_name(const Options& options) {
-  if (options.kernel == "grid_sample" || options.kernel == "scale_add" || options.kernel == "whereabouts")
-    return "";  // loaded where they are launched
+  if (other_launch(options)) return "";  // loaded where they are launched
   if (options.kernel == "tiny") return "tiny_kernel";
   if (options.kernel == "col2im17_gm") {
     return "_Z34ms_deformable_col2im_gpu_kernel_gmIfEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
@@ -311,11 +319,7 @@ void run(const Options& options) {
     const std::string image = options.images.empty() ? "" : read_file(options.images[0]);
     for (int i = 0; i < options.launches; ++i) {
       const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i, image};
-      const auto run_one = options.kernel == "scale_add"     ? launch_scale_add
-                           : options.kernel == "whereabouts" ? launch_whereabouts
-                           : options.float64                 ? launch_grid_sampler<double>
-                                                             : launch_grid_sampler<float>;
-      std::fputs(run_one(client, launch).c_str(), stdout);
+      std::fputs(other_launch(options)(client, launch).c_str(), stdout);
     }
     return;
   }

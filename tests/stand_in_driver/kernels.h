@@ -42,7 +42,8 @@ class Arguments {
   size_t at_ = 0;
 };
 
-// Kernels that are not the operator's backward: PyTorch's grid_sampler_2d backward, and one of a user's own.
+// Kernels that are not the operator's backward: PyTorch's grid_sampler_2d and grid_sampler_3d backward, and those
+// of a user's own.
 const std::vector<KernelCode>& other_kernels();
 
 // Null if there is no such kernel.

@@ -1,7 +1,11 @@
 #include "tests/stand_in_driver/other_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 #include "tests/stand_in_driver/driver.h"
 #include "tests/stand_in_driver/kernels.h"
@@ -33,63 +37,125 @@ Coordinate locate(double g, int64_t size, int padding, bool align_corners) {
   return c;
 }
 
+// Whether the tensor has these sizes, and all its elements lie in allocated memory.
 template <class T, class Index>
-bool reachable(const TensorInfo<T, Index>& tensor) {
-  Index last = 0;
-  for (int i = 0; i < tensor.dims; ++i) last += (tensor.sizes[i] - 1) * tensor.strides[i];
-  return tensor.dims == 4 && last >= 0 &&
+bool reachable(const TensorInfo<T, Index>& tensor, const std::vector<Index>& sizes) {
+  if (static_cast<size_t>(tensor.dims) != sizes.size()) return false;
+  double last = 0;  // which no strides overflow
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] < 1 || tensor.sizes[i] != sizes[i] || tensor.strides[i] < 0) return false;
+    last += static_cast<double>(sizes[i] - 1) * static_cast<double>(tensor.strides[i]);
+  }
+  return last < 0x1p40 &&
          allocated(reinterpret_cast<uintptr_t>(tensor.data), (static_cast<size_t>(last) + 1) * sizeof(T));
 }
 
-template <class T, class Index>
-T* element(const TensorInfo<T, Index>& tensor, Index a, Index b, Index c, Index d) {
-  return tensor.data + a * tensor.strides[0] + b * tensor.strides[1] + c * tensor.strides[2] + d * tensor.strides[3];
+template <class Index, int kAxes>
+using Place = std::array<Index, kAxes>;  // along each axis, x first
+
+// The element [batch,channel,(z,)y,x].
+template <int kAxes, class T, class Index>
+T* element(const TensorInfo<T, Index>& tensor, Index batch, Index channel, const Place<Index, kAxes>& at) {
+  Index offset = batch * tensor.strides[0] + channel * tensor.strides[1];
+  for (int axis = 0; axis < kAxes; ++axis) offset += at[axis] * tensor.strides[kAxes + 1 - axis];
+  return tensor.data + offset;
 }
 
 template <class T, class Index>
+struct GridSampler {
+  Index n;
+  TensorInfo<T, Index> grad_output, input, grid, grad_input, grad_grid;
+  int interpolation, padding;
+  bool align_corners, input_requires_grad;
+};
+
+// Thread i, for the sample `at` of the batch.
+template <int kAxes, class T, class Index>
+void sample(const GridSampler<T, Index>& call, Index i, Index batch, const Place<Index, kAxes>& at) {
+  const bool nearest = call.interpolation == 1;
+  std::array<Coordinate, kAxes> coordinates;
+  std::array<double, kAxes> first, sums{};
+  for (int axis = 0; axis < kAxes; ++axis) {
+    Index offset = batch * call.grid.strides[0] + axis * call.grid.strides[kAxes + 1];
+    for (int other = 0; other < kAxes; ++other) offset += at[other] * call.grid.strides[kAxes - other];
+    coordinates[axis] =
+        locate(call.grid.data[offset], call.input.sizes[kAxes + 1 - axis], call.padding, call.align_corners);
+    first[axis] = nearest ? std::nearbyint(coordinates[axis].at) : std::floor(coordinates[axis].at);
+  }
+  for (int corner = 0; corner < (nearest ? 1 : 1 << kAxes); ++corner) {
+    Place<Index, kAxes> pixel;
+    std::array<double, kAxes> weights;
+    double weight = 1;
+    bool inside = true;
+    for (int axis = 0; axis < kAxes; ++axis) {
+      const double place = first[axis] + (corner >> axis & 1);
+      inside = place >= 0 && place < static_cast<double>(call.input.sizes[kAxes + 1 - axis]);
+      if (!inside) break;
+      pixel[axis] = static_cast<Index>(place);
+      weights[axis] = nearest ? 1 : 1 - std::fabs(coordinates[axis].at - place);
+      weight *= weights[axis];
+    }
+    if (!inside) continue;
+    for (Index c = 0; c < call.input.sizes[1]; ++c) {
+      const double gradient = *element<kAxes>(call.grad_output, batch, c, at);
+      if (call.input_requires_grad) {
+        T* const sum = element<kAxes>(call.grad_input, batch, c, pixel);
+        *sum = static_cast<T>(*sum + gradient * weight);
+      }
+      if (nearest) continue;
+      const double value = gradient * *element<kAxes>(call.input, batch, c, pixel);
+      for (int axis = 0; axis < kAxes; ++axis) {
+        double slope = corner >> axis & 1 ? value : -value;
+        for (int other = 0; other < kAxes; ++other) slope *= other == axis ? 1 : weights[other];
+        sums[axis] += slope;
+      }
+    }
+  }
+  T* const grad_grid = call.grad_grid.data + i * call.grad_grid.strides[kAxes];
+  for (int axis = 0; axis < kAxes; ++axis) grad_grid[axis] = static_cast<T>(sums[axis] * coordinates[axis].slope);
+}
+
+// Whether the tensors fit together and are where the call says. The parameters may be random numbers.
+template <int kAxes, class T, class Index>
+bool valid(const GridSampler<T, Index>& call) {
+  const Index *const sides = call.input.sizes, *const places = call.grid.sizes;
+  const std::vector<Index> image(sides, sides + kAxes + 2);
+  std::vector<Index> grid{sides[0]}, results{sides[0], sides[1]};
+  grid.insert(grid.end(), places + 1, places + 1 + kAxes);
+  results.insert(results.end(), places + 1, places + 1 + kAxes);
+  const double n = std::accumulate(grid.begin(), grid.end(), 1.0, std::multiplies<>());
+  grid.push_back(kAxes);
+  // It writes the gradient of the grid by one stride alone.
+  const double last = (n - 1) * static_cast<double>(call.grad_grid.strides[kAxes]) + kAxes;
+  return reachable(call.input, image) && reachable(call.grid, grid) && reachable(call.grad_output, results) &&
+         reachable(call.grad_grid, grid) && (!call.input_requires_grad || reachable(call.grad_input, image)) &&
+         static_cast<double>(call.n) == n && last < 0x1p40 && call.interpolation >= 0 && call.interpolation <= 1 &&
+         allocated(reinterpret_cast<uintptr_t>(call.grad_grid.data), static_cast<size_t>(last) * sizeof(T));
+}
+
+template <class T, class Index, int kAxes>
 CUresult grid_sampler(const std::byte* bytes) {
   using Info = TensorInfo<T, Index>;
   Arguments arguments(bytes);
-  const auto n = arguments.next<Index>();
-  const auto grad_output = arguments.next<Info>(), input = arguments.next<Info>(), grid = arguments.next<Info>();
-  const auto grad_input = arguments.next<Info>(), grad_grid = arguments.next<Info>();
-  const auto interpolation = arguments.next<int>(), padding = arguments.next<int>();
-  const bool align_corners = arguments.next<bool>();
-  arguments.next<Index>();  // the span bounds atomics
-  const bool input_requires_grad = arguments.next<bool>();
-  if (!reachable(grad_output) || !reachable(input) || !reachable(grid) || !reachable(grad_grid) ||
-      (input_requires_grad && !reachable(grad_input)) || interpolation > 1) {
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  GridSampler<T, Index> call;
+  call.n = arguments.next<Index>();
+  for (Info* tensor : {&call.grad_output, &call.input, &call.grid, &call.grad_input, &call.grad_grid}) {
+    *tensor = arguments.next<Info>();
   }
-  const Index channels = input.sizes[1], height = input.sizes[2], width = input.sizes[3];
-  for (Index i = 0; i < n; ++i) {
-    const Index w = i % grid.sizes[2], h = i / grid.sizes[2] % grid.sizes[1], b = i / grid.sizes[2] / grid.sizes[1];
-    const Coordinate x = locate(*element<T, Index>(grid, b, h, w, 0), width, padding, align_corners);
-    const Coordinate y = locate(*element<T, Index>(grid, b, h, w, 1), height, padding, align_corners);
-    const bool nearest = interpolation == 1;
-    const double left = nearest ? std::nearbyint(x.at) : std::floor(x.at);
-    const double top = nearest ? std::nearbyint(y.at) : std::floor(y.at);
-    double grad_x = 0, grad_y = 0;
-    for (int corner = 0; corner < (nearest ? 1 : 4); ++corner) {
-      const double column = left + corner % 2, row = top + corner / 2;
-      if (column < 0 || row < 0 || column >= static_cast<double>(width) || row >= static_cast<double>(height)) continue;
-      const double weight_x = nearest ? 1 : 1 - std::fabs(x.at - column);
-      const double weight_y = nearest ? 1 : 1 - std::fabs(y.at - row);
-      for (Index c = 0; c < channels; ++c) {
-        const auto r = static_cast<Index>(row), k = static_cast<Index>(column);
-        const double gradient = *element<T, Index>(grad_output, b, c, h, w);
-        if (input_requires_grad) {
-          T* const sum = element<T, Index>(grad_input, b, c, r, k);
-          *sum = static_cast<T>(*sum + gradient * weight_x * weight_y);
-        }
-        if (nearest) continue;
-        const double pixel = *element<T, Index>(input, b, c, r, k);
-        grad_x += gradient * pixel * (corner % 2 ? 1 : -1) * weight_y;
-        grad_y += gradient * pixel * (corner / 2 ? 1 : -1) * weight_x;
-      }
+  call.interpolation = arguments.next<int>();
+  call.padding = arguments.next<int>();
+  call.align_corners = arguments.next<bool>();
+  arguments.next<Index>();  // the span bounds atomics
+  call.input_requires_grad = arguments.next<bool>();
+  if (!valid<kAxes>(call)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (Index i = 0; i < call.n; ++i) {
+    Place<Index, kAxes> at;
+    Index rest = i;
+    for (int axis = 0; axis < kAxes; ++axis) {
+      at[axis] = rest % call.grid.sizes[kAxes - axis];
+      rest /= call.grid.sizes[kAxes - axis];
     }
-    grad_grid.data[i * grad_grid.strides[2]] = static_cast<T>(grad_x * x.slope);
-    grad_grid.data[i * grad_grid.strides[2] + 1] = static_cast<T>(grad_y * y.slope);
+    sample<kAxes>(call, i, rest, at);
   }
   return CUDA_SUCCESS;
 }
@@ -157,8 +223,10 @@ std::vector<Parameter> grid_sampler_layout() {
 
 const std::vector<KernelCode>& other_kernels() {
   static const std::vector<KernelCode> kernels = {
-      {kGridSamplerFloat, grid_sampler_layout<int>(), grid_sampler<float, int>},
-      {kGridSamplerDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t>},
+      {kGridSamplerFloat, grid_sampler_layout<int>(), grid_sampler<float, int, 2>},
+      {kGridSamplerDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t, 2>},
+      {kGridSampler3dFloat, grid_sampler_layout<int>(), grid_sampler<float, int, 3>},
+      {kGridSampler3dDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t, 3>},
       {kScaleAdd, layout({{4, 4}, {8, 4}, {8, 8}, {8, 8}, {8, 8}}), scale_add},
       {kWhereabouts, layout({{4, 4}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}), whereabouts}};
   return kernels;

@@ -23,6 +23,14 @@ inline constexpr char kGridSamplerDouble[] =
     "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_2d_backward_kernelIdlEEvT0_NS_"
     "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
     "18GridSamplerPaddingEbS3_b";
+inline constexpr char kGridSampler3dFloat[] =
+    "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_3d_backward_kernelIfiEEvT0_NS_"
+    "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
+    "18GridSamplerPaddingEbS3_b";
+inline constexpr char kGridSampler3dDouble[] =
+    "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa531grid_sampler_3d_backward_kernelIdlEEvT0_NS_"
+    "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
+    "18GridSamplerPaddingEbS3_b";
 
 // A kernel that nobody but its user knows:
 //

@@ -1,5 +1,8 @@
 #include "tests/stand_in_driver/other_launches.h"
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
 #include <type_traits>
 
 #include "tests/stand_in_driver/client_numbers.h"
@@ -42,44 +45,68 @@ class Stage {
   std::vector<CUdeviceptr> memory_;
 };
 
+template <class Index>
+Index count_of(const std::vector<Index>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
+}
+
 }  // namespace
 
-template <class T>
+template <class T, int kAxes>
 std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch) {
   using Index = std::conditional_t<std::is_same_v<T, double>, int64_t, int>;
-  constexpr Index N = 2, C = 3, H = 5, W = 4, HO = 3, WO = 6;
+  using Shape = std::vector<Index>;
+  const bool flat = kAxes == 2, wide = std::is_same_v<T, double>;
+  const Shape pixels = flat ? Shape{2, 3, 5, 4} : Shape{2, 3, 3, 5, 4}, samples = flat ? Shape{3, 6} : Shape{2, 3, 6};
+  Shape results{2, 3}, places{2};
+  results.insert(results.end(), samples.begin(), samples.end());
+  places.insert(places.end(), samples.begin(), samples.end());
+  const Index n = count_of(places);
+  places.push_back(kAxes);
   std::mt19937_64 random(launch.seed);
   Stage stage(client);
-  const auto info = [](T* data, Index a, Index b, Index c, Index d) {
-    TensorInfo<T, Index> tensor{data, {a, b, c, d}, {b * c * d, c * d, d, 1}, 4};
-    for (int i = 4; i < 25; ++i) tensor.sizes[i] = tensor.strides[i] = static_cast<Index>(-77 - i);  // never set
+  const auto info = [](T* data, const Shape& shape) {
+    TensorInfo<T, Index> tensor{data, {}, {}, static_cast<int>(shape.size())};
+    for (int i = 0; i < 25; ++i) tensor.sizes[i] = tensor.strides[i] = static_cast<Index>(-77 - i);  // never set
+    std::copy(shape.begin(), shape.end(), tensor.sizes);
+    Index stride = 1;
+    for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) tensor.strides[i] = stride;
     return tensor;
+  };
+  const auto drawn = [&](const Shape& shape, double bound, Index gap = 1) {
+    return stage.upload(uniform<T>(random, static_cast<size_t>(count_of(shape) * gap), -bound, bound));
+  };
+  const auto filled = [&](const Shape& shape, T value) {
+    return stage.upload(std::vector<T>(static_cast<size_t>(count_of(shape)), value));
   };
   // Every fourth launch takes a slice of a larger tensor, like one level's gradient among several.
   const Index gap = launch.number % 4 == 1 ? 3 : 1;
-  auto grad_output = info(stage.upload(uniform<T>(random, N * C * HO * WO * gap, -1, 1)) + (gap - 1), N, C, HO, WO);
-  for (int i = 0; i < 4; ++i) grad_output.strides[i] *= gap;
-  const auto input = info(stage.upload(uniform<T>(random, N * C * H * W, -1, 1)), N, C, H, W);
-  const auto grid = info(stage.upload(uniform<T>(random, N * HO * WO * 2, -1.3, 1.3)), N, HO, WO, 2);
-  auto grad_input = info(stage.upload(std::vector<T>(N * C * H * W, 0)), N, C, H, W);
-  const auto grad_grid = info(stage.upload(std::vector<T>(N * HO * WO * 2, 7)), N, HO, WO, 2);
+  auto grad_output = info(drawn(results, 1, gap) + (gap - 1), results);
+  for (size_t i = 0; i < results.size(); ++i) grad_output.strides[i] *= gap;
+  const auto input = info(drawn(pixels, 1), pixels), grid = info(drawn(places, 1.3), places);
+  auto grad_input = info(filled(pixels, 0), pixels);
+  const auto grad_grid = info(filled(places, 7), places);
   const int padding = launch.number % 3, interpolation = launch.number / 6 % 2;
   const bool align_corners = launch.number / 3 % 2 == 1, input_requires_grad = launch.number % 5 != 4;
   T* const sums = grad_input.data;
   if (!input_requires_grad) grad_input = {};
-  const Index n = N * HO * WO, span = input_requires_grad ? N * C * H * W : 0;
+  const Index span = input_requires_grad ? count_of(pixels) : 0;
   const Argument arguments[] = {
       n,    grad_output,        input, grid, grad_input, grad_grid, interpolation, padding, align_corners,
       span, input_requires_grad};
-  const CUfunction function = launch.load(client, std::is_same_v<T, double> ? kGridSamplerDouble : kGridSamplerFloat);
+  const CUfunction function = launch.load(client, flat   ? wide ? kGridSamplerDouble : kGridSamplerFloat
+                                                  : wide ? kGridSampler3dDouble
+                                                         : kGridSampler3dFloat);
   client.launch(launch.way, function, {1}, {256}, stage.stream(), arguments);
   stage.wait();
-  return stage.told(launch, "grad_input", sums, N * C * H * W) +
-         stage.told(launch, "grad_grid", grad_grid.data, N * HO * WO * 2);
+  return stage.told(launch, "grad_input", sums, static_cast<size_t>(count_of(pixels))) +
+         stage.told(launch, "grad_grid", grad_grid.data, static_cast<size_t>(count_of(places)));
 }
 
-template std::string launch_grid_sampler<float>(const Client&, const OtherLaunch&);
-template std::string launch_grid_sampler<double>(const Client&, const OtherLaunch&);
+template std::string launch_grid_sampler<float, 2>(const Client&, const OtherLaunch&);
+template std::string launch_grid_sampler<double, 2>(const Client&, const OtherLaunch&);
+template std::string launch_grid_sampler<float, 3>(const Client&, const OtherLaunch&);
+template std::string launch_grid_sampler<double, 3>(const Client&, const OtherLaunch&);
 
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
   const int rows = 6 + launch.number, columns = 5;

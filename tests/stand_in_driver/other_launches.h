@@ -23,8 +23,9 @@ struct OtherLaunch {
 // Each returns a line with a checksum for each output.
 
 // The modes go by the launch's number: padding changes with each, align_corners with every third, interpolation with
-// every sixth; every fifth requests no gradient of the input. T is float with int indices, or double with int64 ones.
-template <class T>
+// every sixth; every fifth requests no gradient of the input. T is float with int indices, or double with int64 ones;
+// the input's pixels have 2 or 3 axes.
+template <class T, int kAxes>
 std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch);
 
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch);

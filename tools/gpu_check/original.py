@@ -157,12 +157,14 @@ def original(bench):
     yield "a user's kernel, in clusters", user_kernel
 
 
-@check("original-torch", "PyTorch's grid_sample backward, launched again", ["torch"])
+@check("original-torch", "PyTorch's grid_sample backward in 2D and 3D, launched again", ["torch"])
 def original_torch(bench):
-    def grid_sample():
-        return told(all_as_recorded(bench, bench.record(bench.target("grid_sample")), ["grad_input"]), "grad_input")
+    for axes in (2, 3):
+        def grid_sample(axes=axes):
+            recording = bench.record(bench.target("grid_sample", "--axes", axes))
+            return told(all_as_recorded(bench, recording, ["grad_input"]), "grad_input")
 
-    yield "grid_sample", grid_sample
+        yield f"grid_sample, {axes}D", grid_sample
 
 
 @check("original-triton", "msda-triton's backward, launched again, by other variants too", ["torch", "triton", "msda_triton"])

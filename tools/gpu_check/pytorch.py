@@ -1,36 +1,46 @@
 """PyTorch's own kernels and generators: grid_sample's backward, seeds."""
 
 from .bench import expect, invocations_of, same, saved_tensors
+from .kernels import expect_explained
 from .registry import check
 
 PADDINGS, INTERPOLATIONS = ("zeros", "border", "reflection"), ("bilinear", "nearest")
 
 
-@check("grid-sample", "PyTorch's grid_sample backward: layouts, types, paddings, align_corners", ["torch"])
+@check("grid-sample", "PyTorch's grid_sample backward, 2D and 3D: layouts, types, paddings, align_corners", ["torch"])
 def grid_sample(bench):
-    done, capture, saved_in = bench.outcome_kept(bench.target("grid_sample"), unstable=["grad_input"])
+    for axes in (2, 3):
+        yield from of_kernel(bench, axes)
+
+
+def of_kernel(bench, axes):
+    done, capture, saved_in = bench.outcome_kept(bench.target("grid_sample", "--axes", axes), unstable=["grad_input"])
     saved, calls = list(saved_tensors(saved_in).items()), invocations_of(capture, done)
 
     def count():
         expect(len(calls) == len(saved), f"{len(calls)} invocations are recorded, {len(saved)} were launched")
+        for call in calls:
+            expect(f"grid_sampler_{axes}d_backward_kernel" in call.kernel, f"another kernel: {call.kernel}")
         return f"{len(calls)} calls"
 
-    yield "every call once", count
+    yield f"{axes}D, every call once", count
     groups = {}
     for call, (name, real) in zip(calls, saved):
         groups.setdefault("-".join(name.split("-")[1:3]), []).append((call, name, real))
     for group, members in groups.items():
-        def equal(members=members):
-            for call, name, real in members:
-                for tensor, array in {**call.inputs, **call.outputs}.items():
-                    same(array, real[tensor], f"{name}: {tensor}")
-                expect(len(call.inputs) + len(call.outputs) == 5, f"{name}: not all five tensors are recorded")
-                padding, align, interpolation = map(int, name.rsplit("-", 1)[1])
-                facts = (call.facts["padding_mode"], int(call.facts["align_corners"]), call.facts["interpolation"])
-                expect(facts == (PADDINGS[padding], align, INTERPOLATIONS[interpolation]), f"{name}: {facts}")
-            return f"{len(members)} calls"
+        yield f"{axes}D, {group}", lambda members=members: as_saved(members)
+    yield f"{axes}D, explained", lambda: expect_explained(bench, capture)
 
-        yield group, equal
+
+def as_saved(members):
+    for call, name, real in members:
+        for tensor, array in {**call.inputs, **call.outputs}.items():
+            same(array, real[tensor], f"{name}: {tensor}")
+        expect(len(call.inputs) + len(call.outputs) == 5, f"{name}: not all five tensors are recorded")
+        padding, align, interpolation = map(int, name.rsplit("-", 1)[1])
+        facts = (call.facts["padding_mode"], int(call.facts["align_corners"]), call.facts["interpolation"])
+        expect(facts == (PADDINGS[padding], align, INTERPOLATIONS[interpolation]), f"{name}: {facts}")
+    return f"{len(members)} calls"
 
 
 @check("seeds", "torch.manual_seed(42) in the capture, the generators as without the recorder", ["torch"])

@@ -12,6 +12,7 @@ def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--save", type=pathlib.Path)
     parser.add_argument("--phase", default="")
+    parser.add_argument("--axes", type=int, default=2, choices=(2, 3))
     return parser.parse_args()
 
 
@@ -28,15 +29,15 @@ def tell(name, tensor, save=None):
 
 
 def make(seed, channels=3, size=(9, 8), out=(7, 6), dtype=torch.float32):
-    """Inputs of one backward call: grad_output, input, grid. The grid reaches over the border."""
+    """Inputs of one backward call: grad_output, input, grid. The grid reaches over the border. 3D if the sizes are."""
     generator = torch.Generator().manual_seed(seed)
     draw = lambda *shape: torch.randn(*shape, generator=generator)  # noqa: E731
     grad_output, image = draw(2, channels, *out), draw(2, channels, *size)
-    grid = torch.rand(2, *out, 2, generator=generator) * 2.4 - 1.2
+    grid = torch.rand(2, *out, len(out), generator=generator) * 2.4 - 1.2
     return [tensor.to(dtype).cuda() for tensor in (grad_output, image, grid)]
 
 
 def backward(grad_output, image, grid, padding=0, align_corners=False, interpolation=0):
     """PyTorch's kernel, on this thread. grad_input is summed by atomics, grad_grid is not."""
-    return torch.ops.aten.grid_sampler_2d_backward(
-        grad_output, image, grid, interpolation, padding, align_corners, [True, True])
+    kernel = getattr(torch.ops.aten, f"grid_sampler_{grid.shape[-1]}d_backward")
+    return kernel(grad_output, image, grid, interpolation, padding, align_corners, [True, True])
