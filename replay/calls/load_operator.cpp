@@ -4,12 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "analysis/operators/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/msda/call.h"
 #include "kernels/names.h"
+#include "kernels/sample.h"
 #include "replay/base/errors.h"
 
 namespace msda::replay {
@@ -91,8 +91,8 @@ void take_sizes(analysis::GridSampleCall& call, const std::string& where) {
   analysis::Index of_grid{call.N}, of_output{call.N, call.C};
   for (size_t i = 2; i < rank; ++i) {
     const size_t axis = rank - 1 - i;
-    if (in[i] < 1 || in[i] > std::numeric_limits<int32_t>::max()) {
-      throw BadInput(fmt::format("{}: input has shape {}: its sides are to be 1 to 2^31 - 1", where, in));
+    if (in[i] < 1 || in[i] > kernels::kMaxLevelSide) {
+      throw BadInput(fmt::format("{}: input has shape {}: its sides are to be 1 to 2^24", where, in));
     }
     call.sides[axis] = static_cast<int32_t>(in[i]);
     call.output_sides[axis] = grid[i - 1];

@@ -8,11 +8,27 @@
 
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 namespace {
 
 constexpr char kGridSample[] = "grid_sample";
+
+// What decides, beside the inputs, where samples land; the kernels of an operator have a dialect besides.
+std::string conventions_key(const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  std::string key =
+      fmt::format("{} {} {}", operator_of(invocation), facts.padding_mode, facts.align_corners ? "align_corners" : "");
+  // Those of another operator than msda.
+  for (const char* name : {"interpolation", "padding_mode"}) {
+    if (const auto text = facts.texts.find(name); text != facts.texts.end()) key += " " + text->second;
+  }
+  if (const auto align = facts.integers.find("align_corners"); align != facts.integers.end()) {
+    key += fmt::format(" {}", align->second);
+  }
+  return key;
+}
 
 // What of the inputs differs; empty if they are equal.
 std::string difference(const capture::Invocation& a, const capture::Invocation& b) {
@@ -22,15 +38,16 @@ std::string difference(const capture::Invocation& a, const capture::Invocation& 
       return fmt::format("their {} differ", input.name);
     }
   }
-  if (a.facts.padding_mode != b.facts.padding_mode || a.facts.align_corners != b.facts.align_corners) {
-    return "their padding_mode or align_corners differ";
+  if (conventions_key(a) != conventions_key(b)) {
+    return operator_of(a) != operator_of(b) ? "they are of different operators"
+                                            : "their interpolation, padding_mode or align_corners differ";
   }
   return {};
 }
 
 // Equal for calls of equal inputs; of outlines, which have no digests, for calls that may have equal inputs.
 std::string inputs_key(const capture::Invocation& invocation) {
-  std::string key = fmt::format("{} {}", invocation.facts.padding_mode, invocation.facts.align_corners);
+  std::string key = conventions_key(invocation);
   for (const capture::TensorInfo& input : invocation.inputs) {
     key += fmt::format("; {} {} {} {}", input.name, static_cast<int>(input.type), fmt::join(input.shape, ","),
                        input.digest);
@@ -109,7 +126,7 @@ void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
   const std::vector<capture::Invocation> outlines = reader_.outlines(reader_.invocation_ids());
   std::map<std::string, std::vector<const capture::Invocation*>> alike;
   for (const capture::Invocation& outline : outlines) {
-    if (!outline.facts.dialect.empty()) alike[inputs_key(outline)].push_back(&outline);
+    if (!operator_of(outline).empty()) alike[inputs_key(outline)].push_back(&outline);
   }
   for (const auto& [shapes, members] : alike) {
     const bool concerns = std::ranges::any_of(

@@ -4,20 +4,24 @@
 #include <nlohmann/json.hpp>
 
 #include "recorder/capture/capture.h"
+#include "replay/calls/load_operator.h"
 
 namespace msda::replay {
 
-// Adds dialect (null for a kernel that is not the operator's), padding_mode and align_corners; then the facts with
-// other names, among them those of a kernel without a dialect.
-inline void put_conventions(nlohmann::ordered_json& json, const capture::CallFacts& facts) {
+// Adds operator (null for a kernel of none that is known), dialect (null for other operators than msda), padding_mode
+// and align_corners; then the facts with other names, among them those of a kernel without a dialect.
+inline void put_conventions(nlohmann::ordered_json& json, const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  const std::string name = operator_of(invocation);
+  json["operator"] = name.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(name);
   json["dialect"] = nullptr;
   if (!facts.dialect.empty()) {
     json["dialect"] = facts.dialect;
     json["padding_mode"] = facts.padding_mode;
     json["align_corners"] = facts.align_corners;
   }
-  for (const auto& [name, text] : facts.texts) json.emplace(name, text);
-  for (const auto& [name, number] : facts.integers) json.emplace(name, number);
+  for (const auto& [fact, text] : facts.texts) json.emplace(fact, text);
+  for (const auto& [fact, number] : facts.integers) json.emplace(fact, number);
 }
 
 }  // namespace msda::replay

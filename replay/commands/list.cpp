@@ -74,7 +74,7 @@ const capture::TensorInfo* typical(const capture::Invocation& invocation) {
 Json json_of(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
-  put_conventions(json, facts);
+  put_conventions(json, invocation);
   json["bytes"] = bytes_of(invocation);
   json["duplicates"] = facts.duplicates.value_or(0);
   json["label"] = facts.label;
@@ -91,15 +91,32 @@ Json json_of(const capture::Invocation& invocation) {
   return json;
 }
 
+// The conventions of a call: dialect, padding, align_corners.
+std::string conventions_of(const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  std::string dialect = facts.dialect.empty() ? "(no dialect)" : facts.dialect, padding = facts.padding_mode;
+  bool align_corners = facts.align_corners;
+  if (operator_of(invocation) == "grid_sample") {
+    const auto text = [&](const char* name) {
+      const auto found = facts.texts.find(name);
+      return found == facts.texts.end() ? "?" : found->second;
+    };
+    dialect = text("interpolation");
+    padding = text("padding_mode");
+    const auto align = facts.integers.find("align_corners");
+    align_corners = align != facts.integers.end() && align->second != 0;
+  }
+  return fmt::format("{:<15}  {:<10}  {:<13}", dialect, padding, align_corners ? "align_corners" : "");
+}
+
 std::string line_of(const capture::Invocation& invocation) {
   const auto* value = typical(invocation);
   const capture::CallFacts& facts = invocation.facts;
-  std::vector<std::string> words{
-      fmt::format("{:>6}  {:<15}", invocation.id, facts.dialect.empty() ? "(no dialect)" : facts.dialect),
-      fmt::format("{:<6}  {:<13}", facts.padding_mode, facts.align_corners ? "align_corners" : ""),
-      fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
-                  static_cast<double>(bytes_of(invocation)) / 1e6),
-      sizes_of(invocation)};
+  std::vector<std::string> words{fmt::format("{:>6}  {:<11}", invocation.id, operator_of(invocation)),
+                                 conventions_of(invocation),
+                                 fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
+                                             static_cast<double>(bytes_of(invocation)) / 1e6),
+                                 sizes_of(invocation)};
   if (!facts.kernel.empty()) words.push_back(facts.kernel);
   if (invocation.reference() != nullptr) words.push_back("with reference");
   if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));

@@ -56,7 +56,7 @@ void put(Json& json, const char* name, const std::optional<T>& value) {
 Json json_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
-  put_conventions(json, facts);
+  put_conventions(json, invocation);
   for_each_call_attribute(facts, [&](const char* name, const auto& fact) {
     if (!json.contains(name)) put(json, name, fact);
   });

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import SOURCE
 from support import backward, make_problem
 from test_run import check_schema
 
@@ -122,3 +123,34 @@ def test_damage_of_the_reference_is_seen(replay, tmp_path, calls):
     with h5py.File(path, "r+") as file:
         file["/invocations/000001/outputs/grad_value"][0, 0, 0, 0] += 1
     assert "/invocations/000001/outputs/grad_value" in replay("run", path, "--invocation", 0, expect=2).err
+
+
+def grid_sample_calls(rng, **conventions):
+    """A right call of grid_sample, and one of another kernel whose gradient is wrong in one element."""
+    recorded = np.load(SOURCE / "tests" / "data" / "grid_sample" / "h200.npz")
+    right = {name: recorded[f"2d-float32-bilinear-zeros-0/{name}"] for name in ("grad_input", "grad_grid")}
+    wrong = {name: array.copy() for name, array in right.items()}
+    wrong["grad_input"].reshape(-1)[5] += 1
+    inputs = {name: recorded[f"2d-float32-bilinear-zeros-0/{name}"] for name in ("input", "grid", "grad_output")}
+    facts = {"interpolation": "bilinear", "padding_mode": "zeros", "align_corners": 0}
+    return [Invocation(inputs, right, "", kernel="torch", facts=facts),
+            Invocation(inputs, wrong, "", kernel="mine", facts={**facts, **conventions})]
+
+
+def test_calls_of_grid_sample(replay, tmp_path, rng):
+    path = tmp_path / "a.h5"
+    write_capture(path, grid_sample_calls(rng))
+    told = replay("run", path, "--json", "-", expect=1).json
+    assert [call["notes"][0].startswith(f"invocation {1 - call['id']} has the same inputs") for call in told["invocations"]] == [True, True]
+    (call,) = replay("run", path, "--json", "-", "--invocation", 1, "--reference", 0, expect=1).json["invocations"]
+    assert {(one["observed"], one["expected"]) for one in call["comparisons"]} >= {("recorded", "reference")}
+    assert call["verdict"]["at_fault"] == "observed"
+
+
+def test_calls_of_grid_sample_with_other_conventions(replay, tmp_path, rng):
+    path = tmp_path / "a.h5"
+    write_capture(path, grid_sample_calls(rng, padding_mode="border"))
+    told = replay("run", path, "--json", "-", expect=1).json
+    assert all("notes" not in call or not call["notes"] for call in told["invocations"])
+    done = replay("run", path, "--invocation", 1, "--reference", 0, expect=2)
+    assert "their interpolation, padding_mode or align_corners differ" in done.err
