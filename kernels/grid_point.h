@@ -140,6 +140,47 @@ MSDA_HOST_DEVICE inline GridTaps<Real> grid_taps(const Grid& call, Real fraction
   return taps;
 }
 
+// Where a sample lands, and what it reads along each axis.
+template <int kAxes, class Real>
+struct GridPlace {
+  GridTaps<Real> taps[kAxes];
+  Real scale[kAxes];
+  bool sampled = true;
+
+  GridPlace() = default;
+  template <class Grid>
+  MSDA_HOST_DEVICE GridPlace(const Grid& call, const Real (&at)[kAxes], const int32_t (&sides)[3]) {
+    GridAxis<Real> axes[kAxes];
+    for (int i = 0; i < kAxes; ++i) {
+      axes[i] = locate_grid(call, at[i], sides[i]);
+      sampled = sampled && axes[i].sampled;
+    }
+    if (!sampled) return;
+    for (int i = 0; i < kAxes; ++i) {
+      taps[i] = grid_taps(call, axes[i].fraction, axes[i].low, sides[i]);
+      scale[i] = axes[i].scale;
+    }
+  }
+};
+
+// Calls visit(number, tap) for the pixels that a sample reads, x fastest; `tap` has the numbers along x, y and z.
+template <int kAxes, int kTaps, class Visit>
+MSDA_HOST_DEVICE inline void for_each_tap(Visit&& visit) {
+  int number = 0;
+  for (int z = 0; z < (kAxes == 3 ? kTaps : 1); ++z) {
+    for (int y = 0; y < kTaps; ++y) {
+      for (int x = 0; x < kTaps; ++x) {
+        const int tap[3] = {x, y, z};
+        visit(number++, tap);
+      }
+    }
+  }
+}
+
+MSDA_HOST_DEVICE constexpr int taps_of_sample(int axes, int taps) {
+  return axes == 3 ? taps * taps * taps : taps * taps;
+}
+
 // Number of the pixel in the image that the taps with these numbers along x, y and z read; -1: none.
 template <int kAxes, class Real>
 MSDA_HOST_DEVICE inline int64_t image_pixel(const GridTaps<Real> (&taps)[kAxes], const int32_t (&sides)[3],

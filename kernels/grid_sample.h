@@ -56,6 +56,14 @@ MSDA_API msda_status msda_grid_sample_backward(const msda_grid_sample_call* call
                                                const msda_options* options, const msda_tensor* grad_input,
                                                const msda_tensor* grad_grid);
 
+/* The same on the current GPU, for bilinear and nearest interpolation and all modes but MSDA_MODE_MIXED; all tensors
+ * are in memory of that GPU. The work is enqueued on `stream`, a cudaStream_t (null: the default stream), and the
+ * function does not wait for it. The bits equal those of the function above, except in MSDA_MODE_ATOMIC, which sums in
+ * the order in which the additions arrive. `threads` and `seed` are ignored. */
+MSDA_API msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call* call, const msda_tensor* grad_output,
+                                                    const msda_options* options, const msda_tensor* grad_input,
+                                                    const msda_tensor* grad_grid, void* stream);
+
 /* "bilinear", "zeros", "grad_grid", ...; "?" for others. */
 MSDA_API const char* msda_interpolation_name(msda_interpolation interpolation);
 MSDA_API const char* msda_grid_padding_name(msda_grid_padding padding);

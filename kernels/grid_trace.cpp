@@ -68,14 +68,6 @@ double trace_weight(uint32_t float64_stages, const TracedPlace<kAxes>& place, co
   });
 }
 
-template <int kAxes, int kTaps, class Visit>
-void for_each_tap(Visit&& visit) {
-  for (int i = 0; i < (kAxes == 3 ? kTaps * kTaps * kTaps : kTaps * kTaps); ++i) {
-    const int tap[3] = {i % kTaps, i / kTaps % kTaps, i / kTaps / kTaps};
-    visit(tap);
-  }
-}
-
 template <int kAxes, int kTaps, class In>
 void trace_grad_grid(const cpu::GridProblem<In>& p, uint32_t float64_stages, int64_t sample, double* gradient) {
   const In* image = p.input + sample / p.samples * p.pixels * p.C;
@@ -112,7 +104,7 @@ void trace_grad_input(const cpu::GridProblem<In>& p, uint32_t float64_stages, in
   for (int64_t i = 0; i < p.samples; ++i) {
     const auto place = trace_place<kAxes>(p, float64_stages, p.grid + (n * p.samples + i) * kAxes);
     if (!place.sampled) continue;
-    for_each_tap<kAxes, kTaps>([&](const int(&tap)[3]) {
+    for_each_tap<kAxes, kTaps>([&](int, const int(&tap)[3]) {
       const int64_t pixel = image_pixel(place.taps, p.sides, tap);
       if (pixel < 0) return;
       pixels[static_cast<size_t>(pixel)].samples.push_back(i);

@@ -7,43 +7,12 @@ namespace msda::kernels::cpu {
 inline namespace MSDA_ISA {
 namespace {
 
-// Where a sample lands, and what it reads along each axis.
-template <int kAxes, class Real>
-struct GridPlace {
-  GridTaps<Real> taps[kAxes];
-  Real scale[kAxes];
-  bool sampled = true;
-
-  template <class In>
-  GridPlace(const GridProblem<In>& p, const In* at) {
-    GridAxis<Real> axes[kAxes];
-    for (int i = 0; i < kAxes; ++i) {
-      axes[i] = locate_grid(p, Real(at[i]), p.sides[i]);
-      sampled = sampled && axes[i].sampled;
-    }
-    if (!sampled) return;
-    for (int i = 0; i < kAxes; ++i) {
-      taps[i] = grid_taps(p, axes[i].fraction, axes[i].low, p.sides[i]);
-      scale[i] = axes[i].scale;
-    }
-  }
-};
-
-// Calls visit(number, tap) for the pixels that a sample reads, x fastest.
-template <int kAxes, int kTaps, class Visit>
-inline void for_each_tap(Visit&& visit) {
-  int number = 0;
-  for (int z = 0; z < (kAxes == 3 ? kTaps : 1); ++z) {
-    for (int y = 0; y < kTaps; ++y) {
-      for (int x = 0; x < kTaps; ++x) {
-        const int tap[3] = {x, y, z};
-        visit(number++, tap);
-      }
-    }
-  }
+template <int kAxes, class Real, class In>
+GridPlace<kAxes, Real> place_of(const GridProblem<In>& p, const In* location) {
+  Real at[kAxes];
+  for (int i = 0; i < kAxes; ++i) at[i] = Real(location[i]);
+  return GridPlace<kAxes, Real>(p, at, p.sides);
 }
-
-constexpr int taps_of_sample(int axes, int taps) { return axes == 3 ? taps * taps * taps : taps * taps; }
 
 template <int kAxes, int kTaps, class In, class Real>
 void sample_grad_grid(const GridProblem<In>& p, const In* image, const GridPlace<kAxes, Real>& place,
@@ -82,7 +51,7 @@ void grad_grid_of(const GridProblem<In>& p, int64_t n, int64_t begin, int64_t en
     Real* gradient = grad_grid + sample * kAxes;
     for (int axis = 0; axis < kAxes; ++axis) gradient[axis] = Real(0);
     if constexpr (kTaps > 1) {  // interpolation by the nearest pixel has no slope
-      const GridPlace<kAxes, Real> place(p, p.grid + sample * kAxes);
+      const auto place = place_of<kAxes, Real>(p, p.grid + sample * kAxes);
       if (place.sampled) {
         sample_grad_grid<kAxes, kTaps>(p, image, place, p.grad_output + sample * p.C, gradient);
       }
@@ -92,7 +61,7 @@ void grad_grid_of(const GridProblem<In>& p, int64_t n, int64_t begin, int64_t en
 
 template <int kAxes, int kTaps, class In, class Real>
 int addends_of(const GridProblem<In>& p, int64_t n, int64_t sample, int64_t* pixels, Real* weights) {
-  const GridPlace<kAxes, Real> place(p, p.grid + (n * p.samples + sample) * kAxes);
+  const auto place = place_of<kAxes, Real>(p, p.grid + (n * p.samples + sample) * kAxes);
   if (!place.sampled) return 0;
   int count = 0;
   for_each_tap<kAxes, kTaps>([&](int, const int(&tap)[3]) {

@@ -30,11 +30,11 @@ void Input::make(cudaStream_t stream) {
   }
 }
 
-Output::Output(const msda_tensor* tensor, bool float64) : float64_(float64) {
+Output::Output(const msda_tensor* tensor, bool float64, bool may_be_in_place) : float64_(float64) {
   if (tensor == nullptr) return;
   tensor_ = *tensor;
   wanted_ = true;
-  in_place_ = is_contiguous(tensor_);
+  in_place_ = may_be_in_place && is_contiguous(tensor_);
   for (int i = 0; i < tensor_.rank; ++i) count_ *= tensor_.shape[i];
 }
 void Output::want(Workspace& workspace) {

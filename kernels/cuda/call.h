@@ -34,8 +34,9 @@ class Input {
 // A result as the kernels write it: in place, or into the workspace, from where it is copied into a strided tensor.
 class Output {
  public:
-  // A null pointer: not wanted. `float64`: the arithmetic's type is double.
-  Output(const msda_tensor* tensor, bool float64);
+  // A null pointer: not wanted. `float64`: the arithmetic's type is double. `may_be_in_place`: the kernels can write
+  // the tensor's own type.
+  Output(const msda_tensor* tensor, bool float64, bool may_be_in_place = true);
   void want(Workspace& workspace);
   Result result() const;
   void store(cudaStream_t stream) const;

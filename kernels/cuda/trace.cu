@@ -1,53 +1,7 @@
-#include <bit>
-#include <cub/device/device_radix_sort.cuh>
-
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/trace.cuh"
 
 namespace msda::kernels::cuda {
-namespace {
-
-// Sorts samples by cell. CUB's radix sort is stable, so the samples of a cell keep their order.
-class Grouping {
- public:
-  Grouping(int64_t samples, int64_t cells) : samples_(samples), cells_(cells) {
-    cub::DoubleBuffer<uint64_t> cell(nullptr, nullptr);
-    cub::DoubleBuffer<uint32_t> sample(nullptr, nullptr);
-    if (samples > 0) sort(nullptr, cell, sample, nullptr);
-  }
-  void want(Workspace& workspace) {
-    for (auto*& memory : cell_) workspace.want(memory, samples_);
-    for (auto*& memory : sample_) workspace.want(memory, samples_);
-    workspace.want(begin_, cells_ + 1);
-    workspace.want(temporary_, static_cast<int64_t>(temporary_bytes_));
-  }
-  CellNumbers numbers(int64_t of_head) const { return {of_head, cell_[0], sample_[0]}; }
-  CellSamples grouped(int64_t of_head, cudaStream_t stream) {
-    cub::DoubleBuffer<uint64_t> cell(cell_[0], cell_[1]);
-    cub::DoubleBuffer<uint32_t> sample(sample_[0], sample_[1]);
-    if (samples_ > 0) sort(temporary_, cell, sample, stream);
-    launch("cell_begin_kernel", cell_begin_kernel, blocks_for(cells_ + 1, kTraceThreads), kTraceThreads, 0, stream,
-           cell.Current(), samples_, cells_, begin_);
-    return {of_head, begin_, sample.Current()};
-  }
-
- private:
-  void sort(void* temporary, cub::DoubleBuffer<uint64_t>& cell, cub::DoubleBuffer<uint32_t>& sample,
-            cudaStream_t stream) {
-    const int bits = std::bit_width(static_cast<uint64_t>(cells_));
-    check(cub::DeviceRadixSort::SortPairs(temporary, temporary_bytes_, cell, sample, samples_, 0, bits, stream),
-          "cub::DeviceRadixSort");
-  }
-  int64_t samples_, cells_;
-  uint64_t* cell_[2] = {};
-  uint32_t* sample_[2] = {};
-  int64_t* begin_ = nullptr;
-  char* temporary_ = nullptr;
-  size_t temporary_bytes_ = 0;
-};
-
-}  // namespace
-
 template <class In>
 void trace(Problem<In> p, const std::vector<Level>& levels, uint32_t float64_stages, const StageResults& results,
            cudaStream_t stream) {

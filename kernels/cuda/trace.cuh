@@ -2,6 +2,7 @@
 // grad_value. Simple rather than fast; the operator's own kernels are elsewhere.
 #pragma once
 
+#include "kernels/cuda/grouping.h"
 #include "kernels/cuda/samples.cuh"
 #include "kernels/cuda/stages.h"
 #include "kernels/stages.h"
@@ -10,22 +11,6 @@
 namespace msda::kernels::cuda {
 
 inline constexpr int kTraceThreads = 256, kTraceWarps = kTraceThreads / kLanes;
-
-// The scatter sum's cells, numbered through: head by head, level by level. A sample that contributes to no pixel has
-// the number after the last.
-struct CellNumbers {
-  int64_t of_head;   // cells of all levels
-  uint64_t* cell;    // of each sample
-  uint32_t* sample;  // query * P + point
-};
-
-// Samples grouped by cell, in the order of (query, point): those of cell i are sample[begin[i]] to
-// sample[begin[i + 1] - 1].
-struct CellSamples {
-  int64_t of_head;
-  const int64_t* begin;
-  const uint32_t* sample;
-};
 
 __device__ inline int64_t cells_before(const Levels& levels, int64_t l) {
   int64_t cells = 0;
@@ -112,24 +97,6 @@ __global__ void __launch_bounds__(kTraceThreads)
     if (!with_channels) continue;
     const In* level_value = p.value + ((b * p.S + level.start) * p.M + m) * p.D;
     trace_channels(p, float64_stages, results, spot, level_value, row, sample);
-  }
-}
-
-// Where each cell begins among samples sorted by cell, and where the last one ends: cells + 1 numbers.
-__global__ void __launch_bounds__(kTraceThreads)
-    cell_begin_kernel(const uint64_t* sorted, int64_t samples, int64_t cells, int64_t* begin) {
-  const int64_t step = int64_t{gridDim.x} * kTraceThreads;
-  for (int64_t cell = int64_t{blockIdx.x} * kTraceThreads + threadIdx.x; cell <= cells; cell += step) {
-    int64_t low = 0, high = samples;
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (sorted[middle] < static_cast<uint64_t>(cell)) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    begin[cell] = low;
   }
 }
 

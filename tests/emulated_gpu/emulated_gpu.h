@@ -113,7 +113,10 @@ T atomicAdd(T* at, T addend) {
   *at = before + addend;
   return before;
 }
-inline uint32_t atomicExch(uint32_t* at, uint32_t with) { return std::exchange(*at, with); }
+template <class T>
+T atomicExch(T* at, T with) {
+  return std::exchange(*at, with);
+}
 inline uint32_t atomicOr(uint32_t* at, uint32_t bits) { return std::exchange(*at, *at | bits); }
 
 template <class Kernel>

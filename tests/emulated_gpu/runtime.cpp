@@ -2,9 +2,13 @@
 // synchronously.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
+#include "kernels/cuda/grouping.h"
 #include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
 
@@ -81,7 +85,28 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 namespace msda::kernels::cuda {
 
-// The stages sort with a library that only CUDA's compiler accepts.
+// Sorting goes by a library that only CUDA's compiler accepts.
+Grouping::Grouping(int64_t samples, int64_t cells) : samples_(samples), cells_(cells) {}
+void Grouping::want(Workspace& workspace) {
+  for (auto*& memory : cell_) workspace.want(memory, samples_);
+  for (auto*& memory : sample_) workspace.want(memory, samples_);
+  workspace.want(begin_, cells_ + 1);
+}
+CellSamples Grouping::grouped(int64_t of_head, cudaStream_t) {
+  std::vector<int64_t> order(static_cast<size_t>(samples_));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cell_[0][a] < cell_[0][b]; });
+  for (int64_t i = 0; i < samples_; ++i) {
+    cell_[1][i] = cell_[0][order[static_cast<size_t>(i)]];
+    sample_[1][i] = sample_[0][order[static_cast<size_t>(i)]];
+  }
+  for (int64_t cell = 0; cell <= cells_; ++cell) {
+    begin_[cell] = std::lower_bound(cell_[1], cell_[1] + samples_, static_cast<uint64_t>(cell)) - cell_[1];
+  }
+  return {of_head, begin_, sample_[1]};
+}
+
+// The stages' kernels are not among those that are emulated.
 void stages(const CheckedCall&, const msda_call&, const msda_tensor&, uint32_t,
             const msda_tensor* const[MSDA_STAGE_COUNT], cudaStream_t) {
   throw Unavailable("the emulated GPU has no stages");

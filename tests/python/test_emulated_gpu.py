@@ -8,6 +8,7 @@ import pytest
 from conftest import BUILD, SOURCE
 
 sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+import grid_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402
 
 LIBRARY = BUILD / "stand_in" / "libmsda_emulated.so"
@@ -65,3 +66,28 @@ def test_says_what_it_does_not_have(comparison):
     problem = bits.Problem(3, 1000)
     with pytest.raises(RuntimeError, match="the emulated GPU has no stages"):
         comparison.gpu.run(problem, "stages", [bits.Laid("float32", shape) for shape in problem.stage_shapes], (0, 0, 0, 0))
+
+
+@pytest.fixture
+def grid_sides(comparison):
+    return grid_bits.Side(comparison.cpu.library, bits.Host()), grid_bits.Side(comparison.gpu.library, Emulated())
+
+
+def test_grid_sample(grid_sides):
+    assert grid_bits.modes(*grid_sides, 60, 60000) == (True, "modes: 60 of 60 problems equal")
+
+
+def test_atomic_additions_of_grid_sample(grid_sides):
+    assert grid_bits.atomic(*grid_sides, 20, 30000) == (True, "atomic: 20 of 20 problems good")
+
+
+def test_repeated_grid_sample(grid_sides):
+    assert grid_bits.repeat(*grid_sides, 3, 100000) == (True, "repeat: 3 runs, 1 digest, the CPU's among them")
+
+
+@pytest.mark.parametrize("conventions, mode", [((grid_bits.BICUBIC, 0, 0), "deterministic"), ((0, 0, 0), "mixed")])
+def test_what_grid_sample_does_not_have_on_a_gpu(grid_sides, conventions, mode):
+    problem = next(problem for problem in map(lambda number: grid_bits.Problem(number, 1000), range(50)) if problem.axes == 2)
+    problem.conventions = conventions
+    with pytest.raises(RuntimeError, match="status 4: the GPU's kernels .* the CPU's have"):
+        grid_sides[1].once(problem, [problem.result(name) for name in problem.results], mode)
