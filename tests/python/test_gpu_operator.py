@@ -8,6 +8,7 @@ import pytest
 from conftest import BUILD, SOURCE
 
 sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+import grid_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402
 from gpu_check.bench import gpu_missing  # noqa: E402
 
@@ -129,3 +130,48 @@ def test_problems_are_of_every_kind():
     layouts = [laid for p in problems for laid in p.inputs.values()]
     assert any(min(laid.strides) < 0 for laid in layouts) and any(0 in laid.strides for laid in layouts)
     assert any(laid.offset % 4 for laid in layouts)
+
+
+def compare_grid_sample(*arguments):
+    return subprocess.run([sys.executable, grid_bits.__file__, "--library", LIBRARY, *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.skipif(bool(gpu_missing()), reason=f"no GPU here: {gpu_missing()}")
+def test_bits_of_grid_sample_on_the_gpu():
+    done = compare_grid_sample("--problems", "60", "--runs", "20")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not gpu_missing(), reason="there is a GPU here")
+def test_grid_sample_without_a_gpu(library):
+    done = compare_grid_sample()
+    assert done.returncode == 0 and done.stdout.startswith("skipped: ") and not done.stderr
+
+    class Device(bits.Host):
+        prefix, needs_stream = "msda_cuda_", True
+
+    problem = grid_bits.Problem(3, 1000)
+    with pytest.raises(RuntimeError, match=f"status {UNAVAILABLE}: (no GPU|this libmsda was built without)"):
+        grid_bits.Side(library, Device()).once(problem, [problem.result(name) for name in problem.results], "deterministic")
+
+
+def test_equal_bits_of_grid_sample_pass():
+    done = compare_grid_sample("--device", "host", "--problems", "24", "--runs", "3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == ["modes: 24 of 24 problems equal", "atomic: 12 of 12 problems good",
+                                        "repeat: 3 runs, 1 digest, the CPU's among them"]
+
+
+def test_a_wrong_bit_of_grid_sample_is_found(library, capsys):
+    class Wrong(bits.Host):
+        """Every tenth result that is copied back has a wrong bit."""
+
+        count = 0
+
+        def to_host(self, pointer, data):
+            self.count += 1
+            if self.count % 10 == 0 and len(data) > bits.GUARD:
+                data[0] ^= 1
+
+    good, text = grid_bits.modes(grid_bits.Side(library, bits.Host()), grid_bits.Side(library, Wrong()), 24, 20000)
+    assert not good and "24 of 24" not in text and "differ" in capsys.readouterr().out

@@ -8,11 +8,11 @@ LIMIT_S = 600
 
 @check("operator", "libmsda's functions for a GPU against those for the CPU, bit for bit", ["numpy"])
 def operator(bench):
-    def part(name):
+    def part(target, name):
         library = bench.record_program.parent.parent / "lib" / "libmsda.so"
         if not library.exists():
             raise Skip(f"no {library}")
-        done = bench.run(bench.target("operator_bits", "--library", library, "--part", name), expected=(0, 1), limit=LIMIT_S)
+        done = bench.run(bench.target(target, "--library", library, "--part", name), expected=(0, 1), limit=LIMIT_S)
         last = done.stdout.strip().splitlines()[-1:]
         expect(last and last[0].startswith((f"{name}: ", "skipped: ")), f"ended with {done.returncode}: {tail(done.stderr)}")
         expect(done.returncode == 0, tail(done.stdout))
@@ -22,4 +22,6 @@ def operator(bench):
         return "", text
 
     for name in ("modes", "atomic", "stages", "repeat", "large", "devices"):
-        yield name, lambda name=name: part(name)
+        yield name, lambda name=name: part("operator_bits", name)
+    for name in ("modes", "atomic", "repeat"):
+        yield f"grid_sample, {name}", lambda name=name: part("grid_bits", name)

@@ -201,6 +201,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     build = pathlib.Path(os.environ.get("MSDA_BUILD", bits.SOURCE / "build"))
     parser.add_argument("--library", type=pathlib.Path, default=build / "lib" / "libmsda.so", help="(default: build/lib/libmsda.so)")
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part; may be repeated (default: all)")
     parser.add_argument("--problems", type=int, default=500, metavar="N", help="of the part modes (500)")
     parser.add_argument("--runs", type=int, default=1000, metavar="N", help="of the part repeat (1000)")
     parser.add_argument("--device", default="0", help="the GPU's number; `host`: the CPU against itself, which tests this program")
@@ -212,14 +213,18 @@ def main():
     else:
         count, why = Gpu.count()
         if count == 0:
-            print(f"no GPU here: {why}")
+            print(f"skipped: {why}")
             return 0
         device = Gpu(int(chosen.device))
     cpu, gpu, work = Side(library, Host()), Side(library, device), 1_000_000
-    done = [modes(cpu, gpu, chosen.problems, work), atomic(cpu, gpu, chosen.problems // 2, work), repeat(cpu, gpu, chosen.runs, work)]
-    for _, text in done:
-        print(text)
-    return 0 if all(good for good, _ in done) else 1
+    parts = {"modes": lambda: modes(cpu, gpu, chosen.problems, work), "atomic": lambda: atomic(cpu, gpu, chosen.problems // 2, work),
+             "repeat": lambda: repeat(cpu, gpu, chosen.runs, work)}
+    all_good = True
+    for name in chosen.part or PARTS:
+        good, text = parts[name]()
+        print(text, flush=True)
+        all_good &= good
+    return 0 if all_good else 1
 
 
 if __name__ == "__main__":
