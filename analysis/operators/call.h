@@ -18,6 +18,7 @@
 #include "analysis/compare.h"
 #include "analysis/element.h"
 #include "analysis/landing.h"
+#include "analysis/operators/device_call.h"
 #include "analysis/reduction.h"
 #include "analysis/tensor.h"
 #include "kernels/msda.h"
@@ -215,6 +216,10 @@ class Call {
   // std::runtime_error with libmsda's message.
   virtual bool run_kernels(const Conventions& conventions, const msda_options& options,
                            std::span<const Tensor> results) const = 0;
+
+  // The same for a GPU; null if the operator has no kernels for one.
+  virtual std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
+                                                  std::span<const Tensor> results) const = 0;
 
   // --- Words.
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."

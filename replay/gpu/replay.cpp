@@ -1,7 +1,12 @@
 #include "replay/gpu/replay.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <ranges>
 #include <vector>
+
+#include "kernels/names.h"
 
 namespace msda::replay {
 namespace {
@@ -21,6 +26,15 @@ msda_tensor contiguous(const msda_tensor& tensor, gpu::DevicePointer address) {
                          tensor.shape);
 }
 
+// The memory layout of a tensor of a part.
+gpu::Rows rows_of(const msda_tensor& part) {
+  const auto size = static_cast<uint64_t>(kernels::bytes_of(part.dtype)), bytes = analysis::bytes_of(part);
+  if (bytes == 0) return {0, 0, 0};
+  const auto count = static_cast<uint64_t>(part.shape[0] * part.shape[1]);
+  const gpu::Rows rows{count, bytes / count, static_cast<uint64_t>(part.stride[1]) * size};
+  return rows.width == rows.pitch ? gpu::Rows{1, bytes, bytes} : rows;
+}
+
 }  // namespace
 
 void GpuReplay::open() {
@@ -31,10 +45,31 @@ void GpuReplay::open() {
   budget_ = (memory_ == 0 ? free : std::min(free, memory_)) / shares_;
 }
 
-void GpuReplay::run(const Backward& backward) {
+// Runs the call, or halves, quarters, ... of it that take no more than the budget. Where the device refuses the memory
+// for one all the same, further parts are smaller.
+void GpuReplay::run(const analysis::DeviceCall& call) {
   open();
+  uint64_t budget = budget_;
+  bool refused = false;
+  std::vector<std::unique_ptr<analysis::DeviceCall>> left;
+  left.push_back(call.copy());
   try {
-    run_in_slices(backward, budget_, [&](const Backward& part) { return run_part(part); });
+    while (!left.empty()) {
+      const std::unique_ptr<analysis::DeviceCall> part = std::move(left.back());
+      left.pop_back();
+      const uint64_t bytes = part->device_bytes();
+      if (bytes <= budget) {
+        if (run_part(*part)) continue;
+        budget = bytes - std::min<uint64_t>(bytes, 1);
+        refused = true;
+      }
+      auto halves = part->halves();
+      if (halves.empty()) {
+        throw TooLarge(fmt::format("{} needs up to {} bytes of its memory, {}", part->least(), bytes,
+                                   refused ? "which it refuses" : fmt::format("and {} are available", budget)));
+      }
+      for (auto& half : std::views::reverse(halves)) left.push_back(std::move(half));
+    }
   } catch (...) {
     device_->api().cuStreamSynchronize(device_->stream());  // afterwards the host's tensors may be freed
     throw;
@@ -42,19 +77,16 @@ void GpuReplay::run(const Backward& backward) {
 }
 
 // False if the memory did not suffice.
-bool GpuReplay::run_part(const Backward& part) {
-  Backward there = part;
+bool GpuReplay::run_part(const analysis::DeviceCall& part) {
+  const std::unique_ptr<analysis::DeviceCall> there = part.copy();
   std::vector<Placed> inputs, outputs;
   uint64_t bytes = 0;
   const auto place = [&](std::vector<Placed>& list, msda_tensor& tensor) {
     list.push_back({&tensor, tensor.data, rows_of(tensor), bytes});
     bytes += (list.back().rows.bytes() + kAlignment - 1) / kAlignment * kAlignment;
   };
-  for (msda_tensor* input :
-       {&there.call.value, &there.call.sampling_locations, &there.call.attention_weights, &there.grad_output}) {
-    place(inputs, *input);
-  }
-  for (msda_tensor& result : there.results) place(outputs, result);
+  for (msda_tensor* input : there->inputs()) place(inputs, *input);
+  for (msda_tensor* result : there->results()) place(outputs, *result);
   try {
     if (bytes > capacity_) {
       capacity_ = 0;
@@ -67,8 +99,7 @@ bool GpuReplay::run_part(const Backward& part) {
         *placed.tensor = contiguous(*placed.tensor, tensors_.address() + placed.offset);
     }
     for (const Placed& placed : inputs) device_->copy_in(placed.host, placed.rows, tensors_.address() + placed.offset);
-    const msda_status status = backward_(&there.call, &there.grad_output, &there.options, &there.results[0],
-                                         &there.results[1], &there.results[2], device_->stream());
+    const msda_status status = there->run(device_->stream());
     if (status == MSDA_OUT_OF_MEMORY) throw gpu::Failure(gpu::kOutOfMemory, msda_last_error());
     if (status != MSDA_OK) throw std::runtime_error(msda_last_error());
     for (const Placed& placed : outputs)

@@ -84,12 +84,12 @@ void Devices::for_each(size_t count, const std::string& where, const Job& job) {
   if (failed) std::rethrow_exception(failed);
 }
 
-Devices::Ran Devices::run(const Backward* on_gpu, const std::function<void()>& on_cpu, GpuReplay* gpu,
+Devices::Ran Devices::run(const analysis::DeviceCall* on_gpu, const std::function<void()>& on_cpu, GpuReplay* gpu,
                           const std::string& what) {
   std::string why;
   if (gpu != nullptr) {
     try {
-      if (on_gpu == nullptr) throw std::runtime_error("there are no kernels of this operator for a GPU");
+      if (on_gpu == nullptr) throw std::runtime_error("this operator has no kernels for a GPU");
       gpu->run(*on_gpu);
       return {fmt::format("cuda:{}", gpu->gpu()), ""};
     } catch (const std::bad_alloc&) {

@@ -30,7 +30,8 @@ class Devices {
   // Runs a job's replay: `on_gpu` on the job's GPU, if there is one, otherwise on_cpu(). `on_gpu` is null for an
   // operator without kernels for a GPU. Throws Unavailable if it must run on a GPU and cannot; `what` names it. Throws
   // std::bad_alloc.
-  Ran run(const Backward* on_gpu, const std::function<void()>& on_cpu, GpuReplay* gpu, const std::string& what);
+  Ran run(const analysis::DeviceCall* on_gpu, const std::function<void()>& on_cpu, GpuReplay* gpu,
+          const std::string& what);
 
  private:
   void open(const std::string& where);

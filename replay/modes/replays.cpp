@@ -8,7 +8,6 @@
 
 #include "analysis/compare.h"
 #include "analysis/evaluate.h"
-#include "analysis/operators/abi.h"
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
 
@@ -67,18 +66,11 @@ OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devi
 Devices::Ran Replays::compute(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu,
                               OwnedSide& owned) {
   const analysis::Call& call = loaded.call();
-  std::optional<Backward> on_gpu;
-  if (const analysis::MsdaCall* msda = loaded.msda()) {
-    const analysis::AbiCall abi = abi_call(*msda, plan.conventions);
-    on_gpu = Backward{abi.call, abi.grad_output, plan.options, {}};
-    for (size_t at = 0; at < std::size(on_gpu->results); ++at) {
-      on_gpu->results[at] = analysis::abi_tensor(owned.side.tensors[at]);
-    }
-  }
+  const auto on_gpu = call.device_call(plan.conventions, plan.options, owned.side.tensors);
   const auto on_cpu = [&] {
     if (!call.run_kernels(plan.conventions, plan.options, owned.side.tensors)) run_definition(call, plan, owned);
   };
-  return devices.run(on_gpu ? &*on_gpu : nullptr, on_cpu, gpu, loaded.where() + ": " + plan.name);
+  return devices.run(on_gpu.get(), on_cpu, gpu, loaded.where() + ": " + plan.name);
 }
 
 // As the operator defines it, on the CPU.

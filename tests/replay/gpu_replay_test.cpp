@@ -9,7 +9,10 @@
 #include <cstdlib>
 #include <thread>
 
+#include "analysis/operators/grid_sample/device_call.h"
+#include "analysis/operators/msda/device_call.h"
 #include "replay/gpu/replay.h"
+#include "tests/support/grid_problem.h"
 #include "tests/support/problem.h"
 
 namespace msda::replay {
@@ -25,13 +28,17 @@ struct Seen {
   std::atomic<int64_t> most_heads{1 << 20};
 } seen;
 
-msda_status on_stand_in(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
-                        const msda_tensor* value, const msda_tensor* locations, const msda_tensor* weights,
-                        void* stream) {
+void wait_for(void* stream) {
   using Synchronize = int (*)(void*);
   static const auto wait =
       reinterpret_cast<Synchronize>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuStreamSynchronize"));
   EXPECT_EQ(wait(stream), 0);
+}
+
+msda_status on_stand_in(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
+                        const msda_tensor* value, const msda_tensor* locations, const msda_tensor* weights,
+                        void* stream) {
+  wait_for(stream);
   if (call->value.shape[0] * call->value.shape[2] > seen.most_heads) return MSDA_OUT_OF_MEMORY;
   ++seen.parts;
   return msda_backward(call, grad_output, options, value, locations, weights);
@@ -49,12 +56,13 @@ struct Pass {
           with.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : problem.dtype, problem.shape_of(gradient));
     }
   }
-  Backward backward() const {
+  analysis::MsdaDeviceCall backward() const {
     const analysis::AbiCall abi = abi_call(problem.call(), problem.conventions);
     return {abi.call,
             abi.grad_output,
             options,
-            {results.tensors[0].abi(), results.tensors[1].abi(), results.tensors[2].abi()}};
+            {results.tensors[0].abi(), results.tensors[1].abi(), results.tensors[2].abi()},
+            on_stand_in};
   }
   void expect_as_unsplit() const {
     EXPECT_EQ(digest_of(results), digest_of(run_backward(problem, options))) << problem.text();
@@ -92,11 +100,11 @@ TEST_F(GpuReplayTest, PartsAreTheWhole) {
         const Problem problem = make_problem(sizes_of(B, M), conventions, dtype, 7, tests::Locations::kAnywhere);
         for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_FLOAT64}) {
           const Pass whole(problem, {mode, 1, 0, 0});
-          const uint64_t bytes = device_bytes(whole.backward());
+          const uint64_t bytes = whole.backward().device_bytes();
           for (const int parts : {1, 2, B * M}) {
             if (parts > B * M) continue;
             const Pass pass(problem, {mode, 1, 0, 0});
-            GpuReplay gpu(0, bytes / static_cast<uint64_t>(parts) + 1, 1, on_stand_in);
+            GpuReplay gpu(0, bytes / static_cast<uint64_t>(parts) + 1, 1);
             run(gpu, pass);
             EXPECT_GE(seen.parts, parts);
             EXPECT_LE(seen.parts, parts == 1 ? 1 : B * M);
@@ -117,28 +125,28 @@ TEST_F(GpuReplayTest, BytesAreThoseOfTheTensorsAndMore) {
   }
   for (const auto& tensor : pass.results.tensors) bytes += tensor.bytes().size();
   const uint64_t samples = 3 * 40 * 4 * 2 * 2, cells = 12 * (7 * 6 + 3 * 4);
-  EXPECT_EQ(device_bytes(pass.backward()), bytes + 48 * samples + 1040 * (cells + samples / 32));
+  EXPECT_EQ(pass.backward().device_bytes(), bytes + 48 * samples + 1040 * (cells + samples / 32));
 }
 
 TEST_F(GpuReplayTest, MemoryThatIsNotThereAfterAll) {
   const Problem problem = make_problem(sizes_of(2, 6), {}, MSDA_FLOAT32, 5);
   // The operator's limit: it accepts parts of one batch and three heads.
   seen.most_heads = 3;
-  GpuReplay first(0, 0, 1, on_stand_in);
+  GpuReplay first(0, 0, 1);
   run(first, Pass(problem));
   EXPECT_EQ(seen.parts, 4);
   seen.most_heads = 1 << 20;
   // The driver's limit: it allocates no piece as large as all tensors.
   const Pass pass(problem);
-  const uint64_t bytes = device_bytes(pass.backward());
-  GpuReplay second(0, 0, 1, on_stand_in);
+  const uint64_t bytes = pass.backward().device_bytes();
+  GpuReplay second(0, 0, 1);
   second.open();  // sees 16 GB
   setenv("MSDA_STAND_IN_MEMORY", std::to_string(bytes / 16).c_str(), 1);
   run(second, pass);
   EXPECT_GT(seen.parts, 1);
   // What is free at the beginning counts as well.
   setenv("MSDA_STAND_IN_MEMORY", std::to_string(bytes / 2).c_str(), 1);
-  GpuReplay third(0, 0, 1, on_stand_in);
+  GpuReplay third(0, 0, 1);
   run(third, Pass(problem));
   EXPECT_EQ(seen.parts, 4);  // nine tenths of that
 }
@@ -146,10 +154,10 @@ TEST_F(GpuReplayTest, MemoryThatIsNotThereAfterAll) {
 TEST_F(GpuReplayTest, OneHeadIsTheLeast) {
   const Problem problem = make_problem(sizes_of(2, 2), {}, MSDA_FLOAT32, 5);
   const Pass pass(problem);
-  GpuReplay small(0, 1000, 1, on_stand_in);
+  GpuReplay small(0, 1000, 1);
   EXPECT_THROW(small.run(pass.backward()), TooLarge);
   seen.most_heads = 0;
-  GpuReplay refusing(0, 0, 1, on_stand_in);
+  GpuReplay refusing(0, 0, 1);
   EXPECT_THROW(refusing.run(pass.backward()), TooLarge);
 }
 
@@ -160,7 +168,7 @@ TEST_F(GpuReplayTest, NothingInIt) {
     if (empty == 3) sizes.D = 0;
     if (empty == 4) sizes.P = 0;
     const Problem problem = make_problem(sizes, {}, MSDA_FLOAT32, 5);
-    GpuReplay gpu(0, 0, 1, on_stand_in);
+    GpuReplay gpu(0, 0, 1);
     run(gpu, Pass(problem));
   }
 }
@@ -168,8 +176,8 @@ TEST_F(GpuReplayTest, NothingInIt) {
 TEST_F(GpuReplayTest, TwoThreadsOfOneGpu) {
   const Problem problem = make_problem(sizes_of(3, 4), {}, MSDA_FLOAT32, 9);
   const auto work = [&] {
-    const uint64_t bytes = device_bytes(Pass(problem).backward());
-    GpuReplay gpu(0, bytes, 2, on_stand_in);
+    const uint64_t bytes = Pass(problem).backward().device_bytes();
+    GpuReplay gpu(0, bytes, 2);
     for (int i = 0; i < 30; ++i) {
       const Pass pass(problem);
       gpu.run(pass.backward());
@@ -182,11 +190,43 @@ TEST_F(GpuReplayTest, TwoThreadsOfOneGpu) {
 TEST_F(GpuReplayTest, WhatTheOperatorSays) {
   const Problem problem = make_problem(sizes_of(1, 1), {}, MSDA_FLOAT32, 9);
   const Pass pass(problem, {static_cast<msda_mode>(9), 1, 0, 0});
-  GpuReplay gpu(0, 0, 1, on_stand_in);
+  GpuReplay gpu(0, 0, 1);
   EXPECT_THAT([&] { gpu.run(pass.backward()); },
               testing::ThrowsMessage<std::runtime_error>(testing::HasSubstr("mode")));
-  GpuReplay none(3, 0, 1, on_stand_in);
+  GpuReplay none(3, 0, 1);
   EXPECT_THAT([&] { none.open(); }, testing::ThrowsMessage<gpu::Failure>(testing::HasSubstr("there is no device 3")));
+}
+
+msda_status grid_on_stand_in(const msda_grid_sample_call* call, const msda_tensor* grad_output,
+                             const msda_options* options, const msda_tensor* grad_input, const msda_tensor* grad_grid,
+                             void* stream) {
+  wait_for(stream);
+  ++seen.parts;
+  return msda_grid_sample_backward(call, grad_output, options, grad_input, grad_grid);
+}
+
+TEST_F(GpuReplayTest, GridSampleInPartsIsTheWhole) {
+  for (const tests::Variant& variant : tests::all_variants()) {
+    const tests::GridProblem problem = make_grid_problem(variant, MSDA_FLOAT16, 3, {5, 7});
+    const auto results = [&] {
+      return std::array{tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.input.shape),
+                        tests::OwnedTensor::for_result(MSDA_FLOAT32, problem.call.grid.shape)};
+    };
+    const auto whole = results(), in_parts = results();
+    problem.call.run_kernels(problem.call.conventions, {}, std::array{whole[0].view, whole[1].view});
+    const msda_grid_sample_call call{static_cast<msda_interpolation>(variant.interpolation),
+                                     static_cast<msda_grid_padding>(variant.padding), variant.align_corners,
+                                     problem.input.abi(), problem.grid.abi()};
+    const analysis::GridDeviceCall on_device(call, problem.grad_output.abi(), {}, in_parts[0].abi(), in_parts[1].abi(),
+                                             grid_on_stand_in);
+    seen.parts = 0;
+    GpuReplay gpu(0, on_device.device_bytes() / 3, 1);
+    gpu.run(on_device);
+    EXPECT_GE(seen.parts, 3);
+    EXPECT_LE(seen.parts, 5);
+    EXPECT_EQ(in_parts[0].values(), whole[0].values()) << name_of(variant);
+    EXPECT_EQ(in_parts[1].values(), whole[1].values()) << name_of(variant);
+  }
 }
 
 }  // namespace

@@ -99,6 +99,8 @@ struct GridSampleCall final : Call {
   std::span<const char* const> stages() const override;
   bool run_kernels(const Conventions& conventions, const msda_options& options,
                    std::span<const Tensor> results) const override;
+  std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
+                                          std::span<const Tensor> results) const override;
 
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;

@@ -1,6 +1,7 @@
 #include "analysis/operators/abi.h"
 
 #include "analysis/operators/msda/call.h"
+#include "analysis/operators/msda/device_call.h"
 #include "kernels/names.h"
 
 namespace msda::analysis {
@@ -41,6 +42,14 @@ bool MsdaCall::run_kernels(const Conventions& of, const msda_options& options, s
                     of_weights = abi_tensor(results[2]);
   throw_unless_ok(msda_backward(&abi.call, &abi.grad_output, &options, &of_value, &of_locations, &of_weights));
   return true;
+}
+
+std::unique_ptr<DeviceCall> MsdaCall::device_call(const Conventions& of, const msda_options& options,
+                                                  std::span<const Tensor> results) const {
+  const AbiCall abi = abi_call(*this, of);
+  return std::make_unique<MsdaDeviceCall>(
+      abi.call, abi.grad_output, options,
+      MsdaDeviceCall::Results{abi_tensor(results[0]), abi_tensor(results[1]), abi_tensor(results[2])});
 }
 
 }  // namespace msda::analysis

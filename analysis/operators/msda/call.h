@@ -91,6 +91,8 @@ struct MsdaCall final : Call {
   std::span<const char* const> stages() const override;
   bool run_kernels(const Conventions& conventions, const msda_options& options,
                    std::span<const Tensor> results) const override;
+  std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
+                                          std::span<const Tensor> results) const override;
 
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;

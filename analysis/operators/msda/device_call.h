@@ -1,45 +1,37 @@
-// Divides a backward pass over tensors in host memory by batch and head, for a device that cannot hold all of it. No
-// sum goes over batches or heads, so the division changes no bit.
+// Deformable attention's backward pass on a GPU.
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <functional>
-#include <stdexcept>
 
-#include "kernels/msda.h"
-#include "replay/gpu/driver.h"
+#include "analysis/operators/device_call.h"
 
-namespace msda::replay {
+namespace msda::analysis {
 
-// One call of msda_backward(); all tensors contiguous.
-struct Backward {
-  msda_call call;
-  msda_tensor grad_output;
-  msda_options options;
-  std::array<msda_tensor, 3> results;  // grad_value, grad_sampling_locations, grad_attention_weights
+class MsdaDeviceCall final : public DeviceCall {
+ public:
+  // The signature of msda_cuda_backward(), which tests replace on machines without a GPU.
+  using Function = decltype(&msda_cuda_backward);
+  using Results = std::array<msda_tensor, 3>;  // grad_value, grad_sampling_locations, grad_attention_weights
+
+  MsdaDeviceCall(const msda_call& call, const msda_tensor& grad_output, const msda_options& options,
+                 const Results& results, Function function = msda_cuda_backward)
+      : call_(call), grad_output_(grad_output), options_(options), results_(results), function_(function) {}
+
+  std::unique_ptr<DeviceCall> copy() const override { return std::make_unique<MsdaDeviceCall>(*this); }
+  std::vector<msda_tensor*> inputs() override;
+  std::vector<msda_tensor*> results() override { return {&results_[0], &results_[1], &results_[2]}; }
+  msda_status run(void* stream) override;
+  uint64_t device_bytes() const override;
+  // By batch, then by head: no sum goes over either.
+  std::vector<std::unique_ptr<DeviceCall>> halves() const override;
+  std::string least() const override { return "one head of one batch"; }
+
+ private:
+  msda_call call_;
+  msda_tensor grad_output_;
+  msda_options options_;
+  Results results_;
+  Function function_;
 };
 
-struct Slice {
-  int64_t batch, batches, head, heads;
-};
-
-// The slice's part of the call: views of the same memory.
-Backward part_of(const Backward& whole, const Slice& slice);
-
-// The memory layout of a tensor of a part.
-gpu::Rows rows_of(const msda_tensor& part);
-
-// The device memory that the pass takes: its tensors, and the most that msda_cuda_backward() allocates.
-uint64_t device_bytes(const Backward& backward);
-
-// Not even one head of one batch fits.
-struct TooLarge : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// Calls run() with the whole call, or with halves, quarters, ... that take no more than `budget` bytes. If run()
-// returns false, the device's memory did not suffice, and further parts are smaller. Throws TooLarge.
-void run_in_slices(const Backward& whole, uint64_t budget, const std::function<bool(const Backward&)>& run);
-
-}  // namespace msda::replay
+}  // namespace msda::analysis

@@ -1,0 +1,69 @@
+#include "tests/support/grid_problem.h"
+
+#include <random>
+
+namespace msda::tests {
+
+using analysis::GridPadding;
+using analysis::GridSampleCall;
+using analysis::Interpolation;
+
+std::vector<Variant> all_variants() {
+  std::vector<Variant> all;
+  for (const int axes : {2, 3}) {
+    for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kNearest, Interpolation::kBicubic}) {
+      if (axes == 3 && interpolation == Interpolation::kBicubic) continue;
+      for (const auto padding : {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
+        for (const bool align : {false, true}) all.push_back({axes, interpolation, padding, align});
+      }
+    }
+  }
+  return all;
+}
+
+std::string name_of(const Variant& variant) {
+  return std::to_string(variant.axes) + "D " + analysis::name_of(variant.interpolation) + " " +
+         analysis::name_of(variant.padding) + (variant.align_corners ? " aligned" : "");
+}
+
+GridProblem make_grid_problem(const Variant& variant, msda_dtype dtype, uint64_t seed, const GridSizes& sizes,
+                              double reach) {
+  std::mt19937_64 random(seed);
+  const auto numbers = [&](std::vector<int64_t> shape, double low, double high) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    std::vector<double> values(static_cast<size_t>(count));
+    for (double& value : values) value = std::uniform_real_distribution(low, high)(random);
+    return OwnedTensor(values, dtype, shape);
+  };
+  const auto with = [&](std::vector<int64_t> first, const std::vector<int64_t>& by_axis) {
+    for (int axis = variant.axes - 1; axis >= 0; --axis) first.push_back(by_axis[static_cast<size_t>(axis)]);
+    return first;
+  };
+  GridProblem problem;
+  problem.input = numbers(with({sizes.N, sizes.C}, sizes.image), -1, 1);
+  auto of_grid = with({sizes.N}, sizes.samples);
+  of_grid.push_back(variant.axes);
+  problem.grid = numbers(of_grid, -reach, reach);
+  problem.grad_output = numbers(with({sizes.N, sizes.C}, sizes.samples), -1, 1);
+  GridSampleCall& call = problem.call;
+  call.interpolation = variant.interpolation;
+  call.padding = variant.padding;
+  call.conventions.align_corners = variant.align_corners;
+  call.axes_count = variant.axes;
+  call.N = sizes.N;
+  call.C = sizes.C;
+  call.pixels = call.samples = 1;
+  for (int axis = 0; axis < variant.axes; ++axis) {
+    call.sides[axis] = static_cast<int32_t>(sizes.image[static_cast<size_t>(axis)]);
+    call.output_sides[axis] = sizes.samples[static_cast<size_t>(axis)];
+    call.pixels *= call.sides[axis];
+    call.samples *= call.output_sides[axis];
+  }
+  call.input = problem.input.view;
+  call.grid = problem.grid.view;
+  call.grad_output = problem.grad_output.view;
+  return problem;
+}
+
+}  // namespace msda::tests
