@@ -67,11 +67,17 @@ struct GridAxis {
   bool sampled;  // false: reads nothing
 };
 
+// Stage pixel_coordinates: of a coordinate of the grid, before padding.
+template <class Grid, class Real>
+MSDA_HOST_DEVICE inline Real grid_pixel(const Grid& call, Real at, int32_t size) {
+  const Real one(1), half(0.5), sides = static_cast<Real>(size);
+  return call.align_corners ? ((at + one) * half) * (sides - one) : ((at + one) * sides - one) * half;
+}
+
 template <class Grid, class Real>
 MSDA_HOST_DEVICE inline GridAxis<Real> locate_grid(const Grid& call, Real at, int32_t size) {
   const Real one(1), half(0.5), sides = static_cast<Real>(size);
-  const Real pixel = call.align_corners ? ((at + one) * half) * (sides - one) : ((at + one) * sides - one) * half;
-  const Padded<Real> padded = pad(call, pixel, size);
+  const Padded<Real> padded = pad(call, grid_pixel(call, at, size), size);
   const bool is_nearest = call.interpolation == MSDA_NEAREST;
   const Real low = is_nearest ? nearest(padded.pixel) : floor(padded.pixel);
   const Real far(5e8f);  // four times it is an int32_t

@@ -10,6 +10,7 @@
 #include <compare>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -92,6 +93,32 @@ struct ElementId {
   Index index;
 };
 
+// An intermediate tensor of the backward pass, the gradients at its end included. A sample has `channels` numbers for
+// each component, those of a component in a row; a scattered gradient has no numbers of samples.
+struct Intermediate {
+  int stage;                            // the operator's own number of it
+  const char* name;                     // "pixel_coordinates", as kernels/names.h has it
+  std::vector<std::string> components;  // "x"; "y0,x1"; a single one has no name
+  std::optional<int64_t> channels;      // without: a component is one number
+  // With whose elements it is shown: of the gradient of a sample it lies on the way, of a scattered one it has the
+  // addends.
+  std::vector<Gradient> shown_for;
+  std::optional<Gradient> gradient;  // the one that it is
+  bool is_exact = false;             // a number that rounding changed at all has drifted: cells
+  bool output_stands_in = false;     // for the recorded stage: no recorder stores this operator's
+
+  bool is_scattered() const { return gradient && gradient->scattered(); }
+  int64_t width() const {  // numbers of a sample
+    return is_scattered() ? 0 : static_cast<int64_t>(components.size()) * channels.value_or(1);
+  }
+};
+
+// An addend of an element of a scattered gradient.
+struct NamedAddend {
+  std::string text;        // "query 3, point 1, corner y0,x1"
+  int64_t sample, number;  // its place in the intermediate tensor of the addends: among the numbers of that sample
+};
+
 // An axis along which an element's sample has a coordinate.
 struct Axis {
   double location;    // as recorded
@@ -110,6 +137,11 @@ struct NamedTensor {
 struct Mistake {
   std::string text;
   double value;  // what it would give
+};
+
+struct NamedConventions {
+  std::string name;
+  Conventions conventions;
 };
 
 // Other conventions under which float64 gives the gradients that a side has.
@@ -184,6 +216,25 @@ class Call {
   // The same for the intermediate tensors on the way to it, in the call's own arithmetic.
   virtual bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision,
                             Cache& cache, const VisitStage& visit) const = 0;
+
+  // --- Intermediate tensors, in their order; those of --float64-stages are stages(), below. What takes a mode computes
+  // in the call's own arithmetic (MSDA_MODE_DETERMINISTIC) or in float64 (MSDA_MODE_FLOAT64), as our kernels do.
+  virtual std::vector<Intermediate> intermediates() const = 0;
+  // Samples are numbered in row-major order, batches first. An element of a sample's gradient is a number of the
+  // intermediate tensor which that gradient is, at the same place.
+  virtual int64_t sample_count() const = 0;
+  // The numbers of `count` samples from `first` on; none of a scattered gradient.
+  virtual std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first,
+                                         int64_t count, msda_mode mode, int threads) const = 0;
+  // Of a scattered gradient's element, in the call's own arithmetic: the addends, in the order of the samples, and what
+  // they add up to.
+  virtual std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
+                                                 Cache& cache) const = 0;
+  virtual double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
+                                 Cache& cache) const = 0;
+  // Conventions whose arithmetic is worth seeing side by side, the recorded ones first. `reference`: those of the
+  // reference, or null.
+  virtual std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const = 0;
 
   // --- Mistakes to try.
   // Those that might have given the element another value than `exact`, with its sample at `place`.

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <memory>
+#include <span>
 
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
@@ -25,11 +25,20 @@ struct StagesOptions : Options {
 // The number of findings whose stages are shown if no element is named.
 constexpr size_t kMostFindings = 5;
 
+// "grad_value, grad_sampling_locations and grad_attention_weights"
+std::string names_of(std::span<const analysis::Gradient> gradients) {
+  std::string names;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    names += fmt::format("{}{}", i == 0 ? "" : i + 1 < gradients.size() ? ", " : " and ", gradients[i].name());
+  }
+  return names;
+}
+
 // "grad_sampling_locations[0,948,0,0,2,0]"
-analysis::ElementId parse_element(const std::string& text, const analysis::MsdaCall& call) {
+analysis::ElementId parse_element(const std::string& text, const analysis::Call& call) {
   const size_t bracket = text.find('[');
   const std::string name = text.substr(0, bracket);
-  for (const auto gradient : analysis::kMsdaGradients) {
+  for (const auto gradient : call.gradients()) {
     if (name != name_of(gradient)) continue;
     const auto shape = call.shape_of(gradient);
     int64_t flat = 0;
@@ -47,10 +56,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::MsdaC
     throw BadInput(fmt::format("--element {}: give {} indices within [{}], as in {}[{}]", text, shape.size(),
                                fmt::join(shape, ","), name, fmt::join(analysis::Index(shape.size(), 0), ",")));
   }
-  throw BadInput(
-      fmt::format("--element {}: no such tensor; there are grad_value, grad_sampling_locations and "
-                  "grad_attention_weights",
-                  text));
+  throw BadInput(fmt::format("--element {}: no such tensor; there are {}", text, names_of(call.gradients())));
 }
 
 // What computing and comparing the stages of invocations needs.
@@ -64,7 +70,7 @@ struct Tools {
 };
 
 // The elements of the first findings.
-std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::MsdaCall& call) {
+std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, const analysis::Call& call) {
   std::vector<analysis::ElementId> elements;
   const auto& [options, reader, pairing, original, devices, progress] = tools;
   const InvocationResult result = explain_invocation(options, reader, pairing, original, devices, id, "", progress);
@@ -78,20 +84,23 @@ std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, 
 Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& lines) {
   const StagesOptions& options = tools.options;
   const LoadedCall loaded(options, tools.reader, invocation);
-  const analysis::MsdaCall& call = *loaded.msda();
-  const StageTensors recorded(options, tools.reader, invocation, call);
+  const analysis::Call& call = loaded.call();
+  const StageTensors recorded(options, tools.reader, invocation, call, loaded.recorded());
   std::vector<std::string> altered = loaded.altered();
   add_altered(altered, recorded.altered());
   const std::vector<std::string> beside = tools.pairing.altered_beside(invocation.id);
   refuse_altered(options, beside);
   add_altered(altered, beside);
-  const auto tolerance =
-      chosen_tolerance(options, invocation, call.value.dtype).value_or(analysis::customary_tolerance(call.value.dtype));
+  const msda_dtype type = call.inputs().front().tensor.dtype;
+  const auto tolerance = chosen_tolerance(options, invocation, type).value_or(analysis::customary_tolerance(type));
   std::vector<analysis::ElementId> elements;
   for (const std::string& element : options.elements) elements.push_back(parse_element(element, call));
 
   Json told = {{"id", invocation.id}, {"dialect", invocation.facts.dialect}, {"altered", altered}};
-  const std::string title = fmt::format("Invocation {}, dialect {}", invocation.id, invocation.facts.dialect);
+  const bool has_dialect = !invocation.facts.dialect.empty();
+  if (!has_dialect) told["operator"] = operator_of(invocation);
+  const std::string title = fmt::format("Invocation {}, {}", invocation.id,
+                                        has_dialect ? "dialect " + invocation.facts.dialect : operator_of(invocation));
   lines.add("{}", headline(title, !altered.empty()));
   lines.append(warnings(altered));
   if (options.elements.empty()) {
@@ -107,12 +116,6 @@ Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& line
   return told;
 }
 
-std::string why_no_stages(const capture::Invocation& invocation) {
-  const std::string why = why_not_replayed(invocation);
-  const std::string name = operator_of(invocation);
-  return why.empty() && name != "msda" ? "stages of operator msda alone are known, not of " + name : why;
-}
-
 int run(const StagesOptions& options) {
   check_numbers(options);
   const capture::IsolatedReader reader(options.capture);
@@ -125,7 +128,7 @@ int run(const StagesOptions& options) {
   const Pairing pairing(options, reader);
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
-    const std::string why = why_no_stages(invocation);
+    const std::string why = why_not_replayed(invocation);
     if (why.empty()) {
       json["invocations"].push_back(tell({options, reader, pairing, original, devices, progress}, invocation, lines));
       continue;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "replay/calls/load_operator.h"
-
 namespace msda::replay {
 
 using analysis::AtFault;
@@ -32,29 +30,24 @@ std::string wider_tolerance(double bound) {
                    : std::string("an absolute tolerance has to cover what rounding can do to these elements");
 }
 
-// A sentence, and where the operator has stages the lead to the command that prints them; without a sentence the lead
-// stands for it.
-Help staged(const InvocationResult& result, const std::string& sentence, const std::string& lead) {
-  const bool stages = operator_of(result.invocation) == "msda";
-  if (stages) return {sentence.empty() ? lead + ":" : sentence + " " + lead + ":", true};
-  return {sentence.empty() ? lead + "." : sentence};
+// A sentence, and the lead to the command that prints the stages; without a sentence the lead stands for it.
+Help staged(const std::string& sentence, const std::string& lead) {
+  return {sentence.empty() ? lead + ":" : sentence + " " + lead + ":", true};
 }
 
-Help for_boundary(const Group& group, const InvocationResult& result) {
+Help for_boundary(const Group& group) {
   const std::string jump = " The gradient jumps there, which no tolerance covers.";
   const char* lead = "Both arithmetics, stage by stage";
   switch (group.at_fault) {
     case AtFault::kReference:
       return staged(
-          result,
           "compare with float64, or with a reference that computes the pixel coordinate as the kernel does." + jump,
           lead);
     case AtFault::kObserved:
-      return staged(result,
-                    "compute the pixel coordinate with one rounding, fma(location, size, -0.5), or in float64." + jump,
+      return staged("compute the pixel coordinate with one rounding, fma(location, size, -0.5), or in float64." + jump,
                     lead);
     default:
-      return staged(result, "leave locations this close to a pixel boundary out of the comparison." + jump, lead);
+      return staged("leave locations this close to a pixel boundary out of the comparison." + jump, lead);
   }
 }
 
@@ -80,15 +73,11 @@ Help for_reduced(const Group& group, const InvocationResult& result) {
                       type, type)};
 }
 
-Help for_mistake(const Group& group, const InvocationResult& result) {
+Help for_mistake(const Group& group) {
   if (group.at_fault == AtFault::kReference) {
-    return staged(result, "compare with float64 in place of this reference.",
-                  "Its stages beside the kernel's arithmetic");
+    return staged("compare with float64 in place of this reference.", "Its stages beside the kernel's arithmetic");
   }
-  if (operator_of(result.invocation) == "msda") {
-    return staged(result, "", "look for the stage at which the value leaves float64");
-  }
-  return {"compare what the kernel computes for this element with the operator's definition (docs/operators.md)."};
+  return staged("", "look for the stage at which the value leaves float64");
 }
 
 }  // namespace
@@ -96,25 +85,25 @@ Help for_mistake(const Group& group, const InvocationResult& result) {
 Help help_for(const Group& group, const InvocationResult& result) {
   switch (group.cause) {
     case Cause::kNonFinite:
-      return staged(result, "", "look for where the first NaN or infinity comes from");
+      return staged("", "look for where the first NaN or infinity comes from");
     case Cause::kUninitializedOutput:
       return for_uninitialized(group, result);
     case Cause::kCellBoundary:
-      return for_boundary(group, result);
+      return for_boundary(group);
     case Cause::kBorderClamp:
       return {"leave locations on the border itself out of the comparison: both subgradients are right."};
     case Cause::kAccumulationOrder:
       return {fmt::format("{}; a kernel that adds in one order, as mode deterministic does, does not vary.",
                           wider_tolerance(largest(group, result, "any_order_bound")))};
     case Cause::kIllConditioned:
-      return staged(result, wider_tolerance(largest(group, result, "rounding_bound")) + ".",
+      return staged(wider_tolerance(largest(group, result, "rounding_bound")) + ".",
                     "A smaller one needs float64 in the stage where the two part");
     case Cause::kReducedPrecision:
       return for_reduced(group, result);
     case Cause::kImplementationError:
       break;
   }
-  return for_mistake(group, result);
+  return for_mistake(group);
 }
 
 }  // namespace msda::replay

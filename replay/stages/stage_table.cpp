@@ -4,22 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <optional>
 
 #include "analysis/compare.h"
-#include "analysis/operators/msda/element.h"
-#include "analysis/operators/msda/stages.h"
 #include "replay/modes/replays.h"
 #include "replay/stages/statistics.h"
 
 namespace msda::replay {
 
+using analysis::Call;
 using analysis::Conventions;
-using analysis::Gradient;
-using analysis::MsdaCall;
+using analysis::Intermediate;
 using analysis::number;
 
 namespace {
@@ -45,7 +41,7 @@ struct Drift {
 // A recomputed stage, in float32 and float64, and its recorded summary.
 class StageSums {
  public:
-  StageSums(msda_stage_id stage, const StageTensors& recorded, msda_dtype type)
+  StageSums(size_t stage, const StageTensors& recorded, msda_dtype type)
       : stage_(stage), recorded_(recorded), type_(type) {}
 
   void add(int64_t flat, double narrow, double wide) {
@@ -56,13 +52,17 @@ class StageSums {
     if (!kept) return;
     kept_.add(*kept);
     from_float64_.add(*kept, wide, type_);
-    from_replay_.add(analysis::rounded_to(*kept, type_), narrow, type_);
+    from_replay_.add(analysis::rounded_to(*kept, type_), analysis::rounded_to(narrow, recorded_.of(stage_).dtype),
+                     type_);
   }
 
   Json json() const {
-    Json json = {{"stage", msda_stage_name(stage_)}, {"deterministic", narrow_.json()},
-                 {"float64", wide_.json()},          {"max_abs", number(drift_.max_abs)},
-                 {"max_ulp", drift_.max_ulp},        {"differing_finiteness", drift_.differing_finiteness}};
+    Json json = {{"stage", recorded_.intermediates()[stage_].name},
+                 {"deterministic", narrow_.json()},
+                 {"float64", wide_.json()},
+                 {"max_abs", number(drift_.max_abs)},
+                 {"max_ulp", drift_.max_ulp},
+                 {"differing_finiteness", drift_.differing_finiteness}};
     const auto& summary = recorded_.summary(stage_);
     if (recorded_.of(stage_)) {
       json["recorded"] = kept_.json();
@@ -84,31 +84,12 @@ class StageSums {
   }
 
  private:
-  msda_stage_id stage_;
+  size_t stage_;  // among the call's
   const StageTensors& recorded_;
   msda_dtype type_;  // of the float32 numbers
   Statistics narrow_, wide_, kept_;
   Drift drift_, from_float64_, from_replay_;
 };
-
-constexpr msda_stage_id kSampleStages[] = {MSDA_STAGE_PIXEL_COORDINATES,       MSDA_STAGE_CELL,
-                                           MSDA_STAGE_INTERPOLATION_WEIGHTS,   MSDA_STAGE_CORNER_VALUES,
-                                           MSDA_STAGE_SAMPLED_VALUE,           MSDA_STAGE_GRAD_ATTENTION_WEIGHTS,
-                                           MSDA_STAGE_GRAD_SAMPLING_LOCATIONS, MSDA_STAGE_VALUE_CONTRIBUTIONS};
-
-// The names of a stage's numbers, if there are few.
-std::vector<std::string> components_of(msda_stage_id stage) {
-  switch (stage) {
-    case MSDA_STAGE_PIXEL_COORDINATES:
-    case MSDA_STAGE_CELL:
-    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
-      return {"x", "y"};
-    case MSDA_STAGE_INTERPOLATION_WEIGHTS:
-      return {"y0,x0", "y0,x1", "y1,x0", "y1,x1"};
-    default:
-      return {""};
-  }
-}
 
 struct Column {
   std::string name;
@@ -117,13 +98,13 @@ struct Column {
 };
 
 std::vector<Column> columns_of(const LoadedCall& loaded) {
-  const Conventions recorded = loaded.call().conventions;
-  Conventions other = recorded;
-  other.dialect = loaded.reference() != nullptr ? loaded.reference()->conventions.dialect : MSDA_GRID_SAMPLE;
-  std::vector<Column> columns{{msda_dialect_name(recorded.dialect), recorded, MSDA_MODE_DETERMINISTIC}};
-  if (other.dialect != recorded.dialect)
-    columns.push_back({msda_dialect_name(other.dialect), other, MSDA_MODE_DETERMINISTIC});
-  columns.push_back({"float64", recorded, MSDA_MODE_FLOAT64});
+  const Call& call = loaded.call();
+  std::vector<Column> columns;
+  for (const auto& [name, conventions] :
+       call.conventions_to_show(loaded.reference() != nullptr ? &loaded.reference()->conventions : nullptr)) {
+    columns.push_back({name, conventions, MSDA_MODE_DETERMINISTIC});
+  }
+  columns.push_back({"float64", call.conventions, MSDA_MODE_FLOAT64});
   return columns;
 }
 
@@ -134,17 +115,17 @@ struct ElementRows {
   Json rows = Json::array();
   std::optional<std::string> first_drift = {};
 
-  // `flat` is the number's index in the stage's tensor.
-  void add(msda_stage_id id, const std::string& component, int64_t flat, const std::vector<Column>& columns,
+  // `at` is the stage's index, `flat` the number's in the stage's tensor.
+  void add(size_t at, const std::string& component, int64_t flat, const std::vector<Column>& columns,
            const std::vector<double>& values) {
-    const std::string stage = msda_stage_name(id);
+    const Intermediate& stage = recorded.intermediates()[at];
     const auto drifts_from_float64 = [&](double value) {
-      return id == MSDA_STAGE_CELL ? value != values.back() : !tolerance.holds(value, values.back());
+      return stage.is_exact ? value != values.back() : !tolerance.holds(value, values.back());
     };
-    Json row = {{"stage", stage}, {"component", component}, {"values", Json::object()}};
+    Json row = {{"stage", stage.name}, {"component", component}, {"values", Json::object()}};
     bool drifts = false;
     if (recorded.has_tensors()) {
-      const auto kept = recorded.at(id, flat);
+      const auto kept = recorded.at(at, flat);
       row["values"]["recorded"] = kept ? number(*kept) : Json();
       drifts = kept && drifts_from_float64(*kept);
     }
@@ -153,85 +134,103 @@ struct ElementRows {
       drifts = drifts || drifts_from_float64(values[i]);
     }
     row["drifts"] = drifts;
-    if (drifts && !first_drift) first_drift = stage;
+    if (drifts && !first_drift) first_drift = stage.name;
     rows.push_back(std::move(row));
   }
 };
 
-void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
-  const MsdaCall& call = *loaded.msda();
-  const analysis::SampleId sample = call.sample_of(element.gradient, element.flat);
-  const int axis = call.axis_of(element.gradient, element.flat);
-  const auto columns = columns_of(loaded);
-  for (const msda_stage_id stage : kSampleStages) {
-    if (stage == MSDA_STAGE_VALUE_CONTRIBUTIONS) continue;  // belongs to grad_value only
-    const bool other_gradient = element.gradient == analysis::MsdaGradient::kAttentionWeights
-                                    ? stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS
-                                    : stage == MSDA_STAGE_SAMPLED_VALUE || stage == MSDA_STAGE_GRAD_ATTENTION_WEIGHTS;
-    if (other_gradient) continue;
-    std::vector<std::vector<double>> values;
-    for (const Column& column : columns) {
-      values.push_back(stage_of_sample(call, column.conventions, sample, stage, column.mode));
+// The numbers of one stage that belong to one sample, a row of them for each column.
+using SampleNumbers = std::vector<std::vector<double>>;
+
+std::vector<double> across(const SampleNumbers& numbers, int64_t at) {
+  std::vector<double> values;
+  for (const auto& column : numbers) values.push_back(column[static_cast<size_t>(at)]);
+  return values;
+}
+
+// Of a stage with channels only the number that is farthest from float64, the last column.
+void add_worst_channel(size_t at, int64_t sample, const std::vector<Column>& columns, const SampleNumbers& numbers,
+                       ElementRows& rows) {
+  const Intermediate& stage = rows.recorded.intermediates()[at];
+  const int64_t width = stage.width(), first = sample * width;
+  int64_t worst = 0;
+  double most = -1;
+  for (int64_t i = 0; i < width; ++i) {
+    std::vector<double> values = across(numbers, i);
+    const double truth = values.back();
+    if (const auto kept = rows.recorded.at(at, first + i)) values.push_back(*kept);
+    for (const double value : values) {
+      if (!(std::abs(value - truth) > most)) continue;
+      most = std::abs(value - truth);
+      worst = i;
     }
-    const int64_t first = sample.flat(call) * stage_width(call, stage);
-    const auto at = [&](size_t i) {
-      std::vector<double> numbers;
-      for (const auto& column : values) numbers.push_back(column[i]);
-      return numbers;
-    };
-    if (stage == MSDA_STAGE_CORNER_VALUES || stage == MSDA_STAGE_SAMPLED_VALUE) {
-      // Only the channel with the largest difference is shown.
-      size_t worst = 0;
-      double most = -1;
-      const auto compare = [&](size_t i, double value) {
-        if (!(std::abs(value - values.back()[i]) > most)) return;
-        most = std::abs(value - values.back()[i]);
-        worst = i;
-      };
-      for (size_t i = 0; i < values[0].size(); ++i) {
-        for (const auto& column : values) compare(i, column[i]);
-        if (const auto kept = rows.recorded.at(stage, first + static_cast<int64_t>(i))) compare(i, *kept);
-      }
-      const auto D = static_cast<size_t>(call.D);
-      const std::string corner =
-          stage == MSDA_STAGE_CORNER_VALUES ? components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[worst / D] + " " : "";
-      rows.add(stage, fmt::format("{}channel {}, the worst", corner, worst % D), first + static_cast<int64_t>(worst),
-               columns, at(worst));
+  }
+  if (width == 0) return;
+  const std::string& component = stage.components[static_cast<size_t>(worst / *stage.channels)];
+  rows.add(at,
+           fmt::format("{}{}channel {}, the worst", component, component.empty() ? "" : " ", worst % *stage.channels),
+           first + worst, columns, across(numbers, worst));
+}
+
+bool is_shown_for(const Intermediate& stage, analysis::Gradient gradient) {
+  return std::ranges::find(stage.shown_for, gradient) != stage.shown_for.end();
+}
+
+// The sample that an element of a sample's gradient belongs to.
+int64_t sample_of(const analysis::ElementId& element, const std::vector<Intermediate>& stages) {
+  const auto of = std::ranges::find(stages, std::optional(element.gradient), &Intermediate::gradient);
+  return element.flat / of->width();
+}
+
+void add_sample_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
+  const std::vector<Intermediate>& stages = rows.recorded.intermediates();
+  const int64_t sample = sample_of(element, stages);
+  const auto columns = columns_of(loaded);
+  for (size_t at = 0; at < stages.size(); ++at) {
+    const Intermediate& stage = stages[at];
+    if (!is_shown_for(stage, element.gradient)) continue;
+    SampleNumbers numbers;
+    for (const Column& column : columns) {
+      numbers.push_back(loaded.call().numbers_of(stage, column.conventions, sample, 1, column.mode, 1));
+    }
+    if (stage.channels) {
+      add_worst_channel(at, sample, columns, numbers, rows);
       continue;
     }
-    const auto components = components_of(stage);
-    for (size_t i = 0; i < components.size(); ++i) {
-      if (stage == MSDA_STAGE_GRAD_SAMPLING_LOCATIONS && static_cast<int>(i) != axis) continue;
-      rows.add(stage, components[i], first + static_cast<int64_t>(i), columns, at(i));
+    for (int64_t i = 0; i < stage.width(); ++i) {
+      const int64_t flat = sample * stage.width() + i;
+      if (stage.gradient && flat != element.flat) continue;
+      rows.add(at, stage.components[static_cast<size_t>(i)], flat, columns, across(numbers, i));
     }
   }
 }
 
-void add_pixel_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
-  const MsdaCall& call = *loaded.msda();
-  const analysis::PixelId pixel = call.pixel_of(element.flat);
-  const auto precision = analysis::Precision::of(call.arithmetic());
-  const analysis::Contributions contributions(call, call.conventions, pixel.b, pixel.m, pixel.l, precision);
-  const auto computed = contributions.computed(pixel.s);
-  const auto addends = computed_addends(call, pixel, computed);
-  const std::vector<Column> columns = {
-      {msda_dialect_name(call.conventions.dialect), call.conventions, MSDA_MODE_DETERMINISTIC},
-      {"float64", call.conventions, MSDA_MODE_FLOAT64}};
-  double sum = 0;
-  for (size_t i = 0; i < computed.size(); ++i) {
-    const analysis::SampleId sample{pixel.b, computed[i].q, pixel.m, pixel.l, computed[i].p()};
-    const auto wide =
-        stage_of_sample(call, call.conventions, sample, MSDA_STAGE_VALUE_CONTRIBUTIONS, MSDA_MODE_FLOAT64);
-    sum = analysis::rounded_to(sum + addends[i], call.arithmetic());
-    const int64_t within = computed[i].corner() * call.D + pixel.d;
-    rows.add(MSDA_STAGE_VALUE_CONTRIBUTIONS,
-             fmt::format("query {}, point {}, corner {}", computed[i].q, computed[i].p(),
-                         components_of(MSDA_STAGE_INTERPOLATION_WEIGHTS)[static_cast<size_t>(computed[i].corner())]),
-             sample.flat(call) * stage_width(call, MSDA_STAGE_VALUE_CONTRIBUTIONS) + within, columns,
-             {addends[i], wide[static_cast<size_t>(within)]});
+// The addends of an element, and what they add up to.
+void add_scattered_rows(const LoadedCall& loaded, const analysis::ElementId& element, ElementRows& rows) {
+  const Call& call = loaded.call();
+  const auto all_columns = columns_of(loaded);
+  const std::vector<Column> columns{all_columns.front(), all_columns.back()};
+  const auto cache = call.new_cache();
+  const std::vector<Intermediate>& stages = rows.recorded.intermediates();
+  for (size_t at = 0; at < stages.size(); ++at) {
+    const Intermediate& stage = stages[at];
+    if (!is_shown_for(stage, element.gradient)) continue;
+    if (stage.is_scattered()) {
+      std::vector<double> values;
+      for (const Column& column : columns) {
+        values.push_back(call.scattered_value(column.conventions, element, column.mode, *cache));
+      }
+      rows.add(at, "", element.flat, columns, values);
+      continue;
+    }
+    for (const auto& [text, sample, place] : call.named_addends(call.conventions, element, *cache)) {
+      SampleNumbers numbers;
+      for (const Column& column : columns) {
+        numbers.push_back(call.numbers_of(stage, column.conventions, sample, 1, column.mode, 1));
+      }
+      rows.add(at, text, sample * stage.width() + place, columns, across(numbers, place));
+    }
   }
-  const auto truth = pixel_element(call, pixel, contributions.exact(pixel.s), precision);
-  rows.add(MSDA_STAGE_GRAD_VALUE, "", element.flat, columns, {sum, truth.value});
 }
 
 std::string cell_of(const Json& value) {
@@ -257,36 +256,51 @@ std::string recorded_drift_text(const Json& recorded) {
 
 }  // namespace
 
-Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
-                   const Progress& progress) {
-  const MsdaCall& call = *loaded.msda();
-  Json summary = Json::array();
-  for (const msda_stage_id stage : kSampleStages) {
-    progress.show(fmt::format("stages: {}", msda_stage_name(stage)));
-    StageSums sums(stage, recorded, call.arithmetic());
-    const int64_t per_query = std::max<int64_t>(1, call.M * call.L * call.P * stage_width(call, stage));
-    const int64_t chunk = std::clamp<int64_t>((int64_t{1} << 20) / per_query, 1, std::max<int64_t>(1, call.Q));
-    for (int64_t b = 0; b < call.B; ++b) {
-      for (int64_t q = 0; q < call.Q; q += chunk) {
-        const int64_t count = std::min(chunk, call.Q - q);
-        const auto f32 = stage_of_queries(call, call.conventions, b, q, count, stage, MSDA_MODE_DETERMINISTIC, threads);
-        const auto f64 = stage_of_queries(call, call.conventions, b, q, count, stage, MSDA_MODE_FLOAT64, threads);
-        const int64_t first = (b * call.Q + q) * call.M * call.L * call.P * stage_width(call, stage);
-        for (size_t i = 0; i < f32.size(); ++i) sums.add(first + static_cast<int64_t>(i), f32[i], f64[i]);
-      }
+namespace {
+
+// A stage of all samples, in parts.
+Json sample_stage_summary(const Call& call, const StageTensors& recorded, size_t at, int threads) {
+  const Intermediate& stage = recorded.intermediates()[at];
+  StageSums sums(at, recorded, call.arithmetic());
+  constexpr int64_t kNumbersOfAPart = int64_t{1} << 20;
+  const int64_t part = std::max<int64_t>(1, kNumbersOfAPart / std::max<int64_t>(1, stage.width()));
+  for (int64_t first = 0; first < call.sample_count(); first += part) {
+    const int64_t count = std::min(part, call.sample_count() - first);
+    const auto f32 = call.numbers_of(stage, call.conventions, first, count, MSDA_MODE_DETERMINISTIC, threads);
+    const auto f64 = call.numbers_of(stage, call.conventions, first, count, MSDA_MODE_FLOAT64, threads);
+    for (size_t i = 0; i < f32.size(); ++i) {
+      sums.add(first * stage.width() + static_cast<int64_t>(i), f32[i], f64[i]);
     }
-    summary.push_back(sums.json());
   }
+  return sums.json();
+}
+
+Json scattered_summary(const LoadedCall& loaded, const StageTensors& recorded, size_t at, int threads, Devices& devices,
+                       const Progress& progress) {
+  const Intermediate& stage = recorded.intermediates()[at];
   ReplaySettings settings;
   settings.modes = {MSDA_MODE_DETERMINISTIC};
   settings.threads = threads;
-  const Replays replays(loaded, settings, devices,
-                        [&](const std::string& step) { progress.show("stages: grad_value, " + step); });
-  const analysis::Tensor f32 = replays.others()[0].of(analysis::MsdaGradient::kValue),
-                         f64 = replays.float64().of(analysis::MsdaGradient::kValue);
-  StageSums sums(MSDA_STAGE_GRAD_VALUE, recorded, f32.dtype);
+  const Replays replays(loaded, settings, devices, [&](const std::string& step) {
+    progress.show(fmt::format("stages: {}, {}", stage.name, step));
+  });
+  const analysis::Tensor f32 = replays.others()[0].of(*stage.gradient), f64 = replays.float64().of(*stage.gradient);
+  StageSums sums(at, recorded, f32.dtype);
   for (int64_t i = 0; i < f32.elements(); ++i) sums.add(i, f32.at(i), f64.at(i));
-  summary.push_back(sums.json());
+  return sums.json();
+}
+
+}  // namespace
+
+Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
+                   const Progress& progress) {
+  Json summary = Json::array();
+  for (size_t at = 0; at < recorded.intermediates().size(); ++at) {
+    const Intermediate& stage = recorded.intermediates()[at];
+    progress.show(fmt::format("stages: {}", stage.name));
+    summary.push_back(stage.is_scattered() ? scattered_summary(loaded, recorded, at, threads, devices, progress)
+                                           : sample_stage_summary(loaded.call(), recorded, at, threads));
+  }
   return summary;
 }
 
@@ -294,7 +308,7 @@ Json stages_of_element(const LoadedCall& loaded, const StageTensors& recorded, c
                        const analysis::Tolerance& tolerance) {
   ElementRows rows{recorded, tolerance};
   if (element.gradient.scattered()) {
-    add_pixel_rows(loaded, element, rows);
+    add_scattered_rows(loaded, element, rows);
   } else {
     add_sample_rows(loaded, element, rows);
   }

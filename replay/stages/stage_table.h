@@ -22,8 +22,8 @@ using Json = nlohmann::ordered_json;
 Json stage_summary(const LoadedCall& loaded, const StageTensors& recorded, int threads, Devices& devices,
                    const Progress& progress);
 
-// One element through the stages: each number as recorded (if the stage's tensor was), in float32 with the recorded
-// conventions, in float32 with the reference's (or grid_sample's), and in float64; and `first_drift`, the first stage
+// One element through the stages: each number as recorded (if the stage's tensor was), in float32 with the conventions
+// that the operator shows side by side (Call::conventions_to_show), and in float64; and `first_drift`, the first stage
 // in which a float32 side is out of `tolerance` against float64 (for the cell: differs at all), or null.
 Json stages_of_element(const LoadedCall& loaded, const StageTensors& recorded, const analysis::ElementId& element,
                        const analysis::Tolerance& tolerance);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "analysis/operators/msda/stages.h"
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/loaded_call.h"
@@ -12,18 +11,21 @@
 namespace msda::replay {
 namespace {
 
-int64_t numbers_of(const analysis::MsdaCall& call, msda_stage_id stage) {
-  if (stage == MSDA_STAGE_GRAD_VALUE) return call.value.elements();
-  return call.attention_weights.elements() * stage_width(call, stage);
+int64_t numbers_of(const analysis::Call& call, const analysis::Intermediate& stage) {
+  if (!stage.is_scattered()) return call.sample_count() * stage.width();
+  return analysis::Tensor{nullptr, MSDA_FLOAT32, call.shape_of(*stage.gradient)}.elements();
 }
 
 }  // namespace
 
 StageTensors::StageTensors(const Options& options, const capture::IsolatedReader& reader,
-                           const capture::Invocation& invocation, const analysis::MsdaCall& call) {
+                           const capture::Invocation& invocation, const analysis::Call& call,
+                           const analysis::Side& outputs)
+    : intermediates_(call.intermediates()), stages_(intermediates_.size()) {
   for (size_t i = 0; i < stages_.size(); ++i) {
-    const auto stage = static_cast<msda_stage_id>(i);
-    const auto kept = std::ranges::find(invocation.stages, msda_stage_name(stage), &capture::Invocation::Stage::name);
+    const analysis::Intermediate& stage = intermediates_[i];
+    if (stage.output_stands_in) stages_[i].tensor = outputs.of(*stage.gradient);
+    const auto kept = std::ranges::find(invocation.stages, stage.name, &capture::Invocation::Stage::name);
     if (kept == invocation.stages.end()) continue;
     stages_[i].facts = kept->facts;
     if (!kept->full) continue;
@@ -39,7 +41,11 @@ StageTensors::StageTensors(const Options& options, const capture::IsolatedReader
   refuse_altered(options, altered_);
 }
 
-std::optional<double> StageTensors::at(msda_stage_id stage, int64_t flat) const {
+bool StageTensors::has_tensors() const {
+  return std::ranges::any_of(stages_, [](const Stage& stage) { return static_cast<bool>(stage.tensor); });
+}
+
+std::optional<double> StageTensors::at(size_t stage, int64_t flat) const {
   const analysis::Tensor& tensor = of(stage);
   if (!tensor) return std::nullopt;
   return tensor.at(flat);

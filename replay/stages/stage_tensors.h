@@ -1,30 +1,32 @@
 // The recorded stages of a call, in memory, to be shown beside the recomputed ones.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "analysis/operators/msda/call.h"
+#include "analysis/operators/call.h"
+#include "analysis/side.h"
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
 #include "replay/stages/statistics.h"
 
 namespace msda::replay {
 
+// By the index of the stage among Call::intermediates().
 class StageTensors {
  public:
-  // Reads every recorded stage tensor. Throws BadInput for one that does not fit the call, and as refuse_altered()
-  // does.
+  // Reads every recorded stage tensor. `outputs` stand in for those that no recorder stores. Throws BadInput for one
+  // that does not fit the call, and as refuse_altered() does.
   StageTensors(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-               const analysis::MsdaCall& call);
+               const analysis::Call& call, const analysis::Side& outputs);
 
-  bool has_tensors() const { return !memory_.empty(); }
+  const std::vector<analysis::Intermediate>& intermediates() const { return intermediates_; }
+  bool has_tensors() const;
   // Without data if only the stage's summary, or nothing, was recorded.
-  const analysis::Tensor& of(msda_stage_id stage) const { return stages_[stage].tensor; }
-  const std::optional<capture::StageFacts>& summary(msda_stage_id stage) const { return stages_[stage].facts; }
-  std::optional<double> at(msda_stage_id stage, int64_t flat) const;
+  const analysis::Tensor& of(size_t stage) const { return stages_[stage].tensor; }
+  const std::optional<capture::StageFacts>& summary(size_t stage) const { return stages_[stage].facts; }
+  std::optional<double> at(size_t stage, int64_t flat) const;
   const std::vector<std::string>& altered() const { return altered_; }
 
  private:
@@ -32,7 +34,8 @@ class StageTensors {
     analysis::Tensor tensor;
     std::optional<capture::StageFacts> facts;
   };
-  std::array<Stage, MSDA_STAGE_COUNT> stages_;
+  std::vector<analysis::Intermediate> intermediates_;
+  std::vector<Stage> stages_;
   std::vector<capture::Tensor> memory_;
   std::vector<std::string> altered_;
 };

@@ -3,17 +3,21 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "analysis/evaluate.h"
+#include "kernels/tree_sum.h"
 #include "recorder/capture/digest.h"
 #include "tests/support/grid_problem.h"
 
 namespace msda::tests {
 namespace {
 
+using analysis::GridSampleCall;
+using analysis::GridSampleGradient;
 using analysis::Interpolation;
 
 struct GridGradients {
@@ -184,6 +188,57 @@ TEST(GridSample, RefusesWhatDoesNotFit) {
   msda_tensor small = problem.grid.abi();
   small.shape[1] -= 1;
   EXPECT_EQ(msda_grid_sample_backward(&right, &grad_output, nullptr, nullptr, &small), MSDA_INVALID_ARGUMENT);
+}
+
+const analysis::Intermediate& stage_named(const std::vector<analysis::Intermediate>& stages, const std::string& name) {
+  return *std::ranges::find_if(stages, [&](const auto& stage) { return stage.name == name; });
+}
+
+// An element's addends, as the intermediate tensor has them, summed as the kernels do.
+template <class Real>
+double sum_of_addends(const GridSampleCall& call, const analysis::ElementId& id, msda_mode mode) {
+  const auto stages = call.intermediates();
+  const auto& stage = stage_named(stages, "input_contributions");
+  const auto cache = call.new_cache();
+  kernels::TreeSum<Real> sum;
+  const auto addends = call.named_addends(call.conventions, id, *cache);
+  for (const auto& [text, sample, number] : addends) {
+    const auto numbers = call.numbers_of(stage, call.conventions, sample, 1, mode, 1);
+    sum.add(static_cast<Real>(numbers[static_cast<size_t>(number)]));
+  }
+  return addends.empty() ? 0 : static_cast<double>(Real(0) + sum.sum());
+}
+
+TEST(GridSample, IntermediateTensorsHaveTheKernelsBits) {
+  for (const Variant& variant : all_variants()) {
+    for (const auto dtype : {MSDA_FLOAT16, MSDA_BFLOAT16, MSDA_FLOAT32, MSDA_FLOAT64}) {
+      const GridProblem problem = make_grid_problem(variant, dtype, 17, {2, 3, {4, 3, 2}, {5, 3, 2}});
+      const GridSampleCall& call = problem.call;
+      const auto stages = call.intermediates();
+      const auto& grad_grid = stage_named(stages, "grad_grid");
+      for (const auto mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_FLOAT64}) {
+        const std::string what = name_of(variant) + " " + msda_dtype_name(dtype) + " " + msda_mode_name(mode);
+        const bool wide = mode == MSDA_MODE_FLOAT64 || dtype == MSDA_FLOAT64;
+        const GridGradients wanted = run_grid(problem, {mode, 1, 0, 0}, wide ? MSDA_FLOAT64 : MSDA_FLOAT32);
+        std::vector<double> found;
+        for (int64_t first = 0; first < call.sample_count(); first += 7) {  // parts that end amid a batch
+          const int64_t count = std::min<int64_t>(7, call.sample_count() - first);
+          const auto part = call.numbers_of(grad_grid, call.conventions, first, count, mode, 2);
+          found.insert(found.end(), part.begin(), part.end());
+        }
+        EXPECT_EQ(found, wanted.grid.values()) << what;
+        const auto gradient = wanted.input.values();
+        const auto cache = call.new_cache();
+        for (size_t flat = 0; flat < gradient.size(); flat += 5) {
+          const auto id = call.element_id(GridSampleGradient::kInput, static_cast<int64_t>(flat));
+          EXPECT_EQ(call.scattered_value(call.conventions, id, mode, *cache), gradient[flat]) << what << " " << flat;
+          if (mode == MSDA_MODE_FLOAT64 && dtype != MSDA_FLOAT64) continue;  // float32 says which samples come here
+          const double sum = wide ? sum_of_addends<double>(call, id, mode) : sum_of_addends<float>(call, id, mode);
+          EXPECT_EQ(sum, gradient[flat]) << what << " " << flat;
+        }
+      }
+    }
+  }
 }
 
 // Numbers from integer arithmetic only, so that every machine has the same inputs.

@@ -36,20 +36,22 @@ def pad(x, size, padding, align):
     return x if padding == "zeros" else complex(clip(complex(x), size))
 
 
+def coordinate(g, size, align):
+    """In pixels, before padding."""
+    return (g + 1) / 2 * (size - 1) if align else ((g + 1) * size - 1) / 2
+
+
 def taps(g, size, interpolation, padding, align):
-    """Pixels along one axis, and their weights."""
-    x = (g + 1) / 2 * (size - 1) if align else ((g + 1) * size - 1) / 2
+    """Pixels along one axis, and their weights: also those outside, which are read as 0."""
+    x = coordinate(g, size, align)
     if interpolation == "bicubic":
         low = math.floor(x.real)
-        found = [(round(pad(complex(low + k), size, padding, align).real), cubic(x - low - k)) for k in (-1, 0, 1, 2)]
-    else:
-        x = pad(x, size, padding, align)
-        if interpolation == "nearest":
-            found = [(round(x.real), 1 + 0j)]
-        else:
-            low = math.floor(x.real)
-            found = [(low, 1 - (x - low)), (low + 1, x - low)]
-    return [(pixel, weight) for pixel, weight in found if 0 <= pixel < size]
+        return [(round(pad(complex(low + k), size, padding, align).real), cubic(x - low - k)) for k in (-1, 0, 1, 2)]
+    x = pad(x, size, padding, align)
+    if interpolation == "nearest":
+        return [(round(x.real), 1 + 0j)]
+    low = math.floor(x.real)
+    return [(low, 1 - (x - low)), (low + 1, x - low)]
 
 
 def gradients(inputs, facts):
@@ -65,8 +67,39 @@ def gradients(inputs, facts):
             # Of a location the axes are x, y, z; of an image z, y, x.
             along = [taps(complex(g, STEP if axis == moved else 0), sides[-1 - axis], *conventions) for axis, g in enumerate(grid[at])]
             for chosen in itertools.product(*along[::-1]):
+                if not all(0 <= one[0] < side for one, side in zip(chosen, sides)):
+                    continue
                 pixel, weight = tuple(one[0] for one in chosen), np.prod([one[1] for one in chosen])
                 if moved == 0:
                     grad_input[(n, slice(None), *pixel)] += go * weight.real
                 grad_grid[at + (moved,)] += go @ image[(n, slice(None), *pixel)] * (weight.imag / STEP)
     return {"grad_input": grad_input, "grad_grid": grad_grid}
+
+
+def stages(inputs, facts):
+    """The intermediate tensors by name, in float64: of each sample of a batch, in a row, the numbers of each tap and channel."""
+    image, grid, grad_output = (inputs[name].astype(np.float64) for name in ("input", "grid", "grad_output"))
+    conventions = facts["interpolation"], facts["padding_mode"], bool(facts["align_corners"])
+    padded = facts["interpolation"] != "bicubic" and facts["padding_mode"] != "zeros"
+    sides = image.shape[2:]
+    found = {name: [] for name in ("pixel_coordinates", "padded_coordinates", "cell", "interpolation_weights", "corner_values",
+                                   "input_contributions")}
+    for at in np.ndindex(grid.shape[:-1]):
+        go = grad_output[(at[0], slice(None), *at[1:])]
+        pixel = [coordinate(g, size, conventions[2]) for g, size in zip(grid[at], sides[::-1])]
+        moved = [complex(pad(complex(x), size, *conventions[1:])).real if padded else x for x, size in zip(pixel, sides[::-1])]
+        found["pixel_coordinates"].append(pixel)
+        found["padded_coordinates"].append(moved)
+        found["cell"].append([round(x) if facts["interpolation"] == "nearest" else math.floor(x) for x in moved])
+        along = [taps(complex(g), size, *conventions) for g, size in zip(grid[at], sides[::-1])]
+        for name in ("interpolation_weights", "corner_values", "input_contributions"):
+            found[name].append([])
+        for chosen in itertools.product(*along[::-1]):
+            place, weight = tuple(one[0] for one in chosen), np.prod([one[1].real for one in chosen])
+            inside = all(0 <= one < side for one, side in zip(place, sides))
+            found["interpolation_weights"][-1].append(weight)
+            found["corner_values"][-1].append(image[(at[0], slice(None), *place)] if inside else 0 * go)
+            found["input_contributions"][-1].append(weight * go if inside else 0 * go)
+    if not padded:
+        del found["padded_coordinates"]
+    return {name: np.array(numbers) for name, numbers in found.items()} | gradients(inputs, facts)

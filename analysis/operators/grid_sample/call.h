@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/operators/call.h"
+#include "kernels/grid_sample.h"
 
 namespace msda::analysis {
 
@@ -82,6 +83,16 @@ struct GridSampleCall final : Call {
   bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
 
+  std::vector<Intermediate> intermediates() const override;
+  int64_t sample_count() const override { return N * samples; }
+  std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first, int64_t count,
+                                 msda_mode mode, int threads) const override;
+  std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
+                                         Cache& cache) const override;
+  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
+                         Cache& cache) const override;
+  std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const override;
+
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
   std::string mistake_of(const Group& group) const override;
@@ -128,5 +139,18 @@ const char* name_of(Interpolation interpolation);
 const char* name_of(GridPadding padding);
 std::optional<Interpolation> interpolation_named(std::string_view name);
 std::optional<GridPadding> grid_padding_named(std::string_view name);
+
+// The call as the C ABI takes it. The tensors are views of the same memory.
+struct GridAbiCall {
+  msda_grid_sample_call call;
+  msda_tensor grad_output;
+};
+GridAbiCall abi_call(const GridSampleCall& call, const Conventions& conventions);
+// The same for `count` samples of batch n from `first` on, as samples in a column.
+GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t first,
+                        int64_t count);
+// The same for one channel of batch n.
+GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t c);
+msda_interpolation abi_of(Interpolation interpolation);
 
 }  // namespace msda::analysis

@@ -1,4 +1,4 @@
-// The replays of grid_sample by libmsda's kernels.
+// grid_sample's calls as libmsda's kernels take them, whole and in parts.
 #include "analysis/operators/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/grid_sample/device_call.h"
@@ -7,7 +7,6 @@
 namespace msda::analysis {
 namespace {
 
-msda_interpolation abi_of(Interpolation interpolation) { return static_cast<msda_interpolation>(interpolation); }
 msda_grid_padding abi_of(GridPadding padding) { return static_cast<msda_grid_padding>(padding); }
 
 static_assert(static_cast<int>(Interpolation::kNearest) == MSDA_NEAREST);
@@ -15,33 +14,66 @@ static_assert(static_cast<int>(Interpolation::kBicubic) == MSDA_BICUBIC);
 static_assert(static_cast<int>(GridPadding::kBorder) == MSDA_GRID_BORDER);
 static_assert(static_cast<int>(GridPadding::kReflection) == MSDA_GRID_REFLECTION);
 
-msda_grid_sample_call abi_call(const GridSampleCall& of, const Conventions& conventions) {
-  msda_grid_sample_call call{};
-  call.interpolation = abi_of(of.interpolation);
-  call.padding = abi_of(of.padding);
-  call.align_corners = conventions.align_corners;
-  call.input = abi_tensor(of.input);
-  call.grid = abi_tensor(of.grid);
-  return call;
+// Moves a tensor to begin at element `flat`.
+void begin_at(msda_tensor& tensor, int64_t flat) {
+  tensor.data = static_cast<char*>(tensor.data) + flat * kernels::bytes_of(tensor.dtype);
 }
 
 }  // namespace
+
+msda_interpolation abi_of(Interpolation interpolation) { return static_cast<msda_interpolation>(interpolation); }
+
+GridAbiCall abi_call(const GridSampleCall& call, const Conventions& conventions) {
+  GridAbiCall abi{};
+  abi.call.interpolation = abi_of(call.interpolation);
+  abi.call.padding = abi_of(call.padding);
+  abi.call.align_corners = conventions.align_corners;
+  abi.call.input = abi_tensor(call.input);
+  abi.call.grid = abi_tensor(call.grid);
+  abi.grad_output = abi_tensor(call.grad_output);
+  return abi;
+}
+
+GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t first,
+                        int64_t count) {
+  GridAbiCall abi = abi_call(call, conventions);
+  begin_at(abi.call.input, n * call.C * call.pixels);
+  begin_at(abi.call.grid, (n * call.samples + first) * call.axes_count);
+  begin_at(abi.grad_output, n * call.C * call.samples + first);
+  abi.call.input.shape[0] = abi.call.grid.shape[0] = abi.grad_output.shape[0] = 1;
+  for (int i = 0; i < call.axes_count; ++i) {
+    abi.call.grid.shape[1 + i] = abi.grad_output.shape[2 + i] = i == 0 ? count : 1;
+    abi.call.grid.stride[1 + i] = call.axes_count;
+    abi.grad_output.stride[2 + i] = 1;
+  }
+  return abi;
+}
+
+GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t c) {
+  GridAbiCall abi = abi_call(call, conventions);
+  begin_at(abi.call.input, (n * call.C + c) * call.pixels);
+  begin_at(abi.call.grid, n * call.samples * call.axes_count);
+  begin_at(abi.grad_output, (n * call.C + c) * call.samples);
+  abi.call.input.shape[0] = abi.call.grid.shape[0] = abi.grad_output.shape[0] = 1;
+  abi.call.input.shape[1] = abi.grad_output.shape[1] = 1;
+  return abi;
+}
 
 std::span<const char* const> GridSampleCall::stages() const { return kernels::kGridStageNames; }
 
 bool GridSampleCall::run_kernels(const Conventions& of, const msda_options& options,
                                  std::span<const Tensor> results) const {
-  const msda_grid_sample_call call = abi_call(*this, of);
-  const msda_tensor of_output = abi_tensor(grad_output);
+  const GridAbiCall abi = abi_call(*this, of);
   const msda_tensor of_input = abi_tensor(results[GridSampleGradient::kInput.place()]);
   const msda_tensor of_grid = abi_tensor(results[GridSampleGradient::kGrid.place()]);
-  throw_unless_ok(msda_grid_sample_backward(&call, &of_output, &options, &of_input, &of_grid));
+  throw_unless_ok(msda_grid_sample_backward(&abi.call, &abi.grad_output, &options, &of_input, &of_grid));
   return true;
 }
 
 std::unique_ptr<DeviceCall> GridSampleCall::device_call(const Conventions& of, const msda_options& options,
                                                         std::span<const Tensor> results) const {
-  return std::make_unique<GridDeviceCall>(abi_call(*this, of), abi_tensor(grad_output), options,
+  const GridAbiCall abi = abi_call(*this, of);
+  return std::make_unique<GridDeviceCall>(abi.call, abi.grad_output, options,
                                           abi_tensor(results[GridSampleGradient::kInput.place()]),
                                           abi_tensor(results[GridSampleGradient::kGrid.place()]));
 }

@@ -74,6 +74,16 @@ struct MsdaCall final : Call {
   bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
                     const VisitStage& visit) const override;
 
+  std::vector<Intermediate> intermediates() const override;
+  int64_t sample_count() const override { return B * Q * M * L * P; }
+  std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first, int64_t count,
+                                 msda_mode mode, int threads) const override;
+  std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
+                                         Cache& cache) const override;
+  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
+                         Cache& cache) const override;
+  std::vector<NamedConventions> conventions_to_show(const Conventions* reference) const override;
+
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
   std::string mistake_of(const Group& group) const override;

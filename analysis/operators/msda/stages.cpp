@@ -1,44 +1,64 @@
 #include "analysis/operators/msda/stages.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <stdexcept>
+
+#include "analysis/operators/msda/element.h"
 
 namespace msda::analysis {
 namespace {
 
-// The dimensions of a stage after [B,Q,M,L,P].
-std::vector<int64_t> dimensions_of_sample(const MsdaCall& call, msda_stage_id stage) {
+const std::vector<std::string> kAxes{"x", "y"}, kCorners{"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, kOne{""};
+
+Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
+  using Of = MsdaGradient;
+  const std::vector<Gradient> of_sample{Of::kSamplingLocations, Of::kAttentionWeights};
+  const auto make = [&](const std::vector<std::string>& components, std::optional<int64_t> channels,
+                        const std::vector<Gradient>& shown_for) {
+    return Intermediate{stage, msda_stage_name(stage), components, channels, shown_for, {}};
+  };
+  const auto make_gradient = [&](const std::vector<std::string>& components, Gradient gradient) {
+    Intermediate result = make(components, {}, {gradient});
+    result.gradient = gradient;
+    return result;
+  };
   switch (stage) {
-    case MSDA_STAGE_PIXEL_COORDINATES:
-    case MSDA_STAGE_CELL:
-    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
-      return {2};
+    case MSDA_STAGE_CELL: {
+      Intermediate cell = make(kAxes, {}, of_sample);
+      cell.is_exact = true;
+      return cell;
+    }
     case MSDA_STAGE_INTERPOLATION_WEIGHTS:
-      return {4};
-    case MSDA_STAGE_SAMPLED_VALUE:
-      return {call.D};
+      return make(kCorners, {}, of_sample);
     case MSDA_STAGE_CORNER_VALUES:
+      return make(kCorners, call.D, of_sample);
+    case MSDA_STAGE_SAMPLED_VALUE:
+      return make(kOne, call.D, {Of::kAttentionWeights});
+    case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
+      return make_gradient(kOne, Of::kAttentionWeights);
+    case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
+      return make_gradient(kAxes, Of::kSamplingLocations);
     case MSDA_STAGE_VALUE_CONTRIBUTIONS:
-      return {4, call.D};
+      return make(kCorners, call.D, {Of::kValue});
+    case MSDA_STAGE_GRAD_VALUE:
+      return make_gradient(kOne, Of::kValue);
     default:
-      return {};
+      return make(kAxes, {}, of_sample);  // pixel_coordinates
   }
 }
 
 }  // namespace
 
-int64_t stage_width(const MsdaCall& call, msda_stage_id stage) {
-  if (stage == MSDA_STAGE_GRAD_VALUE) return 0;
-  int64_t width = 1;
-  for (const int64_t size : dimensions_of_sample(call, stage)) width *= size;
-  return width;
-}
-
 std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q,
                                      int64_t count, msda_stage_id stage, msda_mode mode, int threads) {
   const AbiCall abi = abi_queries(call, conventions, b, q, count);
+  const Intermediate of = intermediate(call, stage);
   std::vector<int64_t> shape{1, count, call.M, call.L, call.P};
-  for (const int64_t size : dimensions_of_sample(call, stage)) shape.push_back(size);
-  std::vector<double> values(static_cast<size_t>(count * call.M * call.L * call.P * stage_width(call, stage)));
+  if (of.components.size() > 1) shape.push_back(static_cast<int64_t>(of.components.size()));
+  if (of.channels) shape.push_back(*of.channels);
+  std::vector<double> values(static_cast<size_t>(count * call.M * call.L * call.P * of.width()));
   const msda_tensor result =
       msda_contiguous(values.data(), MSDA_FLOAT64, static_cast<int32_t>(shape.size()), shape.data());
   msda_options options{};
@@ -53,9 +73,67 @@ std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& co
 std::vector<double> stage_of_sample(const MsdaCall& call, const Conventions& conventions, const SampleId& sample,
                                     msda_stage_id stage, msda_mode mode) {
   const auto values = stage_of_queries(call, conventions, sample.b, sample.q, 1, stage, mode, 1);
-  const int64_t width = stage_width(call, stage);
+  const int64_t width = intermediate(call, stage).width();
   const auto first = values.begin() + ((sample.m * call.L + sample.l) * call.P + sample.p) * width;
   return {first, first + width};
+}
+
+std::vector<Intermediate> MsdaCall::intermediates() const {
+  std::vector<Intermediate> all;
+  for (int stage = 0; stage < MSDA_STAGE_COUNT; ++stage) {
+    all.push_back(intermediate(*this, static_cast<msda_stage_id>(stage)));
+  }
+  return all;
+}
+
+// libmsda computes whole queries; those at the ends are cut.
+std::vector<double> MsdaCall::numbers_of(const Intermediate& of, const Conventions& by, int64_t first, int64_t count,
+                                         msda_mode mode, int threads) const {
+  const int64_t of_query = M * L * P, end = first + count;
+  std::vector<double> numbers;
+  numbers.reserve(static_cast<size_t>(count * of.width()));
+  while (first < end) {
+    const int64_t query = first / of_query, b = query / Q, q = query % Q;
+    const int64_t queries = std::min(Q - q, (end - 1) / of_query - query + 1);
+    const auto found = stage_of_queries(*this, by, b, q, queries, static_cast<msda_stage_id>(of.stage), mode, threads);
+    const int64_t skipped = first - query * of_query, last = std::min(end, (query + queries) * of_query);
+    const auto begin = found.begin() + skipped * of.width();
+    numbers.insert(numbers.end(), begin, begin + (last - first) * of.width());
+    first = last;
+  }
+  return numbers;
+}
+
+std::vector<NamedAddend> MsdaCall::named_addends(const Conventions& by, const ElementId& id, Cache& cache) const {
+  const PixelId pixel = pixel_of(id.flat);
+  const auto found =
+      static_cast<ContributionCache&>(cache).get(by, pixel.b, pixel.m, pixel.l, Precision::of(arithmetic()));
+  std::vector<NamedAddend> addends;
+  for (const auto& addend : found->computed(pixel.s)) {
+    const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
+    addends.push_back({fmt::format("query {}, point {}, corner {}", addend.q, addend.p(),
+                                   kCorners[static_cast<size_t>(addend.corner())]),
+                       sample.flat(*this), addend.corner() * D + pixel.d});
+  }
+  return addends;
+}
+
+double MsdaCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache& cache) const {
+  if (mode == MSDA_MODE_FLOAT64) {
+    const Precision precision = Precision::of(arithmetic());
+    return element(by, id, {}, {precision, precision}, nullptr, cache).value;
+  }
+  double sum = 0;
+  for (const double addend : addends(by, id, cache).values) sum = rounded_to(sum + addend, arithmetic());
+  return sum;
+}
+
+std::vector<NamedConventions> MsdaCall::conventions_to_show(const Conventions* reference) const {
+  Conventions other = conventions;
+  other.dialect = reference != nullptr ? reference->dialect : MSDA_GRID_SAMPLE;
+  std::vector<NamedConventions> all{{msda_dialect_name(conventions.dialect), conventions}};
+  if (other.dialect != conventions.dialect) all.push_back({msda_dialect_name(other.dialect), other});
+  return all;
 }
 
 }  // namespace msda::analysis

@@ -7,10 +7,7 @@
 
 namespace msda::analysis {
 
-// How many numbers of a stage belong to one sample; 0 for MSDA_STAGE_GRAD_VALUE.
-int64_t stage_width(const MsdaCall& call, msda_stage_id stage);
-
-// One stage of `count` queries of a batch from q on: [count, M, L, P] samples of stage_width numbers each.
+// One stage of `count` queries of a batch from q on: the numbers of [count, M, L, P] samples.
 std::vector<double> stage_of_queries(const MsdaCall& call, const Conventions& conventions, int64_t b, int64_t q,
                                      int64_t count, msda_stage_id stage, msda_mode mode, int threads);
 
