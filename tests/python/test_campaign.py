@@ -14,15 +14,16 @@ from support import make_problem
 
 BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
-from campaign import answers, bounds, cases, captures, kinds, misses, operator, problems, rounding, table  # noqa: E402
+from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
+from campaign.msda import bounds, kinds, operator, problems  # noqa: E402
 
 CONVENTIONS = list(dict.fromkeys(problems.CONVENTIONS))
 
 
 def problem_of(seed, conventions, **given):
     given = {"shape": (2, 7, 2, 2, 5, ((4, 5), (3, 2))), "kind": "float64", "place": problems.outside, "numbers": problems.normal, **given}
-    return problems.draw(np.random.default_rng(seed), align=conventions.align_corners, **given)
+    return problems.draw(np.random.default_rng(seed), conventions, **given)
 
 
 def loss(problem, conventions):
@@ -86,7 +87,7 @@ def test_orders_reach_different_sums_of_the_same_addends():
     conventions = operator.Conventions("msda_triton", "border")
     problem = problem_of(10, conventions, kind="float32", place=problems.clustered, shape=(1, 200, 1, 1, 3, ((5, 5),)))
     exact = operator.backward(problem, conventions)["grad_value"].astype(float)
-    results = [operator.backward(problem, conventions, operator.Arithmetic(order=order, blocks=blocks))["grad_value"]
+    results = [operator.backward(problem, conventions, steps.Arithmetic(order=order, blocks=blocks))["grad_value"]
                for order in ("forward", "backward", "random") for blocks in (1, 3)]
     assert len({result.tobytes() for result in results}) == len(results)
     for result in results:
@@ -185,10 +186,10 @@ def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
     """A thousand neighbours, all missed: the program prints the bound of the first, and of each of the others when it is asked again."""
     conventions = operator.Conventions("msda_triton", "border")
     problem = problem_of(16, conventions, kind="float32", shape=(1, 50, 1, 1, 32, ((6, 6),)), place=problems.uniform)
-    exact, clean = operator.backward(problem, conventions), operator.backward(problem, conventions, operator.Arithmetic())
+    exact, clean = operator.backward(problem, conventions), operator.backward(problem, conventions, steps.Arithmetic())
     values = {name: array.copy() for name, array in clean.items()}
     values["grad_value"] += 1
-    side = cases.Side(conventions, operator.Arithmetic(), clean, values, {name: np.zeros(x.shape) for name, x in values.items()})
+    side = cases.Side(conventions, steps.Arithmetic(), clean, values, {name: np.zeros(x.shape) for name, x in values.items()})
     case = cases.Case("a", "offset", "observed", problem, exact, side, None, {}, (1e-3, 1e-3))
     path = tmp_path / "a.h5"
     captures.write(path, case)
