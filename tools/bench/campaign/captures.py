@@ -38,6 +38,8 @@ def write(path, case):
         inputs = call.create_group("inputs")
         for name, array, kind in problem.inputs():
             put(inputs, name, array, kind)
+        for name, strides in problem.strides.items():
+            inputs[name].attrs["strides"] = np.array(strides, np.int64)
         for section, tensors in (("outputs_before", case.before), ("outputs", case.observed.values)):
             if tensors:
                 group = call.create_group(section)

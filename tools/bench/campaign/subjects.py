@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Callable, Dict
 
-from .msda import bounds, kinds, operator, problems
+from . import grid_sample, msda
 from .planting import Kind
 
 
@@ -23,6 +23,10 @@ class Subject:
     advised: Callable
 
 
-MSDA = Subject(kinds.KINDS, tuple(problems.CONVENTIONS), problems.draw, problems.draw_arithmetic, problems.draw_reference,
-               operator.backward, bounds.excess, bounds.near_boundary, lambda conventions: conventions.dialect != "grid_sample")
-SUBJECTS = {"msda": MSDA}
+def subject(room, advised):
+    return Subject(room.kinds.KINDS, tuple(room.problems.CONVENTIONS), room.problems.draw, room.problems.draw_arithmetic,
+                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, room.bounds.near_boundary, advised)
+
+
+MSDA = subject(msda, lambda conventions: conventions.dialect != "grid_sample")
+SUBJECTS = {"msda": MSDA, "grid_sample": subject(grid_sample, lambda conventions: False)}

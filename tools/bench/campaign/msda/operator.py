@@ -45,6 +45,7 @@ class Problem:
     operator = "msda"
     gradients = GRADIENTS
     scattered = "grad_value"
+    strides = {}  # of inputs that were not row-major: none
 
     @property
     def starts(self):
