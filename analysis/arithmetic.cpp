@@ -52,32 +52,45 @@ class Counted {
   std::set<std::tuple<int64_t, double, double>> seen_;
 };
 
-}  // namespace
-
-double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, Cache& cache) {
-  const Addends addends = call.addends(side.conventions, id, cache);
+// A sum in the type, in the order of the addends.
+double sum_of(const Addends& addends, const Side& side, const ElementId& id, msda_dtype type) {
   const Spread first = try_orders(addends, type, Orders::kLikely, 0, [](const Spread&) { return true; });
   return rounded_to(first.lowest, side.of(id.gradient).dtype);
 }
 
-bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
-                     Cache& cache) {
+// Whether the elements' values lie to one side of what sums of these addends give.
+template <class GetAddends>
+bool lean(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
+          const GetAddends& addends_of) {
   constexpr int kShuffles = 8;
   constexpr double kSigmas = 5;
   double elements_seen = 0, lean = 0, lean_of_sums = 0;
   Counted counted(call);
   for (const ElementId& id : elements) {
-    const Addends addends = call.addends(side.conventions, id, cache);
+    const Addends addends = addends_of(id);
     const Spread spread = try_orders(addends, type, Orders::kLikely, kShuffles);
     const double middle = (spread.lowest + spread.highest) / 2, value = side.of(id.gradient).at(id.flat);
     if (value == middle || !counted.first(id, value, middle)) continue;
     ++elements_seen;
     lean += std::abs(value) > std::abs(middle) ? 1 : -1;
-    const double sum = sum_in(call, side, id, type, cache);
+    const double sum = sum_of(addends, side, id, type);
     if (sum != middle) lean_of_sums += std::abs(sum) > std::abs(middle) ? 1 : -1;
   }
   // Where many elements have the same addends, their sums lean as well.
   return std::abs(lean) > kSigmas * std::sqrt(elements_seen) + std::abs(lean_of_sums);
+}
+
+}  // namespace
+
+double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, Cache& cache) {
+  return sum_of(call.addends(side.conventions, id, cache), side, id, type);
+}
+
+bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
+                     Cache& cache) {
+  const auto as_usual = [&](const ElementId& id) { return call.addends(side.conventions, id, cache); };
+  const auto narrow = [&](const ElementId& id) { return call.narrow_addends(side.conventions, id, type, cache); };
+  return lean(call, side, elements, type, as_usual) && lean(call, side, elements, type, narrow);
 }
 
 msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cache& cache) {

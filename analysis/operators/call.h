@@ -163,6 +163,10 @@ class Call {
                           const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
   // In the call's own arithmetic, as our kernels sum them.
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
+  // The same of kernels that compute all in a 16-bit type, coordinates included. As above where there are none.
+  virtual Addends narrow_addends(const Conventions& of, const ElementId& id, msda_dtype /*type*/, Cache& cache) const {
+    return addends(of, id, cache);
+  }
 
   // --- Families of elements, which need the same of the cache.
   virtual int64_t family_of(Gradient gradient, int64_t flat) const = 0;

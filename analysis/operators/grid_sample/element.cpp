@@ -38,7 +38,8 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
                       std::span<const GridContributions::Addend> addends, const Precision& precision,
                       const Reduction* reduction) {
   Element element;
-  SumBound sum;
+  // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
+  SumBound sum, changes;
   for (const auto& [sample, weight, error] : addends) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
@@ -46,9 +47,10 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     if (std::abs(weight) <= error && !std::isfinite(go)) continue;
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
-    element.from_coordinates += term.error;
+    changes.add(term.error, 0, 1);
   }
   element.cancelled = sum.magnitude();
+  element.from_coordinates = changes.sum() + changes.bound(precision);
   return finished(element, sum, precision);
 }
 
@@ -94,33 +96,29 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
 }
 
 // What a kernel adds up for an element of grad_grid: a product for each channel and pixel.
-template <class Real>
-Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& place) {
+Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& place, msda_dtype type) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
   const auto axis = static_cast<size_t>(flat % call.axes_count);
   Addends addends;
   addends.scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
   for (int64_t c = 0; c < call.C && addends.scale != 0; ++c) {
-    const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of(sample, c)));
+    const double go = call.grad_output.at(call.grad_output_of(sample, c));
     for (const Read& read : all) {
       if (read.pixel < 0) continue;
-      const Real v = static_cast<Real>(call.input.at(call.input_of(sample.n, c, read.pixel)));
-      const Real product = v * static_cast<Real>(read.weight) * go;
-      addends.values.push_back(static_cast<double>(product));
+      const double v = call.input.at(call.input_of(sample.n, c, read.pixel));
+      addends.values.push_back(rounded_to(rounded_to(v * rounded_to(read.weight, type), type) * go, type));
     }
   }
   return addends;
 }
 
-template <class Real>
 Addends pixel_addends(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
-                      std::span<const GridContributions::Addend> computed) {
+                      std::span<const GridContributions::Addend> computed, msda_dtype type) {
   Addends addends;
   for (const auto& addend : computed) {
-    const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c)));
-    const Real product = static_cast<Real>(addend.weight) * go;
-    addends.values.push_back(static_cast<double>(product));
+    const double go = call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c));
+    addends.values.push_back(rounded_to(addend.weight * go, type));
   }
   return addends;
 }
@@ -138,16 +136,18 @@ Element GridSampleCall::element(const Conventions&, const ElementId& id, const P
 }
 
 Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {
-  const bool wide = arithmetic() == MSDA_FLOAT64;
+  return narrow_addends(of, id, arithmetic(), cache);
+}
+
+Addends GridSampleCall::narrow_addends(const Conventions&, const ElementId& id, msda_dtype type, Cache& cache) const {
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
-    const auto found = static_cast<GridSampleCache&>(cache).get(pixel.n, Precision::of(arithmetic()), nullptr);
-    const auto computed = found->computed(pixel.at);
-    return wide ? pixel_addends<double>(*this, pixel, computed) : pixel_addends<float>(*this, pixel, computed);
+    const auto found = static_cast<GridSampleCache&>(cache).get(pixel.n, Precision::of(type), nullptr);
+    return pixel_addends(*this, pixel, found->computed(pixel.at), type);
   }
   Place place;
-  for (const Axis& axis : axes(id)) place.push_back(evaluations(of, axis, arithmetic()).front().landing);
-  return wide ? grid_addends<double>(*this, id.flat, place) : grid_addends<float>(*this, id.flat, place);
+  for (const Axis& axis : axes(id)) place.push_back(landing_in(axis, type));
+  return grid_addends(*this, id.flat, place, type);
 }
 
 }  // namespace msda::analysis

@@ -98,6 +98,25 @@ Real unpadded(bool align_corners, Real at, Real size) {
   return align_corners ? (at + one) * half * (size - one) : ((at + one) * size - one) * half;
 }
 
+// A number of a type to which each operation rounds.
+class Rounded {
+ public:
+  explicit Rounded(double exact, msda_dtype type = MSDA_FLOAT64) : value_(exact), type_(type) {}
+  double value() const { return value_; }
+  friend Rounded operator+(const Rounded& a, const Rounded& b) { return round(a, b, a.value_ + b.value_); }
+  friend Rounded operator-(const Rounded& a, const Rounded& b) { return round(a, b, a.value_ - b.value_); }
+  friend Rounded operator*(const Rounded& a, const Rounded& b) { return round(a, b, a.value_ * b.value_); }
+
+ private:
+  // Constants of the formulas have the other operand's type.
+  static Rounded round(const Rounded& a, const Rounded& b, double value) {
+    const msda_dtype type = a.type_ == MSDA_FLOAT64 ? b.type_ : a.type_;
+    return Rounded(rounded_to(value, type), type);
+  }
+  double value_;
+  msda_dtype type_;
+};
+
 Bounded rearranged(bool align_corners, const Bounded& at, const Bounded& size) {
   const Bounded one(1), half(0.5);
   if (align_corners) return at * ((size - one) * half) + (size - one) * half;
@@ -125,6 +144,11 @@ Landings GridSampleCall::landings(const Conventions& of, const Axis& axis, const
     const bool is_new = std::ranges::find(result, landing) == result.end();
     if (is_new && static_cast<int>(result.size()) < kMostLandings) result.push_back(landing);
   };
+  // Where reflection turns round on a pixel's centre, a coordinate that lands right there counts as clipped.
+  if (padding == GridPadding::kReflection && conventions.align_corners && axis.size > 1) {
+    const double span = axis.size - 1.0, turn = std::nearbyint(exact / span) * span;
+    if (std::abs(exact - turn) <= error) add(padder.land_exactly(turn, error));
+  }
   const double number = std::floor(2 * exact);
   add(padder.land_in(number, exact, error));
   const double most = std::min<double>(4 * kMostLandings, std::ceil(2 * error) + 1);
@@ -151,6 +175,11 @@ std::vector<Evaluation> GridSampleCall::evaluations(const Conventions&, const Ax
     evaluate(float{});
   }
   return ways;
+}
+
+Landing GridSampleCall::landing_in(const Axis& axis, msda_dtype type) const {
+  const Rounded at(axis.location, type), size(axis.size, type);
+  return Padder(*this, axis.size).land_exactly(unpadded(conventions.align_corners, at, size).value(), 0);
 }
 
 Taps GridSampleCall::taps(const Landing& landing, int axis) const {

@@ -34,7 +34,7 @@ class GridContributions {
 
   // With exact weights. A sample that can only land here through rounding is included, with weight 0 and its error.
   std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }
-  // As kernels compute them.
+  // As kernels compute them: in a 16-bit type if the precision is one's.
   std::span<const Addend> computed(int64_t pixel) const { return of(computed_, computed_begin_, pixel); }
 
  private:
