@@ -163,7 +163,9 @@ class Call {
                           const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
   // In the call's own arithmetic, as our kernels sum them.
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
-  // The same of kernels that compute all in a 16-bit type, coordinates included. As above where there are none.
+  // Whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included.
+  virtual bool has_narrow_kernels() const { return false; }
+  // The same addends as such kernels compute them; where there are none, as above.
   virtual Addends narrow_addends(const Conventions& of, const ElementId& id, msda_dtype /*type*/, Cache& cache) const {
     return addends(of, id, cache);
   }

@@ -71,6 +71,7 @@ struct GridSampleCall final : Call {
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
                   const Reduction* reduction, Cache& cache) const override;
   Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  bool has_narrow_kernels() const override { return true; }
   Addends narrow_addends(const Conventions& conventions, const ElementId& id, msda_dtype type,
                          Cache& cache) const override;
 

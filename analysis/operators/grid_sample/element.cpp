@@ -35,12 +35,11 @@ double given(const Reduction* reduction, Step step, double input) {
 }
 
 Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
-                      std::span<const GridContributions::Addend> addends, const Precision& precision,
-                      const Reduction* reduction) {
+                      const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
-  for (const auto& [sample, weight, error] : addends) {
+  for (const auto& [sample, weight, error] : contributions.exact(pixel.at)) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
@@ -48,22 +47,35 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
     changes.add(term.error, 0, 1);
+    element.largest_partial += std::max(1.0, std::abs(weight) + error) * std::abs(go);
+  }
+  for (const int64_t sample : contributions.anywhere()) {
+    const double go = call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c));
+    if (std::isfinite(go)) changes.add(most_weight(call, /*sloped=*/false) * std::abs(go), 0, 1);
   }
   element.cancelled = sum.magnitude();
   element.from_coordinates = changes.sum() + changes.bound(precision);
   return finished(element, sum, precision);
 }
 
-Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place, const Precision& precision,
-                     const Reduction* reduction) {
+// How far a gradient of the grid may be from the exact one if rounding may carry the sample anywhere.
+double change_anywhere(const GridSampleCall& call, const GridSampleCall::SampleId& sample, size_t axis,
+                       double largest_input) {
+  double total = 0;
+  for (int64_t c = 0; c < call.C; ++c) total += std::abs(call.grad_output.at(call.grad_output_of(sample, c)));
+  return total * largest_input * call.sides[axis] * most_weight(call, /*sloped=*/true);  // twice half the size
+}
+
+Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place,
+                     const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
   const auto axis = static_cast<size_t>(flat % call.axes_count);
   const double scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
   Element element;
-  if (all.empty() || scale == 0) return element;
   double reach = 0;  // of the coordinates' errors together
   for (const Landing& landing : place) reach += landing.error;
+  if (std::isfinite(reach) && (all.empty() || scale == 0)) return element;
   const double rounding = weight_error(call.interpolation, precision);
   std::array<double, 3> by{};
   SumBound sum;
@@ -80,10 +92,15 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
       sum.add(term.value, static_cast<int>(i), at_least_1(scale) * at_least_1(go) * at_least_1(v));
       part += term.value;
       magnitude += std::abs(factor);
+      element.largest_partial += std::max(std::abs(factor), std::abs(go * v));
       element.from_coordinates += term.error;
       for (size_t other = 0; other < place.size(); ++other) by[other] += factor * read.by[other];
     }
     element.cancelled += std::abs(part);
+  }
+  if (!std::isfinite(reach)) {
+    element.from_coordinates = change_anywhere(call, sample, axis, contributions.largest_input());
+    return finished(element, sum, precision);
   }
   for (size_t other = 0; other < place.size(); ++other) {
     element.from_coordinates += std::abs(by[other]) * place[other].error;
@@ -129,10 +146,13 @@ std::unique_ptr<Cache> GridSampleCall::new_cache() const { return std::make_uniq
 
 Element GridSampleCall::element(const Conventions&, const ElementId& id, const Place& place,
                                 const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
-  if (!id.gradient.scattered()) return grid_element(*this, id.flat, place, precisions.rest, reduction);
+  const int64_t n = id.gradient.scattered() ? pixel_of(id.flat).n : sample_of(id.flat).n;
+  const auto contributions = static_cast<GridSampleCache&>(cache).get(n, precisions.coordinates, reduction);
+  if (!id.gradient.scattered()) {
+    return grid_element(*this, id.flat, place, *contributions, precisions.rest, reduction);
+  }
   const PixelId pixel = pixel_of(id.flat);
-  const auto contributions = static_cast<GridSampleCache&>(cache).get(pixel.n, precisions.coordinates, reduction);
-  return pixel_element(*this, pixel, contributions->exact(pixel.at), precisions.rest, reduction);
+  return pixel_element(*this, pixel, *contributions, precisions.rest, reduction);
 }
 
 Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {
