@@ -62,7 +62,7 @@ double sum_of(const Addends& addends, const Side& side, const ElementId& id, msd
 // Whether the elements' values lie to one side of what sums of these addends give.
 template <class GetAddends, class GetVoter>
 bool lean(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
-          const GetAddends& addends_of, const GetVoter& voter_of) {
+          const GetAddends& addends_of, const GetVoter& voter_of, bool skips_zeros) {
   constexpr int kShuffles = 8;
   constexpr double kSigmas = 5;
   struct Votes {
@@ -74,7 +74,8 @@ bool lean(const Call& call, const Side& side, const std::vector<ElementId>& elem
     const Addends addends = addends_of(id);
     const Spread spread = try_orders(addends, type, Orders::kLikely, kShuffles);
     const double middle = (spread.lowest + spread.highest) / 2, value = side.of(id.gradient).at(id.flat);
-    if (value == middle || !counted.first(id, value, middle)) continue;
+    // Beside nothing at all, every value is large.
+    if (value == middle || (skips_zeros && middle == 0) || !counted.first(id, value, middle)) continue;
     Votes& votes = voters[voter_of(id)];
     votes.of_values += std::abs(value) > std::abs(middle) ? 1 : -1;
     const double sum = sum_of(addends, side, id, type);
@@ -101,10 +102,10 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   const auto as_usual = [&](const ElementId& id) { return call.addends(side.conventions, id, cache); };
   const auto narrow = [&](const ElementId& id) { return call.narrow_addends(side.conventions, id, type, cache); };
   const auto each = [](const ElementId& id) { return id.flat; };
-  if (!lean(call, side, elements, type, as_usual, each)) return false;
+  if (!lean(call, side, elements, type, as_usual, each, /*skips_zeros=*/false)) return false;
   // A pixel's channels share the errors of their weights, which coordinates in few bits make the largest.
   const auto pixel = [&](const ElementId& id) { return call.weights_of(id.gradient, id.flat); };
-  return !call.has_narrow_kernels() || lean(call, side, elements, type, narrow, pixel);
+  return !call.has_narrow_kernels() || lean(call, side, elements, type, narrow, pixel, /*skips_zeros=*/true);
 }
 
 msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cache& cache) {

@@ -66,6 +66,19 @@ double change_anywhere(const GridSampleCall& call, const GridSampleCall::SampleI
   return total * largest_input * call.sides[axis] * most_weight(call, /*sloped=*/true);  // twice half the size
 }
 
+// Of the products and partial sums of an element of grad_grid, whatever their order.
+double largest_partial(const GridSampleCall& call, const GridSampleCall::SampleId& sample, const Reads& all,
+                       double scale) {
+  double total = 0;
+  for (int64_t c = 0; c < call.C; ++c) {
+    const double go = call.grad_output.at(call.grad_output_of(sample, c));
+    for (const Read& read : all) {
+      if (read.pixel >= 0) total += std::abs(go * call.input.at(call.input_of(sample.n, c, read.pixel)));
+    }
+  }
+  return total * at_least_1(scale);
+}
+
 Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place,
                      const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
@@ -75,6 +88,10 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   Element element;
   double reach = 0;  // of the coordinates' errors together
   for (const Landing& landing : place) reach += landing.error;
+  // Types of 16 bits overflow on the way to what fits, or is clipped to 0.
+  if (precision.bits < Precision::of(MSDA_FLOAT32).bits) {
+    element.largest_partial = largest_partial(call, sample, all, scale);
+  }
   if (std::isfinite(reach) && (all.empty() || scale == 0)) return element;
   const double rounding = weight_error(call.interpolation, precision);
   std::array<double, 3> by{};
@@ -92,7 +109,6 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
       sum.add(term.value, static_cast<int>(i), at_least_1(scale) * at_least_1(go) * at_least_1(v));
       part += term.value;
       magnitude += std::abs(factor);
-      element.largest_partial += std::max(std::abs(factor), std::abs(go * v));
       element.from_coordinates += term.error;
       for (size_t other = 0; other < place.size(); ++other) by[other] += factor * read.by[other];
     }
