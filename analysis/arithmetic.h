@@ -15,8 +15,7 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cac
 double sum_in(const Call& call, const Side& side, const ElementId& id, msda_dtype type, Cache& cache);
 
 // Whether the elements' values lie to one side of what sums in the type give. Rounding has no favourite side: of n
-// elements, as many lie above as below, but for a few times sqrt(n). Coordinates in the type do have one, where many
-// samples lie alike: the sums are those of products in float32 or of kernels that compute all in the type.
+// elements, as many lie above as below, but for a few times sqrt(n).
 bool lie_to_one_side(const Call& call, const Side& side, const std::vector<ElementId>& elements, msda_dtype type,
                      Cache& cache);
 

@@ -165,10 +165,6 @@ class Call {
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
   // Whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included.
   virtual bool has_narrow_kernels() const { return false; }
-  // The same addends as such kernels compute them; where there are none, as above.
-  virtual Addends narrow_addends(const Conventions& of, const ElementId& id, msda_dtype /*type*/, Cache& cache) const {
-    return addends(of, id, cache);
-  }
 
   // --- Families of elements, which need the same of the cache.
   virtual int64_t family_of(Gradient gradient, int64_t flat) const = 0;

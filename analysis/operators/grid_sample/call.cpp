@@ -81,16 +81,9 @@ std::vector<int64_t> GridSampleCall::some_of_family(Gradient gradient, int64_t f
   return elements;
 }
 
-// The channels of a pixel; the samples that land in one cell.
+// The channels of a pixel.
 int64_t GridSampleCall::weights_of(Gradient gradient, int64_t flat) const {
-  if (!gradient.scattered()) {
-    const SampleId sample = sample_of(flat);
-    int64_t cell = sample.n;
-    for (int axis = 0; axis < axes_count; ++axis) {
-      cell = cell * sides[axis] + std::clamp(landing_in(axis_of(sample, axis), arithmetic()).low, 0, sides[axis] - 1);
-    }
-    return cell * axes_count + flat % axes_count;
-  }
+  if (!gradient.scattered()) return flat;
   const PixelId pixel = pixel_of(flat);
   return pixel.n * pixels + pixel.at;
 }

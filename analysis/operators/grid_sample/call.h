@@ -72,8 +72,6 @@ struct GridSampleCall final : Call {
                   const Reduction* reduction, Cache& cache) const override;
   Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
   bool has_narrow_kernels() const override { return true; }
-  Addends narrow_addends(const Conventions& conventions, const ElementId& id, msda_dtype type,
-                         Cache& cache) const override;
 
   int64_t family_of(Gradient gradient, int64_t flat) const override;  // the batch
   int64_t samples_of_family() const override { return samples; }
@@ -117,8 +115,6 @@ struct GridSampleCall final : Call {
   int64_t input_of(int64_t n, int64_t c, int64_t pixel) const { return (n * C + c) * pixels + pixel; }
 
   std::shared_ptr<const GridContributions> contributions(Cache& cache, int64_t n, const Precision& precision) const;
-  // Where PyTorch's kernel of that type lands, which computes coordinates in it, too.
-  Landing landing_in(const Axis& axis, msda_dtype type) const;
   // What a sample that landed there reads along an axis.
   Taps taps(const Landing& landing, int axis) const;
 };

@@ -129,29 +129,33 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
 }
 
 // What a kernel adds up for an element of grad_grid: a product for each channel and pixel.
-Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& place, msda_dtype type) {
+template <class Real>
+Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& place) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
   const auto axis = static_cast<size_t>(flat % call.axes_count);
   Addends addends;
   addends.scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
   for (int64_t c = 0; c < call.C && addends.scale != 0; ++c) {
-    const double go = call.grad_output.at(call.grad_output_of(sample, c));
+    const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of(sample, c)));
     for (const Read& read : all) {
       if (read.pixel < 0) continue;
-      const double v = call.input.at(call.input_of(sample.n, c, read.pixel));
-      addends.values.push_back(rounded_to(rounded_to(v * rounded_to(read.weight, type), type) * go, type));
+      const Real v = static_cast<Real>(call.input.at(call.input_of(sample.n, c, read.pixel)));
+      const Real product = v * static_cast<Real>(read.weight) * go;
+      addends.values.push_back(static_cast<double>(product));
     }
   }
   return addends;
 }
 
+template <class Real>
 Addends pixel_addends(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
-                      std::span<const GridContributions::Addend> computed, msda_dtype type) {
+                      std::span<const GridContributions::Addend> computed) {
   Addends addends;
   for (const auto& addend : computed) {
-    const double go = call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c));
-    addends.values.push_back(rounded_to(addend.weight * go, type));
+    const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of({pixel.n, addend.sample}, pixel.c)));
+    const Real product = static_cast<Real>(addend.weight) * go;
+    addends.values.push_back(static_cast<double>(product));
   }
   return addends;
 }
@@ -172,18 +176,16 @@ Element GridSampleCall::element(const Conventions&, const ElementId& id, const P
 }
 
 Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {
-  return narrow_addends(of, id, arithmetic(), cache);
-}
-
-Addends GridSampleCall::narrow_addends(const Conventions&, const ElementId& id, msda_dtype type, Cache& cache) const {
+  const bool wide = arithmetic() == MSDA_FLOAT64;
   if (id.gradient.scattered()) {
     const PixelId pixel = pixel_of(id.flat);
-    const auto found = static_cast<GridSampleCache&>(cache).get(pixel.n, Precision::of(type), nullptr);
-    return pixel_addends(*this, pixel, found->computed(pixel.at), type);
+    const auto found = static_cast<GridSampleCache&>(cache).get(pixel.n, Precision::of(arithmetic()), nullptr);
+    const auto computed = found->computed(pixel.at);
+    return wide ? pixel_addends<double>(*this, pixel, computed) : pixel_addends<float>(*this, pixel, computed);
   }
   Place place;
-  for (const Axis& axis : axes(id)) place.push_back(landing_in(axis, type));
-  return grid_addends(*this, id.flat, place, type);
+  for (const Axis& axis : axes(id)) place.push_back(evaluations(of, axis, arithmetic()).front().landing);
+  return wide ? grid_addends<double>(*this, id.flat, place) : grid_addends<float>(*this, id.flat, place);
 }
 
 }  // namespace msda::analysis

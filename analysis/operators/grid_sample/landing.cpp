@@ -111,25 +111,6 @@ Real unpadded(bool align_corners, Real at, Real size) {
   return align_corners ? (at + one) * half * (size - one) : ((at + one) * size - one) * half;
 }
 
-// A number of a type to which each operation rounds.
-class Rounded {
- public:
-  explicit Rounded(double exact, msda_dtype type = MSDA_FLOAT64) : value_(exact), type_(type) {}
-  double value() const { return value_; }
-  friend Rounded operator+(const Rounded& a, const Rounded& b) { return round(a, b, a.value_ + b.value_); }
-  friend Rounded operator-(const Rounded& a, const Rounded& b) { return round(a, b, a.value_ - b.value_); }
-  friend Rounded operator*(const Rounded& a, const Rounded& b) { return round(a, b, a.value_ * b.value_); }
-
- private:
-  // Constants of the formulas have the other operand's type.
-  static Rounded round(const Rounded& a, const Rounded& b, double value) {
-    const msda_dtype type = a.type_ == MSDA_FLOAT64 ? b.type_ : a.type_;
-    return Rounded(rounded_to(value, type), type);
-  }
-  double value_;
-  msda_dtype type_;
-};
-
 Bounded rearranged(bool align_corners, const Bounded& at, const Bounded& size) {
   const Bounded one(1), half(0.5);
   if (align_corners) return at * ((size - one) * half) + (size - one) * half;
@@ -196,11 +177,6 @@ std::vector<Evaluation> GridSampleCall::evaluations(const Conventions&, const Ax
     evaluate(float{});
   }
   return ways;
-}
-
-Landing GridSampleCall::landing_in(const Axis& axis, msda_dtype type) const {
-  const Rounded at(axis.location, type), size(axis.size, type);
-  return Padder(*this, axis.size).land_exactly(unpadded(conventions.align_corners, at, size).value(), 0);
 }
 
 Taps GridSampleCall::taps(const Landing& landing, int axis) const {

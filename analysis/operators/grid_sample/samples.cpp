@@ -57,30 +57,17 @@ double most_weight(const GridSampleCall& call, bool sloped) {
   return std::pow(cubic ? 1.4 : 1, call.axes_count - (sloped ? 1 : 0)) * (!sloped ? 1 : cubic ? 3.1 : 2);
 }
 
-namespace {
-
-// The type that kernels of this precision compute in.
-msda_dtype type_of(const GridSampleCall& call, const Precision& precision) {
-  for (const msda_dtype narrow : {MSDA_FLOAT16, MSDA_BFLOAT16}) {
-    if (precision.bits == Precision::of(narrow).bits) return narrow;
-  }
-  return call.arithmetic();
-}
-
-}  // namespace
-
 GridContributions::GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision,
                                      const Reduction* reduction) {
   std::vector<Found> exact, computed;
   const double rounding = weight_error(call.interpolation, precision);
-  const msda_dtype type = type_of(call, precision);
   for (int64_t at = 0; at < call.samples; ++at) {
     std::vector<Landings> along;
     Place written;
     for (int axis = 0; axis < call.axes_count; ++axis) {
       const Axis where = call.axis_of({n, at}, axis);
       along.push_back(call.landings(call.conventions, call.rounded(where, reduction), precision));
-      written.push_back(call.landing_in(where, type));
+      written.push_back(call.evaluations(call.conventions, where, call.arithmetic()).front().landing);
     }
     const size_t first = exact.size();
     // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.
@@ -110,7 +97,8 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     });
     for (const Read& read : reads(call, written, -1)) {
       if (read.pixel < 0) continue;
-      computed.push_back({read.pixel, {at, rounded_to(read.weight, type), 0}});
+      const bool wide = call.arithmetic() == MSDA_FLOAT64;
+      computed.push_back({read.pixel, {at, wide ? read.weight : static_cast<float>(read.weight), 0}});
     }
   }
   for (int64_t i = 0; i < call.C * call.pixels; ++i) {

@@ -41,7 +41,7 @@ class GridContributions {
   const std::vector<int64_t>& anywhere() const { return anywhere_; }
   // Of the batch's input.
   double largest_input() const { return largest_input_; }
-  // As kernels compute them: in a 16-bit type if the precision is one's.
+  // As kernels compute them.
   std::span<const Addend> computed(int64_t pixel) const { return of(computed_, computed_begin_, pixel); }
 
  private:
