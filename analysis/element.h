@@ -17,6 +17,7 @@ struct Element {
   double from_coordinates = 0;  // bound on the effect of the coordinates' errors
   double from_rounding = 0;     // bound on the rounding of the terms and the sum
   double certain = 0;           // the rounding error in the worst order
+  double largest_partial = 0;   // bound on the magnitude of what is computed on the way, in any order; 0: not known
 
   double bound() const { return from_coordinates + from_rounding; }
   double condition() const { return value != 0 ? cancelled / std::abs(value) : INFINITY; }

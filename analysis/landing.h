@@ -22,7 +22,7 @@ struct Landing {
   bool skipped;    // the kernel skips the sample
   bool clipped;    // grid_sample's clip: on the border, gradient 0
   double fraction;  // distance from `low`
-  double error;     // of `fraction`: that of the coordinate
+  double error;     // of `fraction`: that of the coordinate; infinite if rounding may carry the sample anywhere
   double slope;     // d pixel / d location
 
   static constexpr int32_t kOutside = -2;

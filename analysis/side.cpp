@@ -110,7 +110,9 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     if (side.arithmetic_of(id.gradient) == MSDA_FLOAT64) match.bound *= 2;
     if (rounds_result) match.bound = reach_of_rounded(reduction->narrow, match.element.value, match.bound, value);
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
-    if (std::isinf(value) && overflows_to(side, id.gradient, match, value)) match.residual = 0;
+    const bool overflows = std::isinf(value) && overflows_to(side, id.gradient, match, value);
+    const double largest = Precision::of(side.arithmetic_of(id.gradient)).largest;
+    if (overflows || (!std::isfinite(value) && match.element.largest_partial > largest)) match.residual = 0;
     const bool possible = !rounds_result || round_to(reduction->narrow, value) == value;
     if (possible && match.residual <= match.bound) explanation.matches.push_back(i);
   }

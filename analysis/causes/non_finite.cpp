@@ -125,6 +125,8 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
     const Match& match = explanation.candidates[explanation.matches.front()];
     diagnosis.evidence["gradient"] = number(match.element.value);
     diagnosis.evidence["rounding_bound"] = number(match.bound);
+    if (match.element.largest_partial > 0)
+      diagnosis.evidence["largest_partial"] = number(match.element.largest_partial);
   }
   if (overflow) {
     diagnosis.why = fmt::format(
@@ -133,9 +135,15 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
         s.float64, msda_dtype_name(stored.dtype), Precision::of(stored.dtype).largest);
   } else if (explanation.explained() && !first->is_input) {
     const Match& match = explanation.candidates[explanation.matches.front()];
-    diagnosis.why = fmt::format("{:.9g} may grow by {:.3g} through rounding, beyond {:g}, the largest number of {}",
-                                match.element.value, match.bound, Precision::of(stored.dtype).largest,
-                                msda_dtype_name(stored.dtype));
+    const double largest = Precision::of(stored.dtype).largest;
+    const bool within = std::abs(match.element.value) + match.bound < largest;
+    diagnosis.why =
+        within ? fmt::format(
+                     "{:.9g} is left of terms whose partial sums may reach {:.3g}, beyond {:g}, the "
+                     "largest number of {}",
+                     match.element.value, match.element.largest_partial, largest, msda_dtype_name(stored.dtype))
+               : fmt::format("{:.9g} may grow by {:.3g} through rounding, beyond {:g}, the largest number of {}",
+                             match.element.value, match.bound, largest, msda_dtype_name(stored.dtype));
   } else {
     diagnosis.why =
         fmt::format("the first that is not finite on the way here is {}{} = {}", first->where, at, first->value);

@@ -2,6 +2,9 @@
 // there, or never wrote the element. What was there may be what an earlier launch left.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "analysis/causes/causes.h"
 
 namespace msda::analysis {
@@ -34,6 +37,18 @@ std::string held(const Suspect& s) {
   return s.leftover != nullptr ? text + ", " + text_of(*s.leftover) + "," : text;
 }
 
+// What the buffer held hides in which type a kernel of 16-bit tensors adds: it may be their own.
+template <class Adds>
+bool adds_in_type(const Suspect& s, const Adds& adds) {
+  const msda_dtype stored = s.observed.of(s.id.gradient).dtype;
+  if (stored == s.observed.arithmetic_of(s.id.gradient) || s.call.arithmetic() == MSDA_FLOAT64) return false;
+  if (stored != MSDA_FLOAT16 && stored != MSDA_BFLOAT16) return false;
+  Side side = s.observed;
+  side.arithmetic[s.id.gradient.place()] = stored;
+  const Explanation explanation = explain(s.call, side, s.id, s.cache);
+  return !explanation.explained() && adds(explanation, stored);
+}
+
 // What the buffer held, or that and the gradient, is the value.
 std::optional<Diagnosis> diagnose_buffer(const Suspect& s) {
   const double before = *s.before;
@@ -47,22 +62,23 @@ std::optional<Diagnosis> diagnose_buffer(const Suspect& s) {
     return diagnosis;
   }
   // One more rounding than the sum alone: that of adding to `before`, in the arithmetic and in the tensor's type.
-  const Precision arithmetic = Precision::of(s.observed.arithmetic_of(s.id.gradient));
   const double added = s.observed_value - before;
-  const double slack = arithmetic.unit * static_cast<double>(s.of_observed.exact().element.terms + 1) *
-                           (std::abs(before) + std::abs(s.observed_value)) +
-                       storage_error(s.observed, s.id.gradient, s.observed_value);
-  for (const Match& match : s.of_observed.candidates) {
-    if (std::abs(added - match.element.value) > match.bound + slack) continue;
-    if (!s.tells) return diagnosis;
-    diagnosis.evidence["kind"] = "added";
-    diagnosis.evidence["added"] = number(added);
-    diagnosis.why =
-        fmt::format("{}{} and what the kernel added to it, {:.9g}, is the gradient: zero the buffer before the launch",
-                    held(s), s.leftover != nullptr ? "" : ",", added);
-    return diagnosis;
-  }
-  return std::nullopt;
+  const auto adds = [&](const Explanation& explanation, msda_dtype arithmetic) {
+    const double slack = Precision::of(arithmetic).unit * static_cast<double>(explanation.exact().element.terms + 1) *
+                             (std::abs(before) + std::abs(s.observed_value)) +
+                         storage_error(s.observed, s.id.gradient, s.observed_value);
+    return std::ranges::any_of(explanation.candidates, [&](const Match& match) {
+      return std::abs(added - match.element.value) <= match.bound + slack;
+    });
+  };
+  if (!adds(s.of_observed, s.observed.arithmetic_of(s.id.gradient)) && !adds_in_type(s, adds)) return std::nullopt;
+  if (!s.tells) return diagnosis;
+  diagnosis.evidence["kind"] = "added";
+  diagnosis.evidence["added"] = number(added);
+  diagnosis.why =
+      fmt::format("{}{} and what the kernel added to it, {:.9g}, is the gradient: zero the buffer before the launch",
+                  held(s), s.leftover != nullptr ? "" : ",", added);
+  return diagnosis;
 }
 
 }  // namespace

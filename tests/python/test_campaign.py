@@ -6,23 +6,28 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import h5py
 import numpy as np
 import pytest
 from conftest import REPLAY, SOURCE
+from grid_sample_loop import gradients as loop_gradients
 from support import backward as other_backward
 from support import make_problem
 
 BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
-from campaign import answers, bounds, cases, captures, kinds, misses, operator, problems, rounding, table  # noqa: E402
+from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
+from campaign import grid_sample  # noqa: E402
+from campaign.msda import bounds, kinds, operator, problems  # noqa: E402
+from campaign.subjects import SUBJECTS  # noqa: E402
 
 CONVENTIONS = list(dict.fromkeys(problems.CONVENTIONS))
 
 
 def problem_of(seed, conventions, **given):
     given = {"shape": (2, 7, 2, 2, 5, ((4, 5), (3, 2))), "kind": "float64", "place": problems.outside, "numbers": problems.normal, **given}
-    return problems.draw(np.random.default_rng(seed), align=conventions.align_corners, **given)
+    return problems.draw(np.random.default_rng(seed), conventions, **given)
 
 
 def loss(problem, conventions):
@@ -71,6 +76,23 @@ def test_a_nan_location_is_skipped():
     assert exact["grad_attention_weights"][0, 0, 0, 0, 0] == 0
 
 
+@pytest.mark.parametrize("axes", [2, 3])
+@pytest.mark.parametrize("conventions", dict.fromkeys(grid_sample.problems.CONVENTIONS), ids=str)
+def test_exact_gradients_of_grid_sample_are_a_slow_loops(conventions, axes):
+    if axes == 3 and conventions.interpolation == "bicubic":
+        pytest.skip("PyTorch has none")
+    rng = np.random.default_rng(axes)
+    problem = grid_sample.problems.draw(rng, conventions, kind="float64", place=grid_sample.problems.outside, axes=axes)
+    exact = grid_sample.operator.backward(problem, conventions)
+    inputs = {"input": problem.input, "grid": problem.grid, "grad_output": problem.grad_output}
+    for name, expected in loop_gradients(inputs, conventions.attributes()).items():
+        largest = np.abs(expected).max(initial=1e-300)
+        np.testing.assert_allclose(exact[name].astype(float), expected, rtol=1e-12, atol=1e-13 * largest)
+        for _ in range(3):  # kernels in float64, whatever their order
+            found = grid_sample.operator.backward(problem, conventions, grid_sample.problems.draw_arithmetic(rng, problem, {}))
+            np.testing.assert_allclose(found[name], expected, rtol=1e-9, atol=1e-10 * largest)
+
+
 def test_types_round_to_nearest_even():
     x = np.random.default_rng(8).standard_normal(20000) * 2.0 ** np.random.default_rng(9).integers(-150, 130, 20000)
     with np.errstate(all="ignore"):
@@ -86,7 +108,7 @@ def test_orders_reach_different_sums_of_the_same_addends():
     conventions = operator.Conventions("msda_triton", "border")
     problem = problem_of(10, conventions, kind="float32", place=problems.clustered, shape=(1, 200, 1, 1, 3, ((5, 5),)))
     exact = operator.backward(problem, conventions)["grad_value"].astype(float)
-    results = [operator.backward(problem, conventions, operator.Arithmetic(order=order, blocks=blocks))["grad_value"]
+    results = [operator.backward(problem, conventions, steps.Arithmetic(order=order, blocks=blocks))["grad_value"]
                for order in ("forward", "backward", "random") for blocks in (1, 3)]
     assert len({result.tobytes() for result in results}) == len(results)
     for result in results:
@@ -95,30 +117,32 @@ def test_orders_reach_different_sums_of_the_same_addends():
 
 # The bounds
 
-def test_no_clean_kernel_passes_the_bounds_and_faults_do():
-    clean = [name for name, kind in kinds.KINDS.items() if kind.room == "clean" and kind.alter is None]
+@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+def test_no_clean_kernel_passes_the_bounds_and_faults_do(subject):
+    clean = [name for name, kind in subject.kinds.items() if kind.room == "clean" and kind.alter is None]
     reached = 0.0
     for index in range(2 * len(clean)):
-        case = cases.draw(11, index, clean)
+        case = cases.draw(11, index, clean, subject)
         for side in (case.observed, case.reference):
             for name, excess in side.excess.items() if side else ():
                 assert (excess == 0).all(), f"{case.name} {name}"
         wrong = {name: array * (1 + 1e-2) for name, array in case.observed.values.items()}
-        found = bounds.excess(case.problem, case.observed.conventions, case.observed.arithmetic, case.exact, wrong)
+        found = subject.excess(case.problem, case.observed.conventions, case.observed.arithmetic, case.exact, wrong)
         reached += any((excess > 0).any() for excess in found.values())
     assert reached > len(clean), "bounds that nothing passes decide nothing"
 
 
 # The faults
 
-def test_every_fault_plants_one_in_its_side_alone():
-    faults = [name for name, kind in kinds.KINDS.items() if kind.room != "clean"]
+@pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+def test_every_fault_plants_one_in_its_side_alone(subject):
+    faults = [name for name, kind in subject.kinds.items() if kind.room != "clean"]
     assert len(faults) >= 45
     planted = dict.fromkeys(faults, 0)
     for index in range(4 * len(faults)):
-        case = cases.draw(12, index, faults)
+        case = cases.draw(12, index, faults, subject)
         for name, side in (("observed", case.observed), ("reference", case.reference)):
-            touched = sum(int(side.touched(gradient).sum()) for gradient in operator.GRADIENTS) if side else 0
+            touched = sum(int(side.touched(gradient).sum()) for gradient in case.problem.gradients) if side else 0
             if case.side not in (name, "both"):
                 assert touched == 0, case.name
             planted[case.kind] += touched
@@ -143,14 +167,14 @@ sys.exit(done.returncode)
     return program
 
 
-@pytest.fixture(scope="module")
-def flipped():
+@pytest.fixture(scope="module", params=SUBJECTS)
+def flipped(request):
     """A case in which one sign of the recorded side is flipped, visibly."""
-    for index in range(100):
-        case = cases.draw(13, index, ["sign_of_elements"])
+    for index in range(200):
+        case = cases.draw(13, index, ["sign_of_elements"], SUBJECTS[request.param])
         case = replace(case, tolerance=(1e-3, 1e-2))
-        seen = any((case.observed.excess[name] > 0.5).any() for name in operator.GRADIENTS)
-        if case.side == "observed" and case.reference and case.problem.type == "float32" and seen:
+        seen = any((case.observed.excess[name] > 0.5).any() for name in case.problem.gradients)
+        if case.side == "observed" and case.reference and case.problem.type == "float32" and seen and case.observed.values[case.problem.scattered].size > 100:
             return case
     pytest.fail("no such case")
 
@@ -165,7 +189,8 @@ def test_the_right_answer_passes(tmp_path, flipped):
     ("for one in call['judged']: one['cause'] = 'accumulation_order'\nfor one in call['findings']: one['cause'] = 'accumulation_order'", "missed"),
     ("call['judged'] = []\ncall['findings'] = []", "missed"),
     ("call['verdict']['at_fault'] = 'reference'", "verdict"),
-    ("call['judged'].append({'tensor': 'grad_value', 'against': 'float64', 'cause': 'implementation_error', 'at_fault': 'observed', 'count': 100, 'elements': '0-99'})", "accused"),
+    ("call['judged'].append({'tensor': call['comparisons'][0]['tensor'], 'against': 'float64', 'cause': 'implementation_error', 'at_fault': 'observed', "
+     "'count': 100, 'elements': '0-99'})", "accused"),
     ("sys.exit(3)", "exit status 3"),
 ])
 def test_a_wrong_answer_is_noticed(tmp_path, flipped, change, word):
@@ -185,10 +210,10 @@ def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
     """A thousand neighbours, all missed: the program prints the bound of the first, and of each of the others when it is asked again."""
     conventions = operator.Conventions("msda_triton", "border")
     problem = problem_of(16, conventions, kind="float32", shape=(1, 50, 1, 1, 32, ((6, 6),)), place=problems.uniform)
-    exact, clean = operator.backward(problem, conventions), operator.backward(problem, conventions, operator.Arithmetic())
+    exact, clean = operator.backward(problem, conventions), operator.backward(problem, conventions, steps.Arithmetic())
     values = {name: array.copy() for name, array in clean.items()}
     values["grad_value"] += 1
-    side = cases.Side(conventions, operator.Arithmetic(), clean, values, {name: np.zeros(x.shape) for name, x in values.items()})
+    side = cases.Side(conventions, steps.Arithmetic(), clean, values, {name: np.zeros(x.shape) for name, x in values.items()})
     case = cases.Case("a", "offset", "observed", problem, exact, side, None, {}, (1e-3, 1e-3))
     path = tmp_path / "a.h5"
     captures.write(path, case)
@@ -217,10 +242,12 @@ def test_captures_hold_the_cases_numbers(tmp_path, replay):
         np.testing.assert_array_equal(call.inputs["sampling_locations"].astype(float), case.problem.locations)
 
 
-def test_the_document_lists_every_kind():
+@pytest.mark.parametrize("operator_of", SUBJECTS)
+def test_the_document_lists_every_kind(operator_of):
     text = (SOURCE / "docs" / "campaign.md").read_text()
-    listed = dict(line.strip("| ").split("` | ") for line in text.splitlines() if line.startswith("| `") and not line.startswith("| `--"))
-    assert {name.strip("`"): what for name, what in listed.items()} == {kind.name: kind.text for kind in kinds.KINDS.values()}
+    section = text.split(f"## The kinds of {operator_of}\n")[1].split("\n## ")[0]
+    listed = dict(line.strip("| ").split("` | ") for line in section.splitlines() if line.startswith("| `"))
+    assert {name.strip("`"): what for name, what in listed.items()} == {kind.name: kind.text for kind in SUBJECTS[operator_of].kinds.values()}
 
 
 # The whole tool
@@ -230,9 +257,10 @@ def run(*arguments):
     return subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=500)
 
 
-def test_nothing_is_judged_wrong(tmp_path):
-    count = len(kinds.KINDS)  # one of each
-    done = run("--captures", count, "--seed", 15, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_nothing_is_judged_wrong(tmp_path, name):
+    count = len(SUBJECTS[name].kinds)  # one of each
+    done = run("--operator", name, "--captures", count, "--seed", 15, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "a.json").read_text())
     assert found["summary"]["captures"] == count == len(found["outcomes"])
@@ -256,6 +284,33 @@ def test_nothing_is_judged_wrong(tmp_path):
 def test_what_was_judged_wrong_once(seed, number, why):
     done = run("--captures", 1, "--first", number, "--seed", seed, "--jobs", 1, "--replay", REPLAY, "--assert")
     assert done.returncode == 0, f"{why}: {done.stderr}"
+
+
+@pytest.mark.parametrize("seed, number, why", [
+    (2, 144, "coordinates in bfloat16, which take samples to other pixels, all lie to one side of sums of float32 products"),
+    (2, 300, "a buffer that was not zeroed hides that the kernel adds in 16 bits"),
+    (2, 363, "the pixels that ties in float16 reach hold nothing in exact arithmetic"),
+    (2, 481, "a gradient that does not tell its arithmetic was taken for one in float32"),
+    (2, 646, "the same, of a point of reflection"),
+    (2, 663, "samples that read the same counted as so many witnesses of the arithmetic"),
+    (2, 875, "partial sums overflow float16, and a clipped gradient is 0 * infinity"),
+    (2, 911, "bfloat16 moves the pixels that bicubic interpolation reflects"),
+    (1, 11, "the sum of samples that only rounding brings has a rounding as well"),
+])
+def test_what_was_judged_wrong_of_grid_sample_once(seed, number, why):
+    done = run("--operator", "grid_sample", "--captures", 1, "--first", number, "--seed", seed, "--jobs", 1, "--replay", REPLAY, "--assert")
+    assert done.returncode == 0, f"{why}: {done.stderr}"
+
+
+def test_a_strided_input_is_recorded_as_one(tmp_path, replay):
+    case = next(case for case in (cases.draw(17, i, ["strided"], SUBJECTS["grid_sample"]) for i in range(50)) if case.problem.type == "float32")
+    captures.write(tmp_path / "a.h5", case)
+    with h5py.File(tmp_path / "a.h5") as file:
+        image = file["invocations/000000/inputs/input"]
+        n, c, *sides = image.shape
+        assert list(image.attrs["strides"])[:2] == [c * np.prod(sides), 1] and image.attrs["strides"][-1] == c
+        np.testing.assert_array_equal(image[...], case.problem.input)
+    replay("show", tmp_path / "a.h5", expect=0)
 
 
 def test_wrong_answers_end_with_1(tmp_path):

@@ -186,6 +186,75 @@ def test_infinity_is_clipped_at_the_border_and_nowhere_else(judged):
         assert digests[0] == digests[1], padding
 
 
+def test_a_coordinate_that_lands_on_the_point_of_reflection(judged):
+    """1 - 2^-24 becomes the last pixel's centre in float32, where PyTorch clips, and the gradient along that axis is 0."""
+    call = call_of("2d-float32-bilinear-reflection-1")
+    call.inputs["grid"][0, 0, 0, 0] = 1 - 2.0**-24
+    call.outputs = {name: array.astype(np.float32) for name, array in gradients(call.inputs, call.facts).items()}
+    assert call.outputs["grad_grid"][0, 0, 0, 0] != 0
+    call.outputs["grad_grid"][0, 0, 0, 0] = 0
+    (told,) = judged([call])
+    assert causes_of(told) == {("grad_grid", "cell_boundary", "tolerance"): 1}
+
+
+def test_samples_that_only_rounding_brings(judged):
+    """Ties, which exact arithmetic takes to the lower pixel and float32 to the upper one: so many that rounding their sum shows."""
+    call = call_of("2d-float32-nearest-border-0")
+    width = call.inputs["input"].shape[-1]
+    tie = np.float32((2 * 2.5 + 1) / width - 1)
+    while (float(tie) + 1) * width >= 6:
+        tie = np.nextafter(tie, np.float32(-1))
+    call.inputs["grid"][..., 0] = tie
+    exact = gradients(call.inputs, call.facts)["grad_input"]
+    exact[..., 3], exact[..., 2] = exact[..., 2] * (1 + 2e-7), 0
+    call.outputs = {"grad_input": exact.astype(np.float32)}
+    (told,) = judged([call], "--atol", 1e-6, "--rtol", 1e-6)
+    assert mistakes_of(told) == {} and causes_of(told)
+
+
+def narrow_call(**facts):
+    """One sample between two columns whose channels cancel: 60000 + 60000 - 60000 - 60000."""
+    image = np.zeros((1, 4, 1, 2), np.float16)
+    image[..., 1] = 60000
+    signs = np.array([1, 1, -1, -1], np.float16).reshape(1, 4, 1, 1)
+    inputs = {"input": image, "grid": np.zeros((1, 1, 1, 2), np.float16), "grad_output": signs}
+    outputs = {name: array.astype(np.float16) for name, array in gradients(inputs, facts).items()}
+    return Invocation(inputs, outputs, "", facts=facts)
+
+
+def test_an_overflow_on_the_way_is_the_types(judged):
+    call = narrow_call(interpolation="bilinear", padding_mode="zeros", align_corners=0)
+    assert call.outputs["grad_grid"][0, 0, 0, 0] == 0
+    call.outputs["grad_grid"][0, 0, 0, 0] = np.inf
+    (told,) = judged([call])
+    assert causes_of(told) == {("grad_grid", "non_finite", "tolerance"): 1}
+    (finding,) = told["findings"]
+    assert finding["evidence"]["largest_partial"] == 240000 and "240000" in finding["why"].replace("2.4e+05", "240000")
+
+
+@pytest.mark.parametrize("variant", ["2d-float16-bilinear-zeros-0", "2d-float16-bicubic-border-1", "3d-float16-bilinear-border-1"])
+def test_a_buffer_that_was_not_zeroed_by_a_kernel_in_16_bits(judged, variant):
+    call = call_of(variant)
+    before = np.full_like(call.outputs["grad_input"], 3)
+    call.outputs_before = {"grad_input": before}
+    call.outputs["grad_input"] = (call.outputs["grad_input"] + before).astype(np.float16)
+    (told,) = judged([call])
+    assert set(mistakes_of(told)) == {("grad_input", "uninitialized_output", "observed")}
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "nearest", "bicubic"])
+def test_a_sample_that_rounding_carries_anywhere(judged, interpolation):
+    """3000 images away float16 tells whole images apart, not pixels: whatever reflection makes of it there."""
+    call = call_of(f"2d-float16-{interpolation}-reflection-0")
+    near, away = gradients(call.inputs, call.facts), call.inputs["grid"].copy()
+    away[0, 1, 1] = 0.3
+    moved = gradients({**call.inputs, "grid": away}, call.facts)
+    call.inputs["grid"][0, 1, 1] = 3001
+    call.outputs = {name: (call.outputs[name] + moved[name] - near[name]).astype(np.float16) for name in GRADIENTS}
+    (told,) = judged([call], "--atol", 1e-4, "--rtol", 1e-2)
+    assert mistakes_of(told) == {} and causes_of(told)
+
+
 @pytest.mark.parametrize("change, words", [
     (lambda call: call.facts.update(interpolation="cubic"), ("unknown interpolation", "bilinear")),
     (lambda call: call.facts.update(padding_mode="wrap"), ("unknown padding_mode", "reflection")),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Is msda-replay ever wrong? Makes captures whose right judgement is known, runs `msda-replay run` on them, and counts.
 
-    python3 tools/bench/campaign.py --captures 3000 [--seed 1] [--jobs 2] [--replay build/bin/msda-replay] [--keep DIR] [--assert]
+    python3 tools/bench/campaign.py --captures 3000 [--operator msda] [--seed 1] [--jobs 2] [--replay build/bin/msda-replay] [--keep DIR] [--assert]
 
 Each capture is a random call of the operator: any type, dialect, padding and align_corners, with a tolerance from the customary one down to
 1e-7 or none. The kinds of captures take turns: a fault planted in the recorded side, in the reference or in both, or none, where only
@@ -23,15 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from campaign import cases, table  # noqa: E402
 from campaign.judge import judge  # noqa: E402
-from campaign.kinds import KINDS  # noqa: E402
-
-
-def kinds(argument):
-    names = list(dict.fromkeys(argument.split(",")))
-    unknown = [name for name in names if name not in KINDS]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"'{unknown[0]}' is none of {', '.join(KINDS)}")
-    return names
+from campaign.subjects import SUBJECTS  # noqa: E402
 
 
 def count(argument):
@@ -44,10 +36,11 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     build = Path(os.environ.get("MSDA_BUILD", "build"))
+    add("--operator", choices=list(SUBJECTS), default="msda", help="whose calls; default msda")
     add("--captures", type=count, default=3000, metavar="N", help="default 3000")
     add("--first", type=int, default=0, metavar="I", help="begin with capture number I; default 0")
     add("--seed", type=int, default=1, metavar="S", help="default 1")
-    add("--kinds", type=kinds, metavar="LIST", help="only these, by commas; default all")
+    add("--kinds", metavar="LIST", help="only these, by commas; default all")
     add("--jobs", type=count, default=os.cpu_count() or 1, metavar="N", help="captures at a time; default one a core")
     add("--replay", type=Path, default=build / "bin" / "msda-replay", metavar="PROGRAM", help="default build/bin/msda-replay")
     add("--keep", type=Path, metavar="DIR", help="captures that were judged wrong stay here, each with a text that says how")
@@ -55,18 +48,24 @@ def parse(arguments):
     add("--markdown", action="store_true", help="tables in Markdown")
     add("--assert", dest="judge", action="store_true", help="exit status 1 if anything was judged wrong")
     chosen = parser.parse_args(arguments)
+    known = SUBJECTS[chosen.operator].kinds
+    chosen.kinds = list(dict.fromkeys(chosen.kinds.split(","))) if chosen.kinds else None
+    unknown = [name for name in chosen.kinds or () if name not in known]
+    if unknown:
+        parser.error(f"argument --kinds: '{unknown[0]}' is none of {', '.join(known)}")
     if not chosen.replay.is_file():
         parser.error(f"{chosen.replay}: there is no such program; build it (docs/building.md), or name it with --replay")
     return chosen
 
 
 def one(task):
-    program, seed, index, names, keep = task
-    return judge(program, cases.draw(seed, index, names), keep)
+    program, operator, seed, index, names, keep = task
+    return judge(program, cases.draw(seed, index, names, SUBJECTS[operator]), keep)
 
 
 def outcomes(chosen):
-    tasks = [(chosen.replay, chosen.seed, index, chosen.kinds, chosen.keep) for index in range(chosen.first, chosen.first + chosen.captures)]
+    tasks = [(chosen.replay, chosen.operator, chosen.seed, index, chosen.kinds, chosen.keep)
+             for index in range(chosen.first, chosen.first + chosen.captures)]
     if chosen.jobs == 1:
         yield from map(one, tasks)
         return

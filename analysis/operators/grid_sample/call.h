@@ -72,6 +72,7 @@ struct GridSampleCall final : Call {
   Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
                   const Reduction* reduction, Cache& cache) const override;
   Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  bool has_narrow_kernels() const override { return true; }
 
   int64_t family_of(Gradient gradient, int64_t flat) const override;  // the batch
   int64_t samples_of_family() const override { return samples; }

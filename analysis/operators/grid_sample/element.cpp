@@ -35,34 +35,65 @@ double given(const Reduction* reduction, Step step, double input) {
 }
 
 Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
-                      std::span<const GridContributions::Addend> addends, const Precision& precision,
-                      const Reduction* reduction) {
+                      const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   Element element;
-  SumBound sum;
-  for (const auto& [sample, weight, error] : addends) {
+  // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
+  SumBound sum, changes;
+  for (const auto& [sample, weight, error] : contributions.exact(pixel.at)) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
     if (std::abs(weight) <= error && !std::isfinite(go)) continue;
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
-    element.from_coordinates += term.error;
+    changes.add(term.error, 0, 1);
+    element.largest_partial += std::max(1.0, std::abs(weight) + error) * std::abs(go);
+  }
+  for (const int64_t sample : contributions.anywhere()) {
+    const double go = call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c));
+    if (std::isfinite(go)) changes.add(most_weight(call, /*sloped=*/false) * std::abs(go), 0, 1);
   }
   element.cancelled = sum.magnitude();
+  element.from_coordinates = changes.sum() + changes.bound(precision);
   return finished(element, sum, precision);
 }
 
-Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place, const Precision& precision,
-                     const Reduction* reduction) {
+// How far a gradient of the grid may be from the exact one if rounding may carry the sample anywhere.
+double change_anywhere(const GridSampleCall& call, const GridSampleCall::SampleId& sample, size_t axis,
+                       double largest_input) {
+  double total = 0;
+  for (int64_t c = 0; c < call.C; ++c) total += std::abs(call.grad_output.at(call.grad_output_of(sample, c)));
+  return total * largest_input * call.sides[axis] * most_weight(call, /*sloped=*/true);  // twice half the size
+}
+
+// Of the products and partial sums of an element of grad_grid, whatever their order.
+double largest_partial(const GridSampleCall& call, const GridSampleCall::SampleId& sample, const Reads& all,
+                       double scale) {
+  double total = 0;
+  for (int64_t c = 0; c < call.C; ++c) {
+    const double go = call.grad_output.at(call.grad_output_of(sample, c));
+    for (const Read& read : all) {
+      if (read.pixel >= 0) total += std::abs(go * call.input.at(call.input_of(sample.n, c, read.pixel)));
+    }
+  }
+  return total * at_least_1(scale);
+}
+
+Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place,
+                     const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
   const auto axis = static_cast<size_t>(flat % call.axes_count);
   const double scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
   Element element;
-  // Where clipped, a NaN times the slope of 0 is still a NaN.
-  if (all.empty() || call.interpolation == Interpolation::kNearest) return element;
   double reach = 0;  // of the coordinates' errors together
   for (const Landing& landing : place) reach += landing.error;
+  // Types of 16 bits overflow on the way to what fits, or is clipped to 0.
+  if (precision.bits < Precision::of(MSDA_FLOAT32).bits) {
+    element.largest_partial = largest_partial(call, sample, all, scale);
+  }
+  // Where clipped, a NaN times the slope of 0 is still a NaN.
+  if (std::isfinite(reach) && (all.empty() || call.interpolation == Interpolation::kNearest)) return element;
   const double rounding = weight_error(call.interpolation, precision);
   std::array<double, 3> by{};
   SumBound sum;
@@ -84,6 +115,10 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
       for (size_t other = 0; other < place.size(); ++other) by[other] += factor * read.by[other];
     }
     element.cancelled += std::abs(part);
+  }
+  if (!std::isfinite(reach)) {
+    element.from_coordinates = change_anywhere(call, sample, axis, contributions.largest_input());
+    return finished(element, sum, precision);
   }
   for (size_t other = 0; other < place.size(); ++other) {
     element.from_coordinates += std::abs(by[other]) * place[other].error;
@@ -134,10 +169,13 @@ std::unique_ptr<Cache> GridSampleCall::new_cache() const { return std::make_uniq
 
 Element GridSampleCall::element(const Conventions&, const ElementId& id, const Place& place,
                                 const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
-  if (!id.gradient.scattered()) return grid_element(*this, id.flat, place, precisions.rest, reduction);
+  const int64_t n = id.gradient.scattered() ? pixel_of(id.flat).n : sample_of(id.flat).n;
+  const auto contributions = static_cast<GridSampleCache&>(cache).get(n, precisions.coordinates, reduction);
+  if (!id.gradient.scattered()) {
+    return grid_element(*this, id.flat, place, *contributions, precisions.rest, reduction);
+  }
   const PixelId pixel = pixel_of(id.flat);
-  const auto contributions = static_cast<GridSampleCache&>(cache).get(pixel.n, precisions.coordinates, reduction);
-  return pixel_element(*this, pixel, contributions->exact(pixel.at), precisions.rest, reduction);
+  return pixel_element(*this, pixel, *contributions, precisions.rest, reduction);
 }
 
 Addends GridSampleCall::addends(const Conventions& of, const ElementId& id, Cache& cache) const {

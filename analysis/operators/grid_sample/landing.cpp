@@ -72,6 +72,19 @@ class Padder {
     return landing;
   }
 
+  // Whether a coordinate lies so far outside that nothing hangs on it, whatever its error.
+  bool is_beyond(double pixel, double error) const {
+    if (call_.padding == GridPadding::kReflection) return false;
+    if (call_.padding == GridPadding::kZeros) return pixel - error > size_ + 2 || pixel + error < -3;
+    return call_.interpolation != Interpolation::kBicubic && (pixel - error >= size_ - 1 || pixel + error <= 0);
+  }
+
+  // Whether bicubic interpolation's taps, which are reflected in the kernel's type, may be rounded to other pixels.
+  bool reflects_taps_in(const Precision& precision, double pixel) const {
+    return call_.interpolation == Interpolation::kBicubic && call_.padding == GridPadding::kReflection &&
+           8 * precision.unit * std::abs(pixel) > 1;
+  }
+
   Landing land_exactly(double pixel, double error) const { return land(pad(pixel), error); }
 
   // The landing if rounding moved the coordinate into an interval of half a pixel's length, in which everything is
@@ -120,19 +133,32 @@ Landings GridSampleCall::landings(const Conventions& of, const Axis& axis, const
   const auto [exact, error] = coordinate(of, axis, precision);
   const Padder padder(*this, axis.size);
   Landings result{padder.land_exactly(exact, error)};
-  if (!std::isfinite(exact) || !(error > 0)) return result;
+  if (!std::isfinite(exact) || !(error > 0) || padder.is_beyond(exact, error)) return result;
+  bool all = !padder.reflects_taps_in(precision, exact);
   const auto add = [&](const Landing& landing) {
-    const bool is_new = std::ranges::find(result, landing) == result.end();
-    if (is_new && static_cast<int>(result.size()) < kMostLandings) result.push_back(landing);
+    if (std::ranges::find(result, landing) != result.end()) return;
+    if (static_cast<int>(result.size()) < kMostLandings) {
+      result.push_back(landing);
+    } else {
+      all = false;
+    }
   };
+  // Where reflection turns round on a pixel's centre, a coordinate that lands right there counts as clipped.
+  if (padding == GridPadding::kReflection && conventions.align_corners && axis.size > 1) {
+    const double span = axis.size - 1.0, turn = std::nearbyint(exact / span) * span;
+    if (std::abs(exact - turn) <= error) add(padder.land_exactly(turn, error));
+  }
   const double number = std::floor(2 * exact);
   add(padder.land_in(number, exact, error));
-  const double most = std::min<double>(4 * kMostLandings, std::ceil(2 * error) + 1);
+  const double wanted = std::ceil(2 * error) + 1, most = std::min<double>(4 * kMostLandings, wanted);
   for (double step = 1; step <= most; ++step) {
     if ((number + step) / 2 <= exact + error) add(padder.land_in(number + step, exact, error));
     if ((number + 1 - step) / 2 >= exact - error) add(padder.land_in(number - step, exact, error));
   }
-  return result;
+  if (all && wanted <= most) return result;
+  Landing anywhere = result.front();
+  anywhere.error = INFINITY;
+  return {anywhere};
 }
 
 std::vector<Evaluation> GridSampleCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {

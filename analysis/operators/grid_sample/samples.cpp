@@ -51,6 +51,12 @@ double weight_error(Interpolation interpolation, const Precision& precision) {
   return interpolation == Interpolation::kBicubic ? 40 * precision.unit : 0;
 }
 
+double most_weight(const GridSampleCall& call, bool sloped) {
+  // Cubic weights add up to 1.4 at most, their slopes to 3.1.
+  const bool cubic = call.interpolation == Interpolation::kBicubic;
+  return std::pow(cubic ? 1.4 : 1, call.axes_count - (sloped ? 1 : 0)) * (!sloped ? 1 : cubic ? 3.1 : 2);
+}
+
 GridContributions::GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision,
                                      const Reduction* reduction) {
   std::vector<Found> exact, computed;
@@ -66,6 +72,8 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     const size_t first = exact.size();
     // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.
     const bool jumps = call.interpolation == Interpolation::kNearest;
+    const bool anywhere = std::ranges::any_of(along, [](const Landings& of) { return !std::isfinite(of[0].error); });
+    if (anywhere) anywhere_.push_back(at);
     size_t ways = 1;
     for (const Landings& landings : along) ways *= landings.size();
     bool is_exact = true;
@@ -78,6 +86,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
         double error = rounding;
         for (size_t axis = 0; axis < landed.size(); ++axis) error += std::abs(read.by[axis]) * landed[axis].error;
         if (jumps && ways > 1) error += 1;
+        if (anywhere) error = std::abs(read.weight);
         if (is_exact) {
           exact.push_back({read.pixel, {at, read.weight, error}});
         } else if (same == exact.end()) {
@@ -91,6 +100,10 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
       const bool wide = call.arithmetic() == MSDA_FLOAT64;
       computed.push_back({read.pixel, {at, wide ? read.weight : static_cast<float>(read.weight), 0}});
     }
+  }
+  for (int64_t i = 0; i < call.C * call.pixels; ++i) {
+    const double magnitude = std::abs(call.input.at(n * call.C * call.pixels + i));
+    if (std::isfinite(magnitude)) largest_input_ = std::max(largest_input_, magnitude);
   }
   sort(exact, call.pixels, exact_, exact_begin_);
   sort(computed, call.pixels, computed_, computed_begin_);

@@ -22,6 +22,9 @@ Reads reads(const GridSampleCall& call, const Place& place, int axis);
 // Bound on the error of a weight, or of its derivative, that is not relative to it: of evaluating cubic polynomials.
 double weight_error(Interpolation interpolation, const Precision& precision);
 
+// The most that the magnitudes of a sample's weights, of all pixels that it reads, add up to; `sloped` along one axis.
+double most_weight(const GridSampleCall& call, bool sloped);
+
 // The samples that reach each pixel of one batch.
 class GridContributions {
  public:
@@ -34,6 +37,10 @@ class GridContributions {
 
   // With exact weights. A sample that can only land here through rounding is included, with weight 0 and its error.
   std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }
+  // Samples that rounding may carry anywhere.
+  const std::vector<int64_t>& anywhere() const { return anywhere_; }
+  // Of the batch's input.
+  double largest_input() const { return largest_input_; }
   // As kernels compute them.
   std::span<const Addend> computed(int64_t pixel) const { return of(computed_, computed_begin_, pixel); }
 
@@ -50,7 +57,8 @@ class GridContributions {
   void sort(const std::vector<Found>& found, int64_t pixels, std::vector<Addend>& addends, std::vector<int64_t>& begin);
 
   std::vector<Addend> exact_, computed_;
-  std::vector<int64_t> exact_begin_, computed_begin_;
+  std::vector<int64_t> exact_begin_, computed_begin_, anywhere_;
+  double largest_input_ = 0;
 };
 
 }  // namespace msda::analysis

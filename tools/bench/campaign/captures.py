@@ -24,23 +24,22 @@ def put(group, name, array, kind):
 
 def write(path, case):
     """The case's inputs, what its kernel returned, and what its test compared that with."""
-    problem, conventions = case.problem, case.observed.conventions
+    problem = case.problem
     with h5py.File(path, "w") as file:
         file.attrs["format"], file.attrs["format_version"], file.attrs["tool_version"] = "msda-capture", 1, "campaign"
         file.attrs["created"] = "2026-01-01T00:00:00Z"
         call = file.create_group("invocations/000000")
         call.attrs["kernel"] = ""
         call.attrs["label"] = case.name
-        call.attrs["dialect"], call.attrs["padding_mode"] = conventions.dialect, conventions.padding
-        call.attrs["align_corners"] = conventions.align_corners
+        for name, value in case.observed.conventions.attributes().items():
+            call.attrs[name] = value
         if case.tolerance:
             call.attrs["atol"], call.attrs["rtol"] = case.tolerance
         inputs = call.create_group("inputs")
-        put(inputs, "spatial_shapes", np.array(problem.levels), "int64")
-        put(inputs, "level_start_index", np.array(problem.starts), "int64")
-        for name, array in (("value", problem.value), ("sampling_locations", problem.locations),
-                            ("attention_weights", problem.attention), ("grad_output", problem.grad_output)):
-            put(inputs, name, array, problem.type)
+        for name, array, kind in problem.inputs():
+            put(inputs, name, array, kind)
+        for name, strides in problem.strides.items():
+            inputs[name].attrs["strides"] = np.array(strides, np.int64)
         for section, tensors in (("outputs_before", case.before), ("outputs", case.observed.values)):
             if tensors:
                 group = call.create_group(section)
@@ -48,6 +47,7 @@ def write(path, case):
                     put(group, name, array, case.observed.arithmetic.stored)
         if case.reference:
             group = call.create_group("results/reference")
-            group.attrs["role"], group.attrs["dialect"] = "reference", case.reference.conventions.dialect
+            for name, value in {"role": "reference", **case.reference.conventions.of_reference()}.items():
+                group.attrs[name] = value
             for name, array in case.reference.values.items():
                 put(group, name, array, case.reference.arithmetic.stored)

@@ -1,14 +1,14 @@
 """A case: one call, its recorded side and perhaps a reference, of which either may be faulty; what is right and what is visible."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Dict, Optional
 
 import numpy as np
 
-from . import bounds, problems
-from .kinds import KINDS
-from .operator import EXACT, GRADIENTS, Arithmetic, Conventions, Problem, backward
 from .rounding import round_to
+from .steps import EXACT, Arithmetic
+from .subjects import MSDA
 
 CUSTOMARY = {"float32": (1e-3, 1e-2), "float64": (1e-7, 1e-7), "float16": (1e-2, 1e-2), "bfloat16": (5e-2, 5e-2)}
 TORCH = {"float32": (1e-5, 1.3e-6), "float64": (1e-7, 1e-7), "float16": (1e-5, 1e-3), "bfloat16": (1e-5, 1.6e-2)}
@@ -17,7 +17,7 @@ FIXED = ((1e-2, 1e-2), (1e-3, 1e-2), (1e-4, 1e-4), (1e-5, 1e-5), (1e-6, 1e-6), (
 
 @dataclass
 class Side:
-    conventions: Conventions
+    conventions: object
     arithmetic: Arithmetic
     clean: Dict[str, np.ndarray]  # what the kernel without the fault returns
     values: Dict[str, np.ndarray]
@@ -33,7 +33,7 @@ class Case:
     name: str
     kind: str
     side: str  # which is faulty: "observed", "reference", "both" or "none"
-    problem: Problem
+    problem: object
     exact: Dict[str, np.ndarray]
     observed: Side
     reference: Optional[Side]
@@ -45,26 +45,6 @@ class Case:
         return self.tolerance or CUSTOMARY[self.observed.arithmetic.stored]
 
 
-def draw_arithmetic(rng, problem, given):
-    real = "float64" if problem.type == "float64" else "float32"
-    drawn = Arithmetic(
-        real=real, stored=problem.type, fused=bool(rng.integers(2)), factors=str(rng.choice(["weights", "grad_output", "axes"])),
-        slopes=str(rng.choice(["differences", "corners"])), scaled=str(rng.choice(["after", "before"])),
-        channels=str(rng.choice(["serial", "tree", "random"])), order=str(rng.choice(["forward", "backward", "random", "random"])),
-        blocks=int(rng.choice([1, 1, 3])), seed=int(rng.integers(2**31)))
-    return replace(drawn, **given)
-
-
-def draw_reference(rng, problem, conventions):
-    """What tests compare with: another kernel of the dialect, or grid_sample, in the call's type or in float64."""
-    dialect = str(rng.choice([conventions.dialect, "grid_sample"]))
-    wide = rng.uniform() < 0.25
-    arithmetic = draw_arithmetic(rng, problem, {})
-    if wide:
-        arithmetic = replace(arithmetic, real="float64", stored=str(rng.choice(["float64", problem.type])))
-    return replace(conventions, dialect=dialect), arithmetic
-
-
 def draw_tolerance(rng, kind):
     choice = rng.integers(10)
     if choice < 2:
@@ -72,7 +52,7 @@ def draw_tolerance(rng, kind):
     return CUSTOMARY[kind] if choice == 2 else TORCH[kind] if choice == 3 else FIXED[rng.integers(len(FIXED))]
 
 
-def run_side(kind, faulty, problem, conventions, arithmetic, before, seed):
+def run_side(backward, kind, faulty, problem, conventions, arithmetic, before, seed):
     """A side with its fault, if it has one."""
     rng = np.random.default_rng(seed)
     clean = backward(problem, conventions, arithmetic)
@@ -89,36 +69,38 @@ def run_side(kind, faulty, problem, conventions, arithmetic, before, seed):
     return Side(conventions, arithmetic, clean, values)
 
 
-def draw_before(rng, kind, problem, clean_shape, stored):
+def draw_before(rng, kind, problem, stored):
     """The output buffers as the kernel finds them."""
     if kind.room == "buffer" or kind.name == "buffer_overwritten":
         scale = 2.0 ** rng.integers(-6, 3)
-        return {name: round_to(stored, scale * rng.standard_normal(problem.shape_of(name))) for name in GRADIENTS}
+        return {name: round_to(stored, scale * rng.standard_normal(problem.shape_of(name))) for name in problem.gradients}
     if rng.uniform() < 0.4:
-        return {name: np.zeros(problem.shape_of(name)) for name in GRADIENTS}
+        return {name: np.zeros(problem.shape_of(name)) for name in problem.gradients}
     return {}
 
 
-def draw(seed, index, names=None):
+def draw(seed, index, names=None, subject=MSDA):
     """The case of this number: the kinds take turns."""
-    names = names or list(KINDS)
-    kind = KINDS[names[index % len(names)]]
+    names = names or list(subject.kinds)
+    kind = subject.kinds[names[index % len(names)]]
     rng = np.random.default_rng([seed, index])
-    conventions = kind.conventions[rng.integers(len(kind.conventions))]
-    problem = problems.draw(rng, align=conventions.align_corners, **kind.call)
+    choices = kind.conventions or subject.conventions
+    conventions = choices[rng.integers(len(choices))]
+    problem = subject.draw(rng, conventions, **kind.call)
     if kind.alter:
         problem = kind.alter(problem, rng)
     side = str(rng.choice(kind.sides))
-    arithmetic = draw_arithmetic(rng, problem, kind.arithmetic)
-    before = draw_before(rng, kind, problem, None, arithmetic.stored)
+    arithmetic = subject.draw_arithmetic(rng, problem, kind.arithmetic)
+    before = draw_before(rng, kind, problem, arithmetic.stored)
     plant_seed = int(rng.integers(2**31))
-    observed = run_side(kind, side in ("observed", "both"), problem, conventions, arithmetic, before, plant_seed)
+    run = partial(run_side, subject.backward, kind)
+    observed = run(side in ("observed", "both"), problem, conventions, arithmetic, before, plant_seed)
     reference = None
     if side in ("reference", "both") or rng.uniform() < 0.6:
-        reference = run_side(kind, side in ("reference", "both"), problem, *draw_reference(rng, problem, conventions), {}, plant_seed)
-    exact = backward(problem, conventions, EXACT)
+        reference = run(side in ("reference", "both"), problem, *subject.draw_reference(rng, problem, conventions), {}, plant_seed)
+    exact = subject.backward(problem, conventions, EXACT)
     for one in (observed, reference):
         if one:
-            one.excess = bounds.excess(problem, one.conventions, one.arithmetic, exact, one.values)
+            one.excess = subject.excess(problem, one.conventions, one.arithmetic, exact, one.values)
     return Case(f"{index:05d}-{kind.name}", kind.name, side, problem, exact, observed, reference, before,
                 draw_tolerance(rng, problem.type))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from . import bounds, captures
+from . import captures
 from .answers import named_elements, run
-from .kinds import KINDS
 from .misses import PrintedBounds
-from .operator import GRADIENTS
+from .subjects import SUBJECTS
 
 MISTAKES = ("implementation_error", "uninitialized_output", "reduced_precision")
 MOST_TOLD = 6  # misses of a case that are told one by one
@@ -46,7 +45,8 @@ def mismatched(observed, expected, tolerance):
 class Judge:
     def __init__(self, program, case, path):
         self.program, self.case, self.path = program, case, path
-        self.kind = KINDS[case.kind]
+        self.subject = SUBJECTS[case.problem.operator]
+        self.kind = self.subject.kinds[case.kind]
         self.outcome = Outcome(case.name, case.kind, case.side, case.problem.type)
 
     def fail(self, text):
@@ -58,14 +58,14 @@ class Judge:
             self.fail(why)
             return self.outcome
         self.result = result
-        shapes = {name: self.case.problem.shape_of(name) for name in GRADIENTS}
+        shapes = {name: self.case.problem.shape_of(name) for name in self.case.problem.gradients}
         self.named = named_elements(result["invocations"][0], shapes)
         self.visible = {"observed": 0, "reference": 0}
         comparisons = [("float64", False)] + ([("reference", False)] if self.case.reference else [])
-        if self.case.observed.conventions.dialect != "grid_sample":
+        if self.subject.advised(self.case.observed.conventions):
             comparisons.append(("grid_sample", True))
         for against, advisory in comparisons:
-            for gradient in GRADIENTS:
+            for gradient in self.case.problem.gradients:
                 self.compare(against, gradient, advisory)
         self.check_verdict()
         return self.outcome
@@ -113,7 +113,7 @@ class Judge:
             self.outcome.counts["accused"] += int(accused.sum())
             self.outcome.counts["falsely accused"] += int(false.sum())
         self.report("accused", false, *elements)
-        if gradient != "grad_value" and not advisory:
+        if gradient != self.case.problem.scattered and not advisory:
             elsewhere = np.isin(cause, ("cell_boundary", "border_clamp")) & ~touched & ~other_touched & ~self.near_boundary(gradient)
             self.report("far from a boundary", elsewhere, *elements)
 
@@ -133,10 +133,8 @@ class Judge:
 
     def near_boundary(self, gradient):
         """Elements of samples that a coordinate's rounding may carry into another cell, in the arithmetic of either side."""
-        near = [bounds.near_boundary(self.case.problem, side.conventions, side.arithmetic)
-                for side in (self.case.observed, self.case.reference) if side]
-        near = np.logical_or.reduce(near)
-        return np.repeat(near, 2) if gradient == "grad_sampling_locations" else near
+        return np.logical_or.reduce([self.subject.near_boundary(self.case.problem, side.conventions, side.arithmetic, gradient)
+                                     for side in (self.case.observed, self.case.reference) if side])
 
     def out_of_tolerance(self, against, gradient, value, expected):
         out = mismatched(value, expected, self.case.allowed)

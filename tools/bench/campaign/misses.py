@@ -29,9 +29,9 @@ def explains(found, largest=np.inf):
             return f"{found['cause']}: {name} {evidence[name]:.3g}, difference {apart:.3g}", apart <= evidence[name] * (1 + 1e-6)
     if found["cause"] == "non_finite" and "gradient" in evidence:
         infinite = found["expected"] if isinstance(found["observed"], (int, float)) else found["observed"]
-        bound = evidence["rounding_bound"]
-        return (f"non_finite: {evidence['gradient']:.9g}, rounding_bound {bound:.3g}",
-                distance(infinite, evidence["gradient"], bound, largest) == 0)
+        bound, partial = evidence["rounding_bound"], evidence.get("largest_partial", 0)
+        return (f"non_finite: {evidence['gradient']:.9g}, rounding_bound {bound:.3g}, largest_partial {partial:.3g}",
+                partial > largest or distance(infinite, evidence["gradient"], bound, largest) == 0)
     if "sides" in evidence and found["cause"] in ("cell_boundary", "border_clamp"):
         reach = max(side["coordinate_error_bound"] for side in evidence["sides"])
         away = [(distance(found[name], side["gradient_there"], side["rounding_bound"], largest), side["rounding_bound"])

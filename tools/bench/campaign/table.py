@@ -2,7 +2,9 @@
 
 from collections import Counter
 
-from .kinds import KINDS
+from .subjects import SUBJECTS
+
+KINDS = list(dict.fromkeys(name for subject in SUBJECTS.values() for name in subject.kinds))
 
 COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict")
 
@@ -34,7 +36,7 @@ def rows(outcomes, by):
     groups = {}
     for outcome in outcomes:
         groups.setdefault(getattr(outcome, by), []).append(outcome)
-    order = list(KINDS) if by == "kind" else sorted(groups)
+    order = KINDS if by == "kind" else sorted(groups)
     return [(name, total(groups[name])) for name in order if name in groups]
 
 

@@ -1,15 +1,11 @@
-"""Faults planted in results: what a kernel writes differs from what it computed. Each takes a side's gradients by name and changes them in
-place; `rng` draws where. A fault that the shape leaves no room for changes nothing."""
+"""Faults of results, from which an operator's are made: each takes a side's gradients by name and changes them in place."""
 
 import numpy as np
 
-from .operator import GRADIENTS
 
-SAMPLES = GRADIENTS[1:]
-
-
-def tensor(rng, values, names=GRADIENTS):
+def tensor(rng, values, names=None):
     """One that is not all 0, if there is any."""
+    names = names or tuple(values)
     filled = [name for name in names if values[name].any()] or names
     return values[filled[rng.integers(len(filled))]]
 
@@ -31,7 +27,7 @@ def change_all(function):
     return plant
 
 
-def swap(axis, names=SAMPLES):
+def swap(axis, names):
     """Two slices along an axis change places."""
     def plant(values, rng):
         x = tensor(rng, values, names)
@@ -43,7 +39,7 @@ def swap(axis, names=SAMPLES):
     return plant
 
 
-def rolled(axis, names=GRADIENTS):
+def rolled(axis, names):
     def plant(values, rng):
         x = tensor(rng, values, names)
         x[...] = np.roll(x, 1, axis)
@@ -57,16 +53,6 @@ def cut(axis, names):
         if len(x) > 1:
             x[-int(rng.integers(1, len(x))):] = 0
     return plant
-
-
-def transposed(values, rng):
-    x = values["grad_value"]
-    x[...] = x.swapaxes(1, 2).reshape(x.shape)
-
-
-def axes_swapped(values, rng):
-    x = values["grad_sampling_locations"]
-    x[...] = x[..., ::-1].copy()
 
 
 def shifted(values, rng):
@@ -86,7 +72,8 @@ def fine_scale(values, rng):
     x *= 1 + rng.choice([-1, 1]) * 2.0 ** -rng.integers(1, 20)
 
 
-FAULTS = {
+# What any gradient may suffer.
+COMMON = {
     "sign_of_elements": ("the sign of one to three elements is flipped", change_one(lambda x, rng: -x)),
     "sign_of_tensor": ("the sign of a whole gradient is flipped", change_all(lambda x, rng: -x)),
     "zero_elements": ("one to three elements are never computed", change_one(lambda x, rng: 0.0)),
@@ -100,15 +87,4 @@ FAULTS = {
     "garbage": ("one to three elements are other numbers", change_one(lambda x, rng: rng.standard_normal() * 10)),
     "nan_written": ("one to three elements are NaN", change_one(lambda x, rng: np.nan)),
     "infinity_written": ("one to three elements are infinite", change_one(lambda x, rng: np.inf)),
-    "queries_swapped": ("the gradients of two queries are exchanged", swap(1)),
-    "batches_swapped": ("those of two batches are exchanged", swap(0, GRADIENTS)),
-    "heads_swapped": ("those of two heads are exchanged", swap(2, GRADIENTS)),
-    "levels_swapped": ("those of two levels are exchanged", swap(3)),
-    "points_swapped": ("those of two points are exchanged", swap(4)),
-    "channels_rolled": ("grad_value lies one channel on", rolled(3, GRADIENTS[:1])),
-    "axes_swapped": ("x and y of grad_sampling_locations are exchanged", axes_swapped),
-    "transposed": ("grad_value is written as [B,M,S,D]", transposed),
-    "stride_error": ("every element of a gradient lies one place on", shifted),
-    "last_channels_missing": ("the last channels of grad_value are 0", cut(3, GRADIENTS[:1])),
-    "last_queries_missing": ("the last block of queries is not handled", cut(1, SAMPLES)),
 }

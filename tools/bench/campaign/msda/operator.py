@@ -1,12 +1,12 @@
 """The backward pass of multi-scale deformable attention, written from its definition: exactly, or as a kernel of a given arithmetic
 computes it. Each step can be tampered with: that is how faults are planted."""
 
-from dataclasses import dataclass, field, replace
-from typing import Callable, Dict
+from dataclasses import dataclass
 
 import numpy as np
 
-from .rounding import round_to
+from ..rounding import round_to
+from ..steps import EXACT, Tampering, scatter, sum_over_channels
 
 GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 
@@ -22,6 +22,14 @@ class Conventions:
         """Corners outside of the level read the border."""
         return self.dialect == "msda_triton" and self.padding == "border"
 
+    def attributes(self):
+        """Of a capture's invocation."""
+        return {"dialect": self.dialect, "padding_mode": self.padding, "align_corners": self.align_corners}
+
+    def of_reference(self):
+        """The attributes of the results of a reference that has these conventions."""
+        return {"dialect": self.dialect}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -34,6 +42,11 @@ class Problem:
     grad_output: np.ndarray  # [B,Q,M,D]
     type: str = "float32"
 
+    operator = "msda"
+    gradients = GRADIENTS
+    scattered = "grad_value"
+    strides = {}  # of inputs that were not row-major: none
+
     @property
     def starts(self):
         return np.cumsum([0] + [h * w for h, w in self.levels])[:-1]
@@ -42,53 +55,14 @@ class Problem:
         of = {"grad_value": self.value, "grad_sampling_locations": self.locations, "grad_attention_weights": self.attention}
         return of[gradient].shape
 
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """How a kernel rounds. All choices are defensible: none is a fault."""
-
-    real: str = "float32"        # the type that it computes in; "exact": longdouble, without rounding
-    scatter: str = ""            # the type that it adds grad_value in; empty: `real`
-    stored: str = "float32"      # the type of its results
-    fused: bool = True           # multiply-adds have one rounding
-    factors: str = "weights"     # an addend is (w*attention)*grad_output; "grad_output": w*(grad_output*attention);
-    #                              "axes": ((grad_output*attention)*wy)*wx
-    slopes: str = "differences"  # across the cell; "corners": one signed term for each corner
-    scaled: str = "after"        # the sum over channels by attention and size, or "before": each channel
-    channels: str = "serial"     # order of the sum over channels; or "tree", "random"
-    order: str = "forward"       # of the samples in grad_value; or "backward", "random"
-    blocks: int = 1              # partial sums of grad_value, added at the end
-    refined: bool = False        # the fraction is taken from an unrounded product, as Triton contracts with align_corners
-    products: str = ""           # the type that factors are rounded to before they are multiplied, as tensor cores do
-    seed: int = 0
-
-    def round(self, x):
-        return round_to(self.real, x)
-
-    def multiply(self, a, b):
-        if self.products:
-            a, b = round_to(self.products, a), round_to(self.products, b)
-        return self.round(a * b)
-
-    def multiply_add(self, a, b, c):
-        if self.products or not self.fused:
-            return self.round(self.multiply(a, b) + c)
-        if self.real == "float64":
-            return (np.asarray(a, np.longdouble) * b + c).astype(np.float64)
-        return self.round(a * b + c)
-
-
-EXACT = Arithmetic(real="exact", stored="exact")
-
-
-@dataclass
-class Tampering:
-    """Steps by name, each a function of the step's result and of the samples, which returns what goes on instead."""
-
-    steps: Dict[str, Callable] = field(default_factory=dict)
-
-    def __call__(self, step, result, samples):
-        return self.steps[step](result, samples) if step in self.steps else result
+    def inputs(self):
+        """As a capture has them: name, numbers and type."""
+        yield "spatial_shapes", np.array(self.levels), "int64"
+        yield "level_start_index", np.array(self.starts), "int64"
+        yield "value", self.value, self.type
+        yield "sampling_locations", self.locations, self.type
+        yield "attention_weights", self.attention, self.type
+        yield "grad_output", self.grad_output, self.type
 
 
 @dataclass
@@ -104,6 +78,11 @@ class Samples:
     width: np.ndarray
     start: np.ndarray
     problem: Problem
+
+    def alike(self, one):
+        """Sets of samples: all, those of the level, head and query of one, and that one."""
+        count = len(self.b)
+        return [np.ones(count, bool), self.l == self.l[one], self.m == self.m[one], self.q == self.q[one], np.arange(count) == one]
 
 
 def samples_of(problem):
@@ -168,53 +147,6 @@ def corners_of(conventions, x, y, samples, width, height):
             rows.append(line * width + column)
             there.append((inside | conventions.clamps) & x.sampled & y.sampled)
     return np.stack(rows, 1), np.stack(there, 1)
-
-
-def sum_over_channels(terms, arithmetic):
-    """Of [N,D]."""
-    count = terms.shape[1]
-    if arithmetic.real == "exact":
-        return terms.sum(1)
-    if arithmetic.channels == "random":
-        terms = terms[:, np.random.default_rng(arithmetic.seed).permutation(count)]
-    if arithmetic.channels == "tree":
-        while terms.shape[1] > 1:
-            half = (terms.shape[1] + 1) // 2
-            upper = np.zeros_like(terms[:, :half])
-            upper[:, : terms.shape[1] - half] = terms[:, half:]
-            terms = arithmetic.round(terms[:, :half] + upper)
-        return terms[:, 0]
-    total = np.zeros_like(terms[:, 0])
-    for d in range(count):
-        total = arithmetic.round(total + terms[:, d])
-    return total
-
-
-def scatter(shape, keys, addends, arithmetic, initial=None):
-    """grad_value [B*S*M,D] from addends [K,D], one after the other in the order of the arithmetic; key -1 is left out. Draws the order
-    for all K, so that a fault that leaves addends out does not reorder the others."""
-    count = len(keys)
-    order = np.arange(count)
-    if arithmetic.order == "backward":
-        order = order[::-1]
-    elif arithmetic.order == "random":
-        order = np.random.default_rng(arithmetic.seed).permutation(count)
-    kind = arithmetic.scatter or arithmetic.real
-    addends = round_to(kind, addends)
-    total = np.zeros(shape, addends.dtype) if initial is None else initial.reshape(shape).astype(addends.dtype)
-    for block in np.array_split(order, arithmetic.blocks):
-        block = block[keys[block] >= 0]
-        partial = total if arithmetic.blocks == 1 else np.zeros(shape, addends.dtype)
-        block = block[np.argsort(keys[block], kind="stable")]
-        own = keys[block]
-        first = np.searchsorted(own, own)
-        rank = np.arange(len(own)) - first
-        for turn in range(rank.max() + 1 if len(rank) else 0):
-            now = rank == turn
-            partial[own[now]] = round_to(kind, partial[own[now]] + addends[block[now]])
-        if arithmetic.blocks > 1:
-            total = round_to(kind, total + partial)
-    return total
 
 
 def location_terms(corner, fx, fy, arithmetic):
@@ -299,7 +231,3 @@ def addends_of(t, weights, factors, attention, grad_output, tampered):
     if t.factors == "weights":
         return t.multiply(t.multiply(weights, attention)[:, :, None], grad_output[:, None])
     return t.multiply(weights[:, :, None], t.multiply(grad_output, attention)[:, None])
-
-
-def with_seed(arithmetic, seed):
-    return replace(arithmetic, seed=seed)

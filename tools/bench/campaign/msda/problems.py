@@ -1,9 +1,12 @@
 """Random calls: small shapes of every kind, and locations and numbers of the kinds that make gradients hard to judge."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from ..rounding import round_to
+from ..steps import Arithmetic
 from .operator import Conventions, Problem
-from .rounding import round_to
 
 MOST_PRODUCTS = 12000  # samples times channels
 
@@ -120,8 +123,9 @@ def shapes(rng):
             return b, q, m, p, d, levels
 
 
-def draw(rng, kind=None, place=None, numbers=None, align=False, shape=None):
+def draw(rng, conventions, kind=None, place=None, numbers=None, shape=None):
     """A problem; what is not given is drawn."""
+    align = conventions.align_corners
     b, q, m, p, d, levels = shape or shapes(rng)
     kind, place, numbers = kind or rng.choice(TYPES), place or PLACES[rng.integers(len(PLACES))], numbers or NUMBERS[rng.integers(len(NUMBERS))]
     pixels = sum(height * width for height, width in levels)
@@ -132,3 +136,23 @@ def draw(rng, kind=None, place=None, numbers=None, align=False, shape=None):
     value, attention, grad_output = numbers(rng, value, attention, grad_output)
     stored = [round_to(kind, x) for x in (value, place(rng, size, align), attention, grad_output)]
     return Problem(levels, *stored, type=str(kind))
+
+
+def draw_arithmetic(rng, problem, given):
+    real = "float64" if problem.type == "float64" else "float32"
+    drawn = Arithmetic(
+        real=real, stored=problem.type, fused=bool(rng.integers(2)), factors=str(rng.choice(["weights", "grad_output", "axes"])),
+        slopes=str(rng.choice(["differences", "corners"])), scaled=str(rng.choice(["after", "before"])),
+        channels=str(rng.choice(["serial", "tree", "random"])), order=str(rng.choice(["forward", "backward", "random", "random"])),
+        blocks=int(rng.choice([1, 1, 3])), seed=int(rng.integers(2**31)))
+    return replace(drawn, **given)
+
+
+def draw_reference(rng, problem, conventions):
+    """What tests compare with: another kernel of the dialect, or grid_sample, in the call's type or in float64."""
+    dialect = str(rng.choice([conventions.dialect, "grid_sample"]))
+    wide = rng.uniform() < 0.25
+    arithmetic = draw_arithmetic(rng, problem, {})
+    if wide:
+        arithmetic = replace(arithmetic, real="float64", stored=str(rng.choice(["float64", problem.type])))
+    return replace(conventions, dialect=dialect), arithmetic

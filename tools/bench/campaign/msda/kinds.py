@@ -1,65 +1,18 @@
 """All kinds of captures: faults of either side, and clean variations in which nothing is wrong. A kind says what it plants, which causes
 name it right, and what kind of call it needs."""
 
-from dataclasses import dataclass, field, replace
-from typing import Callable
-
 import numpy as np
 
+from ..planting import BUFFERS, MISTAKE, NARROW, ODD, Kind, clean, overwritten, with_nan
+from ..steps import Tampering
 from . import kernel_faults, problems, result_faults
-from .operator import Tampering
-
-MISTAKE = frozenset({"implementation_error"})
-NARROW = MISTAKE | {"reduced_precision"}
-
-
-@dataclass(frozen=True)
-class Kind:
-    name: str
-    text: str
-    room: str  # "result", "kernel", "buffer" or "clean"
-    causes: frozenset = MISTAKE  # any of these is right of a visible element
-    plant: Callable = None
-    call: dict = field(default_factory=dict)  # what problems.draw is to take
-    conventions: tuple = tuple(problems.CONVENTIONS)
-    arithmetic: dict = field(default_factory=dict)
-    sides: tuple = ("observed", "observed", "reference", "both")
-    alter: Callable = None  # of a problem that was drawn
 
 
 def only(**wanted):
     return tuple(c for c in problems.CONVENTIONS if all(getattr(c, name) == value for name, value in wanted.items()))
 
 
-# Buffers
-
-def added(values, before, clean, rng):
-    """The kernel adds to what the buffer held."""
-    for name, old in before.items():
-        values[name] = clean[name] + old
-
-
-def unwritten(values, before, clean, rng):
-    """A part of the buffer is never written."""
-    for name, old in before.items():
-        values[name] = np.where(rng.uniform(size=old.shape) < rng.choice([0.02, 0.3, 1.0]), old, clean[name])
-
-
-def overwritten(values, before, clean, rng):
-    """Nothing is wrong: what the buffer held is gone."""
-
-
 # Calls
-
-def with_nan(of):
-    def alter(problem, rng):
-        array = getattr(problem, of).copy()
-        flat = array.reshape(-1)
-        if flat.size:
-            flat[rng.integers(0, flat.size, rng.integers(1, 4))] = rng.choice([np.nan, np.nan, np.inf])
-        return replace(problem, **{of: array})
-    return alter
-
 
 def compute_nan_locations(conventions, arithmetic, problem, rng):
     return conventions, arithmetic, Tampering({"locations": lambda r, s: tuple(np.where(np.isfinite(x), x, 0.4) for x in r)})
@@ -71,7 +24,6 @@ def huge(rng, value, attention, grad_output):
 
 
 SKIPPING = tuple(c for c in problems.CONVENTIONS if c.dialect != "msda_triton")
-ODD = {"nan_written": frozenset({"non_finite"}), "infinity_written": frozenset({"non_finite"})}
 PLACES = {
     "border_slope_kept": {"place": problems.borders}, "edge_skipped": {"place": problems.outside},
     "other_padding": {"place": problems.outside}, "last_column_unread": {"place": problems.outside},
@@ -86,20 +38,15 @@ def faults():
     for name, (text, plant) in result_faults.FAULTS.items():
         yield Kind(name, text, "result", ODD.get(name, MISTAKE), plant)
     for name, (text, plant) in kernel_faults.FAULTS.items():
-        yield Kind(name, text, "kernel", MISTAKE, plant, PLACES.get(name, {}), NEEDS.get(name, tuple(problems.CONVENTIONS)))
+        yield Kind(name, text, "kernel", MISTAKE, plant, PLACES.get(name, {}), NEEDS.get(name, ()))
     for name, (text, plant) in kernel_faults.NARROW.items():
         yield Kind(name, text, "kernel", NARROW, plant, WIDE[name])
     yield Kind("nan_location_computed", "gradients are returned for a sample whose location is NaN, which the dialect skips", "kernel",
                MISTAKE, compute_nan_locations, conventions=SKIPPING, alter=with_nan("locations"))
-    stale = frozenset({"uninitialized_output"})
-    yield Kind("not_zeroed", "the kernel adds to what the buffer held", "buffer", stale, added, sides=("observed",))
-    yield Kind("unwritten", "a part of the buffer is never written", "buffer", stale, unwritten, sides=("observed",))
+    yield from BUFFERS
 
 
 def variations():
-    def clean(name, text, **rest):
-        return Kind(name, text, "clean", frozenset(), sides=("none",), **rest)
-
     float32 = {"kind": "float32"}
     yield clean("any_kernel", "fused or not, factors in any order, sums in any order and in blocks")
     yield clean("random_order", "addends of grad_value in random order", call={"place": problems.clustered}, arithmetic={"order": "random"})

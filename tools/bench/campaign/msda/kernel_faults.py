@@ -5,44 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .operator import Tampering
-
-
-def extent(s, rng):
-    """Which samples the fault is in: all, a level's, a head's, a query's, or one."""
-    count = len(s.b)
-    if count == 0:
-        return np.zeros(0, bool)
-    one = rng.integers(count)
-    return [np.ones(count, bool), s.l == s.l[one], s.m == s.m[one], s.q == s.q[one], np.arange(count) == one][rng.integers(5)]
-
-
-def tampering(step, change):
-    """Where the fault is, `change` makes the step's result another one."""
-    def plant(conventions, arithmetic, problem, rng):
-        seed = rng.integers(2**32)
-
-        def tampered(result, context):
-            s = context[0] if isinstance(context, tuple) else context
-            draw = np.random.default_rng(seed)
-            mask = extent(s, draw)
-            changed = change(result, context, draw)
-
-            def choose(new, old):
-                return np.where(mask.reshape((-1,) + (1,) * (np.ndim(old) - 1)), new, old)
-
-            return tuple(map(choose, changed, result)) if isinstance(result, tuple) else choose(changed, result)
-
-        return conventions, arithmetic, Tampering({step: tampered})
-    return plant
-
-
-def whole(step, change):
-    """The same in all samples."""
-    def plant(conventions, arithmetic, problem, rng):
-        seed = rng.integers(2**32)
-        return conventions, arithmetic, Tampering({step: lambda result, context: change(result, context, np.random.default_rng(seed))})
-    return plant
+from ..planting import keep_last, lose, other_arithmetic, other_conventions, scale_addend, tampering, whole, zero_last_channel
 
 
 def next_level(s):
@@ -71,54 +34,6 @@ def moved(step):
         rows, there = result
         return rows + step(s, rng), there
     return change
-
-
-def lose(share):
-    """Addends that never arrive: one, or a share of all."""
-    def change(result, s, rng):
-        keys, addends = result
-        places = np.flatnonzero(keys >= 0)
-        lost = rng.permutation(places)[: max(1, int(share * len(places)))]
-        keys = keys.copy()
-        keys[lost] = -1
-        return keys, addends
-    return change
-
-
-def scale_addend(factor):
-    def change(result, s, rng):
-        keys, addends = result
-        places = np.flatnonzero(keys >= 0)
-        addends = addends.copy()
-        addends[rng.permutation(places)[:1]] *= factor
-        return keys, addends
-    return change
-
-
-def keep_last(result, s, rng):
-    """Stores in place of additions: the last one stays."""
-    keys, addends = result
-    last = np.zeros(len(keys), bool)
-    last[len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]] = True
-    return np.where(last, keys, -1), addends
-
-
-def zero_last_channel(result, s, rng):
-    result = result.copy()
-    result[:, -1] = 0
-    return result
-
-
-def other_conventions(change):
-    def plant(conventions, arithmetic, problem, rng):
-        return change(conventions), arithmetic, Tampering()
-    return plant
-
-
-def other_arithmetic(**changes):
-    def plant(conventions, arithmetic, problem, rng):
-        return conventions, replace(arithmetic, **changes), Tampering()
-    return plant
 
 
 def narrow_inside(result, context, rng):

@@ -3,8 +3,9 @@ none of them is visibly wrong. First-order error analysis (Higham, Accuracy and 
 
 import numpy as np
 
-from .operator import EXACT, Axis, corners_of, samples_of, Conventions, location_terms
-from .rounding import TYPES
+from ..rounding import TYPES
+from ..steps import EXACT
+from .operator import Axis, Conventions, corners_of, location_terms, samples_of
 
 
 def coordinate_error(conventions, location, size, unit):
@@ -139,12 +140,12 @@ class Bounds:
         return exact, self.storage(exact, radius)
 
 
-def near_boundary(problem, conventions, arithmetic, factor=4):
-    """Samples of which an axis lies within so many times its coordinate's error of a boundary: an integer."""
+def near_boundary(problem, conventions, arithmetic, gradient, factor=4):
+    """Elements of the gradient of whose samples an axis lies within so many times its coordinate's error of a boundary: an integer."""
     bounds = Bounds(problem, conventions, arithmetic)
     with np.errstate(all="ignore"):
         near = [np.abs(pixel - np.rint(pixel)) <= factor * error for pixel, error, *_ in bounds.axes]
-    return near[0] | near[1]
+    return np.repeat(near[0] | near[1], 2 if gradient == "grad_sampling_locations" else 1)
 
 
 def excess(problem, conventions, arithmetic, exact, values):

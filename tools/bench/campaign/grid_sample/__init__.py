@@ -1,0 +1,3 @@
+"""PyTorch's grid_sample, in two and three dimensions."""
+
+from . import bounds, kinds, operator, problems  # noqa: F401

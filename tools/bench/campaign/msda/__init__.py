@@ -1,0 +1,3 @@
+"""Multi-scale deformable attention."""
+
+from . import bounds, kinds, operator, problems  # noqa: F401
