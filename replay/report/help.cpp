@@ -44,8 +44,7 @@ Help for_boundary(const Group& group) {
           "compare with float64, or with a reference that computes the pixel coordinate as the kernel does." + jump,
           lead);
     case AtFault::kObserved:
-      return staged("compute the pixel coordinate with one rounding, fma(location, size, -0.5), or in float64." + jump,
-                    lead);
+      return staged("compute the pixel coordinate with fewer roundings, or in float64." + jump, lead);
     default:
       return staged("leave locations this close to a pixel boundary out of the comparison." + jump, lead);
   }
