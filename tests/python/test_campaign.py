@@ -19,7 +19,7 @@ sys.path.insert(0, str(BENCH))
 from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
 from campaign import grid_sample  # noqa: E402
-from campaign.msda import bounds, kinds, operator, problems  # noqa: E402
+from campaign.msda import operator, problems  # noqa: E402
 from campaign.subjects import SUBJECTS  # noqa: E402
 
 CONVENTIONS = list(dict.fromkeys(problems.CONVENTIONS))
