@@ -337,7 +337,7 @@ def test_killed_at_random_moments_with_the_writer(tmp_path, target, keep):
         else:
             assert found >= min(2, done), (i, done, len(in_capture), len(in_spool))
         for path in tmp_path.glob(f"{i}.*"):
-            path.unlink()
+            path.unlink(missing_ok=True)  # a writer that had not begun when writers were looked for may remove its spool
 
 
 def calls_in(capture):
