@@ -31,19 +31,6 @@ void check_sizes(const CheckedCall& checked) {
   }
 }
 
-// The type as which all inputs are read: their common type if they have one, otherwise the narrowest that holds them
-// all. Strided tensors are copied, and copies are never 16 bits wide.
-msda_dtype common_dtype(const CheckedCall& checked, const msda_call& call, const msda_tensor* grad_output,
-                        bool float64) {
-  if (checked.float64_inputs) return MSDA_FLOAT64;
-  if (float64) return MSDA_FLOAT32;
-  const msda_dtype dtype = call.value.dtype;
-  for (const msda_tensor* input : {&call.value, &call.sampling_locations, &call.attention_weights, grad_output}) {
-    if (input != nullptr && (input->dtype != dtype || !is_contiguous(*input))) return MSDA_FLOAT32;
-  }
-  return dtype;
-}
-
 // Calls visit(static_cast<Operator<Stored, Real>*>(nullptr), static_cast<Stored*>(nullptr)).
 template <class Visit>
 void visit_operator(msda_dtype dtype, bool float64, Visit&& visit) {
@@ -68,7 +55,8 @@ void forward(const msda_call* call, const msda_options* options, const msda_tens
   need_device();
   if (element_count(checked.output_shape()) == 0) return;
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
-  const msda_dtype dtype = common_dtype(checked, *call, nullptr, float64);
+  const msda_dtype dtype = common_dtype({&call->value, &call->sampling_locations, &call->attention_weights},
+                                        checked.float64_inputs, float64);
   Input value(call->value, dtype), locations(call->sampling_locations, dtype), weights(call->attention_weights, dtype);
   Output result(output, float64);
   Workspace workspace(stream);
@@ -103,7 +91,9 @@ void backward(const msda_call* call, const msda_tensor* grad_output, const msda_
   check_sizes(checked);
   need_device();
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
-  const msda_dtype dtype = common_dtype(checked, *call, grad_output, float64);
+  const msda_dtype dtype =
+      common_dtype({&call->value, &call->sampling_locations, &call->attention_weights, grad_output},
+                   checked.float64_inputs, float64);
   Input value(call->value, dtype), locations(call->sampling_locations, dtype), weights(call->attention_weights, dtype);
   Input output_gradient(*grad_output, dtype);
   Output to_value(grad_value, float64), to_locations(grad_locations, float64), to_weights(grad_weights, float64);

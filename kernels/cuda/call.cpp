@@ -14,6 +14,16 @@ void need_device() {
   throw Unavailable(fmt::format("no GPU can be used here: {}", cudaGetErrorString(error)));
 }
 
+msda_dtype common_dtype(std::initializer_list<const msda_tensor*> inputs, bool float64_inputs, bool float64) {
+  if (float64_inputs) return MSDA_FLOAT64;
+  if (float64) return MSDA_FLOAT32;
+  const msda_dtype dtype = (*inputs.begin())->dtype;
+  for (const msda_tensor* input : inputs) {
+    if (input->dtype != dtype || !is_contiguous(*input)) return MSDA_FLOAT32;
+  }
+  return dtype;
+}
+
 Input::Input(const msda_tensor& tensor, msda_dtype dtype) : tensor_(tensor), dtype_(dtype) {
   is_ready_ = tensor.dtype == dtype && is_contiguous(tensor);
   for (int i = 0; i < tensor.rank; ++i) count_ *= tensor.shape[i];

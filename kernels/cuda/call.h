@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <initializer_list>
+
 #include "kernels/checked_call.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
@@ -11,6 +13,10 @@ namespace msda::kernels::cuda {
 
 // Throws Unavailable if there is no GPU.
 void need_device();
+
+// The type as which all inputs are read: their common type if they have one, otherwise the narrowest that holds them
+// all. Strided tensors are copied, and copies are never 16 bits wide.
+msda_dtype common_dtype(std::initializer_list<const msda_tensor*> inputs, bool float64_inputs, bool float64);
 
 // An input as the kernels take it: the tensor itself, or a widened copy in the workspace.
 class Input {

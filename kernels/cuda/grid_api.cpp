@@ -31,18 +31,6 @@ void check_on_gpu(const CheckedGridCall& checked, const msda_options& options) {
   }
 }
 
-// The type as which all inputs are read (common_dtype in api.cpp).
-msda_dtype common_dtype(const CheckedGridCall& checked, const msda_grid_sample_call& call,
-                        const msda_tensor& grad_output, bool float64) {
-  if (checked.float64_inputs) return MSDA_FLOAT64;
-  if (float64) return MSDA_FLOAT32;
-  const msda_dtype dtype = call.input.dtype;
-  for (const msda_tensor* input : {&call.input, &call.grid, &grad_output}) {
-    if (input->dtype != dtype || !is_contiguous(*input)) return MSDA_FLOAT32;
-  }
-  return dtype;
-}
-
 // Calls visit(static_cast<GridOperator<Stored, Real>*>(nullptr), static_cast<Stored*>(nullptr)).
 template <class Visit>
 void visit_operator(msda_dtype dtype, bool float64, Visit&& visit) {
@@ -84,7 +72,7 @@ void grid_backward(const msda_grid_sample_call& call, const msda_tensor& grad_ou
   need_device();
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const bool atomic = chosen.mode == MSDA_MODE_ATOMIC;
-  const msda_dtype dtype = common_dtype(checked, call, grad_output, float64);
+  const msda_dtype dtype = common_dtype({&call.input, &call.grid, &grad_output}, checked.float64_inputs, float64);
   Input input(call.input, dtype), grid(call.grid, dtype), of_output(grad_output, dtype);
   // Atomic additions need the arithmetic's type.
   const bool in_place =
