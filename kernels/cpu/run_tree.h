@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/table.h"
 #include "kernels/sample.h"
 
 namespace msda::kernels::cpu {
@@ -16,8 +17,7 @@ class RunTree {
   RunTree(Real* memory, int64_t width) : memory_(memory), width_(width) {}
 
   void begin(int64_t rows) {
-    depth_ = 1;
-    for (int64_t capacity = kRun; capacity < rows; capacity *= kRun) ++depth_;
+    depth_ = tree_depth(rows);
     for (int i = 0; i < depth_; ++i) filled_[i] = 0;
   }
   // The run that the next row belongs to; the row starts it, or is added to it.

@@ -19,22 +19,20 @@ extern const GridTable kGridTable;
 }  // namespace x86_64_v3
 #endif
 
+#if defined(MSDA_HAVE_X86_64_V3)
 namespace {
 
 bool use_x86_64_v3() {
-#if defined(MSDA_HAVE_X86_64_V3)
   static const bool use = [] {
     const char* forced = std::getenv("MSDA_CPU_ISA");
     if (forced != nullptr && std::string_view(forced) == "baseline") return false;
     return static_cast<bool>(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"));
   }();
   return use;
-#else
-  return false;
-#endif
 }
 
 }  // namespace
+#endif
 
 const Table& table() {
 #if defined(MSDA_HAVE_X86_64_V3)

@@ -50,16 +50,9 @@ TEST(Determinism, AtomicOrdersDifferBySeedInGradValueAlone) {
   EXPECT_EQ(others.size(), 1u);
 }
 
-// Numbers from integer arithmetic only, so that every machine has the same inputs.
 Problem portable_problem(const analysis::Conventions& conventions) {
   Problem problem = make_problem({2, 2, 40, 300, 3, {{12, 10}, {5, 5}, {1, 1}}}, conventions, MSDA_FLOAT32, 0);
-  uint32_t state = 1;
-  const auto fill = [&state](OwnedTensor& tensor, double low, double high) {
-    for (int64_t i = 0; i < tensor.view.elements(); ++i) {
-      state = state * 1664525u + 1013904223u;
-      tensor.set(i, low + (high - low) * static_cast<double>(state >> 8) * 0x1p-24);
-    }
-  };
+  PortableNumbers fill;
   fill(problem.value, -2, 2);
   fill(problem.sampling_locations, -0.25, 1.25);
   fill(problem.attention_weights, 0, 1);

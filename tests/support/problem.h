@@ -43,6 +43,20 @@ struct OwnedTensor {
   void set(int64_t flat, double value);
 };
 
+// Numbers from integer arithmetic only, so that every machine has the same inputs.
+class PortableNumbers {
+ public:
+  void operator()(OwnedTensor& tensor, double low, double high) {
+    for (int64_t i = 0; i < tensor.view.elements(); ++i) {
+      state_ = state_ * 1664525u + 1013904223u;
+      tensor.set(i, low + (high - low) * static_cast<double>(state_ >> 8) * 0x1p-24);
+    }
+  }
+
+ private:
+  uint32_t state_ = 1;
+};
+
 struct Problem {
   Sizes sizes;
   analysis::Conventions conventions;
