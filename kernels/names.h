@@ -65,6 +65,12 @@ constexpr std::optional<msda_dialect> dialect_named(std::string_view name) {
 constexpr std::optional<msda_padding> padding_named(std::string_view name) {
   return find_name<msda_padding>(kPaddingNames, name);
 }
+constexpr std::optional<msda_interpolation> interpolation_named(std::string_view name) {
+  return find_name<msda_interpolation>(kInterpolationNames, name);
+}
+constexpr std::optional<msda_grid_padding> grid_padding_named(std::string_view name) {
+  return find_name<msda_grid_padding>(kGridPaddingNames, name);
+}
 constexpr std::optional<msda_dtype> dtype_named(std::string_view name) {
   return find_name<msda_dtype>(kDtypeNames, name);
 }

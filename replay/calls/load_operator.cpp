@@ -112,12 +112,12 @@ std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocat
   auto call = std::make_shared<analysis::GridSampleCall>();
   call->conventions.dialect = MSDA_GRID_SAMPLE;
   const std::string interpolation = text_of(invocation, "interpolation"), padding = text_of(invocation, "padding_mode");
-  const auto named = analysis::interpolation_named(interpolation);
+  const auto named = kernels::interpolation_named(interpolation);
   if (!named) {
     throw BadInput(
         fmt::format("{}: unknown interpolation \"{}\"; there are bilinear, nearest and bicubic", where, interpolation));
   }
-  const auto pads = analysis::grid_padding_named(padding);
+  const auto pads = kernels::grid_padding_named(padding);
   if (!pads) {
     throw BadInput(
         fmt::format("{}: unknown padding_mode \"{}\"; there are zeros, border and reflection", where, padding));
@@ -133,7 +133,7 @@ std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocat
   call->grid = input("grid");
   call->grad_output = input("grad_output");
   take_sizes(*call, where);
-  if (call->axes_count == 3 && *named == analysis::Interpolation::kBicubic) {
+  if (call->axes_count == 3 && *named == MSDA_BICUBIC) {
     throw BadInput(fmt::format("{}: bicubic interpolation of a 3D input, which grid_sample does not have", where));
   }
   return call;

@@ -18,7 +18,6 @@ namespace {
 
 using analysis::GridSampleCall;
 using analysis::GridSampleGradient;
-using analysis::Interpolation;
 
 struct GridGradients {
   OwnedTensor input, grid;
@@ -56,7 +55,7 @@ TEST(GridSample, MixedIsDeterministicOrFloat64AtItsEnds) {
                 run_grid(problem, {MSDA_MODE_FLOAT64, 0, 0, 0}).digest())
           << name_of(variant);
       const std::string none = run_grid(problem).digest();
-      if (variant.interpolation == Interpolation::kNearest || dtype != MSDA_FLOAT32) continue;
+      if (variant.interpolation == MSDA_NEAREST || dtype != MSDA_FLOAT32) continue;
       // The others alone may change nothing: a product of two float32 is rounded to float32 by the next stage.
       for (const auto stage :
            {MSDA_GRID_STAGE_PIXEL_COORDINATES, MSDA_GRID_STAGE_GRAD_GRID, MSDA_GRID_STAGE_GRAD_INPUT}) {

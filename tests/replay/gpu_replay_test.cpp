@@ -214,9 +214,8 @@ TEST_F(GpuReplayTest, GridSampleInPartsIsTheWhole) {
     };
     const auto whole = results(), in_parts = results();
     problem.call.run_kernels(problem.call.conventions, {}, std::array{whole[0].view, whole[1].view});
-    const msda_grid_sample_call call{static_cast<msda_interpolation>(variant.interpolation),
-                                     static_cast<msda_grid_padding>(variant.padding), variant.align_corners,
-                                     problem.input.abi(), problem.grid.abi()};
+    const msda_grid_sample_call call{variant.interpolation, variant.padding, variant.align_corners, problem.input.abi(),
+                                     problem.grid.abi()};
     const analysis::GridDeviceCall on_device(call, problem.grad_output.abi(), {}, in_parts[0].abi(), in_parts[1].abi(),
                                              grid_on_stand_in);
     seen.parts = 0;

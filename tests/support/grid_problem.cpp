@@ -2,18 +2,18 @@
 
 #include <random>
 
+#include "kernels/names.h"
+
 namespace msda::tests {
 
-using analysis::GridPadding;
 using analysis::GridSampleCall;
-using analysis::Interpolation;
 
 std::vector<Variant> all_variants() {
   std::vector<Variant> all;
   for (const int axes : {2, 3}) {
-    for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kNearest, Interpolation::kBicubic}) {
-      if (axes == 3 && interpolation == Interpolation::kBicubic) continue;
-      for (const auto padding : {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
+    for (const auto interpolation : {MSDA_BILINEAR, MSDA_NEAREST, MSDA_BICUBIC}) {
+      if (axes == 3 && interpolation == MSDA_BICUBIC) continue;
+      for (const auto padding : {MSDA_GRID_ZEROS, MSDA_GRID_BORDER, MSDA_GRID_REFLECTION}) {
         for (const bool align : {false, true}) all.push_back({axes, interpolation, padding, align});
       }
     }
@@ -22,8 +22,8 @@ std::vector<Variant> all_variants() {
 }
 
 std::string name_of(const Variant& variant) {
-  return std::to_string(variant.axes) + "D " + analysis::name_of(variant.interpolation) + " " +
-         analysis::name_of(variant.padding) + (variant.align_corners ? " aligned" : "");
+  return std::to_string(variant.axes) + "D " + kernels::name_of(variant.interpolation) + " " +
+         kernels::name_of(variant.padding) + (variant.align_corners ? " aligned" : "");
 }
 
 GridProblem make_grid_problem(const Variant& variant, msda_dtype dtype, uint64_t seed, const GridSizes& sizes,

@@ -12,8 +12,8 @@ namespace msda::tests {
 
 struct Variant {
   int axes;
-  analysis::Interpolation interpolation;
-  analysis::GridPadding padding;
+  msda_interpolation interpolation;
+  msda_grid_padding padding;
   bool align_corners;
 };
 

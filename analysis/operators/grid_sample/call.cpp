@@ -7,40 +7,6 @@
 #include "analysis/operators/grid_sample/samples.h"
 
 namespace msda::analysis {
-namespace {
-
-constexpr std::pair<Interpolation, const char*> kInterpolations[] = {
-    {Interpolation::kBilinear, "bilinear"}, {Interpolation::kNearest, "nearest"}, {Interpolation::kBicubic, "bicubic"}};
-constexpr std::pair<GridPadding, const char*> kPaddings[] = {
-    {GridPadding::kZeros, "zeros"}, {GridPadding::kBorder, "border"}, {GridPadding::kReflection, "reflection"}};
-
-template <class Table, class Value>
-const char* name_in(const Table& table, Value value) {
-  for (const auto& [one, name] : table) {
-    if (one == value) return name;
-  }
-  return "?";
-}
-
-}  // namespace
-
-const char* name_of(Interpolation interpolation) { return name_in(kInterpolations, interpolation); }
-const char* name_of(GridPadding padding) { return name_in(kPaddings, padding); }
-
-std::optional<Interpolation> interpolation_named(std::string_view name) {
-  for (const auto& [value, known] : kInterpolations) {
-    if (name == known) return value;
-  }
-  return std::nullopt;
-}
-
-std::optional<GridPadding> grid_padding_named(std::string_view name) {
-  for (const auto& [value, known] : kPaddings) {
-    if (name == known) return value;
-  }
-  return std::nullopt;
-}
-
 Index GridSampleCall::shape_of(Gradient gradient) const {
   return gradient == GridSampleGradient::kInput ? input.shape : grid.shape;
 }

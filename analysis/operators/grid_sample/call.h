@@ -16,9 +16,6 @@
 
 namespace msda::analysis {
 
-enum class Interpolation { kBilinear, kNearest, kBicubic };
-enum class GridPadding { kZeros, kBorder, kReflection };
-
 struct GridSampleGradient {
   static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
   static constexpr Gradient::Description kGridDescription{"grad_grid", 1, false};
@@ -48,9 +45,9 @@ class GridContributions;
 
 // Shapes fit each other, and no size is 0.
 struct GridSampleCall final : Call {
-  Interpolation interpolation = Interpolation::kBilinear;
-  GridPadding padding = GridPadding::kZeros;  // in place of conventions.padding, which lacks reflection
-  int axes_count = 2;                         // 2 or 3
+  msda_interpolation interpolation = MSDA_BILINEAR;
+  msda_grid_padding padding = MSDA_GRID_ZEROS;  // in place of conventions.padding, which lacks reflection
+  int axes_count = 2;                           // 2 or 3
   int64_t N = 0, C = 0;
   int64_t pixels = 0, samples = 0;  // of one batch
   int32_t sides[3] = {};            // of the input, by axis: x, y, z
@@ -136,11 +133,6 @@ struct GridSampleCall final : Call {
   Taps taps(const Landing& landing, int axis) const;
 };
 
-const char* name_of(Interpolation interpolation);
-const char* name_of(GridPadding padding);
-std::optional<Interpolation> interpolation_named(std::string_view name);
-std::optional<GridPadding> grid_padding_named(std::string_view name);
-
 // The call as the C ABI takes it. The tensors are views of the same memory.
 struct GridAbiCall {
   msda_grid_sample_call call;
@@ -152,6 +144,5 @@ GridAbiCall abi_samples(const GridSampleCall& call, const Conventions& conventio
                         int64_t count);
 // The same for one channel of batch n.
 GridAbiCall abi_channel(const GridSampleCall& call, const Conventions& conventions, int64_t n, int64_t c);
-msda_interpolation abi_of(Interpolation interpolation);
 
 }  // namespace msda::analysis

@@ -93,7 +93,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
     element.largest_partial = largest_partial(call, sample, all, scale);
   }
   // Where clipped, a NaN times the slope of 0 is still a NaN.
-  if (std::isfinite(reach) && (all.empty() || call.interpolation == Interpolation::kNearest)) return element;
+  if (std::isfinite(reach) && (all.empty() || call.interpolation == MSDA_NEAREST)) return element;
   const double rounding = weight_error(call.interpolation, precision);
   std::array<double, 3> by{};
   SumBound sum;
@@ -124,9 +124,9 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
     element.from_coordinates += std::abs(by[other]) * place[other].error;
   }
   // The second order, and the rounding of weights that do not round relative to themselves.
-  const double curvature = call.interpolation == Interpolation::kBicubic ? 8 : 1;
+  const double curvature = call.interpolation == MSDA_BICUBIC ? 8 : 1;
   element.from_coordinates += magnitude * curvature * reach * reach;
-  if (call.interpolation == Interpolation::kBicubic) element.from_coordinates += magnitude * rounding;
+  if (call.interpolation == MSDA_BICUBIC) element.from_coordinates += magnitude * rounding;
   return finished(element, sum, precision);
 }
 
@@ -138,7 +138,7 @@ Addends grid_addends(const GridSampleCall& call, int64_t flat, const Place& plac
   Addends addends;
   addends.scale = place[axis].slope;
   const Reads all = reads(call, place, static_cast<int>(axis));
-  if (call.interpolation == Interpolation::kNearest) return addends;
+  if (call.interpolation == MSDA_NEAREST) return addends;
   for (int64_t c = 0; c < call.C; ++c) {
     const Real go = static_cast<Real>(call.grad_output.at(call.grad_output_of(sample, c)));
     for (const Read& read : all) {

@@ -7,13 +7,6 @@
 namespace msda::analysis {
 namespace {
 
-msda_grid_padding abi_of(GridPadding padding) { return static_cast<msda_grid_padding>(padding); }
-
-static_assert(static_cast<int>(Interpolation::kNearest) == MSDA_NEAREST);
-static_assert(static_cast<int>(Interpolation::kBicubic) == MSDA_BICUBIC);
-static_assert(static_cast<int>(GridPadding::kBorder) == MSDA_GRID_BORDER);
-static_assert(static_cast<int>(GridPadding::kReflection) == MSDA_GRID_REFLECTION);
-
 // Moves a tensor to begin at element `flat`.
 void begin_at(msda_tensor& tensor, int64_t flat) {
   tensor.data = static_cast<char*>(tensor.data) + flat * kernels::bytes_of(tensor.dtype);
@@ -21,12 +14,10 @@ void begin_at(msda_tensor& tensor, int64_t flat) {
 
 }  // namespace
 
-msda_interpolation abi_of(Interpolation interpolation) { return static_cast<msda_interpolation>(interpolation); }
-
 GridAbiCall abi_call(const GridSampleCall& call, const Conventions& conventions) {
   GridAbiCall abi{};
-  abi.call.interpolation = abi_of(call.interpolation);
-  abi.call.padding = abi_of(call.padding);
+  abi.call.interpolation = call.interpolation;
+  abi.call.padding = call.padding;
   abi.call.align_corners = conventions.align_corners;
   abi.call.input = abi_tensor(call.input);
   abi.call.grid = abi_tensor(call.grid);

@@ -38,10 +38,10 @@ class Padder {
 
   // Bicubic interpolation pads each tap, and not the coordinate.
   Padded pad(double pixel) const {
-    const bool pads = call_.interpolation != Interpolation::kBicubic && !std::isnan(pixel);
-    if (!pads || call_.padding == GridPadding::kZeros) return {pixel, 1};
-    if (std::isinf(pixel) && call_.padding == GridPadding::kReflection) return {pixel, 1};
-    return clipped(call_.padding == GridPadding::kReflection ? reflect(pixel) : Padded{pixel, 1}, size_);
+    const bool pads = call_.interpolation != MSDA_BICUBIC && !std::isnan(pixel);
+    if (!pads || call_.padding == MSDA_GRID_ZEROS) return {pixel, 1};
+    if (std::isinf(pixel) && call_.padding == MSDA_GRID_REFLECTION) return {pixel, 1};
+    return clipped(call_.padding == MSDA_GRID_REFLECTION ? reflect(pixel) : Padded{pixel, 1}, size_);
   }
 
   // The landing of a coordinate that is padded already.
@@ -51,20 +51,20 @@ class Padder {
     landing.clipped = at.sign == 0;
     landing.slope = at.sign * scale;
     landing.error = landing.clipped ? 0 : error;
-    const bool nearest = call_.interpolation == Interpolation::kNearest;
+    const bool nearest = call_.interpolation == MSDA_NEAREST;
     const double low = nearest ? std::nearbyint(at.coordinate) : std::floor(at.coordinate);
     landing.fraction = nearest ? 0 : at.coordinate - low;
     if (nearest) landing.slope = 0;
     constexpr double kFar = 5e8;                           // four times it is an int32_t
     const bool in_range = std::abs(at.coordinate) < kFar;  // false for NaN
-    landing.skipped = !in_range && call_.interpolation != Interpolation::kBicubic;
+    landing.skipped = !in_range && call_.interpolation != MSDA_BICUBIC;
     landing.low = landing.skipped || std::isnan(low) ? -2 : static_cast<int32_t>(std::clamp(low, -kFar, kFar));
-    const int32_t reach = call_.interpolation == Interpolation::kBicubic ? 2 : nearest ? 0 : 1;
-    const int32_t before = call_.interpolation == Interpolation::kBicubic ? 1 : 0;
+    const int32_t reach = call_.interpolation == MSDA_BICUBIC ? 2 : nearest ? 0 : 1;
+    const int32_t before = call_.interpolation == MSDA_BICUBIC ? 1 : 0;
     const auto size = static_cast<int32_t>(size_);
     const bool outside = landing.low + reach < 0 || landing.low - before >= size;
     // Of equal cells a reflected one has the other slope, and a clipped one none.
-    landing.region = landing.skipped || (outside && call_.padding == GridPadding::kZeros)
+    landing.region = landing.skipped || (outside && call_.padding == MSDA_GRID_ZEROS)
                          ? Landing::kOutside
                          : 4 * landing.low + (at.sign < 0    ? 2
                                               : at.sign == 0 ? 1
@@ -74,14 +74,14 @@ class Padder {
 
   // Whether a coordinate lies so far outside that nothing hangs on it, whatever its error.
   bool is_beyond(double pixel, double error) const {
-    if (call_.padding == GridPadding::kReflection) return false;
-    if (call_.padding == GridPadding::kZeros) return pixel - error > size_ + 2 || pixel + error < -3;
-    return call_.interpolation != Interpolation::kBicubic && (pixel - error >= size_ - 1 || pixel + error <= 0);
+    if (call_.padding == MSDA_GRID_REFLECTION) return false;
+    if (call_.padding == MSDA_GRID_ZEROS) return pixel - error > size_ + 2 || pixel + error < -3;
+    return call_.interpolation != MSDA_BICUBIC && (pixel - error >= size_ - 1 || pixel + error <= 0);
   }
 
   // Whether bicubic interpolation's taps, which are reflected in the kernel's type, may be rounded to other pixels.
   bool reflects_taps_in(const Precision& precision, double pixel) const {
-    return call_.interpolation == Interpolation::kBicubic && call_.padding == GridPadding::kReflection &&
+    return call_.interpolation == MSDA_BICUBIC && call_.padding == MSDA_GRID_REFLECTION &&
            8 * precision.unit * std::abs(pixel) > 1;
   }
 
@@ -93,7 +93,7 @@ class Padder {
     const double middle = (number + 0.5) / 2;
     Padded at = pad(middle);
     Landing landing = land(at, error);
-    if (at.sign != 0 && call_.interpolation != Interpolation::kNearest) {
+    if (at.sign != 0 && call_.interpolation != MSDA_NEAREST) {
       landing.fraction = at.coordinate + at.sign * (pixel - middle) - landing.low;
     }
     return landing;
@@ -124,8 +124,7 @@ Coordinate GridSampleCall::coordinate(const Conventions&, const Axis& axis, cons
   const Bounded written = unpadded(conventions.align_corners, at, size);
   double error = std::max(written.error(), rearranged(conventions.align_corners, at, size).error());
   // Reflecting takes four more roundings.
-  if (padding == GridPadding::kReflection)
-    error += 4 * precision.unit * (std::abs(written.value()) + axis.size + error);
+  if (padding == MSDA_GRID_REFLECTION) error += 4 * precision.unit * (std::abs(written.value()) + axis.size + error);
   return {written.value(), std::isfinite(axis.location) ? error : 0};
 }
 
@@ -144,7 +143,7 @@ Landings GridSampleCall::landings(const Conventions& of, const Axis& axis, const
     }
   };
   // Where reflection turns round on a pixel's centre, a coordinate that lands right there counts as clipped.
-  if (padding == GridPadding::kReflection && conventions.align_corners && axis.size > 1) {
+  if (padding == MSDA_GRID_REFLECTION && conventions.align_corners && axis.size > 1) {
     const double span = axis.size - 1.0, turn = std::nearbyint(exact / span) * span;
     if (std::abs(exact - turn) <= error) add(padder.land_exactly(turn, error));
   }
@@ -184,8 +183,8 @@ Taps GridSampleCall::taps(const Landing& landing, int axis) const {
   if (landing.skipped) return {};
   const auto inside = [&](int32_t pixel) { return pixel >= 0 && pixel < size ? pixel : -1; };
   const double f = landing.fraction;
-  if (interpolation == Interpolation::kNearest) return {Tap{inside(low), 1, 0, 0}};
-  if (interpolation == Interpolation::kBilinear) return {Tap{inside(low), 1 - f, -1, 0}, Tap{inside(low + 1), f, 1, 0}};
+  if (interpolation == MSDA_NEAREST) return {Tap{inside(low), 1, 0, 0}};
+  if (interpolation == MSDA_BILINEAR) return {Tap{inside(low), 1 - f, -1, 0}, Tap{inside(low + 1), f, 1, 0}};
   const Padder padder(*this, size);
   Taps taps;
   constexpr double kA = -0.75;
@@ -196,9 +195,8 @@ Taps GridSampleCall::taps(const Landing& landing, int axis) const {
     const double slope = x <= 1 ? (3 * (kA + 2) * x - 2 * (kA + 3)) * x : (3 * kA * x - 10 * kA) * x + 8 * kA;
     const double curve = x <= 1 ? 6 * (kA + 2) * x - 2 * (kA + 3) : 6 * kA * x - 10 * kA;
     int32_t pixel = low + i;
-    if (padding == GridPadding::kBorder) pixel = std::clamp(pixel, 0, size - 1);
-    if (padding == GridPadding::kReflection)
-      pixel = static_cast<int32_t>(clipped(padder.reflect(pixel), size).coordinate);
+    if (padding == MSDA_GRID_BORDER) pixel = std::clamp(pixel, 0, size - 1);
+    if (padding == MSDA_GRID_REFLECTION) pixel = static_cast<int32_t>(clipped(padder.reflect(pixel), size).coordinate);
     taps.push_back({inside(pixel), weight, sign * slope, curve});
   }
   return taps;

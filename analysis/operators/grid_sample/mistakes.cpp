@@ -9,6 +9,7 @@
 #include "analysis/operators/grid_sample/samples.h"
 #include "analysis/patterns.h"
 #include "analysis/side.h"
+#include "kernels/names.h"
 
 namespace msda::analysis {
 namespace {
@@ -129,10 +130,10 @@ std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std
   const int64_t before = misses(*this, side, elements, tolerance);
   std::vector<Fit> fits;
   if (before < kFewest) return fits;
-  for (const Interpolation other : {Interpolation::kBilinear, Interpolation::kNearest, Interpolation::kBicubic}) {
-    for (const GridPadding pads : {GridPadding::kZeros, GridPadding::kBorder, GridPadding::kReflection}) {
+  for (const msda_interpolation other : {MSDA_BILINEAR, MSDA_NEAREST, MSDA_BICUBIC}) {
+    for (const msda_grid_padding pads : {MSDA_GRID_ZEROS, MSDA_GRID_BORDER, MSDA_GRID_REFLECTION}) {
       for (const bool align : {false, true}) {
-        if (axes_count == 3 && other == Interpolation::kBicubic) continue;
+        if (axes_count == 3 && other == MSDA_BICUBIC) continue;
         GridSampleCall call = *this;
         call.interpolation = other;
         call.padding = pads;
@@ -141,8 +142,8 @@ std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std
         const auto add = [&](const char* what, const std::string& now, const std::string& was) {
           if (now != was) changes.push_back(fmt::format("{} {} in place of {}", what, now, was));
         };
-        add("interpolation", analysis::name_of(other), analysis::name_of(interpolation));
-        add("padding", analysis::name_of(pads), analysis::name_of(padding));
+        add("interpolation", kernels::name_of(other), kernels::name_of(interpolation));
+        add("padding", kernels::name_of(pads), kernels::name_of(padding));
         add("align_corners", fmt::format("{}", align), fmt::format("{}", conventions.align_corners));
         if (changes.empty() || misses(call, side, elements, tolerance) * 50 > before) continue;
         fits.push_back({call.conventions, false, fmt::format("{}", fmt::join(changes, " and "))});

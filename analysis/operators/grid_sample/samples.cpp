@@ -46,14 +46,14 @@ Reads reads(const GridSampleCall& call, const Place& place, int axis) {
   return all;
 }
 
-double weight_error(Interpolation interpolation, const Precision& precision) {
+double weight_error(msda_interpolation interpolation, const Precision& precision) {
   // Cubic polynomials have intermediate results up to 9, with some eight roundings.
-  return interpolation == Interpolation::kBicubic ? 40 * precision.unit : 0;
+  return interpolation == MSDA_BICUBIC ? 40 * precision.unit : 0;
 }
 
 double most_weight(const GridSampleCall& call, bool sloped) {
   // Cubic weights add up to 1.4 at most, their slopes to 3.1.
-  const bool cubic = call.interpolation == Interpolation::kBicubic;
+  const bool cubic = call.interpolation == MSDA_BICUBIC;
   return std::pow(cubic ? 1.4 : 1, call.axes_count - (sloped ? 1 : 0)) * (!sloped ? 1 : cubic ? 3.1 : 2);
 }
 
@@ -71,7 +71,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     }
     const size_t first = exact.size();
     // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.
-    const bool jumps = call.interpolation == Interpolation::kNearest;
+    const bool jumps = call.interpolation == MSDA_NEAREST;
     const bool anywhere = std::ranges::any_of(along, [](const Landings& of) { return !std::isfinite(of[0].error); });
     if (anywhere) anywhere_.push_back(at);
     size_t ways = 1;

@@ -20,7 +20,7 @@ using Reads = boost::container::static_vector<Read, 16>;
 Reads reads(const GridSampleCall& call, const Place& place, int axis);
 
 // Bound on the error of a weight, or of its derivative, that is not relative to it: of evaluating cubic polynomials.
-double weight_error(Interpolation interpolation, const Precision& precision);
+double weight_error(msda_interpolation interpolation, const Precision& precision);
 
 // The most that the magnitudes of a sample's weights, of all pixels that it reads, add up to; `sloped` along one axis.
 double most_weight(const GridSampleCall& call, bool sloped);

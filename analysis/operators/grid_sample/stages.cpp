@@ -55,7 +55,7 @@ struct Spot {
 // Calls visit(number, tap) for the pixels that a sample reads, x fastest; tap: the numbers along x, y and z.
 template <class Visit>
 void for_each_tap(const GridSampleCall& call, Visit&& visit) {
-  const int along = kernels::taps_along(abi_of(call.interpolation));
+  const int along = kernels::taps_along(call.interpolation);
   const int all = call.axes_count == 3 ? along * along * along : along * along;
   for (int number = 0; number < all; ++number) {
     const int tap[3] = {number % along, number / along % along, number / along / along};
@@ -142,7 +142,7 @@ std::vector<Intermediate> GridSampleCall::intermediates() const {
     return all.emplace_back(Intermediate{stage, name, components, channels, shown_for, {}});
   };
   add(Stage::kPixelCoordinates, names[MSDA_GRID_STAGE_PIXEL_COORDINATES], by_axis, {}, of_grid);
-  if (padding != GridPadding::kZeros && interpolation != Interpolation::kBicubic) {
+  if (padding != MSDA_GRID_ZEROS && interpolation != MSDA_BICUBIC) {
     add(Stage::kPaddedCoordinates, "padded_coordinates", by_axis, {}, of_grid);
   }
   add(Stage::kCell, kernels::name_of(MSDA_STAGE_CELL), by_axis, {}, of_grid).is_exact = true;

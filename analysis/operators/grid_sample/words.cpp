@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "analysis/operators/grid_sample/call.h"
+#include "kernels/names.h"
 
 namespace msda::analysis {
 namespace {
@@ -28,7 +29,7 @@ std::string GridSampleCall::text_of_sizes() const {
     out.push_back(output_sides[axis]);
   }
   return fmt::format("batch {}, channels {}, input {}, grid {}, {} interpolation", N, C, fmt::join(in, " x "),
-                     fmt::join(out, " x "), analysis::name_of(interpolation));
+                     fmt::join(out, " x "), kernels::name_of(interpolation));
 }
 
 std::vector<std::string> GridSampleCall::text_of_place(Gradient gradient, int64_t flat) const {
