@@ -24,6 +24,15 @@ class Call(ctypes.Structure):
     ]
 
 
+class GridCall(ctypes.Structure):
+    """An msda_grid_sample_call: interpolation 0 bilinear, 1 nearest, 2 bicubic; padding 0 zeros, 1 border, 2 reflection."""
+
+    _fields_ = [
+        ("interpolation", ctypes.c_int32), ("padding", ctypes.c_int32), ("align_corners", ctypes.c_int32),
+        ("input", Tensor), ("grid", Tensor),
+    ]
+
+
 class Options(ctypes.Structure):
     _fields_ = [
         ("mode", ctypes.c_int32), ("threads", ctypes.c_int32), ("seed", ctypes.c_uint64), ("float64_stages", ctypes.c_uint32),

@@ -16,17 +16,12 @@ import operator_bits as bits
 from operator_bits import GUARD, MODES, Gpu, Host, Laid
 
 sys.path.insert(0, str(bits.SOURCE / "tools" / "bench"))
-from libmsda import Options, Tensor  # noqa: E402
+from libmsda import GridCall, Options  # noqa: E402
 
 PARTS = ("modes", "atomic", "repeat")
 BILINEAR, NEAREST, BICUBIC = range(3)
 CHANNELS = (1, 3, 30, 32, 33, 71)
 MANY_SAMPLES = 16384  # from here on the GPU sorts
-
-
-class GridCall(ctypes.Structure):
-    _fields_ = [("interpolation", ctypes.c_int32), ("padding", ctypes.c_int32), ("align_corners", ctypes.c_int32),
-                ("input", Tensor), ("grid", Tensor)]
 
 
 class Problem:
