@@ -2,69 +2,201 @@
 // compile in parallel.
 #pragma once
 
+#include "kernels/cuda/grid_long.cuh"
 #include "kernels/cuda/grid_pixels.cuh"
+#include "kernels/cuda/grid_samples.cuh"
+#include "kernels/cuda/grid_short.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace msda::kernels::cuda {
 
-// With more samples to a batch the addends are sorted: searching all samples for the pixels that have many addends
-// would take long.
-inline constexpr int64_t kManyGridSamples = 16384;
+// Of shared memory, beside what a kernel asks for.
+inline constexpr int64_t kOtherShared = 2048;
 
-inline unsigned grid_blocks(int64_t N, int64_t columns) {
-  return static_cast<unsigned>(N * ((columns + kGridColumns - 1) / kGridColumns));
-}
-inline Division by_grid_blocks(int64_t columns) { return Division((columns + kGridColumns - 1) / kGridColumns); }
+inline int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
+
+// How a deterministic backward pass is done.
+template <class Stored, class Real>
+struct GridPlan {
+  int64_t short_bytes = 0;  // of shared memory, to group a batch's addends by one block; 0: they are too many
+  int64_t plane_bytes = 0;
+  GridPlanes planes;
+  GridParts parts;
+  int64_t together = 0;  // numbers of grad_output, a sample's channels side by side; 0: not needed
+
+  GridPlan(const GridCall<Stored>& p, int taps, bool wants_input, bool wants_grid) {
+    const Device device;
+    const int64_t room = device.shared_bytes - kOtherShared;
+    if (wants_input) {
+      if (p.samples <= short_samples(taps) && p.pixels < room / 4) {
+        const int64_t bytes = GridShortRoom<Real>::bytes(p.pixels, p.samples * taps);
+        if (bytes <= room) short_bytes = bytes;
+      }
+      parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
+      parts.by_channels = Division(parts.channels);
+      parts.by_tiles = Division(blocks_of(p.pixels, kPixelThreads));
+      if (p.C >= kFewChannels) together = p.N * parts.channels * p.samples * kPixelChannels;
+    }
+    if (wants_grid && taps > 1 && p.C > 0 && p.samples > 0) divide_planes(p, device, room);
+  }
+
+ private:
+  // Reading planes whole is worth it if a good part of them is needed.
+  static constexpr int64_t kPixelsToSample = 16;
+  // With fewer channels, putting them side by side would cost more than it saves.
+  static constexpr int64_t kFewChannels = 5;
+
+  void divide_planes(const GridCall<Stored>& p, const Device& device, int64_t room) {
+    if (p.pixels > room || p.pixels > kPixelsToSample * p.samples || GridPlanes::rounds(p.C) > room) return;
+    const int64_t bytes = GridPlanes::bytes(p.C, p.pixels, sizeof(Stored));
+    if (bytes > room) return;
+    plane_bytes = bytes;
+    planes.groups = static_cast<uint32_t>(std::min<int64_t>(blocks_of(p.C, kPlaneLanes), kLanes / kPlaneLanes));
+    const int64_t wanted = blocks_of(device.processors, p.N * planes.groups);
+    const int64_t most = std::max<int64_t>(p.samples / std::max<int64_t>(kFirstThreads, p.pixels / 16), 1);
+    planes.parts = static_cast<uint32_t>(std::min(wanted, most));
+    planes.part = blocks_of(p.samples, planes.parts);
+  }
+};
+
+// What grouping long calls needs.
+struct GridLongRoom {
+  uint32_t* ranks;      // [N, samples * taps]
+  uint32_t* tile_sums;  // of GridLists::begin
+};
+
+// What the blocks of the first kernel do: some group, each the addends of a batch; then some sum planes; the others put
+// channels together, for as many samples each as there are threads.
+struct FirstBlocks {
+  uint32_t grouping, planes;
+  Division by_blocks, by_channels;
+};
 
 template <int kAxes, int kTaps, class Stored, class Real>
-void grid_backward(const GridCall<Stored>& p, bool atomic, Result grad_input, Result grad_grid, cudaStream_t stream) {
-  constexpr int64_t kCount = taps_of_sample(kAxes, kTaps);
-  const bool wants_input = grad_input.data != nullptr && p.C * p.pixels > 0;
-  const bool sorts = wants_input && !atomic && p.samples > kManyGridSamples;
-  const int64_t all = p.N * p.samples * kCount;
-  Grouping grouping(sorts ? all : 0, p.N * p.pixels);
-  Workspace workspace(stream);
-  GridAddends<Real> addends{};
-  if (wants_input && !atomic) {
-    workspace.want(addends.weights, all + 1);  // not null where there is no sample
-    if (sorts) {
-      grouping.want(workspace);
-    } else {
-      workspace.want(addends.heads, p.N * p.pixels);
-      workspace.want(addends.next, all);
-    }
+__global__ void __launch_bounds__(kFirstThreads, 2)
+    grid_first_kernel(GridCall<Stored> p, FirstBlocks blocks, GridLists<Real> lists, GridPlanes planes, Real* partial,
+                      Stored* together) {
+  uint32_t block = blockIdx.x;
+  if (block < blocks.grouping) {
+    group_batch<kAxes, kTaps>(p, block, lists);
+    return;
   }
-  workspace.take();
-  if (sorts) addends.numbers = grouping.numbers(p.pixels);
-  if (addends.heads != nullptr) {
-    check(cudaMemsetAsync(addends.heads, 0xff, static_cast<size_t>(p.N * p.pixels) * sizeof(int32_t), stream),
-          "cudaMemsetAsync");
+  block -= blocks.grouping;
+  if (block < blocks.planes) {
+    sum_planes<kAxes, kTaps>(p, planes, block, partial);
+    return;
   }
-  Real* const sums = wants_input && atomic ? static_cast<Real*>(grad_input.data) : nullptr;
+  const auto [list, of_list] = blocks.by_blocks.divide(block - blocks.planes);
+  const auto [n, group] = blocks.by_channels.divide(list);
+  const int64_t sample = int64_t{of_list} * kFirstThreads + threadIdx.x;
+  if (sample < p.samples) put_together(p, list, n, int64_t{group} * kPixelChannels, sample, together);
+}
+
+template <int kAxes, int kTaps, class Stored, class Real>
+void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan, const GridLists<Real>& lists,
+                  Real* partial, Stored* together, cudaStream_t stream) {
+  const int64_t each = std::max<int64_t>(blocks_of(p.samples, kFirstThreads), 1), channels = plan.parts.channels;
+  const FirstBlocks blocks{plan.short_bytes > 0 ? static_cast<uint32_t>(p.N) : 0, plan.planes.blocks(p.N),
+                           Division(each), Division(std::max<int64_t>(channels, 1))};
+  const auto all =
+      static_cast<unsigned>(blocks.grouping + blocks.planes + (plan.together > 0 ? p.N * channels * each : 0));
+  if (all == 0) return;
+  const auto kernel = grid_first_kernel<kAxes, kTaps, Stored, Real>;
+  const int64_t bytes = std::max(plan.short_bytes, plan.plane_bytes);
+  allow_shared(kernel, bytes);
+  launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, stream, p, blocks, lists, plan.planes, partial,
+         together);
+}
+
+template <int kAxes, int kTaps, class Stored, class Real>
+void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const GridLongRoom& room,
+                cudaStream_t stream) {
+  const int64_t numbers = p.N * lists.stride;
+  check(cudaMemsetAsync(lists.begin, 0, static_cast<size_t>(numbers) * sizeof(uint32_t), stream), "cudaMemsetAsync");
+  const int64_t blocks = blocks_of(p.samples, kCountThreads), tiles = blocks_of(numbers, kScanAllTile);
+  const auto of_samples = static_cast<unsigned>(p.N * blocks);
+  if (p.samples > 0) {
+    launch("grid_count_kernel", grid_count_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, stream, p,
+           Division(blocks), lists, room.ranks);
+  }
+  launch("grid_tile_sums_kernel", grid_tile_sums_kernel, static_cast<unsigned>(tiles), kScanAllThreads, 0, stream,
+         lists.begin, numbers, room.tile_sums);
+  launch("grid_scan_kernel", grid_scan_kernel, static_cast<unsigned>(tiles), kScanAllThreads, 0, stream, lists.begin,
+         numbers, room.tile_sums);
+  if (p.samples == 0) return;
+  launch("grid_scatter_kernel", grid_scatter_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, stream,
+         p, Division(blocks), room.ranks, lists);
+  const int64_t of_pixels = blocks_of(p.pixels, kSortThreads<Real>);
+  launch("grid_sort_kernel", grid_sort_kernel<kAxes, kTaps, Stored, Real>, static_cast<unsigned>(p.N * of_pixels),
+         kSortThreads<Real>, 0, stream, p, Division(of_pixels), lists);
+}
+
+template <int kAxes, int kTaps, bool kAtomic, class Stored, class Real>
+void launch_samples(const GridCall<Stored>& p, Real* sums, Result grad_grid, cudaStream_t stream) {
+  if (p.samples == 0) return;
+  const uint32_t log = groups_log(p.C);
+  const int64_t blocks = blocks_of(p.samples, kGridThreads >> log);
+  launch("grid_samples_kernel", grid_samples_kernel<kAxes, kTaps, kAtomic, Stored, Real>,
+         static_cast<unsigned>(p.N * blocks), kGridThreads, 0, stream, p, Division(blocks), log, sums, grad_grid);
+}
+
+template <int kAxes, int kTaps, class Stored, class Real>
+void grid_atomic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, cudaStream_t stream) {
+  Real* const sums = p.C > 0 ? static_cast<Real*>(grad_input.data) : nullptr;
   if (sums != nullptr) {
     check(cudaMemsetAsync(sums, 0, static_cast<size_t>(p.N * p.C * p.pixels) * sizeof(Real), stream),
           "cudaMemsetAsync");
   }
-  if (p.samples > 0) {
-    const auto kernel = atomic ? grid_samples_kernel<kAxes, kTaps, true, Stored, Real>
-                               : grid_samples_kernel<kAxes, kTaps, false, Stored, Real>;
-    launch("grid_samples_kernel", kernel, grid_blocks(p.N, p.samples), kGridThreads, 0, stream, p,
-           by_grid_blocks(p.samples), addends, sums, grad_grid);
+  launch_samples<kAxes, kTaps, true>(p, sums, grad_grid, stream);
+}
+
+template <int kAxes, int kTaps, class Stored, class Real>
+void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, cudaStream_t stream) {
+  constexpr int kCount = taps_of_sample(kAxes, kTaps);
+  const bool wants_input = grad_input.data != nullptr && p.C > 0, wants_grid = grad_grid.data != nullptr;
+  const GridPlan<Stored, Real> plan(p, kCount, wants_input, wants_grid);
+  const bool is_long = wants_input && plan.short_bytes == 0, has_planes = plan.plane_bytes > 0;
+  GridLists<Real> lists{};
+  GridLongRoom room{};
+  Real* partial = nullptr;
+  Stored* together = nullptr;
+  Workspace workspace(stream);
+  if (wants_input) {
+    const int64_t addends = p.N * p.samples * kCount;
+    lists.stride = p.pixels / 4 * 4 + 4;
+    workspace.want(lists.begin, p.N * lists.stride);
+    workspace.want(lists.entries, addends);
+    if (is_long) {
+      workspace.want(room.ranks, addends);
+      workspace.want(room.tile_sums, blocks_of(p.N * lists.stride, kScanAllTile));
+    }
   }
-  if (!wants_input || atomic) return;
-  const CellSamples sorted = sorts ? grouping.grouped(p.pixels, stream) : CellSamples{};
-  launch("grid_pixels_kernel", grid_pixels_kernel<kAxes, kTaps, Stored, Real>, grid_blocks(p.N, p.pixels), kGridThreads,
-         0, stream, p, by_grid_blocks(p.pixels), addends, sorted, grad_input);
+  if (has_planes) workspace.want(partial, p.N * plan.planes.groups * p.samples * kAxes);
+  if (plan.together > 0) workspace.want(together, plan.together);
+  workspace.take();
+  launch_first<kAxes, kTaps>(p, plan, lists, partial, together, stream);
+  if (is_long) group_long<kAxes, kTaps>(p, lists, room, stream);
+  if (wants_grid && !has_planes) launch_samples<kAxes, kTaps, false, Stored, Real>(p, nullptr, grad_grid, stream);
+  if (!wants_input && !has_planes) return;
+  const auto kernel = grid_pixels_kernel<kAxes, kTaps, Stored, Real>;
+  const int64_t combining = has_planes ? blocks_of(p.samples, kPixelThreads) : 0;
+  const uint32_t summing = plan.parts.blocks(p.N);
+  launch("grid_pixels_kernel", kernel, static_cast<unsigned>(summing + p.N * combining), kPixelThreads, 0, stream, p,
+         plan.parts, together, lists, grad_input, summing, Division(std::max<int64_t>(combining, 1)),
+         plan.planes.groups, partial, grad_grid);
 }
 
 template <class Stored, class Real>
 void GridOperator<Stored, Real>::backward(const GridCall<Stored>& p, int axes, bool atomic, Result grad_input,
                                           Result grad_grid, cudaStream_t stream) {
   if (p.N == 0) return;
+  const auto run = [&]<int kAxes, int kTaps>() {
+    if (atomic) return grid_atomic<kAxes, kTaps, Stored, Real>(p, grad_input, grad_grid, stream);
+    grid_deterministic<kAxes, kTaps, Stored, Real>(p, grad_input, grad_grid, stream);
+  };
   const bool nearest = p.interpolation == MSDA_NEAREST;
-  const auto run = axes == 2 ? (nearest ? grid_backward<2, 1, Stored, Real> : grid_backward<2, 2, Stored, Real>)
-                             : (nearest ? grid_backward<3, 1, Stored, Real> : grid_backward<3, 2, Stored, Real>);
-  run(p, atomic, grad_input, grad_grid, stream);
+  if (axes == 2) return nearest ? run.template operator()<2, 1>() : run.template operator()<2, 2>();
+  return nearest ? run.template operator()<3, 1>() : run.template operator()<3, 2>();
 }
 
 }  // namespace msda::kernels::cuda

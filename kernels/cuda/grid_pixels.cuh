@@ -1,225 +1,186 @@
-// grad_input of grid_sample on a GPU, in the CPU's order. A block takes 32 consecutive pixels, and eight threads share
-// the channels of one. Each pixel has one writer, so nothing has to be cleared first.
+// grad_input of grid_sample on a GPU, from addends grouped by pixel, in the CPU's order. A block takes adjacent pixels
+// and eight channels, a thread one pixel. Each pixel has one writer, so nothing has to be cleared first.
 #pragma once
 
-#include "kernels/cuda/grid_samples.cuh"
+#include "kernels/cuda/grid_planes.cuh"
 #include "kernels/tree_sum.h"
 
 namespace msda::kernels::cuda {
 
-// The addends of one pixel, in order, in shared memory.
-template <class Real>
-struct AddendList {
-  int32_t sample[kRun][kGridColumns];
-  Real weight[kRun][kGridColumns];
-  uint32_t count[kGridColumns];  // kRun + 1: too many for the list
+inline constexpr int kPixelThreads = 256, kPixelChannels = 8;
+// A thread sums up at most this many addends of a pixel; all threads together sum up more.
+inline constexpr uint32_t kOfThread = 128;
+static_assert(kOfThread < kRun * kRun);  // the tree is then two runs high
+
+// How the pixels and channels are divided among blocks.
+struct GridParts {
+  uint32_t channels = 0;  // groups of eight; 0: no block sums up pixels
+  Division by_tiles, by_channels;
+  uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * channels * by_tiles.by; }
 };
 
-// Of one pixel, from a linked list: they come in any order, and are sorted by insertion.
-template <class Real>
-__device__ inline void take_linked(const GridAddends<Real>& from, int64_t first, int32_t head, int taps,
-                                   AddendList<Real>& list, int column) {
-  uint32_t count = 0;
-  for (int32_t number = head; number >= 0; number = from.next[first + number]) {
-    if (count == kRun) {
-      count = kRun + 1;
-      break;
-    }
-    const Real weight = from.weights[first + number];
-    uint32_t at = count++;
-    for (; at > 0 && list.sample[at - 1][column] > number; --at) {
-      list.sample[at][column] = list.sample[at - 1][column];
-      list.weight[at][column] = list.weight[at - 1][column];
-    }
-    list.sample[at][column] = number;
-    list.weight[at][column] = weight;
-  }
-  for (uint32_t i = 0; i < count && count <= kRun; ++i) list.sample[i][column] /= taps;
-  list.count[column] = count;
-}
-
-template <class Real>
-__device__ inline void take_sorted(const GridAddends<Real>& from, int64_t first, const uint32_t* begin, int64_t count,
-                                   int taps, AddendList<Real>& list, int column) {
-  list.count[column] = static_cast<uint32_t>(count > kRun ? kRun + 1 : count);
-  for (int64_t i = 0; i < count && count <= kRun; ++i) {
-    list.sample[i][column] = static_cast<int32_t>(begin[i]) / taps;
-    list.weight[i][column] = from.weights[first + begin[i]];
-  }
-}
-
-// Room for the addends of a pixel that has many: at most this many at a time, a multiple of kRun, and those that the
-// threads of a block find together.
-inline constexpr int kManyAddends = kRun * kRun, kManyRoom = kManyAddends + kGridThreads;
-template <class Real>
-struct ManyAddends {
-  int32_t sample[kManyRoom];
-  Real weight[kManyRoom];
-  Real runs[kRun][kGridColumns];
-  uint32_t of_warp[kGridGroups];
-};
-
-// Adds the runs of the first `count` addends to the sums of 32 channels, which the threads of group 0 have. All threads
-// must call it.
-template <class Stored, class Real>
-__device__ inline void add_many(const Stored* grad_output, int64_t samples, int64_t channels, int count,
-                                ManyAddends<Real>& many, TreeSum<Real>& sum) {
-  const int column = threadIdx.x % kGridColumns, group = threadIdx.x / kGridColumns;
-  const int runs = (count + kRun - 1) / kRun;
-  __syncthreads();
-  for (int run = group; run < runs && column < channels; run += kGridGroups) {
-    const int begin = run * kRun, end = begin + kRun < count ? begin + kRun : count;
-    Real total(0);
-    for (int i = begin; i < end; ++i) {
-      const Real go = static_cast<Real>(widened(grad_output[column * samples + many.sample[i]]));
-      const Real addend = many.weight[i] * go;
-      total = i == begin ? addend : total + addend;
-    }
-    many.runs[run][column] = total;
-  }
-  __syncthreads();
-  if (group == 0 && column < channels) {
-    for (int run = 0; run < runs; ++run) sum.add(many.runs[run][column]);
-  }
-}
-
-// Finds the pixel's addends among the next samples, one to a thread, and appends them in order. Bilinear and nearest
-// interpolation reach a pixel by one tap at most. All threads must call it.
-template <int kAxes, int kTaps, class Stored, class Real>
-__device__ inline int find_many(const GridCall<Stored>& p, int64_t n, int64_t pixel, int64_t sample, int filled,
-                                ManyAddends<Real>& many) {
-  const unsigned lane = threadIdx.x % kGridColumns, warp = threadIdx.x / kGridColumns;
-  bool found = false;
-  Real weight(0);
-  if (sample < p.samples) {
-    const GridReads<kAxes, kTaps, Real> reads(place_of<kAxes, Stored, Real>(p, n, sample), p.sides);
+// grad_output of eight channels, `count` of which exist; the others read as the last one that does.
+// kTogether: a sample's eight channels are adjacent ([samples, 8]); otherwise a channel's samples are.
+template <bool kTogether, class Stored>
+struct EightChannels {
+  const Stored* first;
+  uint32_t samples;
+  int count;
+  template <class Real>
+  __device__ void read(uint32_t sample, Real (&to)[kPixelChannels]) const {
+    if constexpr (kTogether) {
+      load_four<true>(first + int64_t{sample} * kPixelChannels, 4, *reinterpret_cast<Real(*)[4]>(&to[0]));
+      load_four<true>(first + int64_t{sample} * kPixelChannels + 4, 4, *reinterpret_cast<Real(*)[4]>(&to[4]));
+    } else {
 #pragma unroll
-    for (int i = 0; i < reads.kCount; ++i) {
-      if (reads.pixels[i] != pixel) continue;
-      found = true;
-      weight = reads.weights[i];
+      for (int c = 0; c < kPixelChannels; ++c) to[c] = static_cast<Real>(widened(first[row(c) + sample]));
     }
   }
-  const unsigned lanes = __ballot_sync(~0u, found);
-  if (lane == 0) many.of_warp[warp] = static_cast<uint32_t>(__popc(lanes));
-  __syncthreads();
-  int all = 0, before = filled + __popc(lanes & ((1u << lane) - 1));
-  for (unsigned i = 0; i < kGridGroups; ++i) {
-    if (i < warp) before += static_cast<int>(many.of_warp[i]);
-    all += static_cast<int>(many.of_warp[i]);
+  template <class Real>
+  __device__ Real read_one(uint32_t sample, int c) const {
+    if constexpr (kTogether) return static_cast<Real>(widened(first[int64_t{sample} * kPixelChannels + c]));
+    return static_cast<Real>(widened(first[row(c) + sample]));
   }
-  if (found) {
-    many.sample[before] = static_cast<int32_t>(sample);
-    many.weight[before] = weight;
+
+ private:
+  __device__ int64_t row(int c) const { return int64_t{min(c, count - 1)} * samples; }
+};
+
+// Puts eight channels of samples side by side: [N, groups of channels, samples, 8].
+template <class Stored>
+__device__ inline void put_together(const GridCall<Stored>& p, int64_t list, int64_t n, int64_t first, int64_t sample,
+                                    Stored* together) {
+  const Stored* const from = p.grad_output + (n * p.C + first) * p.samples + sample;
+  Four<Stored> eight[2];
+#pragma unroll
+  for (int c = 0; c < kPixelChannels; ++c) {
+    eight[c / 4].at[c % 4] = first + c < p.C ? from[c * p.samples] : static_cast<Stored>(0.0f);
   }
-  __syncthreads();
-  return filled + all;
+  auto* const to = reinterpret_cast<Four<Stored>*>(together + (list * p.samples + sample) * kPixelChannels);
+  to[0] = eight[0];
+  to[1] = eight[1];
 }
 
-// Moves what lies behind the first kManyAddends to the front. All threads must call it.
-template <class Real>
-__device__ inline void drop_added(ManyAddends<Real>& many, int filled) {
-  const int from = kManyAddends + static_cast<int>(threadIdx.x);
-  int32_t sample = 0;
-  Real weight(0);
-  if (from < filled) {
-    sample = many.sample[from];
-    weight = many.weight[from];
+// Eight channels of one pixel.
+template <class Channels, class Real>
+__device__ inline void sum_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
+                                 Real (&sums)[kPixelChannels]) {
+  Real run[kPixelChannels] = {}, upper[kPixelChannels] = {};
+  GridEntry<Real> next{};
+  if (count > 0) next = entries[0];
+  for (uint32_t i = 0; i < count; ++i) {
+    const GridEntry<Real> entry = next;
+    if (i + 1 < count) next = entries[i + 1];
+    Real addend[kPixelChannels];
+    grad_output.read(entry.sample, addend);
+    const bool begins = i % kRun == 0;
+#pragma unroll
+    for (int c = 0; c < kPixelChannels; ++c) {
+      addend[c] = entry.weight * addend[c];
+      run[c] = begins ? addend[c] : run[c] + addend[c];
+    }
+    if (i % kRun != kRun - 1) continue;
+#pragma unroll
+    for (int c = 0; c < kPixelChannels; ++c) upper[c] = i < kRun ? run[c] : upper[c] + run[c];
   }
-  __syncthreads();
-  if (from < filled) {
-    many.sample[threadIdx.x] = sample;
-    many.weight[threadIdx.x] = weight;
+#pragma unroll
+  for (int c = 0; c < kPixelChannels; ++c) {
+    sums[c] = count % kRun == 0 ? upper[c] : count < kRun ? run[c] : upper[c] + run[c];
   }
-  __syncthreads();
 }
 
-// A pixel with more than kRun addends. `sorted`: its addends in order, or null: all samples are searched.
-template <int kAxes, int kTaps, class Stored, class Real>
-__device__ inline void sum_many(const GridCall<Stored>& p, int64_t n, int64_t pixel, const GridAddends<Real>& addends,
-                                const uint32_t* sorted, int64_t count, ManyAddends<Real>& many, Result grad_input) {
-  constexpr int kCount = taps_of_sample(kAxes, kTaps);
-  const int column = threadIdx.x % kGridColumns, group = threadIdx.x / kGridColumns;
-  for (int64_t first = 0; first < p.C; first += kGridColumns) {
-    const int64_t channels = p.C - first;
-    const Stored* grad_output = p.grad_output + (n * p.C + first) * p.samples;
-    TreeSum<Real> sum;
-    int filled = 0;
-    if (sorted != nullptr) {
-      for (int64_t done = 0; done < count; done += kManyAddends) {
-        filled = static_cast<int>(count - done < kManyAddends ? count - done : kManyAddends);
-        __syncthreads();
-        for (int i = static_cast<int>(threadIdx.x); i < filled; i += kGridThreads) {
-          const uint32_t number = sorted[done + i];
-          many.sample[i] = static_cast<int32_t>(number / kCount);
-          many.weight[i] = addends.weights[n * p.samples * kCount + number];
+// The same for a pixel with many addends, by all threads, each of which sums up runs of one channel. The first eight
+// write the sums.
+template <class Channels, class Real>
+__device__ inline void sum_hot_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
+                                     Result to, int64_t at, int64_t pixels) {
+  constexpr uint32_t kRuns = kPixelThreads / kPixelChannels, kAtOnce = kRuns * kRun;
+  __shared__ Real runs[kRuns][kPixelChannels];
+  const uint32_t c = threadIdx.x % kPixelChannels, mine = threadIdx.x / kPixelChannels;
+  const bool has_channel = static_cast<int>(c) < grad_output.count;
+  TreeSum<Real> sum;
+  for (uint32_t first = 0; first < count; first += kAtOnce) {
+    const uint32_t begin = first + mine * kRun, end = min(begin + kRun, count);
+    __syncthreads();
+    if (begin < count && has_channel) {
+      Real run(0);
+      for (uint32_t i = begin; i < end; ++i) {
+        const GridEntry<Real> entry = entries[i];
+        const Real addend = entry.weight * grad_output.template read_one<Real>(entry.sample, static_cast<int>(c));
+        run = i == begin ? addend : run + addend;
+      }
+      runs[mine][c] = run;
+    }
+    __syncthreads();
+    if (mine != 0 || !has_channel) continue;
+    for (uint32_t i = 0; i < kRuns && first + i * kRun < count; ++i) sum.add(runs[i][c]);
+  }
+  if (mine == 0 && has_channel) store_one(to.data, to.dtype, at + c * pixels, Real(0) + sum.sum());
+}
+
+// A tile of the pixels, and eight channels of them, which a block sums up. All threads must call it. `plane`: where the
+// first channel's pixels begin in grad_input.
+template <int kCount, class Channels, class Stored, class Real>
+__device__ inline void sum_tile(const GridCall<Stored>& p, int64_t n, int64_t pixel, int64_t plane,
+                                const Channels& grad_output, const GridLists<Real>& lists, Result grad_input) {
+  __shared__ uint32_t hot_count, hot[kPixelThreads];
+  if (threadIdx.x == 0) hot_count = 0;
+  __syncthreads();
+  const GridEntry<Real>* const entries = lists.entries + n * p.samples * kCount;
+  if (pixel < p.pixels) {
+    const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
+    if (count > kOfThread) {
+      hot[atomicAdd(&hot_count, 1u)] = static_cast<uint32_t>(pixel);
+    } else {
+      Real sums[kPixelChannels];
+      sum_pixel(grad_output, entries + first, count, sums);
+      visit_elements(grad_input.data, grad_input.dtype, [&]<class To>(To* to) {
+#pragma unroll
+        for (int c = 0; c < kPixelChannels; ++c) {
+          if (c < grad_output.count) to[plane + c * p.pixels + pixel] = narrowed<To>(Real(0) + sums[c]);
         }
-        add_many(grad_output, p.samples, channels, filled, many, sum);
-      }
-    } else {
-      __syncthreads();
-      for (int64_t at = 0; at < p.samples; at += kGridThreads) {
-        filled = find_many<kAxes, kTaps>(p, n, pixel, at + threadIdx.x, filled, many);
-        if (filled < kManyAddends) continue;
-        add_many(grad_output, p.samples, channels, kManyAddends, many, sum);
-        drop_added(many, filled);
-        filled -= kManyAddends;
-      }
-      if (filled > 0) add_many(grad_output, p.samples, channels, filled, many, sum);
-    }
-    if (group == 0 && column < channels) {
-      store_one(grad_input.data, grad_input.dtype, (n * p.C + first + column) * p.pixels + pixel, Real(0) + sum.sum());
-    }
-  }
-}
-
-// Without `sorted`: from the linked lists.
-template <int kAxes, int kTaps, class Stored, class Real>
-__global__ void __launch_bounds__(kGridThreads)
-    grid_pixels_kernel(GridCall<Stored> p, Division by_blocks, GridAddends<Real> addends, CellSamples sorted,
-                       Result grad_input) {
-  constexpr int kCount = taps_of_sample(kAxes, kTaps);
-  __shared__ AddendList<Real> list;
-  __shared__ ManyAddends<Real> many;
-  const int column = threadIdx.x % kGridColumns, group = threadIdx.x / kGridColumns;
-  const auto [n, block] = by_blocks.divide(blockIdx.x);
-  const int64_t first_pixel = int64_t{block} * kGridColumns, pixel = first_pixel + column;
-  const int64_t first_addend = n * p.samples * kCount;
-  const auto begin_of = [&](int64_t of) { return sorted.begin[n * p.pixels + of]; };
-  if (group == 0) {
-    list.count[column] = 0;
-    if (pixel >= p.pixels) {
-    } else if (sorted.sample == nullptr) {
-      take_linked(addends, first_addend, addends.heads[n * p.pixels + pixel], kCount, list, column);
-    } else {
-      take_sorted(addends, first_addend, sorted.sample + begin_of(pixel), begin_of(pixel + 1) - begin_of(pixel), kCount,
-                  list, column);
+      });
     }
   }
   __syncthreads();
-  const uint32_t count = list.count[column];
-  if (pixel < p.pixels && count <= kRun) {
-    for (int64_t c = group; c < p.C; c += kGridGroups) {
-      const Stored* grad_output = p.grad_output + (n * p.C + c) * p.samples;
-      Real sum(0);
-      for (uint32_t i = 0; i < count; ++i) {
-        const Real go = static_cast<Real>(widened(grad_output[list.sample[i][column]]));
-        const Real addend = list.weight[i][column] * go;
-        sum = i == 0 ? addend : sum + addend;
-      }
-      store_one(grad_input.data, grad_input.dtype, (n * p.C + c) * p.pixels + pixel, Real(0) + sum);
-    }
+  for (uint32_t i = 0; i < hot_count; ++i) {
+    const uint32_t first = lists.begin_of(n, hot[i]), count = lists.begin_of(n, hot[i] + 1) - first;
+    sum_hot_pixel(grad_output, entries + first, count, grad_input, plane + hot[i], p.pixels);
   }
-  for (int i = 0; i < kGridColumns; ++i) {
-    if (list.count[i] <= kRun) continue;
-    const int64_t at = first_pixel + i;
-    if (sorted.sample == nullptr) {
-      sum_many<kAxes, kTaps>(p, n, at, addends, nullptr, 0, many, grad_input);
-    } else {
-      sum_many<kAxes, kTaps>(p, n, at, addends, sorted.sample + begin_of(at), begin_of(at + 1) - begin_of(at), many,
-                             grad_input);
-    }
+}
+
+// A block's share of grad_input. `together`: grad_output as put_together leaves it, or null.
+template <int kCount, class Stored, class Real>
+__device__ inline void sum_share(const GridCall<Stored>& p, const GridParts& parts, const Stored* together,
+                                 const GridLists<Real>& lists, Result grad_input) {
+  const auto [list, tile] = parts.by_tiles.divide(blockIdx.x);
+  const auto [n, group] = parts.by_channels.divide(list);
+  const int64_t channel = int64_t{group} * kPixelChannels, plane = (n * p.C + channel) * p.pixels;
+  const int64_t pixel = int64_t{tile} * kPixelThreads + threadIdx.x;
+  const auto samples = static_cast<uint32_t>(p.samples);
+  const int count = static_cast<int>(min(int64_t{kPixelChannels}, p.C - channel));
+  if (together != nullptr) {
+    const EightChannels<true, Stored> rows{together + list * p.samples * kPixelChannels, samples, count};
+    sum_tile<kCount>(p, n, pixel, plane, rows, lists, grad_input);
+  } else {
+    const EightChannels<false, Stored> rows{p.grad_output + (n * p.C + channel) * p.samples, samples, count};
+    sum_tile<kCount>(p, n, pixel, plane, rows, lists, grad_input);
   }
+}
+
+// The blocks of `parts`, and after them those that combine the sums of planes.cuh, 256 samples each.
+template <int kAxes, int kTaps, class Stored, class Real>
+__global__ void __launch_bounds__(kPixelThreads)
+    grid_pixels_kernel(GridCall<Stored> p, GridParts parts, const Stored* together, GridLists<Real> lists,
+                       Result grad_input, uint32_t first_combining, Division by_blocks, uint32_t groups,
+                       const Real* partial, Result grad_grid) {
+  if (blockIdx.x < first_combining) {
+    sum_share<taps_of_sample(kAxes, kTaps)>(p, parts, together, lists, grad_input);
+    return;
+  }
+  const auto [n, block] = by_blocks.divide(blockIdx.x - first_combining);
+  const int64_t sample = int64_t{block} * kPixelThreads + threadIdx.x;
+  if (sample < p.samples) combine_planes<kAxes, kTaps>(p, n, sample, groups, partial, grad_grid);
 }
 
 }  // namespace msda::kernels::cuda

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/plan.h"
+#include "kernels/cuda/prefix_sums.cuh"
 #include "kernels/cuda/samples.cuh"
 
 namespace msda::kernels::cuda {
@@ -162,36 +163,6 @@ struct Read {
 template <class Stored>
 __device__ inline Read<Stored> read_sample(const Problem<Stored>& p, int64_t sample) {
   return {location_of(p, sample), p.attention_weights[sample]};
-}
-
-// The sum of `mine` over the lanes of a warp up to this one. All lanes must call it.
-template <class T>
-__device__ inline T sum_upto_lane(T mine) {
-#pragma unroll
-  for (int step = 1; step < kWarp; step *= 2) {
-    const T other = __shfl_up_sync(~0u, mine, step);
-    if (threadIdx.x % kWarp >= step) mine += other;
-  }
-  return mine;
-}
-
-// The sum of `mine` over the threads before this one, and over all in `total`; `sums` has a place for each warp and
-// one more.
-__device__ inline uint64_t sum_before(uint64_t mine, uint64_t* sums, uint64_t& total) {
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const uint64_t inclusive = sum_upto_lane(mine);
-  if (lane == kWarp - 1) sums[warp] = inclusive;
-  __syncthreads();
-  if (warp == 0) {
-    const uint64_t whole = sums[lane], upto = sum_upto_lane(whole);
-    sums[lane] = upto - whole;
-    if (lane == kWarp - 1) sums[kWarp] = upto;
-  }
-  __syncthreads();
-  total = sums[kWarp];
-  const uint64_t before = sums[warp] + inclusive - mine;
-  __syncthreads();
-  return before;
 }
 
 // From the number of samples of each cell, finds where its samples and runs begin, kScanEach cells a thread. Calls

@@ -26,6 +26,25 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int thre
   check(cudaGetLastError(), name);
 }
 
+// The current device.
+struct Device {
+  int processors = 0, shared_bytes = 0, l2_bytes = 0;
+  Device() {
+    int device = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          "cudaDeviceGetAttribute");
+    check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
+  }
+};
+
+template <class Kernel>
+void allow_shared(Kernel* kernel, int64_t bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
+}
+
 // For a kernel whose blocks each process several items.
 inline unsigned blocks_for(int64_t items, int64_t of_a_block) {
   constexpr int64_t kMost = 65536;

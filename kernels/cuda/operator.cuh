@@ -16,25 +16,6 @@
 
 namespace msda::kernels::cuda {
 
-// The current device.
-struct Device {
-  int processors = 0, shared_bytes = 0, l2_bytes = 0;
-  Device() {
-    int device = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-          "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
-  }
-};
-
-template <class Kernel>
-void allow_shared(Kernel* kernel, int64_t bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "cudaFuncSetAttribute");
-}
-
 // Whether rows of D elements can be read four at a time.
 inline bool is_aligned(const void* pointer, int64_t D, int64_t element_bytes) {
   return D % 4 == 0 && reinterpret_cast<uintptr_t>(pointer) % static_cast<uint64_t>(4 * element_bytes) == 0;

@@ -9,13 +9,16 @@ uint64_t GridDeviceCall::device_bytes() const {
     bytes += bytes_of(*tensor);
     elements += elements_of(*tensor);
   }
-  // As if every tensor were widened; for each addend of grad_input its pixel and number twice, to be sorted, its
-  // weight, and as much for the sort; for each pixel where its addends begin (kernels/cuda/grid_operator.cuh).
+  // As if every tensor were widened, and grad_output once more with its channels in eights; each addend of grad_input
+  // with its number; the sums of eight groups of channels; for each pixel where its addends begin
+  // (kernels/cuda/grid_operator.cuh).
   const auto axes = static_cast<uint64_t>(call_.input.rank) - 2;
   const uint64_t addends = elements_of(call_.grid) / axes << axes;
-  const auto channels = static_cast<uint64_t>(call_.input.shape[1]);
+  const auto channels = static_cast<uint64_t>(call_.input.shape[1]),
+             batches = static_cast<uint64_t>(call_.input.shape[0]);
   const uint64_t pixels = channels == 0 ? 0 : elements_of(call_.input) / channels;
-  return bytes + 8 * elements + 64 * addends + 8 * pixels;
+  return bytes + 8 * elements + 16 * elements_of(grad_output_) + 20 * addends + 64 * elements_of(call_.grid) +
+         8 * (pixels + 4 * batches);
 }
 
 std::vector<std::unique_ptr<DeviceCall>> GridDeviceCall::halves() const {

@@ -21,7 +21,7 @@ from libmsda import GridCall, Options  # noqa: E402
 PARTS = ("modes", "atomic", "repeat")
 BILINEAR, NEAREST, BICUBIC = range(3)
 CHANNELS = (1, 3, 30, 32, 33, 71)
-MANY_SAMPLES = 16384  # from here on the GPU sorts
+MANY_SAMPLES = 16384  # too many for one block to group
 
 
 class Problem:
@@ -36,10 +36,12 @@ class Problem:
         self.sides = tuple(int(rng.integers(1, side + 1)) for _ in range(self.axes))
         self.shape = tuple(int(rng.choice([1, 7, 30])) for _ in range(self.axes))
         self.kind = str(rng.choice(["anywhere", "anywhere", "one place", "crowded", "ties"]))
-        if number % 7 == 3:  # sorted on the GPU
+        if number % 7 == 3:  # grouped by counting in global memory
             self.C, self.N, self.shape = 2, 1, (1,) * (self.axes - 1) + (MANY_SAMPLES + 500,)
         elif number % 7 == 4:  # many addends to a pixel
             self.N, self.shape, self.kind = 2, (1,) * (self.axes - 1) + (3000,), str(rng.choice(["one place", "crowded"]))
+        elif number % 7 == 5:  # too many samples to copy, so that their channels are put side by side
+            self.C, self.N, self.shape = 11, 1, (1,) * (self.axes - 1) + (2500,)
         while self.N * self.C * np.prod(self.shape) > work and self.C > 2:
             self.C //= 2
         if number % 13 == 5:  # one size is 0

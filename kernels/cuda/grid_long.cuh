@@ -1,0 +1,212 @@
+// Groups the addends of a call of grid_sample of any size by pixel, by counting in global memory: addends come to their
+// pixel in any order, and each pixel's are then sorted by sample.
+#pragma once
+
+#include "kernels/cuda/grid_lists.cuh"
+#include "kernels/cuda/prefix_sums.cuh"
+
+namespace msda::kernels::cuda {
+
+inline constexpr int kCountThreads = 256, kScanAllThreads = 1024, kScanAllEach = 8;
+inline constexpr int64_t kScanAllTile = kScanAllThreads * kScanAllEach;
+
+// A thread for each sample. Counts each pixel's addends in `begin`; `ranks` [N, samples * taps]: how many came before.
+template <int kAxes, int kTaps, class Stored, class Real>
+__global__ void __launch_bounds__(kCountThreads)
+    grid_count_kernel(GridCall<Stored> p, Division by_blocks, GridLists<Real> lists, uint32_t* ranks) {
+  using Addends = SampleAddends<kAxes, kTaps, Real>;
+  const auto [n, block] = by_blocks.divide(blockIdx.x);
+  const int64_t sample = int64_t{block} * kCountThreads + threadIdx.x;
+  if (sample >= p.samples) return;
+  const Addends addends(p, n, sample);
+  uint32_t* const count = lists.begin + n * lists.stride;
+  uint32_t rank[Addends::kCount];
+#pragma unroll
+  for (int i = 0; i < Addends::kCount; ++i) {
+    rank[i] = 0;
+    if (addends.pixel[i] != Addends::kNone) rank[i] = atomicAdd(&count[addends.pixel[i]], 1u);
+  }
+#pragma unroll
+  for (int i = 0; i < Addends::kCount; ++i) ranks[(n * p.samples + sample) * Addends::kCount + i] = rank[i];
+}
+
+// Sums of tiles of `count` numbers.
+inline __global__ void __launch_bounds__(kScanAllThreads)
+    grid_tile_sums_kernel(const uint32_t* numbers, int64_t count, uint32_t* sums) {
+  __shared__ uint32_t places[kWarp + 1];
+  uint32_t mine = 0, total = 0;
+  const int64_t first = int64_t{blockIdx.x} * kScanAllTile;
+#pragma unroll
+  for (int i = 0; i < kScanAllEach; ++i) {
+    const int64_t at = first + i * kScanAllThreads + threadIdx.x;
+    if (at < count) mine += numbers[at];
+  }
+  sum_before(mine, places, total);
+  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+}
+
+// Turns each number into the sum of those before it, modulo 2^32. `sums`: of the tiles.
+inline __global__ void __launch_bounds__(kScanAllThreads)
+    grid_scan_kernel(uint32_t* numbers, int64_t count, const uint32_t* sums) {
+  __shared__ uint32_t places[kWarp + 1];
+  uint32_t of_tiles = 0, before = 0, total = 0;
+  for (uint32_t tile = threadIdx.x; tile < blockIdx.x; tile += kScanAllThreads) of_tiles += sums[tile];
+  sum_before(of_tiles, places, before);
+  const int64_t at = int64_t{blockIdx.x} * kScanAllTile + int64_t{threadIdx.x} * kScanAllEach;
+  uint32_t mine[kScanAllEach] = {};
+  uint32_t sum = 0;
+#pragma unroll
+  for (int i = 0; i < kScanAllEach; ++i) {
+    if (at + i < count) mine[i] = numbers[at + i];
+    sum += mine[i];
+  }
+  uint32_t next = before + sum_before(sum, places, total);
+#pragma unroll
+  for (int i = 0; i < kScanAllEach; ++i) {
+    if (at + i < count) numbers[at + i] = next;
+    next += mine[i];
+  }
+}
+
+// A thread for each sample. Takes its addends to their pixels, in the order in which they were counted.
+template <int kAxes, int kTaps, class Stored, class Real>
+__global__ void __launch_bounds__(kCountThreads)
+    grid_scatter_kernel(GridCall<Stored> p, Division by_blocks, const uint32_t* ranks, GridLists<Real> to) {
+  using Addends = SampleAddends<kAxes, kTaps, Real>;
+  constexpr int kCount = Addends::kCount;
+  const auto [n, block] = by_blocks.divide(blockIdx.x);
+  const int64_t sample = int64_t{block} * kCountThreads + threadIdx.x;
+  if (sample >= p.samples) return;
+  const Addends addends(p, n, sample);
+  uint32_t at[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    at[i] = ranks[(n * p.samples + sample) * kCount + i];
+    if (addends.pixel[i] != Addends::kNone) at[i] += to.begin_of(n, addends.pixel[i]);
+  }
+  GridEntry<Real>* const entries = to.entries + n * p.samples * kCount;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if (addends.pixel[i] != Addends::kNone) entries[at[i]] = {addends.weight[i], static_cast<uint32_t>(sample)};
+  }
+}
+
+// Blocks that sort each pixel's addends: a thread sorts those of a pixel with few, all threads those of one with many.
+template <class Real>
+inline constexpr int kSortThreads = sizeof(Real) == 4 ? 128 : 64;
+template <class Real>
+struct SortRoom {
+  static constexpr int kFew = 32, kThreads = kSortThreads<Real>, kMany = kFew * kThreads;
+  Real weight[kMany];
+  alignas(16) uint32_t sample[kMany];
+};
+
+// Sorts by insertion. Each thread has a column of the block's room.
+template <class Real>
+__device__ inline void sort_few(GridEntry<Real>* entries, uint32_t count, SortRoom<Real>& room) {
+  constexpr int kColumns = SortRoom<Real>::kThreads;
+  Real* const weight = room.weight + threadIdx.x;
+  uint32_t* const sample = room.sample + threadIdx.x;
+  for (uint32_t i = 0; i < count; ++i) {
+    const GridEntry<Real> entry = entries[i];
+    uint32_t at = i;
+    for (; at > 0 && sample[(at - 1) * kColumns] > entry.sample; --at) {
+      sample[at * kColumns] = sample[(at - 1) * kColumns];
+      weight[at * kColumns] = weight[(at - 1) * kColumns];
+    }
+    sample[at * kColumns] = entry.sample;
+    weight[at * kColumns] = entry.weight;
+  }
+  for (uint32_t i = 0; i < count; ++i) entries[i] = {weight[i * kColumns], sample[i * kColumns]};
+}
+
+// Counts for each addend those with a smaller sample. All threads must call it.
+template <class Real>
+__device__ inline void sort_many(GridEntry<Real>* entries, uint32_t count, SortRoom<Real>& room) {
+  constexpr uint32_t kThreads = SortRoom<Real>::kThreads;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < (count + 3) / 4 * 4; i += kThreads) {
+    const GridEntry<Real> entry = i < count ? entries[i] : GridEntry<Real>{Real(0), ~0u};
+    room.weight[i] = entry.weight;
+    room.sample[i] = entry.sample;
+  }
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    const uint32_t sample = room.sample[i];
+    uint32_t rank = 0;
+    for (uint32_t other = 0; other < count; other += 4) {
+      const uint4 four = *reinterpret_cast<const uint4*>(room.sample + other);
+      rank +=
+          (four.x < sample ? 1 : 0) + (four.y < sample ? 1 : 0) + (four.z < sample ? 1 : 0) + (four.w < sample ? 1 : 0);
+    }
+    entries[rank] = {room.weight[i], sample};
+  }
+}
+
+// Finds the pixel's addends among all samples, in their order. All threads must call it.
+template <int kAxes, int kTaps, class Stored, class Real>
+__device__ inline void find_all(const GridCall<Stored>& p, int64_t n, uint32_t pixel, GridEntry<Real>* entries) {
+  constexpr int kThreads = SortRoom<Real>::kThreads, kWarps = kThreads / kWarp;
+  __shared__ uint32_t of_warp[2][kWarps];
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  uint32_t found = 0;
+  int turn = 0;
+  __syncthreads();
+  for (int64_t first = 0; first < p.samples; first += kThreads, turn ^= 1) {
+    const int64_t sample = first + threadIdx.x;
+    bool is_there = false;
+    Real weight(0);
+    if (sample < p.samples) {
+      const SampleAddends<kAxes, kTaps, Real> addends(p, n, sample);
+#pragma unroll
+      for (int i = 0; i < addends.kCount; ++i) {
+        if (addends.pixel[i] != pixel) continue;
+        is_there = true;
+        weight = addends.weight[i];
+      }
+    }
+    const unsigned lanes = __ballot_sync(~0u, is_there);
+    if (lane == 0) of_warp[turn][warp] = static_cast<uint32_t>(__popc(lanes));
+    __syncthreads();
+    uint32_t before = found + static_cast<uint32_t>(__popc(lanes & ((1u << lane) - 1)));
+#pragma unroll
+    for (unsigned i = 0; i < kWarps; ++i) {
+      if (i < warp) before += of_warp[turn][i];
+      found += of_warp[turn][i];
+    }
+    if (is_there) entries[before] = {weight, static_cast<uint32_t>(sample)};
+  }
+}
+
+template <int kAxes, int kTaps, class Stored, class Real>
+__global__ void __launch_bounds__(kSortThreads<Real>)
+    grid_sort_kernel(GridCall<Stored> p, Division by_blocks, GridLists<Real> lists) {
+  constexpr int kCount = taps_of_sample(kAxes, kTaps), kThreads = kSortThreads<Real>;
+  using Room = SortRoom<Real>;
+  __shared__ Room room;
+  __shared__ uint32_t listed, list[kThreads];
+  const auto [n, block] = by_blocks.divide(blockIdx.x);
+  const int64_t pixel = int64_t{block} * kThreads + threadIdx.x, batch = n;
+  GridEntry<Real>* const entries = lists.entries + n * p.samples * kCount;
+  if (threadIdx.x == 0) listed = 0;
+  __syncthreads();
+  if (pixel < p.pixels) {
+    const uint32_t begin = lists.begin_of(batch, pixel), count = lists.begin_of(batch, pixel + 1) - begin;
+    if (count > Room::kFew) {
+      list[atomicAdd(&listed, 1u)] = static_cast<uint32_t>(pixel);
+    } else if (count > 1) {
+      sort_few(entries + begin, count, room);
+    }
+  }
+  __syncthreads();
+  for (uint32_t i = 0; i < listed; ++i) {
+    const uint32_t begin = lists.begin_of(batch, list[i]), count = lists.begin_of(batch, list[i] + 1) - begin;
+    if (count <= Room::kMany) {
+      sort_many(entries + begin, count, room);
+    } else {
+      find_all<kAxes, kTaps>(p, batch, list[i], entries + begin);
+    }
+  }
+}
+
+}  // namespace msda::kernels::cuda

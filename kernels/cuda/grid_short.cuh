@@ -1,0 +1,176 @@
+// Groups the addends of a short call of grid_sample by pixel: one block for each batch counts the addends of each pixel
+// in its shared memory, and ranks each addend among those of its pixel.
+#pragma once
+
+#include "kernels/cuda/cell_members.cuh"
+#include "kernels/cuda/grid_lists.cuh"
+
+namespace msda::kernels::cuda {
+
+inline constexpr int kFirstThreads = 512;  // of a block of the first kernel
+// Addends that one block groups; and samples, as CellMembers holds so many.
+inline constexpr int64_t kShortAddends = 16384;
+MSDA_HOST_DEVICE constexpr int64_t short_samples(int taps) {
+  return kShortAddends / taps < kShortList ? kShortAddends / taps : kShortList;
+}
+
+// A pixel with so many addends that comparing each with each would take long.
+struct CrowdedPixel {
+  CellMembers samples;
+  uint32_t begin, end;  // of its addends
+  uint32_t arrived;     // how many of them
+};
+
+// A block's shared memory.
+template <class Real>
+class GridShortRoom {
+ public:
+  __device__ GridShortRoom(void* memory, int64_t pixels, int64_t addends)
+      : weight(static_cast<Real*>(memory)),
+        words(reinterpret_cast<uint32_t*>(weight + (addends + 3) / 4 * 4)),
+        crowded(reinterpret_cast<CrowdedPixel*>(words + stride(pixels))),
+        pixel(reinterpret_cast<uint32_t*>(crowded + most_crowded(static_cast<uint32_t>(addends)))),
+        arrived(reinterpret_cast<uint16_t*>(pixel + addends)) {}
+  static int64_t bytes(int64_t pixels, int64_t addends) {
+    return (addends + 3) / 4 * 4 * int64_t{sizeof(Real)} + stride(pixels) * 4 +
+           most_crowded(static_cast<uint32_t>(addends)) * int64_t{sizeof(CrowdedPixel)} + addends * 6;
+  }
+  static constexpr int64_t kEach = 16;  // pixels that a thread scans at a time
+  MSDA_HOST_DEVICE static int64_t stride(int64_t pixels) { return (pixels + kEach - 1) / kEach * kEach; }
+
+  static constexpr uint32_t kCrowded = 1u << 31;
+  __device__ bool is_crowded(uint32_t of) const { return (words[of] & kCrowded) != 0; }
+  __device__ CrowdedPixel& crowd_of(uint32_t of) const { return crowded[words[of] & ~kCrowded]; }
+  // When all addends have arrived.
+  __device__ uint32_t end_of(uint32_t of) const { return is_crowded(of) ? crowd_of(of).end : words[of]; }
+  __device__ uint32_t begin_of(uint32_t of) const { return of == 0 ? 0 : end_of(of - 1); }
+
+  // Addends are numbered sample * taps + tap.
+  Real* weight;           // [addends]
+  uint32_t* words;        // [pixels]: counts; then where the next addend goes; or, of crowded ones, their number
+  CrowdedPixel* crowded;  // as many as there are
+  uint32_t* pixel;        // [addends]
+  uint16_t* arrived;      // [addends]: each pixel's addends as they came
+};
+
+// Turns counts into where each pixel's addends begin, here and in global memory; returns how many there are. All
+// threads must call it.
+template <class Real>
+__device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t pixels, uint32_t* begin,
+                                       uint32_t* crowded) {
+  constexpr int kEach = GridShortRoom<Real>::kEach;
+  __shared__ uint32_t sums[kWarp + 1];
+  uint32_t before = 0;
+  for (int64_t tile = 0; tile < pixels; tile += kEach * kFirstThreads) {
+    const int64_t at = tile + kEach * static_cast<int64_t>(threadIdx.x);
+    uint4 counts[kEach / 4] = {};
+    uint32_t mine = 0, total = 0;
+#pragma unroll
+    for (int i = 0; i < kEach / 4; ++i) {
+      if (at < pixels) counts[i] = reinterpret_cast<const uint4*>(room.words + at)[i];
+      mine += counts[i].x + counts[i].y + counts[i].z + counts[i].w;
+    }
+    uint32_t next = before + sum_before(mine, sums, total);
+    before += total;
+    if (at >= pixels) continue;
+    const auto start = [&](int64_t of, uint32_t count) {
+      const uint32_t first = next;
+      next += count;
+      if (count <= kFewToCompare) return first;
+      const uint32_t number = atomicAdd(crowded, 1u);
+      room.crowded[number].begin = first;
+      room.crowded[number].end = next;
+      room.crowded[number].arrived = 0;
+      room.words[of] = GridShortRoom<Real>::kCrowded | number;
+      return first;
+    };
+#pragma unroll
+    for (int i = 0; i < kEach / 4; ++i) {
+      const int64_t of = at + 4 * i;
+      const uint4 count = counts[i];
+      uint4 starts;
+      starts.x = start(of, count.x);
+      starts.y = start(of + 1, count.y);
+      starts.z = start(of + 2, count.z);
+      starts.w = start(of + 3, count.w);
+      if (of < pixels) *reinterpret_cast<uint4*>(begin + of) = starts;
+      const uint32_t most = max(max(count.x, count.y), max(count.z, count.w));
+      if (most <= kFewToCompare) {
+        *reinterpret_cast<uint4*>(room.words + of) = starts;
+        continue;
+      }
+      if (count.x <= kFewToCompare) room.words[of] = starts.x;
+      if (count.y <= kFewToCompare) room.words[of + 1] = starts.y;
+      if (count.z <= kFewToCompare) room.words[of + 2] = starts.z;
+      if (count.w <= kFewToCompare) room.words[of + 3] = starts.w;
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) begin[pixels] = before;
+  return before;
+}
+
+// Groups the addends of batch n. All threads of a block of kFirstThreads must call it.
+template <int kAxes, int kTaps, class Stored, class Real>
+__device__ inline void group_batch(const GridCall<Stored>& p, int64_t n, const GridLists<Real>& to) {
+  using Addends = SampleAddends<kAxes, kTaps, Real>;
+  constexpr int kCount = Addends::kCount;
+  __shared__ uint32_t crowded;
+  const auto all = static_cast<uint32_t>(p.samples * kCount);
+  const GridShortRoom<Real> room(dynamic_shared<uint4>(), p.pixels, all);
+  if (threadIdx.x == 0) crowded = 0;
+  for (int64_t i = threadIdx.x; i < room.stride(p.pixels); i += kFirstThreads) room.words[i] = 0;
+  __syncthreads();
+  for (auto sample = threadIdx.x; sample < p.samples; sample += kFirstThreads) {
+    const Addends addends(p, n, sample);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      room.pixel[sample * kCount + i] = addends.pixel[i];
+      room.weight[sample * kCount + i] = addends.weight[i];
+      if (addends.pixel[i] != Addends::kNone) atomicAdd(&room.words[addends.pixel[i]], 1u);
+    }
+  }
+  __syncthreads();
+  const uint32_t filled = scan_pixels(room, p.pixels, to.begin + n * to.stride, &crowded);
+  for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kFirstThreads) {
+    room.crowded[i / CellMembers::kWords].samples.words[i % CellMembers::kWords] = 0;
+  }
+  if (crowded != 0) __syncthreads();
+  for (uint32_t addend = threadIdx.x; addend < all; addend += kFirstThreads) {
+    const uint32_t pixel = room.pixel[addend];
+    if (pixel == Addends::kNone) continue;
+    uint32_t at = 0;
+    if (room.is_crowded(pixel)) {
+      CrowdedPixel& crowd = room.crowd_of(pixel);
+      crowd.samples.add(addend / kCount);
+      at = crowd.begin + atomicAdd(&crowd.arrived, 1u);
+    } else {
+      at = atomicAdd(&room.words[pixel], 1u);
+    }
+    room.arrived[at] = static_cast<uint16_t>(addend);
+  }
+  __syncthreads();
+  if (crowded != 0) {
+    for (uint32_t i = threadIdx.x / kWarp; i < crowded; i += kFirstThreads / kWarp) {
+      room.crowded[i].samples.count(threadIdx.x % kWarp);
+    }
+    __syncthreads();
+  }
+  GridEntry<Real>* const entries = to.entries + n * p.samples * kCount;
+  for (uint32_t i = threadIdx.x; i < filled; i += kFirstThreads) {
+    const uint32_t addend = room.arrived[i], pixel = room.pixel[addend];
+    uint32_t place = 0;
+    if (room.is_crowded(pixel)) {
+      const CrowdedPixel& crowd = room.crowd_of(pixel);
+      place = crowd.begin + crowd.samples.rank(addend / kCount);
+    } else {
+      place = room.begin_of(pixel);
+      for (uint32_t other = place, end = room.words[pixel]; other < end; ++other) {
+        place += room.arrived[other] < addend ? 1 : 0;
+      }
+    }
+    entries[place] = {room.weight[addend], addend / kCount};
+  }
+}
+
+}  // namespace msda::kernels::cuda
