@@ -44,6 +44,12 @@ void add_capture(CLI::App& command, Options& options) {
   command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required();
 }
 
+void add_captures(CLI::App& command, Options& options) {
+  command.add_option("CAPTURE", options.captures, "Capture files (HDF5), or folders of them")
+      ->required()
+      ->type_name("CAPTURE ...");
+}
+
 void add_invocation(CLI::App& command, Options& options) {
   command.add_option("--invocation", options.invocation, "Which recorded call: a number, or all")->type_name("N|all");
 }

@@ -17,6 +17,7 @@ namespace msda::replay {
 
 struct Options {
   std::string capture;
+  std::vector<std::string> captures;  // files and folders, of a command that takes several
   std::string invocation = "all";
   std::optional<int64_t> reference;  // the invocation whose outputs are the reference, in place of a recorded one
   std::string modes;                 // empty: all modes that this machine can run, except `mixed`
@@ -36,6 +37,7 @@ struct Options {
 };
 
 void add_capture(CLI::App& command, Options& options);
+void add_captures(CLI::App& command, Options& options);
 void add_invocation(CLI::App& command, Options& options);
 void add_json(CLI::App& command, Options& options);
 // Adds the flags that decide what is replayed and how it is compared.

@@ -12,6 +12,8 @@
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
+#include "replay/many/many.h"
+#include "replay/report/joined.h"
 #include "replay/report/result_text.h"
 
 namespace msda::replay {
@@ -117,8 +119,44 @@ ReportSettings report_settings(const Options& options) {
   return {options.quiet, options.verbose, terminal_of_stdout(options.colour), flags};
 }
 
-int run(const Options& options) {
-  check_numbers(options);
+// Distinct, in the order in which they occur.
+std::vector<std::string> labels_of(const std::vector<InvocationResult>& results) {
+  std::vector<std::string> labels;
+  for (const InvocationResult& result : results) {
+    const std::string& label = result.invocation.facts.label;
+    if (!label.empty() && std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
+  }
+  return labels;
+}
+
+Outcome outcome_of_one(const Options& options) {
+  const capture::IsolatedReader reader(options.capture);
+  const Found found = find_all(options, reader);
+  const auto& [results, relaunched, not_replayed] = found;
+  if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
+  const Conclusion conclusion = conclude(found);
+  if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
+  Outcome outcome = {{"capture", options.capture},
+                     {"status", conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift}};
+  outcome.update(shortened(to_json(options.capture, results, relaunched, not_replayed, conclusion)));
+  const auto environment = reader.run().environment;
+  if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
+  if (const auto labels = labels_of(results); !labels.empty()) outcome["labels"] = labels;
+  return outcome;
+}
+
+void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
+  const nlohmann::ordered_json joined = join(outcomes);
+  for (const Outcome& one : outcomes) {
+    if (one.contains("error")) print_error(one["error"].get<std::string>());
+  }
+  if (options.json != "-") {
+    print_raw(joined_text(joined, {options.quiet, options.verbose, terminal_of_stdout(options.colour), ""}).text());
+  }
+  if (!options.json.empty()) write_json(options.json, joined);
+}
+
+int run_one(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   const Found found = find_all(options, reader);
   const auto& [results, relaunched, not_replayed] = found;
@@ -137,12 +175,24 @@ int run(const Options& options) {
   return conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift;
 }
 
+int run(Options& options) {
+  check_numbers(options);
+  const Ranks ranks;
+  // mpirun hands its ranks a terminal, even where it writes to a file itself.
+  if (ranks.count() > 1 && options.colour == "auto") options.colour = "never";
+  if (takes_many(options, ranks)) {
+    return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
+  }
+  options.capture = options.captures.front();
+  return run_one(options);
+}
+
 }  // namespace
 
 void add_run_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("run", "Replay, compare, and explain what is out of tolerance (the main job)");
-  add_capture(*command, *options);
+  add_captures(*command, *options);
   add_replay(*command, *options);
   command->add_flag("--verbose", options->verbose,
                     "Print every invocation, the tables of comparisons, and more examples");

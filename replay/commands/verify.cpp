@@ -9,6 +9,7 @@
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
+#include "replay/many/many.h"
 
 namespace msda::replay {
 namespace {
@@ -23,15 +24,52 @@ nlohmann::ordered_json json_of(const std::string& capture, const capture::Verifi
   return json;
 }
 
-int run(const Options& options) {
+std::string damage_text(const std::string& capture, const capture::Verification& found) {
+  std::set<std::string> damaged;
+  for (const auto& [object, why] : found.differences) damaged.insert(object);
+  return fmt::format("{}: {} of {} objects damaged; read a copy of it, or record again", capture, damaged.size(),
+                     found.objects);
+}
+
+Outcome outcome_of_one(const Options& options) {
+  const capture::IsolatedReader reader(options.capture);
+  const capture::Verification found = reader.verify();
+  Outcome outcome = {{"capture", options.capture}, {"status", kWithinTolerance}};
+  outcome.update(json_of(options.capture, found));
+  if (found.differences.empty()) {
+    reader.check_invocations();  // shapes and types
+  } else {
+    outcome["status"] = kBadInput;
+    outcome["error"] = damage_text(options.capture, found);
+  }
+  return outcome;
+}
+
+void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
+  int64_t good = 0, unlisted = 0;
+  for (const Outcome& one : outcomes) {
+    if (one.contains("error")) print_error(one["error"].get<std::string>());
+    for (const auto& difference : one.value("damaged", nlohmann::ordered_json::array())) {
+      print_error(
+          fmt::format("  {} {}", difference["object"].get<std::string>(), difference["why"].get<std::string>()));
+    }
+    good += !one.contains("error");
+    unlisted += !one.contains("error") && !one["has_list_of_contents"].get<bool>();
+  }
+  if (!options.json.empty()) write_json(options.json, {{"captures", outcomes}});
+  if (options.json == "-" || options.quiet) return;
+  Lines lines;
+  lines.add("{} of {} captures: every digest is right", good, outcomes.size());
+  if (unlisted > 0) lines.add("  {} have no list of contents: their attributes are not checked", unlisted);
+  print(lines);
+}
+
+int run_one(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   const capture::Verification found = reader.verify();
   if (!options.json.empty()) write_json(options.json, json_of(options.capture, found));
-  std::set<std::string> damaged;
-  for (const auto& [object, why] : found.differences) damaged.insert(object);
-  if (!damaged.empty()) {
-    print_error(fmt::format("{}: {} of {} objects damaged; read a copy of it, or record again", options.capture,
-                            damaged.size(), found.objects));
+  if (!found.differences.empty()) {
+    print_error(damage_text(options.capture, found));
     for (const auto& [object, why] : found.differences) print_error(fmt::format("  {} {}", object, why));
     return kBadInput;
   }
@@ -49,12 +87,21 @@ int run(const Options& options) {
   return kWithinTolerance;
 }
 
+int run(Options& options) {
+  const Ranks ranks;
+  if (takes_many(options, ranks)) {
+    return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
+  }
+  options.capture = options.captures.front();
+  return run_one(options);
+}
+
 }  // namespace
 
 void add_verify_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("verify", "Check that a capture is as it was written");
-  add_capture(*command, *options);
+  add_captures(*command, *options);
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print nothing if there is no damage");
   command->callback([options, &status] { status = run(*options); });

@@ -18,6 +18,29 @@ using analysis::thousands;
 
 namespace {
 
+std::string title_of(const GroupTitle& group) {
+  const std::string what = fmt::format("{} of {}", elements_text(group.elements), group.tensor);
+  if (group.advisory) {
+    const char* says = group.at_fault == AtFault::kReference    ? ": grid_sample is wrong there"
+                       : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
+                                                                : "";
+    return fmt::format("a test against grid_sample in float32 fails in {}{}", what, says);
+  }
+  switch (group.at_fault) {
+    case AtFault::kObserved:
+      return "the recorded kernel is wrong in " + what;
+    case AtFault::kReference:
+      return "the reference is wrong in " + what;
+    case AtFault::kConvention:
+      return "the two sides follow different conventions in " + what;
+    case AtFault::kTolerance:
+      return "the tolerance asks for more than the arithmetic has in " + what;
+    case AtFault::kNone:
+      break;
+  }
+  return "the inputs decide " + what;
+}
+
 // "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.
 std::string place_of(const Finding& f, const InvocationResult& result) {
   std::vector<std::string> parts = result.call->text_of_place(f.gradient, f.flat);
@@ -118,40 +141,6 @@ std::string values_text(const Finding& f, const InvocationResult& result) {
   return text;
 }
 
-std::string title_of(const Group& group) {
-  const std::string what = fmt::format("{} of {}", elements_text(group.elements), name_of(group.gradient));
-  if (group.advisory) {
-    const char* says = group.at_fault == AtFault::kReference    ? ": grid_sample is wrong there"
-                       : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
-                                                                : "";
-    return fmt::format("a test against grid_sample in float32 fails in {}{}", what, says);
-  }
-  switch (group.at_fault) {
-    case AtFault::kObserved:
-      return "the recorded kernel is wrong in " + what;
-    case AtFault::kReference:
-      return "the reference is wrong in " + what;
-    case AtFault::kConvention:
-      return "the two sides follow different conventions in " + what;
-    case AtFault::kTolerance:
-      return "the tolerance asks for more than the arithmetic has in " + what;
-    case AtFault::kNone:
-      break;
-  }
-  return "the inputs decide " + what;
-}
-
-void add_title(Page& page, const Group& group) {
-  const bool wrong = group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference;
-  const Style style = group.advisory ? Style::kLabel : wrong ? Style::kWrong : Style::kDoubtful;
-  const char* grade = group.advisory ? "note" : wrong ? "error" : "warning";
-  page.paragraph({{style, fmt::format("{}[{}]", grade, name_of(group.cause))},
-                  {Style::kBold, ":"},
-                  {" "},
-                  {Style::kBold, title_of(group)}},
-                 0, 2);
-}
-
 void add_example(Page& page, const char* label, const Finding& f, const InvocationResult& result) {
   std::string where = fmt::format("{}: {}", element_name(f), place_of(f, result));
   if (f.count > 1) where += fmt::format(", and {} after it", elements_text(f.count - 1));
@@ -182,10 +171,19 @@ std::string element_name(const Finding& finding) {
   return fmt::format("{}[{}]", name_of(finding.gradient), fmt::join(finding.index, ","));
 }
 
+void add_title(Page& page, const GroupTitle& group) {
+  const bool wrong = group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference;
+  const Style style = group.advisory ? Style::kLabel : wrong ? Style::kWrong : Style::kDoubtful;
+  const char* grade = group.advisory ? "note" : wrong ? "error" : "warning";
+  page.paragraph(
+      {{style, fmt::format("{}[{}]", grade, group.cause)}, {Style::kBold, ":"}, {" "}, {Style::kBold, title_of(group)}},
+      0, 2);
+}
+
 void add_diagnosis(Page& page, const Group& group, const InvocationResult& result, const ReportSettings& settings,
                    bool several) {
   const Finding& farthest = result.report.findings[group.farthest];
-  add_title(page, group);
+  add_title(page, {name_of(group.cause), group.at_fault, group.advisory, group.elements, name_of(group.gradient)});
   if (group.elements > farthest.count) {
     page.labelled("where", {{whereabouts_of(group, result)}});
     std::string what = patterns_text(group);

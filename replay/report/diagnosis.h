@@ -19,6 +19,17 @@ struct ReportSettings {
 void add_diagnosis(Page& page, const analysis::Group& group, const InvocationResult& result,
                    const ReportSettings& settings, bool several);
 
+// What a group's title says.
+struct GroupTitle {
+  std::string cause;
+  analysis::AtFault at_fault;
+  bool advisory;
+  int64_t elements;
+  std::string tensor;
+};
+// "error[cell_boundary]: the reference is wrong in 1 element of grad_sampling_locations"
+void add_title(Page& page, const GroupTitle& group);
+
 // "1 element", "12,345 elements"
 std::string elements_text(int64_t count);
 

@@ -17,6 +17,9 @@ endforeach()
 
 install(TARGETS msda-replay msda-record RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS msda_record LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET msda_mpi)
+  install(TARGETS msda_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES recorder/preload/hooks/msda_record.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/msda_replay)
 
 # The README's links lead from there to docs/, as they do here.

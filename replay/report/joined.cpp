@@ -1,0 +1,284 @@
+#include "replay/report/joined.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "recorder/text/shell.h"
+
+namespace msda::replay {
+
+using analysis::AtFault;
+using analysis::thousands;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+// What groups must have in common to be joined.
+constexpr const char* kPlace[] = {"tensor", "cause",   "at_fault",     "advisory",      "operator",
+                                  "kernel", "dialect", "padding_mode", "align_corners", "interpolation"};
+
+AtFault at_fault_of(const Json& named) {
+  for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
+    if (named == name_of(one)) return one;
+  }
+  return AtFault::kNone;
+}
+
+bool is_advice(const Json& group) { return group.contains("advisory"); }
+
+// Copies what is there.
+void copy_some(const Json& from, Json& to, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (from.contains(name)) to[name] = from[name];
+  }
+}
+
+bool same_place(const Json& a, const Json& b) {
+  return std::all_of(std::begin(kPlace), std::end(kPlace), [&](const char* name) {
+    return a.contains(name) == b.contains(name) && (!a.contains(name) || a[name] == b[name]);
+  });
+}
+
+// Keeps what both share.
+void keep_shared(Json& shared, const Json& other) {
+  for (auto it = shared.begin(); it != shared.end();) {
+    it = other.contains(it.key()) && other[it.key()] == it.value() ? std::next(it) : shared.erase(it);
+  }
+}
+
+double distance(const Json& worst) {
+  const auto& observed = worst["observed"];
+  const auto& expected = worst["expected"];
+  if (!observed.is_number() || !expected.is_number()) return HUGE_VAL;  // NaN and infinities
+  return std::abs(observed.get<double>() - expected.get<double>());
+}
+
+// The part of a capture's outcome that tells whose it is.
+Json origin(const Json& outcome, int64_t count) {
+  Json from = {{"capture", outcome["capture"]}, {"count", count}};
+  copy_some(outcome, from, {"rank", "labels"});
+  return from;
+}
+
+// Advice on a tensor for a cause for which it is out of tolerance anyway.
+bool is_told_otherwise(const Json& group, const Json& groups) {
+  return is_advice(group) && std::any_of(groups.begin(), groups.end(), [&](const Json& other) {
+           return !is_advice(other) && other["tensor"] == group["tensor"] && other["cause"] == group["cause"];
+         });
+}
+
+void add_group(Json& groups, const Json& outcome, const Json& group) {
+  const auto known =
+      std::find_if(groups.begin(), groups.end(), [&](const Json& one) { return same_place(one, group); });
+  const auto count = group["count"].get<int64_t>();
+  Json worst = group["worst"];
+  worst["capture"] = outcome["capture"];
+  if (known == groups.end()) {
+    Json first = group;
+    first["worst"] = std::move(worst);
+    first["captures"] = Json::array({origin(outcome, count)});
+    groups.push_back(std::move(first));
+    return;
+  }
+  Json& into = *known;
+  into["count"] = into["count"].get<int64_t>() + count;
+  keep_shared(into["shared"], group["shared"]);
+  if (distance(worst) > distance(into["worst"])) {
+    into["worst"] = std::move(worst);
+    into["help"] = group["help"];
+  }
+  Json& captures = into["captures"];
+  if (captures.back()["capture"] == outcome["capture"]) {
+    captures.back()["count"] = captures.back()["count"].get<int64_t>() + count;
+  } else {
+    captures.push_back(origin(outcome, count));
+  }
+}
+
+// The gravest first, advice last; then what is in the most captures.
+void sort_groups(Json& groups) {
+  const auto rank = [](const Json& group) {
+    return std::tuple(is_advice(group), at_fault_of(group["at_fault"]),
+                      -static_cast<int64_t>(group["captures"].size()));
+  };
+  std::stable_sort(groups.begin(), groups.end(), [&](const Json& a, const Json& b) { return rank(a) < rank(b); });
+}
+
+std::string captures_text(int64_t count) {
+  return fmt::format("{} capture{}", thousands(count), count == 1 ? "" : "s");
+}
+
+std::string summary_of(int64_t captures, int64_t drifting, int64_t unread, int64_t not_compared) {
+  std::string text = fmt::format("{} of {} out of tolerance.", thousands(drifting), captures_text(captures));
+  if (not_compared > 0) text += fmt::format(" {} with nothing to compare.", captures_text(not_compared));
+  if (unread > 0) text += fmt::format(" {} could not be read or judged.", captures_text(unread));
+  return text;
+}
+
+Json verdict_of(const Json& captures) {
+  AtFault gravest = AtFault::kNone;
+  Json causes = Json::object();
+  int64_t drifting = 0, unread = 0, not_compared = 0;
+  for (const Json& one : captures) {
+    if (one.contains("error")) {
+      ++unread;
+      continue;
+    }
+    gravest = std::min(gravest, at_fault_of(one["verdict"]["at_fault"]));
+    not_compared += !one["verdict"]["compared"].get<bool>();
+    drifting += !one["verdict"]["causes"].empty();
+    for (const auto& [cause, count] : one["verdict"]["causes"].items()) {
+      causes[cause] = causes.value(cause, int64_t{0}) + count.get<int64_t>();
+    }
+  }
+  const auto all = static_cast<int64_t>(captures.size());
+  return {{"at_fault", name_of(gravest)},
+          {"summary", summary_of(all, drifting, unread, not_compared)},
+          {"out_of_tolerance", drifting},
+          {"unread", unread},
+          {"causes", causes}};
+}
+
+std::string origin_text(const Json& from) {
+  std::vector<std::string> whose;
+  if (from.contains("rank")) whose.push_back(fmt::format("rank {}", from["rank"].get<std::string>()));
+  if (from.contains("labels")) {
+    const Json& labels = from["labels"];
+    whose.push_back(labels.front().get<std::string>());
+    if (labels.size() > 1) whose.back() += fmt::format(" and {} more", labels.size() - 1);
+  }
+  std::string text = from["capture"].get<std::string>();
+  if (!whose.empty()) text += fmt::format(" ({})", fmt::join(whose, ", "));
+  return fmt::format("{}: {}", text, elements_text(from["count"]));
+}
+
+std::string number_text(const Json& number) {
+  return number.is_number() ? fmt::format("{:.9g}", number.get<double>()) : number.get<std::string>();
+}
+
+std::string worst_element(const Json& group) {
+  return fmt::format("{}[{}]", group["tensor"].get<std::string>(),
+                     fmt::join(group["worst"]["index"].get<std::vector<int64_t>>(), ","));
+}
+
+void add_worst(Page& page, const Json& group) {
+  const Json& worst = group["worst"];
+  page.labelled("worst", {{fmt::format("{}, invocation {}: {}", worst["capture"].get<std::string>(),
+                                       worst["invocation"].get<int64_t>(), worst_element(group))}});
+  const auto against = worst["against"].get<std::string>();
+  std::string values =
+      fmt::format("recorded {}, {} {}", number_text(worst["observed"]), against, number_text(worst["expected"]));
+  if (against != "float64") values += fmt::format(", float64 {}", number_text(worst["float64"]));
+  page.labelled("what", {{values}});
+  page.labelled("why", {{worst["why"].get<std::string>()}});
+}
+
+std::string shared_text(const Json& shared) {
+  std::vector<std::string> parts;
+  for (const auto& [dimension, index] : shared.items()) {
+    parts.push_back(index.is_string() ? index.get<std::string>()
+                                      : fmt::format("{} {}", dimension, index.get<int64_t>()));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// Help that ends with a colon proposes to look at the stages.
+void add_help(Page& page, const Json& group) {
+  const auto help = group["help"].get<std::string>();
+  page.labelled("help", {{help}});
+  if (!help.ends_with(':')) return;
+  const Json& worst = group["worst"];
+  page.line(fmt::format("msda-replay stages {} --invocation {} --element '{}'",
+                        text::shell_word(worst["capture"].get<std::string>()), worst["invocation"].get<int64_t>(),
+                        worst_element(group)),
+            9);
+}
+
+void add_joined_group(Page& page, const Json& group, const ReportSettings& settings) {
+  constexpr size_t kMostListed = 8;
+  const Json& captures = group["captures"];
+  page.blank();
+  add_title(page, {group["cause"], at_fault_of(group["at_fault"]), is_advice(group), group["count"], group["tensor"]});
+  const std::string shared = shared_text(group["shared"]);
+  const auto kernel = group["kernel"].get<std::string>();
+  page.labelled(
+      "where", {{fmt::format("in {}{}{}", captures_text(static_cast<int64_t>(captures.size())),
+                             shared.empty() ? "" : ", all in " + shared, kernel.empty() ? "" : ", kernel " + kernel)}});
+  add_worst(page, group);
+  add_help(page, group);
+  const size_t listed = settings.verbose ? captures.size() : std::min(captures.size(), kMostListed);
+  page.labelled("in", {{origin_text(captures[0])}});
+  for (size_t i = 1; i < listed; ++i) page.line(text::escaped(origin_text(captures[i])), 9);
+  if (listed < captures.size()) {
+    page.line(fmt::format("and {} more (--verbose lists them, --json too)",
+                          captures_text(static_cast<int64_t>(captures.size() - listed))),
+              9);
+  }
+}
+
+}  // namespace
+
+Json shortened(const Json& result) {
+  Json outcome = {
+      {"verdict", result["verdict"]}, {"invocations", result["invocations"].size()}, {"groups", Json::array()}};
+  copy_some(result, outcome, {"not_replayed"});
+  for (const Json& invocation : result["invocations"]) {
+    for (const Json& group : invocation["groups"]) {
+      if (is_told_otherwise(group, invocation["groups"])) continue;
+      Json kept;
+      copy_some(group, kept, {"tensor", "cause", "at_fault", "advisory", "count"});
+      copy_some(invocation, kept, {"operator", "kernel", "dialect", "padding_mode", "align_corners", "interpolation"});
+      copy_some(group, kept, {"shared", "help"});
+      kept["worst"]["invocation"] = invocation["id"];
+      copy_some(invocation["findings"][group["worst"].get<size_t>()], kept["worst"],
+                {"index", "observed", "expected", "float64", "against", "why"});
+      outcome["groups"].push_back(std::move(kept));
+    }
+  }
+  return outcome;
+}
+
+Json join(const std::vector<Json>& outcomes) {
+  Json joined = {{"captures", Json::array()}, {"verdict", Json::object()}, {"groups", Json::array()}};
+  for (const Json& outcome : outcomes) {
+    Json one;
+    copy_some(outcome, one, {"capture", "status", "error", "verdict", "invocations", "not_replayed", "rank", "labels"});
+    joined["captures"].push_back(std::move(one));
+    if (!outcome.contains("groups")) continue;
+    for (const Json& group : outcome["groups"]) add_group(joined["groups"], outcome, group);
+  }
+  sort_groups(joined["groups"]);
+  joined["verdict"] = verdict_of(joined["captures"]);
+  return joined;
+}
+
+Page joined_text(const Json& joined, const ReportSettings& settings) {
+  Page page(settings.terminal);
+  const Json& verdict = joined["verdict"];
+  const auto summary = verdict["summary"].get<std::string>();
+  if (settings.quiet) {
+    page.line(summary);
+    return page;
+  }
+  const AtFault at_fault = at_fault_of(verdict["at_fault"]);
+  const bool wrong = at_fault == AtFault::kObserved || at_fault == AtFault::kReference;
+  const bool good = verdict["causes"].empty() && verdict["unread"] == 0;
+  page.paragraph({{wrong ? Style::kWrong : good ? Style::kGood : Style::kDoubtful, summary}});
+  for (const Json& group : joined["groups"]) add_joined_group(page, group, settings);
+  Lines lines;
+  for (const Json& one : joined["captures"]) {
+    if (one.contains("error") || !settings.verbose) continue;
+    lines.add("{}: {}", one["capture"].get<std::string>(), one["verdict"]["summary"].get<std::string>());
+  }
+  if (!lines.empty()) page.blank();
+  page.append(lines);
+  if (!joined["groups"].empty()) {
+    page.blank();
+    page.line("msda-replay run CAPTURE tells all of one capture.");
+  }
+  return page;
+}
+
+}  // namespace msda::replay

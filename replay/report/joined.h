@@ -1,0 +1,22 @@
+// What `run` found in many captures, as one report: groups of equal cause, fault, tensor and kernel are one.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "replay/report/diagnosis.h"
+
+namespace msda::replay {
+
+// What a report on many captures needs of what was found in one: the verdict, and the groups with an example each.
+// `result`: docs/run.schema.json.
+nlohmann::ordered_json shortened(const nlohmann::ordered_json& result);
+
+// docs/run-many.schema.json. `outcomes`: of each capture; shortened, or an error (replay/many/many.h).
+nlohmann::ordered_json join(const std::vector<nlohmann::ordered_json>& outcomes);
+
+Page joined_text(const nlohmann::ordered_json& joined, const ReportSettings& settings);
+
+}  // namespace msda::replay

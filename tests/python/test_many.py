@@ -1,0 +1,157 @@
+"""run and verify over several captures, by one process and by MPI's ranks."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import BUILD, REPLAY, SOURCE
+from msda_replay import Invocation, write_capture
+from support import backward, make_problem
+
+SCHEMA = json.loads((SOURCE / "docs" / "run-many.schema.json").read_text())
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def make_capture(path, seed, wrong=(), rank=None, label=""):
+    """A call whose gradients of the locations of some queries are doubled. Returns how many elements that are not 0."""
+    inputs = make_problem(np.random.default_rng(seed))
+    gradients = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    doubled = gradients["grad_sampling_locations"]
+    doubled[0, list(wrong)] *= 2
+    invocation = Invocation(inputs, gradients, "deformable_detr", kernel="ms_deform_attn", atol=1e-5, rtol=1e-3, facts={"label": label})
+    write_capture(path, invocation, {"environment": {"RANK": str(rank)}} if rank is not None else None, overwrite=True)
+    return int(np.count_nonzero(np.abs(doubled[0, list(wrong)]) > 1e-2))
+
+
+@pytest.fixture
+def captures(tmp_path):
+    """Two with a mistake, of ranks 0 and 1; two right ones."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    counts = [make_capture(folder / "a.h5", 1, wrong=[3], rank=0, label="test_a"), make_capture(folder / "b.h5", 2),
+              make_capture(folder / "c.h5", 3, wrong=[3, 7], rank=1), make_capture(folder / "d.h5", 4)]
+    return folder, counts
+
+
+def told_of(finished):
+    jsonschema.validate(finished.json, SCHEMA)
+    return finished.json
+
+
+def test_findings_of_equal_cause_and_place_are_joined(replay, captures):
+    folder, counts = captures
+    told = told_of(replay("run", folder, "--json", "-", expect=1))
+    assert [(one["capture"], one["status"]) for one in told["captures"]] == [
+        (str(folder / name), status) for name, status in (("a.h5", 1), ("b.h5", 0), ("c.h5", 1), ("d.h5", 0))]
+    assert told["verdict"]["summary"] == "2 of 4 captures out of tolerance."
+    assert (told["verdict"]["at_fault"], told["verdict"]["out_of_tolerance"], told["verdict"]["unread"]) == ("observed", 2, 0)
+    [group] = told["groups"]
+    assert (group["tensor"], group["cause"], group["at_fault"]) == ("grad_sampling_locations", "implementation_error", "observed")
+    of = {one["capture"]: one for one in group["captures"]}
+    assert {os.path.basename(name) for name in of} == {"a.h5", "c.h5"}
+    assert group["count"] == sum(one["count"] for one in of.values()) == told["verdict"]["causes"]["implementation_error"]
+    # Elements smaller than the tolerance are not out of it.
+    assert counts[0] <= of[str(folder / "a.h5")]["count"] <= 2 * 2 * 2 * 2 and counts[2] <= of[str(folder / "c.h5")]["count"]
+    assert of[str(folder / "a.h5")]["rank"] == "0" and of[str(folder / "a.h5")]["labels"] == ["test_a"]
+    assert of[str(folder / "c.h5")]["rank"] == "1"
+    assert group["shared"] == {"batch": 0}  # query 3 in one capture, 3 and 7 in the other
+    assert group["worst"]["index"][1] in (3, 7)
+
+
+def test_text(replay, captures):
+    folder, _ = captures
+    text = replay("run", folder / "a.h5", folder / "b.h5", folder / "c.h5", expect=1).out
+    assert text.startswith("2 of 3 captures out of tolerance.\n\nerror[implementation_error]: the recorded kernel is wrong in ")
+    assert "  where: in 2 captures, all in batch 0, kernel ms_deform_attn\n" in text
+    assert f"{folder}/a.h5 (rank 0, test_a): " in text and f"{folder}/c.h5 (rank 1): " in text and "b.h5" not in text
+    assert f"{folder}/b.h5: " in replay("run", folder, "--verbose", expect=1).out
+    assert replay("run", folder, "--quiet", expect=1).out == "2 of 4 captures out of tolerance.\n"
+    assert replay("run", folder / "b.h5", folder / "d.h5", expect=0).out.startswith("0 of 2 captures out of tolerance.\n")
+
+
+def test_captures_that_cannot_be_read_are_named_and_the_others_judged(replay, captures, tmp_path):
+    folder, _ = captures
+    (folder / "e.h5").write_bytes(b"no capture")
+    done = replay("run", folder, tmp_path / "missing.h5", "--json", "-", expect=2)
+    told = told_of(done)
+    assert [one["status"] for one in told["captures"]] == [1, 0, 1, 0, 2, 2]
+    assert "e.h5" in told["captures"][4]["error"] and "missing.h5: no such file" in told["captures"][5]["error"]
+    assert told["verdict"]["unread"] == 2 and len(told["groups"]) == 1
+    assert done.err.count("\n") == 2 and "missing.h5: no such file" in done.err
+
+
+def test_bad_arguments(replay, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "there is no capture (*.h5) in this folder" in replay("run", tmp_path / "empty", expect=2).err
+    assert replay("run", tmp_path / "no.h5", tmp_path / "nor.h5", expect=2).err.count("no such file") == 2
+    assert "CAPTURE" in replay("run", expect=2).err
+    assert "--device gpu9" in replay("run", tmp_path / "no.h5", tmp_path / "nor.h5", "--device", "gpu9", expect=2).err
+
+
+def test_verify(replay, captures):
+    folder, _ = captures
+    assert replay("verify", folder, expect=0).out == "4 of 4 captures: every digest is right\n"
+    data = bytearray((folder / "b.h5").read_bytes())
+    inputs = make_problem(np.random.default_rng(2))["value"].tobytes()
+    data[data.index(inputs) + 5] ^= 1
+    (folder / "b.h5").write_bytes(data)
+    done = replay("verify", folder, "--json", "-", expect=2)
+    assert [one["status"] for one in done.json["captures"]] == [0, 2, 0, 0]
+    assert "inputs/value" in done.err and "b.h5: 1 of " in done.err
+
+
+def mpirun(count, *arguments, program=REPLAY, **environment):
+    command = ["mpirun", "--oversubscribe", "-n", str(count), str(program), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **AS_ROOT, **environment})
+
+
+needs_mpi = pytest.mark.skipif(shutil.which("mpirun") is None or not (BUILD / "lib" / "libmsda_mpi.so").exists(),
+                               reason="no mpirun, or built without MPI")
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [2, 3, 6])
+def test_ranks_give_the_report_of_one_process(replay, captures, tmp_path, ranks):
+    folder, _ = captures
+    (folder / "e.h5").write_bytes(b"no capture")
+    alone = replay("run", folder, "--json", tmp_path / "alone.json", expect=2)
+    done = mpirun(ranks, "run", folder, "--json", tmp_path / "ranks.json")
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == alone.out
+    assert (tmp_path / "ranks.json").read_bytes() == (tmp_path / "alone.json").read_bytes()
+
+
+@needs_mpi
+def test_ranks_verify(captures):
+    folder, _ = captures
+    done = mpirun(2, "verify", folder)
+    assert (done.returncode, done.stdout) == (0, "4 of 4 captures: every digest is right\n")
+
+
+@needs_mpi
+def test_bad_usage_ends_all_ranks(captures, tmp_path):
+    folder, _ = captures
+    done = mpirun(2, "run", folder, "--json", tmp_path / "no" / "where.json")
+    assert done.returncode == 2 and "where.json" in done.stderr
+    (tmp_path / "empty").mkdir()
+    assert mpirun(2, "run", tmp_path / "empty").returncode != 0
+
+
+@needs_mpi
+def test_a_process_that_mpi_does_not_know(replay, captures):
+    folder, _ = captures
+    done = replay("run", folder, expect=3, env={**os.environ, "SLURM_STEP_NUM_TASKS": "2"})
+    assert "2 processes were started together, but MPI does not know the others" in done.err
+
+
+def test_without_the_library_of_mpi(captures, tmp_path):
+    folder, _ = captures
+    (tmp_path / "bin").mkdir()
+    program = shutil.copy(REPLAY, tmp_path / "bin")
+    done = subprocess.run([program, "run", folder], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PMI_SIZE": "2", "LD_LIBRARY_PATH": str(BUILD / "lib")})
+    assert done.returncode == 3 and "built without MPI; install an MPI (Debian: libopenmpi-dev)" in done.stderr
