@@ -21,9 +21,9 @@ inline constexpr size_t kMostSharedFactors = 3;
 // An addend of all channels of a target: of the elements of a gradient that add up the same samples with the same
 // weights.
 struct SharedAddend {
-  int64_t target;  // Call::weights_of() of the elements
-  int64_t sample;  // numbered as for Call::numbers_of()
-  int32_t corner;  // which of the sample's: a corner, a tap
+  int64_t target;                                  // Call::weights_of() of the elements
+  int64_t sample;                                  // numbered as for Call::numbers_of()
+  int32_t corner;                                  // which of the sample's: a corner, a tap
   std::array<double, kMostSharedFactors> factors;  // by Additions::factor_names(), without the first
 };
 
@@ -37,8 +37,9 @@ struct FactorArithmetic {
 // What is known of a kernel.
 struct KnownAdditions {
   bool one_at_a_time = true;
-  std::string text;                   // who adds how: "msda-triton's kernel adds each addend by its own atomic addition"
-  std::vector<std::string> products;  // as product_names() has them, the likeliest first: "((grad_output*attention)*wy)*wx"
+  std::string text;  // who adds how: "msda-triton's kernel adds each addend by its own atomic addition"
+  std::vector<std::string>
+      products;  // as product_names() has them, the likeliest first: "((grad_output*attention)*wy)*wx"
 };
 
 class Additions {

@@ -1,5 +1,5 @@
-// A number of 16 bits for the templates of kernels/, each of whose operations is rounded to its type, as kernels do that
-// compute in c10::Half or c10::BFloat16.
+// A number of 16 bits for the templates of kernels/, each of whose operations is rounded to its type, as kernels do
+// that compute in c10::Half or c10::BFloat16.
 #pragma once
 
 #include <cmath>

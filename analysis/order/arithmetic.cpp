@@ -38,7 +38,8 @@ Probes choose_probes(const Additions& additions, const FactorArithmetic& arithme
   std::ranges::stable_sort(found, {}, &Probe::addends);
   // Of equally good ones some from each family.
   std::vector<Probe> chosen;
-  const size_t step = std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / kProbes);
+  const size_t step =
+      std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / kProbes);
   for (size_t i = 0; i < found.size() && chosen.size() < kProbes; i += step) chosen.push_back(found[i]);
   Probes probes;
   for (const Probe& probe : chosen) {

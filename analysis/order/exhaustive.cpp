@@ -1,10 +1,10 @@
 // Every order, from the last addend to the first.
 //
-// Before the last addition, the sum of a channel must lie in a range of a few values to become the recorded word; before
-// the one ahead of that in another range; and so on (sum_types.h). On the other hand the sums of a set of addends, in
-// whatever order, lie in a range that is computed in advance for every set, exactly: the extreme sum of a set is that of
-// one of its subsets with one addend less, plus that addend. Where the two ranges of any channel do not meet, no order
-// begins with that set and ends as chosen. Dozens of channels leave few of the n! orders to look at.
+// Before the last addition, the sum of a channel must lie in a range of a few values to become the recorded word;
+// before the one ahead of that in another range; and so on (sum_types.h). On the other hand the sums of a set of
+// addends, in whatever order, lie in a range that is computed in advance for every set, exactly: the extreme sum of a
+// set is that of one of its subsets with one addend less, plus that addend. Where the two ranges of any channel do not
+// meet, no order begins with that set and ends as chosen. Dozens of channels leave few of the n! orders to look at.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -160,9 +160,7 @@ class Exhaustive {
 }  // namespace
 
 OrderResult search_exhaustively(const OrderProblem& problem, const SearchLimits& limits) {
-  return with_sum_type(problem.type.sum, [&](auto type) {
-    return Exhaustive<decltype(type)>(problem, limits).run();
-  });
+  return with_sum_type(problem.type.sum, [&](auto type) { return Exhaustive<decltype(type)>(problem, limits).run(); });
 }
 
 }  // namespace msda::analysis

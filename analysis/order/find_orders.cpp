@@ -11,8 +11,8 @@ using Clock = std::chrono::steady_clock;
 
 Clock::time_point after(double seconds) {
   constexpr double kForever = 1e9;
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                            std::chrono::duration<double>(std::min(seconds, kForever)));
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(seconds, kForever)));
 }
 
 void count(const TargetOrder& target, OrderCounts& counts) {
@@ -88,7 +88,8 @@ class Finder {
 
   TargetOrder find(std::span<const SharedAddend> addends, const SearchLimits& limits) const {
     if (report_.arithmetic.found) {
-      return order_of(material_, *additions_, report_.arithmetic, addends, limits, settings_.faults);
+      return order_of(material_, *additions_, report_.arithmetic, addends, limits,
+                      settings_.faults && report_.known.one_at_a_time);
     }
     TargetOrder unknown;
     unknown.target = addends.front().target;

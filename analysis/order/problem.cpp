@@ -82,8 +82,8 @@ std::vector<Target> targets_of(const OrderProblem& problem) {
 bool any_order_may_fit(const OrderProblem& problem) {
   const Precision precision = Precision::of(problem.type.sum), stored = Precision::of(problem.type.stored);
   const auto additions = static_cast<double>(problem.size());
-  const double gamma = additions * precision.unit < 0.5 ? additions * precision.unit / (1 - additions * precision.unit)
-                                                        : INFINITY;
+  const double gamma =
+      additions * precision.unit < 0.5 ? additions * precision.unit / (1 - additions * precision.unit) : INFINITY;
   for (size_t c = 0; c < problem.channels; ++c) {
     long double sum = problem.start[c];
     double magnitude = std::abs(problem.start[c]);

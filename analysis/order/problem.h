@@ -1,5 +1,5 @@
-// One group of elements of a scattered gradient that received the same samples' addends: all channels of a pixel. Whoever
-// adds to one of them adds to all, so that their recorded words are several hashes of one order.
+// One group of elements of a scattered gradient that received the same samples' addends: all channels of a pixel.
+// Whoever adds to one of them adds to all, so that their recorded words are several hashes of one order.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,8 @@
 namespace msda::analysis {
 
 struct Product {
-  std::string name;  // "((grad_output*attention)*wy)*wx": in each product the factor named first in the list comes first
+  std::string
+      name;  // "((grad_output*attention)*wy)*wx": in each product the factor named first in the list comes first
   // The operands of each multiplication: a factor, or, from the number of factors on, an earlier result. The last gives
   // the product. None for a single factor.
   struct Step {

@@ -15,7 +15,7 @@ struct SearchLimits {
   // Partial orders to consider in the exhaustive search.
   int64_t steps = 2'000'000;
   // Orders to try in the annealing that follows it or, beyond that many addends, replaces it.
-  int64_t moves = 100'000;
+  int64_t moves = 40'000;
   uint64_t seed = 0;
   // When to give up. The result then depends on the machine; it does not otherwise.
   std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max();
@@ -41,8 +41,8 @@ struct OrderResult {
 
 OrderResult search_order(const OrderProblem& problem, const SearchLimits& limits);
 
-// The two searches behind it, for problems without addends of zero. The first gives up after `steps`; its result is then
-// kNotFound, or kFound without `unique`.
+// The two searches behind it, for problems without addends of zero. The first gives up after `steps`; its result is
+// then kNotFound, or kFound without `unique`.
 OrderResult search_exhaustively(const OrderProblem& problem, const SearchLimits& limits);
 OrderResult anneal_order(const OrderProblem& problem, const SearchLimits& limits);
 

@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kSectorBytes = 32, kLineBytes = 128;
 
 // Channels by the block of memory that they lie in, in bytes.
-std::vector<std::vector<size_t>> channels_by_block(std::span<const int64_t> elements, msda_dtype stored, int64_t bytes) {
+std::vector<std::vector<size_t>> channels_by_block(std::span<const int64_t> elements, msda_dtype stored,
+                                                   int64_t bytes) {
   std::map<int64_t, std::vector<size_t>> blocks;
   for (size_t c = 0; c < elements.size(); ++c) blocks[elements[c] * kernels::bytes_of(stored) / bytes].push_back(c);
   std::vector<std::vector<size_t>> all;
@@ -92,12 +93,16 @@ TargetOrder order_of(const OrderMaterial& material, const Additions& additions, 
   if (!order.finite) return order;
   order.result = search_order(problem, limits);
   if (order.result.fit != OrderFit::kImpossible) return order;
+  // Few of these have an order that takes long to find; those that have none are mostly excluded at once.
+  SearchLimits brief = limits;
+  brief.steps = std::min<int64_t>(limits.steps, 200'000);
+  brief.moves = std::min<int64_t>(limits.moves, 5'000);
   const std::vector<int64_t> elements = additions.elements_of(order.target);
   for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
-    order.parts = orders_in_parts(problem, channels_by_block(elements, problem.type.stored, bytes), limits);
+    order.parts = orders_in_parts(problem, channels_by_block(elements, problem.type.stored, bytes), brief);
     if (!order.parts.empty()) return order;
   }
-  if (faults) order.faults = find_faults(problem, additions, addends, limits);
+  if (faults) order.faults = find_faults(problem, additions, addends, brief);
   return order;
 }
 

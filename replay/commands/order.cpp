@@ -17,14 +17,14 @@ namespace msda::replay {
 namespace {
 
 struct OrderOptions : Options {
-  double limit = 60, seconds_each = 1;
-  int64_t exhaustive = 15, moves = 40'000;
+  analysis::OrderSettings search;
   size_t list = 10;
 };
 
 void check(const OrderOptions& options) {
   check_numbers(options);
-  for (const auto& [flag, seconds] : {std::pair{"--limit", options.limit}, {"--seconds-each", options.seconds_each}}) {
+  for (const auto& [flag, seconds] :
+       {std::pair{"--limit", options.search.seconds}, {"--seconds-each", options.search.seconds_each}}) {
     if (!(seconds > 0 && std::isfinite(seconds))) {
       throw BadInput(fmt::format("{} {}: give seconds, more than 0", flag, seconds));
     }
@@ -46,19 +46,15 @@ void find_in(const OrderOptions& options, const capture::IsolatedReader& reader,
     const analysis::Tensor& before = loaded.before(gradient);
     const analysis::OrderMaterial material{loaded.call(), gradient, recorded, before ? &before : nullptr,
                                            invocation.facts.kernel};
-    analysis::OrderSettings settings;
-    settings.seconds = options.limit;
-    settings.seconds_each = options.seconds_each;
+    analysis::OrderSettings settings = options.search;
     settings.threads = static_cast<int>(options.threads);
-    settings.limits.exhaustive = static_cast<size_t>(options.exhaustive);
-    settings.limits.moves = options.moves;
     settings.limits.seed = options.seed;
     auto report = analysis::find_orders(material, settings, [&](double share) {
       progress.show(fmt::format("invocation {}: {}, {:.0f} %", invocation.id, gradient.name(), 100 * share));
     });
     if (report) {
-      found.push_back({invocation.id, operator_of(invocation), invocation.facts.kernel, loaded.call().outline(), gradient,
-                       *std::move(report), loaded.altered()});
+      found.push_back({invocation.id, operator_of(invocation), invocation.facts.kernel, loaded.call().outline(),
+                       gradient, *std::move(report), loaded.altered()});
       return;
     }
     why = fmt::format("the operator {} does not tell its additions", operator_of(invocation));
@@ -100,16 +96,20 @@ void add_order_command(CLI::App& app, int& status) {
       app.add_subcommand("order", "Read from the recorded bits in which order the atomic additions arrived");
   add_capture(*command, *options);
   add_invocation(*command, *options);
-  command->add_option("--limit", options->limit, "Give up the search for more additions after so many seconds")
-      ->type_name("SECONDS");
-  command->add_option("--seconds-each", options->seconds_each, "Give up the search for a pixel after so many seconds")
+  command->add_option("--limit", options->search.seconds, "Give up the search for more additions after so many seconds")
       ->type_name("SECONDS");
   command
-      ->add_option("--exhaustive", options->exhaustive,
+      ->add_option("--seconds-each", options->search.seconds_each,
+                   "Give up the search for a pixel after so many seconds")
+      ->type_name("SECONDS");
+  command
+      ->add_option("--exhaustive", options->search.limits.exhaustive,
                    "Search every order of up to this many additions to a pixel, at most 18")
       ->type_name("N")
       ->check(CLI::Range(0, 18));
-  command->add_option("--moves", options->moves, "Orders to try by simulated annealing for a pixel with more additions")
+  command
+      ->add_option("--moves", options->search.limits.moves,
+                   "Orders to try by simulated annealing for a pixel with more additions")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000'000}));
   command->add_option("--seed", options->seed, "Seed of the annealing")->type_name("N");

@@ -32,10 +32,10 @@ Json to_json(const OrderCounts& counts) {
 }
 
 void add(const OrderCounts& more, OrderCounts& sum) {
-  for (const auto member : {&OrderCounts::elements, &OrderCounts::with_1_to_15, &OrderCounts::explained_to_15,
-                            &OrderCounts::explained, &OrderCounts::unique, &OrderCounts::impossible,
-                            &OrderCounts::in_parts, &OrderCounts::lost, &OrderCounts::doubled, &OrderCounts::not_found,
-                            &OrderCounts::not_finite, &OrderCounts::out_of_time}) {
+  for (const auto member :
+       {&OrderCounts::elements, &OrderCounts::with_1_to_15, &OrderCounts::explained_to_15, &OrderCounts::explained,
+        &OrderCounts::unique, &OrderCounts::impossible, &OrderCounts::in_parts, &OrderCounts::lost,
+        &OrderCounts::doubled, &OrderCounts::not_found, &OrderCounts::not_finite, &OrderCounts::out_of_time}) {
     sum.*member += more.*member;
   }
 }
@@ -161,7 +161,8 @@ void add_impossible(const FoundOrders& found, size_t most, Lines& lines) {
       lines.add("  why:   not explained by one lost or one doubled addend either");
     } else {
       const size_t others = target.faults.size() - texts.size();
-      lines.add("  why:   as if {}{}", fmt::join(texts, ", or "), others == 0 ? "" : fmt::format(", or {} others", others));
+      lines.add("  why:   as if {}{}", fmt::join(texts, ", or "),
+                others == 0 ? "" : fmt::format(", or {} others", others));
     }
   }
   if (all > shown) lines.add("  and {} other pixels (--list N shows N)", all - shown);
@@ -176,7 +177,8 @@ void add_inversions(const OrderReport& report, Lines& lines) {
     if (bin.pairs == 0) continue;
     constexpr double kWidth = 60;
     const auto bar = static_cast<size_t>(bin.share() * kWidth + 0.5);
-    lines.add("  {:>12}  {:.3f}  {}", fmt::format("{}-{}", bin.nearest, bin.farthest), bin.share(), std::string(bar, '#'));
+    lines.add("  {:>12}  {:.3f}  {}", fmt::format("{}-{}", bin.nearest, bin.farthest), bin.share(),
+              std::string(bar, '#'));
   }
 }
 
@@ -204,7 +206,9 @@ void add_arithmetic(const OrderReport& report, Lines& lines) {
 
 }  // namespace
 
-bool has_faults(const OrderReport& report) { return report.counts.impossible > report.counts.in_parts; }
+bool has_faults(const OrderReport& report) {
+  return report.known.one_at_a_time && report.counts.impossible > report.counts.in_parts;
+}
 
 Json to_json(const std::string& capture, const std::vector<FoundOrders>& found, const std::vector<NoOrders>& none,
              size_t most) {
@@ -225,14 +229,18 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
             found.altered.empty() ? "" : " (from data that do not match their digests)");
   if (!quiet) add_arithmetic(found.report, lines);
   if (!found.report.arithmetic.found) return lines;
-  lines.add("  one order gives every recorded bit: {} of {}; of those with 1 to 15 additions {} of {}", counts.explained,
-            counts.elements, counts.explained_to_15, counts.with_1_to_15);
+  lines.add("  one order gives every recorded bit: {} of {}; of those with 1 to 15 additions {} of {}",
+            counts.explained, counts.elements, counts.explained_to_15, counts.with_1_to_15);
   if (quiet && counts.impossible == 0) return lines;
   lines.add("  it is the only order: {}", counts.unique);
-  lines.add("  no one order does, by proof: {}{}", counts.impossible,
-            counts.in_parts == 0 ? "" : fmt::format("; an order for each part of their channels does: {}", counts.in_parts));
+  lines.add(
+      "  no one order does, by proof: {}{}", counts.impossible,
+      counts.in_parts == 0 ? "" : fmt::format("; an order for each part of their channels does: {}", counts.in_parts));
   if (counts.lost + counts.doubled > 0) {
     lines.add("  as if one addend was lost: {}; as if one was added twice: {}", counts.lost, counts.doubled);
+  }
+  if (2 * (counts.impossible - counts.in_parts) > counts.elements) {
+    lines.add("  That is most of them: the kernel may add sums of several addends, and not one addend at a time.");
   }
   if (counts.not_found > 0) {
     lines.add("  not found: {}, which proves nothing: too many orders to try them all{}", counts.not_found,
@@ -240,7 +248,7 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
   }
   if (quiet) return lines;
   add_inversions(found.report, lines);
-  add_impossible(found, most, lines);
+  if (found.report.known.one_at_a_time) add_impossible(found, most, lines);
   return lines;
 }
 

@@ -37,7 +37,8 @@ struct Along {
     const int32_t size = call.sides[axis];
     const Wide coordinate = static_cast<Wide>(at), one(1), half(0.5), sides = static_cast<Wide>(size);
     Wide pixel = kernels::grid_pixel(conventions, coordinate, size);
-    if (variant != kWritten && !call.conventions.align_corners) pixel = kernels::fma(coordinate + one, sides, -one) * half;
+    if (variant != kWritten && !call.conventions.align_corners)
+      pixel = kernels::fma(coordinate + one, sides, -one) * half;
     const Wide moved = kernels::pad(conventions, pixel, size).pixel;
     const Real padded = static_cast<Real>(moved);
     const bool is_nearest = call.interpolation == MSDA_NEAREST;
@@ -93,7 +94,8 @@ class GridAdditions final : public Additions {
 
   KnownAdditions known(std::string_view) const override {
     const bool volume = call_.axes_count == 3;
-    return {true, "PyTorch's kernels add every addend by its own atomic addition, a thread one channel after the other",
+    return {true,
+            "PyTorch's kernels add every addend by its own atomic addition, a thread one channel after the other",
             {volume ? "grad_output*((wx*wy)*wz)" : "grad_output*(wx*wy)"}};
   }
 
@@ -130,10 +132,12 @@ class GridAdditions final : public Additions {
   const char* launch_index_name() const override { return GridSampleDimension::kSample.name(); }
 
   std::string name_of(const SharedAddend& addend) const override {
-    const Tensor grid_of_batch{nullptr, call_.grid.dtype, Index(call_.grid.shape.begin() + 1, call_.grid.shape.end() - 1)};
+    const Tensor grid_of_batch{nullptr, call_.grid.dtype,
+                               Index(call_.grid.shape.begin() + 1, call_.grid.shape.end() - 1)};
     const int along = kernels::taps_along(call_.interpolation), tap = addend.corner;
     const std::string plane = fmt::format("y{},x{}", tap / along % along, tap % along);
-    return fmt::format("sample ({}), pixel tap {}", fmt::join(grid_of_batch.index_of(addend.sample % call_.samples), ", "),
+    return fmt::format("sample ({}), pixel tap {}",
+                       fmt::join(grid_of_batch.index_of(addend.sample % call_.samples), ", "),
                        call_.axes_count == 3 ? fmt::format("z{},{}", tap / along / along, plane) : plane);
   }
 

@@ -47,7 +47,8 @@ template <class Real>
 Weights<Real> weights_along(const Conventions& conventions, Variant variant, double location, int32_t size) {
   const Real at = static_cast<Real>(location), sides = static_cast<Real>(size), one(1);
   const Real pixel = coordinate(conventions, variant, at, sides);
-  const auto axis = kernels::locate_pixel(conventions.dialect, conventions.padding, conventions.align_corners, pixel, size);
+  const auto axis =
+      kernels::locate_pixel(conventions.dialect, conventions.padding, conventions.align_corners, pixel, size);
   Real fraction = axis.fraction;
   if (variant == kFusedFraction) fraction = fma(at, sides - one, -floor(pixel));
   return {axis.low, axis.sampled, {one - fraction, fraction}};
@@ -82,14 +83,17 @@ class MsdaAdditions final : public Additions {
       return {false, "this project's kernels sum the samples of a cell in runs of up to 32 before they add them", {}};
     }
     if (kernel == "msda_backward") {
-      return {true, "this project's operator on the CPU: one at a time in mode atomic, else as a tree",
+      return {false,
+              "this project's operator on the CPU adds one addend at a time in mode atomic only",
               {"(grad_output*attention)*(wy*wx)"}};
     }
     if (call_.conventions.dialect == MSDA_MSDA_TRITON) {
-      return {true, "msda-triton's kernel adds every addend by its own atomic addition",
+      return {true,
+              "msda-triton's kernel adds every addend by its own atomic addition",
               {"((grad_output*attention)*wy)*wx"}};
     }
-    return {true, "Deformable DETR's kernels add every addend by its own atomic addition",
+    return {true,
+            "Deformable DETR's kernels add every addend by its own atomic addition",
             {"(grad_output*attention)*(wy*wx)"}};
   }
 
