@@ -37,6 +37,8 @@ struct FactorArithmetic {
 // What is known of a kernel.
 struct KnownAdditions {
   bool one_at_a_time = true;
+  // Its arithmetic is known to the last bit: where some pixels are not explained by it, they are at fault, not it.
+  bool is_exact = false;
   std::string text;  // who adds how: "msda-triton's kernel adds each addend by its own atomic addition"
   std::vector<std::string>
       products;  // as product_names() has them, the likeliest first: "((grad_output*attention)*wy)*wx"

@@ -59,7 +59,7 @@ class Annealing {
   OrderResult run() {
     OrderResult result;
     int64_t moves = 0;
-    const auto a_start = std::max<int64_t>(2000, static_cast<int64_t>(count_) * 2000);
+    const auto a_start = std::max<int64_t>(2000, static_cast<int64_t>(count_) * 4000);
     for (int start = 0; moves < limits_.moves && !result.out_of_time; ++start) {
       begin(start);
       const int64_t end = std::min(limits_.moves, moves + a_start);
@@ -84,7 +84,7 @@ class Annealing {
   }
 
  private:
-  static constexpr double kHot = 1.0, kCold = 0.2;  // in channels
+  static constexpr double kHot = 0.6, kCold = 0.2;  // in channels
 
   // The order of the samples, then orders near it, then also backwards.
   void begin(int start) {

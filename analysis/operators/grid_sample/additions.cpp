@@ -50,6 +50,7 @@ struct Along {
     }
     const auto cell = static_cast<int32_t>(double(low));
     taps = kernels::grid_taps(conventions, is_nearest ? Real(0) : padded - low, cell, size);
+    if (call.interpolation == MSDA_BICUBIC && variant != kWritten) contract_cubic(padded - low);
     if (call.interpolation != MSDA_BILINEAR) return;
     const Real above = static_cast<Real>(double(cell) + 1);
     taps.weight[0] = above - padded;
@@ -62,6 +63,20 @@ struct Along {
   }
 
  private:
+  // Keys' polynomials with fused multiply-adds.
+  void contract_cubic(Real fraction) {
+    using kernels::fma;
+    const Real a = static_cast<Real>(-0.75), one(1), two(2), three(3);
+    const Real rest = one - fraction;
+    const auto inner = [&](Real x) { return fma(fma(a + two, x, -(a + three)) * x, x, one); };
+    const auto outer = [&](Real x) {
+      return fma(fma(fma(a, x, -(static_cast<Real>(5) * a)), x, static_cast<Real>(8) * a), x,
+                 -(static_cast<Real>(4) * a));
+    };
+    const Real weights[] = {outer(fraction + one), inner(fraction), inner(rest), outer(rest + one)};
+    std::copy_n(weights, 4, taps.weight);
+  }
+
   static Real floor_of(Real x) { return static_cast<Real>(std::floor(double(x))); }
   static Real nearest_of(Real x) { return static_cast<Real>(std::nearbyint(double(x))); }
 };
@@ -80,7 +95,8 @@ class GridAdditions final : public Additions {
     std::vector<FactorArithmetic> all;
     const auto add = [&](msda_dtype type) {
       const bool aligned = call_.conventions.align_corners;
-      if (!aligned) all.push_back({"coordinates with fused multiply-adds", type, kContracted});
+      const bool is_cubic = call_.interpolation == MSDA_BICUBIC;
+      if (!aligned || is_cubic) all.push_back({"coordinates with fused multiply-adds", type, kContracted});
       all.push_back({"coordinates as written", type, kWritten});
       const bool products = aligned && call_.padding == MSDA_GRID_ZEROS && call_.interpolation == MSDA_BILINEAR;
       if (products) all.push_back({"weights with fused multiply-adds", type, kFusedDifference});
@@ -93,10 +109,13 @@ class GridAdditions final : public Additions {
   }
 
   KnownAdditions known(std::string_view) const override {
+    KnownAdditions known;
+    known.text = "PyTorch's kernels add every addend by its own atomic addition, a thread one channel after the other";
+    const bool is_cubic = call_.interpolation == MSDA_BICUBIC;
+    known.is_exact = arithmetic_of(call_.input.dtype) == call_.input.dtype && !is_cubic;
     const bool volume = call_.axes_count == 3;
-    return {true,
-            "PyTorch's kernels add every addend by its own atomic addition, a thread one channel after the other",
-            {volume ? "grad_output*((wx*wy)*wz)" : "grad_output*(wx*wy)"}};
+    known.products = {is_cubic ? "(grad_output*wx)*wy" : volume ? "grad_output*((wx*wy)*wz)" : "grad_output*(wx*wy)"};
+    return known;
   }
 
   int64_t family_count() const override { return call_.N; }

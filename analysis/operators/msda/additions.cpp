@@ -79,22 +79,22 @@ class MsdaAdditions final : public Additions {
   }
 
   KnownAdditions known(std::string_view kernel) const override {
+    KnownAdditions known;
+    known.products = {"(grad_output*attention)*(wy*wx)"};
+    known.is_exact = arithmetic_of(call_.value.dtype) == call_.value.dtype;
     if (kernel == "msda_cuda_backward") {
-      return {false, "this project's kernels sum the samples of a cell in runs of up to 32 before they add them", {}};
+      known.one_at_a_time = false;
+      known.text = "this project's kernels sum the samples of a cell in runs of up to 32 before they add them";
+    } else if (kernel == "msda_backward") {
+      known.one_at_a_time = false;
+      known.text = "this project's operator on the CPU adds one addend at a time in mode atomic only";
+    } else if (call_.conventions.dialect == MSDA_MSDA_TRITON) {
+      known.text = "msda-triton's kernel adds every addend by its own atomic addition";
+      known.products = {"((grad_output*attention)*wy)*wx"};
+    } else {
+      known.text = "Deformable DETR's kernels add every addend by its own atomic addition";
     }
-    if (kernel == "msda_backward") {
-      return {false,
-              "this project's operator on the CPU adds one addend at a time in mode atomic only",
-              {"(grad_output*attention)*(wy*wx)"}};
-    }
-    if (call_.conventions.dialect == MSDA_MSDA_TRITON) {
-      return {true,
-              "msda-triton's kernel adds every addend by its own atomic addition",
-              {"((grad_output*attention)*wy)*wx"}};
-    }
-    return {true,
-            "Deformable DETR's kernels add every addend by its own atomic addition",
-            {"(grad_output*attention)*(wy*wx)"}};
+    return known;
   }
 
   int64_t family_count() const override { return call_.B * call_.M * call_.L; }
