@@ -19,11 +19,15 @@ namespace {
 template <class Type>
 class Exhaustive {
   using Real = typename Type::Real;
+  // Channels that guide the search; what they leave is tried on all of them.
+  static constexpr size_t kMostChannels = 64;
 
  public:
   Exhaustive(const OrderProblem& problem, const SearchLimits& limits)
-      : problem_(problem), limits_(limits), count_(problem.size()), width_(problem.channels) {
-    for (const double value : problem.addends) addends_.push_back(static_cast<Real>(value));
+      : problem_(problem), limits_(limits), count_(problem.size()), width_(std::min(problem.channels, kMostChannels)) {
+    for (size_t i = 0; i < count_; ++i) {
+      for (const double value : problem.addend(i).first(width_)) addends_.push_back(static_cast<Real>(value));
+    }
     find_ranges();
     begins_at_zero_ = std::ranges::all_of(problem.start, [](double start) { return start == 0; });
     find_equal_addends();
@@ -141,7 +145,7 @@ class Exhaustive {
 
   void take() {
     const Order order(last_first_.rbegin(), last_first_.rend());
-    if (channels_that_fit(problem_, order) != width_) return;  // zeros of the other sign
+    if (channels_that_fit(problem_, order) != problem_.channels) return;  // other channels, zeros of the other sign
     if (found_++ == 0) first_ = order;
   }
 

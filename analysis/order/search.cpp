@@ -7,8 +7,8 @@
 namespace msda::analysis {
 namespace {
 
-// Sets of addends are bits of a number, and their ranges are kept: 2^20 sets of 8 channels take 64 MB.
-constexpr size_t kMostExhaustive = 20;
+// The ranges of every set of addends are kept: 2^18 sets of 64 channels take 128 MB.
+constexpr size_t kMostExhaustive = 18;
 
 bool is_finite(const OrderProblem& problem) {
   const auto finite = [](double value) { return std::isfinite(value); };

@@ -90,6 +90,16 @@ TEST(OrderSearch, FindsAnOrderOfManyAddends) {
   }
 }
 
+TEST(OrderSearch, ConsidersEveryOfManyChannels) {
+  std::mt19937 random(12);
+  OrderProblem problem = random_problem(random, kTypes[0], 6, 200, true);
+  problem.recorded = fold(problem, random_order(random, 6));
+  EXPECT_EQ(search_order(problem, {}).fit, OrderFit::kFound);
+  problem.recorded[199] = std::nextafter(static_cast<float>(problem.recorded[199]), 1e9f);
+  EXPECT_EQ(search_order(problem, {}).fit, fitting_orders(problem) > 0 ? OrderFit::kFound : OrderFit::kImpossible);
+  EXPECT_EQ(fitting_orders(problem), 0);
+}
+
 TEST(OrderSearch, AnnealsFromTheOrderOfTheSamples) {
   std::mt19937 random(9);
   OrderProblem problem = random_problem(random, kTypes[0], 24, 32, true);
