@@ -13,7 +13,7 @@ struct SearchLimits {
   // Up to this many addends every order is considered, unless that takes more than `steps`.
   size_t exhaustive = 15;
   // Partial orders to consider in the exhaustive search.
-  int64_t steps = 1'000'000;
+  int64_t steps = 4'000'000;
   // Orders to try in the annealing that follows it or, beyond that many addends, replaces it.
   int64_t moves = 40'000;
   uint64_t seed = 0;

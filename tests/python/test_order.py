@@ -247,7 +247,8 @@ def test_annealing_finds_what_is_too_long_to_search_through(replay, tmp_path, rn
 
 
 def test_mode_recorded_order_replays_the_recorded_bits(replay, tmp_path, rng):
-    problem = Problem(rng)
+    problem = Problem(rng, queries=8)
+    assert max(map(len, problem.addends.values())) <= 15
     path = problem.write(tmp_path / "a.h5")
     result = replay("run", path, "--mode", "recorded_order", "--json", "-", expect=0).json
     jsonschema.validate(result, RUN_SCHEMA)
