@@ -9,6 +9,7 @@
 #include "analysis/arithmetic.h"
 #include "analysis/examine.h"
 #include "analysis/find_reduction.h"
+#include "analysis/order/certificates.h"
 #include "analysis/verdict.h"
 
 namespace msda::analysis {
@@ -82,6 +83,7 @@ class Analysis {
       state(side, material_.float64);
     }
     if (reference_) state(*reference_, material_.float64);
+    add_certificates(material_, settings_.threads, report_.findings);
     report_.groups = group_elements(report_.judged);
     describe_groups(material_, report_.findings, report_.groups);
     report_.verdict = judge(call(), report_.groups, reference_.has_value(), explained_by_rounding_);

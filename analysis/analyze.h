@@ -26,6 +26,7 @@ struct Material {
   std::function<std::vector<EarlierResult>()> earlier;
   std::optional<Side> reference;  // what the test compared with
   Side float64;                   // the captured bits in float64 arithmetic, under the recorded conventions
+  std::string kernel;             // that ran, or empty
   std::vector<Side> replays;      // "deterministic", "atomic", ...; advice is given on "grid_sample"
 };
 

@@ -70,12 +70,13 @@ struct Axis {
   bool sampled;   // false where the dialect skips a sample that lies here
 };
 
+// Of a pixel coordinate.
 template <class Real>
-MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding padding, bool align_corners, Real location,
-                                          int32_t size) {
+MSDA_HOST_DEVICE inline Axis<Real> locate_pixel(msda_dialect dialect, msda_padding padding, bool align_corners,
+                                                Real at, int32_t size) {
   const Real last = static_cast<Real>(size - 1), zero(0);
   Axis<Real> axis;
-  axis.pixel = pixel_coordinate(dialect, align_corners, location, static_cast<Real>(size));
+  axis.pixel = at;
   axis.slope = align_corners ? last : static_cast<Real>(size);
   axis.sampled = true;
   Real pixel = axis.pixel;
@@ -108,6 +109,13 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
     if (axis.low > size - 1) axis.low = size - 1;
   }
   return axis;
+}
+
+template <class Real>
+MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding padding, bool align_corners, Real location,
+                                          int32_t size) {
+  const Real pixel = pixel_coordinate(dialect, align_corners, location, static_cast<Real>(size));
+  return locate_pixel(dialect, padding, align_corners, pixel, size);
 }
 
 // The pixel that corner low (upper = 0) or low + 1 (upper = 1) reads along one axis, or -1 where it reads zero.

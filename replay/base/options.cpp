@@ -36,6 +36,7 @@ CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, con
       help);
 }
 
+constexpr const char* kRecordedOrder = "recorded_order";
 constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
 
 }  // namespace
@@ -66,9 +67,8 @@ void add_replay(CLI::App& command, Options& options) {
       ->type_name("N");
   command
       .add_option("--mode", options.modes,
-                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original; by default all but "
-                  "mixed that "
-                  "this machine can run")
+                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; by "
+                  "default all but mixed and recorded_order that this machine can run")
       ->type_name("LIST");
   command
       .add_option("--float64-stages", options.float64_stages,
@@ -126,12 +126,17 @@ std::vector<msda_mode> chosen_modes(const Options& options) {
     const auto found = std::ranges::find(kModes, name, msda_mode_name);
     if (found != std::end(kModes)) {
       modes.push_back(*found);
-    } else if (name != "original") {
-      throw BadInput(
-          fmt::format("--mode {}: no such mode; there are deterministic, atomic, float64, mixed and original", name));
+    } else if (name != "original" && name != kRecordedOrder) {
+      throw BadInput(fmt::format(
+          "--mode {}: no such mode; there are deterministic, atomic, float64, mixed, original and recorded_order", name));
     }
   }
   return modes;
+}
+
+bool chooses_recorded_order(const Options& options) {
+  const std::vector<std::string> names = split(options.modes);
+  return std::ranges::find(names, kRecordedOrder) != names.end();
 }
 
 namespace {

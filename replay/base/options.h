@@ -45,7 +45,8 @@ void add_replay(CLI::App& command, Options& options);
 
 // The flags' checked values. Each function throws BadInput or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader);
-std::vector<msda_mode> chosen_modes(const Options& options);  // without original
+std::vector<msda_mode> chosen_modes(const Options& options);  // without original and recorded_order
+bool chooses_recorded_order(const Options& options);
 struct DeviceChoice {
   enum { kCpu, kIfPossible, kAsked } wanted = kCpu;
   int first = 0;     // GPU

@@ -7,6 +7,7 @@
 #include "replay/base/errors.h"
 #include "replay/calls/earlier_results.h"
 #include "replay/calls/loaded_call.h"
+#include "replay/modes/recorded_order.h"
 #include "replay/modes/replays.h"
 
 namespace msda::replay {
@@ -43,8 +44,16 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   result.repeats = replays.repeats();
   result.whereabouts = replays.whereabouts();
 
+  std::optional<OrderedReplay> ordered;
+  if (chooses_recorded_order(options)) {
+    ordered = replay_in_recorded_order(loaded, result.invocation.facts.kernel, replay.threads, replay.seed, report);
+    result.recorded_order = ordered->found;
+    result.digests["recorded_order"] = ordered->digests;
+  }
+
   report("comparing");
   analysis::Material material;
+  material.kernel = result.invocation.facts.kernel;
   material.call = loaded.shared_call();
   material.recorded = loaded.recorded();
   for (const auto gradient : loaded.call().gradients()) {
@@ -56,6 +65,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   if (loaded.reference() != nullptr) material.reference = *loaded.reference();
   material.float64 = replays.float64();
   material.replays = replays.others();
+  if (ordered) material.replays.push_back(ordered->owned.side);
   for (const auto& side : loaded.other_results()) material.replays.push_back(side);
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });

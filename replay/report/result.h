@@ -8,6 +8,7 @@
 #include "analysis/analyze.h"
 #include "recorder/capture/capture.h"
 #include "replay/base/lines.h"
+#include "replay/modes/recorded_order.h"
 #include "replay/modes/replays.h"
 #include "replay/original/original_result.h"
 
@@ -21,6 +22,7 @@ struct InvocationResult {
   std::map<std::string, Repeats> repeats;
   std::map<std::string, Whereabouts> whereabouts;
   std::optional<OriginalResult> original;
+  std::vector<RecordedOrder> recorded_order;
   std::string original_left_out;     // why there is none, where it might have been; empty: nothing to say
   std::vector<std::string> notes;    // sentences on how the invocation was read
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one

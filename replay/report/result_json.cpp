@@ -142,6 +142,10 @@ Json to_json(const InvocationResult& result) {
     if (!whereabouts.why_moved.empty()) json["moved_to_cpu"][side] = whereabouts.why_moved;
   }
   if (result.original) json["original"] = to_json(*result.original);
+  for (const RecordedOrder& one : result.recorded_order) {
+    json["recorded_order"][name_of(one.gradient)] = {
+        {"pixels", one.pixels}, {"in_order", one.in_order}, {"equal", one.equal}, {"total", one.total}};
+  }
   if (!result.original_left_out.empty()) json["original_left_out"] = result.original_left_out;
   if (!result.notes.empty()) json["notes"] = result.notes;
   json["altered"] = result.altered;

@@ -81,6 +81,18 @@ void append_repeats(Lines& lines, const InvocationResult& result) {
   }
 }
 
+void append_recorded_order(Lines& lines, const InvocationResult& result) {
+  for (const RecordedOrder& one : result.recorded_order) {
+    const bool all = one.in_order == one.pixels, equal = one.equal == one.total;
+    lines.blank();
+    lines.add("  recorded_order: {}: the order of additions was found for {} of {} pixels{}; {} of {} elements have the "
+              "recorded bits{}",
+              name_of(one.gradient), thousands(one.in_order), thousands(one.pixels),
+              all ? "" : ", the others are added in the order of the samples", thousands(one.equal),
+              thousands(one.total), equal ? ": an exact replay" : "");
+  }
+}
+
 // How many of the elements are, for the same cause, in a group that is no advice: what a test against grid_sample in
 // float32 meets is mostly what the recorded reference met.
 int64_t told_elsewhere(const Group& advice, const std::vector<Group>& groups) {
@@ -143,7 +155,7 @@ void add_heading(Page& page, const InvocationResult& result) {
 // Whether there is more to tell of it than that it is within tolerance.
 bool has_news(const InvocationResult& result) {
   return !result.report.groups.empty() || !result.altered.empty() || !result.compared || result.original ||
-         !result.repeats.empty() || !result.notes.empty();
+         !result.repeats.empty() || !result.notes.empty() || !result.recorded_order.empty();
 }
 
 void add_invocation(Page& page, const InvocationResult& result, const ReportSettings& settings, bool several) {
@@ -162,6 +174,7 @@ void add_invocation(Page& page, const InvocationResult& result, const ReportSett
     lines.append(to_text(*result.original));
   }
   append_repeats(lines, result);
+  append_recorded_order(lines, result);
   page.append(lines);
   add_diagnoses(page, result, settings, several);
 }

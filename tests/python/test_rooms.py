@@ -72,13 +72,13 @@ def test_includes_are_those_of_the_page():
             room = room_of(str(path.parent.relative_to(SOURCE)), rooms)
             for included in re.findall(r'#include "((?:kernels|recorder|analysis|replay)/[^"]+)"', path.read_text()):
                 other = room_of(str((SOURCE / included).parent.relative_to(SOURCE)), rooms)
-                allowed = {room, *rooms[room]} | ({"analysis/operators", "analysis/causes"} if room.startswith("analysis") else set())
-                allowed |= {"analysis/operators"} if "analysis" in rooms[room] else set()
+                allowed = {room, *rooms[room]} | ({"analysis/operators", "analysis/causes", "analysis/order"} if room.startswith("analysis") else set())
+                allowed |= {"analysis/operators", "analysis/order"} if "analysis" in rooms[room] else set()
                 assert other in allowed, f"{path.relative_to(SOURCE)} includes {included}"
 
 
 def test_the_engine_knows_no_operator_by_name():
-    for folder in ("analysis", "analysis/causes"):
+    for folder in ("analysis", "analysis/causes", "analysis/order"):
         for path in (SOURCE / folder).iterdir():
             if path.suffix in (".h", ".cpp"):
                 known = set(re.findall(r'"analysis/operators/([^"]+)"', path.read_text()))

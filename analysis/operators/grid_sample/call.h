@@ -75,6 +75,7 @@ struct GridSampleCall final : Call {
   int64_t samples_of_family() const override { return samples; }
   std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
   int64_t weights_of(Gradient gradient, int64_t flat) const override;
+  std::unique_ptr<Additions> additions(Gradient gradient) const override;
 
   bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
                     Cache& cache, const VisitInput& visit) const override;

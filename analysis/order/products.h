@@ -1,0 +1,30 @@
+// The ways to multiply a few factors: rounding makes each of them another number.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/msda.h"
+
+namespace msda::analysis {
+
+struct Product {
+  std::string
+      name;  // "((grad_output*attention)*wy)*wx": in each product the factor named first in the list comes first
+  // The operands of each multiplication: a factor, or, from the number of factors on, an earlier result. The last gives
+  // the product. None for a single factor.
+  struct Step {
+    uint8_t left, right;
+  };
+  std::vector<Step> steps;
+};
+
+// All products of the factors, those of `likeliest` first, in its order.
+std::vector<Product> all_products(const std::vector<std::string>& factors, const std::vector<std::string>& likeliest);
+
+// The products of `first` (by channel) and the other factors, each multiplication rounded to `type`, into `first`.
+void multiply(const Product& product, msda_dtype type, std::span<double> first, std::span<const double> others);
+
+}  // namespace msda::analysis

@@ -1,0 +1,255 @@
+#include "replay/report/orders.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace msda::replay {
+
+using analysis::AddendFault;
+using analysis::OrderCounts;
+using analysis::OrderFit;
+using analysis::OrderReport;
+using analysis::TargetOrder;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json to_json(const OrderCounts& counts) {
+  return {{"elements", counts.elements},
+          {"with_1_to_15", counts.with_1_to_15},
+          {"explained_to_15", counts.explained_to_15},
+          {"explained", counts.explained},
+          {"unique", counts.unique},
+          {"impossible", counts.impossible},
+          {"in_parts", counts.in_parts},
+          {"lost", counts.lost},
+          {"doubled", counts.doubled},
+          {"not_found", counts.not_found},
+          {"not_finite", counts.not_finite},
+          {"out_of_time", counts.out_of_time}};
+}
+
+void add(const OrderCounts& more, OrderCounts& sum) {
+  for (const auto member :
+       {&OrderCounts::elements, &OrderCounts::with_1_to_15, &OrderCounts::explained_to_15, &OrderCounts::explained,
+        &OrderCounts::unique, &OrderCounts::impossible, &OrderCounts::in_parts, &OrderCounts::lost,
+        &OrderCounts::doubled, &OrderCounts::not_found, &OrderCounts::not_finite, &OrderCounts::out_of_time}) {
+    sum.*member += more.*member;
+  }
+}
+
+const char* name_of(OrderFit fit) {
+  switch (fit) {
+    case OrderFit::kFound:
+      return "explained";
+    case OrderFit::kImpossible:
+      return "impossible";
+    case OrderFit::kNotFound:
+      return "not_found";
+  }
+  return "?";
+}
+
+// The elements of a target; its first.
+std::vector<int64_t> elements_of(const FoundOrders& found, const TargetOrder& target) {
+  return found.call->additions(found.gradient)->elements_of(target.target);
+}
+
+analysis::Index index_of(const FoundOrders& found, const TargetOrder& target) {
+  return found.call->element_id(found.gradient, elements_of(found, target).front()).index;
+}
+
+// What is to be looked at first: what is impossible, then what was not found, then the rest.
+std::vector<const TargetOrder*> listed(const OrderReport& report, size_t most) {
+  std::vector<const TargetOrder*> chosen;
+  const auto add_all = [&](const auto& is_one) {
+    for (const TargetOrder& target : report.targets) {
+      if (chosen.size() < most && is_one(target)) chosen.push_back(&target);
+    }
+  };
+  const auto has = [](OrderFit fit) { return [fit](const TargetOrder& target) { return target.result.fit == fit; }; };
+  add_all([](const TargetOrder& t) { return t.result.fit == OrderFit::kImpossible && t.parts.empty(); });
+  add_all([](const TargetOrder& t) { return t.result.fit == OrderFit::kImpossible && !t.parts.empty(); });
+  add_all(has(OrderFit::kNotFound));
+  add_all(has(OrderFit::kFound));
+  return chosen;
+}
+
+Json to_json(const FoundOrders& found, const TargetOrder& target) {
+  Json json = {{"index", index_of(found, target)},
+               {"addends", target.addends},
+               {"fit", name_of(target.result.fit)},
+               {"unique", target.result.unique ? Json(*target.result.unique) : Json()},
+               {"order", target.result.order},
+               {"indices", target.launch_indices},
+               {"parts", Json::array()},
+               {"faults", Json::array()}};
+  for (const auto& part : target.parts) json["parts"].push_back({{"channels", part.channels}, {"order", part.order}});
+  for (const AddendFault& fault : target.faults) {
+    json["faults"].push_back(
+        {{"kind", fault.doubled ? "doubled" : "lost"}, {"number", fault.addend}, {"addend", fault.name}});
+  }
+  if (!target.finite) json["not_finite"] = true;
+  return json;
+}
+
+Json to_json(const analysis::AdditionArithmetic& arithmetic) {
+  return {{"found", arithmetic.found},
+          {"product", arithmetic.product.name},
+          {"factors", arithmetic.factors.name},
+          {"factor_type", msda_dtype_name(arithmetic.factors.type)},
+          {"sum_type", msda_dtype_name(arithmetic.sums.sum)},
+          {"stored_type", msda_dtype_name(arithmetic.sums.stored)},
+          {"fits", arithmetic.fits},
+          {"tried", arithmetic.tried}};
+}
+
+Json to_json(const FoundOrders& found, size_t most) {
+  const OrderReport& report = found.report;
+  Json json = {{"id", found.invocation},
+               {"operator", found.operator_name},
+               {"kernel", found.kernel},
+               {"tensor", name_of(found.gradient)},
+               {"one_at_a_time", report.known.one_at_a_time},
+               {"kernel_adds", report.known.text},
+               {"arithmetic", to_json(report.arithmetic)},
+               {"summary", to_json(report.counts)},
+               {"inversions", {{"index", report.index_name}, {"pixels", report.inversions_from}}},
+               {"pixels", Json::array()},
+               {"altered", found.altered}};
+  json["inversions"]["bins"] = Json::array();
+  for (const auto& bin : report.inversions) {
+    json["inversions"]["bins"].push_back({{"nearest", bin.nearest},
+                                          {"farthest", bin.farthest},
+                                          {"pairs", bin.pairs},
+                                          {"inverted", bin.inverted},
+                                          {"share", bin.share()}});
+  }
+  for (const TargetOrder* target : listed(report, most)) json["pixels"].push_back(to_json(found, *target));
+  return json;
+}
+
+std::string text_of_fault(const AddendFault& fault) {
+  return fmt::format("{} was {}", fault.name, fault.doubled ? "added twice" : "lost");
+}
+
+// "grad_value[0,17,0,:]": which pixel; the text of its place, without the channel.
+std::string place_of(const FoundOrders& found, const TargetOrder& target) {
+  const int64_t flat = elements_of(found, target).front();
+  std::vector<std::string> texts = found.call->text_of_place(found.gradient, flat);
+  std::erase_if(texts, [](const std::string& text) { return text.starts_with("channel"); });
+  return fmt::format("{}[{}] and its other channels: {}", name_of(found.gradient),
+                     fmt::join(index_of(found, target), ","), fmt::join(texts, ", "));
+}
+
+void add_impossible(const FoundOrders& found, size_t most, Lines& lines) {
+  size_t shown = 0, all = 0;
+  for (const TargetOrder& target : found.report.targets) {
+    if (target.result.fit != OrderFit::kImpossible || !target.parts.empty()) continue;
+    if (++all > most) continue;
+    ++shown;
+    lines.add("error: no order of its {} addends gives the recorded bits", target.addends);
+    lines.add("  where: {}", place_of(found, target));
+    constexpr size_t kMostFaults = 4;
+    std::vector<std::string> texts;
+    for (const AddendFault& fault : target.faults) {
+      if (texts.size() < kMostFaults) texts.push_back(text_of_fault(fault));
+    }
+    if (texts.empty()) {
+      lines.add("  why:   not explained by one lost or one doubled addend either");
+    } else {
+      const size_t others = target.faults.size() - texts.size();
+      lines.add("  why:   as if {}{}", fmt::join(texts, ", or "),
+                others == 0 ? "" : fmt::format(", or {} others", others));
+    }
+  }
+  if (all > shown) lines.add("  and {} other pixels (--list N shows N)", all - shown);
+}
+
+void add_inversions(const OrderReport& report, Lines& lines) {
+  if (report.inversions_from == 0) return;
+  lines.add("  schedule: pairs of additions in the order opposite to that of their {} numbers, by the distance between",
+            report.index_name);
+  lines.add("  them ({} pixels with a single possible order)", report.inversions_from);
+  for (const auto& bin : report.inversions) {
+    if (bin.pairs == 0) continue;
+    constexpr double kWidth = 60;
+    const auto bar = static_cast<size_t>(bin.share() * kWidth + 0.5);
+    lines.add("  {:>12}  {:.3f}  {}", fmt::format("{}-{}", bin.nearest, bin.farthest), bin.share(),
+              std::string(bar, '#'));
+  }
+}
+
+std::string sums_text(const analysis::SumType& sums) {
+  const std::string in = msda_dtype_name(sums.sum);
+  return sums.sum == sums.stored ? in : fmt::format("{}, rounded to {} at the end", in, msda_dtype_name(sums.stored));
+}
+
+void add_arithmetic(const OrderReport& report, Lines& lines) {
+  const auto& arithmetic = report.arithmetic;
+  lines.add("  kernel: {}", report.known.text);
+  if (!report.known.one_at_a_time) {
+    lines.add("  Its addends are not added one at a time, so that an order of single addends need not exist.");
+  }
+  if (!arithmetic.found) {
+    lines.add("  arithmetic: unknown. Of the {} pixels with the fewest additions the best product explains {}: another",
+              arithmetic.tried, arithmetic.fits);
+    lines.add("  operator, other conventions, or a kernel that does not add one addend at a time. No order is sought.");
+    return;
+  }
+  lines.add("  arithmetic: {}, {}, in {}; sums in {}: explains {} of {} pixels with few additions",
+            arithmetic.product.name, arithmetic.factors.name, msda_dtype_name(arithmetic.factors.type),
+            sums_text(arithmetic.sums), arithmetic.fits, arithmetic.tried);
+}
+
+}  // namespace
+
+bool has_faults(const OrderReport& report) {
+  return report.known.one_at_a_time && report.counts.impossible > report.counts.in_parts;
+}
+
+Json to_json(const std::string& capture, const std::vector<FoundOrders>& found, const std::vector<NoOrders>& none,
+             size_t most) {
+  OrderCounts sum;
+  for (const FoundOrders& one : found) add(one.report.counts, sum);
+  Json json = {{"capture", capture}, {"summary", to_json(sum)}, {"invocations", Json::array()}};
+  for (const FoundOrders& one : found) json["invocations"].push_back(to_json(one, most));
+  json["not_read"] = Json::array();
+  for (const auto& [id, why] : none) json["not_read"].push_back({{"id", id}, {"why", why}});
+  return json;
+}
+
+Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
+  const OrderCounts& counts = found.report.counts;
+  Lines lines;
+  lines.add("Invocation {}, {}: {}, {} pixels with additions{}", found.invocation, found.operator_name,
+            name_of(found.gradient), counts.elements,
+            found.altered.empty() ? "" : " (from data that do not match their digests)");
+  if (!quiet) add_arithmetic(found.report, lines);
+  if (!found.report.arithmetic.found) return lines;
+  lines.add("  one order gives every recorded bit: {} of {}; of those with 1 to 15 additions {} of {}",
+            counts.explained, counts.elements, counts.explained_to_15, counts.with_1_to_15);
+  if (quiet && counts.impossible == 0) return lines;
+  lines.add("  it is the only order: {}", counts.unique);
+  lines.add(
+      "  no one order does, by proof: {}{}", counts.impossible,
+      counts.in_parts == 0 ? "" : fmt::format("; an order for each part of their channels does: {}", counts.in_parts));
+  if (counts.lost + counts.doubled > 0) {
+    lines.add("  as if one addend was lost: {}; as if one was added twice: {}", counts.lost, counts.doubled);
+  }
+  if (2 * (counts.impossible - counts.in_parts) > counts.elements) {
+    lines.add("  That is most of them: the kernel may add sums of several addends, and not one addend at a time.");
+  }
+  if (counts.not_found > 0) {
+    lines.add("  not found: {}, which proves nothing: too many orders to try them all{}", counts.not_found,
+              counts.out_of_time == 0 ? "" : fmt::format("; {} searches ran out of time", counts.out_of_time));
+  }
+  if (quiet) return lines;
+  add_inversions(found.report, lines);
+  if (found.report.known.one_at_a_time) add_impossible(found, most, lines);
+  return lines;
+}
+
+}  // namespace msda::replay

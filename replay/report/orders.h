@@ -1,0 +1,39 @@
+// The orders of additions that `order` found, as text and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "analysis/order/find_orders.h"
+#include "recorder/capture/capture.h"
+#include "replay/base/lines.h"
+
+namespace msda::replay {
+
+// The orders of one gradient of one invocation.
+struct FoundOrders {
+  int64_t invocation = 0;
+  std::string operator_name, kernel;
+  std::shared_ptr<const analysis::Call> call;
+  analysis::Gradient gradient;
+  analysis::OrderReport report;
+  std::vector<std::string> altered;  // tensors whose digest is not the recorded one
+};
+
+// Where no orders were read.
+struct NoOrders {
+  int64_t id;
+  std::string why;
+};
+
+// docs/order.schema.json. At most `most` pixels of an invocation are listed.
+nlohmann::ordered_json to_json(const std::string& capture, const std::vector<FoundOrders>& found,
+                               const std::vector<NoOrders>& none, size_t most);
+Lines to_text(const FoundOrders& found, size_t most, bool quiet);
+
+// Whether some pixel's bits are those of no order of its addends, nor of one order for each part of its channels.
+bool has_faults(const analysis::OrderReport& report);
+
+}  // namespace msda::replay
