@@ -43,6 +43,7 @@ int run(int argc, char** argv) {
   replay::add_stages_command(app, status);
   replay::add_verify_command(app, status);
   replay::add_recover_command(app, status);
+  replay::add_minimize_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -15,4 +15,13 @@ Axis Call::rounded(const Axis& axis, const Reduction* reduction) const {
   return reduction == nullptr ? axis : Axis{reduction->round(kLocations, axis.location), axis.size, axis.stored};
 }
 
+CoordinateMap Call::coordinate_map(const Conventions& of, int32_t size) const {
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  const auto pixel = [&](double location) {
+    return coordinate(of, Axis{location, size, MSDA_FLOAT64}, precision).exact;
+  };
+  const double offset = pixel(0);
+  return {pixel(1) - offset, offset};
+}
+
 }  // namespace msda::analysis

@@ -38,7 +38,9 @@ struct Options {
 void add_capture(CLI::App& command, Options& options);
 void add_invocation(CLI::App& command, Options& options);
 void add_json(CLI::App& command, Options& options);
-// Adds the flags that decide what is replayed and how it is compared.
+// Adds the flags that decide what is compared, and how it is told.
+void add_comparison(CLI::App& command, Options& options);
+// Adds these, and the flags that decide what is replayed and where.
 void add_replay(CLI::App& command, Options& options);
 
 // The flags' checked values. Each function throws BadInput or Unavailable, naming the flag.
