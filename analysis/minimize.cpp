@@ -49,6 +49,7 @@ class Minimizer {
     }
     if (!recipe.inputs) {
       cut_to_the_element();
+      find_arithmetic();
       const auto cuts = whole_.call->cuts();
       for (bool again = true; again;) {
         const auto before = recipe.kept;
@@ -127,6 +128,38 @@ class Minimizer {
       if (own[i] >= 0) recipe.kept[i] = {own[i]};
     }
     if (recipe.kept != best_.reached.recipe.kept) accepts_in_some_order(std::move(recipe));
+  }
+
+  // The arithmetic that comes nearest to each side's value of the element: float32, or its first stages in float64.
+  void find_arithmetic() {
+    Replayed& replayed = best_.reached.recipe.replayed;
+    const Material& material = best_.call->material;
+    replayed.recorded_stages = nearest_stages(material.recorded);
+    if (material.reference) replayed.reference_stages = nearest_stages(*material.reference);
+  }
+
+  uint32_t nearest_stages(const Side& side) const {
+    constexpr size_t kMostStages = 3;  // what comes before the gradients
+    const Call& call = *best_.call->material.call;
+    if (!side.of(target_.gradient) || call.arithmetic() == MSDA_FLOAT64) return 0;
+    const double value = side.of(target_.gradient).at(best_.flat);
+    uint32_t nearest = 0;
+    double least = INFINITY;
+    for (size_t stages = 0; stages <= std::min(kMostStages, call.stages().size()); ++stages) {
+      const auto mask = static_cast<uint32_t>((1u << stages) - 1);
+      msda_options options{};
+      options.mode = mask == 0 ? MSDA_MODE_DETERMINISTIC : MSDA_MODE_MIXED;
+      options.float64_stages = mask;
+      options.threads = settings_.threads;
+      OwnedSide replay = uncomputed_side(call, side.name, side.conventions, options.mode, side);
+      if (!call.run_kernels(side.conventions, options, replay.side.tensors)) return 0;
+      const double apart = std::abs(replay.side.of(target_.gradient).at(best_.flat) - value);
+      if (apart < least) {
+        least = apart;
+        nearest = mask;
+      }
+    }
+    return nearest;
   }
 
   std::vector<int64_t> own_indices() const {

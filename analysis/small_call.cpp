@@ -38,6 +38,16 @@ int threads_for(const Inputs& inputs, int threads) {
   return numbers < kSmall ? 1 : threads;
 }
 
+msda_options options_of(const Replayed& replayed, const Side& side) {
+  const bool recorded = side.source == Source::kRecorded;
+  msda_options options{};
+  options.float64_stages = recorded ? replayed.recorded_stages : replayed.reference_stages;
+  options.mode = recorded ? replayed.mode : MSDA_MODE_DETERMINISTIC;
+  if (options.mode == MSDA_MODE_DETERMINISTIC && options.float64_stages != 0) options.mode = MSDA_MODE_MIXED;
+  options.seed = replayed.seed;
+  return options;
+}
+
 // By input: whether each element of the whole call is in the smaller one, with its bits.
 struct SmallCalls::Unchanged {
   std::map<std::string, std::vector<bool>, std::less<>> by_input;
@@ -113,10 +123,7 @@ Side SmallCalls::make_side(const Recipe& recipe, const Side& whole, const Unchan
   OwnedSide* replay = nullptr;
   const auto replayed_tensor = [&](Gradient gradient) {
     if (replay == nullptr) {
-      const bool recorded = whole.source == Source::kRecorded;
-      msda_options options{};
-      options.mode = recorded ? recipe.replayed.mode : MSDA_MODE_DETERMINISTIC;
-      options.seed = recipe.replayed.seed;
+      msda_options options = options_of(recipe.replayed, whole);
       options.threads = threads_for(small.inputs, threads_);
       small.replays.push_back(uncomputed_side(call, whole.name, whole.conventions, options.mode, whole));
       replay = &small.replays.back();

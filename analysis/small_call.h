@@ -19,10 +19,15 @@ namespace msda::analysis {
 
 // How the gradients are computed that lose their recorded bits.
 struct Replayed {
-  msda_mode mode = MSDA_MODE_DETERMINISTIC;  // or atomic: of the recorded side's scattered gradients
+  // Stages in float64, as msda_options has them: kernels may round less than ours, by fused multiply-adds.
+  uint32_t recorded_stages = 0, reference_stages = 0;
+  msda_mode mode = MSDA_MODE_DETERMINISTIC;  // or atomic: of the recorded side, without such stages
   uint64_t seed = 0;
   bool adds_before = false;  // the recorded kernel adds to what the buffer of a scattered gradient held
 };
+
+// The options with which the side is computed again.
+msda_options options_of(const Replayed& replayed, const Side& side);
 
 // From the recorded call to a smaller one.
 struct Recipe {

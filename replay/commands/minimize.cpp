@@ -217,7 +217,8 @@ Json json_of(const MinimizeOptions& options, const Whole& whole, const Target& t
                {"altered", whole.loaded.altered()}};
   for (const auto& one : minimized.call->replayed) {
     json["replayed"].push_back(
-        {{"tensor", path_in_capture(one)}, {"elements", one.elements}, {"total", one.total}});
+        {{"tensor", path_in_capture(one)}, {"elements", one.elements}, {"total", one.total},
+         {"arithmetic", arithmetic_of(minimized, one)}});
   }
   return json;
 }
@@ -259,8 +260,8 @@ Lines text_of(const Json& json, const MinimizeOptions& options) {
   lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"].dump(),
             json["numbers"]["total"].dump());
   for (const Json& one : json["replayed"]) {
-    lines.add("  computed again, not recorded: {} of {} elements of {}", one["elements"].dump(), one["total"].dump(),
-              one["tensor"].get<std::string>());
+    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", one["elements"].dump(), one["total"].dump(),
+              one["tensor"].get<std::string>(), one["arithmetic"].get<std::string>());
   }
   lines.add("  {} trials, {:.1f} s{}", json["trials"].dump(), json["seconds"].get<double>(),
             json["resumed"].get<bool>() ? ", continued from an earlier run" : "");

@@ -1,6 +1,7 @@
 #include "replay/minimize/small_capture.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string_view>
@@ -56,16 +57,14 @@ capture::CallFacts facts_of(const capture::CallFacts& whole) {
   return facts;
 }
 
-// "outputs/grad_value: 3 of 16 elements; ..."
-std::string text_of(const std::vector<analysis::ReplayedElements>& all, const analysis::Replayed& how) {
+// "outputs/grad_value: 3 of 16 elements, float32, ...; ..."
+std::string text_of(const analysis::Minimized& minimized) {
   std::string text;
-  for (const auto& one : all) {
-    text += fmt::format("{}{}: {} of {} elements", text.empty() ? "" : "; ", path_in_capture(one), one.elements,
-                        one.total);
+  for (const auto& one : minimized.call->replayed) {
+    text += fmt::format("{}{}: {} of {} elements, {}", text.empty() ? "" : "; ", path_in_capture(one), one.elements,
+                        one.total, arithmetic_of(minimized, one));
   }
-  if (!text.empty() && how.mode == MSDA_MODE_ATOMIC) text += fmt::format(" (mode atomic, seed {})", how.seed);
-  if (!text.empty() && how.adds_before) text += " (outputs_before added)";
-  return text;
+  return text.empty() ? "nothing: every element has its recorded bits" : text;
 }
 
 std::vector<capture::TensorView> gradients_of(const analysis::Call& call, const analysis::Tensor* tensors) {
@@ -79,6 +78,25 @@ std::vector<capture::TensorView> gradients_of(const analysis::Call& call, const 
 
 }  // namespace
 
+std::string arithmetic_of(const analysis::Minimized& minimized, const analysis::ReplayedElements& replayed) {
+  const analysis::Material& material = minimized.call->material;
+  const bool recorded = replayed.side == "recorded";
+  const analysis::Side& side = recorded ? material.recorded : *material.reference;
+  const analysis::Replayed& how = minimized.reached.recipe.replayed;
+  const msda_options options = analysis::options_of(how, side);
+  std::string text = fmt::format("mode {}", kernels::name_of(options.mode));
+  if (options.mode == MSDA_MODE_ATOMIC) text += fmt::format(", seed {}", options.seed);
+  if (options.mode == MSDA_MODE_MIXED) {
+    std::vector<std::string> stages;
+    for (size_t i = 0; i < material.call->stages().size(); ++i) {
+      if ((options.float64_stages >> i & 1) != 0) stages.emplace_back(material.call->stages()[i]);
+    }
+    text += fmt::format(", {} in float64", fmt::join(stages, " and "));
+  }
+  if (recorded && how.adds_before) text += ", outputs_before added";
+  return text;
+}
+
 std::string path_in_capture(const analysis::ReplayedElements& replayed) {
   return (replayed.side == "recorded" ? "outputs/" : "results/" + replayed.side + "/") + replayed.tensor;
 }
@@ -91,8 +109,7 @@ void write_small_capture(const std::string& path, bool replace, const std::strin
   if (tolerance) facts.tolerance = {tolerance->atol, tolerance->rtol};
   facts.texts["minimized_from"] = fmt::format("{} invocation {}", from, invocation.id);
   facts.texts["minimized_element"] = element;
-  const std::string replayed = text_of(minimized.call->replayed, minimized.reached.recipe.replayed);
-  facts.texts["minimized_replayed"] = replayed.empty() ? "nothing: every element has its recorded bits" : replayed;
+  facts.texts["minimized_replayed"] = text_of(minimized);
 
   using Writer = capture::Writer;
   Writer writer(path, replace ? Writer::IfExists::kReplace : Writer::IfExists::kRefuse, record::version());

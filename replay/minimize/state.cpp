@@ -53,7 +53,9 @@ Json json_of(const analysis::Reached& reached) {
                {"kept", kept},
                {"moved", moved},
                {"replayed",
-                {{"mode", static_cast<int>(replayed.mode)},
+                {{"recorded_stages", replayed.recorded_stages},
+                 {"reference_stages", replayed.reference_stages},
+                 {"mode", static_cast<int>(replayed.mode)},
                  {"seed", replayed.seed},
                  {"adds_before", replayed.adds_before}}}};
   if (!inputs) return json;
@@ -74,6 +76,8 @@ analysis::Reached reached_of(const Json& json) {
   reached.seconds = json.at("seconds");
   recipe.kept = json.at("kept").get<analysis::Kept>();
   recipe.moved = json.at("moved");
+  recipe.replayed.recorded_stages = json.at("replayed").at("recorded_stages");
+  recipe.replayed.reference_stages = json.at("replayed").at("reference_stages");
   recipe.replayed.mode = static_cast<msda_mode>(json.at("replayed").at("mode").get<int>());
   recipe.replayed.seed = json.at("replayed").at("seed");
   recipe.replayed.adds_before = json.at("replayed").at("adds_before");
