@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "analysis/operators/smaller.h"
+#include "analysis/operators/call.h"
 
 namespace msda::analysis {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "analysis/analyze.h"
-#include "analysis/operators/smaller.h"
+#include "analysis/operators/call.h"
 #include "analysis/replay.h"
 
 namespace msda::analysis {
