@@ -1,7 +1,5 @@
 #include "analysis/replay.h"
 
-#include <string_view>
-
 #include "analysis/evaluate.h"
 #include "kernels/names.h"
 
@@ -14,10 +12,7 @@ size_t bytes_of(const Tensor& tensor) {
 msda_dtype result_type(const Call& call, const Side& recorded, Gradient gradient, msda_mode mode) {
   if (mode == MSDA_MODE_FLOAT64) return MSDA_FLOAT64;
   if (const Tensor& tensor = recorded.of(gradient)) return tensor.dtype;
-  const std::string_view of = std::string_view(gradient.name()).substr(std::string_view("grad_").size());
-  for (const auto& [name, tensor] : call.inputs()) {
-    if (name == of) return tensor.dtype;
-  }
+  if (const Tensor input = call.input_of(gradient)) return input.dtype;
   return call.arithmetic();
 }
 

@@ -165,6 +165,11 @@ struct CoordinateMap {
   double location(double pixel) const { return (pixel - offset) / factor; }
 };
 
+// A sum in float64, and the sum of its addends' magnitudes.
+struct Loss {
+  long double value = 0, magnitude = 0;
+};
+
 // What an operator has found out of its call, for elements to come. Thread-safe.
 class Cache {
  public:
@@ -303,6 +308,14 @@ class Call {
   // The inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same values,
   // but for rounding. Empty where several samples have a grad_output of their own.
   virtual Inputs merged_channels() const = 0;
+
+  // --- The forward pass, of which the gradients are the derivatives.
+  // The part of sum(grad_output * output) that hangs on one input element, with `x` in its place: on the one whose
+  // gradient is `id`. In float64, by its formula alone.
+  virtual Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const = 0;
+  // The input that a gradient is of, "grad_" less; and which of an element's axes it moves a sample along, if any.
+  Tensor input_of(Gradient gradient) const;
+  virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
 
   // --- Words.
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."

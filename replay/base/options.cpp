@@ -53,6 +53,14 @@ void add_json(CLI::App& command, Options& options) {
       ->type_name("FILE|-");
 }
 
+void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help) {
+  add_number<int64_t>(command, flag, target, help)->type_name("N");
+}
+
+void add_seed(CLI::App& command, uint64_t& target, const char* help) {
+  add_number<uint64_t>(command, "--seed", target, help)->type_name("N");
+}
+
 void add_comparison(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_number<int64_t>(command, "--reference", options.reference,
@@ -103,7 +111,7 @@ void add_replay(CLI::App& command, Options& options) {
   add_number<int64_t>(command, "--repeat", options.repeat,
                       "Run every replay this often; atomic with another seed each time")
       ->type_name("N");
-  add_number<uint64_t>(command, "--seed", options.seed, "Seed of the first atomic replay's order")->type_name("N");
+  add_seed(command, options.seed, "Seed of the first atomic replay's order");
 }
 
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader) {

@@ -120,6 +120,9 @@ struct GridSampleCall final : Call {
   Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
   Inputs merged_channels() const override;
 
+  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  std::optional<size_t> moved_axis(const ElementId& id) const override;
+
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
@@ -138,6 +141,7 @@ struct GridSampleCall final : Call {
   PixelId pixel_of(int64_t flat) const { return {flat / pixels / C, flat / pixels % C, flat % pixels}; }
   Axis axis_of(const SampleId& sample, int axis) const;
   int64_t grad_output_of(const SampleId& sample, int64_t c) const { return (sample.n * C + c) * samples + sample.at; }
+  using Call::input_of;
   int64_t input_of(int64_t n, int64_t c, int64_t pixel) const { return (n * C + c) * pixels + pixel; }
 
   std::shared_ptr<const GridContributions> contributions(Cache& cache, int64_t n, const Precision& precision) const;

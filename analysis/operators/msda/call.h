@@ -113,6 +113,9 @@ struct MsdaCall final : Call {
   Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
   Inputs merged_channels() const override;
 
+  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  std::optional<size_t> moved_axis(const ElementId& id) const override;
+
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
