@@ -65,7 +65,8 @@ inline constexpr size_t kMostWorst = 10;
 struct GradientCheck {
   Gradient gradient;
   int64_t total = 0, sampled = 0, at_kinks = 0;
-  int64_t naive_failed = 0, naive_failed_at_kinks = 0;  // of the first side's values
+  int64_t naive_failed = 0;           // of the first side's values
+  int64_t naive_failed_at_kinks = 0;  // those of them whose difference reaches over a kink
   std::vector<SideCheck> sides;
 };
 
