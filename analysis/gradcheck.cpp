@@ -56,7 +56,6 @@ std::optional<Derivatives> linear_derivative(const Call& call, const Conventions
   return found;
 }
 
-
 }  // namespace
 
 std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& conventions, const ElementId& id,
@@ -97,22 +96,21 @@ std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& c
 
 double naive_derivative(const Call& call, const Conventions& conventions, const ElementId& id) {
   const double x = call.input_of(id.gradient).at(id.flat);
-  const Loss above = call.loss_at(conventions, id, x + kNaiveStep), below = call.loss_at(conventions, id, x - kNaiveStep);
+  const Loss above = call.loss_at(conventions, id, x + kNaiveStep),
+             below = call.loss_at(conventions, id, x - kNaiveStep);
   return (static_cast<double>(above.value) - static_cast<double>(below.value)) / (2 * kNaiveStep);
 }
 
-std::optional<CheckedValue> check_value(const Call& call, const Side& side, const ElementId& id, double value,
-                                        Cache& cache) {
-  const Precision precision = Precision::of(side.arithmetic_of(id.gradient));
-  const auto derivatives = derivatives_of(call, side.conventions, id, precision);
-  if (!derivatives) return std::nullopt;
+std::optional<CheckedValue> check_value(const Call& call, const Side& side, const ElementId& id,
+                                        const Derivatives& derivatives, Cache& cache) {
+  const double value = side.of(id.gradient).at(id.flat);
   const Explanation explanation = explain(call, side, id, value, cache);
-  CheckedValue checked{value, derivatives->error, 0, false};
+  CheckedValue checked{value, derivatives.error, 0, false};
   double bound = 0;
   for (const Match& match : explanation.candidates) bound = std::max(bound, match.bound);
   if (!std::isfinite(bound)) return std::nullopt;
   checked.bound += bound;
-  checked.distance = std::max({0.0, derivatives->lowest - value, value - derivatives->highest});
+  checked.distance = std::max({0.0, derivatives.lowest - value, value - derivatives.highest});
   checked.passes = std::isfinite(value) && checked.distance <= checked.bound;
   if (!std::isfinite(value)) checked.distance = INFINITY;
   return checked;
@@ -195,7 +193,11 @@ std::vector<GradientCheck> gradcheck(const Call& call, std::span<const Side> giv
       const auto exact = derivatives_of(call, call.conventions, id, Precision::of(MSDA_FLOAT64));
       std::vector<std::optional<CheckedValue>> values;
       for (const Side& side : sides) {
-        if (side.of(gradient)) values.push_back(check_value(call, side, id, side.of(gradient).at(id.flat), *cache));
+        if (!side.of(gradient)) continue;
+        const Precision precision = Precision::of(side.arithmetic_of(gradient));
+        const bool same = !call.moved_axis(id) || precision.bits == Precision::of(MSDA_FLOAT64).bits;
+        const auto derivatives = same ? exact : derivatives_of(call, side.conventions, id, precision);
+        values.push_back(derivatives ? check_value(call, side, id, *derivatives, *cache) : std::nullopt);
       }
       const double naive = naive_derivative(call, call.conventions, id);
       const std::lock_guard lock(mutex);

@@ -38,8 +38,9 @@ struct CheckedValue {
   double distance = 0;          // from the derivatives that there are
   bool passes = false;
 };
-std::optional<CheckedValue> check_value(const Call& call, const Side& side, const ElementId& id, double value,
-                                        Cache& cache);
+// `derivatives`: in the precision of the side. Nothing if the bound is infinite.
+std::optional<CheckedValue> check_value(const Call& call, const Side& side, const ElementId& id,
+                                        const Derivatives& derivatives, Cache& cache);
 
 struct GradcheckSettings {
   int64_t samples = 1000;  // drawn at random, and so many of those nearest to kinks

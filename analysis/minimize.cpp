@@ -12,7 +12,8 @@ namespace {
 struct Stopped {};
 
 bool contains(const std::vector<ElementRun>& runs, int64_t flat) {
-  return std::ranges::any_of(runs, [&](const ElementRun& run) { return flat >= run.flat && flat < run.flat + run.count; });
+  return std::ranges::any_of(runs,
+                             [&](const ElementRun& run) { return flat >= run.flat && flat < run.flat + run.count; });
 }
 
 // A type's neighbour of x, `steps` numbers away.
@@ -92,7 +93,8 @@ class Minimizer {
     return smaller;
   }
 
-  // Whether the side at fault still has the bits of the element that it recorded: a mistake of a kernel is in them alone.
+  // Whether the side at fault still has the bits of the element that it recorded: a mistake of a kernel is in them
+  // alone.
   bool has_recorded_bits(const Recipe& recipe, const SmallCall& call) const {
     if (recipe.moved) return false;
     return std::ranges::none_of(call.replayed, [&](const ReplayedElements& one) {

@@ -40,10 +40,10 @@ struct MinimizeSettings {
 struct Minimized {
   Reached reached;
   std::unique_ptr<SmallCall> call;  // null: stopped before the first trial
-  int64_t flat = 0;        // the element in the small call
-  bool finished = false;   // else it was stopped
-  bool is_headline = false;  // the first group of findings is that of the element
-  Report report;           // of the small call
+  int64_t flat = 0;                 // the element in the small call
+  bool finished = false;            // else it was stopped
+  bool is_headline = false;         // the first group of findings is that of the element
+  Report report;                    // of the small call
 };
 
 // Starts at `from`, if given, or else at the whole call. Nothing if the target's finding is not there at the start.

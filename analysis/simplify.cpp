@@ -76,9 +76,7 @@ class Simplifier {
     const int64_t count = std::min(inputs_[input].view().elements(), kMostSingle);
     for (int64_t at = 0; at < count; ++at) {
       const double x = inputs_[input].view().at(at);
-      const auto try_number = [&](double number) {
-        return change(input, at, at + 1, [&](double) { return number; });
-      };
+      const auto try_number = [&](double number) { return change(input, at, at + 1, [&](double) { return number; }); };
       if (x == 0 || x == 1 || (x != -1 && (try_number(1) || try_number(-1)))) continue;
       for (int bits = 1; bits < bits_of(x); ++bits) {
         if (try_number(with_bits(x, bits))) break;
@@ -112,6 +110,8 @@ int bits_of(double x) {
   return bits;
 }
 
-Inputs simplify_numbers(Inputs inputs, const TryInputs& accepts) { return Simplifier(std::move(inputs), accepts).run(); }
+Inputs simplify_numbers(Inputs inputs, const TryInputs& accepts) {
+  return Simplifier(std::move(inputs), accepts).run();
+}
 
 }  // namespace msda::analysis

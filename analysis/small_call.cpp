@@ -96,7 +96,8 @@ SmallCalls::Unchanged SmallCalls::unchanged_inputs(const Recipe& recipe, const S
     const std::byte* now = tensor_named(small.inputs, name).bytes.data();
     const auto* then = static_cast<const std::byte*>(tensor.data);
     for_each_kept(tensor.shape, whole_.call->kept_of(name, recipe.kept), [&](int64_t at, int64_t flat) {
-      const auto equal = std::memcmp(now + static_cast<size_t>(at) * size, then + static_cast<size_t>(flat) * size, size);
+      const auto equal =
+          std::memcmp(now + static_cast<size_t>(at) * size, then + static_cast<size_t>(flat) * size, size);
       flags[static_cast<size_t>(flat)] = equal == 0;
     });
   }
@@ -117,7 +118,8 @@ bool SmallCalls::keeps_bits(const Side& side, const ElementId& id, const Unchang
   });
 }
 
-Side SmallCalls::make_side(const Recipe& recipe, const Side& whole, const Unchanged& unchanged, SmallCall& small) const {
+Side SmallCalls::make_side(const Recipe& recipe, const Side& whole, const Unchanged& unchanged,
+                           SmallCall& small) const {
   const Call& call = *small.material.call;
   Side side = whole;
   OwnedSide* replay = nullptr;
@@ -188,8 +190,7 @@ std::unique_ptr<SmallCall> SmallCalls::make(const Recipe& recipe) const {
   for (const Gradient gradient : whole.gradients()) {
     const auto at = gradient.place();
     if (!whole_.before[at] || recipe.moved) continue;
-    small->tensors.push_back(
-        sliced(gradient.name(), whole_.before[at], whole.kept_of(gradient.name(), recipe.kept)));
+    small->tensors.push_back(sliced(gradient.name(), whole_.before[at], whole.kept_of(gradient.name(), recipe.kept)));
     material.before[at] = small->tensors.back().view();
   }
   const Unchanged unchanged = unchanged_inputs(recipe, *small);

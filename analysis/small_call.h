@@ -1,8 +1,8 @@
 // A recorded call made smaller: its inputs, and what each side's gradients then are.
 //
-// An element of a gradient that hangs only on inputs that stay as they were keeps its recorded bits: that is exact. Where
-// something was cut or changed that it hangs on, the side's own arithmetic is run again on the smaller call: nobody
-// knows what the recorded kernel would have returned.
+// An element of a gradient that hangs only on inputs that stay as they were keeps its recorded bits: that is exact.
+// Where something was cut or changed that it hangs on, the side's own arithmetic is run again on the smaller call:
+// nobody knows what the recorded kernel would have returned.
 #pragma once
 
 #include <map>
@@ -64,8 +64,8 @@ class SmallCalls {
 
   Recipe unchanged() const;
   std::unique_ptr<SmallCall> make(const Recipe& recipe) const;
-  // From now on only calls are made that are smaller than this one, or have rounder numbers: what lost its recorded bits
-  // in it has lost them for good.
+  // From now on only calls are made that are smaller than this one, or have rounder numbers: what lost its recorded
+  // bits in it has lost them for good.
   void only_smaller_than(const SmallCall& small);
   // The number of an element of the whole call in the smaller one. -1: it was cut, or the elements have moved.
   int64_t small_flat(const Recipe& recipe, Gradient gradient, int64_t flat) const;

@@ -26,9 +26,9 @@ struct Cut {
 
 // What samples read, in pixels.
 struct Image {
-  std::string name;                // "level 1"
-  std::vector<const char*> axes;   // symbols of its sides: "H", "W"
-  std::vector<int64_t> sides;      // as `axes`
+  std::string name;               // "level 1"
+  std::vector<const char*> axes;  // symbols of its sides: "H", "W"
+  std::vector<int64_t> sides;     // as `axes`
 };
 
 // A tensor that owns its numbers, row-major.

@@ -126,10 +126,11 @@ void tell_slices(Lines& lines, const Json& slices) {
   for (const Json& pair : slices["equal_batches"]) {
     std::string how;
     for (const Json& gradient : pair["gradients"]) {
-      how += fmt::format("{}{}: {}", how.empty() ? "" : "; ", gradient["tensor"].get<std::string>(),
-                         gradient["different"] == 0 ? "the same bits"
-                                                    : fmt::format("{} of {} elements differ", gradient["different"].dump(),
-                                                                  gradient["total"].dump()));
+      how += fmt::format(
+          "{}{}: {}", how.empty() ? "" : "; ", gradient["tensor"].get<std::string>(),
+          gradient["different"] == 0
+              ? "the same bits"
+              : fmt::format("{} of {} elements differ", gradient["different"].dump(), gradient["total"].dump()));
     }
     lines.add("    batch {} of A is batch {} of B; recorded {}", pair["a"].dump(), pair["b"].dump(),
               how.empty() ? "no gradients" : how);
@@ -180,15 +181,16 @@ int run(const DiffOptions& options) {
   const Operand a{reader_a, ids_of(name_a, reader_a)}, b{reader_b, ids_of(name_b, reader_b)};
   const Differences differences = find_differences(a, b);
   bool equal = differences.found.empty() && differences.only_a.empty() && differences.only_b.empty();
-  Json json = {{"a", options.a},
-               {"b", options.b},
-               {"equal", equal},
-               {"first", Json()},
-               {"differences", Json::array()},
-               {"compared",
-                {{"invocations", differences.invocations}, {"tensors", differences.tensors}, {"facts", differences.facts}}},
-               {"only_a", differences.only_a},
-               {"only_b", differences.only_b}};
+  Json json = {
+      {"a", options.a},
+      {"b", options.b},
+      {"equal", equal},
+      {"first", Json()},
+      {"differences", Json::array()},
+      {"compared",
+       {{"invocations", differences.invocations}, {"tensors", differences.tensors}, {"facts", differences.facts}}},
+      {"only_a", differences.only_a},
+      {"only_b", differences.only_b}};
   for (const auto& one : differences.found) json["differences"].push_back(to_json(one));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   if (options.slices) {
@@ -207,7 +209,8 @@ int run(const DiffOptions& options) {
 
 void add_diff_command(CLI::App& app, int& status) {
   auto options = std::make_shared<DiffOptions>();
-  CLI::App* command = app.add_subcommand("diff", "Compare two captures, or two invocations: the first divergence first");
+  CLI::App* command =
+      app.add_subcommand("diff", "Compare two captures, or two invocations: the first divergence first");
   command->add_option("A", options->a, "Capture file, or FILE:INVOCATION")->required();
   command->add_option("B", options->b, "The same, to compare with")->required();
   command->add_flag("--slices", options->slices,

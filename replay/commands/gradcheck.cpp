@@ -1,11 +1,12 @@
 // msda-replay gradcheck: analytic gradients against finite differences of the forward pass, kinks recognised.
+#include "analysis/gradcheck.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <memory>
 
 #include "analysis/finding.h"
-#include "analysis/gradcheck.h"
 #include "analysis/replay.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
@@ -87,8 +88,9 @@ std::string text_of_number(const Json& json) { return json.is_string() ? json.ge
 void tell_side(Lines& lines, const std::string& tensor, const Json& side) {
   const std::string name = side["side"];
   const int64_t checked = side["checked"], failed = side["failed"], not_checked = side["not_checked"];
-  lines.add("    {:<9} {} of {} fail{}", name, failed, checked,
-            not_checked == 0 ? "" : fmt::format("; {} cannot be checked: not finite, or too coarse a type", not_checked));
+  lines.add(
+      "    {:<9} {} of {} fail{}", name, failed, checked,
+      not_checked == 0 ? "" : fmt::format("; {} cannot be checked: not finite, or too coarse a type", not_checked));
   if (failed == 0) return;
   const Json& worst = side["worst"].front();
   lines.add("      worst: {}[{}] is {}; differences give {}, {} off, {} allowed", tensor,
@@ -121,12 +123,13 @@ int run(const GradcheckOptions& options) {
   }
   const capture::IsolatedReader reader(options.capture);
   const Progress progress(!options.quiet);
-  Json json = {{"capture", options.capture},
-               {"passed", true},
-               {"seed", options.seed},
-               {"naive", {{"step", analysis::kNaiveStep}, {"atol", analysis::kNaiveAtol}, {"rtol", analysis::kNaiveRtol}}},
-               {"invocations", Json::array()},
-               {"not_checked", Json::array()}};
+  Json json = {
+      {"capture", options.capture},
+      {"passed", true},
+      {"seed", options.seed},
+      {"naive", {{"step", analysis::kNaiveStep}, {"atol", analysis::kNaiveAtol}, {"rtol", analysis::kNaiveRtol}}},
+      {"invocations", Json::array()},
+      {"not_checked", Json::array()}};
   Lines lines;
   for (const int64_t id : chosen_invocations(options, reader)) {
     progress.show(fmt::format("gradcheck: invocation {}", id));
@@ -156,8 +159,8 @@ int run(const GradcheckOptions& options) {
 
 void add_gradcheck_command(CLI::App& app, int& status) {
   auto options = std::make_shared<GradcheckOptions>();
-  CLI::App* command =
-      app.add_subcommand("gradcheck", "Compare gradients with finite differences of the forward pass, kinks recognised");
+  CLI::App* command = app.add_subcommand(
+      "gradcheck", "Compare gradients with finite differences of the forward pass, kinks recognised");
   add_capture(*command, *options);
   add_invocation(*command, *options);
   add_count(*command, "--samples", options->settings.samples,

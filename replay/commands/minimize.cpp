@@ -1,4 +1,6 @@
 // msda-replay minimize: the smallest call that is still out of tolerance for the same cause.
+#include "analysis/minimize.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -9,7 +11,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "analysis/minimize.h"
 #include "kernels/names.h"
 #include "recorder/capture/digest.h"
 #include "recorder/text/shell.h"
@@ -59,7 +60,8 @@ class StopOnSignals {
   }
 
  private:
-  struct sigaction interrupt_ {}, terminate_ {};
+  struct sigaction interrupt_ {
+  }, terminate_{};
 };
 
 // One invocation with all of its sides.
@@ -113,9 +115,8 @@ std::optional<Target> find_target(const MinimizeOptions& options, const analysis
     if (!options.cause.empty() && options.cause != name_of(group.cause)) continue;
     const analysis::Finding& worst = report.findings[group.farthest];
     for (const auto& set : report.judged) {
-      const bool alike = set.gradient == worst.gradient && set.cause == worst.cause &&
-                         set.at_fault == worst.at_fault && set.against == worst.against &&
-                         set.advisory == worst.advisory;
+      const bool alike = set.gradient == worst.gradient && set.cause == worst.cause && set.at_fault == worst.at_fault &&
+                         set.against == worst.against && set.advisory == worst.advisory;
       if (alike) return target_of(set, worst.flat);
     }
   }
@@ -216,9 +217,10 @@ Json json_of(const MinimizeOptions& options, const Whole& whole, const Target& t
                {"finished", minimized.finished},
                {"altered", whole.loaded.altered()}};
   for (const auto& one : minimized.call->replayed) {
-    json["replayed"].push_back(
-        {{"tensor", path_in_capture(one)}, {"elements", one.elements}, {"total", one.total},
-         {"arithmetic", arithmetic_of(minimized, one)}});
+    json["replayed"].push_back({{"tensor", path_in_capture(one)},
+                                {"elements", one.elements},
+                                {"total", one.total},
+                                {"arithmetic", arithmetic_of(minimized, one)}});
   }
   return json;
 }
@@ -260,8 +262,8 @@ Lines text_of(const Json& json, const MinimizeOptions& options) {
   lines.add("  numbers: {} of {} are neither 0 nor 1", json["numbers"]["neither_0_nor_1"].dump(),
             json["numbers"]["total"].dump());
   for (const Json& one : json["replayed"]) {
-    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", one["elements"].dump(), one["total"].dump(),
-              one["tensor"].get<std::string>(), one["arithmetic"].get<std::string>());
+    lines.add("  computed again, not recorded: {} of {} elements of {} ({})", one["elements"].dump(),
+              one["total"].dump(), one["tensor"].get<std::string>(), one["arithmetic"].get<std::string>());
   }
   lines.add("  {} trials, {:.1f} s{}", json["trials"].dump(), json["seconds"].get<double>(),
             json["resumed"].get<bool>() ? ", continued from an earlier run" : "");
@@ -303,11 +305,13 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
 
 [[noreturn]] void refuse_no_target(const MinimizeOptions& options) {
   const std::string what = !options.element.empty() ? fmt::format("{} is not out of tolerance", options.element)
-                           : !options.cause.empty() ? fmt::format("no element is out of tolerance for {}", options.cause)
-                                                    : "nothing is out of tolerance";
-  throw BadInput(fmt::format("{}: {}: there is nothing to minimize; msda-replay run tells what there is, --atol and "
-                             "--rtol set a tolerance",
-                             options.capture, what));
+                           : !options.cause.empty()
+                               ? fmt::format("no element is out of tolerance for {}", options.cause)
+                               : "nothing is out of tolerance";
+  throw BadInput(
+      fmt::format("{}: {}: there is nothing to minimize; msda-replay run tells what there is, --atol and "
+                  "--rtol set a tolerance",
+                  options.capture, what));
 }
 
 int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader, const Whole& whole,
@@ -319,9 +323,10 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
   const capture::Run recorded_run = reader.run();
   const auto minimized = search(options, whole, target, state, from, progress);
   if (!minimized) {
-    throw BadInput(fmt::format("{}: the finding hangs on other invocations of the capture, or on the order of atomic "
-                               "additions: it is not there when the call is analyzed alone",
-                               options.capture));
+    throw BadInput(
+        fmt::format("{}: the finding hangs on other invocations of the capture, or on the order of atomic "
+                    "additions: it is not there when the call is analyzed alone",
+                    options.capture));
   }
   if (minimized->call == nullptr) return 128 + stopped_by;
   if (!minimized->finished) state.write(minimized->reached);
@@ -378,9 +383,10 @@ void add_minimize_command(CLI::App& app, int& status) {
   add_capture(*command, *options);
   command->add_option("-o,--output", options->output, "Capture file to write")->type_name("SMALL")->required();
   command->add_flag("--force", options->force, "Replace the file if it exists");
-  command->add_option("--element", options->element,
-                      "The element out of tolerance to keep, as grad_value[0,17,3,5]; by default that of the first "
-                      "finding")
+  command
+      ->add_option("--element", options->element,
+                   "The element out of tolerance to keep, as grad_value[0,17,3,5]; by default that of the first "
+                   "finding")
       ->type_name("TENSOR[INDEX]");
   command->add_option("--cause", options->cause, "Keep the first finding of this cause")->type_name("CAUSE");
   command->add_flag("--from-scratch", options->from_scratch, "Do not continue an earlier search for the same output");

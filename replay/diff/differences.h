@@ -30,9 +30,9 @@ struct Difference {
 };
 
 struct Differences {
-  std::vector<Difference> found;                // the first divergence first
+  std::vector<Difference> found;                    // the first divergence first
   int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
-  std::vector<int64_t> only_a, only_b;          // invocations without a partner
+  std::vector<int64_t> only_a, only_b;              // invocations without a partner
 };
 
 // A capture and its invocations to compare: those of the flag, or all.
@@ -41,8 +41,8 @@ struct Operand {
   std::vector<int64_t> ids;
 };
 
-// The runs, then the n-th invocation of one with the n-th of the other. Tensors are read only where their digests differ
-// or are missing. Times, processes, threads and counts of duplicates are not compared.
+// The runs, then the n-th invocation of one with the n-th of the other. Tensors are read only where their digests
+// differ or are missing. Times, processes, threads and counts of duplicates are not compared.
 Differences find_differences(const Operand& a, const Operand& b);
 
 nlohmann::ordered_json to_json(const Difference& difference);

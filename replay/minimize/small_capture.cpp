@@ -32,14 +32,17 @@ capture::ElementType element_type_of(msda_dtype dtype) {
 }
 
 capture::TensorView view_of(const char* name, const analysis::Tensor& tensor) {
-  return {name, element_type_of(tensor.dtype), tensor.shape,
+  return {name,
+          element_type_of(tensor.dtype),
+          tensor.shape,
           {static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)}};
 }
 
 // Attributes that say how the recorded kernel was launched.
 bool is_of_the_launch(std::string_view name) {
-  constexpr std::string_view kNames[] = {"pointers",  "cooperative", "cluster_x", "cluster_y", "cluster_z",
-                                         "programmatic_serialization", "adapter", "scalars"};
+  constexpr std::string_view kNames[] = {"pointers",  "cooperative", "cluster_x",
+                                         "cluster_y", "cluster_z",   "programmatic_serialization",
+                                         "adapter",   "scalars"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 

@@ -9,9 +9,9 @@
 
 namespace msda::replay {
 
-// `from`: the capture that the invocation is in; `run`: its. The conventions, label and tolerance of the invocation, the tensors of the small call, and in further attributes from
-// what it was made, and what of it was computed again. The launch is left out: it is not that of this call. Throws
-// capture::Error.
+// `from`: the capture that the invocation is in; `run`: its. The conventions, label and tolerance of the invocation,
+// the tensors of the small call, and in further attributes from what it was made, and what of it was computed again.
+// The launch is left out: it is not that of this call. Throws capture::Error.
 void write_small_capture(const std::string& path, bool replace, const std::string& from, const capture::Run& run,
                          const capture::Invocation& invocation, const std::optional<analysis::Tolerance>& tolerance,
                          const std::string& element, const analysis::Minimized& minimized);

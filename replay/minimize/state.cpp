@@ -96,7 +96,8 @@ analysis::Reached reached_of(const Json& json) {
 
 }  // namespace
 
-StateFile::StateFile(const std::string& output, Json subject) : path_(output + ".state"), subject_(std::move(subject)) {}
+StateFile::StateFile(const std::string& output, Json subject)
+    : path_(output + ".state"), subject_(std::move(subject)) {}
 
 std::optional<analysis::Reached> StateFile::read(const analysis::Call& whole) const {
   std::ifstream file(path_);

@@ -62,8 +62,7 @@ Loss MsdaCall::loss_at(const Conventions& of, const ElementId& id, double number
   const double attention = moved ? sample.attention(*this) : number;
   const Reading reading = read_at(*this, of, sample.l, at[0], at[1]);
   for (int64_t d = 0; d < D; ++d) {
-    const long double factor =
-        static_cast<long double>(attention) * grad_output.at(sample.grad_output_row(*this) + d);
+    const long double factor = static_cast<long double>(attention) * grad_output.at(sample.grad_output_row(*this) + d);
     for (size_t corner = 0; corner < 4; ++corner) {
       if (reading.rows[corner] < 0) continue;
       add(loss, factor * reading.weights[corner] *
