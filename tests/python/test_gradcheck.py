@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import SOURCE
 from support import backward, make_problem
+from test_grid_sample import VARIANTS, call_of
 
 from msda_replay import Invocation, write_capture
 
@@ -132,3 +133,17 @@ def test_samples_and_seed(gradcheck, replay, rng, tmp_path):
     assert "naive check" in text and "the gradients are the derivatives" in text
     for flags in (["--samples", "0"], ["--samples", "x"], ["--invocation", "7"]):
         replay("gradcheck", tmp_path / "call.h5", *flags, expect=2)
+
+
+def test_what_pytorch_computed_on_an_h200_passes(replay, tmp_path):
+    """All variants of grid_sample in three types; with one gradient's sign flipped, each of them fails."""
+    calls = [call_of(variant) for variant in VARIANTS]
+    write_capture(tmp_path / "right.h5", calls)
+    told = replay("gradcheck", tmp_path / "right.h5", "--all", "--json", "-", expect=0).json
+    jsonschema.validate(told, SCHEMA)
+    assert len(told["invocations"]) == len(VARIANTS) == 90
+    for call in calls:
+        call.outputs["grad_input"] = -call.outputs["grad_input"]
+    write_capture(tmp_path / "wrong.h5", calls)
+    told = replay("gradcheck", tmp_path / "wrong.h5", "--all", "--json", "-", expect=1).json
+    assert [one["id"] for one in told["invocations"] if one["passed"]] == []
