@@ -44,6 +44,9 @@ int run(int argc, char** argv) {
   replay::add_order_command(app, status);
   replay::add_verify_command(app, status);
   replay::add_recover_command(app, status);
+  replay::add_minimize_command(app, status);
+  replay::add_gradcheck_command(app, status);
+  replay::add_diff_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

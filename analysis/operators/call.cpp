@@ -15,4 +15,21 @@ Axis Call::rounded(const Axis& axis, const Reduction* reduction) const {
   return reduction == nullptr ? axis : Axis{reduction->round(kLocations, axis.location), axis.size, axis.stored};
 }
 
+Tensor Call::input_of(Gradient gradient) const {
+  const std::string_view name = std::string_view(gradient.name()).substr(std::string_view("grad_").size());
+  for (const NamedTensor& input : inputs()) {
+    if (input.name == name) return input.tensor;
+  }
+  return {};
+}
+
+CoordinateMap Call::coordinate_map(const Conventions& of, int32_t size) const {
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  const auto pixel = [&](double location) {
+    return coordinate(of, Axis{location, size, MSDA_FLOAT64}, precision).exact;
+  };
+  const double offset = pixel(0);
+  return {pixel(1) - offset, offset};
+}
+
 }  // namespace msda::analysis

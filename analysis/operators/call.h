@@ -21,6 +21,7 @@
 #include "analysis/landing.h"
 #include "analysis/operators/additions.h"
 #include "analysis/operators/device_call.h"
+#include "analysis/operators/smaller.h"
 #include "analysis/reduction.h"
 #include "analysis/tensor.h"
 #include "kernels/msda.h"
@@ -157,6 +158,19 @@ struct Precisions {
   Precision coordinates, rest;
 };
 
+// A pixel coordinate as a function of a location along an axis, before padding: affine in every operator.
+struct CoordinateMap {
+  double factor, offset;
+
+  double pixel(double location) const { return factor * location + offset; }
+  double location(double pixel) const { return (pixel - offset) / factor; }
+};
+
+// A sum in float64, and the sum of its addends' magnitudes.
+struct Loss {
+  long double value = 0, magnitude = 0;
+};
+
 // What an operator has found out of its call, for elements to come. Thread-safe.
 class Cache {
  public:
@@ -188,6 +202,8 @@ class Call {
                                               msda_dtype arithmetic) const = 0;
   // The location rounded by a reduction.
   Axis rounded(const Axis& axis, const Reduction* reduction) const;
+  // The exact coordinate on an image of `size` pixels.
+  CoordinateMap coordinate_map(const Conventions& conventions, int32_t size) const;
 
   // --- Values.
   virtual std::unique_ptr<Cache> new_cache() const = 0;
@@ -276,6 +292,33 @@ class Call {
   // The same for a GPU; null if the operator has no kernels for one.
   virtual std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                                   std::span<const Tensor> results) const = 0;
+
+  // --- Smaller calls.
+  // Every input, integers included, by its name in a capture.
+  virtual std::vector<NamedTensor> all_inputs() const = 0;
+  // The same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
+  virtual std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const = 0;
+  // What may be left out, what is largest first.
+  virtual std::vector<Cut> cuts() const = 0;
+  // What then stays of an input or a gradient, by its dimensions.
+  virtual Kept kept_of(std::string_view tensor, const Kept& kept) const = 0;
+  // The index that the element has in each cut; -1 where it adds up several.
+  virtual std::vector<int64_t> cut_indices(const ElementId& id) const = 0;
+  virtual std::vector<Image> images() const = 0;
+  // The inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that samples land
+  // on the pixels they had, but for the rounding of the coordinates into their type.
+  virtual Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const = 0;
+  // The inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same values,
+  // but for rounding. Empty where several samples have a grad_output of their own.
+  virtual Inputs merged_channels() const = 0;
+
+  // --- The forward pass, of which the gradients are the derivatives.
+  // The part of sum(grad_output * output) that hangs on one input element, with `x` in its place: on the one whose
+  // gradient is `id`. In float64, by its formula alone.
+  virtual Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const = 0;
+  // The input that a gradient is of, "grad_" less; and which of an element's axes it moves a sample along, if any.
+  Tensor input_of(Gradient gradient) const;
+  virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
 
   // --- Words.
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."

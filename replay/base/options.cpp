@@ -60,11 +60,31 @@ void add_json(CLI::App& command, Options& options) {
       ->type_name("FILE|-");
 }
 
-void add_replay(CLI::App& command, Options& options) {
+void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help) {
+  add_number<int64_t>(command, flag, target, help)->type_name("N");
+}
+
+void add_seed(CLI::App& command, uint64_t& target, const char* help) {
+  add_number<uint64_t>(command, "--seed", target, help)->type_name("N");
+}
+
+void add_comparison(CLI::App& command, Options& options) {
   add_invocation(command, options);
   add_number<int64_t>(command, "--reference", options.reference,
                       "Use the outputs of this invocation, which must have equal inputs, as the reference")
       ->type_name("N");
+  add_number<int64_t>(command, "--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
+  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
+      ->type_name("X");
+  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
+      ->type_name("X");
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print the verdict only");
+}
+
+void add_replay(CLI::App& command, Options& options) {
+  add_comparison(command, options);
   command
       .add_option("--mode", options.modes,
                   "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; by "
@@ -97,15 +117,7 @@ void add_replay(CLI::App& command, Options& options) {
   add_number<int64_t>(command, "--repeat", options.repeat,
                       "Run every replay this often; atomic with another seed each time")
       ->type_name("N");
-  add_number<int64_t>(command, "--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
-  add_number<uint64_t>(command, "--seed", options.seed, "Seed of the first atomic replay's order")->type_name("N");
-  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
-      ->type_name("X");
-  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
-      ->type_name("X");
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
-  add_json(command, options);
-  command.add_flag("--quiet", options.quiet, "Print the verdict only");
+  add_seed(command, options.seed, "Seed of the first atomic replay's order");
 }
 
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader) {

@@ -26,29 +26,29 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
-[[noreturn]] void fail(const std::string& path, int error) {
-  throw BadInput(fmt::format("--json {}: cannot write it: {}", path, std::strerror(error)));
+[[noreturn]] void fail(const std::string& what, const std::string& path, int error) {
+  throw BadInput(fmt::format("{} {}: cannot write it: {}", what, path, std::strerror(error)));
 }
 
-void write_in_place(const std::string& path, const std::string& text) {
+void write_in_place(const std::string& what, const std::string& path, const std::string& text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   int error = fd < 0 ? errno : write_all(fd, text);
   if (fd >= 0 && ::close(fd) != 0 && error == 0) error = errno;
-  if (error != 0) fail(path, error);
+  if (error != 0) fail(what, path, error);
 }
 
 // Writes a temporary file beside it, then renames it.
-void replace(const std::string& path, mode_t mode, const std::string& text) {
+void replace(const std::string& what, const std::string& path, mode_t mode, const std::string& text) {
   std::string beside = path + ".XXXXXX";
   const int fd = mkostemp(beside.data(), O_CLOEXEC);
-  if (fd < 0) fail(path, errno);
+  if (fd < 0) fail(what, path, errno);
   int error = write_all(fd, text);
   if (error == 0 && fchmod(fd, mode) != 0) error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;
   if (error == 0 && std::rename(beside.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return;
   ::unlink(beside.c_str());
-  fail(path, error);
+  fail(what, path, error);
 }
 
 mode_t mode_of_new_files() {
@@ -79,18 +79,22 @@ void print_error(std::string_view message) {
   write_all(STDERR_FILENO, "msda-replay: " + text::escaped(message) + "\n");  // a failure cannot be reported
 }
 
-void write_json(const std::string& path, const nlohmann::ordered_json& json) {
-  // In ASCII: control characters are escaped. Invalid UTF-8 becomes U+FFFD.
-  const std::string text = json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-  if (path == "-") return print_raw(text);
+void write_file(const std::string& what, const std::string& path, const std::string& text) {
   struct stat file {};
   const bool exists = stat(path.c_str(), &file) == 0;
-  if (exists && !S_ISREG(file.st_mode)) return write_in_place(path, text);
+  if (exists && !S_ISREG(file.st_mode)) return write_in_place(what, path, text);
   // A symbolic link is kept: its target is replaced.
   char* target = exists ? realpath(path.c_str(), nullptr) : nullptr;
   const std::string name = target != nullptr ? target : path;
   std::free(target);
-  replace(name, exists ? file.st_mode & 07777 : mode_of_new_files(), text);
+  replace(what, name, exists ? file.st_mode & 07777 : mode_of_new_files(), text);
+}
+
+void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+  // In ASCII: control characters are escaped. Invalid UTF-8 becomes U+FFFD.
+  const std::string text = json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  if (path == "-") return print_raw(text);
+  write_file("--json", path, text);
 }
 
 }  // namespace msda::replay

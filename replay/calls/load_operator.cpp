@@ -39,20 +39,7 @@ std::shared_ptr<const analysis::Call> msda_call_of(const capture::Invocation& in
   if (msda_backward(&abi.call, &abi.grad_output, nullptr, nullptr, nullptr, nullptr) != MSDA_OK) {
     throw BadInput(fmt::format("{}: {}", where, msda_last_error()));
   }
-  call->B = call->value.shape[0];
-  call->S = call->value.shape[1];
-  call->M = call->value.shape[2];
-  call->D = call->value.shape[3];
-  call->Q = call->sampling_locations.shape[1];
-  call->L = call->sampling_locations.shape[3];
-  call->P = call->sampling_locations.shape[4];
-  int64_t start = 0;
-  for (int64_t l = 0; l < call->L; ++l) {
-    const auto height = static_cast<int32_t>(call->spatial_shapes.at(2 * l));
-    const auto width = static_cast<int32_t>(call->spatial_shapes.at(2 * l + 1));
-    call->levels.push_back({height, width, start});
-    start += int64_t{height} * width;
-  }
+  call->take_sizes();
   return call;
 }
 
@@ -74,8 +61,8 @@ void check_tensor(const analysis::Tensor& tensor, const analysis::Index& shape, 
   }
 }
 
-// Fills in the sizes, of input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
-void take_sizes(analysis::GridSampleCall& call, const std::string& where) {
+// Of input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
+void check_sizes(const analysis::GridSampleCall& call, const std::string& where) {
   const analysis::Index &in = call.input.shape, &grid = call.grid.shape;
   const size_t rank = in.size();
   if ((rank != 4 && rank != 5) || grid.size() != rank || grid.back() != static_cast<int64_t>(rank) - 2) {
@@ -84,20 +71,11 @@ void take_sizes(analysis::GridSampleCall& call, const std::string& where) {
                     "[N,(D,)H,W,2 or 3]",
                     where, in, grid));
   }
-  call.axes_count = static_cast<int>(rank) - 2;
-  call.N = in[0];
-  call.C = in[1];
-  call.pixels = call.samples = 1;
-  analysis::Index of_grid{call.N}, of_output{call.N, call.C};
+  analysis::Index of_grid{in[0]}, of_output{in[0], in[1]};
   for (size_t i = 2; i < rank; ++i) {
-    const size_t axis = rank - 1 - i;
     if (in[i] < 1 || in[i] > kernels::kMaxLevelSide) {
       throw BadInput(fmt::format("{}: input has shape {}: its sides are to be 1 to 2^24", where, in));
     }
-    call.sides[axis] = static_cast<int32_t>(in[i]);
-    call.output_sides[axis] = grid[i - 1];
-    call.pixels *= in[i];
-    call.samples *= grid[i - 1];
     of_grid.push_back(grid[i - 1]);
     of_output.push_back(grid[i - 1]);
   }
@@ -132,7 +110,8 @@ std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocat
   call->input = input("input");
   call->grid = input("grid");
   call->grad_output = input("grad_output");
-  take_sizes(*call, where);
+  check_sizes(*call, where);
+  call->take_sizes();
   if (call->axes_count == 3 && *named == MSDA_BICUBIC) {
     throw BadInput(fmt::format("{}: bicubic interpolation of a 3D input, which grid_sample does not have", where));
   }

@@ -12,6 +12,9 @@ void add_show_command(CLI::App& app, int& status);
 void add_stages_command(CLI::App& app, int& status);
 void add_order_command(CLI::App& app, int& status);
 void add_recover_command(CLI::App& app, int& status);
+void add_minimize_command(CLI::App& app, int& status);
+void add_gradcheck_command(CLI::App& app, int& status);
+void add_diff_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 
 }  // namespace msda::replay

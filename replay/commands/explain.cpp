@@ -6,11 +6,28 @@
 
 #include "replay/base/errors.h"
 #include "replay/calls/earlier_results.h"
-#include "replay/calls/loaded_call.h"
 #include "replay/modes/recorded_order.h"
-#include "replay/modes/replays.h"
 
 namespace msda::replay {
+
+analysis::Material material_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
+                               const LoadedCall& loaded, const Replays& replays) {
+  analysis::Material material;
+  material.call = loaded.shared_call();
+  material.kernel = invocation.facts.kernel;
+  material.recorded = loaded.recorded();
+  for (const auto gradient : loaded.call().gradients()) {
+    material.before[gradient.place()] = loaded.before(gradient);
+    const auto* before = find(invocation.outputs_before, name_of(gradient));
+    if (before != nullptr) material.before_digests[gradient.place()] = before->digest;
+  }
+  material.earlier = [&reader, id = invocation.id] { return earlier_results(reader, id); };
+  if (loaded.reference() != nullptr) material.reference = *loaded.reference();
+  material.float64 = replays.float64();
+  material.replays = replays.others();
+  for (const auto& side : loaded.other_results()) material.replays.push_back(side);
+  return material;
+}
 
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
@@ -52,21 +69,8 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   }
 
   report("comparing");
-  analysis::Material material;
-  material.kernel = result.invocation.facts.kernel;
-  material.call = loaded.shared_call();
-  material.recorded = loaded.recorded();
-  for (const auto gradient : loaded.call().gradients()) {
-    material.before[gradient.place()] = loaded.before(gradient);
-    const auto* before = find(result.invocation.outputs_before, name_of(gradient));
-    if (before != nullptr) material.before_digests[gradient.place()] = before->digest;
-  }
-  material.earlier = [&] { return earlier_results(reader, id); };
-  if (loaded.reference() != nullptr) material.reference = *loaded.reference();
-  material.float64 = replays.float64();
-  material.replays = replays.others();
+  analysis::Material material = material_of(reader, result.invocation, loaded, replays);
   if (ordered) material.replays.push_back(ordered->owned.side);
-  for (const auto& side : loaded.other_results()) material.replays.push_back(side);
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });
   if (!result.compared) result.report.verdict.summary = kNothingToCompare;

@@ -6,12 +6,18 @@
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
 #include "replay/base/progress.h"
+#include "replay/calls/loaded_call.h"
 #include "replay/calls/pairing.h"
 #include "replay/modes/devices.h"
+#include "replay/modes/replays.h"
 #include "replay/original/original.h"
 #include "replay/report/result.h"
 
 namespace msda::replay {
+
+// The sides of an invocation, as the analysis takes them; they refer to the other arguments.
+analysis::Material material_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
+                               const LoadedCall& loaded, const Replays& replays);
 
 // `count` is told with the progress: " (2 of 7)".
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,

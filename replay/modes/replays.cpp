@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 
 #include "analysis/compare.h"
-#include "analysis/evaluate.h"
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
 
@@ -18,43 +16,16 @@ using analysis::Tensor;
 
 namespace {
 
-size_t bytes_of(const Tensor& tensor) {
-  const size_t element = tensor.dtype == MSDA_FLOAT64 ? 8 : tensor.dtype == MSDA_FLOAT32 ? 4 : 2;
-  return static_cast<size_t>(tensor.elements()) * element;
-}
-
 std::string digest_of(const Tensor& tensor) {
-  return capture::digest({static_cast<const std::byte*>(tensor.data), bytes_of(tensor)});
-}
-
-// The type of a replay's gradient: float64 replays stay float64, others are rounded to the recorded kernel's type.
-msda_dtype result_type(const LoadedCall& loaded, Gradient gradient, msda_mode mode) {
-  if (mode == MSDA_MODE_FLOAT64) return MSDA_FLOAT64;
-  if (const Tensor& recorded = loaded.recorded().of(gradient)) return recorded.dtype;
-  const std::string_view of = std::string_view(gradient.name()).substr(std::string_view("grad_").size());
-  for (const auto& [name, tensor] : loaded.call().inputs()) {
-    if (name == of) return tensor.dtype;
-  }
-  return loaded.call().arithmetic();
+  return capture::digest({static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)});
 }
 
 }  // namespace
 
 OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu) {
   const analysis::Call& call = loaded.call();
-  OwnedSide owned;
-  owned.side.name = plan.name;
-  owned.side.conventions = plan.conventions;
-  for (const Gradient gradient : call.gradients()) {
-    const auto at = gradient.place();
-    Tensor& tensor = owned.side.tensors[at];
-    tensor.dtype = result_type(loaded, gradient, plan.options.mode);
-    tensor.shape = call.shape_of(gradient);
-    owned.memory[at].reset(
-        new std::byte[bytes_of(tensor)]);  // not make_unique, which would clear it: the kernel writes every byte
-    tensor.data = owned.memory[at].get();
-    owned.side.arithmetic[at] = plan.options.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
-  }
+  OwnedSide owned =
+      analysis::uncomputed_side(call, plan.name, plan.conventions, plan.options.mode, loaded.recorded());
   const Devices::Ran ran = compute(loaded, plan, devices, gpu, owned);
   const std::lock_guard lock(mutex_);
   Whereabouts& whereabouts = whereabouts_[plan.name];
@@ -67,25 +38,8 @@ Devices::Ran Replays::compute(const LoadedCall& loaded, const Plan& plan, Device
                               OwnedSide& owned) {
   const analysis::Call& call = loaded.call();
   const auto on_gpu = call.device_call(plan.conventions, plan.options, owned.side.tensors);
-  const auto on_cpu = [&] {
-    if (!call.run_kernels(plan.conventions, plan.options, owned.side.tensors)) run_definition(call, plan, owned);
-  };
+  const auto on_cpu = [&] { analysis::compute_on_cpu(call, plan.options, owned); };
   return devices.run(on_gpu.get(), on_cpu, gpu, loaded.where() + ": " + plan.name);
-}
-
-// As the operator defines it, on the CPU.
-void Replays::run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned) {
-  using analysis::EvaluationMode;
-  const EvaluationMode mode = plan.options.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
-                              : plan.options.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
-                                                                      : EvaluationMode::kDeterministic;
-  for (const Gradient gradient : call.gradients()) {
-    const auto at = gradient.place();
-    const msda_dtype type = owned.side.tensors[at].dtype;
-    std::byte* memory = owned.memory[at].get();
-    analysis::evaluate(call, gradient, mode, plan.options.seed, plan.options.threads,
-                       [&](int64_t flat, double value) { analysis::store(memory, type, flat, value); });
-  }
 }
 
 Replays::Replays(const LoadedCall& loaded, const ReplaySettings& settings, Devices& devices,

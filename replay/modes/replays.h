@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/side.h"
+#include "analysis/replay.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/modes/devices.h"
 #include "replay/original/original_result.h"
@@ -25,11 +25,7 @@ struct ReplaySettings {
   uint64_t seed = 0;
 };
 
-// A side that owns its tensors.
-struct OwnedSide {
-  analysis::Side side;
-  std::array<std::unique_ptr<std::byte[]>, 3> memory;
-};
+using analysis::OwnedSide;
 
 // The results of repeating a replay, by gradient.
 struct Repeats {
@@ -72,7 +68,6 @@ class Replays {
   OwnedSide run(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu);
   static Devices::Ran compute(const LoadedCall& call, const Plan& plan, Devices& devices, GpuReplay* gpu,
                               OwnedSide& owned);
-  static void run_definition(const analysis::Call& call, const Plan& plan, OwnedSide& owned);
   void repeat(const LoadedCall& call, const ReplaySettings& settings, const std::vector<Plan>& plans, Devices& devices,
               const std::function<void(const std::string&)>& progress);
 

@@ -112,9 +112,24 @@ struct GridSampleCall final : Call {
   std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                           std::span<const Tensor> results) const override;
 
+  std::vector<NamedTensor> all_inputs() const override;
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  std::vector<Cut> cuts() const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+  std::vector<Image> images() const override;
+  Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
+  Inputs merged_channels() const override;
+
+  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  std::optional<size_t> moved_axis(const ElementId& id) const override;
+
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
+
+  // From the tensors' shapes, which fit each other.
+  void take_sizes();
 
   // A sample of the grid, and an element of grad_input.
   struct SampleId {
@@ -127,6 +142,7 @@ struct GridSampleCall final : Call {
   PixelId pixel_of(int64_t flat) const { return {flat / pixels / C, flat / pixels % C, flat % pixels}; }
   Axis axis_of(const SampleId& sample, int axis) const;
   int64_t grad_output_of(const SampleId& sample, int64_t c) const { return (sample.n * C + c) * samples + sample.at; }
+  using Call::input_of;
   int64_t input_of(int64_t n, int64_t c, int64_t pixel) const { return (n * C + c) * pixels + pixel; }
 
   std::shared_ptr<const GridContributions> contributions(Cache& cache, int64_t n, const Precision& precision) const;

@@ -105,10 +105,25 @@ struct MsdaCall final : Call {
   std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                           std::span<const Tensor> results) const override;
 
+  std::vector<NamedTensor> all_inputs() const override;
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  std::vector<Cut> cuts() const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+  std::vector<Image> images() const override;
+  Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const override;
+  Inputs merged_channels() const override;
+
+  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  std::optional<size_t> moved_axis(const ElementId& id) const override;
+
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
+
+  // From the tensors' shapes, which fit each other.
+  void take_sizes();
 
   // The sample of element `flat` of a gradient of samples, and the axis of grad_sampling_locations.
   SampleId sample_of(Gradient gradient, int64_t flat) const;

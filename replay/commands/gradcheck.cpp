@@ -1,0 +1,177 @@
+// msda-replay gradcheck: analytic gradients against finite differences of the forward pass, kinks recognised.
+#include "analysis/gradcheck.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "analysis/finding.h"
+#include "analysis/replay.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/base/progress.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/commands/commands.h"
+
+namespace msda::replay {
+namespace {
+
+using analysis::number;
+using Json = nlohmann::ordered_json;
+
+struct GradcheckOptions : Options {
+  analysis::GradcheckSettings settings;
+};
+
+Json json_of(const analysis::FailedElement& failed) {
+  return {{"index", failed.id.index},
+          {"value", number(failed.checked.value)},
+          {"below", number(failed.derivatives.below)},
+          {"above", number(failed.derivatives.above)},
+          {"distance", number(failed.checked.distance)},
+          {"bound", number(failed.checked.bound)},
+          {"at_kink", failed.derivatives.kink}};
+}
+
+Json json_of(const analysis::GradientCheck& check) {
+  Json json = {{"tensor", check.gradient.name()},
+               {"total", check.total},
+               {"sampled", check.sampled},
+               {"at_kinks", check.at_kinks},
+               {"naive", {{"failed", check.naive_failed}, {"failed_at_kinks", check.naive_failed_at_kinks}}},
+               {"sides", Json::array()}};
+  for (const auto& side : check.sides) {
+    Json worst = Json::array();
+    for (const auto& failed : side.worst) worst.push_back(json_of(failed));
+    json["sides"].push_back({{"side", side.side},
+                             {"checked", side.checked},
+                             {"failed", side.failed},
+                             {"not_checked", side.not_checked},
+                             {"worst", worst}});
+  }
+  return json;
+}
+
+Json check_invocation(const GradcheckOptions& options, const capture::IsolatedReader& reader,
+                      const capture::Invocation& invocation) {
+  const LoadedCall loaded(options, reader, invocation);
+  const analysis::Call& call = loaded.call();
+  msda_options float64{};
+  float64.mode = MSDA_MODE_FLOAT64;
+  float64.threads = static_cast<int>(options.threads);
+  analysis::OwnedSide analytic =
+      analysis::uncomputed_side(call, "float64", call.conventions, float64.mode, loaded.recorded());
+  compute_on_cpu(call, float64, analytic);
+  std::vector<analysis::Side> sides{analytic.side, loaded.recorded()};
+  analysis::GradcheckSettings settings = options.settings;
+  settings.seed = options.seed;
+  settings.threads = static_cast<int>(options.threads);
+  Json json = {{"id", invocation.id},
+               {"operator", operator_of(invocation)},
+               {"altered", loaded.altered()},
+               {"passed", true},
+               {"gradients", Json::array()}};
+  for (const auto& check : gradcheck(call, sides, settings)) {
+    json["gradients"].push_back(json_of(check));
+    for (const auto& side : check.sides) {
+      if (side.failed > 0) json["passed"] = false;
+    }
+  }
+  return json;
+}
+
+std::string text_of_number(const Json& json) { return json.is_string() ? json.get<std::string>() : json.dump(); }
+
+void tell_side(Lines& lines, const std::string& tensor, const Json& side) {
+  const std::string name = side["side"];
+  const int64_t checked = side["checked"], failed = side["failed"], not_checked = side["not_checked"];
+  lines.add(
+      "    {:<9} {} of {} fail{}", name, failed, checked,
+      not_checked == 0 ? "" : fmt::format("; {} cannot be checked: not finite, or too coarse a type", not_checked));
+  if (failed == 0) return;
+  const Json& worst = side["worst"].front();
+  lines.add("      worst: {}[{}] is {}; differences give {}, {} off, {} allowed", tensor,
+            fmt::join(worst["index"].get<std::vector<int64_t>>(), ","), text_of_number(worst["value"]),
+            worst["below"] == worst["above"]
+                ? text_of_number(worst["below"])
+                : fmt::format("{} below and {} above", text_of_number(worst["below"]), text_of_number(worst["above"])),
+            text_of_number(worst["distance"]), text_of_number(worst["bound"]));
+}
+
+void tell(Lines& lines, const Json& invocation, bool quiet) {
+  lines.add("Invocation {}, {}: {}", invocation["id"].dump(), invocation["operator"].get<std::string>(),
+            invocation["passed"].get<bool>() ? "the gradients are the derivatives of the forward pass"
+                                             : "gradients are not the derivatives of the forward pass");
+  if (quiet) return;
+  for (const Json& gradient : invocation["gradients"]) {
+    const std::string tensor = gradient["tensor"];
+    lines.add("  {}: {} of {} elements, {} at kinks", tensor, gradient["sampled"].dump(), gradient["total"].dump(),
+              gradient["at_kinks"].dump());
+    for (const Json& side : gradient["sides"]) tell_side(lines, tensor, side);
+    lines.add("    a naive check (one central difference of step {:g}) fails float64 in {}, {} of them at kinks",
+              analysis::kNaiveStep, gradient["naive"]["failed"].dump(), gradient["naive"]["failed_at_kinks"].dump());
+  }
+}
+
+int run(const GradcheckOptions& options) {
+  check_numbers(options);
+  if (options.settings.samples < 1 || options.settings.samples > 100'000'000) {
+    throw BadInput(fmt::format("--samples {}: from 1 to 100000000", options.settings.samples));
+  }
+  const capture::IsolatedReader reader(options.capture);
+  const Progress progress(!options.quiet);
+  Json json = {
+      {"capture", options.capture},
+      {"passed", true},
+      {"seed", options.seed},
+      {"naive", {{"step", analysis::kNaiveStep}, {"atol", analysis::kNaiveAtol}, {"rtol", analysis::kNaiveRtol}}},
+      {"invocations", Json::array()},
+      {"not_checked", Json::array()}};
+  Lines lines;
+  for (const int64_t id : chosen_invocations(options, reader)) {
+    progress.show(fmt::format("gradcheck: invocation {}", id));
+    const capture::Invocation invocation = reader.invocation(id);
+    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+      json["not_checked"].push_back({{"id", id}, {"why", why}});
+      lines.add("Invocation {}: not checked: {}", id, why);
+      continue;
+    }
+    json["invocations"].push_back(check_invocation(options, reader, invocation));
+    const Json& checked = json["invocations"].back();
+    if (!checked["passed"].get<bool>()) json["passed"] = false;
+    tell(lines, checked, options.quiet);
+    lines.append(warnings(checked["altered"].get<std::vector<std::string>>()));
+  }
+  progress.show("");
+  if (json["invocations"].empty()) {
+    throw Unavailable(fmt::format("{}: no invocation is checked: {}", options.capture,
+                                  json["not_checked"].front()["why"].get<std::string>()));
+  }
+  if (options.json != "-") print(lines);
+  if (!options.json.empty()) write_json(options.json, json);
+  return json["passed"].get<bool>() ? 0 : kDrift;
+}
+
+}  // namespace
+
+void add_gradcheck_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<GradcheckOptions>();
+  CLI::App* command = app.add_subcommand(
+      "gradcheck", "Compare gradients with finite differences of the forward pass, kinks recognised");
+  add_capture(*command, *options);
+  add_invocation(*command, *options);
+  add_count(*command, "--samples", options->settings.samples,
+            "Elements of each gradient drawn at random, and as many of those nearest to kinks; 1000 by default");
+  command->add_flag("--all", options->settings.all, "Check every element");
+  add_seed(*command, options->seed, "Seed of the elements that are drawn");
+  add_count(*command, "--threads", options->threads, "CPU threads; 0 is one a core");
+  command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
+  add_json(*command, *options);
+  command->add_flag("--quiet", options->quiet, "Print the verdict only");
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

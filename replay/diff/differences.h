@@ -1,0 +1,50 @@
+// What differs between two captures, or two invocations, in the order of execution.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/capture/isolated_reader.h"
+
+namespace msda::replay {
+
+// One thing that differs.
+struct Difference {
+  std::optional<std::pair<int64_t, int64_t>> invocations;  // empty: of the runs
+  std::string section;                                     // "environment", "inputs", ...
+  std::string name;                                        // "CUDA_LAUNCH_BLOCKING", "value"
+  std::string a, b;                                        // empty: it is not there
+  // Of a tensor whose types and shapes agree: how its elements differ.
+  struct Elements {
+    int64_t different = 0, total = 0;
+    std::vector<int64_t> first;
+    std::optional<double> max_abs;  // of floating-point ones that are finite on both sides
+    std::optional<uint64_t> max_ulp;
+  };
+  std::optional<Elements> elements;
+};
+
+struct Differences {
+  std::vector<Difference> found;                    // the first divergence first
+  int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
+  std::vector<int64_t> only_a, only_b;              // invocations without a partner
+};
+
+// A capture and its invocations to compare: those of the flag, or all.
+struct Operand {
+  const capture::IsolatedReader& reader;
+  std::vector<int64_t> ids;
+};
+
+// The runs, then the n-th invocation of one with the n-th of the other. Tensors are read only where their digests
+// differ or are missing. Times, processes, threads and counts of duplicates are not compared.
+Differences find_differences(const Operand& a, const Operand& b);
+
+nlohmann::ordered_json to_json(const Difference& difference);
+
+}  // namespace msda::replay

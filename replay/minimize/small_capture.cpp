@@ -1,0 +1,133 @@
+#include "replay/minimize/small_capture.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "kernels/names.h"
+#include "recorder/capture/writer.h"
+#include "recorder/writer/version.h"
+#include "replay/calls/load_operator.h"
+
+namespace msda::replay {
+namespace {
+
+capture::ElementType element_type_of(msda_dtype dtype) {
+  switch (dtype) {
+    case MSDA_FLOAT16:
+      return capture::ElementType::kFloat16;
+    case MSDA_BFLOAT16:
+      return capture::ElementType::kBFloat16;
+    case MSDA_FLOAT64:
+      return capture::ElementType::kFloat64;
+    case MSDA_INT32:
+      return capture::ElementType::kInt32;
+    case MSDA_INT64:
+      return capture::ElementType::kInt64;
+    default:
+      return capture::ElementType::kFloat32;
+  }
+}
+
+capture::TensorView view_of(const char* name, const analysis::Tensor& tensor) {
+  return {name,
+          element_type_of(tensor.dtype),
+          tensor.shape,
+          {static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)}};
+}
+
+// Attributes that say how the recorded kernel was launched.
+bool is_of_the_launch(std::string_view name) {
+  constexpr std::string_view kNames[] = {"pointers",  "cooperative", "cluster_x",
+                                         "cluster_y", "cluster_z",   "programmatic_serialization",
+                                         "adapter",   "scalars"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+capture::CallFacts facts_of(const capture::CallFacts& whole) {
+  capture::CallFacts facts;
+  facts.kernel = whole.kernel;
+  facts.dialect = whole.dialect;
+  facts.padding_mode = whole.padding_mode;
+  facts.align_corners = whole.align_corners;
+  facts.label = whole.label;
+  facts.texts = whole.texts;
+  facts.integers = whole.integers;
+  std::erase_if(facts.texts, [](const auto& one) { return is_of_the_launch(one.first); });
+  std::erase_if(facts.integers, [](const auto& one) { return is_of_the_launch(one.first); });
+  return facts;
+}
+
+// "outputs/grad_value: 3 of 16 elements, float32, ...; ..."
+std::string text_of(const analysis::Minimized& minimized) {
+  std::string text;
+  for (const auto& one : minimized.call->replayed) {
+    text += fmt::format("{}{}: {} of {} elements, {}", text.empty() ? "" : "; ", path_in_capture(one), one.elements,
+                        one.total, arithmetic_of(minimized, one));
+  }
+  return text.empty() ? "nothing: every element has its recorded bits" : text;
+}
+
+std::vector<capture::TensorView> gradients_of(const analysis::Call& call, const analysis::Tensor* tensors) {
+  std::vector<capture::TensorView> views;
+  for (const auto gradient : call.gradients()) {
+    const analysis::Tensor& tensor = tensors[gradient.place()];
+    if (tensor) views.push_back(view_of(gradient.name(), tensor));
+  }
+  return views;
+}
+
+}  // namespace
+
+std::string arithmetic_of(const analysis::Minimized& minimized, const analysis::ReplayedElements& replayed) {
+  const analysis::Material& material = minimized.call->material;
+  const bool recorded = replayed.side == "recorded";
+  const analysis::Side& side = recorded ? material.recorded : *material.reference;
+  const analysis::Replayed& how = minimized.reached.recipe.replayed;
+  const msda_options options = analysis::options_of(how, side);
+  std::string text = fmt::format("mode {}", kernels::name_of(options.mode));
+  if (options.mode == MSDA_MODE_ATOMIC) text += fmt::format(", seed {}", options.seed);
+  if (options.mode == MSDA_MODE_MIXED) {
+    std::vector<std::string> stages;
+    for (size_t i = 0; i < material.call->stages().size(); ++i) {
+      if ((options.float64_stages >> i & 1) != 0) stages.emplace_back(material.call->stages()[i]);
+    }
+    text += fmt::format(", {} in float64", fmt::join(stages, " and "));
+  }
+  if (recorded && how.adds_before) text += ", outputs_before added";
+  return text;
+}
+
+std::string path_in_capture(const analysis::ReplayedElements& replayed) {
+  return (replayed.side == "recorded" ? "outputs/" : "results/" + replayed.side + "/") + replayed.tensor;
+}
+
+void write_small_capture(const std::string& path, bool replace, const std::string& from, const capture::Run& run,
+                         const capture::Invocation& invocation, const std::optional<analysis::Tolerance>& tolerance,
+                         const std::string& element, const analysis::Minimized& minimized) {
+  const analysis::Material& material = minimized.call->material;
+  capture::CallFacts facts = facts_of(invocation.facts);
+  if (tolerance) facts.tolerance = {tolerance->atol, tolerance->rtol};
+  facts.texts["minimized_from"] = fmt::format("{} invocation {}", from, invocation.id);
+  facts.texts["minimized_element"] = element;
+  facts.texts["minimized_replayed"] = text_of(minimized);
+
+  using Writer = capture::Writer;
+  Writer writer(path, replace ? Writer::IfExists::kReplace : Writer::IfExists::kRefuse, record::version());
+  writer.write_run(run, {});
+  writer.begin_invocation(facts);
+  for (const auto& tensor : minimized.call->inputs) writer.add_input(view_of(tensor.name.c_str(), tensor.view()));
+  for (const auto& view : gradients_of(*material.call, material.before)) writer.add_output_before(view);
+  for (const auto& view : gradients_of(*material.call, material.recorded.tensors)) writer.add_output(view);
+  if (material.reference) {
+    const auto& conventions = material.reference->conventions;
+    const std::string dialect = operator_of(invocation) == "msda" ? kernels::name_of(conventions.dialect) : "";
+    writer.add_result({"reference", "reference", dialect}, gradients_of(*material.call, material.reference->tensors));
+  }
+  writer.flush();
+  writer.close();
+}
+
+}  // namespace msda::replay

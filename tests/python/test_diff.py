@@ -1,0 +1,119 @@
+"""msda-replay diff: what differs, the first divergence in the order of execution, and batch invariance."""
+
+import json
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import SOURCE
+from support import backward, make_problem
+
+from msda_replay import Invocation, write_capture
+
+SCHEMA = json.loads((SOURCE / "docs" / "diff.schema.json").read_text())
+
+
+@pytest.fixture
+def diff(replay):
+    def run(a, b, *flags, expect):
+        told = replay("diff", a, b, "--json", "-", *flags, expect=expect).json
+        jsonschema.validate(told, SCHEMA)
+        assert told["equal"] == (expect == 0)
+        return told
+
+    return run
+
+
+def call_of(inputs, **changed):
+    grads = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
+    return Invocation(inputs=inputs, outputs=grads, dialect=changed.pop("dialect", "deformable_detr"), **changed)
+
+
+def test_equal_captures(diff, tmp_path, rng):
+    calls = [call_of(make_problem(rng)) for _ in range(2)]
+    for name in "ab":
+        write_capture(tmp_path / f"{name}.h5", calls)
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert told["differences"] == [] and told["first"] is None
+    assert told["compared"]["invocations"] == 2 and told["compared"]["tensors"] == 2 * 8
+    told = diff(f"{tmp_path / 'a.h5'}:0", f"{tmp_path / 'a.h5'}:1", expect=1)
+    assert {one["section"] for one in told["differences"]} == {"inputs", "outputs"}
+
+
+def test_the_first_divergence_comes_first(diff, replay, tmp_path, rng):
+    inputs = [make_problem(rng) for _ in range(3)]
+    calls = [call_of(one) for one in inputs]
+    write_capture(tmp_path / "a.h5", calls)
+    # The second call's output drifts in one bit; of it the third one gets another input.
+    outputs = {name: grad.copy() for name, grad in calls[1].outputs.items()}
+    where = (0, 3, 1, 2)
+    outputs["grad_value"][where] = np.nextafter(outputs["grad_value"][where], np.float32(np.inf))
+    other = {**inputs[2], "value": inputs[2]["value"] * np.float32(2)}
+    write_capture(tmp_path / "b.h5", [calls[0], Invocation(inputs=inputs[1], outputs=outputs, dialect="deformable_detr"), call_of(other)])
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    first = told["first"]
+    assert (first["invocations"], first["section"], first["name"]) == ([1, 1], "outputs", "grad_value")
+    assert first["elements"]["different"] == 1 and first["elements"]["first"] == list(where) and first["elements"]["max_ulp"] == 1
+    assert first["elements"]["max_abs"] == pytest.approx(float(np.spacing(abs(calls[1].outputs["grad_value"][where]))), rel=1)
+    later = [one for one in told["differences"] if one["invocations"] == [2, 2]]
+    assert later[0]["section"] == "inputs" and later[0]["name"] == "value"
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
+    assert text.startswith("Different; the first divergence is in invocation 1, outputs: grad_value")
+
+
+def test_seeds_environment_and_libraries(diff, tmp_path, rng):
+    call = call_of(make_problem(rng))
+    run = {"argv": ["python3", "train.py"], "environment": {"CUDA_LAUNCH_BLOCKING": "1"}, "libraries": {"torch": "2.11"}, "gpu": "H200"}
+    seeds = [{"source": "torch_cuda", "value": 1, "invocation": 0}, {"source": "libc", "value": 5, "invocation": 1}]
+    write_capture(tmp_path / "a.h5", [call, call], run={**run, "seeds": seeds})
+    other = [seeds[0], {**seeds[1], "value": 6}]
+    write_capture(tmp_path / "b.h5", [call, call], run={**run, "seeds": other})
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    (only,) = told["differences"]  # the seed was set before the second call, and is told once
+    assert only == {"invocations": [1, 1], "section": "seeds", "name": "libc", "a": "5", "b": "6"}
+    write_capture(tmp_path / "c.h5", [call, call], run={**run, "libraries": {"torch": "2.12"}, "environment": {}, "seeds": seeds})
+    told = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=1)
+    assert [(one["section"], one["name"], one["a"], one["b"]) for one in told["differences"]] == [
+        ("libraries", "torch", "2.11", "2.12"), ("environment", "CUDA_LAUNCH_BLOCKING", "1", "")]
+
+
+def test_conventions_sizes_and_missing_calls(diff, tmp_path, rng):
+    inputs, larger = make_problem(rng), make_problem(rng, queries=21)
+    write_capture(tmp_path / "a.h5", [call_of(inputs), call_of(inputs)])
+    write_capture(tmp_path / "b.h5", [call_of(larger, dialect="msda_triton", align_corners=True)])
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)
+    assert told["only_a"] == [1] and told["only_b"] == []
+    by_name = {(one["section"], one["name"]): one for one in told["differences"]}
+    assert by_name["conventions", "dialect"]["b"] == "msda_triton" and by_name["conventions", "align_corners"]["a"] == "false"
+    assert "20" in by_name["inputs", "grad_output"]["a"] and "elements" not in by_name["inputs", "grad_output"]
+    assert told["first"]["section"] == "conventions"
+
+
+def test_bad_operands(replay, tmp_path, rng):
+    write_capture(tmp_path / "a.h5", [call_of(make_problem(rng))] * 2)
+    for b, words in ((tmp_path / "no.h5", "no.h5"), (f"{tmp_path / 'a.h5'}:7", "7"), (f"{tmp_path / 'a.h5'}:x", "x")):
+        assert words in replay("diff", tmp_path / "a.h5", b, expect=2).err
+    assert "FILE:0" in replay("diff", tmp_path / "a.h5", tmp_path / "a.h5", "--slices", expect=2).err
+
+
+def only_batch(inputs, b):
+    return {name: array if name == "spatial_shapes" else array[b: b + 1] for name, array in inputs.items()}
+
+
+def test_slices(diff, tmp_path, rng):
+    inputs = make_problem(rng, batch=3, queries=60)
+    write_capture(tmp_path / "whole.h5", call_of(inputs))
+    alone = call_of(only_batch(inputs, 2))
+    write_capture(tmp_path / "alone.h5", alone)
+    told = diff(tmp_path / "whole.h5", tmp_path / "alone.h5", "--slices", expect=0)
+    (pair,) = told["slices"]["equal_batches"]
+    assert (pair["a"], pair["b"]) == (2, 0) and {one["different"] for one in pair["gradients"]} == {0}
+    modes = {one["mode"]: one for one in told["slices"]["replayed_a"]}
+    assert modes["deterministic"] == {"mode": "deterministic", "batches": 3, "different": []}
+    # The order of atomic additions is drawn for each batch by its number: batch 0 keeps its own.
+    assert 0 not in modes["atomic"]["different"] and modes["atomic"]["different"]
+    alone.outputs["grad_attention_weights"][0, 1] += 1
+    write_capture(tmp_path / "alone.h5", alone, overwrite=True)
+    told = diff(tmp_path / "whole.h5", tmp_path / "alone.h5", "--slices", expect=1)
+    different = {one["tensor"]: one["different"] for one in told["slices"]["equal_batches"][0]["gradients"]}
+    assert different == {"grad_value": 0, "grad_sampling_locations": 0, "grad_attention_weights": 2 * 2 * 2}

@@ -1,0 +1,182 @@
+"""msda-replay minimize: the cause stays, recorded bits stay where nothing of theirs was cut, and it stops and continues."""
+
+import json
+import lzma
+import signal
+import subprocess
+import time
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import DATA, REPLAY, SOURCE
+from support import backward, make_problem
+
+from msda_replay import Invocation, read_capture, write_capture
+from msda_replay.importer import import_case
+
+SCHEMA = json.loads((SOURCE / "docs" / "minimize.schema.json").read_text())
+
+
+@pytest.fixture
+def minimize(replay, tmp_path):
+    """Minimizes a capture; returns the JSON, the small invocation and what `run` says of it."""
+
+    def run(capture, *flags):
+        small = tmp_path / "small.h5"
+        told = replay("minimize", capture, "-o", small, "--force", "--from-scratch", "--json", "-", *flags, expect=0).json
+        jsonschema.validate(told, SCHEMA)
+        replay("verify", small, expect=0)
+        explained = replay("run", small, "--device", "cpu", "--json", "-", expect=1).json
+        assert explained["verdict"]["causes"].get(told["cause"])
+        assert explained["invocations"][0]["groups"][0]["cause"] == told["cause"] or not told["headline"]
+        (call,) = read_capture(small).invocations
+        return told, call, explained
+
+    return run
+
+
+def test_a_real_failure(minimize, demo_capture):
+    told, call, explained = minimize(demo_capture)
+    assert told["cause"] == "cell_boundary" and told["at_fault"] == "reference" == explained["verdict"]["at_fault"]
+    assert {told["sizes"][symbol] for symbol in "BMQLP"} == {1} and told["sizes"]["D"] <= 4
+    assert told["recorded_sizes"]["Q"] == 1000 and told["element"]["recorded_index"] == [0, 948, 0, 0, 2, 0]
+    # The two float32 formulas of the x coordinate, by hand: they must still give neighbouring cells.
+    x, width = call.inputs["sampling_locations"][0, 0, 0, 0, 0, 0], np.float32(call.inputs["spatial_shapes"][0, 1])
+    one, half = np.float32(1), np.float32(0.5)
+    of_kernel = x * width - half
+    of_reference = (((np.float32(2) * x - one) + one) * width - one) * half
+    assert np.floor(of_kernel) != np.floor(of_reference)
+    assert "mode" in call.facts["minimized_replayed"] and "invocation 0" in call.facts["minimized_from"]
+
+
+def reaching(inputs, query, s, m):
+    """Whether the query's samples add to the pixel: by the gradient itself, with every other query's grad_output zero."""
+    alone = {**inputs, "grad_output": np.where(np.arange(inputs["grad_output"].shape[1])[None, :, None, None] == query,
+                                               inputs["grad_output"], 0)}
+    return bool(np.any(backward(alone)["grad_value"][0, s, m]))
+
+
+def test_a_mistake_in_a_sum_keeps_its_addends_and_its_bits(minimize, tmp_path, rng):
+    inputs = make_problem(rng)
+    grads = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
+    wrong = (0, 7, 1, 3)
+    grads["grad_value"][wrong] += 1
+    write_capture(tmp_path / "whole.h5", Invocation(inputs=inputs, outputs=grads, dialect="deformable_detr", atol=1e-3, rtol=1e-2))
+    told, call, _ = minimize(tmp_path / "whole.h5")
+    assert told["cause"] == "implementation_error" and told["at_fault"] == "observed"
+    reach = [q for q in range(20) if reaching(inputs, q, 7, 1)]
+    assert 0 < len(reach) < 20 and told["sizes"]["Q"] == len(reach)
+    assert told["sizes"]["M"] == told["sizes"]["L"] == told["sizes"]["D"] == 1
+    np.testing.assert_array_equal(call.outputs["grad_value"][tuple(told["element"]["index"])], grads["grad_value"][wrong])
+    assert not any(np.isclose(call.inputs["grad_output"], 0).all(axis=(0, 2, 3)))  # a query that adds nothing would be cut
+
+
+def grid_sample_capture(tmp_path, rng, mistake):
+    """A 2D call by plain loops over samples, bilinear with zeros and align_corners, all coordinates inside."""
+    n, c, h, w, samples = 2, 3, 5, 6, (4, 7)
+    image = rng.standard_normal((n, c, h, w)).astype(np.float32)
+    pixels = np.stack([rng.integers(0, size - 1, (n, *samples)) + rng.uniform(0.1, 0.9, (n, *samples)) for size in (w, h)], -1)
+    grid = (pixels / (np.array([w, h]) - 1) * 2 - 1).astype(np.float32)
+    grad_output = rng.standard_normal((n, c, *samples)).astype(np.float32)
+    grad_input, grad_grid = np.zeros(image.shape), np.zeros(grid.shape)
+    at = (grid.astype(np.float64) + 1) / 2 * (np.array([w, h]) - 1)
+    for b, y, x in np.ndindex(n, *samples):
+        px, py = at[b, y, x]
+        x0, y0 = int(px), int(py)
+        for dy, dx in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            wx, wy = (px - x0 if dx else 1 - px + x0), (py - y0 if dy else 1 - py + y0)
+            grad_input[b, :, y0 + dy, x0 + dx] += grad_output[b, :, y, x] * wx * wy
+            dot = grad_output[b, :, y, x] @ image[b, :, y0 + dy, x0 + dx].astype(np.float64)
+            grad_grid[b, y, x] += dot * np.array([(1 if dx else -1) * wy * (w - 1) / 2, (1 if dy else -1) * wx * (h - 1) / 2])
+    grads = {"observed_grad_input": grad_input.astype(np.float32), "observed_grad_grid": grad_grid.astype(np.float32)}
+    mistake(grads)
+    np.savez(tmp_path / "whole.npz", operator="grid_sample", input=image, grid=grid, grad_output=grad_output, align_corners=True,
+             atol=1e-3, rtol=1e-2, **grads)
+    import_case(tmp_path / "whole.npz", tmp_path / "whole.h5")
+    return tmp_path / "whole.h5", grads
+
+
+def test_grid_sample(minimize, tmp_path, rng):
+    where = (1, 2, 5, 0)
+
+    def flip(grads):
+        grads["observed_grad_grid"][where] *= -1
+
+    whole, grads = grid_sample_capture(tmp_path, rng, flip)
+    told, call, explained = minimize(whole)
+    assert told["operator"] == "grid_sample" and told["cause"] == "implementation_error"
+    assert told["sizes"] == {"N": 1, "C": 3, "H_out": 1, "W_out": 1}  # what it would have made of fewer channels nobody knows
+    assert explained["verdict"]["at_fault"] == "observed"
+    assert call.outputs["grad_grid"][0, 0, 0, 0] == grads["observed_grad_grid"][where]
+    # Where only the addends of other samples are missing, the arithmetic was run again, and says so.
+    assert {one["tensor"] for one in told["replayed"]} <= {"outputs/grad_input", "outputs/grad_grid"}
+
+
+def test_grid_sample_of_a_tight_tolerance_becomes_tiny(minimize, tmp_path, rng):
+    whole, _ = grid_sample_capture(tmp_path, rng, lambda grads: None)
+    told, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
+    assert told["at_fault"] == "tolerance" or told["cause"] in ("ill_conditioned", "accumulation_order")
+    assert told["sizes"]["N"] == told["sizes"]["H_out"] == told["sizes"]["W_out"] == 1
+
+
+def test_which_finding(minimize, replay, tmp_path, rng):
+    inputs = make_problem(rng)
+    grads = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
+    grads["grad_attention_weights"][0, 3, 0, 1, 1] = np.nan
+    grads["grad_sampling_locations"][0, 5, 1, 0, 0, 1] *= -3
+    whole, small = tmp_path / "whole.h5", tmp_path / "small.h5"
+    write_capture(whole, Invocation(inputs=inputs, outputs=grads, dialect="deformable_detr", atol=1e-3, rtol=1e-2))
+    told, _, _ = minimize(whole, "--element", "grad_attention_weights[0,3,0,1,1]")
+    assert told["element"]["recorded_index"] == [0, 3, 0, 1, 1]
+    other, _, _ = minimize(whole, "--cause", "implementation_error")
+    assert other["cause"] == "implementation_error"
+    small.unlink()
+    for flags, words in (
+        (["--cause", "bad"], "no such cause"), (["--cause", "cell_boundary"], "nothing to minimize"),
+        (["--element", "grad_value[0,0,0,0]"], "is not out of tolerance"), (["--element", "x[0]"], "no such tensor"),
+    ):
+        assert words in replay("minimize", whole, "-o", small, *flags, expect=2).err
+        assert not small.exists()
+    small.write_text("mine")
+    assert "--force" in replay("minimize", whole, "-o", small, expect=2).err
+    assert small.read_text() == "mine"
+
+
+@pytest.fixture
+def long_search(tmp_path):
+    """A capture whose search takes seconds, and the command."""
+    whole = tmp_path / "whole.h5"
+    whole.write_bytes(lzma.decompress((DATA / "judged" / "bfloat16_ten_percent.h5.xz").read_bytes()))
+    return [str(REPLAY), "minimize", str(whole), "-o", str(tmp_path / "small.h5")]
+
+
+def end_once_begun(command, state, how):
+    """Ends the command when it has written its state for the first time; returns its status."""
+    before = state.read_bytes() if state.exists() else b""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not state.exists() or state.read_bytes() == before:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(how)
+    return process.wait(60)
+
+
+def test_continues_after_a_kill(long_search, tmp_path):
+    state, small = tmp_path / "small.h5.state", tmp_path / "small.h5"
+    assert end_once_begun(long_search, state, signal.SIGKILL) == -signal.SIGKILL
+    assert not small.exists()
+    before = json.loads(state.read_text())["reached"]["trials"]
+    # Stopped again, it has gone on from there, and leaves the best so far.
+    assert end_once_begun(long_search, state, signal.SIGINT) == 128 + signal.SIGINT
+    assert json.loads(state.read_text())["reached"]["trials"] > before
+    assert read_capture(small).invocations[0].facts["minimized_element"].startswith("grad_sampling_locations")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["small.h5", "small.h5.state", "whole.h5"]
+
+
+def test_a_state_of_something_else(long_search, replay, tmp_path):
+    state = tmp_path / "small.h5.state"
+    end_once_begun(long_search, state, signal.SIGKILL)
+    assert "--from-scratch" in replay(*long_search[1:], "--atol", "0.5", expect=2).err
+    state.write_text(state.read_text()[:-40])
+    assert "remove it" in replay(*long_search[1:], expect=2).err
