@@ -235,7 +235,7 @@ def test_what_pytorch_computed_on_a_gpu(replay, tmp_path, name):
     inputs = {key: tensors[key] for key in ("input", "grid", "grad_output")}
     write_capture(tmp_path / "a.h5", Invocation(inputs, {"grad_input": tensors["grad_input"]}, "", facts=facts))
     summary = told(replay, tmp_path / "a.h5")["summary"]
-    assert summary["explained"] + summary["in_parts"] == summary["elements"] > 20
+    assert summary["explained"] + summary["in_parts"] == summary["elements"] > 15
     assert summary["in_parts"] * 10 < summary["elements"] and summary["lost"] == summary["doubled"] == 0
 
 
