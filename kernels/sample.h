@@ -72,8 +72,8 @@ struct Axis {
 
 // Of a pixel coordinate.
 template <class Real>
-MSDA_HOST_DEVICE inline Axis<Real> locate_pixel(msda_dialect dialect, msda_padding padding, bool align_corners,
-                                                Real at, int32_t size) {
+MSDA_HOST_DEVICE inline Axis<Real> locate_pixel(msda_dialect dialect, msda_padding padding, bool align_corners, Real at,
+                                                int32_t size) {
   const Real last = static_cast<Real>(size - 1), zero(0);
   Axis<Real> axis;
   axis.pixel = at;

@@ -224,7 +224,8 @@ class Call {
   virtual std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const = 0;
   // Equal for elements of a scattered gradient that add up the same samples with the same weights.
   virtual int64_t weights_of(Gradient gradient, int64_t flat) const = 0;
-  // The additions to a scattered gradient, of which the call must outlive the result; null if the operator does not say.
+  // The additions to a scattered gradient, of which the call must outlive the result; null if the operator does not
+  // say.
   virtual std::unique_ptr<Additions> additions(Gradient) const { return nullptr; }
 
   // --- What an element is computed from.

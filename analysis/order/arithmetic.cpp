@@ -87,6 +87,7 @@ class Finder {
     for (const FactorArithmetic& arithmetic : arithmetics_) {
       addends_.push_back(addends_of(additions, probes_, arithmetic));
     }
+    limits_.exhaustive = kMostAddends;
     limits_.steps = 20'000;
     limits_.moves = 0;
   }

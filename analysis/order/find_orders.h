@@ -57,9 +57,9 @@ struct InversionBin {
 };
 
 struct OrderSettings {
-  SearchLimits limits;      // of each pixel; `until` is set from the two below
+  SearchLimits limits;       // of each pixel; `until` is set from the two below
   double seconds_each = 10;  // for a pixel
-  double seconds = 60;      // for all
+  double seconds = 25;       // for all
   int threads = 0;
   bool faults = true;  // try dropped and doubled addends
 };

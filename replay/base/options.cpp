@@ -140,7 +140,8 @@ std::vector<msda_mode> chosen_modes(const Options& options) {
       modes.push_back(*found);
     } else if (name != "original" && name != kRecordedOrder) {
       throw BadInput(fmt::format(
-          "--mode {}: no such mode; there are deterministic, atomic, float64, mixed, original and recorded_order", name));
+          "--mode {}: no such mode; there are deterministic, atomic, float64, mixed, original and recorded_order",
+          name));
     }
   }
   return modes;

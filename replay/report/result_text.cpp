@@ -85,11 +85,12 @@ void append_recorded_order(Lines& lines, const InvocationResult& result) {
   for (const RecordedOrder& one : result.recorded_order) {
     const bool all = one.in_order == one.pixels, equal = one.equal == one.total;
     lines.blank();
-    lines.add("  recorded_order: {}: the order of additions was found for {} of {} pixels{}; {} of {} elements have the "
-              "recorded bits{}",
-              name_of(one.gradient), thousands(one.in_order), thousands(one.pixels),
-              all ? "" : ", the others are added in the order of the samples", thousands(one.equal),
-              thousands(one.total), equal ? ": an exact replay" : "");
+    lines.add(
+        "  recorded_order: {}: the order of additions was found for {} of {} pixels{}; {} of {} elements have the "
+        "recorded bits{}",
+        name_of(one.gradient), thousands(one.in_order), thousands(one.pixels),
+        all ? "" : ", the others are added in the order of the samples", thousands(one.equal), thousands(one.total),
+        equal ? ": an exact replay" : "");
   }
 }
 

@@ -112,7 +112,7 @@ class GridAdditions final : public Additions {
     KnownAdditions known;
     known.text = "PyTorch's kernels add every addend by its own atomic addition, a thread one channel after the other";
     const bool is_cubic = call_.interpolation == MSDA_BICUBIC;
-    known.is_exact = arithmetic_of(call_.input.dtype) == call_.input.dtype && !is_cubic;
+    known.is_exact = arithmetic_of(call_.input.dtype) == call_.input.dtype;
     const bool volume = call_.axes_count == 3;
     known.products = {is_cubic ? "(grad_output*wx)*wy" : volume ? "grad_output*((wx*wy)*wz)" : "grad_output*(wx*wy)"};
     return known;
