@@ -1,6 +1,7 @@
 // msda-replay order: in which order the atomic additions arrived, read from the recorded bits.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -11,6 +12,7 @@
 #include "replay/calls/load_operator.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
+#include "replay/many/many.h"
 #include "replay/report/orders.h"
 
 namespace msda::replay {
@@ -62,30 +64,68 @@ void find_in(const OrderOptions& options, const capture::IsolatedReader& reader,
   none.push_back({invocation.id, why});
 }
 
-int run(const OrderOptions& options) {
-  check(options);
-  const capture::IsolatedReader reader(options.capture);
-  const Progress progress(!options.quiet);
+// What was found in one capture.
+struct FoundInCapture {
   std::vector<FoundOrders> found;
   std::vector<NoOrders> none;
-  for (const int64_t id : chosen_invocations(options, reader)) {
-    find_in(options, reader, reader.invocation(id), progress, found, none);
-  }
-  progress.show("");
-  if (found.empty()) {
+
+  explicit FoundInCapture(const OrderOptions& options) {
+    const capture::IsolatedReader reader(options.capture);
+    const Progress progress(!options.quiet);
+    for (const int64_t id : chosen_invocations(options, reader)) {
+      find_in(options, reader, reader.invocation(id), progress, found, none);
+    }
+    progress.show("");
+    if (!found.empty()) return;
     throw Unavailable(fmt::format("{}: invocation {} has no orders: {}; msda-replay show tells what was recorded",
                                   options.capture, none.front().id, none.front().why));
   }
-  Lines lines;
-  bool faults = false;
-  for (const FoundOrders& one : found) {
-    lines.append(to_text(one, options.list, options.quiet));
-    faults = faults || has_faults(one.report);
+  int status() const {
+    const auto faulty = [](const FoundOrders& one) { return has_faults(one.report); };
+    return std::ranges::any_of(found, faulty) ? kDrift : kWithinTolerance;
   }
-  for (const auto& [id, why] : none) lines.add("Invocation {}: no orders: {}", id, why);
+};
+
+int run_one(const OrderOptions& options) {
+  const FoundInCapture all(options);
+  Lines lines;
+  for (const FoundOrders& one : all.found) lines.append(to_text(one, options.list, options.quiet));
+  for (const auto& [id, why] : all.none) lines.add("Invocation {}: no orders: {}", id, why);
   if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, to_json(options.capture, found, none, options.list));
-  return faults ? kDrift : kWithinTolerance;
+  if (!options.json.empty()) write_json(options.json, to_json(options.capture, all.found, all.none, options.list));
+  return all.status();
+}
+
+Outcome outcome_of(const OrderOptions& options) {
+  const FoundInCapture all(options);
+  Outcome outcome = to_json(options.capture, all.found, all.none, 0);
+  outcome.erase("invocations");
+  outcome["status"] = all.status();
+  return outcome;
+}
+
+void report_many(const OrderOptions& options, const std::vector<Outcome>& outcomes) {
+  const nlohmann::ordered_json added = add_up(outcomes);
+  for (const Outcome& one : outcomes) {
+    if (one.contains("error")) print_error(one["error"].get<std::string>());
+  }
+  if (options.json != "-") print(to_text(added, options.quiet));
+  if (!options.json.empty()) write_json(options.json, added);
+}
+
+int run(OrderOptions& options) {
+  check(options);
+  const Ranks ranks;
+  if (!takes_many(options, ranks)) {
+    options.capture = options.captures.front();
+    return run_one(options);
+  }
+  const auto one = [&](const Options& of_one) {
+    OrderOptions with_search = options;
+    static_cast<Options&>(with_search) = of_one;
+    return outcome_of(with_search);
+  };
+  return over_captures(options, ranks, one, [&](const auto& outcomes) { report_many(options, outcomes); });
 }
 
 }  // namespace
@@ -94,7 +134,7 @@ void add_order_command(CLI::App& app, int& status) {
   auto options = std::make_shared<OrderOptions>();
   CLI::App* command =
       app.add_subcommand("order", "Read from the recorded bits in which order the atomic additions arrived");
-  add_capture(*command, *options);
+  add_captures(*command, *options);
   add_invocation(*command, *options);
   command->add_option("--limit", options->search.seconds, "Give up the search for more additions after so many seconds")
       ->type_name("SECONDS");

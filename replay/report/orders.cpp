@@ -252,4 +252,33 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
   return lines;
 }
 
+Json add_up(const std::vector<Json>& outcomes) {
+  analysis::OrderCounts none;
+  Json sum = to_json(none), captures = Json::array();
+  for (const Json& outcome : outcomes) {
+    captures.push_back(outcome);
+    if (!outcome.contains("summary")) continue;
+    for (auto& [name, count] : sum.items()) count = count.get<int64_t>() + outcome["summary"][name].get<int64_t>();
+  }
+  return {{"captures", captures}, {"summary", sum}};
+}
+
+Lines to_text(const Json& added_up, bool quiet) {
+  Lines lines;
+  const auto tell = [&](const std::string& whose, const Json& counts) {
+    const auto count = [&](const char* name) { return counts[name].get<int64_t>(); };
+    lines.add(
+        "{}: one order gives every recorded bit of {} of {} pixels ({} of {} with 1 to 15 additions); by proof none of "
+        "{}",
+        whose, count("explained"), count("elements"), count("explained_to_15"), count("with_1_to_15"),
+        count("impossible"));
+  };
+  const Json& captures = added_up["captures"];
+  tell(fmt::format("{} captures", captures.size()), added_up["summary"]);
+  for (const Json& one : captures) {
+    if (!quiet && one.contains("summary")) tell(one["capture"].get<std::string>(), one["summary"]);
+  }
+  return lines;
+}
+
 }  // namespace msda::replay

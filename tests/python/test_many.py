@@ -104,6 +104,17 @@ def test_verify(replay, captures):
     assert "inputs/value" in done.err and "b.h5: 1 of " in done.err
 
 
+def test_orders_are_added_up(replay, captures, tmp_path):
+    folder, _ = captures
+    each = [replay("order", folder / f"{name}.h5", "--json", "-", expect=0).json["summary"] for name in "abcd"]
+    told = replay("order", folder, tmp_path / "no.h5", "--json", "-", expect=2).json
+    jsonschema.validate(told, json.loads((SOURCE / "docs" / "order-many.schema.json").read_text()))
+    assert told["summary"] == {name: sum(one[name] for one in each) for name in each[0]} and told["summary"]["elements"] > 0
+    assert [one["status"] for one in told["captures"]] == [0, 0, 0, 0, 2]
+    text = replay("order", folder, expect=0).out
+    assert text.startswith("4 captures: one order gives every recorded bit of ") and text.count("\n") == 5
+
+
 def mpirun(count, *arguments, program=REPLAY, **environment):
     command = ["mpirun", "--oversubscribe", "-n", str(count), str(program), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **AS_ROOT, **environment})
