@@ -20,6 +20,7 @@
 #include "analysis/element.h"
 #include "analysis/landing.h"
 #include "analysis/operators/device_call.h"
+#include "analysis/operators/simulation.h"
 #include "analysis/reduction.h"
 #include "analysis/tensor.h"
 #include "kernels/msda.h"
@@ -156,6 +157,13 @@ struct Precisions {
   Precision coordinates, rest;
 };
 
+// Arithmetic that a simulation compares: a kernel's conventions, and how it accumulates.
+struct Arithmetic {
+  std::string name;  // "msda_triton", "float64"
+  Conventions conventions;
+  msda_mode mode = MSDA_MODE_DETERMINISTIC;
+};
+
 // What an operator has found out of its call, for elements to come. Thread-safe.
 class Cache {
  public:
@@ -273,6 +281,19 @@ class Call {
   // The same for a GPU; null if the operator has no kernels for one.
   virtual std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                                   std::span<const Tensor> results) const = 0;
+
+  // --- Simulations.
+  // The call with other sizes, in slices. Throws std::invalid_argument for a size that the operator lacks, or that does
+  // not fit the others.
+  virtual Slices slices(const CallSizes& sizes) const = 0;
+  // The same sizes with other inputs, in the order of inputs(). The tensors are views of memory that outlives the call.
+  virtual std::shared_ptr<const Call> with_inputs(std::span<const Tensor> inputs) const = 0;
+  // How many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
+  virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
+  // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
+  virtual std::vector<Arithmetic> arithmetics() const = 0;
+  // Null where the operator has none for these: every element must then be compared.
+  virtual std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const = 0;
 
   // --- Words.
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."

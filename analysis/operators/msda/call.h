@@ -104,6 +104,12 @@ struct MsdaCall final : Call {
   std::unique_ptr<DeviceCall> device_call(const Conventions& conventions, const msda_options& options,
                                           std::span<const Tensor> results) const override;
 
+  Slices slices(const CallSizes& sizes) const override;
+  std::shared_ptr<const Call> with_inputs(std::span<const Tensor> inputs) const override;
+  std::vector<int64_t> normalized_together(size_t input) const override;
+  std::vector<Arithmetic> arithmetics() const override;
+  std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
+
   std::string text_of_sizes() const override;
   std::string text_of(Dimension dimension, int64_t index) const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
