@@ -149,7 +149,10 @@ void distances_of(const CoordinatePair& pair, const float* locations, int64_t co
                        (expected < static_cast<Expected>(highest)) &
                        (static_cast<Expected>(kernels::floor(observed)) == kernels::floor(expected));
     const float difference = static_cast<float>(::fabs(static_cast<Expected>(observed) - expected));
-    result[i] = plain ? difference : HUGE_VALF;
+    // Beyond the border both read its pixel alone, but by other operations.
+    const bool beyond = pair.border & (((observed < 0.0f) & (expected < Expected(0))) |
+                                       ((observed > last) & (expected > static_cast<Expected>(last))));
+    result[i] = plain ? difference : beyond ? 0x1p-60f : HUGE_VALF;
   }
 }
 

@@ -40,7 +40,8 @@ struct Loops {
   void (*scale)(float* numbers, int64_t count, float factor, float offset);
   void (*exponentials)(float* numbers, int64_t count);
   // For each location the distance in pixels of its coordinates in the two arithmetics: 0 if they have the same bits,
-  // infinite if they lie in different cells, outside of the level, on its border, or are no numbers.
+  // next to 0 if both lie beyond a padded border, infinite if they lie in different cells, elsewhere outside of the level,
+  // on its border, or are no numbers.
   void (*distances)(const CoordinatePair& pair, const float* locations, int64_t count, float* distances);
   SlopeSums (*slope_sums)(const SampleRows& rows);
   void (*squares)(const float* numbers, int64_t rows, int64_t length, float* sums);  // of each row

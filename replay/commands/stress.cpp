@@ -113,7 +113,7 @@ Json curve_json(const std::vector<double>& limits, const std::vector<int64_t>& c
 Json curve(const StressOptions& options, const stress::Plan& plan, const stress::Tally& tally,
            const std::vector<double>& atols, const std::vector<double>& rtols, stress::Effort effort) {
   const analysis::Tolerance& own = plan.criterion.tolerance;
-  const auto below_atol = times(kBelow, own.atol), below_rtol = times(kBelow, own.rtol);
+  auto below_atol = times(kBelow, own.atol), below_rtol = times(kBelow, own.rtol);
   stress::Plan closer = plan;
   closer.look = {below_atol.front(), below_rtol.front()};
   effort.first = 0;
@@ -122,6 +122,10 @@ Json curve(const StressOptions& options, const stress::Plan& plan, const stress:
   effort.progress = nullptr;
   stress::Tally closer_tally;
   if (options.curve_runs > 0) stress::stress(closer, effort, below_atol, below_rtol, closer_tally);
+  if (closer_tally.runs == 0) {
+    below_atol.clear();
+    below_rtol.clear();
+  }
   Json curve = {{"atol", curve_json(below_atol, closer_tally.by_atol, "atol", closer_tally, options.confidence)},
                 {"rtol", curve_json(below_rtol, closer_tally.by_rtol, "rtol", closer_tally, options.confidence)}};
   for (const auto& point : curve_json(atols, tally.by_atol, "atol", tally, options.confidence)) curve["atol"].push_back(point);
