@@ -1,5 +1,7 @@
 #include "analysis/operators/call.h"
 
+#include <cmath>
+
 namespace msda::analysis {
 
 ElementId Call::element_id(Gradient gradient, int64_t flat) const {
@@ -13,6 +15,16 @@ std::string Call::text_of(Dimension dimension, int64_t index) const {
 
 Axis Call::rounded(const Axis& axis, const Reduction* reduction) const {
   return reduction == nullptr ? axis : Axis{reduction->round(kLocations, axis.location), axis.size, axis.stored};
+}
+
+double Call::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
+  const msda_mode mode = by.mode == MSDA_MODE_FLOAT64 ? MSDA_MODE_FLOAT64 : MSDA_MODE_DETERMINISTIC;
+  for (const Intermediate& of : intermediates()) {
+    if (of.gradient != gradient) continue;
+    const int64_t width = of.width();
+    return numbers_of(of, by.conventions, flat / width, 1, mode, 1)[static_cast<size_t>(flat % width)];
+  }
+  return NAN;
 }
 
 }  // namespace msda::analysis

@@ -162,6 +162,7 @@ struct Arithmetic {
   std::string name;  // "msda_triton", "float64"
   Conventions conventions;
   msda_mode mode = MSDA_MODE_DETERMINISTIC;
+  bool contracted = false;  // coordinates with the fused multiply-adds of compilers; not of float64
 };
 
 // What an operator has found out of its call, for elements to come. Thread-safe.
@@ -292,6 +293,10 @@ class Call {
   virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
   // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
   virtual std::vector<Arithmetic> arithmetics() const = 0;
+  // An element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is contracted.
+  virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const;
+  // Whether contraction changes the gradients of samples in this arithmetic.
+  virtual bool contracts(const Arithmetic&) const { return false; }
   // Null where the operator has none for these: every element must then be compared.
   virtual std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const = 0;
 

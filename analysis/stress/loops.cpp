@@ -134,52 +134,83 @@ void exponentials(float* numbers, int64_t count) {
   }
 }
 
-// Constants for the dialects, so that the loop over the locations has no branches.
-template <msda_dialect kObserved, msda_dialect kExpected, bool kAlign, class Expected>
+// One side's coordinate along an axis. Constants for the dialects, so that the loop over the locations has no branches.
+template <msda_dialect kDialect, bool kAlign, bool kContracted, class Real>
+struct SideOfPair {
+  static Real coordinate(Real location, Real size) {
+    if constexpr (kContracted) {
+      return kernels::contracted_coordinate(kDialect, kAlign, location, size);
+    } else {
+      return kernels::pixel_coordinate(kDialect, kAlign, location, size);
+    }
+  }
+  static Real fraction(Real location, Real size, Real coordinate, Real low) {
+    if constexpr (kContracted && kAlign && kDialect == MSDA_MSDA_TRITON) {
+      return kernels::fma(location, size - Real(1), -low);
+    } else {
+      return coordinate - low;
+    }
+  }
+};
+
+template <class Observed, class Expected, class Real>
 void distances_of(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
   const float size = static_cast<float>(pair.size), last = static_cast<float>(pair.size - 1);
+  const Real real_size = static_cast<Real>(size), real_last = static_cast<Real>(last);
   // At or beyond these coordinates the dialects' treatments differ, whatever the coordinates are.
   const float lowest = pair.border ? 0.0f : -1.0f, highest = pair.border ? last : size;
+  const Real real_lowest = static_cast<Real>(lowest), real_highest = static_cast<Real>(highest);
   for (int64_t i = 0; i < count; ++i) {
     const float location = locations[i];
-    const float observed = kernels::pixel_coordinate(kObserved, kAlign, location, size);
-    const Expected expected =
-        kernels::pixel_coordinate(kExpected, kAlign, static_cast<Expected>(location), static_cast<Expected>(size));
-    const bool plain = (observed > lowest) & (expected > static_cast<Expected>(lowest)) & (observed < highest) &
-                       (expected < static_cast<Expected>(highest)) &
-                       (static_cast<Expected>(kernels::floor(observed)) == kernels::floor(expected));
-    const float difference = static_cast<float>(::fabs(static_cast<Expected>(observed) - expected));
+    const Real real_location = static_cast<Real>(location);
+    const float observed = Observed::coordinate(location, size), low = kernels::floor(observed);
+    const Real expected = Expected::coordinate(real_location, real_size), other_low = kernels::floor(expected);
+    const bool plain = (observed > lowest) & (expected > real_lowest) & (observed < highest) & (expected < real_highest) &
+                       (static_cast<Real>(low) == other_low);
+    const Real fraction = static_cast<Real>(Observed::fraction(location, size, observed, low));
+    const Real difference = fraction - Expected::fraction(real_location, real_size, expected, other_low);
     // Beyond the border both read its pixel alone, but by other operations.
-    const bool beyond = pair.border & (((observed < 0.0f) & (expected < Expected(0))) |
-                                       ((observed > last) & (expected > static_cast<Expected>(last))));
-    result[i] = plain ? difference : beyond ? 0x1p-60f : HUGE_VALF;
+    const bool beyond =
+        pair.border & (((observed < 0.0f) & (expected < Real(0))) | ((observed > last) & (expected > real_last)));
+    result[i] = plain ? static_cast<float>(::fabs(difference)) : beyond ? 0x1p-60f : HUGE_VALF;
   }
 }
 
+template <msda_dialect kObserved, msda_dialect kExpected, bool kAlign, bool kObservedContracted>
+void choose_expected(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
+  using Observed = SideOfPair<kObserved, kAlign, kObservedContracted, float>;
+  if (pair.expected_float64) {
+    return distances_of<Observed, SideOfPair<kExpected, kAlign, false, double>, double>(pair, locations, count, result);
+  }
+  const auto loop = pair.expected_contracted ? &distances_of<Observed, SideOfPair<kExpected, kAlign, true, float>, float>
+                                             : &distances_of<Observed, SideOfPair<kExpected, kAlign, false, float>, float>;
+  loop(pair, locations, count, result);
+}
+
 template <msda_dialect kObserved, msda_dialect kExpected>
-void distances_of(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
-  const auto float32 = pair.align_corners ? &distances_of<kObserved, kExpected, true, float>
-                                          : &distances_of<kObserved, kExpected, false, float>;
-  const auto float64 = pair.align_corners ? &distances_of<kObserved, kExpected, true, double>
-                                          : &distances_of<kObserved, kExpected, false, double>;
-  (pair.expected_float64 ? float64 : float32)(pair, locations, count, result);
+void choose_evaluation(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
+  const auto aligned = pair.observed_contracted ? &choose_expected<kObserved, kExpected, true, true>
+                                                : &choose_expected<kObserved, kExpected, true, false>;
+  const auto plain = pair.observed_contracted ? &choose_expected<kObserved, kExpected, false, true>
+                                              : &choose_expected<kObserved, kExpected, false, false>;
+  (pair.align_corners ? aligned : plain)(pair, locations, count, result);
 }
 
 template <msda_dialect kObserved>
-void distances_of(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
+void choose_dialect(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
   if (pair.expected_dialect == MSDA_DEFORMABLE_DETR)
-    return distances_of<kObserved, MSDA_DEFORMABLE_DETR>(pair, locations, count, result);
+    return choose_evaluation<kObserved, MSDA_DEFORMABLE_DETR>(pair, locations, count, result);
   if (pair.expected_dialect == MSDA_MSDA_TRITON)
-    return distances_of<kObserved, MSDA_MSDA_TRITON>(pair, locations, count, result);
-  distances_of<kObserved, MSDA_GRID_SAMPLE>(pair, locations, count, result);
+    return choose_evaluation<kObserved, MSDA_MSDA_TRITON>(pair, locations, count, result);
+  choose_evaluation<kObserved, MSDA_GRID_SAMPLE>(pair, locations, count, result);
 }
 
 void distances(const CoordinatePair& pair, const float* locations, int64_t count, float* result) {
   if (pair.observed_dialect == MSDA_DEFORMABLE_DETR)
-    return distances_of<MSDA_DEFORMABLE_DETR>(pair, locations, count, result);
+    return choose_dialect<MSDA_DEFORMABLE_DETR>(pair, locations, count, result);
   if (pair.observed_dialect == MSDA_MSDA_TRITON)
-    return distances_of<MSDA_MSDA_TRITON>(pair, locations, count, result);
-  distances_of<MSDA_GRID_SAMPLE>(pair, locations, count, result);
+    return choose_dialect<MSDA_MSDA_TRITON>(pair, locations, count, result);
+  choose_dialect<MSDA_GRID_SAMPLE>(pair, locations, count, result);
 }
 
 SlopeSums slope_sums(const SampleRows& rows) {

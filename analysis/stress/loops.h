@@ -9,6 +9,7 @@ namespace msda::analysis::stress {
 // What a pair of arithmetics makes of the coordinates of one pyramid level along one axis (kernels/sample.h).
 struct CoordinatePair {
   int32_t observed_dialect, expected_dialect;  // msda_dialect
+  bool observed_contracted, expected_contracted;
   bool expected_float64;  // the expected coordinate is computed in float64
   bool align_corners;
   bool border;  // padding

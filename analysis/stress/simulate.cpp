@@ -28,7 +28,8 @@ Cause cause_of(const Call& call, const ElementId& id, const Arithmetic& observed
   bool differs = false;
   const auto landing = [&](const Arithmetic& by, const Axis& axis) {
     const msda_dtype type = by.mode == MSDA_MODE_FLOAT64 ? MSDA_FLOAT64 : call.arithmetic();
-    return call.evaluations(by.conventions, axis, type).front().landing;
+    const auto ways = call.evaluations(by.conventions, axis, type);
+    return (by.contracted ? ways.back() : ways.front()).landing;  // contracted, if that differs
   };
   for (const Axis& axis : call.axes(id)) {
     const Landing a = landing(observed, axis), b = landing(expected, axis);
@@ -87,7 +88,17 @@ void compute(const Call& call, const Arithmetic& by, uint64_t seed, int threads,
   options.mode = by.mode;
   options.threads = threads;
   options.seed = seed;
-  if (call.run_kernels(by.conventions, options, results)) return;
+  if (call.run_kernels(by.conventions, options, results)) {
+    if (!call.contracts(by)) return;
+    for (const Gradient gradient : call.gradients()) {
+      if (gradient.scattered()) continue;
+      const Tensor& tensor = result.tensors[gradient.place()];
+      for (int64_t flat = 0; flat < tensor.elements(); ++flat) {
+        store(result.memory[gradient.place()].data(), tensor.dtype, flat, call.value_in(by, gradient, flat));
+      }
+    }
+    return;
+  }
   const EvaluationMode mode = by.mode == MSDA_MODE_FLOAT64  ? EvaluationMode::kFloat64
                               : by.mode == MSDA_MODE_ATOMIC ? EvaluationMode::kAtomic
                                                             : EvaluationMode::kDeterministic;
@@ -177,20 +188,9 @@ void Simulator::compare_all(const Call& call, const std::array<bool, kMostGradie
 
 void Simulator::compare_some(const Call& call, Gradient gradient, const std::vector<int64_t>& elements, int64_t slice,
                              Run& result) {
-  if (elements.empty()) return;
-  std::optional<Intermediate> of;
-  for (const Intermediate& one : call.intermediates()) {
-    if (one.gradient == gradient) of = one;
-  }
-  const auto mode_of = [](const Arithmetic& by) {
-    return by.mode == MSDA_MODE_FLOAT64 ? MSDA_MODE_FLOAT64 : MSDA_MODE_DETERMINISTIC;
-  };
-  const int64_t width = of->width();
   for (const int64_t flat : elements) {
-    const auto value = [&](const Arithmetic& by) {
-      return call.numbers_of(*of, by.conventions, flat / width, 1, mode_of(by), 1)[static_cast<size_t>(flat % width)];
-    };
-    compare_element(call, gradient, flat, value(plan_.observed), value(plan_.expected), slice, result);
+    compare_element(call, gradient, flat, call.value_in(plan_.observed, gradient, flat),
+                    call.value_in(plan_.expected, gradient, flat), slice, result);
   }
 }
 

@@ -10,6 +10,7 @@ void add_run_command(CLI::App& app, int& status);
 void add_list_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app, int& status);
 void add_stages_command(CLI::App& app, int& status);
+void add_advise_command(CLI::App& app, int& status);
 void add_stress_command(CLI::App& app, int& status);
 void add_recover_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);

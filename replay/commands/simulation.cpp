@@ -173,7 +173,7 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
   }
   choose_generators(options, call, result);
   const std::string dialect = result.invocation.facts.dialect;
-  plan.observed = {dialect.empty() ? operator_of(result.invocation) : dialect, call.conventions, MSDA_MODE_ATOMIC};
+  plan.observed = {dialect.empty() ? operator_of(result.invocation) : dialect, call.conventions, MSDA_MODE_ATOMIC, true};
   plan.expected = chosen_reference(options, call, plan.observed.name);
   plan.criterion = chosen_criterion(options, result.invocation, call.inputs().front().tensor.dtype);
   plan.seed = options.seed;

@@ -145,7 +145,7 @@ stress::Plan plan_of(const analysis::Call& call, const Arithmetic& expected, con
   plan.slices = call.slices({});
   const auto inputs = call.inputs();
   for (size_t i = 0; i < inputs.size(); ++i) plan.inputs.push_back(stress::parse_generator(generators[i], inputs[i].tensor));
-  plan.observed = {"observed", call.conventions, MSDA_MODE_ATOMIC};
+  plan.observed = {"observed", call.conventions, MSDA_MODE_ATOMIC, expected.contracted};
   plan.expected = expected;
   plan.criterion.tolerance = tolerance;
   plan.seed = 3;
@@ -284,7 +284,7 @@ TEST(Stress, CrossesBoundariesAsOftenAsTheGeneratorsOutputsDo) {
   crossing *= 0x1p-32;
   EXPECT_NEAR(crossing, 16 * 0x1p-26, 0.02 * 16 * 0x1p-26);  // half a step of 2^-25, of either grid coordinate, at 16 boundaries
 
-  stress::CoordinatePair pair{MSDA_MSDA_TRITON, MSDA_GRID_SAMPLE, false, false, false, kSide};
+  stress::CoordinatePair pair{MSDA_MSDA_TRITON, MSDA_GRID_SAMPLE, false, false, false, false, false, kSide};
   constexpr int64_t kCount = 1 << 20;
   constexpr int kBatches = 400;
   constexpr int64_t kRow = 256;

@@ -108,6 +108,8 @@ struct MsdaCall final : Call {
   std::shared_ptr<const Call> with_inputs(std::span<const Tensor> inputs) const override;
   std::vector<int64_t> normalized_together(size_t input) const override;
   std::vector<Arithmetic> arithmetics() const override;
+  double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const override;
+  bool contracts(const Arithmetic& arithmetic) const override;
   std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
 
   std::string text_of_sizes() const override;

@@ -32,8 +32,7 @@ struct Reading {
 };
 
 template <class Real>
-Reading reading_of(const Conventions& by, float location, int32_t size) {
-  const auto at = kernels::locate(by.dialect, by.padding, by.align_corners, static_cast<Real>(location), size);
+Reading reading_of(const Conventions& by, const kernels::Axis<Real>& at, int32_t size) {
   if (!at.sampled) return {-1, -1, 0, 0, false, true};
   const int32_t low = kernels::corner_pixel(by.dialect, by.padding, at.low, 0, size);
   const int32_t high = kernels::corner_pixel(by.dialect, by.padding, at.low, 1, size);
@@ -43,8 +42,12 @@ Reading reading_of(const Conventions& by, float location, int32_t size) {
 }
 
 Reading reading_of(const Arithmetic& by, float location, int32_t size) {
-  return by.mode == MSDA_MODE_FLOAT64 ? reading_of<double>(by.conventions, location, size)
-                                      : reading_of<float>(by.conventions, location, size);
+  const auto& [dialect, padding, align] = by.conventions;
+  if (by.mode == MSDA_MODE_FLOAT64) {
+    return reading_of(by.conventions, kernels::locate(dialect, padding, align, static_cast<double>(location), size), size);
+  }
+  const auto locate = by.contracted ? &kernels::locate_contracted : &kernels::locate<float>;
+  return reading_of(by.conventions, locate(dialect, padding, align, location, size), size);
 }
 
 bool same_pixels(const Reading& a, const Reading& b) {
@@ -119,6 +122,8 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
   const bool float64 = expected_.mode == MSDA_MODE_FLOAT64;
   stress::CoordinatePair pair{static_cast<int32_t>(observed_.conventions.dialect),
                               static_cast<int32_t>(expected_.conventions.dialect),
+                              observed_.contracted,
+                              expected_.contracted,
                               float64,
                               observed_.conventions.align_corners,
                               observed_.conventions.padding == MSDA_PADDING_BORDER,

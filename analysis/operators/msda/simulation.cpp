@@ -5,7 +5,9 @@
 
 #include "analysis/operators/msda/call.h"
 #include "analysis/operators/msda/screen.h"
+#include "analysis/operators/msda/element.h"
 #include "kernels/names.h"
+#include "kernels/sample.h"
 
 namespace msda::analysis {
 namespace {
@@ -54,9 +56,45 @@ std::vector<Arithmetic> MsdaCall::arithmetics() const {
       continue;
     Conventions with = conventions;
     with.dialect = dialect;
-    all.push_back({msda_dialect_name(dialect), with, MSDA_MODE_DETERMINISTIC});
+    all.push_back({msda_dialect_name(dialect), with, MSDA_MODE_DETERMINISTIC, true});
   }
   return all;
+}
+
+bool MsdaCall::contracts(const Arithmetic& by) const {
+  return by.contracted && by.mode != MSDA_MODE_FLOAT64 && arithmetic() == MSDA_FLOAT32;
+}
+
+// The sums of kernels/cpu/loops.cpp, at a contracted coordinate.
+double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
+  if (!contracts(by)) return Call::value_in(by, gradient, flat);
+  const auto& [dialect, padding, align_corners] = by.conventions;
+  const SampleId sample = sample_of(gradient, flat);
+  const LevelSize& level = level_of(sample);
+  const auto locate = [&](int axis) {
+    return kernels::locate_contracted(dialect, padding, align_corners, static_cast<float>(sample.location(*this, axis)),
+                                      side_of(level, axis));
+  };
+  const auto x = locate(0), y = locate(1);
+  if (!x.sampled || !y.sampled) return 0;
+  const auto weights = kernels::corner_weights(y.fraction, x.fraction);
+  const CornerRows rows = corner_rows(by.conventions, level, x.low, y.low);
+  kernels::ChannelSums<kernels::kLanes, float> sums;
+  for (int64_t d = 0; d < D; ++d) {
+    const auto v = [&](size_t corner) {
+      return rows[corner] < 0 ? 0.0f : static_cast<float>(value.at(value_element(*this, sample.b, rows[corner], sample.m, d)));
+    };
+    const auto go = static_cast<float>(grad_output.at(sample.grad_output_row(*this) + d));
+    sums.add(static_cast<int>(d % kernels::kLanes), go, weights, y.fraction, x.fraction, v(0), v(1), v(2), v(3));
+  }
+  const auto attention = static_cast<float>(sample.attention(*this));
+  float result = kernels::sum_lanes(sums.attention);
+  if (gradient == MsdaGradient::kSamplingLocations) {
+    result = axis_of(gradient, flat) == 0
+                 ? kernels::location_gradient(kernels::sum_lanes(sums.x), attention, x.slope)
+                 : kernels::location_gradient(kernels::sum_lanes(sums.y), attention, y.slope);
+  }
+  return rounded_to(static_cast<double>(result), value.dtype);
 }
 
 std::unique_ptr<Screen> MsdaCall::screen(const Arithmetic& observed, const Arithmetic& expected) const {
