@@ -293,6 +293,8 @@ class Call {
   virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
   // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
   virtual std::vector<Arithmetic> arithmetics() const = 0;
+  // Gradients may jump where a pixel coordinate is a multiple of this.
+  virtual double boundary_spacing() const { return 1; }
   // An element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is contracted.
   virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const;
   // Whether contraction changes the gradients of samples in this arithmetic.

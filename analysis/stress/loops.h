@@ -16,6 +16,11 @@ struct CoordinatePair {
   int32_t size;
 };
 
+inline constexpr float kBeyond = 0x1p-60f;
+struct Landed {
+  float *distances, *lows, *fractions;
+};
+
 // A sample's four rows of channels, those of no pixel null, and its channels' grad_output.
 struct SampleRows {
   const float* corner[4];
@@ -30,6 +35,10 @@ struct SlopeSums {
   float x_magnitude[2], y_magnitude[2];
 };
 
+struct ChannelTotals {
+  float attention, x, y;
+};
+
 struct Loops {
   // `count` numbers of 32 random bits each, by xoshiro128++ in eight lanes that `seed` begins.
   void (*bits)(uint64_t seed, uint32_t* bits, int64_t count);
@@ -41,10 +50,14 @@ struct Loops {
   void (*scale)(float* numbers, int64_t count, float factor, float offset);
   void (*exponentials)(float* numbers, int64_t count);
   // For each location the distance in pixels of its coordinates in the two arithmetics: 0 if they have the same bits,
-  // next to 0 if both lie beyond a padded border, infinite if they lie in different cells, elsewhere outside of the level,
-  // on its border, or are no numbers.
-  void (*distances)(const CoordinatePair& pair, const float* locations, int64_t count, float* distances);
+  // kBeyond if both lie beyond a padded border, infinite if they lie in different cells, elsewhere outside of the level,
+  // on its border, or are no numbers. Beside it the observed cell and the fraction in it.
+  void (*distances)(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed);
   SlopeSums (*slope_sums)(const SampleRows& rows);
+  // The sums over channels of one sample as kernels/sample.h adds them.
+  ChannelTotals (*channel_totals)(const SampleRows& rows, float fraction_y, float fraction_x);
+  // Lowers `lowest` and raises `highest` to what the numbers have.
+  void (*extremes)(const float* numbers, int64_t count, float* lowest, float* highest);
   void (*squares)(const float* numbers, int64_t rows, int64_t length, float* sums);  // of each row
 };
 

@@ -14,9 +14,31 @@ bool Mask::hides(const Call& call, const ElementId& id) const {
   const Precision precision = Precision::of(MSDA_FLOAT64);
   for (const Axis& axis : call.axes(id)) {
     const double at = call.coordinate(call.conventions, axis, precision).exact;
-    if (!(std::abs(at - nearest_boundary(at)) > units * 0x1p-23 * axis.size)) return true;
+    const double spacing = call.boundary_spacing(), boundary = spacing * nearest_boundary(at / spacing);
+    if (!(std::abs(at - boundary) > units * 0x1p-23 * axis.size)) return true;
   }
   return false;
+}
+
+std::optional<bool> looks_contracted(const Call& call, const Side& side, const Arithmetic& arithmetic) {
+  constexpr int64_t kMost = 20'000;
+  Arithmetic contracted = arithmetic, written = arithmetic;
+  contracted.contracted = true;
+  written.contracted = false;
+  if (!call.contracts(contracted)) return std::nullopt;
+  int64_t nearer = 0;  // elements that are nearer to the contracted evaluation, less those nearer to the written one
+  for (const Gradient gradient : call.gradients()) {
+    const Tensor& recorded = side.of(gradient);
+    if (gradient.scattered() || !recorded) continue;
+    const int64_t elements = recorded.elements(), step = std::max<int64_t>(1, elements / kMost);
+    for (int64_t flat = 0; flat < elements; flat += step) {
+      const double value = recorded.at(flat);
+      const double from_contracted = std::abs(value - call.value_in(contracted, gradient, flat));
+      const double from_written = std::abs(value - call.value_in(written, gradient, flat));
+      nearer += (from_contracted < from_written) - (from_written < from_contracted);
+    }
+  }
+  return nearer == 0 ? std::nullopt : std::optional(nearer > 0);
 }
 
 Cause cause_of(const Call& call, const ElementId& id, const Arithmetic& observed, const Arithmetic& expected) {

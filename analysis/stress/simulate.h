@@ -9,6 +9,7 @@
 
 #include "analysis/finding.h"
 #include "analysis/operators/call.h"
+#include "analysis/side.h"
 #include "analysis/stress/generator.h"
 
 namespace msda::analysis::stress {
@@ -95,6 +96,10 @@ class Simulator {
 // The test on one call as it is. How many elements miss the criterion; of an anchored one, how many gradients.
 int64_t count_misses(const Call& call, const Arithmetic& observed, const Arithmetic& expected,
                      const Criterion& criterion, const Mask& mask, uint64_t seed, int threads);
+
+// Whether the side's gradients of samples are nearer to the contracted evaluation of its coordinates than to the written
+// one; nothing if it has none, or if they are equally near.
+std::optional<bool> looks_contracted(const Call& call, const Side& side, const Arithmetic& arithmetic);
 
 // Why two arithmetics differ in an element: by where they land, or by rounding.
 Cause cause_of(const Call& call, const ElementId& id, const Arithmetic& observed, const Arithmetic& expected);

@@ -117,6 +117,26 @@ void choose_generators(const SimulationOptions& options, const analysis::Call& r
   }
 }
 
+// Kernels are taken to be contracted, as compilers for GPUs do it, unless the recorded gradients tell otherwise.
+void choose_evaluations(const SimulationOptions& options, Simulated& simulated) {
+  stress::Plan& plan = simulated.plan;
+  const analysis::Call& call = simulated.loaded->call();
+  const bool as_written = options.evaluation == "written";
+  for (analysis::Arithmetic* by : {&plan.observed, &plan.expected}) {
+    by->contracted = true;
+    by->contracted = !as_written && call.contracts(*by);
+  }
+  if (options.evaluation != "auto") return;
+  const auto detect = [&](const analysis::Side& side, analysis::Arithmetic& by) {
+    const auto found = stress::looks_contracted(call, side, by);
+    if (found) by.contracted = *found;
+    return found.has_value();
+  };
+  simulated.evaluation_seen = detect(simulated.loaded->recorded(), plan.observed);
+  const analysis::Side* reference = simulated.loaded->reference();
+  if (reference != nullptr && reference->conventions.dialect == plan.expected.conventions.dialect) detect(*reference, plan.expected);
+}
+
 void check_sizes(const SimulationOptions& options) {
   for (const auto& [flag, size] : {std::pair{"--batch", options.batch}, {"--heads", options.heads}, {"--queries", options.queries}}) {
     if (size && (*size < 1 || *size > 1'000'000)) throw BadInput(fmt::format("{} {}: from 1 to 1000000", flag, *size));
@@ -137,6 +157,10 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
                      "When the test passes: all elements within the tolerance, or each gradient's largest error at most "
                      "K times the reference's, both against float64")
       ->type_name("allclose|anchored:K");
+  command.add_option("--evaluation", options.evaluation,
+                     "Whether kernels fuse the products and sums of coordinates; auto: read from the recorded gradients")
+      ->option_text("auto|contracted|written")
+      ->check(CLI::IsMember({"auto", "contracted", "written"}));
   command.add_option("--batch", options.batch, "Batches of a simulated call, in place of the recorded number")->type_name("N");
   command.add_option("--heads", options.heads, "Its heads")->type_name("N");
   command.add_option("--queries", options.queries, "Its queries")->type_name("N");
@@ -175,6 +199,7 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
   const std::string dialect = result.invocation.facts.dialect;
   plan.observed = {dialect.empty() ? operator_of(result.invocation) : dialect, call.conventions, MSDA_MODE_ATOMIC, true};
   plan.expected = chosen_reference(options, call, plan.observed.name);
+  choose_evaluations(options, result);
   plan.criterion = chosen_criterion(options, result.invocation, call.inputs().front().tensor.dtype);
   plan.seed = options.seed;
   plan.every_element = options.every_element;
@@ -187,6 +212,9 @@ Json describe(const Simulated& simulated, const SimulationOptions& options) {
   json["operator"] = operator_of(simulated.invocation);
   json["observed"] = plan.observed.name;
   json["against"] = plan.expected.name;
+  json["evaluation"] = {{"observed", plan.observed.contracted ? "contracted" : "written"},
+                        {"against", plan.expected.contracted ? "contracted" : "written"},
+                        {"seen", simulated.evaluation_seen}};
   json["criterion"] = {{"kind", plan.criterion.factor ? "anchored" : "allclose"}};
   if (plan.criterion.factor) {
     json["criterion"]["factor"] = *plan.criterion.factor;
@@ -219,6 +247,11 @@ Lines describe_text(const Json& d) {
   std::vector<std::string> drawn;
   for (const auto& [name, input] : d["inputs"].items()) {
     drawn.push_back(fmt::format("{} {}{}", name, input["generator"].get<std::string>(), input["fitted"].get<bool>() ? "" : " (given)"));
+  }
+  const Json& evaluation = d["evaluation"];
+  if (evaluation["observed"] == "contracted") {
+    lines.add("  coordinates contracted (fused multiply-adds){}",
+              evaluation["seen"].get<bool>() ? ", as the recorded gradients show" : ", as compilers for GPUs do");
   }
   lines.add("  inputs: {}", fmt::join(drawn, ", "));
   return lines;

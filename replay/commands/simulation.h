@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct SimulationOptions : Options {
   std::optional<int64_t> batch, heads, queries;
-  std::string against, criterion = "allclose";
+  std::string against, criterion = "allclose", evaluation = "auto";
   std::vector<std::string> draws;  // TENSOR=GENERATOR
   int64_t runs = 0;
   bool every_element = false;
@@ -33,6 +33,7 @@ struct Simulated {
   std::unique_ptr<LoadedCall> loaded;
   analysis::stress::Plan plan;
   std::vector<std::string> fitted;  // inputs whose generator was fitted to the recorded numbers
+  bool evaluation_seen = false;     // in the recorded gradients
   int64_t others = 0;               // calls of the capture that were not chosen
 };
 // Throws BadInput or Unavailable.

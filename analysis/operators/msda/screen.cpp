@@ -50,6 +50,13 @@ Reading reading_of(const Arithmetic& by, float location, int32_t size) {
   return reading_of(by.conventions, locate(dialect, padding, align, location, size), size);
 }
 
+// Of a coordinate in a cell of the level, or at its edge where corners outside read 0.
+Reading plain_reading(const Conventions& by, float low, float fraction, int32_t size) {
+  const auto pixel = static_cast<int32_t>(low);
+  const double slope = by.align_corners ? size - 1 : size;
+  return {pixel, pixel + 1 < size ? pixel + 1 : -1, static_cast<double>(fraction), slope, true, true};
+}
+
 bool same_pixels(const Reading& a, const Reading& b) {
   return a.clear && b.clear && a.slopes == b.slopes && a.low == b.low && a.high == b.high && a.slope == b.slope;
 }
@@ -80,16 +87,11 @@ void MsdaScreen::measure(const MsdaCall& call) {
   loops.squares(floats(call.grad_output), call.Q, call.D, query_norms_.data());
   for (float& norm : pixel_norms_) norm = std::sqrt(norm);
   for (float& norm : query_norms_) norm = std::sqrt(norm);
-  largest_query_norm_ = kSlack * *std::ranges::max_element(query_norms_);
-  float lowest = 0, highest = 0;
-  for (int64_t i = 0; i < call.grad_output.elements(); ++i) {
-    lowest = std::min(lowest, floats(call.grad_output)[i]);
-    highest = std::max(highest, floats(call.grad_output)[i]);
-  }
+  float lowest = 0, highest = 0, lowest_weight = 0, highest_weight = 0;
+  loops.extremes(floats(call.grad_output), call.grad_output.elements(), &lowest, &highest);
+  loops.extremes(floats(call.attention_weights), call.attention_weights.elements(), &lowest_weight, &highest_weight);
   largest_grad_output_ = std::max(-lowest, highest);
-  const float* attention = floats(call.attention_weights);
-  nothing_negative_ = lowest >= 0 && std::all_of(attention, attention + call.attention_weights.elements(),
-                                                 [](float x) { return x >= 0; });
+  nothing_negative_ = lowest >= 0 && lowest_weight >= 0;
 }
 
 void MsdaScreen::find(const Call& slice, const Tolerance& tolerance, Suspects& suspects) {
@@ -110,7 +112,12 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
   const auto& loops = stress::loops();
   const LevelSize& size = call.levels[static_cast<size_t>(l)];
   const int64_t count = call.Q * call.P;
-  for (auto* numbers : {&x_, &y_, &attention_, &from_x_, &from_y_}) numbers->resize(static_cast<size_t>(count));
+  for (auto* numbers : {&x_, &y_, &attention_}) numbers->resize(static_cast<size_t>(count));
+  for (Along* along : {&along_x_, &along_y_}) {
+    for (auto* numbers : {&along->distances, &along->lows, &along->fractions}) {
+      numbers->resize(static_cast<size_t>(count));
+    }
+  }
   for (int64_t q = 0, i = 0; q < call.Q; ++q) {
     const int64_t first = (q * call.L + l) * call.P;
     for (int64_t p = 0; p < call.P; ++p, ++i) {
@@ -128,38 +135,40 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
                               observed_.conventions.align_corners,
                               observed_.conventions.padding == MSDA_PADDING_BORDER,
                               size.width};
-  loops.distances(pair, x_.data(), count, from_x_.data());
+  const auto landed = [](Along& along) {
+    return stress::Landed{along.distances.data(), along.lows.data(), along.fractions.data()};
+  };
+  loops.distances(pair, x_.data(), count, landed(along_x_));
   pair.size = size.height;
-  loops.distances(pair, y_.data(), count, from_y_.data());
+  loops.distances(pair, y_.data(), count, landed(along_y_));
 
   const auto norms = pixel_norms_.begin() + size.start;
   const double largest = kSlack * *std::max_element(norms, norms + int64_t{size.height} * size.width);
   Level level{l, size, static_cast<double>(std::max(size.width, size.height)), largest};
-  const double rows = 4 * largest * largest_query_norm_ * kSlack;  // bounds any sum over channels of four corners
-  const double by_distance = level.most_slope * rows;
-  const double by_rounding = location_roundings(call) * kUnit * level.most_slope * rows;  // of both sides, two corners
-  const double attention_by_rounding = 2 * attention_roundings(call) * kUnit * rows / 4;
-  // The distance up to which grad_attention_weights is within the tolerance whatever the sample reads.
-  const double attention_distance = (tolerance.atol - attention_by_rounding) / (2.1 * rows + 1e-30);
-  int64_t examined = 0, suspected = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const float farther = std::max(from_x_[at], from_y_[at]);
-    if (farther == 0 && !float64) continue;
-    const double distance = static_cast<double>(farther) + kFractionRounding;
-    const double weight = std::abs(static_cast<double>(attention_[at]));
-    if (distance < 1) {
-      level.farthest = std::max(level.farthest, distance);
-      level.total_distance += weight * distance;
+  int64_t suspected = 0;
+  for (int64_t q = 0, i = 0; q < call.Q; ++q) {
+    // Bounds any sum over the channels of four corners.
+    const double rows = 4 * largest * kSlack * kSlack * static_cast<double>(query_norms_[static_cast<size_t>(q)]);
+    const double by_distance = level.most_slope * rows;
+    const double by_rounding = location_roundings(call) * kUnit * level.most_slope * rows;  // of both sides, two corners
+    const double attention_by_rounding = 2 * attention_roundings(call) * kUnit * rows / 4;
+    // The distance up to which grad_attention_weights is within the tolerance whatever the sample reads.
+    const double attention_distance = (tolerance.atol - attention_by_rounding) / (2.1 * rows + 1e-30);
+    for (int64_t p = 0; p < call.P; ++p, ++i) {
+      const auto at = static_cast<size_t>(i);
+      const float farther = std::max(along_x_.distances[at], along_y_.distances[at]);
+      if (farther == 0 && !float64) continue;
+      const double distance = static_cast<double>(farther) + kFractionRounding;
+      const double weight = std::abs(static_cast<double>(attention_[at]));
+      if (distance < 1) {
+        level.farthest = std::max(level.farthest, distance);
+        level.total_distance += weight * distance;
+      }
+      if (weight * (by_distance * distance + by_rounding) <= tolerance.atol && distance <= attention_distance) continue;
+      // Without an atol rounding alone may miss it.
+      suspected += distance < 1 && tolerance.atol <= 0 ? 1 : examine(call, level, i, tolerance, suspects);
+      if (suspected > 64 && suspected * 8 > count) return false;
     }
-    if (weight * (by_distance * distance + by_rounding) <= tolerance.atol && distance <= attention_distance) continue;
-    ++examined;
-    if (distance >= 1 || tolerance.atol > 0) {
-      suspected += examine(call, level, i, tolerance, suspects);
-    } else {
-      ++suspected;  // rounding alone may miss it
-    }
-    if (suspected > 64 && suspected * 8 > count) return false;
   }
   if (suspected > 0 && tolerance.atol <= 0) return false;
   suspects.all[MsdaGradient::kValue.place()] =
@@ -179,13 +188,25 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
     weights.push_back(sample);
     return true;
   };
-  const Reading x = reading_of(observed_, x_[at], level.size.width), other_x = reading_of(expected_, x_[at], level.size.width);
-  const Reading y = reading_of(observed_, y_[at], level.size.height), other_y = reading_of(expected_, y_[at], level.size.height);
-  if (!same_pixels(x, other_x) || !same_pixels(y, other_y)) {
-    level.crosses = true;
-    return suspect_all();
+  const float from_x = along_x_.distances[at], from_y = along_y_.distances[at];
+  const auto is_plain = [](float distance) { return distance < 1 && distance != stress::kBeyond; };
+  Reading x{}, y{};
+  double dx = from_x, dy = from_y;
+  if (is_plain(from_x) && is_plain(from_y)) {
+    x = plain_reading(observed_.conventions, along_x_.lows[at], along_x_.fractions[at], level.size.width);
+    y = plain_reading(observed_.conventions, along_y_.lows[at], along_y_.fractions[at], level.size.height);
+  } else {
+    x = reading_of(observed_, x_[at], level.size.width);
+    y = reading_of(observed_, y_[at], level.size.height);
+    const Reading other_x = reading_of(expected_, x_[at], level.size.width);
+    const Reading other_y = reading_of(expected_, y_[at], level.size.height);
+    if (!same_pixels(x, other_x) || !same_pixels(y, other_y)) {
+      level.crosses = true;
+      return suspect_all();
+    }
+    dx = std::abs(x.fraction - other_x.fraction);
+    dy = std::abs(y.fraction - other_y.fraction);
   }
-  const double dx = std::abs(x.fraction - other_x.fraction), dy = std::abs(y.fraction - other_y.fraction);
   level.farthest = std::max({level.farthest, dx, dy});
   const double attention = attention_[at], weight = std::abs(attention);
   level.total_distance += weight * std::max(dx, dy);

@@ -28,11 +28,14 @@ class MsdaScreen final : public Screen {
 
   Arithmetic observed_, expected_;
   std::vector<float> x_, y_, attention_;    // of a level's samples
-  std::vector<float> from_x_, from_y_;      // distances of their coordinates
+  struct Along {  // an axis: stress::Landed
+    std::vector<float> distances, lows, fractions;
+  };
+  Along along_x_, along_y_;
   std::vector<float> pixel_norms_, query_norms_;
   std::vector<int32_t> cell_counts_;
   std::vector<float> cell_masses_;
-  double largest_query_norm_ = 0, largest_grad_output_ = 0;
+  double largest_grad_output_ = 0;
   bool nothing_negative_ = false;  // neither grad_output nor attention weights
 };
 

@@ -4,8 +4,9 @@
 #include <stdexcept>
 
 #include "analysis/operators/msda/call.h"
-#include "analysis/operators/msda/screen.h"
 #include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/screen.h"
+#include "analysis/stress/loops.h"
 #include "kernels/names.h"
 #include "kernels/sample.h"
 
@@ -77,22 +78,27 @@ double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat)
   };
   const auto x = locate(0), y = locate(1);
   if (!x.sampled || !y.sampled) return 0;
-  const auto weights = kernels::corner_weights(y.fraction, x.fraction);
   const CornerRows rows = corner_rows(by.conventions, level, x.low, y.low);
-  kernels::ChannelSums<kernels::kLanes, float> sums;
-  for (int64_t d = 0; d < D; ++d) {
-    const auto v = [&](size_t corner) {
-      return rows[corner] < 0 ? 0.0f : static_cast<float>(value.at(value_element(*this, sample.b, rows[corner], sample.m, d)));
-    };
-    const auto go = static_cast<float>(grad_output.at(sample.grad_output_row(*this) + d));
-    sums.add(static_cast<int>(d % kernels::kLanes), go, weights, y.fraction, x.fraction, v(0), v(1), v(2), v(3));
+  // Widened once: the loops take float32.
+  std::array<std::vector<float>, 5> widened;
+  const auto channels = [&](const Tensor& tensor, int64_t first, std::vector<float>& memory) {
+    if (tensor.dtype == MSDA_FLOAT32) return static_cast<const float*>(tensor.data) + first;
+    for (int64_t d = 0; d < D; ++d) memory.push_back(static_cast<float>(tensor.at(first + d)));
+    return static_cast<const float*>(memory.data());
+  };
+  stress::SampleRows read{};
+  for (size_t corner = 0; corner < 4; ++corner) {
+    if (rows[corner] < 0) continue;
+    read.corner[corner] = channels(value, value_element(*this, sample.b, rows[corner], sample.m, 0), widened[corner]);
   }
-  const auto attention = static_cast<float>(sample.attention(*this));
-  float result = kernels::sum_lanes(sums.attention);
+  read.grad_output = channels(grad_output, sample.grad_output_row(*this), widened[4]);
+  read.channels = D;
+  const auto sums = stress::loops().channel_totals(read, y.fraction, x.fraction);
+  float result = sums.attention;
   if (gradient == MsdaGradient::kSamplingLocations) {
-    result = axis_of(gradient, flat) == 0
-                 ? kernels::location_gradient(kernels::sum_lanes(sums.x), attention, x.slope)
-                 : kernels::location_gradient(kernels::sum_lanes(sums.y), attention, y.slope);
+    const bool along_x = axis_of(gradient, flat) == 0;
+    result = kernels::location_gradient(along_x ? sums.x : sums.y, static_cast<float>(sample.attention(*this)),
+                                        along_x ? x.slope : y.slope);
   }
   return rounded_to(static_cast<double>(result), value.dtype);
 }
