@@ -118,6 +118,26 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
   return locate_pixel(dialect, padding, align_corners, pixel, size);
 }
 
+// The same as compilers evaluate it that fuse products and sums: Triton, and nvcc unless told otherwise. PyTorch's clip
+// stands between grid_sample's product and its subtraction; msda_triton's cell is that of the rounded product, but
+// its fraction that of the exact one.
+MSDA_HOST_DEVICE inline float contracted_coordinate(msda_dialect dialect, bool align_corners, float location,
+                                                    float size) {
+  if (align_corners) return pixel_coordinate(dialect, true, location, size);
+  if (dialect != MSDA_GRID_SAMPLE) return fma(location, size, -0.5f);
+  const float grid = (location + location) - 1.0f;
+  return fma(grid + 1.0f, size, -1.0f) * 0.5f;
+}
+MSDA_HOST_DEVICE inline Axis<float> locate_contracted(msda_dialect dialect, msda_padding padding, bool align_corners,
+                                                      float location, int32_t size) {
+  const float pixel = contracted_coordinate(dialect, align_corners, location, static_cast<float>(size));
+  Axis<float> axis = locate_pixel(dialect, padding, align_corners, pixel, size);
+  if (align_corners && dialect == MSDA_MSDA_TRITON) {
+    axis.fraction = fma(location, static_cast<float>(size - 1), -floor(pixel));
+  }
+  return axis;
+}
+
 // The pixel that corner low (upper = 0) or low + 1 (upper = 1) reads along one axis, or -1 where it reads zero.
 MSDA_HOST_DEVICE inline int32_t corner_pixel(msda_dialect dialect, msda_padding padding, int32_t low, int upper,
                                              int32_t size) {

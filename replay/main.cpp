@@ -42,6 +42,8 @@ int run(int argc, char** argv) {
   replay::add_show_command(app, status);
   replay::add_stages_command(app, status);
   replay::add_order_command(app, status);
+  replay::add_advise_command(app, status);
+  replay::add_stress_command(app, status);
   replay::add_verify_command(app, status);
   replay::add_recover_command(app, status);
   replay::add_minimize_command(app, status);

@@ -1,5 +1,7 @@
 #include "analysis/operators/call.h"
 
+#include <cmath>
+
 namespace msda::analysis {
 
 ElementId Call::element_id(Gradient gradient, int64_t flat) const {
@@ -30,6 +32,16 @@ CoordinateMap Call::coordinate_map(const Conventions& of, int32_t size) const {
   };
   const double offset = pixel(0);
   return {pixel(1) - offset, offset};
+}
+
+double Call::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
+  const msda_mode mode = by.mode == MSDA_MODE_FLOAT64 ? MSDA_MODE_FLOAT64 : MSDA_MODE_DETERMINISTIC;
+  for (const Intermediate& of : intermediates()) {
+    if (of.gradient != gradient) continue;
+    const int64_t width = of.width();
+    return numbers_of(of, by.conventions, flat / width, 1, mode, 1)[static_cast<size_t>(flat % width)];
+  }
+  return NAN;
 }
 
 }  // namespace msda::analysis

@@ -21,6 +21,7 @@
 #include "analysis/landing.h"
 #include "analysis/operators/additions.h"
 #include "analysis/operators/device_call.h"
+#include "analysis/operators/simulation.h"
 #include "analysis/operators/smaller.h"
 #include "analysis/reduction.h"
 #include "analysis/tensor.h"
@@ -171,6 +172,14 @@ struct Loss {
   long double value = 0, magnitude = 0;
 };
 
+// Arithmetic that a simulation compares: a kernel's conventions, and how it accumulates.
+struct Arithmetic {
+  std::string name;  // "msda_triton", "float64"
+  Conventions conventions;
+  msda_mode mode = MSDA_MODE_DETERMINISTIC;
+  bool contracted = false;  // coordinates with the fused multiply-adds of compilers; not of float64
+};
+
 // What an operator has found out of its call, for elements to come. Thread-safe.
 class Cache {
  public:
@@ -306,8 +315,8 @@ class Call {
   // The index that the element has in each cut; -1 where it adds up several.
   virtual std::vector<int64_t> cut_indices(const ElementId& id) const = 0;
   virtual std::vector<Image> images() const = 0;
-  // The inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that samples land
-  // on the pixels they had, but for the rounding of the coordinates into their type.
+  // The inputs with `count` pixels from `first` on of one side of an image. Coordinates move along, so that samples
+  // land on the pixels they had, but for the rounding of the coordinates into their type.
   virtual Inputs cropped(size_t image, size_t side, int64_t first, int64_t count) const = 0;
   // The inputs with one channel in place of all, of grad_output 1, that gives the gradients of samples the same values,
   // but for rounding. Empty where several samples have a grad_output of their own.
@@ -320,6 +329,25 @@ class Call {
   // The input that a gradient is of, "grad_" less; and which of an element's axes it moves a sample along, if any.
   Tensor input_of(Gradient gradient) const;
   virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
+
+  // --- Simulations.
+  // The call with other sizes, in slices. Throws std::invalid_argument for a size that the operator lacks, or that does
+  // not fit the others.
+  virtual Slices slices(const CallSizes& sizes) const = 0;
+  // The same sizes with other inputs, in the order of inputs(). The tensors are views of memory that outlives the call.
+  virtual std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const = 0;
+  // How many adjacent numbers of the input a softmax may have normalized together; none if it is no such input.
+  virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
+  // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
+  virtual std::vector<Arithmetic> arithmetics() const = 0;
+  // Gradients may jump where a pixel coordinate is a multiple of this.
+  virtual double boundary_spacing() const { return 1; }
+  // An element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is contracted.
+  virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const;
+  // Whether contraction changes the gradients of samples in this arithmetic.
+  virtual bool contracts(const Arithmetic&) const { return false; }
+  // Null where the operator has none for these: every element must then be compared.
+  virtual std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const = 0;
 
   // --- Words.
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."

@@ -11,6 +11,8 @@ void add_list_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app, int& status);
 void add_stages_command(CLI::App& app, int& status);
 void add_order_command(CLI::App& app, int& status);
+void add_advise_command(CLI::App& app, int& status);
+void add_stress_command(CLI::App& app, int& status);
 void add_recover_command(CLI::App& app, int& status);
 void add_minimize_command(CLI::App& app, int& status);
 void add_gradcheck_command(CLI::App& app, int& status);

@@ -124,6 +124,16 @@ struct GridSampleCall final : Call {
   Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
   std::optional<size_t> moved_axis(const ElementId& id) const override;
 
+  Slices slices(const CallSizes& sizes) const override;
+  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+  std::vector<int64_t> normalized_together(size_t input) const override;
+  std::vector<Arithmetic> arithmetics() const override;
+  // Reflection turns between pixels, and the nearest pixel changes there.
+  double boundary_spacing() const override {
+    return padding == MSDA_GRID_REFLECTION || interpolation == MSDA_NEAREST ? 0.5 : 1;
+  }
+  std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
+
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;

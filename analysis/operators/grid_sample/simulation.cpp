@@ -1,0 +1,39 @@
+// Simulated calls of grid_sample: a slice is one batch.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "analysis/operators/grid_sample/call.h"
+
+namespace msda::analysis {
+
+Slices GridSampleCall::slices(const CallSizes& sizes) const {
+  if (sizes.heads) throw std::invalid_argument("grid_sample has no heads");
+  if (sizes.queries) throw std::invalid_argument("grid_sample has no queries");
+  auto slice = std::make_shared<GridSampleCall>(*this);
+  slice->N = 1;
+  for (Tensor* tensor : {&slice->input, &slice->grid, &slice->grad_output}) {
+    tensor->data = nullptr;
+    tensor->shape[0] = 1;
+  }
+  return {sizes.batch.value_or(N), slice};
+}
+
+std::shared_ptr<const Call> GridSampleCall::with_values(std::span<const Tensor> of) const {
+  auto call = std::make_shared<GridSampleCall>(*this);
+  call->input = of[0];
+  call->grid = of[1];
+  call->grad_output = of[2];
+  return call;
+}
+
+std::vector<int64_t> GridSampleCall::normalized_together(size_t) const { return {}; }
+
+std::vector<Arithmetic> GridSampleCall::arithmetics() const {
+  return {{"float64", conventions, MSDA_MODE_FLOAT64}, {"grid_sample", conventions, MSDA_MODE_DETERMINISTIC}};
+}
+
+// A sample of grid_sample has few coordinates and many channels, so that comparing every element costs little more.
+std::unique_ptr<Screen> GridSampleCall::screen(const Arithmetic&, const Arithmetic&) const { return nullptr; }
+
+}  // namespace msda::analysis

@@ -1,0 +1,113 @@
+// Simulated calls of deformable attention: a slice is one head of one batch.
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "analysis/operators/msda/call.h"
+#include "analysis/operators/msda/element.h"
+#include "analysis/operators/msda/screen.h"
+#include "analysis/stress/loops.h"
+#include "kernels/names.h"
+#include "kernels/sample.h"
+
+namespace msda::analysis {
+namespace {
+
+// The most samples that a simulated call may have: what a machine's memory holds of one.
+constexpr int64_t kMostElements = int64_t{1} << 31;
+
+}  // namespace
+
+Slices MsdaCall::slices(const CallSizes& sizes) const {
+  const int64_t batches = sizes.batch.value_or(B), heads = sizes.heads.value_or(M);
+  auto slice = std::make_shared<MsdaCall>(*this);
+  slice->B = slice->M = 1;
+  slice->Q = sizes.queries.value_or(Q);
+  const int64_t samples = std::max<int64_t>(1, L * P);
+  if (slice->Q > kMostElements / samples / std::max<int64_t>(2, D)) {
+    throw std::invalid_argument(fmt::format("{} queries are too many to simulate", slice->Q));
+  }
+  const auto shaped = [](const Tensor& like, Index shape) { return Tensor{nullptr, like.dtype, std::move(shape)}; };
+  slice->value = shaped(value, {1, S, 1, D});
+  slice->sampling_locations = shaped(sampling_locations, {1, slice->Q, 1, L, P, 2});
+  slice->attention_weights = shaped(attention_weights, {1, slice->Q, 1, L, P});
+  slice->grad_output = shaped(grad_output, {1, slice->Q, 1, D});
+  return {batches * heads, slice};
+}
+
+std::shared_ptr<const Call> MsdaCall::with_values(std::span<const Tensor> of) const {
+  auto call = std::make_shared<MsdaCall>(*this);
+  call->value = of[0];
+  call->sampling_locations = of[1];
+  call->attention_weights = of[2];
+  call->grad_output = of[3];
+  return call;
+}
+
+std::vector<int64_t> MsdaCall::normalized_together(size_t input) const {
+  constexpr size_t kAttention = 2;
+  if (input != kAttention) return {};
+  return {P, L * P};
+}
+
+std::vector<Arithmetic> MsdaCall::arithmetics() const {
+  std::vector<Arithmetic> all{{"float64", conventions, MSDA_MODE_FLOAT64}};
+  for (const msda_dialect dialect : {MSDA_GRID_SAMPLE, MSDA_MSDA_TRITON, MSDA_DEFORMABLE_DETR}) {
+    if (dialect == MSDA_DEFORMABLE_DETR && (conventions.padding != MSDA_PADDING_ZEROS || conventions.align_corners))
+      continue;
+    Conventions with = conventions;
+    with.dialect = dialect;
+    all.push_back({msda_dialect_name(dialect), with, MSDA_MODE_DETERMINISTIC, true});
+  }
+  return all;
+}
+
+bool MsdaCall::contracts(const Arithmetic& by) const {
+  return by.contracted && by.mode != MSDA_MODE_FLOAT64 && arithmetic() == MSDA_FLOAT32;
+}
+
+// The sums of kernels/cpu/loops.cpp, at a contracted coordinate.
+double MsdaCall::value_in(const Arithmetic& by, Gradient gradient, int64_t flat) const {
+  if (!contracts(by)) return Call::value_in(by, gradient, flat);
+  const auto& [dialect, padding, align_corners] = by.conventions;
+  const SampleId sample = sample_of(gradient, flat);
+  const LevelSize& level = level_of(sample);
+  const auto locate = [&](int axis) {
+    return kernels::locate_contracted(dialect, padding, align_corners, static_cast<float>(sample.location(*this, axis)),
+                                      side_of(level, axis));
+  };
+  const auto x = locate(0), y = locate(1);
+  if (!x.sampled || !y.sampled) return 0;
+  const CornerRows rows = corner_rows(by.conventions, level, x.low, y.low);
+  // Widened once: the loops take float32.
+  std::array<std::vector<float>, 5> widened;
+  const auto channels = [&](const Tensor& tensor, int64_t first, std::vector<float>& memory) {
+    if (tensor.dtype == MSDA_FLOAT32) return static_cast<const float*>(tensor.data) + first;
+    for (int64_t d = 0; d < D; ++d) memory.push_back(static_cast<float>(tensor.at(first + d)));
+    return static_cast<const float*>(memory.data());
+  };
+  stress::SampleRows read{};
+  for (size_t corner = 0; corner < 4; ++corner) {
+    if (rows[corner] < 0) continue;
+    read.corner[corner] = channels(value, value_element(*this, sample.b, rows[corner], sample.m, 0), widened[corner]);
+  }
+  read.grad_output = channels(grad_output, sample.grad_output_row(*this), widened[4]);
+  read.channels = D;
+  const auto sums = stress::loops().channel_totals(read, y.fraction, x.fraction);
+  float result = sums.attention;
+  if (gradient == MsdaGradient::kSamplingLocations) {
+    const bool along_x = axis_of(gradient, flat) == 0;
+    result = kernels::location_gradient(along_x ? sums.x : sums.y, static_cast<float>(sample.attention(*this)),
+                                        along_x ? x.slope : y.slope);
+  }
+  return rounded_to(static_cast<double>(result), value.dtype);
+}
+
+std::unique_ptr<Screen> MsdaCall::screen(const Arithmetic& observed, const Arithmetic& expected) const {
+  for (const Tensor* tensor : {&value, &sampling_locations, &attention_weights, &grad_output}) {
+    if (tensor->dtype != MSDA_FLOAT32) return nullptr;
+  }
+  return std::make_unique<MsdaScreen>(observed, expected);
+}
+
+}  // namespace msda::analysis

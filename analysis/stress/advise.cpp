@@ -1,0 +1,99 @@
+#include "analysis/stress/advise.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace msda::analysis::stress {
+namespace {
+
+// Without the numbers that name one sample among others: "query 3, point 1, corner y0,x1" and "corners (y0,x0)".
+std::string kind_of(const std::string& text) {
+  std::string kind;
+  for (const char c : text) {
+    const bool digit = std::isdigit(static_cast<unsigned char>(c)) != 0;
+    if (!digit) kind += c;
+    if (digit && (kind.empty() || kind.back() != '#')) kind += '#';
+  }
+  return kind;
+}
+
+// Some elements of a gradient, spread over its families.
+std::vector<int64_t> some_elements(const Call& call, Gradient gradient, int64_t most) {
+  const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+  std::vector<int64_t> chosen;
+  // A step that shares no factor with usual sizes reaches every batch, head, level and axis.
+  const int64_t count = std::min(most, elements), step = std::max<int64_t>(1, elements / std::max<int64_t>(1, count)) | 1;
+  for (int64_t i = 0; i < count; ++i) chosen.push_back(i * step % elements);
+  return chosen;
+}
+
+}  // namespace
+
+double units_needed(const Call& call, const Arithmetic& observed, const Arithmetic& expected) {
+  const Precision precision = Precision::of(call.arithmetic());
+  double most = 0;
+  for (const Gradient gradient : call.gradients()) {
+    if (gradient.scattered()) continue;
+    const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+    for (int64_t flat = 0; flat < elements; ++flat) {
+      for (const Axis& axis : call.axes({gradient, flat, {}})) {
+        double error = 0;
+        for (const Arithmetic* by : {&observed, &expected}) {
+          if (by->mode != MSDA_MODE_FLOAT64) {
+            error = std::max(error, call.coordinate(by->conventions, axis, precision).error);
+          }
+        }
+        if (axis.size > 0) most = std::max(most, error / (0x1p-23 * axis.size));
+      }
+    }
+    break;  // gradients of samples share their coordinates
+  }
+  return std::ceil(most);
+}
+
+double tolerance_of_all_but(double share, std::vector<double> needed, int64_t runs, double least) {
+  if (needed.empty() || runs == 0) return least;
+  std::ranges::sort(needed, std::greater<>());
+  const size_t tail = std::clamp<size_t>(static_cast<size_t>(runs / 10), 1, needed.size());
+  const double begin = tail < needed.size() ? needed[tail] : least;
+  double excess = 0;
+  for (size_t i = 0; i < tail; ++i) excess += needed[i] - begin;
+  excess /= static_cast<double>(tail);
+  const double part = static_cast<double>(tail) / static_cast<double>(runs);
+  return std::max(needed.front(), part > share ? begin + excess * std::log(part / share) : begin);
+}
+
+std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, const Tolerance& tolerance,
+                                const Mask& mask, int64_t most) {
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  const auto cache = call.new_cache();
+  std::map<std::pair<std::string, std::string>, Fault> faults;
+  for (const Gradient gradient : call.gradients()) {
+    for (const int64_t flat : some_elements(call, gradient, most)) {
+      const ElementId id = call.element_id(gradient, flat);
+      Place place;
+      for (const Axis& axis : call.axes(id)) place.push_back(call.landings(observed.conventions, axis, precision).front());
+      const Element exact = call.element(observed.conventions, id, place, {precision, precision}, nullptr, *cache);
+      auto mistakes = call.mistakes(observed.conventions, id, place, exact, precision, *cache);
+      mistakes.push_back({"it were zero throughout", 0});
+      mistakes.push_back({"it were a tenth too large", 1.1 * exact.value});
+      mistakes.push_back({"it had the other sign", -exact.value});
+      const bool hidden = mask.hides(call, id);
+      for (const Mistake& mistake : mistakes) {
+        if (mistake.value == exact.value || !std::isfinite(mistake.value)) continue;
+        const std::string kind = kind_of(mistake.text);
+        Fault& fault = faults[{gradient.name(), kind}];
+        fault.text = kind;
+        fault.tensor = gradient.name();
+        ++fault.tried;
+        fault.found += !hidden && !tolerance.holds(mistake.value, exact.value);
+      }
+    }
+  }
+  std::vector<Fault> all;
+  for (const auto& [key, fault] : faults) all.push_back(fault);
+  return all;
+}
+
+}  // namespace msda::analysis::stress

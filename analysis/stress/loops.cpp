@@ -1,0 +1,307 @@
+// Compiled once per instruction set, with MSDA_ISA naming the copy (loops.h). Each loop vectorizes over lanes that are
+// separate variables, so that no bit depends on the width of a register.
+#include "analysis/stress/loops.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/cpu/random.h"
+#include "kernels/sample.h"
+
+namespace msda::analysis::stress {
+inline namespace MSDA_ISA {
+namespace {
+
+constexpr int kLanes = 8;
+
+// Eight lanes; where registers are narrower the compiler divides them.
+typedef uint32_t Words __attribute__((vector_size(kLanes * 4)));
+
+// Blackman and Vigna's xoshiro128++, eight of them side by side.
+void draw_bits(uint64_t seed, uint32_t* bits, int64_t count) {
+  Words words[4];
+  kernels::cpu::SplitMix64 seeds(seed);
+  for (Words& word : words) {
+    for (int i = 0; i < kLanes; i += 2) {
+      const uint64_t drawn = seeds.next();
+      word[i] = static_cast<uint32_t>(drawn);
+      word[i + 1] = static_cast<uint32_t>(drawn >> 32);
+    }
+  }
+  Words s0 = words[0], s1 = words[1], s2 = words[2], s3 = words[3];
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const Words sum = s0 + s3, drawn = ((sum << 7) | (sum >> 25)) + s0, shifted = s1 << 9;
+    s2 ^= s0;
+    s3 ^= s1;
+    s1 ^= s2;
+    s0 ^= s3;
+    s2 ^= shifted;
+    s3 = (s3 << 11) | (s3 >> 21);
+    if (count - first >= kLanes) {
+      memcpy(bits + first, &drawn, sizeof drawn);
+    } else {
+      for (int i = 0; i < count - first; ++i) bits[first + i] = drawn[i];
+    }
+  }
+}
+
+// curand_uniform, in (0, 1].
+inline float unit_interval(uint32_t bits) { return static_cast<float>(bits) * 0x1p-32f + 0x1p-33f; }
+
+void uniform_32(const uint32_t* bits, float* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float drawn = unit_interval(bits[i]);
+    numbers[i] = drawn == 1.0f ? 0.0f : drawn;
+  }
+}
+
+void uniform_24(const uint32_t* bits, float* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(static_cast<int32_t>(bits[i] >> 8)) * 0x1p-24f;
+}
+
+inline int32_t bits_of(float x) {
+  int32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline float float_of(int32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// The natural logarithm for 2^-33 <= x <= 1, within 2 units in the last place (Cephes' polynomial).
+inline float logarithm(float x) {
+  const int32_t bits = bits_of(x);
+  int32_t exponent = (bits >> 23) - 126;
+  float m = float_of((bits & 0x007fffff) | 0x3f000000);  // in [0.5, 1)
+  const bool low = m < 0.707106781f;
+  exponent -= low ? 1 : 0;
+  m = (low ? m + m : m) - 1.0f;
+  const float z = m * m;
+  float p = 7.0376836292e-2f;
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  const float e = static_cast<float>(exponent);
+  float y = p * m * z - 2.12194440e-4f * e - 0.5f * z;
+  return m + y + 0.693359375f * e;
+}
+
+void normal(const uint32_t* bits, float* numbers, int64_t count) {
+  const int64_t half = count / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const float radius = sqrtf(-2.0f * logarithm(unit_interval(bits[i])));
+    // The angle in quarter turns, from the nearest of them.
+    const float turns = static_cast<float>(static_cast<int32_t>(bits[half + i] >> 8)) * 0x1p-22f;
+    const int32_t quarter = static_cast<int32_t>(turns + 0.5f);
+    const float angle = (turns - static_cast<float>(quarter)) * 1.57079632679f, z = angle * angle;
+    const float sine = ((-1.9515295891e-4f * z + 8.3321608736e-3f) * z - 1.6666654611e-1f) * z * angle + angle;
+    const float cosine =
+        ((2.443315711809948e-5f * z - 1.388731625493765e-3f) * z + 4.166664568298827e-2f) * z * z - 0.5f * z + 1.0f;
+    const bool swapped = (quarter & 1) != 0;
+    const float s = swapped ? cosine : sine, c = swapped ? sine : cosine;
+    numbers[i] = radius * ((quarter & 2) != 0 ? -s : s);
+    numbers[half + i] = radius * (((quarter + 1) & 2) != 0 ? -c : c);
+  }
+}
+
+void scale(float* numbers, int64_t count, float factor, float offset) {
+  for (int64_t i = 0; i < count; ++i) numbers[i] = numbers[i] * factor + offset;
+}
+
+// e^x for |x| <= 80 (Cephes' polynomial).
+void exponentials(float* numbers, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    float x = numbers[i];
+    x = x > 80.0f ? 80.0f : x < -80.0f ? -80.0f : x;
+    const float n = floor(x * 1.44269504088896341f + 0.5f);
+    x -= n * 0.693359375f;
+    x -= n * -2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * x + 1.3981999507e-3f;
+    p = p * x + 8.3334519073e-3f;
+    p = p * x + 4.1665795894e-2f;
+    p = p * x + 1.6666665459e-1f;
+    p = p * x + 5.0000001201e-1f;
+    p = p * (x * x) + x + 1.0f;
+    numbers[i] = p * float_of((static_cast<int32_t>(n) + 127) << 23);
+  }
+}
+
+// One side's coordinate along an axis. Constants for the dialects, so that the loop over the locations has no branches.
+template <msda_dialect kDialect, bool kAlign, bool kContracted, class Real>
+struct SideOfPair {
+  static Real coordinate(Real location, Real size) {
+    if constexpr (kContracted) {
+      return kernels::contracted_coordinate(kDialect, kAlign, location, size);
+    } else {
+      return kernels::pixel_coordinate(kDialect, kAlign, location, size);
+    }
+  }
+  static Real fraction(Real location, Real size, Real coordinate, Real low) {
+    if constexpr (kContracted && kAlign && kDialect == MSDA_MSDA_TRITON) {
+      return kernels::fma(location, size - Real(1), -low);
+    } else {
+      return coordinate - low;
+    }
+  }
+};
+
+template <class Observed, class Expected, class Real>
+void distances_of(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed) {
+  const float size = static_cast<float>(pair.size), last = static_cast<float>(pair.size - 1);
+  const Real real_size = static_cast<Real>(size), real_last = static_cast<Real>(last);
+  // At or beyond these coordinates the dialects' treatments differ, whatever the coordinates are.
+  const float lowest = pair.border ? 0.0f : -1.0f, highest = pair.border ? last : size;
+  const Real real_lowest = static_cast<Real>(lowest), real_highest = static_cast<Real>(highest);
+  float *__restrict distances = landed.distances, *__restrict lows = landed.lows,
+        *__restrict fractions = landed.fractions;
+  for (int64_t i = 0; i < count; ++i) {
+    const float location = locations[i];
+    const Real real_location = static_cast<Real>(location);
+    const float observed = Observed::coordinate(location, size), low = kernels::floor(observed);
+    const Real expected = Expected::coordinate(real_location, real_size), other_low = kernels::floor(expected);
+    const bool plain = (observed > lowest) & (expected > real_lowest) & (observed < highest) & (expected < real_highest) &
+                       (static_cast<Real>(low) == other_low);
+    const float fraction = Observed::fraction(location, size, observed, low);
+    const Real difference = static_cast<Real>(fraction) - Expected::fraction(real_location, real_size, expected, other_low);
+    // Beyond the border both read its pixel alone, but by other operations.
+    const bool beyond =
+        pair.border & (((observed < 0.0f) & (expected < Real(0))) | ((observed > last) & (expected > real_last)));
+    distances[i] = plain ? static_cast<float>(::fabs(difference)) : beyond ? kBeyond : HUGE_VALF;
+    lows[i] = low;
+    fractions[i] = fraction;
+  }
+}
+
+template <msda_dialect kObserved, msda_dialect kExpected, bool kAlign, bool kObservedContracted>
+void choose_expected(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed) {
+  using Observed = SideOfPair<kObserved, kAlign, kObservedContracted, float>;
+  if (pair.expected_float64) {
+    return distances_of<Observed, SideOfPair<kExpected, kAlign, false, double>, double>(pair, locations, count, landed);
+  }
+  const auto loop = pair.expected_contracted ? &distances_of<Observed, SideOfPair<kExpected, kAlign, true, float>, float>
+                                             : &distances_of<Observed, SideOfPair<kExpected, kAlign, false, float>, float>;
+  loop(pair, locations, count, landed);
+}
+
+template <msda_dialect kObserved, msda_dialect kExpected>
+void choose_evaluation(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed) {
+  const auto aligned = pair.observed_contracted ? &choose_expected<kObserved, kExpected, true, true>
+                                                : &choose_expected<kObserved, kExpected, true, false>;
+  const auto plain = pair.observed_contracted ? &choose_expected<kObserved, kExpected, false, true>
+                                              : &choose_expected<kObserved, kExpected, false, false>;
+  (pair.align_corners ? aligned : plain)(pair, locations, count, landed);
+}
+
+template <msda_dialect kObserved>
+void choose_dialect(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed) {
+  if (pair.expected_dialect == MSDA_DEFORMABLE_DETR)
+    return choose_evaluation<kObserved, MSDA_DEFORMABLE_DETR>(pair, locations, count, landed);
+  if (pair.expected_dialect == MSDA_MSDA_TRITON)
+    return choose_evaluation<kObserved, MSDA_MSDA_TRITON>(pair, locations, count, landed);
+  choose_evaluation<kObserved, MSDA_GRID_SAMPLE>(pair, locations, count, landed);
+}
+
+void distances(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed) {
+  if (pair.observed_dialect == MSDA_DEFORMABLE_DETR)
+    return choose_dialect<MSDA_DEFORMABLE_DETR>(pair, locations, count, landed);
+  if (pair.observed_dialect == MSDA_MSDA_TRITON)
+    return choose_dialect<MSDA_MSDA_TRITON>(pair, locations, count, landed);
+  choose_dialect<MSDA_GRID_SAMPLE>(pair, locations, count, landed);
+}
+
+ChannelTotals channel_totals(const SampleRows& rows, float fraction_y, float fraction_x) {
+  static constexpr float kZeros[kernels::kLanes] = {};
+  const auto weights = kernels::corner_weights(fraction_y, fraction_x);
+  kernels::ChannelSums<kernels::kLanes, float> sums;
+  for (int64_t first = 0; first < rows.channels; first += kernels::kLanes) {
+    const float* v[4];
+    for (int c = 0; c < 4; ++c) v[c] = rows.corner[c] ? rows.corner[c] + first : kZeros;
+    const auto add = [&](int j) {
+      sums.add(j, rows.grad_output[first + j], weights, fraction_y, fraction_x, v[0][j], v[1][j], v[2][j], v[3][j]);
+    };
+    if (rows.channels - first >= kernels::kLanes) {
+      for (int j = 0; j < kernels::kLanes; ++j) add(j);
+    } else {
+      for (int j = 0; j < rows.channels - first; ++j) add(j);
+    }
+  }
+  return {kernels::sum_lanes(sums.attention), kernels::sum_lanes(sums.x), kernels::sum_lanes(sums.y)};
+}
+
+SlopeSums slope_sums(const SampleRows& rows) {
+  static constexpr float kZeros[kLanes] = {};
+  float lanes[8][kLanes] = {};
+  for (int64_t first = 0; first < rows.channels; first += kLanes) {
+    const int count = rows.channels - first < kLanes ? static_cast<int>(rows.channels - first) : kLanes;
+    const float* v[4];
+    for (int c = 0; c < 4; ++c) v[c] = rows.corner[c] ? rows.corner[c] + first : kZeros;
+    const auto add = [&](int j) {
+      const float go = rows.grad_output[first + j];
+      const float terms[4] = {go * (v[1][j] - v[0][j]), go * (v[3][j] - v[2][j]), go * (v[2][j] - v[0][j]),
+                              go * (v[3][j] - v[1][j])};
+      for (int k = 0; k < 4; ++k) {
+        lanes[k][j] += terms[k];
+        lanes[4 + k][j] += fabsf(terms[k]);
+      }
+    };
+    if (count == kLanes) {
+      for (int j = 0; j < kLanes; ++j) add(j);
+    } else {
+      for (int j = 0; j < count; ++j) add(j);
+    }
+  }
+  float sums[8];
+  for (int k = 0; k < 8; ++k) sums[k] = kernels::sum_pairs<kLanes>(lanes[k]);
+  return {{sums[0], sums[1]}, {sums[2], sums[3]}, {sums[4], sums[5]}, {sums[6], sums[7]}};
+}
+
+void extremes(const float* numbers, int64_t count, float* lowest, float* highest) {
+  float low[kLanes], high[kLanes];
+  for (int j = 0; j < kLanes; ++j) {
+    low[j] = *lowest;
+    high[j] = *highest;
+  }
+  const auto add = [&](int j, float x) {
+    low[j] = x < low[j] ? x : low[j];
+    high[j] = x > high[j] ? x : high[j];
+  };
+  int64_t first = 0;
+  for (; first + kLanes <= count; first += kLanes) {
+    for (int j = 0; j < kLanes; ++j) add(j, numbers[first + j]);
+  }
+  for (; first < count; ++first) add(0, numbers[first]);
+  for (int j = 0; j < kLanes; ++j) {
+    *lowest = low[j] < *lowest ? low[j] : *lowest;
+    *highest = high[j] > *highest ? high[j] : *highest;
+  }
+}
+
+void squares(const float* numbers, int64_t rows, int64_t length, float* sums) {
+  for (int64_t row = 0; row < rows; ++row) {
+    const float* of = numbers + row * length;
+    float lanes[kLanes] = {};
+    int64_t first = 0;
+    for (; first + kLanes <= length; first += kLanes) {
+      for (int j = 0; j < kLanes; ++j) lanes[j] += of[first + j] * of[first + j];
+    }
+    for (; first < length; ++first) lanes[0] += of[first] * of[first];
+    sums[row] = kernels::sum_pairs<kLanes>(lanes);
+  }
+}
+
+}  // namespace
+
+extern const Loops kLoops;
+const Loops kLoops = {&draw_bits, &uniform_32, &uniform_24, &normal,     &scale,
+                      &exponentials, &distances, &slope_sums, &channel_totals, &extremes, &squares};
+
+}  // namespace MSDA_ISA
+}  // namespace msda::analysis::stress

@@ -1,0 +1,59 @@
+// What stress and advise share: the flags that say what is simulated, and the plan that they make of a call.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/stress/stress.h"
+#include "replay/base/options.h"
+#include "replay/base/output.h"
+#include "replay/base/progress.h"
+#include "replay/calls/loaded_call.h"
+
+namespace msda::replay {
+
+using Json = nlohmann::ordered_json;
+
+struct SimulationOptions : Options {
+  std::optional<int64_t> batch, heads, queries;
+  std::string against, criterion = "allclose", evaluation = "auto";
+  std::vector<std::string> draws;  // TENSOR=GENERATOR
+  int64_t runs = 0;
+  bool every_element = false;
+};
+
+// Flags for the call, the sizes, the generators, the criterion and the seed.
+void add_simulation(CLI::App& command, SimulationOptions& options);
+
+// One call of a capture, and the plan to simulate it.
+struct Simulated {
+  capture::Invocation invocation;
+  std::unique_ptr<LoadedCall> loaded;
+  analysis::stress::Plan plan;
+  std::vector<std::string> fitted;  // inputs whose generator was fitted to the recorded numbers
+  bool evaluation_seen = false;     // in the recorded gradients
+  int64_t others = 0;               // calls of the capture that were not chosen
+};
+// Throws BadInput or Unavailable.
+Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader);
+
+// What is simulated, for the result: operator, sizes, inputs, arithmetics, criterion, seed.
+Json describe(const Simulated& simulated, const SimulationOptions& options);
+Lines describe_text(const Json& described);
+
+Json to_json(const analysis::stress::Proportion& proportion);
+std::string percent(const Json& proportion);  // "8.40 % (7.72 to 9.12)"
+
+// While it exists, SIGINT asks running work to stop; a second one ends the process.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+  static bool asked();
+};
+
+}  // namespace msda::replay

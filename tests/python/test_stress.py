@@ -1,0 +1,170 @@
+"""msda-replay stress: the probability that a test fails, on msda-triton's test, whose real failures were counted."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import DATA, REPLAY, SOURCE
+from support import make_problem
+
+from msda_replay import Invocation, write_capture
+from msda_replay.__main__ import main
+
+SCHEMA = json.loads((SOURCE / "docs" / "stress.schema.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """One head of a real failing call."""
+    path = tmp_path_factory.mktemp("stress") / "recorded.h5"
+    assert main(["import", str(DATA / "h200_border_noalign_0.npz"), "-o", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def stress(replay):
+    def run(capture, *options, expect=None):
+        told = replay("stress", capture, "--json", "-", "--curve-runs", 4, *options, expect=expect).json
+        jsonschema.validate(told, SCHEMA)
+        return told
+
+    return run
+
+
+def as_library_tests_do(tmp_path, **facts):
+    rng = np.random.default_rng(1)
+    inputs = make_problem(rng, queries=200, levels=((32, 32), (8, 8)))
+    inputs["sampling_locations"] = rng.random(inputs["sampling_locations"].shape, np.float32)
+    path = tmp_path / "call.h5"
+    write_capture(path, [Invocation(inputs, {}, "msda_triton", **facts)], overwrite=True)
+    return path
+
+
+def test_inputs_are_recognized(recorded, stress):
+    told = stress(recorded, "--batch", 4, "--heads", 8, "--runs", 64, expect=1)
+    assert {name: drawn["generator"] for name, drawn in told["inputs"].items()} == {
+        "value": "normal(0,1)", "sampling_locations": "uniform(0,1)", "attention_weights": "softmax(1,3)",
+        "grad_output": "uniform(0,1)",
+    }
+    assert told["slices"] == 32 and told["observed"] == "msda_triton" and told["against"] == "grid_sample"
+    assert told["criterion"] == {"kind": "allclose", "atol": 1e-3, "rtol": 1e-2}
+    assert told["failure_probability"]["runs"] == 64
+
+
+def test_the_rate_of_real_failures_is_inside(recorded, stress):
+    """913 of 10,899 real runs failed; the whole interval takes minutes, this one is wider."""
+    told = stress(recorded, "--batch", 4, "--heads", 8, "--width", 0.05, "--seed", 5, expect=1)
+    probability = told["failure_probability"]
+    assert probability["low"] <= 913 / 10899 <= probability["high"]
+    assert probability["high"] - probability["low"] <= 0.05
+    assert set(told["by_cause"]) <= {"cell_boundary", "border_clamp", "ill_conditioned"}
+    assert told["by_tensor"]["grad_value"]["failures"] == 0 and told["by_tensor"]["grad_attention_weights"]["failures"] == 0
+    # The failure is one of the inputs and the reference's arithmetic, not of the order of additions.
+    sources = told["by_source"]
+    assert sources["same_inputs"] == {"fails": True, "elements": 1} and sources["other_order"]["estimate"] == 1
+    assert {one["against"]: one["fails"] for one in sources["other_arithmetic"]} == {
+        "float64": False, "grid_sample": True, "msda_triton": False}
+    # A larger tolerance never fails more often.
+    for name in ("atol", "rtol"):
+        runs = probability["runs"]
+        estimates = [point["estimate"] for point in told["curve"][name] if point["runs"] == runs]
+        assert estimates == sorted(estimates, reverse=True) and len(estimates) > 5
+        assert estimates[0] == probability["estimate"]
+    for example in told["examples"]:
+        assert abs(example["observed"] - example["expected"]) > 1e-3 + 1e-2 * abs(example["expected"])
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_every_element_gives_the_same(tmp_path, stress, padding_mode, align_corners):
+    path = as_library_tests_do(tmp_path, padding_mode=padding_mode, align_corners=align_corners)
+    options = ("--runs", 100, "--width", 1e-9 + 0.001, "--atol", 1e-5, "--rtol", 1e-3, "--batch", 2)
+    told, all_told = (stress(path, *options, *more) for more in ((), ("--every-element",)))
+    assert told == all_told
+    assert 0 < told["failure_probability"]["failures"] < 100
+
+
+def test_the_same_seed_gives_the_same_runs(tmp_path, stress):
+    path = as_library_tests_do(tmp_path)
+    options = ("--runs", 128, "--width", 0.001, "--atol", 1e-5, "--rtol", 1e-3)
+    one = stress(path, *options, "--threads", 1)
+    assert one == stress(path, *options, "--threads", 3)
+    assert one["failure_probability"] != stress(path, *options, "--seed", 2)["failure_probability"]
+
+
+def test_runs_are_continued(tmp_path, stress, replay):
+    path, state = as_library_tests_do(tmp_path), tmp_path / "state.json"
+    options = ("--width", 0.001, "--atol", 1e-5, "--rtol", 1e-3)
+    whole = stress(path, *options, "--runs", 130)
+    stress(path, *options, "--runs", 50, "--state", state)
+    continued = stress(path, *options, "--runs", 130, "--state", state)
+    for name in ("failure_probability", "by_cause", "by_tensor", "elements_out_of_tolerance", "curve"):
+        assert continued[name] == whole[name], name
+    other = replay("stress", path, *options, "--seed", 9, "--state", state, expect=2)
+    assert "of another simulation" in other.err
+    state.write_text("{")
+    assert "not a state" in replay("stress", path, *options, "--state", state, expect=2).err
+
+
+def test_an_interrupt_prints_what_is_known(recorded):
+    process = subprocess.Popen([REPLAY, "stress", recorded, "--batch", "4", "--heads", "8", "--json", "-", "--width", "0.0001"],
+                               stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C"})
+    time.sleep(10)
+    process.send_signal(signal.SIGINT)
+    told = json.loads(process.communicate(timeout=60)[0])
+    jsonschema.validate(told, SCHEMA)
+    assert told["interrupted"] and 0 < told["failure_probability"]["runs"] < 100_000
+    assert process.returncode in (0, 1)
+
+
+def test_criteria_and_references(tmp_path, stress):
+    path = as_library_tests_do(tmp_path)
+    anchored = stress(path, "--criterion", "anchored:2", "--runs", 20)
+    assert anchored["criterion"] == {"kind": "anchored", "factor": 2} and "curve" not in anchored
+    # The kernel's own errors are never larger than a billion times the reference's.
+    assert stress(path, "--criterion", "anchored:1e9", "--runs", 20)["failure_probability"]["failures"] == 0
+    assert stress(path, "--criterion", "anchored:1e-9", "--runs", 20)["failure_probability"]["failures"] == 20
+    assert stress(path, "--against", "float64", "--runs", 20)["against"] == "float64"
+    # Against its own arithmetic only the order of additions differs.
+    own = stress(path, "--against", "msda_triton", "--runs", 20, "--atol", 0, "--rtol", 1e-7, expect=1)
+    assert set(own["by_cause"]) == {"accumulation_order"}
+    assert own["by_tensor"]["grad_value"]["failures"] == 20 and own["by_tensor"]["grad_sampling_locations"]["failures"] == 0
+
+
+def test_generators_are_chosen(tmp_path, stress):
+    path = as_library_tests_do(tmp_path)
+    told = stress(path, "--draw", "sampling_locations=uniform(0.3,0.31)", "--draw", "value=normal(0,0)", "--runs", 10, expect=0)
+    assert told["inputs"]["sampling_locations"] == {"generator": "uniform(0.3,0.31)", "fitted": False}
+
+
+@pytest.mark.parametrize("options, message", [
+    (("--against", "torch"), "there are float64, grid_sample"),
+    (("--criterion", "anchored:0"), "anchored:K"),
+    (("--draw", "nothing=uniform(0,1)"), "TENSOR one of value"),
+    (("--draw", "value=gamma(1,1)"), "no such generator"),
+    (("--batch", "0"), "from 1"),
+    (("--runs", "0"), "from 1"),
+    (("--width", "0"), "above 0"),
+    (("--confidence", "1"), "between 0 and 1"),
+    (("--atol", "-1"), "from 0 on"),
+])
+def test_bad_flags_are_refused(tmp_path, replay, options, message):
+    assert message in replay("stress", as_library_tests_do(tmp_path), *options, expect=2).err
+
+
+def test_grid_sample_is_simulated(tmp_path, stress, replay):
+    rng = np.random.default_rng(2)
+    inputs = {"input": rng.standard_normal((2, 3, 16, 20)).astype(np.float32),
+              "grid": (2 * rng.random((2, 6, 5, 2)) - 1).astype(np.float32),
+              "grad_output": rng.standard_normal((2, 3, 6, 5)).astype(np.float32)}
+    path = tmp_path / "grid.h5"
+    write_capture(path, [Invocation(inputs, {}, "", facts={"interpolation": "bilinear", "padding_mode": "zeros", "align_corners": 0})])
+    told = stress(path, "--runs", 30, "--atol", 1e-6, "--rtol", 0)
+    assert told["operator"] == "grid_sample" and told["against"] == "float64" and told["slices"] == 2
+    assert told["by_tensor"]["grad_grid"]["failures"] > 0
+    assert "grid_sample has no heads" in replay("stress", path, "--heads", 2, expect=2).err
