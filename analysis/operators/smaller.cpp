@@ -5,7 +5,15 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "kernels/names.h"
+
 namespace msda::analysis {
+
+OwnedTensor::OwnedTensor(std::string tensor_name, msda_dtype type, Index of_shape)
+    : name(std::move(tensor_name)), dtype(type), shape(std::move(of_shape)) {
+  const int64_t count = Tensor{nullptr, dtype, shape}.elements();
+  bytes.resize(static_cast<size_t>(count * kernels::bytes_of(dtype)));
+}
 
 std::vector<int64_t> all_indices(int64_t size) {
   std::vector<int64_t> indices(static_cast<size_t>(size));

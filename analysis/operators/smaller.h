@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "analysis/tensor.h"
-#include "kernels/names.h"
 
 namespace msda::analysis {
 
@@ -40,11 +39,7 @@ struct OwnedTensor {
 
   OwnedTensor() = default;
   // Zeros.
-  OwnedTensor(std::string tensor_name, msda_dtype type, Index of_shape)
-      : name(std::move(tensor_name)), dtype(type), shape(std::move(of_shape)) {
-    const int64_t count = Tensor{nullptr, dtype, shape}.elements();
-    bytes.resize(static_cast<size_t>(count * kernels::bytes_of(dtype)));
-  }
+  OwnedTensor(std::string tensor_name, msda_dtype type, Index of_shape);
 
   Tensor view() const { return {bytes.data(), dtype, shape}; }
   bool is_floating() const { return dtype != MSDA_INT32 && dtype != MSDA_INT64; }
