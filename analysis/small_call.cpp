@@ -5,6 +5,8 @@
 #include <map>
 #include <string_view>
 
+#include "kernels/names.h"
+
 namespace msda::analysis {
 namespace {
 

@@ -1,5 +1,6 @@
-// What an operator offers to simulations of its calls (analysis/stress/): calls of other sizes, divided into slices that
-// can be drawn and compared one by one, and a screen that finds the few elements on which two arithmetics may differ.
+// What an operator offers to simulations of its calls (analysis/stress/): calls of other sizes, divided into slices
+// that can be drawn and compared one by one, and a screen that finds the few elements on which two arithmetics may
+// differ.
 #pragma once
 
 #include <array>
@@ -41,8 +42,9 @@ struct Suspects {
   }
 };
 
-// Finds the elements of a slice that two arithmetics may give values of which one is out of tolerance of the other; that
-// no other element can be is proven, not estimated, from the rounding errors of the operator's kernels. Not thread-safe.
+// Finds the elements of a slice that two arithmetics may give values of which one is out of tolerance of the other;
+// that no other element can be is proven, not estimated, from the rounding errors of the operator's kernels. Not
+// thread-safe.
 class Screen {
  public:
   virtual ~Screen() = default;

@@ -23,7 +23,8 @@ std::vector<int64_t> some_elements(const Call& call, Gradient gradient, int64_t 
   const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
   std::vector<int64_t> chosen;
   // A step that shares no factor with usual sizes reaches every batch, head, level and axis.
-  const int64_t count = std::min(most, elements), step = std::max<int64_t>(1, elements / std::max<int64_t>(1, count)) | 1;
+  const int64_t count = std::min(most, elements),
+                step = std::max<int64_t>(1, elements / std::max<int64_t>(1, count)) | 1;
   for (int64_t i = 0; i < count; ++i) chosen.push_back(i * step % elements);
   return chosen;
 }
@@ -73,7 +74,8 @@ std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, co
     for (const int64_t flat : some_elements(call, gradient, most)) {
       const ElementId id = call.element_id(gradient, flat);
       Place place;
-      for (const Axis& axis : call.axes(id)) place.push_back(call.landings(observed.conventions, axis, precision).front());
+      for (const Axis& axis : call.axes(id))
+        place.push_back(call.landings(observed.conventions, axis, precision).front());
       const Element exact = call.element(observed.conventions, id, place, {precision, precision}, nullptr, *cache);
       auto mistakes = call.mistakes(observed.conventions, id, place, exact, precision, *cache);
       mistakes.push_back({"it were zero throughout", 0});

@@ -212,8 +212,7 @@ void draw(const Generator& generator, uint64_t seed, int64_t count, float* numbe
   if (count == 0) return;
   const Loops& of = loops();
   const auto scale = [&](double factor, double offset) {
-    if (factor != 1 || offset != 0)
-      of.scale(numbers, count, static_cast<float>(factor), static_cast<float>(offset));
+    if (factor != 1 || offset != 0) of.scale(numbers, count, static_cast<float>(factor), static_cast<float>(offset));
   };
   bits.resize(static_cast<size_t>(count) + 1);
   of.bits(seed, bits.data(), count + 1);

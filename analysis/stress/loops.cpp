@@ -160,17 +160,17 @@ void distances_of(const CoordinatePair& pair, const float* locations, int64_t co
   // At or beyond these coordinates the dialects' treatments differ, whatever the coordinates are.
   const float lowest = pair.border ? 0.0f : -1.0f, highest = pair.border ? last : size;
   const Real real_lowest = static_cast<Real>(lowest), real_highest = static_cast<Real>(highest);
-  float *__restrict distances = landed.distances, *__restrict lows = landed.lows,
-        *__restrict fractions = landed.fractions;
+  float* __restrict distances = landed.distances, * __restrict lows = landed.lows, * __restrict fractions = landed.fractions;
   for (int64_t i = 0; i < count; ++i) {
     const float location = locations[i];
     const Real real_location = static_cast<Real>(location);
     const float observed = Observed::coordinate(location, size), low = kernels::floor(observed);
     const Real expected = Expected::coordinate(real_location, real_size), other_low = kernels::floor(expected);
-    const bool plain = (observed > lowest) & (expected > real_lowest) & (observed < highest) & (expected < real_highest) &
-                       (static_cast<Real>(low) == other_low);
+    const bool plain = (observed > lowest) & (expected > real_lowest) & (observed < highest) &
+                       (expected < real_highest) & (static_cast<Real>(low) == other_low);
     const float fraction = Observed::fraction(location, size, observed, low);
-    const Real difference = static_cast<Real>(fraction) - Expected::fraction(real_location, real_size, expected, other_low);
+    const Real difference =
+        static_cast<Real>(fraction) - Expected::fraction(real_location, real_size, expected, other_low);
     // Beyond the border both read its pixel alone, but by other operations.
     const bool beyond =
         pair.border & (((observed < 0.0f) & (expected < Real(0))) | ((observed > last) & (expected > real_last)));
@@ -186,8 +186,9 @@ void choose_expected(const CoordinatePair& pair, const float* locations, int64_t
   if (pair.expected_float64) {
     return distances_of<Observed, SideOfPair<kExpected, kAlign, false, double>, double>(pair, locations, count, landed);
   }
-  const auto loop = pair.expected_contracted ? &distances_of<Observed, SideOfPair<kExpected, kAlign, true, float>, float>
-                                             : &distances_of<Observed, SideOfPair<kExpected, kAlign, false, float>, float>;
+  const auto loop = pair.expected_contracted
+                        ? &distances_of<Observed, SideOfPair<kExpected, kAlign, true, float>, float>
+                        : &distances_of<Observed, SideOfPair<kExpected, kAlign, false, float>, float>;
   loop(pair, locations, count, landed);
 }
 
@@ -300,8 +301,8 @@ void squares(const float* numbers, int64_t rows, int64_t length, float* sums) {
 }  // namespace
 
 extern const Loops kLoops;
-const Loops kLoops = {&draw_bits, &uniform_32, &uniform_24, &normal,     &scale,
-                      &exponentials, &distances, &slope_sums, &channel_totals, &extremes, &squares};
+const Loops kLoops = {&draw_bits, &uniform_32, &uniform_24,     &normal,   &scale,  &exponentials,
+                      &distances, &slope_sums, &channel_totals, &extremes, &squares};
 
 }  // namespace MSDA_ISA
 }  // namespace msda::analysis::stress

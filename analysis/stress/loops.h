@@ -42,16 +42,16 @@ struct ChannelTotals {
 struct Loops {
   // `count` numbers of 32 random bits each, by xoshiro128++ in eight lanes that `seed` begins.
   void (*bits)(uint64_t seed, uint32_t* bits, int64_t count);
-  // In place: curand_uniform's conversion, with 1 turned to 0 as PyTorch does; multiples of 2^-24 as PyTorch has them on
-  // the CPU; pairs of them to standard normal numbers by Box and Muller's method.
+  // In place: curand_uniform's conversion, with 1 turned to 0 as PyTorch does; multiples of 2^-24 as PyTorch has them
+  // on the CPU; pairs of them to standard normal numbers by Box and Muller's method.
   void (*uniform_32)(const uint32_t* bits, float* numbers, int64_t count);
   void (*uniform_24)(const uint32_t* bits, float* numbers, int64_t count);
   void (*normal)(const uint32_t* bits, float* numbers, int64_t count);  // of an even count
   void (*scale)(float* numbers, int64_t count, float factor, float offset);
   void (*exponentials)(float* numbers, int64_t count);
   // For each location the distance in pixels of its coordinates in the two arithmetics: 0 if they have the same bits,
-  // kBeyond if both lie beyond a padded border, infinite if they lie in different cells, elsewhere outside of the level,
-  // on its border, or are no numbers. Beside it the observed cell and the fraction in it.
+  // kBeyond if both lie beyond a padded border, infinite if they lie in different cells, elsewhere outside of the
+  // level, on its border, or are no numbers. Beside it the observed cell and the fraction in it.
   void (*distances)(const CoordinatePair& pair, const float* locations, int64_t count, const Landed& landed);
   SlopeSums (*slope_sums)(const SampleRows& rows);
   // The sums over channels of one sample as kernels/sample.h adds them.

@@ -78,8 +78,10 @@ class Simulator {
   const Call& draw_slice(int64_t run, int64_t slice);
 
  private:
-  void compare_all(const Call& call, const std::array<bool, kMostGradients>& wanted, int64_t run, int64_t slice, Run& result);
-  void compare_some(const Call& call, Gradient gradient, const std::vector<int64_t>& elements, int64_t slice, Run& result);
+  void compare_all(const Call& call, const std::array<bool, kMostGradients>& wanted, int64_t run, int64_t slice,
+                   Run& result);
+  void compare_some(const Call& call, Gradient gradient, const std::vector<int64_t>& elements, int64_t slice,
+                    Run& result);
   void compare_element(const Call& call, Gradient gradient, int64_t flat, double observed, double expected,
                        int64_t slice, Run& result);
   void run_anchored(int64_t number, Run& result);
@@ -97,8 +99,8 @@ class Simulator {
 int64_t count_misses(const Call& call, const Arithmetic& observed, const Arithmetic& expected,
                      const Criterion& criterion, const Mask& mask, uint64_t seed, int threads);
 
-// Whether the side's gradients of samples are nearer to the contracted evaluation of its coordinates than to the written
-// one; nothing if it has none, or if they are equally near.
+// Whether the side's gradients of samples are nearer to the contracted evaluation of its coordinates than to the
+// written one; nothing if it has none, or if they are equally near.
 std::optional<bool> looks_contracted(const Call& call, const Side& side, const Arithmetic& arithmetic);
 
 // Why two arithmetics differ in an element: by where they land, or by rounding.

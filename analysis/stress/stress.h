@@ -12,28 +12,28 @@
 namespace msda::analysis::stress {
 
 struct Effort {
-  int64_t first = 0;         // number of the first run
+  int64_t first = 0;  // number of the first run
   int64_t most_runs = 0;
-  double width = 0.015;      // of the interval for the probability that the test fails
+  double width = 0.015;  // of the interval for the probability that the test fails
   double confidence = 0.95;
-  int threads = 0;           // as in msda_options
-  std::function<bool()> stop;                          // asked between runs
-  std::function<void(const struct Tally&)> progress;   // after each batch of runs
+  int threads = 0;                                    // as in msda_options
+  std::function<bool()> stop;                         // asked between runs
+  std::function<void(const struct Tally&)> progress;  // after each batch of runs
 };
 
 // Counts of runs.
 struct Tally {
-  int64_t runs = 0, failures = 0, elements = 0;  // elements out of tolerance
+  int64_t runs = 0, failures = 0, elements = 0;        // elements out of tolerance
   std::map<std::string, int64_t> by_cause, by_tensor;  // runs with such an element
   // Runs that would fail at each of the given atols, with the test's rtol, and at each rtol with its atol.
   std::vector<int64_t> by_atol, by_rtol;
-  std::vector<double> needed_atol;       // of the runs that need more than Plan::look.atol; the largest only
+  std::vector<double> needed_atol;  // of the runs that need more than Plan::look.atol; the largest only
   struct Example {
     int64_t run = 0;
     Miss miss;
     Index index;
   };
-  std::vector<Example> examples;         // of the first failing runs
+  std::vector<Example> examples;  // of the first failing runs
 };
 
 // Runs the numbers from `effort.first` on. The result depends on the plan and on how many runs there are, on nothing

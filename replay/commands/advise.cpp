@@ -1,4 +1,6 @@
 // msda-replay advise: the mask and the tolerance with which a test is sound, and which faults it then still finds.
+#include "analysis/stress/advise.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,7 +8,6 @@
 #include <cmath>
 #include <memory>
 
-#include "analysis/stress/advise.h"
 #include "replay/base/errors.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/simulation.h"
@@ -21,7 +22,7 @@ struct AdviseOptions : SimulationOptions {
   AdviseOptions() { runs = 500; }
 };
 
-constexpr double kShare = 1e-6;  // of runs that may fail
+constexpr double kShare = 1e-6;     // of runs that may fail
 constexpr int64_t kElements = 400;  // in which faults are planted, of each gradient
 
 // Upwards, to two digits.
@@ -52,7 +53,10 @@ Json mutation_score(const std::vector<stress::Fault>& faults) {
   int64_t found = 0;
   for (const stress::Fault& fault : faults) {
     found += fault.found > 0;
-    json["faults"].push_back({{"tensor", fault.tensor}, {"as_if", fault.text}, {"elements", fault.tried}, {"out_of_tolerance", fault.found}});
+    json["faults"].push_back({{"tensor", fault.tensor},
+                              {"as_if", fault.text},
+                              {"elements", fault.tried},
+                              {"out_of_tolerance", fault.found}});
   }
   json["found"] = found;
   if (!faults.empty()) json["score"] = static_cast<double>(found) / static_cast<double>(faults.size());
@@ -77,18 +81,27 @@ std::string patch_of(const Json& advice, const LoadedCall& loaded) {
   std::string code = "import torch\n\n\n";
   if (msda) {
     code += "def away_from_cell_boundaries(sampling_locations, spatial_shapes):\n";
-    code += "    \"\"\"Samples whose gradient rounding cannot move into another cell. (x, y) in [0, 1]; (height, width).\"\"\"\n";
-    code += "    size = torch.as_tensor(spatial_shapes, device=sampling_locations.device).flip(-1).double()[:, None, :]\n";
-    code += align ? "    pixel = sampling_locations.double() * (size - 1)\n" : "    pixel = sampling_locations.double() * size - 0.5\n";
+    code +=
+        "    \"\"\"Samples whose gradient rounding cannot move into another cell. (x, y) in [0, 1]; (height, "
+        "width).\"\"\"\n";
+    code +=
+        "    size = torch.as_tensor(spatial_shapes, device=sampling_locations.device).flip(-1).double()[:, None, :]\n";
+    code += align ? "    pixel = sampling_locations.double() * (size - 1)\n"
+                  : "    pixel = sampling_locations.double() * size - 0.5\n";
   } else {
     code += "def away_from_cell_boundaries(grid, size):\n";
-    code += "    \"\"\"Samples whose gradient rounding cannot move into another cell. `size`: (width, height) or (width, height, depth).\"\"\"\n";
+    code +=
+        "    \"\"\"Samples whose gradient rounding cannot move into another cell. `size`: (width, height) or (width, "
+        "height, depth).\"\"\"\n";
     code += "    size = torch.as_tensor(size, device=grid.device).double()\n";
-    code += align ? "    pixel = (grid.double() + 1) / 2 * (size - 1)\n" : "    pixel = ((grid.double() + 1) * size - 1) / 2\n";
+    code += align ? "    pixel = (grid.double() + 1) / 2 * (size - 1)\n"
+                  : "    pixel = ((grid.double() + 1) * size - 1) / 2\n";
   }
   const double spacing = loaded.call().boundary_spacing();
-  const std::string boundary = spacing == 1 ? "pixel.round()" : fmt::format("{:g} * (pixel / {:g}).round()", spacing, spacing);
-  code += fmt::format("    near = (pixel - {}).abs() <= {:g} * torch.finfo(torch.float32).eps * size\n", boundary, units);
+  const std::string boundary =
+      spacing == 1 ? "pixel.round()" : fmt::format("{:g} * (pixel / {:g}).round()", spacing, spacing);
+  code +=
+      fmt::format("    near = (pixel - {}).abs() <= {:g} * torch.finfo(torch.float32).eps * size\n", boundary, units);
   code += "    return ~near.any(-1)\n\n\n";
   const std::string located = msda ? "sampling_locations, spatial_shapes" : "grid, size";
   code += fmt::format("def assert_gradients_close(observed, expected, {}):\n", located);
@@ -96,10 +109,13 @@ std::string patch_of(const Json& advice, const LoadedCall& loaded) {
   code += fmt::format("    sound = away_from_cell_boundaries({})\n", located);
   code += "    for name, gradient in observed.items():\n";
   code += "        kept = slice(None)\n";
-  code += fmt::format("        if name in ({}):\n", msda ? "\"grad_sampling_locations\", \"grad_attention_weights\"" : "\"grad_grid\",");
+  code += fmt::format("        if name in ({}):\n",
+                      msda ? "\"grad_sampling_locations\", \"grad_attention_weights\"" : "\"grad_grid\",");
   code += "            kept = sound\n";
-  code += fmt::format("        torch.testing.assert_close(gradient[kept], expected[name][kept], atol={:g}, rtol={:g}, "
-                      "check_dtype=False)\n", atol, rtol);
+  code += fmt::format(
+      "        torch.testing.assert_close(gradient[kept], expected[name][kept], atol={:g}, rtol={:g}, "
+      "check_dtype=False)\n",
+      atol, rtol);
   return code;
 }
 
@@ -118,7 +134,8 @@ Lines to_text(const Json& a) {
   }
   lines.add("With the mask, the tail of {} runs says so of atol {:g}; {} other runs with the advised one: {} fail.",
             advised["runs"].get<int64_t>(), advised["needed_atol"].get<double>(),
-            advised["failure_probability"]["runs"].get<int64_t>(), advised["failure_probability"]["failures"].get<int64_t>());
+            advised["failure_probability"]["runs"].get<int64_t>(),
+            advised["failure_probability"]["failures"].get<int64_t>());
   const Json& score = advised["mutation"];
   lines.add("Of {} kinds of planted faults it then finds {} ({:.1f} %).", score["kinds"].get<int64_t>(),
             score["found"].get<int64_t>(), 100 * score["score"].get<double>());
@@ -131,17 +148,21 @@ Lines to_text(const Json& a) {
 std::string to_markdown(const Json& a, const std::string& patch) {
   const Json &now = a["as_it_is"], &advised = a["advised"], &score = advised["mutation"];
   std::string text = "## Make the backward test sound\n\n";
-  text += fmt::format("The test compares with {} in float32 and fails in {} of runs, whatever the kernel does: rounding carries a "
-                      "sample over a cell boundary in one of the two, and the gradient jumps there.\n\n",
-                      a["against"].get<std::string>(), percent(now["failure_probability"]));
-  text += fmt::format("This change leaves out samples within {:g} x 2^-23 x size of a boundary and compares the rest with atol {:g}, "
-                      "rtol {:g}.\n\n| | before | after |\n|---|---|---|\n",
-                      advised["units"].get<double>(), advised["atol"].get<double>(), advised["rtol"].get<double>());
-  text += fmt::format("| fails, of simulated runs | {} of {} | {} of {} |\n", now["failure_probability"]["failures"].get<int64_t>(),
-                      now["failure_probability"]["runs"].get<int64_t>(), advised["failure_probability"]["failures"].get<int64_t>(),
-                      advised["failure_probability"]["runs"].get<int64_t>());
-  text += fmt::format("| kinds of planted faults found | {} of {} | {} of {} |\n\n```python\n{}```\n", now["mutation"]["found"].get<int64_t>(),
-                      now["mutation"]["kinds"].get<int64_t>(), score["found"].get<int64_t>(), score["kinds"].get<int64_t>(), patch);
+  text += fmt::format(
+      "The test compares with {} in float32 and fails in {} of runs, whatever the kernel does: rounding carries a "
+      "sample over a cell boundary in one of the two, and the gradient jumps there.\n\n",
+      a["against"].get<std::string>(), percent(now["failure_probability"]));
+  text += fmt::format(
+      "This change leaves out samples within {:g} x 2^-23 x size of a boundary and compares the rest with atol {:g}, "
+      "rtol {:g}.\n\n| | before | after |\n|---|---|---|\n",
+      advised["units"].get<double>(), advised["atol"].get<double>(), advised["rtol"].get<double>());
+  text += fmt::format(
+      "| fails, of simulated runs | {} of {} | {} of {} |\n", now["failure_probability"]["failures"].get<int64_t>(),
+      now["failure_probability"]["runs"].get<int64_t>(), advised["failure_probability"]["failures"].get<int64_t>(),
+      advised["failure_probability"]["runs"].get<int64_t>());
+  text += fmt::format("| kinds of planted faults found | {} of {} | {} of {} |\n\n```python\n{}```\n",
+                      now["mutation"]["found"].get<int64_t>(), now["mutation"]["kinds"].get<int64_t>(),
+                      score["found"].get<int64_t>(), score["kinds"].get<int64_t>(), patch);
   return text;
 }
 
@@ -181,7 +202,8 @@ int run(const AdviseOptions& options) {
   plan.look = {INFINITY, INFINITY};
   const stress::Tally checked = simulate(options, plan, options.runs, progress, "with the advised tolerance");
   const auto faults = faults_of(plan.criterion.tolerance, plan.mask);
-  advice["advised"] = {{"units", plan.mask.units}, {"atol", atol}, {"rtol", own.rtol}, {"needed_atol", needed}, {"runs", masked.runs}};
+  advice["advised"] = {
+      {"units", plan.mask.units}, {"atol", atol}, {"rtol", own.rtol}, {"needed_atol", needed}, {"runs", masked.runs}};
   advice["advised"]["failure_probability"] = to_json(stress::proportion(checked.failures, checked.runs, kConfidence));
   advice["advised"]["mutation"] = mutation_score(faults);
   advice["blind_spots"] = blind_spots(faults);
@@ -205,7 +227,8 @@ int run(const AdviseOptions& options) {
 
 void add_advise_command(CLI::App& app, int& status) {
   auto options = std::make_shared<AdviseOptions>();
-  CLI::App* command = app.add_subcommand("advise", "A mask and a tolerance that make the test sound, and what it then finds");
+  CLI::App* command =
+      app.add_subcommand("advise", "A mask and a tolerance that make the test sound, and what it then finds");
   add_simulation(*command, *options);
   command->add_flag("--markdown", options->markdown, "Print the text of a pull request");
   command->add_flag("--patch", options->patch, "Print the comparison as Python code");

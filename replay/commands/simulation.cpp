@@ -92,8 +92,7 @@ void choose_generators(const SimulationOptions& options, const analysis::Call& r
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto given = draws.find(inputs[i].name);
     if (given == draws.end()) {
-      simulated.plan.inputs.push_back(
-          stress::fit_generator(inputs[i].tensor, recorded.normalized_together(i)));
+      simulated.plan.inputs.push_back(stress::fit_generator(inputs[i].tensor, recorded.normalized_together(i)));
       simulated.fitted.emplace_back(inputs[i].name);
     } else {
       try {
@@ -134,11 +133,13 @@ void choose_evaluations(const SimulationOptions& options, Simulated& simulated) 
   };
   simulated.evaluation_seen = detect(simulated.loaded->recorded(), plan.observed);
   const analysis::Side* reference = simulated.loaded->reference();
-  if (reference != nullptr && reference->conventions.dialect == plan.expected.conventions.dialect) detect(*reference, plan.expected);
+  if (reference != nullptr && reference->conventions.dialect == plan.expected.conventions.dialect)
+    detect(*reference, plan.expected);
 }
 
 void check_sizes(const SimulationOptions& options) {
-  for (const auto& [flag, size] : {std::pair{"--batch", options.batch}, {"--heads", options.heads}, {"--queries", options.queries}}) {
+  for (const auto& [flag, size] :
+       {std::pair{"--batch", options.batch}, {"--heads", options.heads}, {"--queries", options.queries}}) {
     if (size && (*size < 1 || *size > 1'000'000)) throw BadInput(fmt::format("{} {}: from 1 to 1000000", flag, *size));
   }
   if (options.runs < 1 || options.runs > 1'000'000'000) {
@@ -153,20 +154,25 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
   add_invocation(command, options);
   command.add_option("--against", options.against, "Arithmetic of the test's reference")
       ->type_name("grid_sample|float64|DIALECT");
-  command.add_option("--criterion", options.criterion,
-                     "When the test passes: all elements within the tolerance, or each gradient's largest error at most "
-                     "K times the reference's, both against float64")
+  command
+      .add_option("--criterion", options.criterion,
+                  "When the test passes: all elements within the tolerance, or each gradient's largest error at most "
+                  "K times the reference's, both against float64")
       ->type_name("allclose|anchored:K");
-  command.add_option("--evaluation", options.evaluation,
-                     "Whether kernels fuse the products and sums of coordinates; auto: read from the recorded gradients")
+  command
+      .add_option("--evaluation", options.evaluation,
+                  "Whether kernels fuse the products and sums of coordinates; auto: read from the recorded gradients")
       ->option_text("auto|contracted|written")
       ->check(CLI::IsMember({"auto", "contracted", "written"}));
-  command.add_option("--batch", options.batch, "Batches of a simulated call, in place of the recorded number")->type_name("N");
+  command.add_option("--batch", options.batch, "Batches of a simulated call, in place of the recorded number")
+      ->type_name("N");
   command.add_option("--heads", options.heads, "Its heads")->type_name("N");
   command.add_option("--queries", options.queries, "Its queries")->type_name("N");
-  command.add_option("--draw", options.draws, "How an input is drawn: uniform(LOW,HIGH), uniform24(LOW,HIGH), "
-                     "normal(MEAN,DEVIATION), softmax(DEVIATION,COUNT), resample; by default what the recorded numbers "
-                     "look drawn by")
+  command
+      .add_option("--draw", options.draws,
+                  "How an input is drawn: uniform(LOW,HIGH), uniform24(LOW,HIGH), "
+                  "normal(MEAN,DEVIATION), softmax(DEVIATION,COUNT), resample; by default what the recorded numbers "
+                  "look drawn by")
       ->type_name("TENSOR=GENERATOR");
   command.add_option("--runs", options.runs, "The most runs to simulate")->type_name("N");
   command.add_option("--atol", options.atol, "Absolute tolerance, in place of the recorded one")->type_name("X");
@@ -197,7 +203,8 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
   }
   choose_generators(options, call, result);
   const std::string dialect = result.invocation.facts.dialect;
-  plan.observed = {dialect.empty() ? operator_of(result.invocation) : dialect, call.conventions, MSDA_MODE_ATOMIC, true};
+  plan.observed = {dialect.empty() ? operator_of(result.invocation) : dialect, call.conventions, MSDA_MODE_ATOMIC,
+                   true};
   plan.expected = chosen_reference(options, call, plan.observed.name);
   choose_evaluations(options, result);
   plan.criterion = chosen_criterion(options, result.invocation, call.inputs().front().tensor.dtype);
@@ -239,14 +246,17 @@ Lines describe_text(const Json& d) {
   const Json& criterion = d["criterion"];
   const std::string rule =
       criterion["kind"] == "anchored"
-          ? fmt::format("error at most {} times that of {}", criterion["factor"].get<double>(), d["against"].get<std::string>())
+          ? fmt::format("error at most {} times that of {}", criterion["factor"].get<double>(),
+                        d["against"].get<std::string>())
           : fmt::format("atol {}, rtol {}", criterion["atol"].get<double>(), criterion["rtol"].get<double>());
-  lines.add(" --> {}, invocation {}: {} against {}, {}", d["capture"].get<std::string>(), d["invocation"].get<int64_t>(),
-            d["observed"].get<std::string>(), d["against"].get<std::string>(), rule);
-  lines.add("  a run is {} time{}: {}", d["slices"].get<int64_t>(), d["slices"] == 1 ? "" : "s", d["slice"].get<std::string>());
+  lines.add(" --> {}, invocation {}: {} against {}, {}", d["capture"].get<std::string>(),
+            d["invocation"].get<int64_t>(), d["observed"].get<std::string>(), d["against"].get<std::string>(), rule);
+  lines.add("  a run is {} time{}: {}", d["slices"].get<int64_t>(), d["slices"] == 1 ? "" : "s",
+            d["slice"].get<std::string>());
   std::vector<std::string> drawn;
   for (const auto& [name, input] : d["inputs"].items()) {
-    drawn.push_back(fmt::format("{} {}{}", name, input["generator"].get<std::string>(), input["fitted"].get<bool>() ? "" : " (given)"));
+    drawn.push_back(fmt::format("{} {}{}", name, input["generator"].get<std::string>(),
+                                input["fitted"].get<bool>() ? "" : " (given)"));
   }
   const Json& evaluation = d["evaluation"];
   if (evaluation["observed"] == "contracted") {

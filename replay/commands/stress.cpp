@@ -54,7 +54,8 @@ void take_state(const Json& described, const StressOptions& options, stress::Tal
     Json same = described;
     same.erase("capture");
     if (state.at("simulation") != same) {
-      throw BadInput(fmt::format("--state {}: it is of another simulation; give another file, or the same flags", options.state));
+      throw BadInput(
+          fmt::format("--state {}: it is of another simulation; give another file, or the same flags", options.state));
     }
     tally.runs = state.at("runs").get<int64_t>();
     tally.failures = state.at("failures").get<int64_t>();
@@ -109,7 +110,8 @@ Json curve_json(const std::vector<double>& limits, const std::vector<int64_t>& c
   return points;
 }
 
-// How often the test would fail with other tolerances: tighter ones from fewer runs, in which more elements are looked at.
+// How often the test would fail with other tolerances: tighter ones from fewer runs, in which more elements are looked
+// at.
 Json curve(const StressOptions& options, const stress::Plan& plan, const stress::Tally& tally,
            const std::vector<double>& atols, const std::vector<double>& rtols, stress::Effort effort) {
   const analysis::Tolerance& own = plan.criterion.tolerance;
@@ -128,14 +130,17 @@ Json curve(const StressOptions& options, const stress::Plan& plan, const stress:
   }
   Json curve = {{"atol", curve_json(below_atol, closer_tally.by_atol, "atol", closer_tally, options.confidence)},
                 {"rtol", curve_json(below_rtol, closer_tally.by_rtol, "rtol", closer_tally, options.confidence)}};
-  for (const auto& point : curve_json(atols, tally.by_atol, "atol", tally, options.confidence)) curve["atol"].push_back(point);
-  for (const auto& point : curve_json(rtols, tally.by_rtol, "rtol", tally, options.confidence)) curve["rtol"].push_back(point);
+  for (const auto& point : curve_json(atols, tally.by_atol, "atol", tally, options.confidence))
+    curve["atol"].push_back(point);
+  for (const auto& point : curve_json(rtols, tally.by_rtol, "rtol", tally, options.confidence))
+    curve["rtol"].push_back(point);
   return curve;
 }
 
 Json split(const std::map<std::string, int64_t>& counts, const stress::Tally& tally, double confidence) {
   Json parts = Json::object();
-  for (const auto& [name, failures] : counts) parts[name] = to_json(stress::proportion(failures, tally.runs, confidence));
+  for (const auto& [name, failures] : counts)
+    parts[name] = to_json(stress::proportion(failures, tally.runs, confidence));
   return parts;
 }
 
@@ -149,7 +154,8 @@ Lines to_text(const Json& result, bool quiet) {
   Lines lines;
   const Json& probability = result["failure_probability"];
   lines.add("The test fails in {} of runs: {} of {} simulated, {:g} % interval.", percent(probability),
-            probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(), 100 * result["confidence"].get<double>());
+            probability["failures"].get<int64_t>(), probability["runs"].get<int64_t>(),
+            100 * result["confidence"].get<double>());
   if (result["interrupted"].get<bool>()) lines.add("Interrupted: this is what was known then.");
   if (quiet) return lines;
   lines.append(describe_text(result));
@@ -181,7 +187,8 @@ Lines to_text(const Json& result, bool quiet) {
 }
 
 void check(const StressOptions& options) {
-  if (!(options.width > 0 && options.width <= 1)) throw BadInput(fmt::format("--width {}: above 0, at most 1", options.width));
+  if (!(options.width > 0 && options.width <= 1))
+    throw BadInput(fmt::format("--width {}: above 0, at most 1", options.width));
   if (!(options.confidence > 0 && options.confidence < 1)) {
     throw BadInput(fmt::format("--confidence {}: between 0 and 1", options.confidence));
   }
@@ -259,12 +266,15 @@ int run(const StressOptions& options) {
 
 void add_stress_command(CLI::App& app, int& status) {
   auto options = std::make_shared<StressOptions>();
-  CLI::App* command = app.add_subcommand("stress", "Simulate the test with other inputs: how often does it fail, and why");
+  CLI::App* command =
+      app.add_subcommand("stress", "Simulate the test with other inputs: how often does it fail, and why");
   add_simulation(*command, *options);
   command->add_option("--width", options->width, "Stop when the interval is this wide")->type_name("X");
   command->add_option("--confidence", options->confidence, "Of the intervals")->type_name("X");
-  command->add_option("--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none")->type_name("N");
-  command->add_option("--state", options->state, "Continue the runs in this file, and keep them there")->type_name("FILE");
+  command->add_option("--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none")
+      ->type_name("N");
+  command->add_option("--state", options->state, "Continue the runs in this file, and keep them there")
+      ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "Print the probability only");
   command->callback([options, &status] { status = run(*options); });
 }

@@ -44,7 +44,8 @@ Reading reading_of(const Conventions& by, const kernels::Axis<Real>& at, int32_t
 Reading reading_of(const Arithmetic& by, float location, int32_t size) {
   const auto& [dialect, padding, align] = by.conventions;
   if (by.mode == MSDA_MODE_FLOAT64) {
-    return reading_of(by.conventions, kernels::locate(dialect, padding, align, static_cast<double>(location), size), size);
+    return reading_of(by.conventions, kernels::locate(dialect, padding, align, static_cast<double>(location), size),
+                      size);
   }
   const auto locate = by.contracted ? &kernels::locate_contracted : &kernels::locate<float>;
   return reading_of(by.conventions, locate(dialect, padding, align, location, size), size);
@@ -74,9 +75,9 @@ struct MsdaScreen::Level {
   int64_t l;
   const LevelSize& size;
   double most_slope;
-  double largest_norm;                          // of a pixel's channels
-  double farthest = 0, total_distance = 0;      // of coordinates in one cell; the latter weighed by attention weights
-  bool crosses = false;                         // a sample lands in different cells
+  double largest_norm;                      // of a pixel's channels
+  double farthest = 0, total_distance = 0;  // of coordinates in one cell; the latter weighed by attention weights
+  bool crosses = false;                     // a sample lands in different cells
 };
 
 void MsdaScreen::measure(const MsdaCall& call) {
@@ -150,7 +151,8 @@ bool MsdaScreen::find_in_level(const MsdaCall& call, int64_t l, const Tolerance&
     // Bounds any sum over the channels of four corners.
     const double rows = 4 * largest * kSlack * kSlack * static_cast<double>(query_norms_[static_cast<size_t>(q)]);
     const double by_distance = level.most_slope * rows;
-    const double by_rounding = location_roundings(call) * kUnit * level.most_slope * rows;  // of both sides, two corners
+    const double by_rounding =
+        location_roundings(call) * kUnit * level.most_slope * rows;  // of both sides, two corners
     const double attention_by_rounding = 2 * attention_roundings(call) * kUnit * rows / 4;
     // The distance up to which grad_attention_weights is within the tolerance whatever the sample reads.
     const double attention_distance = (tolerance.atol - attention_by_rounding) / (2.1 * rows + 1e-30);
@@ -241,13 +243,14 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   const stress::SlopeSums sums = stress::loops().slope_sums(rows);
   // The screen's own sums: a difference, a product, a lane's additions and three of lanes.
   const double own = (5 + std::ceil(static_cast<double>(call.D) / 8)) * kUnit * kSlack;
-  const auto look = [&](const Reading& along, const float (&sum)[2], const float (&magnitude)[2], double fraction,
+  const auto look = [&](const Reading& along, const float(&sum)[2], const float(&magnitude)[2], double fraction,
                         double across, int axis) {
     if (!along.slopes) return;
     const double scale = weight * along.slope, most = kSlack * std::max(magnitude[0], magnitude[1]);
     const double twist = std::abs(static_cast<double>(sum[1]) - sum[0]) + 2 * own * most;
     const double value = scale * ((1 - fraction) * sum[0] + fraction * sum[1]);
-    const double difference = scale * (twist * across + roundings * most) * kSlack + Precision::of(MSDA_FLOAT32).tiny * 64;
+    const double difference =
+        scale * (twist * across + roundings * most) * kSlack + Precision::of(MSDA_FLOAT32).tiny * 64;
     const double error = scale * ((own + roundings) * most + twist * across);
     if (!may_miss(value, error, difference, tolerance)) return;
     locations.push_back(2 * sample + axis);
@@ -265,7 +268,8 @@ bool MsdaScreen::scatter_holds(const MsdaCall& call, const Level& level, const T
   const double samples = static_cast<double>(call.Q * call.P);
   const double moved = 2.1 * largest_grad_output_ * level.total_distance;
   if (nothing_negative_) {
-    // A sum of addends of one sign is off by a share of itself, in any order: of one sample four corners may be the pixel.
+    // A sum of addends of one sign is off by a share of itself, in any order: of one sample four corners may be the
+    // pixel.
     const double share = 2 * (4 * samples + kTermRoundings) * kUnit * kSlack;
     if (share <= tolerance.rtol / 2 && moved <= tolerance.atol / 2) return true;
   }
@@ -279,7 +283,8 @@ bool MsdaScreen::scatter_holds(const MsdaCall& call, const Level& level, const T
     return static_cast<int64_t>(std::clamp(std::floor(pixel), -1.0f, static_cast<float>(size - 1))) + 1;
   };
   for (size_t i = 0; i < attention_.size(); ++i) {
-    const auto cell = static_cast<size_t>(cell_along(y_[i], level.size.height) * columns + cell_along(x_[i], level.size.width));
+    const auto cell =
+        static_cast<size_t>(cell_along(y_[i], level.size.height) * columns + cell_along(x_[i], level.size.width));
     ++cell_counts_[cell];
     cell_masses_[cell] += attention_[i] * attention_[i];
   }

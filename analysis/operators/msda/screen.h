@@ -27,8 +27,8 @@ class MsdaScreen final : public Screen {
   bool scatter_holds(const MsdaCall& call, const Level& level, const Tolerance& tolerance);
 
   Arithmetic observed_, expected_;
-  std::vector<float> x_, y_, attention_;    // of a level's samples
-  struct Along {  // an axis: stress::Landed
+  std::vector<float> x_, y_, attention_;  // of a level's samples
+  struct Along {                          // an axis: stress::Landed
     std::vector<float> distances, lows, fractions;
   };
   Along along_x_, along_y_;
