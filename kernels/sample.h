@@ -121,12 +121,13 @@ MSDA_HOST_DEVICE inline Axis<Real> locate(msda_dialect dialect, msda_padding pad
 // The same as compilers evaluate it that fuse products and sums: Triton, and nvcc unless told otherwise. PyTorch's clip
 // stands between grid_sample's product and its subtraction; msda_triton's cell is that of the rounded product, but
 // its fraction that of the exact one.
-MSDA_HOST_DEVICE inline float contracted_coordinate(msda_dialect dialect, bool align_corners, float location,
-                                                    float size) {
+template <class Real>
+MSDA_HOST_DEVICE inline Real contracted_coordinate(msda_dialect dialect, bool align_corners, Real location, Real size) {
   if (align_corners) return pixel_coordinate(dialect, true, location, size);
-  if (dialect != MSDA_GRID_SAMPLE) return fma(location, size, -0.5f);
-  const float grid = (location + location) - 1.0f;
-  return fma(grid + 1.0f, size, -1.0f) * 0.5f;
+  const Real one(1), half(0.5);
+  if (dialect != MSDA_GRID_SAMPLE) return fma(location, size, -half);
+  const Real grid = (location + location) - one;
+  return fma(grid + one, size, -one) * half;
 }
 MSDA_HOST_DEVICE inline Axis<float> locate_contracted(msda_dialect dialect, msda_padding padding, bool align_corners,
                                                       float location, int32_t size) {

@@ -23,16 +23,11 @@ enum Variant : int {
 
 template <class Real>
 Real coordinate(const Conventions& conventions, Variant variant, Real location, Real size) {
-  const Real one(1), half(0.5);
-  const bool fused = variant != kWritten;
-  if (conventions.dialect == MSDA_GRID_SAMPLE) {
-    if (!fused || conventions.align_corners) {
-      return kernels::pixel_coordinate(conventions.dialect, conventions.align_corners, location, size);
-    }
-    return fma((location + location) - one + one, size, -one) * half;
-  }
-  if (conventions.align_corners) return location * (size - one);
-  return fused ? fma(location, size, -half) : location * size - half;
+  const bool aligned = conventions.align_corners;
+  if (variant != kWritten) return kernels::contracted_coordinate(conventions.dialect, aligned, location, size);
+  // deformable_detr's formula is fused by definition; a compiler that does not contract rounds the product.
+  if (conventions.dialect == MSDA_DEFORMABLE_DETR) return location * size - Real(0.5);
+  return kernels::pixel_coordinate(conventions.dialect, aligned, location, size);
 }
 
 // Along one axis: the cell, whether the sample is skipped, and the weights of the lower and the upper pixel.

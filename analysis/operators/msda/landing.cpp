@@ -48,20 +48,6 @@ Landing land_in_cell(const Conventions& conventions, double pixel, double error,
   return landing;
 }
 
-// The formula with the fused multiply-add of a compiler that contracts.
-template <class Real>
-Real contracted_coordinate(const Conventions& conventions, Real location, Real size) {
-  const Real one(1), half(0.5);
-  if (!conventions.align_corners) {
-    if (conventions.dialect == MSDA_GRID_SAMPLE) {
-      const Real grid = (location + location) - one;
-      return std::fma(grid + one, size, -one) * half;
-    }
-    return std::fma(location, size, -half);
-  }
-  return kernels::pixel_coordinate(conventions.dialect, true, location, size);
-}
-
 // Other ways in which builds and libraries evaluate the same formula; the bound must cover all of them.
 Bounded rearranged_coordinate(const Conventions& conventions, const Bounded& location, const Bounded& size) {
   const Bounded one(1), half(0.5);
@@ -108,7 +94,7 @@ std::vector<Evaluation> evaluations(const Conventions& conventions, double locat
     const Real at = static_cast<Real>(location), side = static_cast<Real>(size);
     const Real written = kernels::pixel_coordinate(conventions.dialect, conventions.align_corners, at, side);
     result.push_back({"as written", written, land(conventions, written, 0, size)});
-    const Real contracted = contracted_coordinate(conventions, at, side);
+    const Real contracted = kernels::contracted_coordinate(conventions.dialect, conventions.align_corners, at, side);
     if (contracted != written) result.push_back({"contracted", contracted, land(conventions, contracted, 0, size)});
   };
   if (arithmetic == MSDA_FLOAT64) {
