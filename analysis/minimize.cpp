@@ -65,7 +65,7 @@ class Minimizer {
 
   // Whether the smaller call shows the target; it is then the best so far.
   bool accepts(const Recipe& recipe) {
-    if (settings_.stop != nullptr && settings_.stop->load()) throw Stopped{};
+    if (settings_.stop && settings_.stop()) throw Stopped{};
     ++best_.reached.trials;
     best_.reached.seconds =
         seconds_before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();

@@ -1,7 +1,6 @@
 // The smallest call in which one element is still out of tolerance for the same cause, at the fault of the same side.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,7 +33,7 @@ struct MinimizeSettings {
   int threads = 0;
   // Called after every trial with what is being tried ("query"), and whether the call became smaller.
   std::function<void(const std::string& step, const Reached& reached, bool smaller)> report;
-  const std::atomic<bool>* stop = nullptr;  // ends the search when true
+  std::function<bool()> stop;  // asked before each trial; true ends the search
 };
 
 struct Minimized {

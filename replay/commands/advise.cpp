@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "replay/base/errors.h"
+#include "replay/base/stop_signals.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/simulation.h"
 
@@ -39,11 +40,12 @@ stress::Tally simulate(const AdviseOptions& options, const stress::Plan& plan, i
   effort.most_runs = options.runs;
   effort.width = 0;
   effort.threads = static_cast<int>(options.threads);
-  effort.stop = &Interrupt::asked;
+  effort.stop = &StopSignals::received;
   effort.progress = [&](const stress::Tally& so_far) { progress.show(fmt::format("{}: {} runs", step, so_far.runs)); };
   stress::Tally tally;
   stress::stress(plan, effort, {}, {}, tally);
-  if (Interrupt::asked()) throw BadInput("interrupted: there is no advice without all runs; fewer of them: --runs N");
+  if (StopSignals::received())
+    throw BadInput("interrupted: there is no advice without all runs; fewer of them: --runs N");
   return tally;
 }
 
@@ -172,7 +174,7 @@ int run(const AdviseOptions& options) {
   Simulated simulated = plan_simulation(options, reader);
   if (simulated.plan.criterion.factor) throw BadInput("--criterion anchored:K: advise is for tests with a tolerance");
   const Progress progress(true);
-  const Interrupt interrupt;
+  const StopSignals stop;
   const analysis::Call& call = simulated.loaded->call();
   constexpr double kConfidence = 0.95;
   stress::Plan plan = simulated.plan;

@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -16,6 +14,7 @@
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
+#include "replay/base/stop_signals.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/element_argument.h"
 #include "replay/calls/load_operator.h"
@@ -34,34 +33,6 @@ struct MinimizeOptions : Options {
   std::string output, element, cause;
   bool force = false;
   bool from_scratch = false;
-};
-
-std::atomic<bool> stop_requested{false};
-std::atomic<int> stopped_by{0};
-
-// While it lives, the signals that ask a program to end only ask the search to stop.
-class StopOnSignals {
- public:
-  StopOnSignals() {
-    struct sigaction action {};
-    action.sa_handler = [](int signal) {
-      stopped_by = signal;
-      stop_requested = true;
-    };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends the program at once
-    sigaction(SIGINT, &action, &interrupt_);
-    sigaction(SIGTERM, &action, &terminate_);
-  }
-  StopOnSignals(const StopOnSignals&) = delete;
-  StopOnSignals& operator=(const StopOnSignals&) = delete;
-  ~StopOnSignals() {
-    sigaction(SIGINT, &interrupt_, nullptr);
-    sigaction(SIGTERM, &terminate_, nullptr);
-  }
-
- private:
-  struct sigaction interrupt_ {
-  }, terminate_{};
 };
 
 // One invocation with all of its sides.
@@ -283,7 +254,7 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
   analysis::MinimizeSettings settings;
   settings.tolerance = whole.tolerance;
   settings.threads = static_cast<int>(options.threads);
-  settings.stop = &stop_requested;
+  settings.stop = &StopSignals::received;
   settings.report = [&](const std::string& step, const analysis::Reached& reached, bool smaller) {
     const auto now = Clock::now();
     unwritten = unwritten || smaller;
@@ -297,7 +268,7 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
       shown = now;
     }
   };
-  const StopOnSignals stop;
+  const StopSignals stop;
   auto found = minimize(whole.material, target, from, settings);
   progress.show("");
   return found;
@@ -328,7 +299,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
                     "additions: it is not there when the call is analyzed alone",
                     options.capture));
   }
-  if (minimized->call == nullptr) return 128 + stopped_by;
+  if (minimized->call == nullptr) return 128 + StopSignals::last();
   if (!minimized->finished) state.write(minimized->reached);
   const std::string element = text_of(*whole.material.call, target.gradient, target.flat);
   write_small_capture(options.output, options.force || from.has_value(), options.capture, recorded_run,
@@ -337,7 +308,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
   const Json json = json_of(options, whole, target, *minimized, from.has_value());
   if (options.json != "-") print(text_of(json, options));
   if (!options.json.empty()) write_json(options.json, json);
-  return minimized->finished ? 0 : 128 + stopped_by;
+  return minimized->finished ? 0 : 128 + StopSignals::last();
 }
 
 int run(const MinimizeOptions& options) {

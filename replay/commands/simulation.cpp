@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 
 #include "analysis/analyze.h"
 #include "recorder/text/numbers.h"
@@ -18,9 +16,6 @@ namespace msda::replay {
 namespace {
 
 namespace stress = analysis::stress;
-
-volatile std::sig_atomic_t interrupted = 0;
-void on_interrupt(int) { interrupted = 1; }
 
 // The first chosen call that can be replayed.
 capture::Invocation choose(const SimulationOptions& options, const capture::IsolatedReader& reader, int64_t& others) {
@@ -275,15 +270,5 @@ std::string percent(const Json& p) {
   return fmt::format("{:.2f} % ({:.2f} to {:.2f})", 100 * p["estimate"].get<double>(), 100 * p["low"].get<double>(),
                      100 * p["high"].get<double>());
 }
-
-Interrupt::Interrupt() {
-  interrupted = 0;
-  struct sigaction action {};
-  action.sa_handler = on_interrupt;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends the process
-  sigaction(SIGINT, &action, nullptr);
-}
-Interrupt::~Interrupt() { std::signal(SIGINT, SIG_DFL); }
-bool Interrupt::asked() { return interrupted != 0; }
 
 }  // namespace msda::replay

@@ -46,14 +46,4 @@ Lines describe_text(const Json& described);
 Json to_json(const analysis::stress::Proportion& proportion);
 std::string percent(const Json& proportion);  // "8.40 % (7.72 to 9.12)"
 
-// While it exists, SIGINT asks running work to stop; a second one ends the process.
-class Interrupt {
- public:
-  Interrupt();
-  ~Interrupt();
-  Interrupt(const Interrupt&) = delete;
-  Interrupt& operator=(const Interrupt&) = delete;
-  static bool asked();
-};
-
 }  // namespace msda::replay

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "replay/base/errors.h"
+#include "replay/base/stop_signals.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/simulation.h"
 
@@ -86,7 +87,7 @@ Json by_source(const StressOptions& options, const Simulated& simulated, const J
   Json sources = {{"same_inputs", {{"fails", missed > 0}, {"elements", missed}}}};
   constexpr int64_t kOrders = 20;
   int64_t failing = 0, orders = 0;
-  for (; orders < kOrders && !Interrupt::asked(); ++orders) {
+  for (; orders < kOrders && !StopSignals::received(); ++orders) {
     failing += misses(plan.observed, plan.expected, options.seed + static_cast<uint64_t>(orders)) > 0;
   }
   sources["other_order"] = to_json(stress::proportion(failing, orders, options.confidence));
@@ -204,7 +205,7 @@ int run(const StressOptions& options) {
   const Json described = describe(simulated, options);
   const auto atols = times(kAbove, plan.criterion.tolerance.atol), rtols = times(kAbove, plan.criterion.tolerance.rtol);
   const Progress progress(!options.quiet);
-  const Interrupt interrupt;
+  const StopSignals stop;
   stress::Tally tally;
   if (!options.state.empty()) take_state(described, options, tally);
   auto written = std::chrono::steady_clock::now();
@@ -218,7 +219,7 @@ int run(const StressOptions& options) {
   effort.width = options.width;
   effort.confidence = options.confidence;
   effort.threads = static_cast<int>(options.threads);
-  effort.stop = &Interrupt::asked;
+  effort.stop = &StopSignals::received;
   effort.progress = [&](const stress::Tally& so_far) {
     const auto known = stress::proportion(so_far.failures, so_far.runs, options.confidence);
     progress.show(fmt::format("{} runs: {}", so_far.runs, percent(to_json(known))));
@@ -252,7 +253,7 @@ int run(const StressOptions& options) {
                                   {"expected", analysis::number(example.miss.expected)},
                                   {"cause", name_of(example.miss.cause)}});
   }
-  result["interrupted"] = Interrupt::asked();
+  result["interrupted"] = StopSignals::received();
   progress.show("");
   if (simulated.others > 0 && !options.quiet) {
     print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one", simulated.others));
