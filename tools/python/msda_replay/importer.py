@@ -26,10 +26,23 @@ def _read_scalar(archive, name, valid):
 
 def _keys_of(archive):
     """Those of the archive's operator."""
-    if "operator" not in archive or _read_scalar(archive, "operator", archive_keys.OPERATOR) == "msda":
+    operator = _read_scalar(archive, "operator", archive_keys.OPERATOR) if "operator" in archive else "msda"
+    if operator == "msda":
         return archive_keys.MSDA
-    rank = len(archive.header("input").shape) if "input" in archive else 4
-    return archive_keys.grid_sample(5 if rank == 5 else 4)
+
+    def rank(key, otherwise):
+        return len(archive.header(key).shape) if key in archive else otherwise
+
+    if operator == "grid_sample":
+        return archive_keys.grid_sample(5 if rank("input", 4) == 5 else 4)
+    if operator == "interpolate":
+        return archive_keys.interpolate(min(max(rank("grad_output", 4), 3), 5))
+    if operator == "roi_align":
+        return archive_keys.ROI_ALIGN
+    dim, of_source = _read_scalar(archive, "dim", archive_keys.INTEGER) if "dim" in archive else 0, max(1, rank("source", 1))
+    if not -of_source <= dim < of_source:
+        archive.fail("dim", f"is {dim}, and source has {of_source} dimensions")
+    return archive_keys.scatter_add(of_source, rank("index", 1), dim % of_source)
 
 
 def _check_tensors(archive, schema, keys):
@@ -54,21 +67,44 @@ def _check_tensors(archive, schema, keys):
         archive.fail("the call", f"has {total} bytes of tensors, too many for this machine's {available} bytes of memory")
 
 
-def _conventions_of(schema, scalars, dialect):
+def _facts_of(archive, schema, scalars):
+    """The conventions of another operator than deformable attention."""
+    facts = {name: value for name, value in scalars.items() if name not in ("operator", "atol", "rtol", "kernel", "label")}
+    # Attributes are texts and integers.
+    facts = {name: value if isinstance(value, str) else repr(float(value)) if name in archive_keys.FRACTIONS else int(value)
+             for name, value in facts.items()}
+    facts = {**schema.facts, **facts}
+    if schema.operator == "scatter_add":
+        facts["dim"] = schema.facts["dim"]
+        known = [key for key in schema.tensors if schema.dimensions[schema.tensors[key]] == schema.dimensions["sum"] and key in archive]
+        if known:
+            facts.setdefault("dim_size", archive.header(known[0]).shape[facts["dim"]])
+        if "dim_size" not in facts:
+            archive.fail("the archive", "has neither dim_size nor a tensor of the sum's shape to tell it")
+    if schema.operator == "interpolate":
+        axes = schema.dimensions["grad_input"][2:]
+        known = [key for key in schema.tensors if schema.tensors[key].endswith("grad_input") and key in archive]
+        for number, axis in enumerate(axes):
+            if known:
+                facts.setdefault(f"input_{axis}", archive.header(known[0]).shape[2 + number])
+            if f"input_{axis}" not in facts:
+                archive.fail("the archive", f"has neither input_{axis} nor a grad_input to tell it")
+    return facts
+
+
+def _conventions_of(archive, schema, scalars, dialect):
     """Fields of the Invocation."""
     if schema is archive_keys.MSDA:
         return {"dialect": dialect or scalars.get("dialect", "msda_triton"), "padding_mode": scalars.get("padding_mode", "zeros"),
                 "align_corners": bool(scalars.get("align_corners", False))}
-    facts = {"interpolation": scalars.get("interpolation", "bilinear"), "padding_mode": scalars.get("padding_mode", "zeros"),
-             "align_corners": int(scalars.get("align_corners", False))}
-    return {"dialect": "", "facts": facts}
+    return {"dialect": "", "facts": _facts_of(archive, schema, scalars)}
 
 
 def _read_call(archive, dialect, reference_dialect):
     """The archive's Invocation, and the keys that were used."""
     schema = _keys_of(archive)
     if (dialect or reference_dialect) and schema is not archive_keys.MSDA:
-        archive.fail("the archive", "is a call of grid_sample, which has no dialects")
+        archive.fail("the archive", f"is a call of {schema.operator}, which has no dialects")
     keys = [key for key in schema.tensors if key in archive]
     missing = [name for name in schema.inputs if name not in keys]
     if missing:
@@ -84,7 +120,7 @@ def _read_call(archive, dialect, reference_dialect):
     }
     prefix = "reference_"
     notes = {name[len(prefix):]: scalars[name] for name in scalars if name.startswith(f"{prefix}max_abs_diff_")}
-    conventions = _conventions_of(schema, scalars, dialect)
+    conventions = _conventions_of(archive, schema, scalars, dialect)
     results = {}
     if sections["reference"] or notes:
         of_reference = reference_dialect or scalars.get("reference_dialect", "grid_sample") if conventions["dialect"] else ""
@@ -105,7 +141,11 @@ def import_case(source, target, dialect=None, reference_dialect=None, overwrite=
     the launch; and the scalars padding_mode, align_corners, atol, rtol,
     dialect, reference_dialect, kernel, label. With the text "grid_sample" as operator: input, grid, grad_output, and the same
     with grad_input and grad_grid for gradients; its scalars are interpolation, padding_mode, align_corners, atol, rtol, kernel,
-    label. `dialect` and `reference_dialect` replace the archive's; without either they
+    label. With "scatter_add": index, source and if wanted self, with the gradient sum, and the scalars dim, dim_size, reduce (sum, mean),
+    include_self, wraps_negative, padding_idx, scale_grad_by_freq, atol, rtol, kernel, label. With "interpolate": grad_output, the
+    gradient grad_input, and the scalars mode, align_corners, input_depth, input_height, input_width, scale_depth, scale_height,
+    scale_width, atol, rtol, kernel, label. With "roi_align": input, boxes, grad_output, the gradient grad_input, and the scalars
+    spatial_scale, sampling_ratio, aligned, atol, rtol, kernel, label. `dialect` and `reference_dialect` replace the archive's; without either they
     are msda_triton and grid_sample. Only these members are read. Raises CaptureError.
     """
     try:
