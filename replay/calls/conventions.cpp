@@ -48,8 +48,9 @@ nlohmann::ordered_json conventions_of(const capture::Invocation& invocation) {
 }
 
 std::string conventions_text(const capture::Invocation& invocation) {
+  const nlohmann::ordered_json all = conventions_of(invocation);
   std::string text;
-  for (const auto& [name, value] : conventions_of(invocation).items()) {
+  for (const auto& [name, value] : all.items()) {
     const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, shown);
   }

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <map>
 
+#include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
 #include "replay/report/diagnosis.h"
 
 namespace msda::replay {
