@@ -70,6 +70,14 @@ ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double 
     }
     taps.push_back({pixel, weight, off});
   };
+  if (is_nearest()) {
+    // Element by element nearest.cpp says what an output pixel on a boundary does.
+    const double low = std::floor(coordinate), nearest = std::nearbyint(coordinate);
+    if (error > 0 && std::abs(coordinate - nearest) <= error)
+      add(static_cast<int64_t>(nearest == low ? low - 1 : low + 1), 0, 1);
+    add(static_cast<int64_t>(low), 1, 0);
+    return taps;
+  }
   if (mode == ResizeMode::kCubic) {
     const double low = std::min(std::floor(coordinate), static_cast<double>(last));
     const double fraction = std::clamp(coordinate - low, 0.0, 1.0);

@@ -67,7 +67,7 @@ std::string InterpolateCall::sample_text(int64_t sample) const {
 
 KnownAdditions InterpolateCall::known(std::string_view) const {
   KnownAdditions known;
-  known.is_exact = arithmetic_of(grad_output.dtype) == grad_output.dtype;
+  known.is_exact = is_nearest() && arithmetic_of(grad_output.dtype) == grad_output.dtype;
   if (is_nearest()) {
     known.products = {"grad_output"};
     known.text =

@@ -124,8 +124,6 @@ std::string RoiAlignCall::sample_text(int64_t sample) const {
 
 KnownAdditions RoiAlignCall::known(std::string_view) const {
   KnownAdditions known;
-  const int64_t points = sampling_ratio * sampling_ratio;
-  known.is_exact = arithmetic_of(grad_output.dtype) == grad_output.dtype && points > 0 && (points & (points - 1)) == 0;
   known.products = {"(grad_output*(wx*wy))*share"};
   known.text = "torchvision's kernel adds every addend by its own atomic addition";
   return known;
