@@ -23,7 +23,8 @@ const Names& names_of(const std::string& name) {
        {{"mode", "scale_depth", "scale_height", "scale_width"},
         {"input_depth", "input_height", "input_width"},
         {"align_corners"}}},
-      {"roi_align", {{"spatial_scale"}, {"sampling_ratio"}, {"aligned"}}}};
+      {"roi_align",
+       {{"spatial_scale"}, {"sampling_ratio", "input_batch", "input_height", "input_width"}, {"aligned"}}}};
   static const Names kNone;
   const auto found = kAll.find(name);
   return found == kAll.end() ? kNone : found->second;

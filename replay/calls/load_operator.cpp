@@ -114,7 +114,7 @@ std::string operator_of(const capture::Invocation& invocation) {
   if (facts.integers.contains("dim_size") && has("index", "source")) return "scatter_add";
   if (facts.texts.contains("mode") && facts.integers.contains("input_width") && has("grad_output"))
     return "interpolate";
-  if (facts.texts.contains("spatial_scale") && has("input", "boxes", "grad_output")) return "roi_align";
+  if (facts.texts.contains("spatial_scale") && has("boxes", "grad_output")) return "roi_align";
   return "";
 }
 

@@ -37,15 +37,26 @@ void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
   }
 }
 
+// The input, or its shape alone: kernels of the backward pass are not given it.
+analysis::Tensor image_of(const capture::Invocation& invocation, const std::string& where, const GetInput& input,
+                          const analysis::Tensor& grad_output) {
+  if (find(invocation.inputs, "input") != nullptr) return input("input");
+  const auto size = [&](const char* name) { return integer_in(invocation, name, 0, int64_t{1} << 40, where); };
+  const int64_t channels = grad_output.shape.size() == 4 ? grad_output.shape[1] : 0;
+  const analysis::Index shape{size("input_batch"), channels, size("input_height"), size("input_width")};
+  check_result(shape, "grad_input", where);
+  return {nullptr, grad_output.dtype, shape};
+}
+
 }  // namespace
 
 std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input) {
   auto call = std::make_shared<analysis::RoiAlignCall>();
   call->conventions.dialect = MSDA_GRID_SAMPLE;
-  call->input = input("input");
   call->boxes = input("boxes");
   call->grad_output = input("grad_output");
+  call->input = image_of(invocation, where, input, call->grad_output);
   const analysis::Index &in = call->input.shape, &boxes = call->boxes.shape, &out = call->grad_output.shape;
   if (in.size() != 4 || boxes.size() != 2 || boxes[1] != 5 || out.size() != 4) {
     throw BadInput(

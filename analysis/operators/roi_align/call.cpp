@@ -28,6 +28,12 @@ void RoiAlignCall::take_sizes() {
   first_point_ = std::move(first);
 }
 
+std::vector<NamedTensor> RoiAlignCall::inputs() const {
+  std::vector<NamedTensor> all{{"grad_output", grad_output}, {"boxes", boxes}};
+  if (input) all.push_back({"input", input});
+  return all;
+}
+
 bool RoiAlignCall::visit_inputs(const Conventions& of, const ElementId& id, const Place& place,
                                 const Precision& precision, Cache& cache, const VisitInput& visit) const {
   const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision));
@@ -69,7 +75,8 @@ std::shared_ptr<const Call> RoiAlignCall::with_inputs(std::span<const OwnedTenso
   auto call = std::make_shared<RoiAlignCall>(*this);
   call->grad_output = tensor_named(given, "grad_output").view();
   call->boxes = tensor_named(given, "boxes").view();
-  call->input = tensor_named(given, "input").view();
+  call->input.shape[1] = call->grad_output.shape[1];
+  if (input) call->input = tensor_named(given, "input").view();
   call->take_sizes();
   return call;
 }
@@ -79,14 +86,13 @@ Slices RoiAlignCall::slices(const CallSizes& given) const {
     throw std::invalid_argument("roi_align is simulated with its own boxes, and so with its own sizes");
   }
   auto slice = std::make_shared<RoiAlignCall>(*this);
-  slice->grad_output.data = slice->input.data = nullptr;
+  slice->grad_output.data = nullptr;
   return {1, slice};
 }
 
 std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> of) const {
   auto call = std::make_shared<RoiAlignCall>(*this);
   call->grad_output = of[0];
-  call->input = of[2];
   return call;
 }
 

@@ -32,13 +32,12 @@ struct RoiAlignCall final : ScatterCall {
   bool aligned = false;        // pixel centres are half a pixel off, and boxes may be narrower than a pixel
   int64_t N = 0, C = 0, K = 0;
   int64_t sides[2] = {}, bins[2] = {};  // by axis: x, y
-  Tensor input, boxes, grad_output;
+  Tensor input;                         // its shape; data if they were recorded, which nothing hangs on
+  Tensor boxes, grad_output;
 
   std::span<const Gradient> gradients() const override { return kRoiAlignGradients; }
   Index shape_of(Gradient) const override { return input.shape; }
-  std::vector<NamedTensor> inputs() const override {
-    return {{"grad_output", grad_output}, {"boxes", boxes}, {"input", input}};
-  }
+  std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override { return inputs(); }
   bool has_narrow_kernels() const override { return true; }
 

@@ -121,11 +121,11 @@ def interpolate(rank):
 
 
 ROI_ALIGN = Keys(
-    ("input", "boxes", "grad_output"), (), ("grad_input",),
+    ("boxes", "grad_output"), ("input",), ("grad_input",),
     {"input": ("batch", "channel", "height", "width"), "grad_input": ("batch", "channel", "height", "width"),
      "boxes": ("box", "edge"), "grad_output": ("box", "channel", "bin row", "bin column")},
     {"edge": 5},
     {**{name: test for name, test in _OF_ALL.items() if name != "align_corners"}, "spatial_scale": _NUMBER, "sampling_ratio": INTEGER,
-     "aligned": _FLAG},
+     "aligned": _FLAG, "input_batch": INTEGER, "input_height": INTEGER, "input_width": INTEGER},
     operator="roi_align", facts={"spatial_scale": "1.0", "sampling_ratio": 0, "aligned": 0},
 )

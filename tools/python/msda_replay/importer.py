@@ -81,13 +81,12 @@ def _facts_of(archive, schema, scalars):
             facts.setdefault("dim_size", archive.header(known[0]).shape[facts["dim"]])
         if "dim_size" not in facts:
             archive.fail("the archive", "has neither dim_size nor a tensor of the sum's shape to tell it")
-    if schema.operator == "interpolate":
-        axes = schema.dimensions["grad_input"][2:]
-        known = [key for key in schema.tensors if schema.tensors[key].endswith("grad_input") and key in archive]
-        for number, axis in enumerate(axes):
-            if known:
-                facts.setdefault(f"input_{axis}", archive.header(known[0]).shape[2 + number])
-            if f"input_{axis}" not in facts:
+    if schema.operator in ("interpolate", "roi_align"):
+        known = [key for key in schema.tensors if schema.tensors[key] in ("input", "grad_input") and key in archive]
+        for number, axis in enumerate(schema.dimensions["grad_input"]):
+            if known and f"input_{axis}" in schema.scalars:
+                facts.setdefault(f"input_{axis}", archive.header(known[0]).shape[number])
+            if f"input_{axis}" in schema.scalars and f"input_{axis}" not in facts:
                 archive.fail("the archive", f"has neither input_{axis} nor a grad_input to tell it")
     return facts
 
@@ -144,8 +143,8 @@ def import_case(source, target, dialect=None, reference_dialect=None, overwrite=
     label. With "scatter_add": index, source and if wanted self, with the gradient sum, and the scalars dim, dim_size, reduce (sum, mean),
     include_self, wraps_negative, padding_idx, scale_grad_by_freq, atol, rtol, kernel, label. With "interpolate": grad_output, the
     gradient grad_input, and the scalars mode, align_corners, input_depth, input_height, input_width, scale_depth, scale_height,
-    scale_width, atol, rtol, kernel, label. With "roi_align": input, boxes, grad_output, the gradient grad_input, and the scalars
-    spatial_scale, sampling_ratio, aligned, atol, rtol, kernel, label. `dialect` and `reference_dialect` replace the archive's; without either they
+    scale_width, atol, rtol, kernel, label. With "roi_align": boxes, grad_output and if wanted input, the gradient grad_input, and the
+    scalars spatial_scale, sampling_ratio, aligned, input_batch, input_height, input_width, atol, rtol, kernel, label. `dialect` and `reference_dialect` replace the archive's; without either they
     are msda_triton and grid_sample. Only these members are read. Raises CaptureError.
     """
     try:
