@@ -124,8 +124,9 @@ std::string launch_roi_align(const Client& client, const OtherLaunch& launch) {
   const float* const where = stage.upload(places);
   float* const grad_input = stage.upload(std::vector<float>(static_cast<size_t>(span), 0));
   const bool aligned = launch.number % 3 != 0;
+  const float scale = 0.25f;
   const int per_box = channels * rows * columns, per_channel = rows * columns, one = 1;
-  const Argument arguments[] = {threads, grad_output, 0.25f, channels, height,      width,   rows, columns, points,
+  const Argument arguments[] = {threads, grad_output, scale, channels, height,      width,   rows, columns, points,
                                 aligned, grad_input,  where, per_box,  per_channel, columns, one,  span};
   client.launch(launch.way, launch.load(client, kRoiAlign), {1}, {512}, stage.stream(), arguments);
   stage.wait();
@@ -150,11 +151,13 @@ std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& 
 
 std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch) {
   const uint64_t batches = 2, channels = 3, out[] = {8, 15}, in[] = {4, 5};
+  const float rows = 2, columns = 3;
   std::mt19937_64 random(launch.seed);
   Stage stage(client);
   const float* const grad_output = stage.upload(uniform<float>(random, 6 * 8 * 15, -1, 1));
   float* const grad_input = stage.upload(std::vector<float>(6 * 4 * 5, 7));
-  const Argument arguments[] = {grad_output, batches, channels, out[0], out[1], in[0], in[1], grad_input, 2.0f, 3.0f};
+  const Argument arguments[] = {grad_output, batches, channels,   out[0], out[1],
+                                in[0],       in[1],   grad_input, rows,   columns};
   client.launch(launch.way, launch.load(client, kUpsampleNearest2d), {1}, {256}, stage.stream(), arguments);
   stage.wait();
   return stage.told(launch, "grad_input", grad_input, 6 * 4 * 5);
