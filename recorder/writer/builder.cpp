@@ -78,6 +78,9 @@ void Builder::take(const spool::Frame& frame) {
     }
     case spool::Kind::kDrop:
       return drop_invocation(spool::decode<spool::Drop>(frame.message).invocation);
+    case spool::Kind::kCut:
+      if (settings_.cuts) cut(spool::decode<spool::Cut>(frame.message));
+      return;
   }
   throw spool::BadMessage("a frame is of an unknown kind");
 }
