@@ -109,6 +109,8 @@ class Builder {
   void drop_invocation(uint64_t invocation);
   void called_again(uint64_t invocation);
   void drop_more_than_are_kept();
+  bool may_be_discarded(const Pending& pending) const;
+  void write_held();
   void cut(const spool::Cut& cut);
   void complete_capture();
   void discard_capture();
@@ -151,7 +153,8 @@ class Builder {
   std::vector<std::future<InstructionCounts>> counting_;
   InstructionCounts counted_;
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
-  std::deque<Pending> held_;      // with keep_last: complete calls, until the target drops them
+  // Complete calls that are not written yet: with keep_last, and those that may be discarded.
+  std::deque<Pending> held_;
   std::map<Id, int64_t> number_;  // of written invocations
   std::map<uint64_t, int64_t> first_number_;
   std::map<int64_t, Call>
@@ -162,7 +165,7 @@ class Builder {
   std::map<std::string, Stageless> stageless_;
   int64_t written_ = 0, lost_ = 0, without_room_ = 0;
   spool::CutDone last_cut_;
-  bool spool_holds_more_ = false, without_run_ = false;
+  bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;
 };
 
 }  // namespace msda::record

@@ -210,11 +210,15 @@ void Builder::finish() {
   complete_capture();
 }
 
-void Builder::complete_capture() {
-  if (settings_.keep_last > 0) drop_more_than_are_kept();
+void Builder::write_held() {
   std::ranges::stable_sort(held_, {}, [](const Pending& held) { return held.begin.invocation; });
   for (Pending& pending : held_) write(pending);
   held_.clear();
+}
+
+void Builder::complete_capture() {
+  if (settings_.keep_last > 0) drop_more_than_are_kept();
+  write_held();
   if (!writer_) return;  // nothing was recorded: no file
   if (written_ == 0) {
     writer_.reset();
@@ -240,6 +244,7 @@ void Builder::discard_capture() {
   for (Pending& pending : held_) drop(pending);
   held_.clear();
   if (writer_) writer_->discard();
+  has_discarded_ = true;
 }
 
 void Builder::cut(const spool::Cut& cut) {

@@ -1,6 +1,7 @@
 """Completes a kept capture: joins its parts, and adds the tolerance and the reference that the test's assertions told."""
 
 import itertools
+import os
 import shutil
 
 import h5py
@@ -14,6 +15,7 @@ _MOST_PERMUTATIONS = 24
 
 def join(parts, target):
     """Makes one capture of several, in this order; their invocations are numbered anew."""
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     shutil.copyfile(parts[0], target)
     with h5py.File(target, "r+") as file:
         seeds = list(_seeds(file, 0))
