@@ -12,7 +12,19 @@
 
 namespace msda::spool {
 
-enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount, kDigests, kDrop, kCut };
+enum class Kind : uint32_t {
+  kRun = 1,
+  kSeed,
+  kKernel,
+  kBegin,
+  kTensor,
+  kParameters,
+  kEnd,
+  kCount,
+  kDigests,
+  kDrop,
+  kCut
+};
 
 struct Run {
   static constexpr Kind kKind = Kind::kRun;

@@ -1,5 +1,5 @@
-// What the target and its writer send each other through their socket. A byte of News may be lost if the socket is full of
-// others.
+// What the target and its writer send each other through their socket. A byte of News may be lost if the socket is full
+// of others.
 #pragma once
 
 #include <cstdint>
