@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Dict
 
-from ..programs import find_program
+from ..programs import find_program, name_in_shell
 
 SECONDS = 60
 _MOST_TEXT = 600  # characters of the reason why there is no verdict
@@ -28,9 +28,7 @@ def command(path, start):
     """The command that opens a capture, for a shell in the folder `start`."""
     relative = os.path.relpath(path, start)
     shown = str(path) if relative.startswith("..") else relative
-    program = find_program("msda-replay") or "msda-replay"
-    on_path = any(os.path.join(folder, "msda-replay") == program for folder in os.get_exec_path())
-    return f"{'msda-replay' if on_path else shlex.quote(program)} run {shlex.quote(shown)}"
+    return f"{shlex.quote(name_in_shell('msda-replay'))} run {shlex.quote(shown)}"
 
 
 def explain(path):
