@@ -70,6 +70,10 @@ def pytest_configure(config):
         config.pluginmanager.register(Summary(config, chosen, obstacle, session), "msda_summary")
 
 
+def pytest_runtest_setup(item):
+    settings.marker_of(item)  # wrong ones are told with --msda or without
+
+
 def pytest_unconfigure(config):
     if _WATCH in config.stash:
         config.stash[_WATCH].uninstall()

@@ -99,8 +99,11 @@ class TestRecording:
         self.owners, self.notes, self.kept = [[]], [], False
         self.attempts[item.nodeid] += 1
         self.item, self.since = item, time.time()
-        self.marker = marker_of(item)
         self.label(item, "setup")
+        try:
+            self.marker = marker_of(item)
+        except pytest.fail.Exception:  # the test will fail by it
+            self.marker = {}
 
     def attempt(self, item):
         """From 1 on for a test that may be run again, by pytest-rerunfailures or otherwise; else 0."""

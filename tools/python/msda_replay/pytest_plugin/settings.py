@@ -75,20 +75,26 @@ class Settings:
         return text + (f"; fails on {', '.join(sorted(self.fail_on))}" if self.fail_on else "")
 
 
-def marker_of(item) -> dict:
-    """The keywords of the test's marker msda; the nearest one decides. Raises UsageError if they are wrong."""
+def marker_of(item):
+    """The keywords of the test's nearest marker msda. Fails the test, in its setup, if they are wrong."""
     mark = item.get_closest_marker("msda")
     if mark is None:
         return {}
-    given, name = dict(mark.kwargs), f"{item.nodeid}: marker msda"
+    given = dict(mark.kwargs)
     unknown = sorted(set(given) - {"atol", "rtol", "reference"})
+    wrong = [key for key in ("atol", "rtol") if key in given and not _is_tolerance(given[key])]
     if mark.args or unknown:
-        raise pytest.UsageError(f"{name}: takes atol, rtol and reference by name, not {', '.join(map(repr, mark.args or unknown))}")
-    if ("atol" in given) != ("rtol" in given):
-        raise pytest.UsageError(f"{name}: atol and rtol go together")
-    for key in ("atol", "rtol"):
-        if key in given and not (isinstance(given[key], (int, float)) and 0 <= given[key] < float("inf")):
-            raise pytest.UsageError(f"{name}: {key}={given[key]!r} is not a finite number from 0 on")
-    if given.get("reference", DIALECTS[0]) not in DIALECTS:
-        raise pytest.UsageError(f"{name}: reference={given['reference']!r} is not one of {', '.join(DIALECTS)}")
-    return given
+        trouble = f"takes atol, rtol and reference by name, not {', '.join(map(repr, mark.args or unknown))}"
+    elif ("atol" in given) != ("rtol" in given):
+        trouble = "atol and rtol go together"
+    elif wrong:
+        trouble = f"{wrong[0]}={given[wrong[0]]!r} is not a finite number from 0 on"
+    elif given.get("reference", DIALECTS[0]) not in DIALECTS:
+        trouble = f"reference={given['reference']!r} is not one of {', '.join(DIALECTS)}"
+    else:
+        return given
+    return pytest.fail(f"marker msda: {trouble}", pytrace=False)
+
+
+def _is_tolerance(value):
+    return isinstance(value, (int, float)) and 0 <= value < float("inf")
