@@ -4,6 +4,7 @@ import hashlib
 import os
 import pathlib
 import re
+import shutil
 import time
 
 _LONGEST_NAME = 180
@@ -23,11 +24,11 @@ def keep(path, directory, name):
     os.makedirs(directory, exist_ok=True)
     for number in range(1, 1000000):
         target = pathlib.Path(directory, f"{name}.h5" if number == 1 else f"{name}.{number}.h5")
-        try:
-            os.link(path, target)  # fails if the name is taken: another worker may want it, too
+        try:  # takes the name, which another worker may want, too
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
             continue
-        os.unlink(path)
+        shutil.move(path, target)
         return target
     raise FileExistsError(f"{directory}: has no free name for {name}.h5")
 

@@ -23,8 +23,8 @@ def _never_fails(function):
             return None
         try:
             return function(self, *args)
-        except (OSError, RecorderError, ImportError, MemoryError, ValueError, KeyError) as error:
-            self.trouble = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            self.trouble = str(error) if isinstance(error, RecorderError) else f"{type(error).__name__}: {error}"
             return None
 
     return guarded
@@ -42,7 +42,7 @@ class TestRecording:
     def __init__(self, config, settings, recorder, watch):
         self.config, self.settings, self.recorder, self.watch = config, settings, recorder, watch
         watch.eager = bool(settings.fail_on or settings.keep_all or settings.keep_last)
-        self.trouble = ""
+        self.trouble, self.warning = "", ""
         self.owners = [[]]  # of the calls from now on: lists of parts; the test's, then those of fixtures being set up
         self.fixtures = {}  # fixture definition -> its parts
         self.attempts = collections.Counter()
@@ -76,8 +76,10 @@ class TestRecording:
         self.judge(item, report)
         if report.when == "teardown":
             self.end()
-        if self.trouble:
-            report.msda_trouble = self.trouble
+        if self.trouble or self.warning:
+            report.msda_trouble = [f"recording ended early: {self.trouble}"] if self.trouble else []
+            report.msda_trouble += [self.warning] if self.warning else []
+            self.warning = ""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef):
@@ -119,7 +121,8 @@ class TestRecording:
     def enter_fixture(self, fixturedef):
         self.take()
         self.owners.append([])
-        self.recorder.label(f"{fixturedef.baseid}::{fixturedef.argname} ({fixturedef.scope} fixture)")
+        name = "::".join(filter(None, (fixturedef.baseid, fixturedef.argname)))
+        self.recorder.label(f"{name} ({fixturedef.scope} fixture)")
 
     @_never_fails
     def leave_fixture(self, fixturedef):
@@ -149,11 +152,12 @@ class TestRecording:
         elif report.when == "teardown" and not self.kept and (self.settings.keep_all or self.settings.keep_last):
             self.keep_passing(item, report)
 
+    @_never_fails
     def end(self):
         self.recorder.discard()
         self.recorder.label(None)
         self.remove([*self.owners[0], *self.of_children(wait=False)])
-        self.owners = [[]]
+        self.owners, self.notes = [[]], []
 
     def of_children(self, wait):
         """The captures of processes that this test started and that have ended."""
@@ -169,19 +173,25 @@ class TestRecording:
                 os.unlink(part)
 
     def capture(self, item):
-        """Makes the capture of the test's calls so far; None if there are none."""
+        """The capture of the test's calls so far, None if there are none; and the assertions that told something about them."""
         self.take()
         of_fixtures = [part for fixturedef, parts in self.fixtures.items() for part in parts
                        if fixturedef.argname in item.fixturenames and item.nodeid.startswith(fixturedef.baseid)]
-        self.owners[0] += self.of_children(wait=True)
+        self.owners[0] += map(str, self.of_children(wait=True))
         parts = of_fixtures + self.owners[0]
         if not parts:
             return None, []
         from .attach import attach, join
 
-        whole = f"{parts[0]}.whole"
-        join(parts, whole)
-        return whole, attach(whole, self.notes, self.marker)
+        whole = parts[0]
+        if of_fixtures or len(parts) > 1:
+            whole = f"{parts[0]}.whole"
+            join(parts, whole)
+        try:
+            return whole, attach(whole, self.notes, self.marker)
+        except Exception as error:  # a full disk, for example: the calls are worth keeping without it
+            self.warning = f"{item.nodeid}: tolerance and reference are not in its capture: {error}"
+            return whole, []
 
     def keep(self, item, report):
         whole, told = self.capture(item)
@@ -237,7 +247,8 @@ class TestRecording:
         explanation = explain(whole)
         found = sorted(self.settings.fail_on & set(explanation.causes))
         if not found and explanation.headline:
-            os.unlink(whole)
+            if whole not in self.owners[0]:
+                os.unlink(whole)
             return
         self.drop_equal_attempts(item, files.fingerprint(whole))
         path = files.keep(whole, self.settings.directory, self.name(item))

@@ -30,8 +30,7 @@ class Summary:
             self.failed_without += 1
         if hasattr(report, "msda_passing"):
             self.passing.append(report.msda_passing)
-        if (trouble := getattr(report, "msda_trouble", "")) and trouble not in self.troubles:
-            self.troubles.append(trouble)
+        self.troubles += [trouble for trouble in getattr(report, "msda_trouble", ()) if trouble not in self.troubles]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
@@ -44,9 +43,12 @@ class Summary:
         """A worker has crashed in a test: what it had recorded of it is complete, because the writer outlives it."""
         if self.session is None:
             return
-        for path in files.of_ended_processes(self.session, wait=True):
-            if files.test_of(files.label_of(path)) == crashitem:
-                self.keep_crashed(path, crashitem, report)
+        try:
+            for path in files.of_ended_processes(self.session, wait=True):
+                if files.test_of(files.label_of(path)) == crashitem:
+                    self.keep_crashed(path, crashitem, report)
+        except Exception as error:  # pytest goes on
+            self.troubles.append(f"{crashitem}: what its worker had recorded cannot be kept: {error}")
 
     def keep_crashed(self, path, nodeid, report):
         path = files.keep(path, self.settings.directory, files.name_of(nodeid, 0))
@@ -70,12 +72,12 @@ class Summary:
                         self.interrupted.append((test, command(kept, self.config.invocation_params.dir)))
                 if not list(folder.glob("*.spool")):
                     shutil.rmtree(folder, ignore_errors=True)
-            except (OSError, ImportError, KeyError) as error:
+            except Exception as error:  # this session goes on
                 self.troubles.append(f"{folder}: left behind by an earlier session, and cannot be read: {error}")
 
     def pytest_terminal_summary(self, terminalreporter):
         write = terminalreporter.write_line
-        lines = [*self.lines_of_kept(terminalreporter._tw.fullwidth), *self.lines_of_the_rest()]
+        lines = [*self.lines_of_kept(shutil.get_terminal_size().columns), *self.lines_of_the_rest()]
         if lines:
             terminalreporter.section("msda-replay")
             for line, markup in lines:
@@ -97,7 +99,7 @@ class Summary:
         if self.obstacle:
             yield f"nothing was recorded: {self.obstacle}", {"yellow": True}
         for trouble in self.troubles:
-            yield f"recording ended early: {trouble}", {"yellow": True}
+            yield trouble, {"yellow": True}
         for test, opens in self.interrupted:
             yield f"an earlier session was interrupted in {test}", {"yellow": True}
             yield f"  {opens}", {"bold": True}
