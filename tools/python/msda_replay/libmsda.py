@@ -47,10 +47,10 @@ class Options(ctypes.Structure):
 def library():
     """libmsda.so, loaded. Raises FileNotFoundError if it is not installed with msda-replay."""
     program = find_program("msda-replay")
-    path = program and find_library("libmsda.so", program)
+    path = program and find_library("libmsda.so.0", program)
     if not path:
         raise FileNotFoundError(
-            "libmsda.so is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
+            "libmsda.so.0 is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
         )
     loaded = ctypes.CDLL(path)
     loaded.msda_last_error.restype = ctypes.c_char_p
