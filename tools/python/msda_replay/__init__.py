@@ -1,7 +1,5 @@
-"""Capture files of msda-replay in Python: write_capture, read_capture, and `python3 -m msda_replay import`.
-
-docs/capture-format.md describes the file, docs/python.md shows both functions at work.
-"""
+"""Captures of msda-replay in Python: write, open, replay, explain, plot. docs/python.md shows them at work, and
+docs/capture-format.md describes the file."""
 
 try:
     import h5py  # noqa: F401
@@ -13,6 +11,15 @@ except ModuleNotFoundError as error:
     ) from None
 
 from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
+from .command import CommandError, replay, run
+from .plots import plot_cell, plot_errors, plot_pyramid
+from .reading import Call, OpenCapture, Tensor, open_capture
+from .results import Finding, Findings, RunResult
+from .save import save_call
 
 __version__ = "0.1.0"
-__all__ = ["Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"]
+__all__ = [
+    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Result", "RunResult",
+    "Tensor", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture", "replay", "run", "save_call",
+    "write_capture",
+]
