@@ -14,7 +14,7 @@ import numpy as np
 from .results import RunResult
 
 _NAME = "msda-replay"
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, os.PathLike[str]]
 
 
 class CommandError(Exception):

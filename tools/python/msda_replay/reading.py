@@ -173,7 +173,7 @@ class Call:
         words = [self.operator or "kernel", self.dialect, self.facts.get("interpolation", "")]
         if self.operator:
             words += [f"padding {self.padding_mode}", f"align_corners {str(self.align_corners).lower()}"]
-        first = next(iter(self.inputs.values()), None)
+        first = next((self.inputs[name] for name in ("value", "input", *self.inputs) if name in self.inputs), None)
         shape = f"; {first.name} {' x '.join(map(str, first.shape))} {first.type}" if first is not None else ""
         label = f"; {self.facts['label']}" if self.facts.get("label") else ""
         return f"<call {self.id}: {', '.join(filter(None, words))}{shape}{label}>"
@@ -182,7 +182,7 @@ class Call:
 class OpenCapture:
     """An opened capture file: a sequence of calls, `capture[0]` the first. A context manager; `close()` closes the file."""
 
-    def __init__(self, path: Union[str, "os.PathLike[str]"]):
+    def __init__(self, path: Union[str, os.PathLike[str]]):
         self.path = os.fspath(path)
         try:
             self._file = h5py.File(self.path, "r")
@@ -228,6 +228,6 @@ class OpenCapture:
         return f"<capture {self.path}: {count}>" if len(self) != 1 else f"<capture {self.path}: {count}, {self[0]!r}>"
 
 
-def open_capture(path: Union[str, "os.PathLike[str]"]) -> OpenCapture:
+def open_capture(path: Union[str, os.PathLike[str]]) -> OpenCapture:
     """Opens a capture without reading its tensors. Raises CaptureError."""
     return OpenCapture(path)

@@ -80,7 +80,7 @@ class _Arguments:
         raise CaptureError(f"{self._path}: {name} {what}")
 
 
-def save_call(path: Union[str, "os.PathLike[str]"], *, overwrite: bool = False, **call: Any) -> None:
+def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **call: Any) -> None:
     """Writes a capture of one backward call.
 
     The arguments are the keys of an archive (docs/python.md): the inputs value, spatial_shapes, sampling_locations,

@@ -31,17 +31,21 @@ def _draw_image(axes: Any, image: np.ndarray, centre: Any, label: str) -> None:
     bar.set_label(label, fontsize=8)
 
 
-def _draw_cells(axes: Any, sample: Sample, cells: List[int], axis: int) -> None:
+def _draw_cells(axes: Any, sample: Sample, sides: List[Any], cells: List[int], axis: int) -> None:
     import matplotlib.patches as patches
 
     _draw_image(axes, sample.plane(), sample.exact, "value x grad_output, summed over channels")
-    for cell, colour, style in zip(dict.fromkeys(cells), _COLOURS, ("-", "--", ":", "-.")):
+    for side, cell, colour, style in zip(sides, cells, _COLOURS, ("-", "--", ":", "-.")):
         corner = [int(np.floor(at)) for at in sample.exact[:2]]
         if axis < 2:
             corner[axis] = cell
-        axes.add_patch(patches.Rectangle(corner, 1, 1, fill=False, edgecolor=colour, linewidth=2.2, linestyle=style))
-    axes.plot(*sample.exact[:2], marker="o", color=EXACT, markersize=7, markeredgecolor="white")
-    axes.set_title(f"{sample.where}: the sample", fontsize=9)
+        box = patches.Rectangle(corner, 1, 1, fill=False, edgecolor=colour, linewidth=2.4, linestyle=style)
+        box.set_label(f"cell {cell}: {side['name'].split(' (')[0]}")
+        axes.add_patch(box)
+    axes.plot(*sample.exact[:2], linestyle="none", marker="o", color=EXACT, markersize=8, markeredgecolor="white", label="the sample")
+    axes.legend(fontsize=8, loc="lower left")
+    plane = "" if sample.image.ndim == 2 else f", slice {int(np.clip(round(sample.exact[2]), 0, sample.sizes[2] - 1))}"
+    axes.set_title(f"{sample.where}{plane}", fontsize=10)
 
 
 def _draw_coordinates(axes: Any, sample: Sample, sides: List[Any], axis: int) -> None:
@@ -53,14 +57,16 @@ def _draw_coordinates(axes: Any, sample: Sample, sides: List[Any], axis: int) ->
     origin = float(boundary) if near else exact
     rows = [("exact", exact, None, EXACT)] + [(side["name"], side["coordinate"], side["bound"], colour)
                                               for side, colour in zip(sides, _COLOURS)]
+    # All coordinates, and the bars of at least one side; longer ones run out of the picture, and their text says how far.
+    bounds = [bound / ulp for _, _, bound, _ in rows if bound is not None]
+    span = max(3.0, 1.6 * max(abs(at - origin) / ulp for _, at, _, _ in rows), 1.6 * min(bounds, default=0.0))
     for row, (name, at, bound, colour) in enumerate(rows):
         distance = (at - origin) / ulp
-        reach = None if bound is None else bound / ulp
-        axes.errorbar(distance, -row, xerr=reach, fmt="o", color=colour, markersize=8, capsize=4)
-        told = f"{name}\n{at:.9g}: {distance:+.3g} ULP"
-        axes.annotate(told, (distance, -row), xytext=(0, 9), textcoords="offset points", fontsize=8, color=colour, ha="center")
-    reaches = [abs(at - origin) / ulp + (bound or 0) / ulp for _, at, bound, _ in rows]
-    span = max(3.0, 1.5 * max(reaches))
+        axes.errorbar(distance, -row, xerr=None if bound is None else bound / ulp, fmt="o", color=colour, markersize=9, capsize=5)
+        place = f"{distance:+.3g} ULP" if distance else "on the boundary" if near else "0 ULP"
+        error = f", error up to {bound / ulp:.2g} ULP" if bound is not None else ""
+        axes.annotate(f"{name}\n{at:.9g}: {place}{error}", (0, -row), xytext=(0, 10), textcoords="offset points", fontsize=8,
+                      color=colour, ha="center", bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1})
     axes.set_xlim(-span, span)
     axes.set_ylim(-len(rows) + 0.4, 0.9)
     axes.set_yticks([])
@@ -68,11 +74,11 @@ def _draw_coordinates(axes: Any, sample: Sample, sides: List[Any], axis: int) ->
         axes.axvline(0, color=BAD, linewidth=1.4)
         for side, cell in (("left", boundary - 1), ("right", boundary)):
             axes.annotate(f"cell {cell}", (0.02 if side == "left" else 0.98, 0.03), xycoords="axes fraction", ha=side, color=BAD, fontsize=9)
-        axes.set_title(f"{AXES[axis]}: the boundary {boundary}, enlarged", fontsize=9)
-        axes.set_xlabel(f"ULP from {boundary} (1 ULP = {ulp:.3g} pixels); bars: rounding error bounds", fontsize=8)
+        axes.set_title(f"{AXES[axis]} at the boundary {boundary}, enlarged", fontsize=10)
+        axes.set_xlabel(f"ULP from {boundary} (1 ULP = {ulp:.3g} pixels)")
     else:
-        axes.set_title(f"{AXES[axis]}: {abs(exact - boundary) / ulp:,.0f} ULP from the nearest boundary, {boundary}", fontsize=9)
-        axes.set_xlabel(f"ULP from the exact coordinate (1 ULP = {ulp:.3g} pixels)", fontsize=8)
+        axes.set_title(f"{AXES[axis]}: {abs(exact - boundary) / ulp:,.0f} ULP from the nearest boundary, {boundary}", fontsize=10)
+        axes.set_xlabel(f"ULP from the exact coordinate (1 ULP = {ulp:.3g} pixels)")
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
@@ -91,9 +97,9 @@ def _draw_gradient(axes: Any, sample: Sample, finding: Finding, cells: List[int]
             axes.plot(at, value, marker, color=colour, markersize=9, markeredgecolor="white", label=f"{name}: {value:.6g}")
     axes.set_xticks(range(first, last + 2))
     axes.set_xlabel(f"{AXES[axis]} coordinate, pixels")
-    axes.set_title("the gradient in each cell", fontsize=9)
+    axes.set_title("the gradient in each cell", fontsize=10)
     axes.legend(fontsize=8)
-    axes.margins(y=0.15)
+    axes.margins(y=0.3)
 
 
 def _plot_sample(call: Call, finding: Finding) -> Any:
@@ -104,7 +110,7 @@ def _plot_sample(call: Call, finding: Finding) -> Any:
     cells = [int(np.floor(side["coordinate"])) for side in sides] or [int(np.floor(sample.exact[axis]))]
     has_steps = is_location and call.facts.get("interpolation", "bilinear") == "bilinear"
     figure, axes = new_figure(1, 2 + has_steps, 4.6 * (2 + has_steps), 4.2)
-    _draw_cells(axes[0, 0], sample, cells, axis)
+    _draw_cells(axes[0, 0], sample, sides, cells, axis)
     _draw_coordinates(axes[0, 1], sample, sides, axis)
     if has_steps:
         _draw_gradient(axes[0, 2], sample, finding, cells, axis)
@@ -136,7 +142,8 @@ def _plot_pixel(call: Call, finding: Finding) -> Any:
         if np.isfinite(value):
             far.axhline(value, color=colour, linewidth=1.6, linestyle="--" if name != "recorded" else "-", label=f"{name}: {value:.9g}")
     far.set_xlabel("samples added, in their order")
-    far.set_title(f"exact sum {addends.sum():.9g}; magnitudes add up to {np.abs(addends).sum():.6g}", fontsize=9)
+    far.set_title(f"exact sum {addends.sum():.9g}, of magnitudes {np.abs(addends).sum():.4g}; recorded is "
+                  f"{finding.observed - addends.sum():+.3g} off", fontsize=9)
     far.legend(fontsize=8)
     return figure
 

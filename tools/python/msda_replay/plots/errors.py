@@ -40,8 +40,7 @@ def _histogram(axes: Any, values: np.ndarray, smallest: float, largest: float, s
         axes.annotate(f"{zeros:,} equal", (at, zeros), xytext=(2, 3), textcoords="offset points", color=MUTED, fontsize=8)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_ylim(bottom=0.7)
-    axes.margins(y=0.15)
+    axes.set_ylim(0.7, 6 * max(counts.max(initial=1), zeros))
     axes.set_title(title, fontsize=10)
     axes.set_ylabel("elements")
 

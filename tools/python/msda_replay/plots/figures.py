@@ -11,7 +11,7 @@ from ..reading import Call, OpenCapture, open_capture
 # Okabe and Ito's, which people with any colour vision can tell apart.
 OBSERVED, EXPECTED, EXACT, BAD, MUTED = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#777777"
 
-Source = Union[Call, OpenCapture, str, "os.PathLike[str]"]
+Source = Union[Call, OpenCapture, str, os.PathLike[str]]
 
 
 def new_figure(rows: int, columns: int, width: float, height: float, **options: Any) -> Tuple[Any, np.ndarray]:

@@ -46,11 +46,15 @@ def _msda_maps(call: Call, tensor: str, error: np.ndarray, share: np.ndarray) ->
     return maps
 
 
+def _row(array: np.ndarray) -> np.ndarray:
+    return array.reshape(1, -1)
+
+
 def _image_maps(tensor: str, dims: Tuple[str, ...], error: np.ndarray, share: np.ndarray) -> List[Map]:
     """Of tensors that are images themselves: the last two dimensions without one of coordinates; of a volume each slice."""
     count = error.ndim - (dims[-1] == "axis")
     if count < 2:
-        return [(dims[0] if dims else tensor, part_or_row(error), part_or_row(share))]
+        return [(dims[0] if dims else tensor, _row(error), _row(share))]
     is_volume = len(dims) > 2 and dims[count - 3].endswith("depth")
     keep = tuple(range(count - (3 if is_volume else 2), count))
     images = [_reduced(part, keep) for part in (error, share)]
@@ -60,8 +64,15 @@ def _image_maps(tensor: str, dims: Tuple[str, ...], error: np.ndarray, share: np
     return [(f"slice {z} of {size}", images[0][z], images[1][z]) for z in range(len(images[0]))]
 
 
-def part_or_row(array: np.ndarray) -> np.ndarray:
-    return array.reshape(1, -1)
+def _scale_of(image: np.ndarray) -> Any:
+    """Logarithmic, so that one outlier does not hide the others; no error is drawn as the smallest."""
+    from matplotlib.colors import LogNorm
+
+    errors = image[image > 0]
+    if errors.size == 0:
+        return None
+    high = float(errors.max())
+    return LogNorm(max(float(errors.min()), high * 1e-9) * (0.5 if errors.min() == high else 1), high, clip=True)
 
 
 def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional[str] = None, atol: Optional[float] = None,
@@ -90,7 +101,7 @@ def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional
     rows = math.ceil(len(maps) / columns)
     figure, axes = new_figure(rows, columns, 3.4 * columns + 0.6, 3.2 * rows + 0.6)
     for place, (title, image, shares) in zip(axes.flat, maps):
-        shown = place.imshow(image, cmap="viridis", vmin=0, vmax=np.nanmax(image, initial=0) or 1, interpolation="nearest",
+        shown = place.imshow(image, cmap="viridis", norm=_scale_of(image), interpolation="nearest",
                              aspect="equal" if image.shape[0] > 1 else "auto")
         place.set_facecolor("#eeeeee")  # where no sample lies
         ys, xs = np.nonzero(np.nan_to_num(shares, posinf=np.inf) > 1)
@@ -98,8 +109,8 @@ def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional
         outside = f"\n{len(ys):,} pixel{'s' * (len(ys) != 1)} out of tolerance" if len(ys) else "\nwithin tolerance"
         place.set_title(title + outside, fontsize=9, color=BAD if len(ys) else "black")
         place.tick_params(labelsize=7)
-        bar = figure.colorbar(shown, ax=place, shrink=0.8, format="%.1g")
-        bar.ax.tick_params(labelsize=7)
+        bar = figure.colorbar(shown, ax=place, shrink=0.8)
+        bar.ax.tick_params(which="both", labelsize=7)
     for place in axes.flat[len(maps):]:
         place.set_axis_off()
     figure.suptitle(f"largest |recorded - {side}| of {name}; atol {atol:g}, rtol {rtol:g} ({origin})\n", fontsize=10)
