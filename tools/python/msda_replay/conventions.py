@@ -1,8 +1,8 @@
 """The conventions of a call that is imported. They cannot be read off the tensors: a kernel under test may be wrong in just this. What
 nobody states is asked for, together with what fits the observed gradients.
 
-A dialect alone may be missing, in archives of a time before it was asked for: it only decides how a coordinate is rounded, which the
-observed bits show. It is taken from them if they leave no doubt."""
+A dialect alone may be missing, in archives of a time before it was asked for: where padding and align_corners are stated, it decides
+how a coordinate is rounded, which the observed bits show. It is taken from them if they leave no doubt."""
 
 import itertools
 import math
@@ -18,7 +18,9 @@ from .command import CommandError, run
 from .reading import open_capture
 
 _SAMPLES = 4096  # that are replayed
-_UNEXPLAINED = 1 / 50  # of the gradients, at most, where conventions fit
+_RELATIVE = 1e-6  # differences below this, of a value or of the typical value, tell nothing
+_UNEXPLAINED = ("implementation_error", "uninitialized_output")  # causes for which other conventions may be the reason
+_MOST = 1 / 50  # of the gradients have such causes, at most, where conventions fit
 _CHANCE = 1e-9  # that one dialect is nearer by accident
 _WHERE = 'docs/python.md, "Which dialect is mine?", lists them by framework'
 
@@ -69,9 +71,16 @@ def _invocation(schema, inputs, outputs, conventions):
     return Invocation(inputs, outputs, "", facts={**conventions, "align_corners": int(conventions["align_corners"])})
 
 
+def _typical(array):
+    """The root mean square of the finite numbers."""
+    finite = array[np.isfinite(array)].astype(np.float64)
+    return math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
+
+
 def _fits(schema, inputs, observed, candidates):
     """Those that fit. Raises CommandError."""
     fits = []
+    scale = min(_typical(array) for array in observed.values())
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         # Apart, because a call of dialect grid_sample beside others with its inputs is taken for their reference.
         for is_reference in (False, True):
@@ -80,12 +89,11 @@ def _fits(schema, inputs, observed, candidates):
                 continue
             call, replays = (os.path.join(folder, f"{name}{is_reference}.h5") for name in ("calls", "replays"))
             write_capture(call, [_invocation(schema, inputs, observed, one) for one in some])
-            found = run(call, mode="deterministic", device="cpu", atol=0.0, rtol=1e-6, save_replays=replays)
+            found = run(call, mode="deterministic", device="cpu", atol=_RELATIVE * scale, rtol=_RELATIVE, save_replays=replays)
             with open_capture(replays) as saved:
                 for conventions, told, replay in zip(some, found.invocations, saved):
-                    unexplained = sum(one["count"] for one in told["judged"]
-                                      if one["cause"] == "implementation_error" and one["against"] == "float64")
-                    if unexplained <= _UNEXPLAINED * sum(array.size for array in observed.values()):
+                    unexplained = sum(one["count"] for one in told["judged"] if one["cause"] in _UNEXPLAINED and one["against"] == "float64")
+                    if unexplained <= _MOST * sum(array.size for array in observed.values()):
                         fits.append(Fit(conventions, {name: replay.results["deterministic"][name][()] for name in observed}))
     return fits
 
