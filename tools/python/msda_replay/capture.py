@@ -281,7 +281,8 @@ def _read_result(group):
     return Result(_tensors(group), role, dialect, attributes)
 
 
-def _read_summary(stage):
+def read_summary(stage):
+    """The attributes of a recorded stage, and under "float64" those of the float64 run."""
     summary = {name: plain(value) for name, value in stage.attrs.items()}
     if "float64" in stage:
         summary["float64"] = {name: plain(value) for name, value in stage["float64"].attrs.items()}
@@ -294,7 +295,7 @@ def _read_invocation(group):
     results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
     groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
     stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
-    summaries = {name: _read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
+    summaries = {name: read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
     digests = {name: plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
     dialect = attributes.get("dialect", "")
     conventions = attributes if dialect else {}

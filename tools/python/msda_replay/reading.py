@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from . import operators
-from .capture import CaptureError, check_format, plain
+from .capture import CaptureError, check_format, plain, read_summary
 
 
 class Tensor:
@@ -113,9 +113,9 @@ class Call:
         for name, result in group.get("results", {}).items():
             role, dialect = plain(result.attrs.get("role", "")), plain(result.attrs.get("dialect", ""))
             self.results[name] = ResultTensors(self._tensors(result), f"results/{name}", role, dialect)
-        stages = {name: stage["full"] for name, stage in group.get("stages", {}).items()
-                  if isinstance(stage, h5py.Group) and "full" in stage}
-        self.stages = Tensors({name: self._tensor(name, full) for name, full in stages.items()}, "stages")
+        stages = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
+        self.stages = Tensors({name: self._tensor(name, stage["full"]) for name, stage in stages.items() if "full" in stage}, "stages")
+        self.stage_summaries = {name: read_summary(stage) for name, stage in stages.items() if "count" in stage.attrs}
         self._replays: Dict[str, Dict[str, np.ndarray]] = {}
 
     @property
