@@ -18,8 +18,9 @@ def ulp_distance(observed: np.ndarray, expected: np.ndarray, type_: str) -> np.n
         signed = array.astype(real).view(f"i{real.itemsize}").astype(np.int64)
         return np.where(signed < 0, -(signed & np.iinfo(f"i{real.itemsize}").max), signed)
 
-    with np.errstate(over="ignore"):
-        distance = np.abs(ordered(observed).astype(np.float64) - ordered(expected).astype(np.float64))
+    one, other = ordered(observed), ordered(expected)
+    with np.errstate(over="ignore"):  # 64 bits hold the distance of numbers of one sign only
+        distance = np.where((one < 0) == (other < 0), np.abs(one - other), np.abs(one.astype(np.float64)) + np.abs(other.astype(np.float64)))
     return np.where(np.isfinite(observed) & np.isfinite(expected), distance, np.nan)
 
 

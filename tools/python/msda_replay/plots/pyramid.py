@@ -82,9 +82,10 @@ def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional
 
     `tensor` is the gradient, by default the first that is out of tolerance; the other arguments are those of plot_errors."""
     call = call_of(source)
+    names = gradients_of(call, tensor)
     atol, rtol, origin = tolerance_of(call, atol, rtol)
     chosen = None
-    for name in gradients_of(call, tensor):
+    for name in names:
         observed = call.outputs[name][()].astype(np.float64)
         expected, side = expected_of(call, name, against)
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -32,12 +32,14 @@ def coordinate(dialect: str, align: bool, place: float, size: int, real: Any) ->
     return float((grid + one) / real(2) * (size_ - one) if align else ((grid + one) * size_ - one) / real(2))
 
 
-def _reflected(at: float, size: int, align: bool) -> float:
+def _reflected(at: float, size: int, align: bool) -> Tuple[float, int]:
+    """The coordinate after reflection and clipping, and 1, or -1 where it decreases as `at` increases."""
     low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
     if high <= low:
-        return 0.0
-    at = abs(at - low) % (2 * (high - low))
-    return min(max(low + min(at, 2 * (high - low) - at), 0.0), size - 1.0)
+        return 0.0, 1
+    along = abs(at - low) % (2 * (high - low))
+    is_mirrored = (at < low) != (along > high - low)
+    return min(max(low + min(along, 2 * (high - low) - along), 0.0), size - 1.0), -1 if is_mirrored else 1
 
 
 @dataclass
@@ -54,6 +56,7 @@ class Sample:
     align: bool
     weight: float  # the attention weight
     where: str
+    signs: Tuple[int, ...] = (1, 1, 1)  # -1 on axes where reflection mirrors the image
 
     @property
     def sizes(self) -> Tuple[int, ...]:
@@ -70,7 +73,7 @@ class Sample:
     def scale(self, axis: int) -> float:
         """Pixels for one unit of the input's coordinate."""
         size = self.sizes[axis] - (1 if self.align else 0)
-        return size if self.dialect else size / 2
+        return size if self.dialect else self.signs[axis] * size / 2
 
     def gradient_in(self, cell: int, axis: int) -> float:
         """The derivative by the input's coordinate where the pixel coordinate of this axis lies in [cell, cell + 1]. In one cell it
@@ -107,10 +110,11 @@ def _real_of(call: Call, tensor: str) -> Any:
     return np.float16 if type_ == "float16" and call.operator == "grid_sample" else np.float32
 
 
-def _clip(call: Call, at: float, size: int) -> float:
+def _padded(call: Call, at: float, size: int) -> Tuple[float, int]:
+    """Where reflection puts a coordinate, and its sign. Other paddings are shown where the sample is."""
     if call.operator == "grid_sample" and call.padding_mode == "reflection":
         return _reflected(at, size, call.align_corners)
-    return at
+    return at, 1
 
 
 def sample_of(call: Call, finding: Finding) -> Sample:
@@ -136,8 +140,9 @@ def sample_of(call: Call, finding: Finding) -> Sample:
         real = _real_of(call, "grid")
     else:
         raise CaptureError(f"{call.path}: call {call.id} is of {call.operator or 'a kernel without a known operator'}, which has no cells")
-    exact = tuple(_clip(call, exact_coordinate(dialect, call.align_corners, a, s), s) for a, s in zip(at, image.shape[::-1]))
-    return Sample(image, tuple(at), exact, real, dialect, call.padding_mode, call.align_corners, weight, where)
+    placed = [_padded(call, exact_coordinate(dialect, call.align_corners, a, s), s) for a, s in zip(at, image.shape[::-1])]
+    exact, signs = (tuple(values) for values in zip(*placed))
+    return Sample(image, tuple(at), exact, real, dialect, call.padding_mode, call.align_corners, weight, where, signs)
 
 
 def sides_of(call: Call, sample: Sample, finding: Finding, axis: int) -> List[Dict[str, Any]]:
@@ -149,7 +154,7 @@ def sides_of(call: Call, sample: Sample, finding: Finding, axis: int) -> List[Di
     place, size = sample.places[axis], sample.sizes[axis]
     dialects = dict.fromkeys([sample.dialect, "grid_sample"] if sample.dialect else [""])
     names = {dialect: f"{dialect or 'grid_sample'} in {np.dtype(sample.real).name}" for dialect in dialects}
-    return [{"name": name, "coordinate": _clip(call, coordinate(dialect, sample.align, place, size, sample.real), size), "bound": None}
+    return [{"name": name, "coordinate": _padded(call, coordinate(dialect, sample.align, place, size, sample.real), size)[0], "bound": None}
             for dialect, name in names.items()]
 
 
@@ -184,7 +189,7 @@ def addends_of(call: Call, finding: Finding) -> Tuple[np.ndarray, np.ndarray, Tu
     if call.padding_mode == "border":
         at = np.clip(at, 0, size - 1)
     elif call.padding_mode == "reflection":
-        at = np.array([[_reflected(a, int(s), call.align_corners) for a, s in zip(row, size)] for row in at]).reshape(at.shape)
+        at = np.array([[_reflected(a, int(s), call.align_corners)[0] for a, s in zip(row, size)] for row in at]).reshape(at.shape)
     with np.errstate(invalid="ignore"):
         weights = np.clip(1 - np.abs(at - np.array(target)), 0, None).prod(1)
     reached = np.nan_to_num(weights) > 0
