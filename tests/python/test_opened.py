@@ -162,7 +162,7 @@ class TestRunning:
         """Away from the source tree, and on the PATH."""
         subprocess.run(["cp", "-r", str(SOURCE / "tools" / "python" / "msda_replay"), str(tmp_path)], check=True)
         (tmp_path / "bin").mkdir()
-        environment = {name: value for name, value in os.environ.items() if name != "MSDA_REPLAY"}
+        environment = {name: value for name, value in os.environ.items() if name not in ("MSDA_REPLAY", "MSDA_BUILD")}
         environment.update(PATH=str(tmp_path / "bin"), PYTHONPATH=str(tmp_path))
         find = "from msda_replay.command import find_command; print(find_command())"
         done = subprocess.run([sys.executable, "-c", find], capture_output=True, text=True, env=environment)

@@ -2,15 +2,13 @@
 
 import json
 import os
-import pathlib
-import shutil
 import subprocess
-import sys
 import tempfile
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 import numpy as np
 
+from .programs import find_program
 from .results import RunResult
 
 _NAME = "msda-replay"
@@ -28,18 +26,16 @@ class CommandError(Exception):
 
 
 def find_command() -> str:
-    """The path of msda-replay: MSDA_REPLAY, the build of the source tree that this package lies in, the PATH, or beside Python."""
+    """The path of msda-replay: MSDA_REPLAY, or where programs.py searches. Raises CommandError."""
     named = os.environ.get("MSDA_REPLAY")
     if named:
         if not os.access(named, os.X_OK) or os.path.isdir(named):
             raise CommandError(f"MSDA_REPLAY={named}: is no program; set it to the path of {_NAME}")
         return named
-    tree = pathlib.Path(__file__).resolve().parents[3]
-    of_tree = [tree / "build" / "bin" / _NAME] if (tree / "replay" / "main.cpp").exists() else []
-    for path in (*of_tree, shutil.which(_NAME), pathlib.Path(sys.executable).parent / _NAME):
-        if path and os.access(path, os.X_OK):
-            return str(path)
-    raise CommandError(f"{_NAME} was not found: build it (docs/building.md) and add its folder to PATH, or set MSDA_REPLAY to its path")
+    found = find_program(_NAME)
+    if found is None:
+        raise CommandError(f"{_NAME} was not found: build it (docs/building.md) and add its folder to PATH, or set MSDA_REPLAY to its path")
+    return found
 
 
 def _execute(arguments: Sequence[str], timeout: Optional[float]) -> List[str]:
