@@ -234,8 +234,15 @@ class TestDataFrame:
 def test_imports_with_h5py_and_numpy_alone(tmp_path):
     """Neither pandas nor matplotlib nor torch is imported before it is needed."""
     blocked = "import sys\nfor name in ('pandas', 'matplotlib', 'torch'): sys.modules[name] = None\n"
-    subprocess.run([sys.executable, "-c", blocked + "import msda_replay; print(msda_replay.__all__)"], check=True, timeout=60,
+    subprocess.run([sys.executable, "-c", blocked + "import msda_replay; [getattr(msda_replay, name) for name in msda_replay.__all__]"], check=True, timeout=60,
                    env={**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python")})
+
+
+def test_every_public_name_is_there():
+    for name in msda_replay.__all__:
+        assert getattr(msda_replay, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        msda_replay.nonsense
 
 
 def test_public_functions_have_type_hints():
