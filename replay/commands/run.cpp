@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
@@ -46,6 +47,8 @@ void relaunch(const Options& options, const capture::IsolatedReader& reader, Ori
 }
 
 Found find_all(const Options& options, const capture::IsolatedReader& reader) {
+  std::optional<SavedReplays> saved;
+  if (!options.save_replays.empty()) saved.emplace(options.save_replays, reader.run());
   const Pairing pairing(options, reader);
   const std::vector<int64_t>& ids = pairing.chosen();
   const Progress progress(!options.quiet);
@@ -65,9 +68,11 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader) {
     std::vector<std::string> beside = altered_among(reader, stage_tensors_of(invocation));
     add_altered(beside, pairing.altered_beside(id));
     refuse_altered(options, beside);
-    found.results.push_back(explain_invocation(options, reader, pairing, original, devices, id, count, progress));
+    found.results.push_back(explain_invocation(options, reader, pairing, original, devices, id, count, progress,
+                                               saved ? &*saved : nullptr));
     add_altered(found.results.back().altered, beside);
   }
+  if (saved) saved->close();
   progress.show("");
   return found;
 }
@@ -181,6 +186,8 @@ int run(Options& options) {
   // mpirun hands its ranks a terminal, even where it writes to a file itself.
   if (ranks.count() > 1 && options.colour == "auto") options.colour = "never";
   if (takes_many(options, ranks)) {
+    if (!options.save_replays.empty())
+      throw BadInput("--save-replays: takes the replays of one capture; name only one");
     return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
   }
   options.capture = options.captures.front();
@@ -196,6 +203,10 @@ void add_run_command(CLI::App& app, int& status) {
   add_replay(*command, *options);
   command->add_flag("--verbose", options->verbose,
                     "Print every invocation, the tables of comparisons, and more examples");
+  command
+      ->add_option("--save-replays", options->save_replays,
+                   "Write the gradients of every replay to this new file, as the results of a capture")
+      ->type_name("FILE");
   command->add_option("--color", options->colour, "When to print in colours")
       ->option_text("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));

@@ -37,6 +37,14 @@ DIMENSIONS = {
     "grad_sampling_locations": _LOCATIONS,
     "grad_attention_weights": _WEIGHTS,
 }
+STAGE_DIMENSIONS = {
+    "pixel_coordinates": _LOCATIONS,
+    "cell": _LOCATIONS,
+    "interpolation_weights": (*_WEIGHTS, "corner"),
+    "corner_values": (*_WEIGHTS, "corner", "channel"),
+    "sampled_value": (*_WEIGHTS, "channel"),
+    "value_contributions": (*_WEIGHTS, "corner", "channel"),
+}
 INPUTS = ("value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output")
 GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 DIALECTS = ("deformable_detr", "msda_triton", "grid_sample")
@@ -112,17 +120,23 @@ def _bfloat16_type():
     return type_
 
 
+class BFloat16(np.ndarray):
+    """bfloat16 numbers widened to float32, to be written as bfloat16. NumPy has no such type; ml_dtypes has, but is not needed."""
+
+
 def _write_tensor(group, name, array, has_dialect):
+    is_bfloat16 = isinstance(array, BFloat16) or array.dtype.name == "bfloat16"
     array = np.ascontiguousarray(array)
     path = f"{group.name}/{name}"
     dimensions = DIMENSIONS.get(name) if has_dialect else None
     if dimensions and array.ndim != len(dimensions):
         raise CaptureError(f"{path} has rank {array.ndim}, not {len(dimensions)}: {list(dimensions)}")
-    if array.dtype.name == "bfloat16":
+    if is_bfloat16:
         space = h5py.h5s.create_simple(array.shape)
         identifier = h5py.h5d.create(group.id, name.encode(), _bfloat16_type(), space)
+        array = (array.astype(np.float32).view(np.uint32) >> 16).astype("<u2")
         if array.size:
-            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, array.astype(np.float32))
+            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, array, mtype=_bfloat16_type())
         dataset = h5py.Dataset(identifier)
     elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64") or (
         array.dtype == np.uint8 and not has_dialect
@@ -262,31 +276,33 @@ def _tensors(group):
     return {name: dataset[()] for name, dataset in group.items() if isinstance(dataset, h5py.Dataset)}
 
 
-def _plain(value):
+def plain(value):
+    """An attribute's value without HDF5's and NumPy's types."""
     return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
 def _read_result(group):
-    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    attributes = {name: plain(value) for name, value in group.attrs.items()}
     role, dialect = attributes.pop("role", ""), attributes.pop("dialect", "")
     return Result(_tensors(group), role, dialect, attributes)
 
 
-def _read_summary(stage):
-    summary = {name: _plain(value) for name, value in stage.attrs.items()}
+def read_summary(stage):
+    """The attributes of a recorded stage, and under "float64" those of the float64 run."""
+    summary = {name: plain(value) for name, value in stage.attrs.items()}
     if "float64" in stage:
-        summary["float64"] = {name: _plain(value) for name, value in stage["float64"].attrs.items()}
+        summary["float64"] = {name: plain(value) for name, value in stage["float64"].attrs.items()}
     return summary
 
 
 def _read_invocation(group):
-    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    attributes = {name: plain(value) for name, value in group.attrs.items()}
     sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
     results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
     groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
     stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
-    summaries = {name: _read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
-    digests = {name: _plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
+    summaries = {name: read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
+    digests = {name: plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
     dialect = attributes.get("dialect", "")
     conventions = attributes if dialect else {}
     fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
@@ -303,8 +319,17 @@ def _read_invocation(group):
 def _read_seeds(table):
     if not table.dtype.names:
         raise CaptureError(f"{table.file.filename}: /run/seeds is not a table")
-    seeds = [{name: _plain(row[name]) for name in table.dtype.names} for row in table[()]]
+    seeds = [{name: plain(row[name]) for name in table.dtype.names} for row in table[()]]
     return [{name: value for name, value in seed.items() if (name, value) != ("invocation", -1)} for seed in seeds]
+
+
+def check_format(file, path):
+    """Raises CaptureError unless the open file is a capture of the version that this package reads."""
+    if plain(file.attrs.get("format", "")) != FORMAT:
+        raise CaptureError(f"{path}: is HDF5, but not a capture")
+    version = file.attrs.get("format_version")
+    if version != FORMAT_VERSION:
+        raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
 
 
 def read_capture(path):
@@ -312,21 +337,17 @@ def read_capture(path):
     path = os.fspath(path)
     try:
         with h5py.File(path, "r") as file:
-            if _plain(file.attrs.get("format", "")) != FORMAT:
-                raise CaptureError(f"{path}: is HDF5, but not a capture")
-            version = file.attrs.get("format_version")
-            if version != FORMAT_VERSION:
-                raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
+            check_format(file, path)
             run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}}
             if "run" in file:
-                run.update({name: _plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
-                run["argv"] = [_plain(argument) for argument in file["run"].attrs.get("argv", [])]
+                run.update({name: plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
+                run["argv"] = [plain(argument) for argument in file["run"].attrs.get("argv", [])]
                 for section in ("environment", "libraries"):
                     if section in file["run"]:
-                        run[section] = {name: _plain(value) for name, value in file["run"][section].attrs.items()}
+                        run[section] = {name: plain(value) for name, value in file["run"][section].attrs.items()}
                 if "seeds" in file["run"]:
                     run["seeds"] = _read_seeds(file["run/seeds"])
             invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
-            return Capture(invocations, run, _plain(file.attrs.get("tool_version", "")), _plain(file.attrs.get("created", "")))
+            return Capture(invocations, run, plain(file.attrs.get("tool_version", "")), plain(file.attrs.get("created", "")))
     except OSError as error:
         raise CaptureError(f"{path}: cannot read it: {error}") from error
