@@ -4,7 +4,7 @@ import os
 
 from . import archive_keys
 from .archive import Archive
-from .capture import CaptureError, Invocation, Result, write_capture
+from .capture import CaptureError, Invocation, Result, is_bfloat16, write_capture
 
 
 def _read_scalar(archive, name, valid):
@@ -39,7 +39,7 @@ def _check_tensors(archive, schema, keys):
         header = archive.header(key)
         dimensions = schema.dimensions[schema.tensors[key]]
         types = archive_keys.INTEGERS if key in schema.integers else archive_keys.FLOATS
-        if header.dtype.name not in types:
+        if ("bfloat16" if is_bfloat16(header.dtype) else header.dtype.name) not in types:
             archive.fail(key, f"has type {header.dtype}, not {', '.join(types)}")
         if len(header.shape) != len(dimensions):
             archive.fail(key, f"has rank {len(header.shape)}, not {len(dimensions)}: {', '.join(dimensions)}")
