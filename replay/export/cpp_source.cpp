@@ -68,7 +68,7 @@ std::string tensors_text(const ExportedCall& call, bool with_numbers) {
   for (const KeyedTensor& one : sorted_tensors(call)) {
     text += fmt::format("    {{{},\n     {{{}, {{{}}}, {{", string_literal(one.key),
                         string_literal(kernels::name_of(one.tensor.dtype)), fmt::join(one.tensor.shape, ", "));
-    if (with_numbers) text += "\n" + literals(one.tensor, Language::kCpp, 8) + "\n     ";
+    if (with_numbers) text += "\n" + literals(one.tensor, Language::kCpp, 8);
     text += "}}},\n";
   }
   return text + "};\n";

@@ -66,11 +66,13 @@ std::string facts(const ExportedCall& call) {
 const char* numpy_type(msda_dtype dtype) { return dtype == MSDA_BFLOAT16 ? "float32" : kernels::name_of(dtype); }
 
 std::string inline_tensors(const std::vector<KeyedTensor>& tensors) {
+  constexpr size_t kShort = 60;
   std::string text = "TENSORS = {\n";
   for (const KeyedTensor& one : tensors) {
-    text +=
-        fmt::format("    {}: np.array([\n{}\n    ], np.{}).reshape({}),\n", string_literal(one.key),
-                    literals(one.tensor, Language::kPython, 8), numpy_type(one.tensor.dtype), tuple(one.tensor.shape));
+    std::string numbers = literals(one.tensor, Language::kPython, 8);
+    numbers = numbers.size() <= kShort ? numbers.substr(8) : "\n" + numbers + "\n    ";
+    text += fmt::format("    {}: np.array([{}], np.{}).reshape({}),\n", string_literal(one.key), numbers,
+                        numpy_type(one.tensor.dtype), tuple(one.tensor.shape));
   }
   return text + "}\n";
 }

@@ -40,7 +40,7 @@ def table():
         value = computed(dialect, np.dtype(real).type, steps)
         steps["value"] = value
         columns[f"{dialect} {real}"] = {
-            name: str(x) if isinstance(x, int) else f"{x} ({bits_of(real, x)})" for name, x in steps.items()}
+            name: str(x) if isinstance(x, int) else f"{x!s} ({bits_of(real, x)})" for name, x in steps.items()}
     names = [name for name in max(columns.values(), key=len)]
     rows = [["", *columns], *([name, *(column.get(name, "") for column in columns.values())] for name in names)]
     widths = [max(map(len, column)) for column in zip(*rows)]
@@ -51,9 +51,9 @@ def report(one, stored, other, other_stored, against):
     element = f"{TENSOR}[{','.join(map(str, INDEX))}]"
     apart, allowed = abs(float(one) - float(other)), ATOL + RTOL * abs(float(other))
     return "\n".join([
-        f"{element} is out of tolerance: recorded {one}, {against} {other}",
-        f"  recorded: {one} ({stored} {bits_of(stored, one)})",
-        f"  {against}: {other} ({other_stored} {bits_of(other_stored, other)})",
+        f"{element} is out of tolerance: recorded {one!s}, {against} {other!s}",
+        f"  recorded: {one!s} ({stored} {bits_of(stored, one)})",
+        f"  {against}: {other!s} ({other_stored} {bits_of(other_stored, other)})",
         f"  apart: {apart:g}, allowed {allowed:g} (atol {ATOL:g}, rtol {RTOL:g})",
         f"  cause: {CAUSE}, at fault: {AT_FAULT}", f"  why: {WHY}", "  step by step:", table(),
     ])
@@ -62,6 +62,7 @@ def report(one, stored, other, other_stored, against):
 def test_recorded_gradient():
     one, stored = recorded()[INDEX], STORED[f"observed_{TENSOR}"]
     other, other_stored = expected()
-    assert within_tolerance(one, other), report(one, stored, other, other_stored, AGAINST)
+    if not within_tolerance(one, other):
+        raise AssertionError(report(one, stored, other, other_stored, AGAINST))
 
 
