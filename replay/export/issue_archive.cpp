@@ -93,6 +93,9 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   const capture::Run run = run_of(reader, surroundings);
   IssueArchive archive;
   archive.tells = told_by(run, call.invocation(), surroundings);
+  // Before environment_text() asks HDF5 for its version, which would have it clean up at exit, also what it could not
+  // write on a full disk.
+  write_one_invocation(capture_file, path, reader, call.invocation(), surroundings);
   ZipArchive zip(target, path);
   const auto add = [&](const char* name, std::string bytes) {
     zip.add(name, std::move(bytes));
@@ -104,7 +107,6 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   };
   add("README.md", readme(call, archive));
   add("environment.txt", environment_text(reader, run));
-  write_one_invocation(capture_file, reader, call.invocation(), surroundings);
   add_file(kCapture, capture_file);
   rename(call, surroundings);
   const Conclusion conclusion = conclude(call.result());

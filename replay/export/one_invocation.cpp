@@ -1,10 +1,14 @@
 #include "replay/export/one_invocation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "recorder/capture/writer.h"
 #include "recorder/text/environment.h"
 #include "recorder/writer/version.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 namespace {
@@ -84,8 +88,10 @@ capture::Run run_of(const IsolatedReader& reader, Surroundings surroundings) {
   return run;
 }
 
-void write_one_invocation(const std::string& path, const IsolatedReader& reader, const Invocation& invocation,
-                          Surroundings surroundings) {
+namespace {
+
+void write(const std::string& path, const IsolatedReader& reader, const Invocation& invocation,
+           Surroundings surroundings) {
   const bool anonymous = surroundings == Surroundings::kAnonymous;
   capture::CallFacts facts = invocation.facts;
   if (anonymous) {
@@ -106,6 +112,19 @@ void write_one_invocation(const std::string& path, const IsolatedReader& reader,
   writer.add_digests(invocation.digests);
   writer.flush();
   writer.close();
+}
+
+}  // namespace
+
+void write_one_invocation(const std::string& path, const std::string& shown, const IsolatedReader& reader,
+                          const Invocation& invocation, Surroundings surroundings) {
+  try {
+    write(path, reader, invocation, surroundings);
+  } catch (const capture::Error& error) {
+    const std::string_view why = error.what();
+    if (!why.starts_with(path)) throw;  // of the capture that is read
+    throw BadInput(fmt::format("{}{}", shown, why.substr(path.size())));
+  }
 }
 
 }  // namespace msda::replay

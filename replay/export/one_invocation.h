@@ -15,9 +15,10 @@ enum class Surroundings { kAll, kAnonymous };
 // arguments, environment, host, process, the folders of libraries.
 capture::Run run_of(const capture::IsolatedReader& reader, Surroundings surroundings);
 
-// Writes to the temporary file `path`. The invocation becomes number 0, with its seeds, and all of its tensors; with
-// its kernel's image, too, unless anonymous: an image may name source files. Throws capture::Error.
-void write_one_invocation(const std::string& path, const capture::IsolatedReader& reader,
+// Writes to the temporary file `path`; errors name `shown`. The invocation becomes number 0, with its seeds, and all of
+// its tensors; with its kernel's image, too, unless anonymous: an image may name source files. Throws BadInput, and
+// capture::Error of the reader.
+void write_one_invocation(const std::string& path, const std::string& shown, const capture::IsolatedReader& reader,
                           const capture::Invocation& invocation, Surroundings surroundings);
 
 }  // namespace msda::replay
