@@ -9,6 +9,7 @@
 #include "recorder/writer/version.h"
 #include "replay/export/parts.h"
 #include "replay/export/source_text.h"
+#include "replay/report/diagnosis.h"
 
 namespace msda::replay {
 namespace {
@@ -42,7 +43,7 @@ std::string facts(const ExportedCall& call, const std::string& file) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text = constant("kTensor", finding.gradient.name());
-  text += constant("kElement", element_text(finding));
+  text += constant("kElement", element_name(finding));
   text += fmt::format("const std::vector<long> kIndex = {{{}}};\n", fmt::join(finding.index, ", "));
   text += constant("kAgainst", finding.against);
   text +=

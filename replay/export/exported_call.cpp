@@ -1,7 +1,6 @@
 #include "replay/export/exported_call.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstring>
 
@@ -75,10 +74,6 @@ std::string bits_text(double value, msda_dtype dtype) {
   std::byte stored[8];
   analysis::store(stored, dtype, 0, value);
   return bits_text(Tensor{stored, dtype, {1}}, 0);
-}
-
-std::string element_text(const analysis::Finding& finding) {
-  return fmt::format("{}[{}]", finding.gradient.name(), fmt::join(finding.index, ","));
 }
 
 }  // namespace msda::replay

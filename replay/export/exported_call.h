@@ -43,15 +43,12 @@ struct ExportedCall {
   std::vector<std::string> other_dialects() const;
 };
 
-// The first group that says a side is wrong, otherwise the first; null where there is none.
+// The one that `run` tells first, advice only where there is nothing else; null where there is none.
 const analysis::Group* group_to_export(const analysis::Report& report);
 
 // "0x3f800000": the element's bits as stored.
 std::string bits_text(const analysis::Tensor& tensor, int64_t flat);
 // The bits of a value that the type has.
 std::string bits_text(double value, msda_dtype dtype);
-
-// "grad_value[0,3,1,7]"
-std::string element_text(const analysis::Finding& finding);
 
 }  // namespace msda::replay

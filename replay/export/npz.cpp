@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <bit>
+#include <cstring>
 
 #include "kernels/names.h"
 #include "replay/calls/load_operator.h"
