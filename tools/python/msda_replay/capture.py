@@ -78,8 +78,8 @@ class Result:
 
 @dataclass
 class Invocation:
-    """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes),
-    float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages`, `stage_summaries` and `digests` are read only:
+    """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes, or
+    as NumPy saves those, void of two bytes), float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages`, `stage_summaries` and `digests` are read only:
     a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run.
 
     A kernel that is not the operator's backward has dialect "": its tensors have names and shapes of its own, uint8 among
@@ -112,6 +112,11 @@ class Capture:
     created: str = ""
 
 
+def is_bfloat16(dtype):
+    """Whether it is the type of ml_dtypes, or what np.savez writes for it."""
+    return dtype.name == "bfloat16" or (dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None and dtype.subdtype is None)
+
+
 def _bfloat16_type():
     type_ = h5py.h5t.IEEE_F32LE.copy()
     type_.set_fields(15, 7, 8, 0, 7)
@@ -124,19 +129,26 @@ class BFloat16(np.ndarray):
     """bfloat16 numbers widened to float32, to be written as bfloat16. NumPy has no such type; ml_dtypes has, but is not needed."""
 
 
+def widen(array):
+    """The array, or its numbers as a BFloat16 if is_bfloat16."""
+    if not is_bfloat16(array.dtype):
+        return array
+    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32).view(BFloat16)
+
+
 def _write_tensor(group, name, array, has_dialect):
-    is_bfloat16 = isinstance(array, BFloat16) or array.dtype.name == "bfloat16"
+    widened = isinstance(array, BFloat16)
     array = np.ascontiguousarray(array)
     path = f"{group.name}/{name}"
     dimensions = DIMENSIONS.get(name) if has_dialect else None
     if dimensions and array.ndim != len(dimensions):
         raise CaptureError(f"{path} has rank {array.ndim}, not {len(dimensions)}: {list(dimensions)}")
-    if is_bfloat16:
+    if is_bfloat16(array.dtype) or widened:
         space = h5py.h5s.create_simple(array.shape)
         identifier = h5py.h5d.create(group.id, name.encode(), _bfloat16_type(), space)
-        array = (array.astype(np.float32).view(np.uint32) >> 16).astype("<u2")
+        bits = (array.view(np.uint32) >> 16).astype(np.uint16) if widened else array.view(np.uint16)
         if array.size:
-            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, array, mtype=_bfloat16_type())
+            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=_bfloat16_type())
         dataset = h5py.Dataset(identifier)
     elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64") or (
         array.dtype == np.uint8 and not has_dialect

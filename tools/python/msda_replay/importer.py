@@ -2,7 +2,7 @@
 
 from . import archive_keys, conventions, shapes
 from .archive import Archive
-from .capture import CaptureError, Invocation, Result, write_capture
+from .capture import CaptureError, Invocation, Result, widen, write_capture
 
 
 def _read_scalar(source, name, valid):
@@ -47,7 +47,7 @@ def read_call(source, given=None):
     scalars.update(given)
     if ("atol" in scalars) != ("rtol" in scalars):
         source.fail(source.noun, "has only one of atol and rtol; they go together")
-    tensors = {key: source.read(key) for key in keys}
+    tensors = {key: widen(source.read(key)) for key in keys}
     shapes.check_levels(source, tensors)
     inputs = {key: tensors[key] for key in keys if key == schema.tensors[key]}
     sections = {

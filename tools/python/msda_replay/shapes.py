@@ -6,6 +6,7 @@ import os
 import numpy as np
 
 from . import archive_keys
+from .capture import is_bfloat16
 
 # Those with the most dimensions first: the others are checked against them.
 _ORDER = ("spatial_shapes", "sampling_locations", "attention_weights", "grad_output", "value")
@@ -20,12 +21,10 @@ def _letters(schema, dimensions):
 def _check_type(source, schema, key, header):
     integers = key in schema.integers
     types = archive_keys.INTEGERS if integers else archive_keys.FLOATS
-    if header.dtype.name in types or (header.dtype.name == "bfloat16" and not integers):
+    if ("bfloat16" if is_bfloat16(header.dtype) else header.dtype.name) in types:
         return
     remedy = ""
-    if header.dtype.kind == "V" and header.dtype.itemsize == 2 and not integers:
-        remedy = "; numpy.savez has no bfloat16: write the capture by msda_replay.save_call, which takes it"
-    elif header.dtype.kind in "iu" and not integers:
+    if header.dtype.kind in "iu" and not integers:
         remedy = "; save it as the type that the kernel was given"
     elif header.dtype.kind == "f" and integers:
         remedy = "; save it with .astype(numpy.int64)"
