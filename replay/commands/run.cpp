@@ -1,6 +1,7 @@
 // msda-replay run: every mode, every comparison, every finding, and the verdict.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -36,8 +37,8 @@ void relaunch(const Options& options, const capture::IsolatedReader& reader, Ori
   refuse_altered(options, altered);
   auto outcome = original.run(invocation, begun, report);
   if (outcome.result) {
-    found.relaunched.push_back(
-        {invocation.id, invocation.facts.kernel, *std::move(outcome.result), std::move(altered)});
+    found.relaunched.push_back({invocation.id, invocation.facts.kernel, *std::move(outcome.result),
+                                std::move(outcome.poison), std::move(altered)});
     return;
   }
   const std::string& left_out = outcome.left_out;
@@ -90,6 +91,16 @@ Conclusion conclude(const Found& found) {
   return conclusion;
 }
 
+// Whether --poison found a race, or that a kernel reads what nobody wrote.
+bool is_faulty(const Found& found) {
+  const auto faulty = [](const auto& one) { return one.poison && one.poison->is_faulty(); };
+  return std::ranges::any_of(found.results, faulty) || std::ranges::any_of(found.relaunched, faulty);
+}
+
+int status_of(const Conclusion& conclusion, const Found& found) {
+  return conclusion.verdict.causes.empty() && !is_faulty(found) ? kWithinTolerance : kDrift;
+}
+
 std::string others_text(size_t others) {
   return others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
 }
@@ -136,8 +147,7 @@ Outcome outcome_of_one(const Options& options) {
   if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
   const Conclusion conclusion = conclude(found);
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
-  Outcome outcome = {{"capture", options.capture},
-                     {"status", conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift}};
+  Outcome outcome = {{"capture", options.capture}, {"status", status_of(conclusion, found)}};
   outcome.update(shortened(to_json(options.capture, results, relaunched, not_replayed, conclusion)));
   const auto environment = reader.run().environment;
   if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
@@ -172,7 +182,7 @@ int run_one(const Options& options) {
   if (!options.json.empty())
     write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
-  return conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift;
+  return status_of(conclusion, found);
 }
 
 int run(Options& options) {
