@@ -117,6 +117,7 @@ PoisonResult Original::poison(const capture::Invocation& invocation, const Relau
   result.settings = run_settings(options_, invocation, settings,
                                  [&](size_t setting, OutputRanges ranges) { judge.add(setting, std::move(ranges)); });
   result.tensors = judge.judge(atomics_of(*plan.code), find_orders_of(options_, reader_, invocation));
+  result.atomics = atomic_places(*plan.code);
   return result;
 }
 

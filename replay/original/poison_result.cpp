@@ -115,6 +115,7 @@ nlohmann::ordered_json to_json(const PoisonResult& result) {
     }
     json["tensors"][tensor.name] = std::move(told);
   }
+  json["atomics"] = to_json(result.atomics);
   return json;
 }
 
@@ -136,6 +137,8 @@ Lines to_text(const PoisonResult& result) {
     }
     if (tensor.never_written > 0) lines.add("    {:<24}   it never writes {} elements", "", tensor.never_written);
   }
+  const auto varies = [](const PoisonTensor& tensor) { return tensor.within > 0; };
+  if (std::ranges::any_of(result.tensors, varies)) lines.append(to_text(result.atomics, 4));
   return lines;
 }
 

@@ -10,6 +10,7 @@
 
 #include "recorder/capture/capture.h"
 #include "replay/base/lines.h"
+#include "replay/original/atomic_lines.h"
 #include "replay/original/poison_settings.h"
 
 namespace msda::replay {
@@ -58,6 +59,7 @@ struct PoisonResult {
   int64_t runs = 0;  // launches in each setting
   std::vector<PoisonOutcome> settings;
   std::vector<PoisonTensor> tensors;
+  std::vector<AtomicPlace> atomics;  // of the kernel's code
 
   // The worst of all tensors; a kernel that faults or hangs only where a memory holds something else reads that memory.
   PoisonVerdict verdict() const;
