@@ -1,9 +1,11 @@
 // msda-replay run: every mode, every comparison, every finding, and the verdict.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "recorder/text/shell.h"
@@ -73,6 +75,22 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader) {
   return found;
 }
 
+// "Launched with other contents of unwritten memory: 1 race, 2 deterministic."; empty without --poison.
+std::string poison_summary(const Found& found) {
+  std::map<PoisonVerdict, int64_t, std::greater<>> counts;
+  const auto count = [&](const auto& results) {
+    for (const auto& one : results) {
+      if (one.poison) ++counts[one.poison->verdict()];
+    }
+  };
+  count(found.results);
+  count(found.relaunched);
+  std::vector<std::string> texts;
+  for (const auto& [verdict, launches] : counts) texts.push_back(fmt::format("{} {}", launches, name_of(verdict)));
+  return texts.empty() ? ""
+                       : fmt::format("Launched with other contents of unwritten memory: {}.", fmt::join(texts, ", "));
+}
+
 Conclusion conclude(const Found& found) {
   Conclusion conclusion;
   std::vector<analysis::Verdict> verdicts;
@@ -87,6 +105,10 @@ Conclusion conclude(const Found& found) {
     conclusion.verdict.summary = found.relaunched.empty()
                                      ? kNothingToCompare
                                      : "The recorded machine code was launched again; there is nothing to judge it by.";
+  }
+  if (const std::string poisoned = poison_summary(found); !poisoned.empty()) {
+    std::string& summary = conclusion.verdict.summary;
+    summary = conclusion.compared ? summary + " " + poisoned : poisoned;
   }
   return conclusion;
 }

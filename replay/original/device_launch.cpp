@@ -161,6 +161,9 @@ void DeviceLaunch::reset() const {
                                                      device_.stream()),
                   "reset " + output.buffer->name);
   }
+  for (const Scratch& one : plan_.scratch) {
+    device_.check(device_.api().cuMemsetD8_v2(place_of(one.address), 0, one.bytes), "clear scratch memory");
+  }
 }
 
 void DeviceLaunch::launch() const {

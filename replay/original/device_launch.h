@@ -43,7 +43,7 @@ class DeviceLaunch {
 
   // Lets an output's `before` hold what was recorded again.
   void restore(const Output& output) const;
-  // Enqueue: what the outputs held before the launch; and the launch.
+  // Enqueue: what the outputs held before the launch, and zeros in scratch memory; and the launch.
   void reset() const;
   void launch() const;
 

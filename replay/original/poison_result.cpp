@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/finding.h"
 #include "analysis/tensor.h"
@@ -27,17 +28,17 @@ analysis::Index index_of(const PoisonTensor& tensor, int64_t flat) {
 // "grad_value zero", "as recorded"
 std::string words_of(const PoisonSetting& setting) {
   if (setting.memory == PoisonSetting::Memory::kNone) return "as recorded";
-  return fmt::format("{} {}", setting.name, name_of(setting.contents));
+  const bool nan = setting.contents == PoisonSetting::Contents::kNan;
+  return fmt::format("{} {}", setting.name, nan ? "NaN" : name_of(setting.contents));
 }
 
 std::string range_of(const PoisonTensor::Value& value) {
-  // Also for NaN: equal only to itself in JSON's text.
-  return value.lowest == value.highest || !(value.highest > value.lowest)
-             ? fmt::format("{:.9g}", value.highest)
-             : fmt::format("{:.9g} to {:.9g}", value.lowest, value.highest);
+  const auto text = [](double x) { return std::isnan(x) ? "NaN" : fmt::format("{:.9g}", x); };
+  const std::string lowest = text(value.lowest), highest = text(value.highest);
+  return lowest == highest ? lowest : fmt::format("{} to {}", lowest, highest);
 }
 
-// "[3]: 0.5 as recorded, nan with y nan": the settings that give the same are left out.
+// "[3]: 0.5 as recorded, NaN with y NaN": the settings that give the same are left out.
 std::string example_of(const PoisonResult& result, const PoisonTensor& tensor) {
   constexpr size_t kMostTold = 4;
   std::vector<std::string> told, ranges;

@@ -29,8 +29,9 @@ std::vector<RepeatedLaunch::Range> PoisonedLaunch::run(const PoisonSetting& sett
   if (setting.memory == Memory::kOutput) fill_output(setting);
   if (setting.memory == Memory::kBeside) fill_gaps(setting.contents);
   auto ranges = repeated_.repeat(runs, [&] {
-    fill_scratch(setting);
-    if (setting.memory == Memory::kShared) fill_shared(setting.contents);
+    if (setting.memory == Memory::kScratch) fill_scratch(setting);
+    // What the kernel before left in shared memory may be different in each launch.
+    fill_shared(setting.memory == Memory::kShared ? setting.contents : Contents::kZero);
   });
   if (setting.memory == Memory::kBeside) fill_gaps(Contents::kZero);
   if (setting.memory == Memory::kOutput) {
@@ -53,15 +54,11 @@ void PoisonedLaunch::fill_gaps(Contents contents) const {
   }
 }
 
-// Also where another memory is changed: the launch before may have written to it.
 void PoisonedLaunch::fill_scratch(const PoisonSetting& setting) const {
-  for (size_t i = 0; i < plan_.scratch.size(); ++i) {
-    const bool changed = setting.memory == Memory::kScratch && setting.number == i;
-    device_.check(
-        device_.api().cuMemsetD8_v2(repeated_.on_device().place_of(plan_.scratch[i].address),
-                                    fill_byte(changed ? setting.contents : Contents::kZero), plan_.scratch[i].bytes),
-        "fill scratch memory");
-  }
+  const Scratch& scratch = plan_.scratch[setting.number];
+  device_.check(device_.api().cuMemsetD8_v2(repeated_.on_device().place_of(scratch.address),
+                                            fill_byte(setting.contents), scratch.bytes),
+                "fill scratch memory");
 }
 
 void PoisonedLaunch::fill_shared(Contents contents) const {

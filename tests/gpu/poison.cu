@@ -77,7 +77,9 @@ void run(const gpu::Options& options) {
   std::mt19937 random(static_cast<unsigned>(options.number("seed", 1)));
   std::normal_distribution<float> normal;
   for (const auto& [name, kernel] : kernels) {
-    if (options.has("kernel") && options.text("kernel") != name) continue;
+    if (options.has("kernels") && ("," + options.text("kernels") + ",").find("," + name + ",") == std::string::npos) {
+      continue;
+    }
     std::vector<float> x(static_cast<size_t>(count));
     for (float& number : x) number = normal(random);
     float* const device_x = gpu::upload(x);
@@ -100,7 +102,7 @@ void run(const gpu::Options& options) {
 
 int main(int count, char** arguments) {
   try {
-    run(gpu::Options(count, arguments, {}, {"kernel", "count", "seed"}));
+    run(gpu::Options(count, arguments, {}, {"kernels", "count", "seed"}));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "poison: %s\n", error.what());

@@ -108,10 +108,11 @@ def test_text_and_exit_status(launched, replay):
     told = text("reads_output", 1)
     assert "  poison: reads_unwritten: 13 settings, 10 launches in each\n" in told
     assert re.search(r"^    y +reads_unwritten: 256 of 256 elements depend on what y held before the launch$", told, re.M)
-    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, nan with y nan$", told, re.M)
+    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, NaN with y NaN$", told, re.M)
     assert re.search(r"^    y +race: 256 of 256 elements differ between equal launches, ", text("race", 1), re.M)
     told = text("none", 0)
     assert "  poison: deterministic: " in told and re.search(r"^    y +deterministic$", told, re.M) and "it never writes 128 elements" in told
+    assert told.startswith("Launched with other contents of unwritten memory: 1 deterministic.\n")
     assert "it adds to 256 elements, which were zero when it was recorded" in text("adds", 0)
 
 
@@ -132,7 +133,7 @@ def test_what_is_added_to(launched, poisoned):
     ("order_only", {"float_atomics": 2}, "order_only", "the addends are not known"),
     ("race", {"float_atomics": 2}, "race", "also where the kernel does not add"),
     ("race", {"float_atomics": 2, "shared_atomics": 2}, "race", "more than rounding explains"),
-    ("lost_updates", {"float_atomics": 2}, "race", "more than rounding explains"),
+    ("lost_updates", {"float_atomics": 2}, "race", "differ between equal launches, "),
 ])
 def test_atomics_of_the_code(launched, poisoned, kernel, facts, verdict, why):
     (result,) = poisoned(launched(kernel, atomics=facts), expect=int(verdict == "race"))
@@ -146,9 +147,8 @@ def test_a_kernel_that_faults(launched, poisoned, replay):
     for result in poisoned(capture, expect=1):
         assert result["verdict"] == "reads_unwritten" and result["tensors"]["y"]["verdict"] == "deterministic"
         failed = {(one["memory"], one["contents"]): one for one in result["settings"] if one["state"] != "ran"}
-        # 0xFFFFFFFF is -1, which may lie in the allocation of x.
-        assert {("parameter 3", "pattern")} <= set(failed) <= {("parameter 3", "pattern"), ("parameter 3", "nan")}
-        assert "an illegal memory access was encountered" in failed["parameter 3", "pattern"]["message"]
+        assert set(failed) == {("parameter 3", "pattern"), ("parameter 3", "nan")}
+        assert all("an illegal memory access was encountered" in one["message"] for one in failed.values())
         assert len(result["settings"]) == 13
     out = replay("run", capture, "--mode", "original", "--poison", expect=1, env=on_stand_in()).out
     assert re.search(r"^    with parameter 3 pattern the kernel faulted: .*\(CUDA error 700\)$", out, re.M)
@@ -195,14 +195,12 @@ def test_flags_and_captures_that_cannot(launched, replay):
     assert "there is no device 1" in told("--device", "cuda:1", expect=3)
     assert "parameter 3 points to memory that no adapter describes; --poison takes it" in replay(
         "run", capture, "--mode", "original", expect=3, env=on_stand_in()).err
-    with h5py.File(capture, "r+") as file:
-        attributes = file["invocations/000000"].attrs
-        assert attributes["unknown_extents"] == f"24:{4 * COUNT}"
-        for text in ("", "24:", "24:0", "8:64", "x:y 24", "24:-4", f"24:{1 << 64}", f"24:{(1 << 64) - 1}"):
+    for text in ("", "24:", "24:0", "8:64", "x:y 24", "24:-4", f"24:{1 << 64}"):
+        with h5py.File(capture, "r+") as file:
+            attributes = file["invocations/000000"].attrs
+            assert text or attributes["unknown_extents"] == f"24:{4 * COUNT}"
             attributes["unknown_extents"] = text
-            file.flush()
-            if text != f"24:{(1 << 64) - 1}":
-                assert "does not say how large it is" in told(expect=3)
+        assert "does not say how large it is" in told(expect=3)
     assert "relaunch-poisoned" not in replay("--help", expect=0).out
 
 

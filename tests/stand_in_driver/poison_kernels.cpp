@@ -117,9 +117,9 @@ CUresult faults(const std::byte* bytes) {
   const float* const x = arguments.next<const float*>();
   float* const y = arguments.next<float*>();
   const float* const scratch = arguments.next<const float*>();
-  int index = 0;
+  uint32_t index = 0;
   std::memcpy(&index, scratch, sizeof index);
-  const auto at = reinterpret_cast<uintptr_t>(x) + static_cast<uintptr_t>(static_cast<int64_t>(index)) * sizeof(float);
+  const auto at = reinterpret_cast<uintptr_t>(x) + uint64_t{index} * sizeof(float);
   if (!allocated(at, sizeof(float))) return CUDA_ERROR_ILLEGAL_ADDRESS;
   y[0] = *reinterpret_cast<const float*>(at);
   return CUDA_SUCCESS;
