@@ -171,6 +171,7 @@ Outcome outcome_of_one(const Options& options) {
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
   Outcome outcome = {{"capture", options.capture}, {"status", status_of(conclusion, found)}};
   outcome.update(shortened(to_json(options.capture, results, relaunched, not_replayed, conclusion)));
+  if (std::string poisoned = poison_summary(found); !poisoned.empty()) outcome["poison"] = std::move(poisoned);
   const auto environment = reader.run().environment;
   if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
   if (const auto labels = labels_of(results); !labels.empty()) outcome["labels"] = labels;
@@ -179,11 +180,17 @@ Outcome outcome_of_one(const Options& options) {
 
 void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
   const nlohmann::ordered_json joined = join(outcomes);
+  Lines poisoned;
+  for (const Outcome& one : outcomes) {
+    if (!one.contains("poison")) continue;
+    poisoned.add("{}: {}", one["capture"].get<std::string>(), one["poison"].get<std::string>());
+  }
   for (const Outcome& one : outcomes) {
     if (one.contains("error")) print_error(one["error"].get<std::string>());
   }
   if (options.json != "-") {
     print_raw(joined_text(joined, {options.quiet, options.verbose, terminal_of_stdout(options.colour), ""}).text());
+    print(poisoned);
   }
   if (!options.json.empty()) write_json(options.json, joined);
 }

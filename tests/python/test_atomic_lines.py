@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import h5py
+import numpy as np
 import pytest
 from conftest import SOURCE
 from test_launches import CLIENT
@@ -49,11 +50,11 @@ def captured(tmp_path, cubins):
                       options=["-o", capture, "--force", "--adapter", adapter])
         assert done.returncode == 0, done.stderr
         if architecture != "sm_90":  # which the stand-in would not load
-            image = cubins(architecture, with_lines).read_bytes()
+            image = np.frombuffer(cubins(architecture, with_lines).read_bytes(), np.uint8)
             with h5py.File(capture, "r+") as file:
                 (code,) = file["kernels"].values()
                 del code["image"]
-                code["image"] = list(image)
+                code["image"] = image
                 code.attrs["architecture"] = architecture
         return capture
 

@@ -205,6 +205,10 @@ def test_flags_and_captures_that_cannot(launched, replay):
 
 
 def test_many_captures(launched, replay, tmp_path):
-    captures = [launched("none"), launched("race")]
-    done = replay("run", *captures, "--mode", "original", "--poison", "--json", tmp_path / "all.json", expect=1, env=on_stand_in())
-    assert "race.h5" in done.out
+    captures, table = [launched("none"), launched("race")], tmp_path / "all.json"
+    done = replay("run", *captures, "--mode", "original", "--poison", "--json", table, expect=1, env=on_stand_in())
+    said = "Launched with other contents of unwritten memory: 1 "
+    assert f"{captures[0]}: {said}deterministic.\n{captures[1]}: {said}race.\n" in done.out
+    joined = json.loads(table.read_text())
+    jsonschema.validate(joined, json.loads((SOURCE / "docs" / "run-many.schema.json").read_text()))
+    assert [one["poison"] for one in joined["captures"]] == [f"{said}deterministic.", f"{said}race."]
