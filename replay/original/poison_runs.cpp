@@ -34,7 +34,6 @@ constexpr double kFirstLimitSeconds = 120, kLeastLimitSeconds = 10, kLimitTimes 
 std::vector<std::string> command_of(const Options& options, const capture::Invocation& invocation, size_t first) {
   std::vector<std::string> command{"msda-replay",
                                    "relaunch-poisoned",
-                                   options.capture,
                                    "--invocation",
                                    fmt::to_string(invocation.id),
                                    "--first",
@@ -46,6 +45,7 @@ std::vector<std::string> command_of(const Options& options, const capture::Invoc
                                     {"--kernel-digest", options.kernel_digest}}) {
     if (!value.empty()) command.insert(command.end(), {flag, value});
   }
+  command.insert(command.end(), {"--", options.capture});  // whose name may begin with a dash
   return command;
 }
 
