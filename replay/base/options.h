@@ -34,6 +34,7 @@ struct Options {
   bool damaged = false;              // go on with data that do not match their digests
   bool quiet = false;
   bool verbose = false;
+  bool poison = false;          // launch in mode original with other contents of unwritten memory, too
   std::string colour = "auto";  // or "always", "never"
 };
 

@@ -60,6 +60,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
 
   auto outcome = original.run(result.invocation, begun, report);
   result.original = std::move(outcome.result);
+  result.poison = std::move(outcome.poison);
   result.original_left_out = std::move(outcome.left_out);
 
   ReplaySettings replay;

@@ -64,19 +64,17 @@ Api load_driver() {
 
 Device::Device(int ordinal) : api_(load_driver()) {
   check(api_.cuInit(0), "start the CUDA driver");
-  int count = 0, device = 0, major = 0, minor = 0;
+  int count = 0;
   check(api_.cuDeviceGetCount(&count), "count the devices");
   if (ordinal >= count) {
     throw Failure(kNotFound, fmt::format("there is no device {}: the CUDA driver has {}", ordinal, count));
   }
-  check(api_.cuDeviceGet(&device, ordinal), "open the device");
+  check(api_.cuDeviceGet(&handle_, ordinal), "open the device");
   char name[256] = {};
-  check(api_.cuDeviceGetName(name, sizeof name - 1, device), "query the device's name");
+  check(api_.cuDeviceGetName(name, sizeof name - 1, handle_), "query the device's name");
   name_ = name;
-  check(api_.cuDeviceGetAttribute(&major, kMajor, device), "query the device's architecture");
-  check(api_.cuDeviceGetAttribute(&minor, kMinor, device), "query the device's architecture");
-  architecture_ = 10 * major + minor;
-  check(api_.cuDevicePrimaryCtxRetain(&context_, device), "make a context on the device");
+  architecture_ = 10 * attribute(kMajor) + attribute(kMinor);
+  check(api_.cuDevicePrimaryCtxRetain(&context_, handle_), "make a context on the device");
   enter();
   // A blocking stream, which is ordered with copies on the default stream.
   check(api_.cuStreamCreate(&stream_, 0), "make a stream");
@@ -137,9 +135,16 @@ Function Device::function(Module module, const char* name) const {
   return found;
 }
 
-void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const {
-  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, 0, stream_, nullptr, 0};
+void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters,
+                    unsigned shared_bytes) const {
+  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, shared_bytes, stream_, nullptr, 0};
   check(api_.cuLaunchKernelEx(&config, function, const_cast<void**>(parameters.data()), nullptr), "launch");
+}
+
+int Device::attribute(int number) const {
+  int value = 0;
+  check(api_.cuDeviceGetAttribute(&value, number, handle_), fmt::format("query the device's attribute {}", number));
+  return value;
 }
 
 DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {
