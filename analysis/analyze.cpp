@@ -138,11 +138,17 @@ class Analysis {
     }
   }
 
+  // A single wrong sample reaches many elements of a scattered gradient, which tell conventions only where the operator
+  // has no other gradient.
+  bool tells_conventions(Gradient gradient) const {
+    return !gradient.scattered() || std::ranges::all_of(call().gradients(), &Gradient::scattered);
+  }
+
   // Elements of the recorded side against another one that are out of tolerance; -1 if they were not compared.
   int64_t mismatches(const char* expected) const {
     int64_t count = -1;
     for (const NamedComparison& one : report_.comparisons) {
-      if (one.observed != recorded_.name || one.expected != expected || one.gradient.scattered()) continue;
+      if (one.observed != recorded_.name || one.expected != expected || !tells_conventions(one.gradient)) continue;
       count = std::max<int64_t>(count, 0) + one.comparison.mismatched;
     }
     return count;
@@ -151,9 +157,9 @@ class Analysis {
   // If the recorded side and the reference agree, and float64 does not, or if float64 misses much of what was recorded,
   // the conventions that the capture names are doubtful.
   void doubt_conventions() {
-    const auto is_doubtful = [](const Group& group) {
+    const auto is_doubtful = [this](const Group& group) {
       return !group.advisory && group.cause == Cause::kImplementationError && group.at_fault == AtFault::kObserved &&
-             !group.gradient.scattered();
+             tells_conventions(group.gradient);
     };
     int64_t wrong = 0, all = 0;
     for (const Group& group : report_.groups) {
@@ -173,7 +179,8 @@ class Analysis {
       report_.fits.push_back(fit.text);
     }
     if (agree && !report_.fits.empty()) charge_conventions();
-    doubt(report_.verdict, report_.fits, agree);
+    const bool of_samples = !call().gradients().back().scattered();
+    doubt(report_.verdict, report_.fits, agree, of_samples);
   }
 
   // No side is wrong whose gradients fit the conventions that it follows.

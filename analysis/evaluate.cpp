@@ -34,6 +34,10 @@ double float64_of(const Call& call, const ElementId& id, Cache& cache) {
 
 }  // namespace
 
+double tree_sum_of(const Addends& addends, msda_dtype type) {
+  return rounded_to(tree_sum(addends.values, type) * addends.scale, type);
+}
+
 void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t seed, int threads,
               const PutElement& put) {
   constexpr int64_t kOfATask = 4096;
@@ -54,9 +58,9 @@ void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t
         std::mt19937_64 random(seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(flat));
         std::ranges::shuffle(addends.values, random);
       }
-      const double sum =
-          mode == EvaluationMode::kAtomic ? sum_in_order(addends.values, type) : tree_sum(addends.values, type);
-      put(flat, rounded_to(sum * addends.scale, type));
+      const bool in_order = mode == EvaluationMode::kAtomic;
+      put(flat,
+          in_order ? rounded_to(sum_in_order(addends.values, type) * addends.scale, type) : tree_sum_of(addends, type));
     }
   });
 }

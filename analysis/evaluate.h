@@ -14,6 +14,9 @@ enum class EvaluationMode {
   kAtomic          // the same, added one after the other in an order drawn from the seed
 };
 
+// What the addends give in a type: halves, quarters, ... each summed and rounded.
+double tree_sum_of(const Addends& addends, msda_dtype type);
+
 // Calls put(flat, value) for every element, from several threads. `threads` as in msda_options.
 using PutElement = std::function<void(int64_t flat, double value)>;
 void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t seed, int threads,

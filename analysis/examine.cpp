@@ -83,7 +83,9 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
     if (!side.is_replay("atomic") && !side.is_replay("original")) any = any || holds(side);
   }
   const auto& leftover = leftovers_[gradient.place()];
-  const Tensor& before = leftover ? leftover->contents : material_.before[gradient.place()];
+  const Tensor before = leftover                           ? leftover->contents
+                        : material_.call->adds_to_output() ? Tensor{}
+                                                           : material_.before[gradient.place()];
   return diagnose(
       {*material_.call, id, recorded_, expected, &expected == &material_.float64, recorded_.of(gradient).at(id.flat),
        expected.of(gradient).at(id.flat), truth, before ? std::optional(before.at(id.flat)) : std::nullopt,

@@ -45,9 +45,15 @@ Slope slope_through(const Call& call, const Conventions& conventions, const Elem
   return slope;
 }
 
+// The number that the derivative is taken at: where the operator's backward does not read it, any is as good.
+double input_at(const Call& call, const ElementId& id) {
+  const Tensor input = call.input_of(id.gradient);
+  return input ? input.at(id.flat) : 0;
+}
+
 // The operator is linear in everything but coordinates.
 std::optional<Derivatives> linear_derivative(const Call& call, const Conventions& conventions, const ElementId& id) {
-  const double x = call.input_of(id.gradient).at(id.flat), step = std::max(1.0, std::abs(x));
+  const double x = input_at(call, id), step = std::max(1.0, std::abs(x));
   const Loss above = call.loss_at(conventions, id, x + step), below = call.loss_at(conventions, id, x - step);
   const auto slope = static_cast<double>((above.value - below.value) / (2 * static_cast<long double>(step)));
   if (!std::isfinite(slope)) return std::nullopt;
@@ -95,7 +101,7 @@ std::optional<Derivatives> derivatives_of(const Call& call, const Conventions& c
 }
 
 double naive_derivative(const Call& call, const Conventions& conventions, const ElementId& id) {
-  const double x = call.input_of(id.gradient).at(id.flat);
+  const double x = input_at(call, id);
   const Loss above = call.loss_at(conventions, id, x + kNaiveStep),
              below = call.loss_at(conventions, id, x - kNaiveStep);
   return (static_cast<double>(above.value) - static_cast<double>(below.value)) / (2 * kNaiveStep);

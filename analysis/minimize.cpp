@@ -45,7 +45,8 @@ class Minimizer {
  private:
   void shrink() {
     Recipe& recipe = best_.reached.recipe;
-    if (whole_.before[target_.gradient.place()] && target_.cause == Cause::kUninitializedOutput) {
+    if (whole_.before[target_.gradient.place()] && !whole_.call->adds_to_output() &&
+        target_.cause == Cause::kUninitializedOutput) {
       recipe.replayed.adds_before = true;
     }
     if (!recipe.inputs) {

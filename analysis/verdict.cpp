@@ -155,7 +155,7 @@ Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_refer
   return verdict;
 }
 
-void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree) {
+void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree, bool of_samples) {
   const auto fitting = fmt::format("{}", fmt::join(fits, ", or "));
   if (sides_agree && !fits.empty()) {
     verdict.summary = fmt::format(
@@ -163,12 +163,13 @@ void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_ag
         "capture's: {}. {}",
         fitting, verdict.summary);
   } else if (sides_agree) {
-    verdict.summary +=
+    verdict.summary += fmt::format(
         " The reference agrees with the recorded kernel there: check the capture's shapes and conventions before the "
-        "kernel, though no other padding, align_corners or order of height and width fits.";
+        "kernel, though no other {}.",
+        of_samples ? "padding, align_corners or order of height and width fits" : "conventions fit");
   } else if (!fits.empty()) {
-    verdict.summary +=
-        fmt::format(" Its gradients of samples are those of {}: check which conventions it follows.", fitting);
+    verdict.summary += fmt::format(" Its gradients{} are those of {}: check which conventions it follows.",
+                                   of_samples ? " of samples" : "", fitting);
   }
 }
 

@@ -12,7 +12,7 @@ namespace msda::analysis {
 Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, int64_t explained_by_rounding);
 
 // Adds to the summary what the conventions tried say: those that fit, and whether the recorded side and the reference
-// agree where float64 does not.
-void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree);
+// agree where float64 does not. `of_samples`: the gradients that were tried are those of samples.
+void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree, bool of_samples);
 
 }  // namespace msda::analysis

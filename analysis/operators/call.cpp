@@ -18,7 +18,8 @@ Axis Call::rounded(const Axis& axis, const Reduction* reduction) const {
 }
 
 Tensor Call::input_of(Gradient gradient) const {
-  const std::string_view name = std::string_view(gradient.name()).substr(std::string_view("grad_").size());
+  std::string_view name = gradient.name();
+  if (name.starts_with("grad_")) name.remove_prefix(std::string_view("grad_").size());
   for (const NamedTensor& input : inputs()) {
     if (input.name == name) return input.tensor;
   }

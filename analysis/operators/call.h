@@ -127,6 +127,7 @@ struct Axis {
   double location;    // as recorded
   int32_t size;       // of the level or image, in pixels
   msda_dtype stored;  // the type of the location
+  int number = 0;     // 0 is x, 1 is y, 2 is z: for operators in which the sizes do not tell all
 };
 using Axes = boost::container::static_vector<Axis, 3>;
 inline char axis_name(size_t axis) { return "xyz"[axis]; }
@@ -233,6 +234,8 @@ class Call {
   virtual std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const = 0;
   // Equal for elements of a scattered gradient that add up the same samples with the same weights.
   virtual int64_t weights_of(Gradient gradient, int64_t flat) const = 0;
+  // Whether what the output buffer held before belongs to the result, and is one of the inputs.
+  virtual bool adds_to_output() const { return false; }
   // The additions to a scattered gradient, of which the call must outlive the result; null if the operator does not
   // say.
   virtual std::unique_ptr<Additions> additions(Gradient) const { return nullptr; }
@@ -326,7 +329,7 @@ class Call {
   // The part of sum(grad_output * output) that hangs on one input element, with `x` in its place: on the one whose
   // gradient is `id`. In float64, by its formula alone.
   virtual Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const = 0;
-  // The input that a gradient is of, "grad_" less; and which of an element's axes it moves a sample along, if any.
+  // The input that a gradient is of, "grad_" less, if there is one; and which of an element's axes it moves a sample along, if any.
   Tensor input_of(Gradient gradient) const;
   virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
 

@@ -21,6 +21,11 @@ const Adapter& col2im17();
 const Adapter& grid_sampler_2d();
 const Adapter& grid_sampler_3d();
 const Adapter& msda_triton();
+const Adapter& roi_align();
+const Adapter& upsample_bilinear2d();
+const Adapter& upsample_nearest1d();
+const Adapter& upsample_nearest2d();
+const Adapter& upsample_nearest3d();
 
 // A parameter as the kernel declares it. A scalar is aligned to its size, a struct to its largest member.
 struct Slot {
@@ -46,6 +51,9 @@ T parameter(const Launch& launch, size_t index) {
 // Pointers that are parameters, or lie at the beginning of one: index and tensor of each.
 std::vector<Pointer> pointers_at(const Launch& launch,
                                  std::initializer_list<std::pair<size_t, const char*>> parameters);
+
+// A number as a fact, which reads back as the same: "0.5".
+std::string decimal(double number);
 
 // The configuration for a grid-stride loop over n, as CUDA's samples launch it.
 LaunchShape shape_of_loop(int64_t n, uint32_t threads, uint32_t shared_bytes);

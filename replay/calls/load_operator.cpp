@@ -11,6 +11,8 @@
 #include "kernels/names.h"
 #include "kernels/sample.h"
 #include "replay/base/errors.h"
+#include "replay/calls/facts.h"
+#include "replay/calls/load_scatter.h"
 
 namespace msda::replay {
 namespace {
@@ -41,24 +43,6 @@ std::shared_ptr<const analysis::Call> msda_call_of(const capture::Invocation& in
   }
   call->take_sizes();
   return call;
-}
-
-// The value of an attribute that is a text.
-std::string text_of(const capture::Invocation& invocation, const char* name) {
-  const auto found = invocation.facts.texts.find(name);
-  return found == invocation.facts.texts.end() ? "" : found->second;
-}
-
-// Throws unless the tensor has this shape and a floating-point type.
-void check_tensor(const analysis::Tensor& tensor, const analysis::Index& shape, const char* name,
-                  const std::string& where) {
-  if (tensor.shape != shape) {
-    throw BadInput(fmt::format("{}: {} has shape {}, not {}", where, name, tensor.shape, shape));
-  }
-  if (tensor.dtype == MSDA_INT32 || tensor.dtype == MSDA_INT64) {
-    throw BadInput(
-        fmt::format("{}: {} has type {}, and no floating-point one", where, name, msda_dtype_name(tensor.dtype)));
-  }
 }
 
 // Of input [N,C,(D,)H,W] and grid [N,(D,)H,W,2 or 3].
@@ -100,13 +84,9 @@ std::shared_ptr<const analysis::Call> grid_sample_call_of(const capture::Invocat
     throw BadInput(
         fmt::format("{}: unknown padding_mode \"{}\"; there are zeros, border and reflection", where, padding));
   }
-  const auto align = invocation.facts.integers.find("align_corners");
-  if (align == invocation.facts.integers.end() || (align->second != 0 && align->second != 1)) {
-    throw BadInput(fmt::format("{} has no align_corners of 0 or 1", where));
-  }
   call->interpolation = *named;
   call->padding = *pads;
-  call->conventions.align_corners = align->second == 1;
+  call->conventions.align_corners = flag_of(invocation, "align_corners", where);
   call->input = input("input");
   call->grid = input("grid");
   call->grad_output = input("grad_output");
@@ -127,17 +107,25 @@ msda_dialect dialect_from(const std::string& name, const std::string& where) {
 }
 
 std::string operator_of(const capture::Invocation& invocation) {
-  if (!invocation.facts.dialect.empty()) return "msda";
-  const auto has = [&](const char* name) { return find(invocation.inputs, name) != nullptr; };
-  const bool samples =
-      invocation.facts.texts.contains("interpolation") && has("input") && has("grid") && has("grad_output");
-  return samples ? "grid_sample" : "";
+  const capture::CallFacts& facts = invocation.facts;
+  if (!facts.dialect.empty()) return "msda";
+  const auto has = [&](auto... names) { return ((find(invocation.inputs, names) != nullptr) && ...); };
+  if (facts.texts.contains("interpolation") && has("input", "grid", "grad_output")) return "grid_sample";
+  if (facts.integers.contains("dim_size") && has("index", "source")) return "scatter_add";
+  if (facts.texts.contains("mode") && facts.integers.contains("input_width") && has("grad_output"))
+    return "interpolate";
+  if (facts.texts.contains("spatial_scale") && has("boxes", "grad_output")) return "roi_align";
+  return "";
 }
 
 std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
-                                              const GetInput& input) {
-  return operator_of(invocation) == "grid_sample" ? grid_sample_call_of(invocation, where, input)
-                                                  : msda_call_of(invocation, where, input);
+                                              const GetInput& input, const GetBefore& before) {
+  const std::string name = operator_of(invocation);
+  if (name == "grid_sample") return grid_sample_call_of(invocation, where, input);
+  if (name == "scatter_add") return scatter_add_call_of(invocation, where, input, before);
+  if (name == "interpolate") return interpolate_call_of(invocation, where, input);
+  if (name == "roi_align") return roi_align_call_of(invocation, where, input);
+  return msda_call_of(invocation, where, input);
 }
 
 }  // namespace msda::replay

@@ -116,7 +116,12 @@ LoadedCall::LoadedCall(const Options& options, const capture::IsolatedReader& re
     : file_(reader.path()), where_(fmt::format("{}: {}", file_, invocation.path)) {
   read_all(reader, invocation);
   refuse_altered(options, altered_);
-  call_ = call_of(invocation, where_, [&](const char* name) { return input(invocation, name); });
+  const auto held_before = [&](const char* name) {
+    const capture::TensorInfo* info = find(invocation.outputs_before, name);
+    return info == nullptr ? analysis::Tensor{} : tensor(*info);
+  };
+  call_ = call_of(
+      invocation, where_, [&](const char* name) { return input(invocation, name); }, held_before);
   recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs, call_->conventions);
   const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before,
                            call_->conventions);

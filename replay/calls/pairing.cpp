@@ -7,6 +7,7 @@
 #include <set>
 
 #include "replay/base/errors.h"
+#include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
 
@@ -20,13 +21,7 @@ std::string conventions_key(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   std::string key =
       fmt::format("{} {} {}", operator_of(invocation), facts.padding_mode, facts.align_corners ? "align_corners" : "");
-  // Those of another operator than msda.
-  for (const char* name : {"interpolation", "padding_mode"}) {
-    if (const auto text = facts.texts.find(name); text != facts.texts.end()) key += " " + text->second;
-  }
-  if (const auto align = facts.integers.find("align_corners"); align != facts.integers.end()) {
-    key += fmt::format(" {}", align->second);
-  }
+  if (facts.dialect.empty()) key += conventions_text(invocation);
   return key;
 }
 
@@ -39,8 +34,7 @@ std::string difference(const capture::Invocation& a, const capture::Invocation& 
     }
   }
   if (conventions_key(a) != conventions_key(b)) {
-    return operator_of(a) != operator_of(b) ? "they are of different operators"
-                                            : "their interpolation, padding_mode or align_corners differ";
+    return operator_of(a) != operator_of(b) ? "they are of different operators" : "their conventions differ";
   }
   return {};
 }

@@ -10,6 +10,7 @@
 #include "replay/base/errors.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
+#include "replay/calls/conventions.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
 
@@ -91,20 +92,19 @@ Json json_of(const capture::Invocation& invocation) {
   return json;
 }
 
-// The conventions of a call: dialect, padding, align_corners.
-std::string conventions_of(const capture::Invocation& invocation) {
+// The conventions of a call: dialect, padding, align_corners; or those of its operator.
+std::string columns_of(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
+  const std::string name = operator_of(invocation);
+  if (name != "msda" && name != "grid_sample" && !name.empty())
+    return fmt::format("{:<42}", conventions_text(invocation));
   std::string dialect = facts.dialect.empty() ? "(no dialect)" : facts.dialect, padding = facts.padding_mode;
   bool align_corners = facts.align_corners;
-  if (operator_of(invocation) == "grid_sample") {
-    const auto text = [&](const char* name) {
-      const auto found = facts.texts.find(name);
-      return found == facts.texts.end() ? "?" : found->second;
-    };
-    dialect = text("interpolation");
-    padding = text("padding_mode");
-    const auto align = facts.integers.find("align_corners");
-    align_corners = align != facts.integers.end() && align->second != 0;
+  if (name == "grid_sample") {
+    const Json of = conventions_of(invocation);
+    dialect = of.value("interpolation", "?");
+    padding = of.value("padding_mode", "?");
+    align_corners = of.value("align_corners", false);
   }
   return fmt::format("{:<15}  {:<10}  {:<13}", dialect, padding, align_corners ? "align_corners" : "");
 }
@@ -113,7 +113,7 @@ std::string line_of(const capture::Invocation& invocation) {
   const auto* value = typical(invocation);
   const capture::CallFacts& facts = invocation.facts;
   std::vector<std::string> words{fmt::format("{:>6}  {:<11}", invocation.id, operator_of(invocation)),
-                                 conventions_of(invocation),
+                                 columns_of(invocation),
                                  fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
                                              static_cast<double>(bytes_of(invocation)) / 1e6),
                                  sizes_of(invocation)};

@@ -16,8 +16,9 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 // What groups must have in common to be joined.
-constexpr const char* kPlace[] = {"tensor", "cause",   "at_fault",     "advisory",      "operator",
-                                  "kernel", "dialect", "padding_mode", "align_corners", "interpolation"};
+constexpr const char* kPlace[] = {"tensor", "cause",        "at_fault",     "advisory",       "operator",
+                                  "kernel", "dialect",      "padding_mode", "align_corners",  "interpolation",
+                                  "reduce", "include_self", "mode",         "sampling_ratio", "aligned"};
 
 AtFault at_fault_of(const Json& named) {
   for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
@@ -229,7 +230,9 @@ Json shortened(const Json& result) {
       if (is_told_otherwise(group, invocation["groups"])) continue;
       Json kept;
       copy_some(group, kept, {"tensor", "cause", "at_fault", "advisory", "count"});
-      copy_some(invocation, kept, {"operator", "kernel", "dialect", "padding_mode", "align_corners", "interpolation"});
+      copy_some(invocation, kept,
+                {"operator", "kernel", "dialect", "padding_mode", "align_corners", "interpolation", "reduce",
+                 "include_self", "mode", "sampling_ratio", "aligned"});
       copy_some(group, kept, {"shared", "help"});
       kept["worst"]["invocation"] = invocation["id"];
       copy_some(invocation["findings"][group["worst"].get<size_t>()], kept["worst"],

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
 #include "replay/report/help.h"
@@ -114,8 +115,7 @@ Json to_json(const InvocationResult& result) {
                {"kernel", facts.kernel},
                {"dialect", facts.dialect}};
   if (facts.dialect.empty()) {
-    for (const char* name : {"interpolation", "padding_mode"}) json[name] = facts.texts.at(name);
-    json["align_corners"] = facts.integers.at("align_corners") != 0;
+    json.update(conventions_of(result.invocation));
   } else {
     json["padding_mode"] = facts.padding_mode;
     json["align_corners"] = facts.align_corners;

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <map>
 
+#include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
 #include "replay/report/diagnosis.h"
 
 namespace msda::replay {
@@ -134,11 +136,9 @@ void add_diagnoses(Page& page, const InvocationResult& result, const ReportSetti
   add_note(page, advised, told);
 }
 
-std::string conventions_text(const capture::CallFacts& facts) {
-  if (facts.dialect.empty()) {
-    return fmt::format("grid_sample, padding {}, align_corners {}", facts.texts.at("padding_mode"),
-                       facts.integers.at("align_corners") != 0);
-  }
+std::string text_of_conventions(const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  if (facts.dialect.empty()) return fmt::format("{}, {}", operator_of(invocation), conventions_text(invocation));
   return fmt::format("dialect {}, padding {}, align_corners {}", facts.dialect, facts.padding_mode,
                      facts.align_corners);
 }
@@ -148,7 +148,7 @@ void add_heading(Page& page, const InvocationResult& result) {
   page.paragraph({{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
                   {" "},
                   {fmt::format("{}, {}, {}", facts.kernel.empty() ? "(kernel not named)" : facts.kernel,
-                               conventions_text(facts), tolerance_text(result))}},
+                               text_of_conventions(result.invocation), tolerance_text(result))}},
                  0, 2);
   page.paragraph({{result.call->text_of_sizes()}}, 2, 2);
 }

@@ -120,6 +120,46 @@ def test_grid_sample(replay, tmp_path, entry, double, axes):
     assert [(call["operator"], call["judged"]) for call in told] == 12 * [("grid_sample", [])]
 
 
+# By the stand-in's kernel: the operator, the shapes of its tensors, facts of the first call.
+SCATTERS = {
+    "roi_align": ("roi_align", {"grad_output": (5, 3, 2, 3), "boxes": (5, 5)}, (2, 3, 8, 10),
+                  {"spatial_scale": "0.25", "sampling_ratio": 2, "aligned": 0, "input_batch": 2, "input_height": 8, "input_width": 10}),
+    "upsample_bilinear2d": ("interpolate", {"grad_output": (1, 6, 7, 15)}, (1, 6, 4, 5),
+                            {"mode": "bilinear", "align_corners": 0, "input_height": 4, "input_width": 5}),
+    "upsample_nearest2d": ("interpolate", {"grad_output": (2, 3, 8, 15)}, (2, 3, 4, 5),
+                           {"mode": "nearest", "input_height": 4, "input_width": 5}),
+}
+
+
+@pytest.mark.parametrize("kernel", SCATTERS)
+def test_operators_that_scatter(replay, tmp_path, kernel):
+    """Recorded, and explained by rounding alone; a doubled gradient is not."""
+    operator, shapes, result, facts = SCATTERS[kernel]
+    capture = tmp_path / "a.h5"
+    arguments = ["--kernel", kernel, "--launches", "6", "--seed", "5"]
+    done = record(CLIENT, *arguments, options=["-o", capture])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == 6
+    for call in invocations:
+        assert {name: tensor.shape for name, tensor in call.inputs.items()} == shapes
+        assert {name: tensor.shape for name, tensor in call.outputs.items()} == {"grad_input": result}
+        assert np.all(call.outputs_before["grad_input"] == (7 if kernel == "upsample_nearest2d" else 0))
+    assert {name: invocations[0].facts.get(name) for name in facts} == facts
+    if kernel == "upsample_bilinear2d":
+        assert [call.facts["align_corners"] for call in invocations] == [0, 1] * 3
+        assert ["scale_height" in call.facts for call in invocations] == [False, False, True] + 3 * [False]
+    told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
+    assert {call["operator"] for call in told} == {operator}
+    causes = {judged["cause"] for call in told for judged in call["judged"]}
+    assert causes <= {"accumulation_order", "ill_conditioned"}, causes
+    for call in invocations:
+        call.outputs["grad_input"] *= 2
+    write_capture(capture, invocations, overwrite=True)
+    told = replay("run", capture, "--json", "-", expect=1).json["invocations"]
+    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
+
+
 @pytest.mark.parametrize("axes", SAMPLERS)
 def test_recorded_grid_sample_is_explained(replay, tmp_path, axes):
     """With a tolerance of 0 by rounding alone; a gradient of the last axis that is doubled, as such."""

@@ -62,6 +62,9 @@ auto other_launch(const Options& options) -> std::string (*)(const Client&, cons
   const bool wide = options.float64;
   if (options.kernel == "grid_sample") return wide ? launch_grid_sampler<double, 2> : launch_grid_sampler<float, 2>;
   if (options.kernel == "grid_sample_3d") return wide ? launch_grid_sampler<double, 3> : launch_grid_sampler<float, 3>;
+  if (options.kernel == "roi_align") return launch_roi_align;
+  if (options.kernel == "upsample_bilinear2d") return launch_upsample_bilinear2d;
+  if (options.kernel == "upsample_nearest2d") return launch_upsample_nearest2d;
   if (options.kernel == "scale_add") return launch_scale_add;
   if (options.kernel.starts_with("poison_")) return launch_poison;
   return options.kernel == "whereabouts" ? launch_whereabouts : nullptr;

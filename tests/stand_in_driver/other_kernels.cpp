@@ -160,6 +160,119 @@ CUresult grid_sampler(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+bool floats_at(const void* pointer, uint64_t count) {
+  return allocated(reinterpret_cast<uintptr_t>(pointer), count * sizeof(float));
+}
+
+// What a point at a coordinate reads along an axis: pixels, and their weights.
+using Pair = std::array<std::pair<int, double>, 2>;
+Pair around(double at, int size) {
+  const int low = std::min(static_cast<int>(std::floor(std::max(at, 0.0))), size - 1),
+            high = std::min(low + 1, size - 1);
+  const double part = low == high ? 0 : std::max(at, 0.0) - low;
+  return {{{low, 1 - part}, {high, part}}};
+}
+
+CUresult roi_align(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  const auto threads = arguments.next<int>();
+  const auto* const grad_output = arguments.next<const float*>();
+  const auto scale = arguments.next<float>();
+  int sizes[6];  // channels, height, width, rows and columns of bins, points
+  for (int& size : sizes) size = arguments.next<int>();
+  const double shift = arguments.next<bool>() ? 0.5 : 0;
+  auto* const grad_input = arguments.next<float*>();
+  const auto* const boxes = arguments.next<const float*>();
+  int strides[4];
+  for (int& stride : strides) stride = arguments.next<int>();
+  const auto span = arguments.next<int>();
+  const auto& [channels, height, width, rows, columns, points] = sizes;
+  const int count = threads / (channels * rows * columns);
+  if (!floats_at(grad_output, static_cast<uint64_t>(threads)) || !floats_at(grad_input, static_cast<uint64_t>(span)) ||
+      !floats_at(boxes, static_cast<uint64_t>(count) * 5)) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  for (int i = 0; i < threads; ++i) {
+    const int bin[2] = {i % columns, i / columns % rows}, c = i / columns / rows % channels,
+              k = i / columns / rows / channels;
+    const float given = grad_output[k * strides[0] + c * strides[1] + bin[1] * strides[2] + bin[0] * strides[3]];
+    const float* const box = boxes + 5 * k;
+    for (int point = 0; point < points * points; ++point) {
+      const int number[2] = {point % points, point / points}, bins[2] = {columns, rows}, size[2] = {width, height};
+      Pair along[2];
+      bool inside = true;
+      for (int axis = 0; axis < 2; ++axis) {
+        const double start = box[1 + axis] * scale - shift, length = box[3 + axis] * scale - shift - start;
+        const double at = start + (bin[axis] + (number[axis] + 0.5) / points) *
+                                      (shift == 0 ? std::max(length, 1.0) : length) / bins[axis];
+        inside = inside && at >= -1 && at <= size[axis];
+        along[axis] = around(at, size[axis]);
+      }
+      for (const auto& [y, wy] : along[1]) {
+        for (const auto& [x, wx] : along[0]) {
+          float& sum = grad_input[((static_cast<int>(box[0]) * channels + c) * height + y) * width + x];
+          if (inside) sum += static_cast<float>(given * wy * wx / (points * points));
+        }
+      }
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult upsample_bilinear2d(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  const auto planes = static_cast<int>(arguments.next<uint64_t>());
+  int in[2], out[2];  // rows, columns
+  for (int* size : {&in[0], &in[1], &out[0], &out[1]}) *size = arguments.next<int>();
+  const double rows = arguments.next<float>(), columns = arguments.next<float>();
+  const double shift = arguments.next<bool>() ? 0 : 0.5;
+  auto* const grad_input = arguments.next<float*>();
+  const auto* const grad_output = arguments.next<const float*>();
+  const int all = planes * out[0] * out[1];
+  if (!floats_at(grad_output, static_cast<uint64_t>(all)) ||
+      !floats_at(grad_input, static_cast<uint64_t>(planes * in[0] * in[1]))) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  for (int i = 0; i < all; ++i) {
+    const int column = i % out[1], row = i / out[1] % out[0], plane = i / out[1] / out[0];
+    for (const auto& [y, wy] : around(rows * (row + shift) - shift, in[0])) {
+      for (const auto& [x, wx] : around(columns * (column + shift) - shift, in[1])) {
+        grad_input[(plane * in[0] + y) * in[1] + x] += static_cast<float>(wy * wx * grad_output[i]);
+      }
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult upsample_nearest2d(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  const auto* const grad_output = arguments.next<const float*>();
+  int sizes[6];  // batches, channels, rows and columns of grad_output and of grad_input
+  for (int& size : sizes) size = static_cast<int>(arguments.next<uint64_t>());
+  auto* const grad_input = arguments.next<float*>();
+  const auto rows = arguments.next<float>(), columns = arguments.next<float>();
+  const auto& [batches, channels, out_rows, out_columns, in_rows, in_columns] = sizes;
+  const int planes = batches * channels, all = planes * in_rows * in_columns;
+  if (!floats_at(grad_output, static_cast<uint64_t>(planes * out_rows * out_columns)) ||
+      !floats_at(grad_input, static_cast<uint64_t>(all))) {
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+  }
+  const auto first = [](int pixel, float scale, int most) {
+    return std::min(static_cast<int>(std::ceil(static_cast<float>(pixel) * scale)), most);
+  };
+  for (int i = 0; i < all; ++i) {
+    const int column = i % in_columns, row = i / in_columns % in_rows, plane = i / in_columns / in_rows;
+    float sum = 0;
+    for (int y = first(row, rows, out_rows); y < first(row + 1, rows, out_rows); ++y) {
+      for (int x = first(column, columns, out_columns); x < first(column + 1, columns, out_columns); ++x) {
+        sum += grad_output[(plane * out_rows + y) * out_columns + x];
+      }
+    }
+    grad_input[i] = sum;
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult scale_add(const std::byte* bytes) {
   Arguments arguments(bytes);
   const auto rows = arguments.next<int>();
@@ -227,6 +340,29 @@ const std::vector<KernelCode>& other_kernels() {
       {kGridSamplerDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t, 2>},
       {kGridSampler3dFloat, grid_sampler_layout<int>(), grid_sampler<float, int, 3>},
       {kGridSampler3dDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t, 3>},
+      {kRoiAlign,
+       layout({{4, 4},
+               {8, 8},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {1, 1},
+               {8, 8},
+               {8, 8},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {4, 4},
+               {4, 4}}),
+       roi_align},
+      {kUpsampleBilinear2d, layout({{8, 8}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {1, 1}, {8, 8}, {8, 8}}),
+       upsample_bilinear2d},
+      {kUpsampleNearest2d, layout({{8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {4, 4}, {4, 4}}),
+       upsample_nearest2d},
       {kScaleAdd, layout({{4, 4}, {8, 4}, {8, 8}, {8, 8}, {8, 8}}), scale_add},
       {kWhereabouts, layout({{4, 4}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}), whereabouts}};
   return kernels;

@@ -32,6 +32,20 @@ inline constexpr char kGridSampler3dDouble[] =
     "4cuda6detail10TensorInfoIKT_S3_EES9_S9_NS6_IS7_S3_EESA_NS0_6detail24GridSamplerInterpolationENSB_"
     "18GridSamplerPaddingEbS3_b";
 
+// Of torchvision 0.26 and PyTorch 2.11, for float; their parameters are those that the names tell.
+inline constexpr char kRoiAlign[] =
+    "_ZN6vision3ops57_GLOBAL__N__188fa4c8_19_roi_align_kernel_cu_85cbb3f1_438630roi_align_backward_kernel_"
+    "implIfEEviPKT_"
+    "S3_iiiiiibPS3_S5_iiiii";
+inline constexpr char kUpsampleBilinear2d[] =
+    "_ZN2at6native54_GLOBAL__N__483be8b1_21_UpSampleBilinear2d_cu_607db5e338upsample_bilinear2d_backward_out_"
+    "frameIffEEv"
+    "miiiiT0_S3_bPT_PKS4_";
+inline constexpr char kUpsampleNearest2d[] =
+    "_ZN2at6native53_GLOBAL__N__222ba01c_20_UpSampleNearest2d_cu_198c5ce237upsample_nearest2d_backward_out_"
+    "frameIffXadL_"
+    "ZNS0_40nearest_neighbor_bw_compute_source_indexEfiiEEEEvPKT_mmmmmmPS3_ff";
+
 // A kernel that nobody but its user knows:
 //
 //     void scale_add(int rows, Scale scale, const float* x, float* y, unsigned char* positive)

@@ -109,6 +109,58 @@ template std::string launch_grid_sampler<double, 2>(const Client&, const OtherLa
 template std::string launch_grid_sampler<float, 3>(const Client&, const OtherLaunch&);
 template std::string launch_grid_sampler<double, 3>(const Client&, const OtherLaunch&);
 
+std::string launch_roi_align(const Client& client, const OtherLaunch& launch) {
+  const int batches = 2, channels = 3, height = 8, width = 10, rows = 2, columns = 3, points = 2, boxes = 5;
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const int threads = boxes * channels * rows * columns, span = batches * channels * height * width;
+  const float* const grad_output = stage.upload(uniform<float>(random, static_cast<size_t>(threads), -1, 1));
+  std::vector<float> places = uniform<float>(random, static_cast<size_t>(5 * boxes), 0, 30);
+  for (int box = 0; box < boxes; ++box) {
+    float* const at = &places[static_cast<size_t>(5 * box)];
+    at[0] = static_cast<float>(box % batches);
+    at[3] += at[1];
+    at[4] += at[2];
+  }
+  const float* const where = stage.upload(places);
+  float* const grad_input = stage.upload(std::vector<float>(static_cast<size_t>(span), 0));
+  const bool aligned = launch.number % 3 != 0;
+  const int per_box = channels * rows * columns, per_channel = rows * columns, one = 1;
+  const Argument arguments[] = {threads, grad_output, 0.25f, channels, height,      width,   rows, columns, points,
+                                aligned, grad_input,  where, per_box,  per_channel, columns, one,  span};
+  client.launch(launch.way, launch.load(client, kRoiAlign), {1}, {512}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "grad_input", grad_input, static_cast<size_t>(span));
+}
+
+std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch) {
+  const uint64_t planes = 6;
+  const int in[] = {4, 5}, out[] = {7, 15};
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const float* const grad_output = stage.upload(uniform<float>(random, planes * 7 * 15, -1, 1));
+  float* const grad_input = stage.upload(std::vector<float>(planes * 4 * 5, 0));
+  const bool aligned = launch.number % 2 == 1;
+  const float rows = aligned ? 3.0f / 6 : launch.number % 4 == 2 ? 0.55f : 4.0f / 7;
+  const float columns = aligned ? 4.0f / 14 : 5.0f / 15;
+  const Argument arguments[] = {planes, in[0], in[1], out[0], out[1], rows, columns, aligned, grad_input, grad_output};
+  client.launch(launch.way, launch.load(client, kUpsampleBilinear2d), {1}, {256}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "grad_input", grad_input, planes * 4 * 5);
+}
+
+std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch) {
+  const uint64_t batches = 2, channels = 3, out[] = {8, 15}, in[] = {4, 5};
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const float* const grad_output = stage.upload(uniform<float>(random, 6 * 8 * 15, -1, 1));
+  float* const grad_input = stage.upload(std::vector<float>(6 * 4 * 5, 7));
+  const Argument arguments[] = {grad_output, batches, channels, out[0], out[1], in[0], in[1], grad_input, 2.0f, 3.0f};
+  client.launch(launch.way, launch.load(client, kUpsampleNearest2d), {1}, {256}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "grad_input", grad_input, 6 * 4 * 5);
+}
+
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
   const int rows = 6 + launch.number, columns = 5;
   const auto count = static_cast<size_t>(rows * columns);

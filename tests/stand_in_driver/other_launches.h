@@ -29,6 +29,12 @@ struct OtherLaunch {
 template <class T, int kAxes>
 std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch);
 
+// Of float. Every third launch of roi_align has boxes that are not aligned.
+std::string launch_roi_align(const Client& client, const OtherLaunch& launch);
+// align_corners changes with each launch; every fourth has a scale factor.
+std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch);
+std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch);
+
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch);
 std::string launch_whereabouts(const Client& client, const OtherLaunch& launch);
 std::string launch_poison(const Client& client, const OtherLaunch& launch);  // poison_kernels.h

@@ -3,38 +3,14 @@
 from . import archive_keys, conventions, shapes
 from .archive import Archive
 from .capture import CaptureError, Invocation, Result, widen, write_capture
-
-
-def _read_scalar(source, name, valid):
-    is_allowed, in_words = valid
-    header = source.header(name)
-    if header.shape != ():
-        source.fail(name, f"has shape {header.shape}, it should be a scalar")
-    if header.dtype.kind not in "bifuU" or header.bytes > 4 * archive_keys.LONGEST_TEXT:
-        source.fail(name, f"has type {header.dtype}, it should be {in_words}")
-    try:
-        value = source.read(name).item()
-    except (ValueError, SystemError):  # invalid code points
-        value = None
-    if not is_allowed(value):
-        shown = repr(value) if len(repr(value)) <= 100 else "longer or of another kind"
-        source.fail(name, f"is {shown}, it should be {in_words}")
-    return value
-
-
-def _keys_of(source):
-    """Those of the source's operator."""
-    if "operator" not in source or _read_scalar(source, "operator", archive_keys.OPERATOR) == "msda":
-        return archive_keys.MSDA
-    rank = len(source.header("input").shape) if "input" in source else 4
-    return archive_keys.grid_sample(5 if rank == 5 else 4)
+from .scalars import facts_of, keys_of, read_scalar
 
 
 def read_call(source, given=None):
     """The Invocation that an Archive, or arguments of save_call, describe; the keys that were used; and what was found out about
     its conventions, or nothing. `given` conventions replace the source's."""
     given = {name: value for name, value in (given or {}).items() if value is not None}
-    schema = _keys_of(source)
+    schema = keys_of(source)
     for name in given:
         if name not in schema.scalars:
             source.fail(source.noun, f"is of {schema.name}, which has no {name}")
@@ -43,7 +19,7 @@ def read_call(source, given=None):
     if missing:
         source.fail(source.noun, f"has no {', '.join(missing)}")
     shapes.check_headers(source, schema, keys)
-    scalars = {name: _read_scalar(source, name, valid) for name, valid in schema.scalars.items() if name in source}
+    scalars = {name: read_scalar(source, name, valid) for name, valid in schema.scalars.items() if name in source}
     scalars.update(given)
     if ("atol" in scalars) != ("rtol" in scalars):
         source.fail(source.noun, "has only one of atol and rtol; they go together")
@@ -62,11 +38,12 @@ def read_call(source, given=None):
         # Without a dialect the format's rule for references applies: grid_sample.
         of_reference = scalars.get("reference_dialect", "grid_sample") if schema is archive_keys.MSDA else ""
         results["reference"] = Result(sections["reference"], "reference", of_reference, notes)
-    facts = {"label": scalars["label"]} if scalars.get("label") else {}
+    label = {"label": scalars["label"]} if scalars.get("label") else {}
     if schema is archive_keys.MSDA:
-        fields = {**chosen, "facts": facts}
+        fields = {**chosen, "facts": label}
     else:
-        fields = {"dialect": "", "facts": {**facts, **chosen, "align_corners": int(chosen["align_corners"])}}
+        facts = {**chosen, "align_corners": int(chosen["align_corners"])} if chosen else facts_of(source, schema, scalars)
+        fields = {"dialect": "", "facts": {**facts, **label}}
     return Invocation(
         inputs=inputs, outputs=sections["observed"], outputs_before=sections["before"], results=results,
         kernel=scalars.get("kernel", ""), atol=scalars.get("atol"), rtol=scalars.get("rtol"), **fields,
@@ -83,7 +60,11 @@ def import_case(source, target, dialect=None, reference_dialect=None, overwrite=
     with, and reference_max_abs_diff_<gradient>, a number about one; before_<gradient>, the output buffers before
     the launch; and the scalars dialect, padding_mode, align_corners, reference_dialect, atol, rtol, kernel, label. With the text
     "grid_sample" as operator: input, grid, grad_output, and the same with grad_input and grad_grid for gradients; its scalars are
-    interpolation, padding_mode, align_corners, atol, rtol, kernel, label. The flags replace the archive's conventions.
+    interpolation, padding_mode, align_corners, atol, rtol, kernel, label. With "scatter_add": index, source and if wanted self, with
+    the gradient sum, and the scalars dim, dim_size, reduce (sum, mean), include_self, wraps_negative, padding_idx,
+    scale_grad_by_freq. With "interpolate": grad_output, the gradient grad_input, and the scalars mode, align_corners, input_depth,
+    input_height, input_width, scale_depth, scale_height, scale_width. With "roi_align": boxes, grad_output and if wanted input, the
+    gradient grad_input, and the scalars spatial_scale, sampling_ratio, aligned, input_batch, input_height, input_width. The flags replace the archive's conventions.
     Conventions that neither states are asked for, not guessed. Only these members are read. Raises CaptureError.
     """
     given = {"dialect": dialect, "reference_dialect": reference_dialect, "padding_mode": padding_mode, "align_corners": align_corners,

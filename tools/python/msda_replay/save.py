@@ -6,9 +6,9 @@ from typing import Any, Tuple, Union
 
 import numpy as np
 
-from . import archive_keys
 from .capture import BFloat16, CaptureError, write_capture
 from .importer import read_call
+from .scalars import keys_of
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,13 @@ def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **
     The arguments are the keys of an archive (docs/python.md): the inputs value, spatial_shapes, sampling_locations,
     attention_weights, grad_output; observed_grad_value and so on, what the kernel returned; reference_grad_value and so on, what the
     test compares with; dialect, padding_mode, align_corners; atol, rtol, kernel, label. With operator="grid_sample": input, grid,
-    grad_output, observed_grad_input, observed_grad_grid, interpolation, padding_mode, align_corners. Tensors are torch tensors
+    grad_output, observed_grad_input, observed_grad_grid, interpolation, padding_mode, align_corners; scatter_add, interpolate and roi_align
+    as the document lists them. Tensors are torch tensors
     (bfloat16, too, on any device) or NumPy arrays. Raises CaptureError and leaves no file behind."""
     source = _Arguments(os.fspath(path), call)
     invocation, used, _ = read_call(source)
     unknown = sorted(set(call) - set(used) - {"operator"})
     if unknown:
-        schema = archive_keys.MSDA if invocation.dialect else archive_keys.grid_sample(4)
+        schema = keys_of(source)
         source.fail("the call", f"has no argument {', '.join(unknown)}; there are {', '.join((*schema.tensors, *schema.scalars))}")
     write_capture(path, invocation, overwrite=overwrite)

@@ -1,0 +1,178 @@
+#include "analysis/operators/interpolate/call.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace msda::analysis {
+
+std::optional<ResizeMode> resize_mode_named(std::string_view name, int axes) {
+  if (name == "nearest") return ResizeMode::kNearest;
+  if (name == "nearest-exact") return ResizeMode::kNearestExact;
+  if (name == "bicubic" && axes == 2) return ResizeMode::kCubic;
+  constexpr std::string_view kLinear[] = {"linear", "bilinear", "trilinear"};
+  return name == kLinear[axes - 1] ? std::optional(ResizeMode::kLinear) : std::nullopt;
+}
+
+const char* InterpolateCall::mode_name() const {
+  constexpr const char* kLinear[] = {"linear", "bilinear", "trilinear"};
+  switch (mode) {
+    case ResizeMode::kNearest:
+      return "nearest";
+    case ResizeMode::kNearestExact:
+      return "nearest-exact";
+    case ResizeMode::kLinear:
+      return kLinear[axes_count - 1];
+    case ResizeMode::kCubic:
+      return "bicubic";
+  }
+  return "?";
+}
+
+void InterpolateCall::take_sizes() {
+  const size_t rank = grad_output.shape.size();
+  axes_count = static_cast<int>(rank) - 2;
+  N = grad_output.shape[0];
+  C = grad_output.shape[1];
+  from_ = to_ = {1, 1, N * C, 1, 1};
+  for (int axis = 0; axis < axes_count; ++axis) {
+    sides[axis].out = grad_output.shape[rank - 1 - static_cast<size_t>(axis)];
+    from_.minor *= sides[axis].out;
+    to_.minor *= sides[axis].in;
+  }
+}
+
+Index InterpolateCall::shape_of(Gradient) const {
+  Index shape{N, C};
+  for (int axis = axes_count - 1; axis >= 0; --axis) shape.push_back(sides[axis].in);
+  return shape;
+}
+
+// Coordinates are computed in float32 at least, and those of mode nearest at most.
+Precision InterpolateCall::coordinate_precision(const Precision& rest) const {
+  const Precision float32 = Precision::of(MSDA_FLOAT32);
+  return is_nearest() || rest.bits < float32.bits ? float32 : rest;
+}
+
+std::vector<std::string> InterpolateCall::weight_names() const {
+  if (is_nearest()) return {};
+  const std::vector<std::string> all{"wx", "wy", "wz"};
+  return {all.begin(), all.begin() + axes_count};
+}
+
+std::vector<std::string> InterpolateCall::corner_names() const {
+  if (is_nearest()) return {""};
+  const int along = mode == ResizeMode::kCubic ? 4 : 2;
+  int count = 1;
+  for (int axis = 0; axis < axes_count; ++axis) count *= along;
+  std::vector<std::string> names;
+  for (int number = 0; number < count; ++number) {
+    std::string name = fmt::format("x{}", number % along);
+    if (axes_count > 1) name = fmt::format("y{},", number / along % along) + name;
+    if (axes_count > 2) name = fmt::format("z{},", number / along / along) + name;
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<FactorArithmetic> InterpolateCall::factor_arithmetics() const {
+  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), 0}};
+  if (!is_nearest() && !conventions.align_corners) {
+    all.push_back({"coordinates with fused multiply-adds", arithmetic(), 1});
+  }
+  return all;
+}
+
+void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const {
+  ResizeTaps along[3];
+  int64_t rest = sample;
+  for (int axis = 0; axis < axes_count; ++axis) {
+    const Resized& side = sides[axis];
+    const double at = computed_coordinate(side, rest % side.out, by);
+    rest /= side.out;
+    along[axis] = taps(side, at, 0, 0);
+    for (ResizeTap& tap : along[axis]) tap.weight = rounded_to(tap.weight, by.type);
+  }
+  Contribution one{0, sample};
+  for (int axis = axes_count; axis < 3; ++axis) along[axis] = {{0, 1, 0}};
+  for (const ResizeTap& z : along[2]) {
+    for (const ResizeTap& y : along[1]) {
+      for (const ResizeTap& x : along[0]) {
+        one.target = (z.pixel * sides[1].in + y.pixel) * sides[0].in + x.pixel;
+        one.factors = {x.weight, y.weight, z.weight};
+        visit(one);
+        ++one.corner;
+      }
+    }
+  }
+}
+
+void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordinates, const VisitExact& visit) const {
+  ResizeTaps along[3];
+  int64_t rest = from_place;
+  for (int axis = 0; axis < axes_count; ++axis) {
+    const Resized& side = sides[axis];
+    const auto [exact, error] = coordinate_of(side, rest % side.out, coordinates);
+    rest /= side.out;
+    along[axis] = taps(side, exact, error, coordinates.unit);
+  }
+  for (int axis = axes_count; axis < 3; ++axis) along[axis] = {{0, 1, 0}};
+  for (const ResizeTap& z : along[2]) {
+    for (const ResizeTap& y : along[1]) {
+      for (const ResizeTap& x : along[0]) {
+        const double weight = x.weight * y.weight * z.weight;
+        const double farthest =
+            (std::abs(x.weight) + x.error) * (std::abs(y.weight) + y.error) * (std::abs(z.weight) + z.error);
+        visit({(z.pixel * sides[1].in + y.pixel) * sides[0].in + x.pixel, weight, farthest - std::abs(weight)});
+      }
+    }
+  }
+}
+
+std::vector<Cut> InterpolateCall::cuts() const { return {{"batch", "N", N}, {"channel", "C", C}}; }
+
+Kept InterpolateCall::kept_of(std::string_view tensor, const Kept& kept) const {
+  Kept of{kept[0], kept[1]};
+  for (int axis = axes_count - 1; axis >= 0; --axis) {
+    of.push_back(all_indices(tensor == "grad_output" ? sides[axis].out : sides[axis].in));
+  }
+  return of;
+}
+
+std::vector<int64_t> InterpolateCall::cut_indices(const ElementId& id) const {
+  const Coordinates at = coordinates_of(id.gradient, id.flat);
+  return {at[0], at[1]};
+}
+
+std::shared_ptr<const Call> InterpolateCall::with_inputs(std::span<const OwnedTensor> given) const {
+  const Tensor view = tensor_named(given, "grad_output").view();
+  return with_values({&view, 1});
+}
+
+Slices InterpolateCall::slices(const CallSizes& sizes_given) const {
+  if (sizes_given.heads) throw std::invalid_argument("interpolate has no heads");
+  if (sizes_given.queries) throw std::invalid_argument("interpolate has no queries");
+  auto slice = std::make_shared<InterpolateCall>(*this);
+  slice->grad_output.data = nullptr;
+  slice->grad_output.shape[0] = 1;
+  slice->take_sizes();
+  return {sizes_given.batch.value_or(N), slice};
+}
+
+std::shared_ptr<const Call> InterpolateCall::with_values(std::span<const Tensor> of) const {
+  auto call = std::make_shared<InterpolateCall>(*this);
+  call->grad_output = of[0];
+  call->take_sizes();
+  return call;
+}
+
+std::shared_ptr<const Call> InterpolateCall::outline() const {
+  auto copy = std::make_shared<InterpolateCall>(*this);
+  copy->grad_output.data = nullptr;
+  return copy;
+}
+
+}  // namespace msda::analysis

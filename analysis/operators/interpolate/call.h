@@ -1,0 +1,131 @@
+// The backward pass of PyTorch's interpolate: the gradient of an image that was resized, in 1 to 3 dimensions.
+//
+// After aten/src/ATen/native/UpSample.h: the index of an output pixel along an axis becomes a coordinate in the image
+// by the ratio of the sizes, or by the scale factor that was given; of it come the pixels that the output pixel was
+// made of, and their weights. Modes linear, bilinear and trilinear are one here, of as many axes as there are.
+#pragma once
+
+#include <boost/container/static_vector.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/operators/scatter/call.h"
+
+namespace msda::analysis {
+
+struct InterpolateGradient {
+  static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
+  static constexpr Gradient kInput{kInputDescription};
+};
+inline constexpr Gradient kInterpolateGradients[] = {InterpolateGradient::kInput};
+
+struct InterpolateDimension {
+  static constexpr Dimension::Description kDescriptions[] = {
+      {"batch", 0, false, false}, {"channel", 1, false, false}, {"pixel", 2, false, false}};
+  static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kPixel{kDescriptions[2]};
+};
+
+enum class ResizeMode { kNearest, kNearestExact, kLinear, kCubic };
+
+// Of one axis of an image that is resized.
+struct Resized {
+  int64_t in = 1, out = 1;
+  double scale = 0;  // the factor that was given; 0: none, the sizes tell it
+};
+
+// What an output pixel reads along an axis.
+struct ResizeTap {
+  int64_t pixel;
+  double weight, error;  // the bound on what rounding does to it
+};
+using ResizeTaps = boost::container::static_vector<ResizeTap, 6>;
+
+// The output pixels that read a pixel along an axis, of mode nearest: first <= i < end.
+struct Readers {
+  int64_t first, end;
+};
+
+// The shape of grad_output fits; take_sizes() has been called.
+struct InterpolateCall final : ScatterCall {
+  ResizeMode mode = ResizeMode::kLinear;
+  int axes_count = 2;
+  int64_t N = 0, C = 0;
+  Resized sides[3];  // by axis: x, y, z
+  Tensor grad_output;
+
+  bool is_nearest() const { return mode == ResizeMode::kNearest || mode == ResizeMode::kNearestExact; }
+
+  std::span<const Gradient> gradients() const override { return kInterpolateGradients; }
+  Index shape_of(Gradient) const override;
+  std::vector<NamedTensor> inputs() const override { return {{"grad_output", grad_output}}; }
+  std::vector<NamedTensor> all_inputs() const override { return inputs(); }
+
+  Tensor source() const override { return grad_output; }
+  const PlaceLayout& from() const override { return from_; }
+  const PlaceLayout& to() const override { return to_; }
+  const char* source_name() const override { return "output pixel"; }
+  std::vector<std::string> corner_names() const override;
+  std::vector<std::string> weight_names() const override;
+  std::vector<FactorArithmetic> factor_arithmetics() const override;
+  KnownAdditions known(std::string_view kernel) const override;
+  void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
+  void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  Precision coordinate_precision(const Precision& rest) const override;
+  std::string target_text(int64_t target) const override;
+  std::string sample_text(int64_t sample) const override;
+  std::vector<Alternative> alternatives() const override;
+
+  // Of mode nearest an element has an axis for each of the image's: the output pixels that it adds up may change at
+  // both ends. The location is its pixel.
+  Axes axes(const ElementId& id) const override;
+  Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
+                                      msda_dtype arithmetic) const override;
+  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
+                  const Reduction* reduction, Cache& cache) const override;
+
+  std::span<const Dimension> dimensions() const override;
+  Coordinates sizes() const override { return {N, C, to_.minor}; }
+  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
+  std::span<const Part> parts() const override;
+
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  std::vector<Cut> cuts() const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+
+  Slices slices(const CallSizes& sizes) const override;
+  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+
+  std::string text_of_sizes() const override;
+  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
+  std::shared_ptr<const Call> outline() const override;
+
+  // From grad_output and `sides`.
+  void take_sizes();
+  const char* mode_name() const;
+
+  // --- Along one axis.
+  // The coordinate of an output pixel, with a bound on its rounding.
+  Coordinate coordinate_of(const Resized& side, int64_t output, const Precision& precision) const;
+  // Rounded to a type as kernels compute it.
+  double computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const;
+  // Of a coordinate that may be off by `error`; more pixels where rounding may land it in the next cell.
+  ResizeTaps taps(const Resized& side, double coordinate, double error, double unit) const;
+  // Of mode nearest, by exact coordinates.
+  Readers readers(const Resized& side, int64_t pixel) const;
+
+ private:
+  // The output pixel at an end of a pixel's readers whose coordinate lies on the cell's boundary, but for rounding.
+  std::optional<int64_t> at_boundary(const Resized& side, int64_t boundary, const Precision& precision) const;
+
+  PlaceLayout from_, to_;
+};
+
+std::optional<ResizeMode> resize_mode_named(std::string_view name, int axes);
+
+}  // namespace msda::analysis

@@ -1,0 +1,157 @@
+#include "analysis/operators/roi_align/call.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+
+#include "analysis/operators/scatter/table.h"
+
+namespace msda::analysis {
+
+using Of = RoiAlignDimension;
+
+void RoiAlignCall::take_sizes() {
+  N = input.shape[0];
+  C = input.shape[1];
+  K = boxes.shape[0];
+  for (size_t axis = 0; axis < 2; ++axis) {
+    sides[axis] = input.shape[3 - axis];
+    bins[axis] = grad_output.shape[3 - axis];
+  }
+  from_ = {1, K, C, bins_of_box(), 1};
+  to_ = {1, N, C, sides[0] * sides[1], 1};
+  auto first = std::make_shared<std::vector<int64_t>>(1, 0);
+  for (int64_t box = 0; boxes && box < K; ++box) {
+    first->push_back(first->back() + points_of(box, 0, arithmetic()) * points_of(box, 1, arithmetic()) * bins_of_box());
+  }
+  first_point_ = std::move(first);
+}
+
+std::vector<NamedTensor> RoiAlignCall::inputs() const {
+  std::vector<NamedTensor> all{{"grad_output", grad_output}, {"boxes", boxes}};
+  if (input) all.push_back({"input", input});
+  return all;
+}
+
+bool RoiAlignCall::visit_inputs(const Conventions& of, const ElementId& id, const Place& place,
+                                const Precision& precision, Cache& cache, const VisitInput& visit) const {
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision));
+  for (const auto& entry : table.exact(to_.at(id.flat).place)) {
+    for (int64_t number = 0; number < 5; ++number) {
+      if (visit("boxes", boxes, bin_of(entry.source).box * 5 + number)) return true;
+    }
+  }
+  return ScatterCall::visit_inputs(of, id, place, precision, cache, visit);
+}
+
+std::span<const Dimension> RoiAlignCall::dimensions() const {
+  static constexpr Dimension kAll[] = {Of::kBatch, Of::kChannel, Of::kPixel};
+  return kAll;
+}
+
+Coordinates RoiAlignCall::coordinates_of(Gradient, int64_t flat) const {
+  return {flat / to_.minor / C, flat / to_.minor % C, flat % to_.minor};
+}
+
+std::span<const Call::Part> RoiAlignCall::parts() const {
+  static const Part kParts[] = {{}, {Of::kBatch}, {Of::kChannel}};
+  return kParts;
+}
+
+std::vector<Cut> RoiAlignCall::cuts() const { return {{"box", "K", K}, {"channel", "C", C}}; }
+
+Kept RoiAlignCall::kept_of(std::string_view tensor, const Kept& kept) const {
+  if (tensor == "boxes") return {kept[0], all_indices(5)};
+  if (tensor == "grad_output") return {kept[0], kept[1], all_indices(bins[1]), all_indices(bins[0])};
+  return {all_indices(N), kept[1], all_indices(sides[1]), all_indices(sides[0])};
+}
+
+std::vector<int64_t> RoiAlignCall::cut_indices(const ElementId& id) const {
+  return {-1, coordinates_of(id.gradient, id.flat)[1]};
+}
+
+std::shared_ptr<const Call> RoiAlignCall::with_inputs(std::span<const OwnedTensor> given) const {
+  auto call = std::make_shared<RoiAlignCall>(*this);
+  call->grad_output = tensor_named(given, "grad_output").view();
+  call->boxes = tensor_named(given, "boxes").view();
+  call->input.shape[1] = call->grad_output.shape[1];
+  if (input) call->input = tensor_named(given, "input").view();
+  call->take_sizes();
+  return call;
+}
+
+Slices RoiAlignCall::slices(const CallSizes& given) const {
+  if (given.batch || given.heads || given.queries) {
+    throw std::invalid_argument("roi_align is simulated with its own boxes, and so with its own sizes");
+  }
+  auto slice = std::make_shared<RoiAlignCall>(*this);
+  slice->grad_output.data = nullptr;
+  return {1, slice};
+}
+
+std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> of) const {
+  auto call = std::make_shared<RoiAlignCall>(*this);
+  call->grad_output = of[0];
+  return call;
+}
+
+std::shared_ptr<const Call> RoiAlignCall::outline() const {
+  auto copy = std::make_shared<RoiAlignCall>(*this);
+  for (Tensor* tensor : {&copy->input, &copy->boxes, &copy->grad_output}) tensor->data = nullptr;
+  return copy;
+}
+
+std::string RoiAlignCall::text_of_sizes() const {
+  return fmt::format("batch {}, channels {}, input {} x {}, {} boxes of {} x {} bins, {}", N, C, sides[1], sides[0], K,
+                     bins[1], bins[0],
+                     sampling_ratio > 0 ? fmt::format("sampling_ratio {}", sampling_ratio) : "adaptive sampling");
+}
+
+std::vector<std::string> RoiAlignCall::text_of_place(Gradient gradient, int64_t flat) const {
+  const Coordinates at = coordinates_of(gradient, flat);
+  return {text_of(Of::kBatch, at[0]), text_of(Of::kChannel, at[1]), fmt::format("row {}", at[2] / sides[0]),
+          fmt::format("column {}", at[2] % sides[0])};
+}
+
+std::string RoiAlignCall::target_text(int64_t target) const {
+  const int64_t pixel = target % to_.minor;
+  return fmt::format("pixel ({}, {})", pixel / sides[0], pixel % sides[0]);
+}
+
+std::string RoiAlignCall::sample_text(int64_t sample) const {
+  const Bin bin = bin_of(source_of(sample));
+  const int64_t first = (*first_point_)[static_cast<size_t>(bin.box)];
+  const int64_t columns = points_of(bin.box, 0, arithmetic()), rows = points_of(bin.box, 1, arithmetic());
+  const int64_t point = (sample - first) % (columns * rows);
+  return fmt::format("box {}, bin ({}, {}), point ({}, {})", bin.box, bin.at[1], bin.at[0], point / columns,
+                     point % columns);
+}
+
+KnownAdditions RoiAlignCall::known(std::string_view) const {
+  KnownAdditions known;
+  known.products = {"(grad_output*(wx*wy))*share"};
+  known.text = "torchvision's kernel adds every addend by its own atomic addition";
+  return known;
+}
+
+std::vector<Alternative> RoiAlignCall::alternatives() const {
+  std::vector<Alternative> all;
+  for (const bool align : {aligned, !aligned}) {
+    for (const int64_t ratio : {sampling_ratio, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{4}}) {
+      const bool again = ratio == sampling_ratio;
+      if (again && align == aligned) continue;
+      auto call = std::make_shared<RoiAlignCall>(*this);
+      call->aligned = align;
+      call->sampling_ratio = ratio;
+      call->take_sizes();
+      std::vector<std::string> changes;
+      if (align != aligned) changes.push_back(fmt::format("aligned {} in place of {}", align, aligned));
+      if (!again) changes.push_back(fmt::format("sampling_ratio {} in place of {}", ratio, sampling_ratio));
+      all.push_back({fmt::format("{}", fmt::join(changes, " and ")), std::move(call)});
+    }
+  }
+  return all;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,95 @@
+// The backward pass of ROIAlign, torchvision's, mmcv's and Detectron2's alike: the gradient of feature maps that boxes
+// were cut out of.
+//
+// After torchvision's roi_align_kernel.cu: a box [batch, x1, y1, x2, y2] is divided into bins, a bin into points in
+// rows and columns, each of which reads four pixels; a bin is the mean of its points.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/operators/scatter/call.h"
+
+namespace msda::analysis {
+
+struct RoiAlignGradient {
+  static constexpr Gradient::Description kInputDescription{"grad_input", 0, true};
+  static constexpr Gradient kInput{kInputDescription};
+};
+inline constexpr Gradient kRoiAlignGradients[] = {RoiAlignGradient::kInput};
+
+struct RoiAlignDimension {
+  static constexpr Dimension::Description kDescriptions[] = {
+      {"batch", 0, false, false}, {"channel", 1, false, false}, {"pixel", 2, false, false}};
+  static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kPixel{kDescriptions[2]};
+};
+
+// Shapes fit each other, and boxes are finite and of batches that there are; take_sizes() has been called.
+struct RoiAlignCall final : ScatterCall {
+  double spatial_scale = 1;
+  int64_t sampling_ratio = 0;  // points of a bin along each axis; 0: as many as it has pixels, rounded up
+  bool aligned = false;        // pixel centres are half a pixel off, and boxes may be narrower than a pixel
+  int64_t N = 0, C = 0, K = 0;
+  int64_t sides[2] = {}, bins[2] = {};  // by axis: x, y
+  Tensor input;                         // its shape; data if they were recorded, which nothing hangs on
+  Tensor boxes, grad_output;
+
+  std::span<const Gradient> gradients() const override { return kRoiAlignGradients; }
+  Index shape_of(Gradient) const override { return input.shape; }
+  std::vector<NamedTensor> inputs() const override;
+  std::vector<NamedTensor> all_inputs() const override { return inputs(); }
+  bool has_narrow_kernels() const override { return true; }
+
+  Tensor source() const override { return grad_output; }
+  const PlaceLayout& from() const override { return from_; }
+  const PlaceLayout& to() const override { return to_; }
+  const char* source_name() const override { return "bin"; }
+  int64_t source_of(int64_t sample) const override;
+  int64_t sample_count() const override { return first_point_->back(); }
+  std::vector<std::string> corner_names() const override { return {"y0,x0", "y0,x1", "y1,x0", "y1,x1"}; }
+  std::vector<std::string> weight_names() const override { return {"wx", "wy", "share"}; }
+  std::vector<FactorArithmetic> factor_arithmetics() const override;
+  KnownAdditions known(std::string_view kernel) const override;
+  void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
+  void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  std::string target_text(int64_t target) const override;
+  std::string sample_text(int64_t sample) const override;
+  std::vector<Alternative> alternatives() const override;
+  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
+                    Cache& cache, const VisitInput& visit) const override;
+
+  std::span<const Dimension> dimensions() const override;
+  Coordinates sizes() const override { return {N, C, to_.minor}; }
+  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
+  std::span<const Part> parts() const override;
+
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  std::vector<Cut> cuts() const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+
+  // Boxes stay where they are.
+  Slices slices(const CallSizes& sizes) const override;
+  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+
+  std::string text_of_sizes() const override;
+  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
+  std::shared_ptr<const Call> outline() const override;
+
+  void take_sizes();
+  // Points of one bin of each box along an axis, in a type; exact in float64.
+  int64_t points_of(int64_t box, int axis, msda_dtype type) const;
+
+ private:
+  struct Bin {
+    int64_t box, at[2];
+  };
+  Bin bin_of(int64_t source) const;
+  int64_t bins_of_box() const { return bins[0] * bins[1]; }
+  // The numbers of points in all boxes that come before a box; K + 1 of them.
+  std::shared_ptr<const std::vector<int64_t>> first_point_ = std::make_shared<std::vector<int64_t>>(1, 0);
+  PlaceLayout from_, to_;
+};
+
+}  // namespace msda::analysis

@@ -1,0 +1,183 @@
+// The points of ROIAlign's bins: where they lie, which pixels they read, and how far rounding may carry them.
+#include <algorithm>
+#include <boost/container/static_vector.hpp>
+#include <cmath>
+
+#include "analysis/operators/roi_align/call.h"
+
+namespace msda::analysis {
+namespace {
+
+// A box along an axis, in pixels, computed by Real's operations.
+struct BoxSide {
+  double start, length, bin;  // of a bin: its length
+};
+
+// As torchvision writes it, each result rounded to a type.
+BoxSide side_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type) {
+  const auto rounded = [&](double x) { return rounded_to(x, type); };
+  const double scale = rounded(call.spatial_scale), offset = call.aligned ? 0.5 : 0;
+  const auto edge = [&](int64_t number) {
+    return rounded(rounded(call.boxes.at(box * 5 + number + axis) * scale) - offset);
+  };
+  BoxSide side{edge(1), 0, 0};
+  side.length = rounded(edge(3) - side.start);
+  if (!call.aligned) side.length = std::max(side.length, 1.0);
+  side.bin = rounded(side.length / static_cast<double>(call.bins[axis]));
+  return side;
+}
+
+// Points of a bin by its length; kernels that a caller has checked make no more than an int holds.
+int64_t rounded_up(double length) {
+  constexpr double kMost = 1e9;
+  return static_cast<int64_t>(std::clamp(std::ceil(length), 0.0, kMost));
+}
+
+struct PointTap {
+  int64_t pixel;
+  double weight, error;
+};
+using PointTaps = boost::container::static_vector<PointTap, 4>;
+
+// What a point at a coordinate reads along an axis; nothing where it lies outside.
+PointTaps taps_at(double at, int64_t size) {
+  const auto sides = static_cast<double>(size);
+  if (at < -1 || at > sides) return {};
+  at = std::max(at, 0.0);
+  const auto low = static_cast<int64_t>(at);
+  if (low >= size - 1) return {{size - 1, 1, 0}, {size - 1, 0, 0}};
+  const double fraction = at - static_cast<double>(low);
+  return {{low, 1 - fraction, 0}, {low + 1, fraction, 0}};
+}
+
+// The same of a coordinate that rounding may carry somewhat away.
+PointTaps taps_within(double at, double error, int64_t size) {
+  const auto sides = static_cast<double>(size);
+  const bool is_outside = at < -1 || at > sides;
+  PointTaps taps = taps_at(is_outside ? std::clamp(at, -1.0, sides) : at, size);
+  const bool may_cross = std::abs(at + 1) <= error || std::abs(at - sides) <= error;
+  if (is_outside && !may_cross) return {};
+  for (PointTap& tap : taps) {
+    tap.error = error + (may_cross ? std::abs(tap.weight) : 0);
+    if (is_outside) tap.weight = 0;
+  }
+  const double inside = std::max(at, 0.0), fraction = inside - std::floor(inside);
+  const auto low = static_cast<int64_t>(inside);
+  if (fraction <= error && low >= 1) taps.push_back({std::min(low - 1, size - 1), 0, error});
+  if (fraction >= 1 - error && low + 2 < size) taps.push_back({low + 2, 0, error});
+  return taps;
+}
+
+}  // namespace
+
+int64_t RoiAlignCall::points_of(int64_t box, int axis, msda_dtype type) const {
+  if (sampling_ratio > 0) return sampling_ratio;
+  return rounded_up(side_in(*this, box, axis, type).bin);
+}
+
+RoiAlignCall::Bin RoiAlignCall::bin_of(int64_t source) const {
+  const int64_t of_box = source % bins_of_box();
+  return {source / bins_of_box(), {of_box % bins[0], of_box / bins[0]}};
+}
+
+int64_t RoiAlignCall::source_of(int64_t sample) const {
+  const auto after = std::ranges::upper_bound(*first_point_, sample);
+  const int64_t box = after - first_point_->begin() - 1, first = *(after - 1),
+                points = (*after - first) / bins_of_box();
+  return box * bins_of_box() + (sample - first) / points;
+}
+
+std::vector<FactorArithmetic> RoiAlignCall::factor_arithmetics() const {
+  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), 0}};
+  // Kernels compute 16-bit tensors in their type.
+  if (arithmetic_of(grad_output.dtype) != grad_output.dtype) {
+    all.push_back({"coordinates as written", grad_output.dtype, 0});
+  }
+  return all;
+}
+
+void RoiAlignCall::send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const {
+  const auto rounded = [&](double x) { return rounded_to(x, by.type); };
+  const int64_t source = source_of(sample);
+  const Bin bin = bin_of(source);
+  const int64_t first = (*first_point_)[static_cast<size_t>(bin.box)];
+  const int64_t counts[2] = {points_of(bin.box, 0, arithmetic()), points_of(bin.box, 1, arithmetic())};
+  const int64_t point = (sample - first) % (counts[0] * counts[1]);
+  const int64_t numbers[2] = {point % counts[0], point / counts[0]};
+  PointTaps along[2];
+  for (int axis = 0; axis < 2; ++axis) {
+    const BoxSide side = side_in(*this, bin.box, axis, by.type);
+    const auto count = static_cast<double>(counts[axis]);
+    const double in_bin = rounded(rounded((static_cast<double>(numbers[axis]) + 0.5) * side.bin) / count);
+    const double at = rounded(rounded(side.start + rounded(static_cast<double>(bin.at[axis]) * side.bin)) + in_bin);
+    along[axis] = taps_at(at, sides[axis]);
+    for (PointTap& tap : along[axis]) tap.weight = rounded(tap.weight);
+  }
+  const int64_t batch = static_cast<int64_t>(boxes.at(bin.box * 5));
+  Contribution one{0, source};
+  const double share = rounded(1 / static_cast<double>(counts[0] * counts[1]));
+  for (const PointTap& y : along[1]) {
+    for (const PointTap& x : along[0]) {
+      one.target = batch * to_.minor + y.pixel * sides[0] + x.pixel;
+      one.factors = {x.weight, y.weight, share};
+      visit(one);
+      ++one.corner;
+    }
+  }
+}
+
+void RoiAlignCall::send_exactly(int64_t source, const Precision& precision, const VisitExact& visit) const {
+  const Bin bin = bin_of(source);
+  const int64_t batch = static_cast<int64_t>(boxes.at(bin.box * 5));
+  BoxSide along[2];
+  double errors[2];                      // of a coordinate
+  int64_t fewest[2], most[2], exact[2];  // points, as rounding has it
+  bool varies = false;
+  for (int axis = 0; axis < 2; ++axis) {
+    along[axis] = side_in(*this, bin.box, axis, MSDA_FLOAT64);
+    const double edge =
+        std::max(std::abs(boxes.at(bin.box * 5 + 1 + axis)), std::abs(boxes.at(bin.box * 5 + 3 + axis)));
+    // An edge has three roundings, the length one more; then there are the bin, its place, and the point's.
+    const double of_edge = precision.unit * (2 * edge * std::abs(spatial_scale) + 1);
+    const double of_bin =
+        (2 * of_edge + 2 * precision.unit * std::abs(along[axis].length)) / static_cast<double>(bins[axis]);
+    errors[axis] = of_edge + static_cast<double>(bin.at[axis] + 1) * of_bin +
+                   4 * precision.unit * (std::abs(along[axis].start) + std::abs(along[axis].length));
+    exact[axis] = fewest[axis] = most[axis] = sampling_ratio;
+    if (sampling_ratio > 0) continue;
+    exact[axis] = rounded_up(along[axis].bin);
+    fewest[axis] = rounded_up(along[axis].bin - of_bin);
+    most[axis] = rounded_up(along[axis].bin + of_bin);
+    varies = varies || fewest[axis] != most[axis];
+  }
+  for (int64_t rows = fewest[1]; rows <= most[1]; ++rows) {
+    for (int64_t columns = fewest[0]; columns <= most[0]; ++columns) {
+      const bool is_exact = rows == exact[1] && columns == exact[0];
+      const double share = 1 / static_cast<double>(rows * columns);
+      const int64_t counts[2] = {columns, rows};
+      const auto taps = [&](int axis, int64_t number) {
+        const double at =
+            along[axis].start + (static_cast<double>(bin.at[axis]) +
+                                 (static_cast<double>(number) + 0.5) / static_cast<double>(counts[axis])) *
+                                    along[axis].bin;
+        return taps_within(at, errors[axis], sides[axis]);
+      };
+      for (int64_t row = 0; row < rows; ++row) {
+        const PointTaps along_y = taps(1, row);
+        for (int64_t column = 0; column < columns; ++column) {
+          for (const PointTap& y : along_y) {
+            for (const PointTap& x : taps(0, column)) {
+              const double weight = x.weight * y.weight * share;
+              const double farthest = (std::abs(x.weight) + x.error) * (std::abs(y.weight) + y.error) * share;
+              // Where the number of points hangs on rounding, all of them may be others.
+              const double error = varies ? farthest : farthest - std::abs(weight);
+              visit({batch * to_.minor + y.pixel * sides[0] + x.pixel, is_exact ? weight : 0, error});
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,73 @@
+// The additions to a scattered gradient, as `order` reads their order back.
+#include "analysis/operators/additions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/operators/scatter/call.h"
+
+namespace msda::analysis {
+namespace {
+
+class ScatterAdditions final : public Additions {
+ public:
+  explicit ScatterAdditions(const ScatterCall& call) : call_(call) {}
+
+  std::vector<std::string> factor_names() const override {
+    std::vector<std::string> names{call_.inputs().front().name};
+    for (const std::string& name : call_.weight_names()) names.push_back(name);
+    return names;
+  }
+  std::vector<FactorArithmetic> arithmetics() const override { return call_.factor_arithmetics(); }
+  KnownAdditions known(std::string_view kernel) const override { return call_.known(kernel); }
+  int64_t family_count() const override { return 1; }
+
+  std::vector<SharedAddend> addends(int64_t, const FactorArithmetic& by) const override {
+    std::vector<SharedAddend> all;
+    for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
+      call_.send(sample, by, [&](const Contribution& one) {
+        all.push_back({one.target, sample, one.corner, one.factors});
+      });
+    }
+    std::ranges::stable_sort(all, {}, &SharedAddend::target);
+    return all;
+  }
+
+  std::vector<int64_t> elements_of(int64_t target) const override {
+    std::vector<int64_t> elements;
+    for (int64_t c = 0; c < call_.to().all_channels(); ++c) elements.push_back(call_.to().flat({target, c}));
+    return elements;
+  }
+
+  void channel_factors(int64_t sample, std::span<double> factors) const override {
+    const Tensor numbers = call_.source();
+    for (size_t c = 0; c < factors.size(); ++c) {
+      factors[c] = numbers.at(call_.from().flat({call_.source_of(sample), static_cast<int64_t>(c)}));
+    }
+  }
+
+  int64_t launch_index(int64_t sample) const override { return call_.source_of(sample); }
+  const char* launch_index_name() const override { return call_.source_name(); }
+
+  std::string name_of(const SharedAddend& addend) const override {
+    const auto corners = call_.corner_names();
+    const std::string& corner = corners[static_cast<size_t>(addend.corner)];
+    return call_.sample_text(addend.sample) + (corner.empty() ? "" : ", " + corner);
+  }
+
+ private:
+  const ScatterCall& call_;
+};
+
+}  // namespace
+
+// Where sums are divided in the end, their last bits are lost, and with them the order.
+std::unique_ptr<Additions> ScatterCall::additions(Gradient) const {
+  for (int64_t target = 0; target < to().places(); ++target) {
+    if (divisor(target) != 1) return nullptr;
+  }
+  return std::make_unique<ScatterAdditions>(*this);
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,147 @@
+// Operators that scatter: each source adds, channel by channel, its element of one tensor times some factors to targets
+// of the single gradient. The factors hang on no floating-point input but coordinates, and are equal for all channels,
+// so that all is linear in the source.
+//
+//     gradient[target, channel] = (held[target, channel] + sum over contributions source[channel] * factors) / divisor
+//
+// An operator derived from this names its tensors, the contributions of a source and what is peculiar to it.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analysis/operators/call.h"
+#include "analysis/operators/scatter/layout.h"
+
+namespace msda::analysis {
+
+// As a kernel computes it.
+struct Contribution {
+  int64_t target, source;
+  int32_t corner = 0;  // which of the sample's
+  std::array<double, kMostSharedFactors> factors{1, 1, 1};
+};
+using VisitContribution = std::function<void(const Contribution&)>;
+
+// In exact arithmetic.
+struct ExactContribution {
+  int64_t target;
+  double weight;
+  double error = 0;  // bound on what rounding of coordinates does to the weight
+};
+using VisitExact = std::function<void(const ExactContribution&)>;
+
+// The result and the conventions of another operator of the same kind, to be tried.
+struct Alternative;
+
+class ScatterCall : public Call {
+ public:
+  // --- What an operator says of itself.
+  virtual Tensor source() const = 0;            // what is added, the first of inputs()
+  virtual const PlaceLayout& from() const = 0;  // of source()
+  virtual const PlaceLayout& to() const = 0;    // of the gradient
+  virtual const char* source_name() const = 0;  // of a place of source(): "source row"
+  // A sample is what the intermediate tensors have numbers of; several may share a source.
+  virtual int64_t source_of(int64_t sample) const { return sample; }
+  virtual std::vector<std::string> corner_names() const { return {""}; }
+  virtual std::vector<std::string> weight_names() const { return {}; }  // of the factors
+  // Ways in which kernels compute the factors, that of our own replays first.
+  virtual std::vector<FactorArithmetic> factor_arithmetics() const { return {{"as written", arithmetic(), 0}}; }
+  virtual KnownAdditions known(std::string_view kernel) const = 0;
+  virtual void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const = 0;
+  virtual void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const = 0;
+  // The precision that coordinates are computed in, where the rest has another.
+  virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
+  // What is in the gradient without any source; nothing: 0, to which a kernel need not add.
+  virtual std::optional<double> held(int64_t /*flat*/) const { return std::nullopt; }
+  virtual double divisor(int64_t /*target*/) const { return 1; }
+  virtual std::string target_text(int64_t target) const = 0;  // "row 3"
+  virtual std::string sample_text(int64_t sample) const = 0;  // "source row 3"
+  // Mistakes that only this operator's kernels make.
+  virtual std::vector<Mistake> own_mistakes(const ElementId&, const Element&, Cache&) const { return {}; }
+  // The same tensors under other conventions.
+  virtual std::vector<Alternative> alternatives() const;
+
+  Gradient gradient() const { return gradients().front(); }
+  // The element in exact arithmetic, without its bound.
+  double exact_value(int64_t flat, Cache& cache) const;
+
+  // --- What follows from it.
+  msda_dtype arithmetic() const override;
+  Axes axes(const ElementId&) const override { return {}; }
+  Coordinate coordinate(const Conventions&, const Axis& axis, const Precision&) const override {
+    return {axis.location, 0};
+  }
+  Landings landings(const Conventions&, const Axis&, const Precision&) const override { return {}; }
+  std::vector<Evaluation> evaluations(const Conventions&, const Axis&, msda_dtype) const override { return {}; }
+
+  std::unique_ptr<Cache> new_cache() const override;
+  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
+                  const Reduction* reduction, Cache& cache) const override;
+  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+
+  int64_t family_of(Gradient, int64_t) const override { return 0; }
+  int64_t samples_of_family() const override { return sample_count(); }
+  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
+  int64_t weights_of(Gradient, int64_t flat) const override { return to().at(flat).place; }
+  std::unique_ptr<Additions> additions(Gradient gradient) const override;
+
+  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
+                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
+                    const VisitStage& visit) const override;
+
+  std::vector<Intermediate> intermediates() const override;
+  int64_t sample_count() const override { return from().places(); }
+  std::vector<double> numbers_of(const Intermediate& of, const Conventions& conventions, int64_t first, int64_t count,
+                                 msda_mode mode, int threads) const override;
+  std::vector<NamedAddend> named_addends(const Conventions& conventions, const ElementId& id,
+                                         Cache& cache) const override;
+  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
+                         Cache& cache) const override;
+  std::vector<NamedConventions> conventions_to_show(const Conventions*) const override;
+
+  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
+                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::string mistake_of(const Group&) const override { return {}; }
+  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance,
+                                       int threads) const override;
+  Steps input_steps(Gradient) const override { return kGradOutput; }
+  Steps inner_steps(Gradient) const override {
+    return weight_names().empty() ? Steps{0} : kInterpolationWeights | kAddends;
+  }
+  const char* name_of(Step step) const override;
+
+  std::span<const char* const> stages() const override { return {}; }
+  bool run_kernels(const Conventions&, const msda_options&, std::span<const Tensor>) const override { return false; }
+  std::unique_ptr<DeviceCall> device_call(const Conventions&, const msda_options&,
+                                          std::span<const Tensor>) const override {
+    return nullptr;
+  }
+
+  // Sources move nowhere else when some of them, or sides of what they are added to, are left out.
+  std::vector<Image> images() const override { return {}; }
+  Inputs cropped(size_t, size_t, int64_t, int64_t) const override { return {}; }
+  Inputs merged_channels() const override { return {}; }
+
+  // Of the forward pass, which gathers: sum(source * gathered(x)).
+  Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const override;
+  std::optional<size_t> moved_axis(const ElementId&) const override { return std::nullopt; }
+
+  std::vector<int64_t> normalized_together(size_t) const override { return {}; }
+  std::vector<Arithmetic> arithmetics() const override;
+  std::unique_ptr<Screen> screen(const Arithmetic&, const Arithmetic&) const override { return nullptr; }
+};
+
+struct Alternative {
+  std::string text;  // "align_corners true in place of false"
+  std::shared_ptr<const ScatterCall> call;
+};
+inline std::vector<Alternative> ScatterCall::alternatives() const { return {}; }
+
+}  // namespace msda::analysis

@@ -1,0 +1,108 @@
+// The elements of a scattered gradient, exact and with bounds, and their addends.
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/operators/scatter/table.h"
+#include "analysis/rounding.h"
+
+namespace msda::analysis {
+namespace {
+
+double given(const Reduction* reduction, double x) {
+  return reduction == nullptr ? x : reduction->round(kGradOutput, x);
+}
+
+// A contribution, rounded as a reduction has it.
+Uncertain term_of(const Reduction* reduction, const ScatterTable::Entry& entry, double number) {
+  Uncertain weight{entry.weight, entry.error};
+  if (reduction != nullptr) weight = reduction->round(kInterpolationWeights, weight);
+  const Uncertain term{weight.value * number, weight.error * std::abs(number)};
+  return reduction == nullptr ? term : reduction->round(kAddends, term);
+}
+
+void divide(Element& element, double divisor, const Precision& precision) {
+  if (divisor == 1) return;
+  element.value /= divisor;
+  element.cancelled /= divisor;
+  element.from_coordinates /= divisor;
+  const double last = 2 * precision.unit * std::abs(element.value) + precision.tiny;
+  element.from_rounding = element.from_rounding / divisor + last;
+  element.certain = element.certain / divisor + last;
+}
+
+}  // namespace
+
+std::unique_ptr<Cache> ScatterCall::new_cache() const { return std::make_unique<ScatterCache>(*this); }
+
+Element ScatterCall::element(const Conventions&, const ElementId& id, const Place&, const Precisions& precisions,
+                             const Reduction* reduction, Cache& cache) const {
+  const Precision& precision = precisions.rest;
+  const auto at = to().at(id.flat);
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precisions.coordinates));
+  const Tensor numbers = source();
+  Element element;
+  // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
+  SumBound sum, changes;
+  for (const ScatterTable::Entry& entry : table.exact(at.place)) {
+    const double number = given(reduction, numbers.at(from().flat({entry.source, at.channel})));
+    // Of a source that rounding may bring here, or not: a NaN of its own is no bound.
+    if (std::abs(entry.weight) <= entry.error && !std::isfinite(number)) continue;
+    const Uncertain term = term_of(reduction, entry, number);
+    sum.add(term.value, 0, at_least_1(number));
+    if (term.error > 0) changes.add(term.error, 0, 1);
+    element.largest_partial += std::max(1.0, std::abs(entry.weight) + entry.error) * std::abs(number);
+  }
+  if (const auto before = held(id.flat)) {
+    sum.add(*before, 0, at_least_1(*before));
+    element.largest_partial += std::abs(*before);
+  }
+  element.cancelled = sum.magnitude();
+  element.from_coordinates = changes.sum() + changes.bound(precision);
+  element.value = sum.sum();
+  element.terms = sum.terms();
+  element.from_rounding = sum.bound(precision);
+  element.certain = sum.certain(precision);
+  divide(element, divisor(at.place), precision);
+  return element;
+}
+
+double ScatterCall::exact_value(int64_t flat, Cache& cache) const {
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  Place place;
+  for (const Axis& axis : axes({gradient(), flat, {}})) place.push_back(landings({}, axis, precision).front());
+  return element({}, {gradient(), flat, {}}, place, {precision, precision}, nullptr, cache).value;
+}
+
+Addends ScatterCall::addends(const Conventions&, const ElementId& id, Cache& cache) const {
+  const auto at = to().at(id.flat);
+  const msda_dtype type = arithmetic();
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(Precision::of(type)));
+  const Tensor numbers = source();
+  Addends addends;
+  addends.scale = 1 / divisor(at.place);
+  if (const auto before = held(id.flat)) addends.values.push_back(*before);
+  for (const ScatterTable::Entry& entry : table.computed(at.place)) {
+    addends.values.push_back(rounded_to(entry.weight * numbers.at(from().flat({entry.source, at.channel})), type));
+  }
+  return addends;
+}
+
+Loss ScatterCall::loss_at(const Conventions&, const ElementId& id, double x) const {
+  const auto at = to().at(id.flat);
+  const Tensor numbers = source();
+  Loss loss;
+  const auto add = [&](double factor) {
+    const long double addend = static_cast<long double>(factor) * x / divisor(at.place);
+    loss.value += addend;
+    loss.magnitude += std::abs(addend);
+  };
+  for (int64_t from_place = 0; from_place < from().places(); ++from_place) {
+    send_exactly(from_place, Precision::of(MSDA_FLOAT64), [&](const ExactContribution& one) {
+      if (one.target == at.place) add(one.weight * numbers.at(from().flat({from_place, at.channel})));
+    });
+  }
+  if (const auto before = held(id.flat)) add(*before);
+  return loss;
+}
+
+}  // namespace msda::analysis

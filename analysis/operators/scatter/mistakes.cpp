@@ -1,0 +1,93 @@
+// The mistakes and the other conventions that are tried on a scattered gradient.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "analysis/groups.h"
+#include "analysis/operators/scatter/table.h"
+#include "analysis/side.h"
+
+namespace msda::analysis {
+namespace {
+
+// Some elements that are in the groups.
+std::vector<int64_t> some_of(const std::vector<Group>& groups) {
+  constexpr size_t kMost = 256;
+  std::vector<int64_t> all;
+  for (const Group& group : groups) {
+    if (group.advisory) continue;
+    for (const auto& [flat, count] : group.runs) {
+      for (int64_t i = 0; i < count; ++i) all.push_back(flat + i);
+    }
+  }
+  const size_t step = all.size() / kMost + 1;
+  std::vector<int64_t> some;
+  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  return some;
+}
+
+int64_t misses(const ScatterCall& call, const Side& side, const std::vector<int64_t>& elements,
+               const Tolerance& tolerance) {
+  const auto cache = call.new_cache();
+  const Tensor& recorded = side.of(call.gradient());
+  return std::ranges::count_if(
+      elements, [&](int64_t flat) { return !tolerance.holds(recorded.at(flat), call.exact_value(flat, *cache)); });
+}
+
+}  // namespace
+
+std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& id, const Place&, const Element& exact,
+                                           const Precision& precision, Cache& cache) const {
+  const auto at = to().at(id.flat);
+  const double divided = divisor(at.place);
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision));
+  const Tensor numbers = source();
+  std::vector<Mistake> mistakes = own_mistakes(id, exact, cache);
+  const auto before = held(id.flat);
+  if (before) {
+    mistakes.push_back({"what it held before were left out", exact.value - *before / divided});
+    mistakes.push_back({"nothing were added to what it held before", *before});
+    mistakes.push_back({"what it held before were added twice", exact.value + *before / divided});
+  }
+  // Several contributions of one source are lost and added together.
+  std::vector<std::pair<int64_t, double>> by_source;
+  double unweighted = before.value_or(0);
+  for (const auto& [from_place, weight, error] : table.exact(at.place)) {
+    const double number = numbers.at(from().flat({from_place, at.channel}));
+    if (by_source.empty() || by_source.back().first != from_place) by_source.push_back({from_place, 0});
+    by_source.back().second += weight * number / divided;
+    unweighted += number;
+  }
+  for (const auto& [from_place, added] : by_source) {
+    const std::string text = fmt::format("the contribution of {} {} were", source_name(), from_place);
+    mistakes.push_back({text + " missing", exact.value - added});
+    mistakes.push_back({text + " added twice", exact.value + added});
+  }
+  if (!weight_names().empty()) mistakes.push_back({"the weights were not multiplied in", unweighted});
+  mistakes.push_back({"everything were added twice", 2 * exact.value - before.value_or(0) / divided});
+  for (const int64_t step : {-1, 1}) {
+    const int64_t neighbour = at.place + step;
+    if (neighbour < 0 || neighbour >= to().places()) continue;
+    mistakes.push_back(
+        {"it were that of " + target_text(neighbour), exact_value(to().flat({neighbour, at.channel}), cache)});
+  }
+  return mistakes;
+}
+
+std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
+                                                  const Tolerance& tolerance, int /*threads*/) const {
+  constexpr int64_t kFewest = 4;  // that say more than chance
+  const auto elements = some_of(groups);
+  const int64_t before = misses(*this, side, elements, tolerance);
+  std::vector<Fit> fits;
+  if (before < kFewest) return fits;
+  for (const Alternative& other : alternatives()) {
+    if (misses(*other.call, side, elements, tolerance) * 50 > before) continue;
+    fits.push_back({conventions, false, other.text});
+  }
+  std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
+  return fits;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,85 @@
+// The intermediate tensors of a scattering call: what each sample adds, and the sums.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/evaluate.h"
+#include "analysis/operators/scatter/table.h"
+#include "kernels/parallel.h"
+
+namespace msda::analysis {
+namespace {
+
+struct Stage {
+  enum : int { kWeights, kContributions, kResult };
+};
+
+// In float64, or as our replays compute them.
+FactorArithmetic arithmetic_of_mode(const ScatterCall& call, msda_mode mode) {
+  FactorArithmetic by = call.factor_arithmetics().front();
+  if (mode == MSDA_MODE_FLOAT64) by.type = MSDA_FLOAT64;
+  return by;
+}
+
+}  // namespace
+
+std::vector<Intermediate> ScatterCall::intermediates() const {
+  const std::vector<Gradient> shown{gradient()};
+  std::vector<Intermediate> all;
+  if (!weight_names().empty()) all.push_back({Stage::kWeights, "weights", corner_names(), {}, {}, {}});
+  all.push_back({Stage::kContributions, "contributions", corner_names(), to().all_channels(), shown, {}});
+  all.push_back({Stage::kResult, gradient().name(), {""}, {}, shown, gradient()});
+  all.back().output_stands_in = true;
+  return all;
+}
+
+std::vector<double> ScatterCall::numbers_of(const Intermediate& of, const Conventions&, int64_t first, int64_t count,
+                                            msda_mode mode, int threads) const {
+  const FactorArithmetic by = arithmetic_of_mode(*this, mode);
+  const size_t factors = weight_names().size();
+  const int64_t width = of.width(), channels = to().all_channels();
+  const Tensor numbers = source();
+  std::vector<double> result(static_cast<size_t>(count * width));
+  constexpr int64_t kOfATask = 256;
+  const int64_t tasks = (count + kOfATask - 1) / kOfATask;
+  kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
+    for (int64_t i = task * kOfATask; i < std::min(count, (task + 1) * kOfATask); ++i) {
+      double* const put = result.data() + i * width;
+      send(first + i, by, [&](const Contribution& one) {
+        const double weight = product_of(one, factors, by.type);
+        if (of.stage == Stage::kWeights) {
+          put[one.corner] = weight;
+          return;
+        }
+        for (int64_t c = 0; c < channels; ++c) {
+          const double number = numbers.at(from().flat({one.source, c}));
+          put[one.corner * channels + c] = rounded_to(weight * number, by.type);
+        }
+      });
+    }
+  });
+  return result;
+}
+
+std::vector<NamedAddend> ScatterCall::named_addends(const Conventions&, const ElementId& id, Cache&) const {
+  const auto at = to().at(id.flat);
+  const int64_t channels = to().all_channels();
+  const FactorArithmetic by = factor_arithmetics().front();
+  const auto corners = corner_names();
+  std::vector<NamedAddend> addends;
+  for (int64_t sample = 0; sample < sample_count(); ++sample) {
+    send(sample, by, [&](const Contribution& one) {
+      if (one.target != at.place) return;
+      const std::string& corner = corners[static_cast<size_t>(one.corner)];
+      addends.push_back(
+          {sample_text(sample) + (corner.empty() ? "" : ", " + corner), sample, one.corner * channels + at.channel});
+    });
+  }
+  return addends;
+}
+
+double ScatterCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache& cache) const {
+  return mode == MSDA_MODE_FLOAT64 ? exact_value(id.flat, cache) : tree_sum_of(addends(by, id, cache), arithmetic());
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,61 @@
+#include "analysis/operators/scatter/table.h"
+
+#include <algorithm>
+
+namespace msda::analysis {
+namespace {
+
+// Sorts what visit_all() visits by target: counted first, so that nothing is kept twice.
+template <class VisitAll>
+void sort_by_target(int64_t targets, const VisitAll& visit_all, std::vector<ScatterTable::Entry>& entries,
+                    std::vector<int64_t>& begin) {
+  begin.assign(static_cast<size_t>(targets) + 1, 0);
+  visit_all([&](int64_t target, const ScatterTable::Entry&) { ++begin[static_cast<size_t>(target) + 1]; });
+  for (size_t i = 1; i < begin.size(); ++i) begin[i] += begin[i - 1];
+  entries.resize(static_cast<size_t>(begin.back()));
+  std::vector<int64_t> next(begin.begin(), begin.end() - 1);
+  visit_all([&](int64_t target, const ScatterTable::Entry& entry) {
+    entries[static_cast<size_t>(next[static_cast<size_t>(target)]++)] = entry;
+  });
+}
+
+}  // namespace
+
+double product_of(const Contribution& contribution, size_t factors, msda_dtype type) {
+  if (factors == 0) return 1;
+  double product = contribution.factors[0];
+  for (size_t i = 1; i < factors; ++i) product = rounded_to(product * contribution.factors[i], type);
+  return product;
+}
+
+ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates) {
+  const int64_t targets = call.to().places();
+  const auto exactly = [&](const auto& put) {
+    for (int64_t source = 0; source < call.from().places(); ++source) {
+      call.send_exactly(source, coordinates, [&](const ExactContribution& one) {
+        put(one.target, Entry{source, one.weight, one.error});
+      });
+    }
+  };
+  sort_by_target(targets, exactly, exact_, exact_begin_);
+  const FactorArithmetic by = call.factor_arithmetics().front();
+  const size_t factors = call.weight_names().size();
+  const auto as_computed = [&](const auto& put) {
+    for (int64_t sample = 0; sample < call.sample_count(); ++sample) {
+      call.send(sample, by, [&](const Contribution& one) {
+        put(one.target, Entry{one.source, product_of(one, factors, by.type)});
+      });
+    }
+  };
+  sort_by_target(targets, as_computed, computed_, computed_begin_);
+}
+
+const ScatterTable& ScatterCache::get(const Precision& coordinates) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [bits, table] : tables_) {
+    if (bits == coordinates.bits) return *table;
+  }
+  return *tables_.emplace_back(coordinates.bits, std::make_unique<const ScatterTable>(call_, coordinates)).second;
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,144 @@
+#include "analysis/operators/scatter_add/call.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace msda::analysis {
+namespace {
+
+Index with_size(const Index& shape, int64_t dim, int64_t size) {
+  Index other = shape;
+  other[static_cast<size_t>(dim)] = size;
+  return other;
+}
+
+}  // namespace
+
+void ScatterAddCall::take_sizes() {
+  outer_ = inner_ = 1;
+  for (size_t i = 0; i < values.shape.size(); ++i) {
+    if (i < static_cast<size_t>(dim)) outer_ *= values.shape[i];
+    if (i > static_cast<size_t>(dim)) inner_ *= values.shape[i];
+  }
+  rows_ = values.shape[static_cast<size_t>(dim)];
+  by_rows_ = index.shape.size() == 1;
+  from_ = by_rows_ ? PlaceLayout{outer_, rows_, 1, 1, inner_} : PlaceLayout{1, outer_ * rows_ * inner_, 1, 1, 1};
+  to_ = by_rows_ ? PlaceLayout{outer_, dim_size, 1, 1, inner_} : PlaceLayout{1, outer_ * dim_size * inner_, 1, 1, 1};
+  auto counts = std::make_shared<std::vector<int64_t>>(static_cast<size_t>(to_.places()));
+  for (int64_t source = 0; index && source < from_.places(); ++source) {
+    if (const int64_t target = target_of(source); target >= 0) ++(*counts)[static_cast<size_t>(target)];
+  }
+  counts_ = std::move(counts);
+}
+
+int64_t ScatterAddCall::named_target(int64_t source) const {
+  auto row = static_cast<int64_t>(index.at(source));
+  if (wraps && row < 0) row += dim_size;
+  return by_rows_ ? row : (source / inner_ / rows_ * dim_size + row) * inner_ + source % inner_;
+}
+
+int64_t ScatterAddCall::target_of(int64_t source) const {
+  if (padding && static_cast<int64_t>(index.at(source)) == *padding) return -1;
+  return named_target(source);
+}
+
+Index ScatterAddCall::shape_of(Gradient) const { return with_size(values.shape, dim, dim_size); }
+
+std::vector<NamedTensor> ScatterAddCall::inputs() const {
+  std::vector<NamedTensor> all{{"source", values}};
+  if (self) all.push_back({"self", self});
+  return all;
+}
+
+std::vector<NamedTensor> ScatterAddCall::all_inputs() const {
+  std::vector<NamedTensor> all{{"index", index}};
+  for (const NamedTensor& one : inputs()) all.push_back(one);
+  return all;
+}
+
+std::vector<std::string> ScatterAddCall::weight_names() const {
+  return by_frequency ? std::vector<std::string>{"share"} : std::vector<std::string>{};
+}
+
+void ScatterAddCall::send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const {
+  const int64_t target = target_of(sample);
+  if (target < 0) return;
+  Contribution one{target, sample};
+  if (by_frequency) one.factors[0] = rounded_to(1 / static_cast<double>(count(target)), by.type);
+  visit(one);
+}
+
+void ScatterAddCall::send_exactly(int64_t from_place, const Precision&, const VisitExact& visit) const {
+  const int64_t target = target_of(from_place);
+  if (target >= 0) visit({target, by_frequency ? 1 / static_cast<double>(count(target)) : 1});
+}
+
+std::optional<double> ScatterAddCall::held(int64_t flat) const {
+  if (!self || !keeps_self(to_.at(flat).place)) return std::nullopt;
+  return self.at(flat);
+}
+
+double ScatterAddCall::divisor(int64_t target) const {
+  const int64_t addends = mean ? count(target) + (include_self ? 1 : 0) : 1;
+  return addends > 1 ? static_cast<double>(addends) : 1;
+}
+
+std::vector<Cut> ScatterAddCall::cuts() const {
+  // A shape has as many dimensions as there are symbols.
+  static constexpr const char *kNames[] = {"dimension 0", "dimension 1", "dimension 2", "dimension 3",
+                                           "dimension 4", "dimension 5", "dimension 6", "dimension 7"},
+                              *kSymbols[] = {"D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"};
+  std::vector<Cut> all;
+  for (size_t i = 0; i < values.shape.size(); ++i) {
+    const bool along = i == static_cast<size_t>(dim);
+    all.push_back({along ? "source row" : kNames[i], along ? "R" : kSymbols[i], values.shape[i]});
+  }
+  return all;
+}
+
+Kept ScatterAddCall::kept_of(std::string_view tensor, const Kept& kept) const {
+  if (tensor == "index" && by_rows_) return {kept[static_cast<size_t>(dim)]};
+  Kept of = kept;
+  if (tensor != "index" && tensor != "source") of[static_cast<size_t>(dim)] = all_indices(dim_size);
+  return of;
+}
+
+std::vector<int64_t> ScatterAddCall::cut_indices(const ElementId& id) const {
+  Index at = Tensor{nullptr, MSDA_FLOAT32, shape_of(id.gradient)}.index_of(id.flat);
+  at[static_cast<size_t>(dim)] = -1;
+  return at;
+}
+
+std::shared_ptr<const Call> ScatterAddCall::with_inputs(std::span<const OwnedTensor> given) const {
+  auto call = std::make_shared<ScatterAddCall>(*this);
+  call->index = tensor_named(given, "index").view();
+  call->values = tensor_named(given, "source").view();
+  if (self) call->self = tensor_named(given, "self").view();
+  call->take_sizes();
+  return call;
+}
+
+Slices ScatterAddCall::slices(const CallSizes& sizes) const {
+  if (sizes.batch || sizes.heads || sizes.queries) {
+    throw std::invalid_argument("scatter_add has no batches, heads or queries: simulate it with its own sizes");
+  }
+  auto slice = std::make_shared<ScatterAddCall>(*this);
+  slice->values.data = nullptr;
+  return {1, slice};
+}
+
+std::shared_ptr<const Call> ScatterAddCall::with_values(std::span<const Tensor> of) const {
+  auto call = std::make_shared<ScatterAddCall>(*this);
+  call->values = of[0];
+  if (of.size() > 1) call->self = of[1];
+  return call;
+}
+
+std::shared_ptr<const Call> ScatterAddCall::outline() const {
+  auto copy = std::make_shared<ScatterAddCall>(*this);
+  for (Tensor* tensor : {&copy->index, &copy->values, &copy->self}) tensor->data = nullptr;
+  return copy;
+}
+
+}  // namespace msda::analysis

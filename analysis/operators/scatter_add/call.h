@@ -1,0 +1,94 @@
+// Sums of the rows, or the elements, of a tensor that share an index: PyTorch's index_add, scatter_add, scatter_reduce
+// (sum and mean), index_put with accumulate, and the backward passes of embedding, index_select and gather.
+//
+// `index` has one dimension, and names a row of `sum` for each row of `source` along `dim`; or it has the shape of
+// `source`, and names for each of its elements the place in `sum` along `dim`.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/operators/scatter/call.h"
+
+namespace msda::analysis {
+
+struct ScatterAddGradient {
+  static constexpr Gradient::Description kSumDescription{"sum", 0, true};
+  static constexpr Gradient kSum{kSumDescription};
+};
+inline constexpr Gradient kScatterAddGradients[] = {ScatterAddGradient::kSum};
+
+struct ScatterAddDimension {
+  // A row is a place along `dim`; the dimensions before it and those after it are one each.
+  static constexpr Dimension::Description kDescriptions[] = {
+      {"outer", 0, false, false}, {"row", 1, false, false}, {"channel", 2, false, false}};
+  static constexpr Dimension kOuter{kDescriptions[0]}, kRow{kDescriptions[1]}, kChannel{kDescriptions[2]};
+};
+
+// Shapes fit each other, and no index lies outside; take_sizes() has been called.
+struct ScatterAddCall final : ScatterCall {
+  int64_t dim = 0, dim_size = 0;
+  bool mean = false;
+  bool include_self = true;        // the sum begins with what it held
+  bool wraps = false;              // a negative index counts from the end
+  bool by_frequency = false;       // each row is divided by how many have its index
+  std::optional<int64_t> padding;  // rows of this index are left out
+  Tensor index, values, self;      // `values` is the input `source`; `self` is what the sum held, if anything
+
+  std::span<const Gradient> gradients() const override { return kScatterAddGradients; }
+  Index shape_of(Gradient) const override;
+  std::vector<NamedTensor> inputs() const override;
+  std::vector<NamedTensor> all_inputs() const override;
+
+  Tensor source() const override { return values; }
+  const PlaceLayout& from() const override { return from_; }
+  const PlaceLayout& to() const override { return to_; }
+  const char* source_name() const override { return by_rows_ ? "source row" : "source element"; }
+  std::vector<std::string> weight_names() const override;
+  KnownAdditions known(std::string_view kernel) const override;
+  void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
+  void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  Precision coordinate_precision(const Precision&) const override { return Precision::of(MSDA_FLOAT64); }
+  std::optional<double> held(int64_t flat) const override;
+  double divisor(int64_t target) const override;
+  std::string target_text(int64_t target) const override;
+  std::string sample_text(int64_t sample) const override;
+  std::vector<Mistake> own_mistakes(const ElementId& id, const Element& exact, Cache& cache) const override;
+  std::vector<Alternative> alternatives() const override;
+  bool adds_to_output() const override { return include_self; }
+
+  std::span<const Dimension> dimensions() const override;
+  Coordinates sizes() const override;
+  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
+  std::span<const Part> parts() const override;
+
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  std::vector<Cut> cuts() const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+
+  Slices slices(const CallSizes& sizes) const override;
+  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+
+  std::string text_of_sizes() const override;
+  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
+  std::shared_ptr<const Call> outline() const override;
+
+  void take_sizes();
+
+ private:
+  // The target that a place of the source names, and -1 for one that is left out.
+  int64_t named_target(int64_t source) const;
+  int64_t target_of(int64_t source) const;
+  int64_t count(int64_t target) const { return (*counts_)[static_cast<size_t>(target)]; }
+  bool keeps_self(int64_t target) const { return include_self || count(target) == 0; }
+
+  bool by_rows_ = true;
+  int64_t outer_ = 1, rows_ = 0, inner_ = 1;  // of the source: before `dim`, along it, after it
+  PlaceLayout from_, to_;
+  std::shared_ptr<const std::vector<int64_t>> counts_;  // of the sources of each target
+};
+
+}  // namespace msda::analysis

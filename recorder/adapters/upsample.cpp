@@ -1,0 +1,218 @@
+// PyTorch's kernels of interpolate's backward pass that take plain pointers:
+//
+//     upsample_bilinear2d_backward_out_frame<T, A>(size_t nc, int height1, int width1, int height2, int width2,
+//                                                  A rheight, A rwidth, bool align_corners, T* grad_input,
+//                                                  const T* grad_output)
+//     upsample_nearest{1,2,3}d_backward_out_frame<T, A, index>(const T* grad_output, size_t n, size_t c, size_t out...,
+//                                                              size_t in..., T* grad_input, float scale...)
+//
+// with A float, or double for double: 1 are the sizes of grad_input, 2 those of grad_output, rheight and rwidth the
+// ratios of the coordinates, and `scale` the inverse ratio. `index` is a function, whose name tells nearest from
+// nearest-exact. Both tensors are contiguous; tensors with channels last have kernels of their own. After
+// aten/src/ATen/native/cuda/UpSampleBilinear2d.cu and UpSampleNearest*.cu.
+#include <array>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "recorder/adapters/decode.h"
+#include "recorder/adapters/made_once.h"
+#include "recorder/adapters/mangled.h"
+
+namespace msda::adapters {
+namespace {
+
+constexpr std::array kAxes{"width", "height", "depth"};  // the last dimension first
+
+// The tensors, and the conventions that all modes have. `in` and `out` without batches and channels.
+Decoded call_with(const std::string& mode, msda_dtype type, const std::vector<int64_t>& batches,
+                  const std::vector<int64_t>& in, const std::vector<int64_t>& out, uint64_t grad_input,
+                  uint64_t grad_output) {
+  Call call{
+      .dialect = std::nullopt, .padding = std::nullopt, .align_corners = std::nullopt, .inputs = {}, .outputs = {}};
+  const auto shape = [&](const std::vector<int64_t>& sides) {
+    std::vector<int64_t> all = batches;
+    all.insert(all.end(), sides.begin(), sides.end());
+    return all;
+  };
+  call.inputs = {{"grad_output", type, shape(out), grad_output}};
+  call.outputs = {{"grad_input", type, shape(in), grad_input}};
+  for (const auto* group : {&call.inputs, &call.outputs}) {
+    if (auto fault = fault_of(group->front())) return *std::move(fault);
+  }
+  call.texts["mode"] = mode;
+  for (size_t i = 0; i < in.size(); ++i) {
+    call.integers[std::string("input_") + kAxes[i]] = in[in.size() - 1 - i];
+  }
+  return call;
+}
+
+// The scale factor, unless the ratio is that of the sizes. `ratio`: of a coordinate to an output pixel's index.
+std::optional<Refusal> add_scale(Call& call, size_t axis, double scale, bool is_from_sizes) {
+  if (is_from_sizes) return std::nullopt;
+  if (!(scale > 0) || !std::isfinite(scale)) return Refusal{"a ratio of the sizes that is not above 0"};
+  call.texts[std::string("scale_") + kAxes[axis]] = decimal(scale);
+  return std::nullopt;
+}
+
+struct Signature {
+  msda_dtype type;
+  bool wide;   // A is double
+  bool exact;  // nearest-exact
+};
+
+// Of the symbol after the identifier: the types, and what follows them.
+std::optional<Signature> take_types(Mangled& name) {
+  if (!name.take("I")) return std::nullopt;
+  const auto type = name.take_element_type();
+  if (!type) return std::nullopt;
+  const bool wide = name.take("d");
+  if (!wide && !name.take("f")) return std::nullopt;
+  return Signature{*type, wide, false};
+}
+
+Mangled after(std::string_view symbol, std::string_view identifier) {
+  const size_t at = symbol.find(identifier);
+  return Mangled(at == symbol.npos || !symbol.starts_with("_Z") ? "" : symbol.substr(at + identifier.size()));
+}
+
+class Bilinear2d final : public Adapter {
+ public:
+  std::string_view name() const override { return "upsample_bilinear2d"; }
+  bool matches(std::string_view symbol) const override { return symbol.find(kIdentifier) != symbol.npos; }
+
+  Decoded decode(const Launch& launch, const ReadDevice&) const override {
+    Mangled name = after(launch.kernel, kIdentifier);
+    const auto signature = take_types(name);
+    if (!signature) return Refusal{"element types that are not known"};
+    if (!name.take("EEvmiiiiT0_") || name.take_seen().empty() || !name.take("bPT_PK") || name.take_seen().empty() ||
+        !name.empty()) {
+      return Refusal{"other parameters than the known kernels of this name have"};
+    }
+    const uint64_t real = signature->wide ? 8 : 4;
+    const std::array layout{Slot(8),    Slot(4),    Slot(4), Slot(4), Slot(4),
+                            Slot(real), Slot(real), Slot(1), Slot(8), Slot(8)};
+    if (!has_layout(launch, layout)) return Refusal{describe_layout(launch) + ", not the 10 that its name tells"};
+    return signature->wide ? call_of<double>(launch, signature->type) : call_of<float>(launch, signature->type);
+  }
+
+  // Its threads loop over the elements of grad_output independently.
+  std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
+    const auto n = product(std::array{parameter<int64_t>(launch, 0), integer(launch, 3), integer(launch, 4)});
+    if (!n) return Refusal{"sizes that are not positive"};
+    return shape_of_loop(*n, threads, 0);
+  }
+
+ private:
+  static constexpr std::string_view kIdentifier = "38upsample_bilinear2d_backward_out_frame";
+
+  static int64_t integer(const Launch& launch, size_t at) { return parameter<int32_t>(launch, at); }
+
+  template <class Real>
+  static Decoded call_of(const Launch& launch, msda_dtype type) {
+    const std::vector<int64_t> in{integer(launch, 1), integer(launch, 2)}, out{integer(launch, 3), integer(launch, 4)};
+    const auto aligned = parameter<uint8_t>(launch, 7);
+    if (aligned > 1) return Refusal{"a bool that is neither 0 nor 1"};
+    // Batches and channels are one number to the kernel.
+    Decoded decoded = call_with("bilinear", type, {1, parameter<int64_t>(launch, 0)}, in, out,
+                                parameter<uint64_t>(launch, 8), parameter<uint64_t>(launch, 9));
+    Call* const call = std::get_if<Call>(&decoded);
+    if (call == nullptr) return decoded;
+    call->integers["align_corners"] = aligned;
+    call->pointers = pointers_at(launch, {{8, "outputs/grad_input"}, {9, "inputs/grad_output"}});
+    for (size_t i = 0; i < 2; ++i) {  // rows, columns
+      const Real ratio = parameter<Real>(launch, 5 + i), size1 = static_cast<Real>(in[i]),
+                 size2 = static_cast<Real>(out[i]);
+      const bool from_sizes = aligned == 1 || ratio == size1 / size2;
+      if (auto refusal = add_scale(*call, 1 - i, 1 / static_cast<double>(ratio), from_sizes))
+        return *std::move(refusal);
+    }
+    return decoded;
+  }
+};
+
+class Nearest final : public Adapter {
+ public:
+  Nearest(size_t axes, std::string_view name, std::string_view identifier)
+      : axes_(axes), name_(name), identifier_(identifier) {}
+
+  std::string_view name() const override { return name_; }
+  bool matches(std::string_view symbol) const override { return symbol.find(identifier_) != symbol.npos; }
+
+  Decoded decode(const Launch& launch, const ReadDevice&) const override {
+    Mangled name = after(launch.kernel, identifier_);
+    auto signature = take_types(name);
+    if (!signature) return Refusal{"element types that are not known"};
+    const bool plain = launch.kernel.find("40nearest_neighbor_bw_compute_source_index") != std::string::npos;
+    signature->exact = launch.kernel.find("46nearest_neighbor_exact_bw_compute_source_index") != std::string::npos;
+    const std::string sizes(2 + 2 * axes_, 'm'), scales(axes_, 'f');
+    if (plain == signature->exact || !name.take_past("EvPKT_") || !name.take(sizes + "P") || name.take_seen().empty() ||
+        !name.take(scales) || !name.empty()) {
+      return Refusal{"other parameters than the known kernels of this name have"};
+    }
+    std::vector<Slot> layout(1 + 2 + 2 * axes_ + 1, Slot(8));
+    layout.resize(layout.size() + axes_, Slot(4));
+    if (!has_layout(launch, layout)) {
+      return Refusal{describe_layout(launch) + ", not the " + std::to_string(layout.size()) + " that its name tells"};
+    }
+    return call_of(launch, *signature);
+  }
+
+ private:
+  Decoded call_of(const Launch& launch, const Signature& signature) const {
+    const size_t grad_input = 3 + 2 * axes_;
+    const auto sizes_from = [&](size_t first, size_t count) {
+      std::vector<int64_t> sizes;
+      for (size_t i = 0; i < count; ++i) sizes.push_back(parameter<int64_t>(launch, first + i));
+      return sizes;
+    };
+    const std::vector<int64_t> out = sizes_from(3, axes_), in = sizes_from(3 + axes_, axes_);
+    Decoded decoded = call_with(signature.exact ? "nearest-exact" : "nearest", signature.type, sizes_from(1, 2), in,
+                                out, parameter<uint64_t>(launch, grad_input), parameter<uint64_t>(launch, 0));
+    Call* const call = std::get_if<Call>(&decoded);
+    if (call == nullptr) return decoded;
+    call->outputs.front().written_over = true;
+    call->pointers = {{launch.parameters[0].offset, "inputs/grad_output"},
+                      {launch.parameters[grad_input].offset, "outputs/grad_input"}};
+    for (size_t i = 0; i < axes_; ++i) {
+      const auto scale = parameter<float>(launch, grad_input + 1 + i);
+      const bool from_sizes = scale == static_cast<float>(out[i]) / static_cast<float>(in[i]);
+      if (auto refusal = add_scale(*call, axes_ - 1 - i, static_cast<double>(scale), from_sizes))
+        return *std::move(refusal);
+    }
+    return decoded;
+  }
+
+  size_t axes_;
+  std::string_view name_, identifier_;
+};
+
+template <size_t kAxesCount>
+const Adapter& nearest(std::string_view name, std::string_view identifier) {
+  static constinit MadeOnce<const Nearest> adapter;
+  return adapter.get([&] { return std::make_unique<const Nearest>(kAxesCount, name, identifier); });
+}
+
+}  // namespace
+
+const Adapter& upsample_bilinear2d() {
+  static constinit MadeOnce<const Bilinear2d> adapter;
+  return adapter.get([] { return std::make_unique<const Bilinear2d>(); });
+}
+
+const Adapter& upsample_nearest1d() {
+  return nearest<1>("upsample_nearest1d", "37upsample_nearest1d_backward_out_frame");
+}
+const Adapter& upsample_nearest2d() {
+  return nearest<2>("upsample_nearest2d", "37upsample_nearest2d_backward_out_frame");
+}
+const Adapter& upsample_nearest3d() {
+  return nearest<3>("upsample_nearest3d", "37upsample_nearest3d_backward_out_frame");
+}
+
+}  // namespace msda::adapters

@@ -1,0 +1,61 @@
+#include "replay/calls/conventions.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <vector>
+
+#include "replay/calls/load_operator.h"
+
+namespace msda::replay {
+namespace {
+
+struct Names {
+  std::vector<const char*> texts, integers, flags;
+};
+
+const Names& names_of(const std::string& name) {
+  static const std::map<std::string, Names> kAll{
+      {"grid_sample", {{"interpolation", "padding_mode"}, {}, {"align_corners"}}},
+      {"scatter_add",
+       {{"reduce"}, {"dim", "dim_size", "padding_idx"}, {"include_self", "wraps_negative", "scale_grad_by_freq"}}},
+      {"interpolate",
+       {{"mode", "scale_depth", "scale_height", "scale_width"},
+        {"input_depth", "input_height", "input_width"},
+        {"align_corners"}}},
+      {"roi_align",
+       {{"spatial_scale"}, {"sampling_ratio", "input_batch", "input_height", "input_width"}, {"aligned"}}}};
+  static const Names kNone;
+  const auto found = kAll.find(name);
+  return found == kAll.end() ? kNone : found->second;
+}
+
+}  // namespace
+
+nlohmann::ordered_json conventions_of(const capture::Invocation& invocation) {
+  const Names& names = names_of(operator_of(invocation));
+  const capture::CallFacts& facts = invocation.facts;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const char* name : names.texts) {
+    if (const auto text = facts.texts.find(name); text != facts.texts.end()) json[name] = text->second;
+  }
+  for (const char* name : names.integers) {
+    if (const auto found = facts.integers.find(name); found != facts.integers.end()) json[name] = found->second;
+  }
+  for (const char* name : names.flags) {
+    if (const auto found = facts.integers.find(name); found != facts.integers.end()) json[name] = found->second != 0;
+  }
+  return json;
+}
+
+std::string conventions_text(const capture::Invocation& invocation) {
+  const nlohmann::ordered_json all = conventions_of(invocation);
+  std::string text;
+  for (const auto& [name, value] : all.items()) {
+    const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, shown);
+  }
+  return text;
+}
+
+}  // namespace msda::replay

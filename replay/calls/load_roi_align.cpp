@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "analysis/operators/roi_align/call.h"
+#include "recorder/text/numbers.h"
+#include "replay/base/errors.h"
+#include "replay/calls/facts.h"
+#include "replay/calls/load_scatter.h"
+
+namespace msda::replay {
+namespace {
+
+constexpr int64_t kMostPoints = int64_t{1} << 31;  // what indices of kernels hold
+
+// Finite, of a batch that there is, and of no more points than a kernel could sample.
+void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
+  const analysis::Tensor& boxes = call.boxes;
+  long double points = 0;
+  for (int64_t box = 0; box < boxes.shape[0]; ++box) {
+    for (int64_t number = 0; number < 5; ++number) {
+      const double x = boxes.at(box * 5 + number);
+      if (!std::isfinite(x)) throw BadInput(fmt::format("{}: boxes[{},{}] is {}", where, box, number, x));
+    }
+    const double batch = boxes.at(box * 5);
+    if (batch != std::floor(batch) || batch < 0 || batch >= static_cast<double>(call.input.shape[0])) {
+      throw BadInput(fmt::format("{}: boxes[{},0] is {}, and input has batches 0 to {}", where, box, batch,
+                                 call.input.shape[0] - 1));
+    }
+    points += static_cast<long double>(call.points_of(box, 0, MSDA_FLOAT32)) *
+              static_cast<long double>(call.points_of(box, 1, MSDA_FLOAT32)) *
+              static_cast<long double>(call.grad_output.shape[2] * call.grad_output.shape[3]);
+    if (points > static_cast<long double>(kMostPoints)) {
+      throw BadInput(fmt::format("{}: the bins of boxes up to {} have more than 2^31 points", where, box));
+    }
+  }
+}
+
+// The input, or its shape alone: kernels of the backward pass are not given it.
+analysis::Tensor image_of(const capture::Invocation& invocation, const std::string& where, const GetInput& input,
+                          const analysis::Tensor& grad_output) {
+  if (find(invocation.inputs, "input") != nullptr) return input("input");
+  const auto size = [&](const char* name) { return integer_in(invocation, name, 0, int64_t{1} << 40, where); };
+  const int64_t channels = grad_output.shape.size() == 4 ? grad_output.shape[1] : 0;
+  const analysis::Index shape{size("input_batch"), channels, size("input_height"), size("input_width")};
+  check_result(shape, "grad_input", where);
+  return {nullptr, grad_output.dtype, shape};
+}
+
+}  // namespace
+
+std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
+                                                        const GetInput& input) {
+  auto call = std::make_shared<analysis::RoiAlignCall>();
+  call->conventions.dialect = MSDA_GRID_SAMPLE;
+  call->boxes = input("boxes");
+  call->grad_output = input("grad_output");
+  call->input = image_of(invocation, where, input, call->grad_output);
+  const analysis::Index &in = call->input.shape, &boxes = call->boxes.shape, &out = call->grad_output.shape;
+  if (in.size() != 4 || boxes.size() != 2 || boxes[1] != 5 || out.size() != 4) {
+    throw BadInput(
+        fmt::format("{}: input has shape {}, boxes {} and grad_output {}; roi_align takes input [N,C,H,W], "
+                    "boxes [K,5] (batch, x1, y1, x2, y2) and grad_output [K,C,H,W]",
+                    where, in, boxes, out));
+  }
+  check_tensor(call->input, in, "input", where);
+  check_tensor(call->boxes, boxes, "boxes", where);
+  check_tensor(call->grad_output, {boxes[0], in[1], out[2], out[3]}, "grad_output", where);
+  for (const int64_t side : {in[2], in[3], out[2], out[3]}) {
+    if (side < 1 || side > int64_t{1} << 24) {
+      throw BadInput(
+          fmt::format("{}: input has shape {} and grad_output {}: sides are to be 1 to 2^24", where, in, out));
+    }
+  }
+  const std::string scale_text = text_of(invocation, "spatial_scale");
+  const auto scale = text::parse_number<double>(scale_text);
+  if (!scale || !std::isfinite(*scale)) {
+    throw BadInput(fmt::format("{}: spatial_scale is \"{}\"; it is to be a number", where, scale_text));
+  }
+  call->spatial_scale = *scale;
+  call->sampling_ratio = std::max<int64_t>(0, integer_in(invocation, "sampling_ratio", -1, 1 << 15, where));
+  call->aligned = flag_of(invocation, "aligned", where);
+  for (size_t axis = 0; axis < 2; ++axis) call->bins[axis] = out[3 - axis];
+  check_boxes(*call, where);
+  call->take_sizes();
+  return call;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,18 @@
+// From an invocation to the call of an operator that scatters.
+#pragma once
+
+#include "replay/calls/load_operator.h"
+
+namespace msda::replay {
+
+// As call_of().
+std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
+                                                          const std::string& where, const GetInput& input,
+                                                          const GetBefore& before);
+
+std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
+                                                          const std::string& where, const GetInput& input);
+std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
+                                                        const GetInput& input);
+
+}  // namespace msda::replay

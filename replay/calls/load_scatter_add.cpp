@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "analysis/operators/scatter_add/call.h"
+#include "replay/base/errors.h"
+#include "replay/calls/facts.h"
+#include "replay/calls/load_scatter.h"
+
+namespace msda::replay {
+namespace {
+
+constexpr int64_t kMostRank = 8;  // as PyTorch's kernels for tensors of any strides
+
+void check_shapes(const analysis::ScatterAddCall& call, const std::string& where) {
+  const analysis::Index &index = call.index.shape, &source = call.values.shape;
+  const bool integers = call.index.dtype == MSDA_INT32 || call.index.dtype == MSDA_INT64;
+  if (!integers) {
+    throw BadInput(
+        fmt::format("{}: index has type {}; it is to be int32 or int64", where, msda_dtype_name(call.index.dtype)));
+  }
+  check_tensor(call.values, source, "source", where);
+  const int64_t rows = source[static_cast<size_t>(call.dim)];
+  if (index != source && index != analysis::Index{rows}) {
+    throw BadInput(
+        fmt::format("{}: index has shape {} and source {}; an index for each row has shape [{}], one for each element "
+                    "the shape of source",
+                    where, index, source, rows));
+  }
+  if (call.self) check_tensor(call.self, call.shape_of(analysis::ScatterAddGradient::kSum), "what sum held", where);
+}
+
+// Every index is that of a row of the sum.
+void check_indices(const analysis::ScatterAddCall& call, const std::string& where) {
+  const int64_t lowest = call.wraps ? -call.dim_size : 0;
+  for (int64_t i = 0, total = call.index.elements(); i < total; ++i) {
+    const auto row = static_cast<int64_t>(call.index.at(i));
+    if ((row >= lowest && row < call.dim_size) || row == call.padding) continue;
+    const bool wraps = row < 0 && row >= -call.dim_size;
+    throw BadInput(fmt::format("{}: index[{}] is {}, and dimension {} of sum has {} rows{}", where,
+                               fmt::join(call.index.index_of(i), ","), row, call.dim, call.dim_size,
+                               wraps ? " (index_put counts negative indices from the end: wraps_negative 1)" : ""));
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
+                                                          const std::string& where, const GetInput& input,
+                                                          const GetBefore& before) {
+  auto call = std::make_shared<analysis::ScatterAddCall>();
+  call->index = input("index");
+  call->values = input("source");
+  const auto rank = static_cast<int64_t>(call->values.shape.size());
+  if (rank < 1 || rank > kMostRank) {
+    throw BadInput(fmt::format("{}: source has rank {}; it is to be from 1 to {}", where, rank, kMostRank));
+  }
+  call->dim = integer_in(invocation, "dim", 0, rank - 1, where);
+  call->dim_size = integer_in(invocation, "dim_size", 0, int64_t{1} << 40, where);
+  const std::string reduce = text_of(invocation, "reduce");
+  if (reduce != "sum" && reduce != "mean") {
+    throw BadInput(fmt::format("{}: unknown reduce \"{}\"; there are sum and mean", where, reduce));
+  }
+  call->mean = reduce == "mean";
+  call->include_self = flag_of(invocation, "include_self", true, where);
+  call->wraps = flag_of(invocation, "wraps_negative", false, where);
+  call->by_frequency = flag_of(invocation, "scale_grad_by_freq", false, where);
+  call->padding = integer_of(invocation, "padding_idx");
+  if (find(invocation.inputs, "self") != nullptr) {
+    call->self = input("self");
+  } else if (call->include_self) {
+    call->self = before("sum");
+  }
+  check_shapes(*call, where);
+  check_result(call->shape_of(analysis::ScatterAddGradient::kSum), "sum", where);
+  check_indices(*call, where);
+  call->take_sizes();
+  return call;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,297 @@
+"""Operators that scatter, scatter_add, interpolate and roi_align: what PyTorch and torchvision computed on a CPU
+(tests/data/scatter/torch_cpu.npz) is explained to the last bit, and mistakes planted in it are named."""
+
+import json
+
+import numpy as np
+import pytest
+from conftest import SOURCE
+from test_run import check_schema
+
+from msda_replay import read_capture, write_capture
+from msda_replay.importer import import_case
+
+RECORDED = np.load(SOURCE / "tests" / "data" / "scatter" / "torch_cpu.npz")
+CASES = sorted({key.split("/")[0] for key in RECORDED})
+ROUNDING = {"ill_conditioned", "accumulation_order", "cell_boundary"}
+
+
+def operator_of(case):
+    return "interpolate" if case.startswith("interpolate") else "roi_align" if case.startswith("roi_align") else "scatter_add"
+
+
+def gradient_of(case):
+    return "sum" if operator_of(case) == "scatter_add" else "grad_input"
+
+
+def tensors_of(case):
+    tensors = {key.split("/")[1]: RECORDED[key] for key in RECORDED if key.startswith(case + "/")}
+    return {name: array.item() if array.ndim == 0 else array.copy() for name, array in tensors.items()}
+
+
+@pytest.fixture
+def imported(tmp_path):
+    """The invocation that the importer makes of a case; `more` replaces members, None removes them."""
+
+    def make(case, **more):
+        tensors = tensors_of(case)
+        tensors[f"observed_{gradient_of(case)}"] = tensors.pop(gradient_of(case))
+        members = {key: value for key, value in {"operator": operator_of(case), **tensors, **more}.items() if value is not None}
+        np.savez(tmp_path / "case.npz", **members)
+        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
+        return read_capture(tmp_path / "case.h5").invocations[0]
+
+    return make
+
+
+@pytest.fixture
+def judged(replay, tmp_path):
+    def run(calls, *options, expect=1):
+        path = tmp_path / "a.h5"
+        write_capture(path, calls, overwrite=True)
+        told = replay("run", path, "--json", "-", *options, expect=expect).json
+        check_schema(told)
+        return told["invocations"]
+
+    return run
+
+
+def causes_of(call):
+    return {(one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+
+
+def whys(call):
+    return " ".join(finding["why"] for finding in call["findings"])
+
+
+def test_there_are_all_modes():
+    assert sum(operator_of(case) == "scatter_add" for case in CASES) == 3 * 12
+    assert {case.split("_")[1] for case in CASES if operator_of(case) == "interpolate"} == {
+        "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear"}
+    assert sum(operator_of(case) == "roi_align" for case in CASES) == 2 * 6
+
+
+def test_what_pytorch_computed_is_within_tolerance(imported, judged):
+    for case, call in zip(CASES, judged([imported(case) for case in CASES], expect=0)):
+        assert call["operator"] == operator_of(case)
+        assert causes_of(call) == {}, case
+
+
+def test_replays_are_within_tolerance(imported, judged):
+    """Every mode computes what PyTorch did."""
+    for case, call in zip(CASES, judged([imported(case) for case in CASES], expect=0)):
+        sides = {one["observed"]: one for one in call["comparisons"]}
+        assert {"recorded", "deterministic", "atomic"} <= set(sides)
+        assert all(one["mismatched"] == 0 for one in call["comparisons"]), case
+
+
+def test_rounding_explains_it_to_the_last_bit(imported, judged):
+    for case, call in zip(CASES, judged([imported(case) for case in CASES], "--atol", 0, "--rtol", 0)):
+        assert {cause for cause, _ in causes_of(call)} <= ROUNDING, case
+
+
+# --- The truth: scatter by loops of NumPy's own.
+
+
+def scattered(tensors, reduce="sum", include_self=True):
+    """index_add and its like in float64, one element after the other."""
+    source, dim = tensors["source"].astype(float), tensors.get("dim", 0)
+    index = np.broadcast_to(np.expand_dims(tensors["index"], tuple(i for i in range(source.ndim) if i != dim)) if tensors["index"].ndim == 1
+                            else tensors["index"], source.shape)
+    total = np.zeros(tensors["sum"].shape)
+    count = np.zeros(total.shape)
+    for place in np.ndindex(*source.shape):
+        row = index[place]
+        if row == tensors.get("padding_idx"):
+            continue
+        at = (*place[:dim], row % total.shape[dim], *place[dim + 1:])
+        total[at] += source[place]
+        count[at] += 1
+    if tensors.get("scale_grad_by_freq"):
+        total /= np.maximum(count, 1)
+    before = tensors.get("before_sum", tensors.get("self", np.zeros(total.shape))).astype(float)
+    kept = np.ones(total.shape, bool) if include_self else count == 0
+    total += np.where(kept, before, 0)
+    return total / np.maximum(1, count + (1 if include_self else 0)) if reduce == "mean" else total
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if operator_of(case) == "scatter_add" and "float32" in case])
+def test_float64_is_the_sum(imported, replay, tmp_path, case):
+    tensors = tensors_of(case)
+    call = imported(case)
+    truth = scattered(tensors, tensors.get("reduce", "sum"), bool(tensors.get("include_self", 1)))
+    call.outputs = {"sum": truth}
+    write_capture(tmp_path / "a.h5", call)
+    replay("run", tmp_path / "a.h5", "--atol", 1e-13, "--rtol", 1e-13, expect=0)
+    call.outputs = {"sum": truth + 1e-6}
+    write_capture(tmp_path / "a.h5", call, overwrite=True)
+    replay("run", tmp_path / "a.h5", "--atol", 1e-13, "--rtol", 1e-13, expect=1)
+
+
+# --- Mistakes.
+
+
+def faulty(call, change):
+    name = next(iter(call.outputs))
+    call.outputs[name] = change(call.outputs[name].copy())
+    return call
+
+
+SOME = [case for case in CASES if "float32" in case and "nearest" not in case]
+
+
+@pytest.mark.parametrize("name, change", [("sign", lambda x: -x), ("twice", lambda x: 2 * x), ("fourth digit", lambda x: x * 1.001)])
+def test_a_mistake_everywhere_is_named(imported, judged, name, change):
+    options = ("--atol", 0, "--rtol", 1e-5)
+    for case, call in zip(SOME, judged([faulty(imported(case), change) for case in SOME], *options)):
+        assert ("implementation_error", "observed") in causes_of(call), (case, name)
+        assert call["verdict"]["at_fault"] == "observed"
+    text = whys(call)
+    if name == "sign":
+        assert "its sign were flipped" in text
+
+
+def index_add(imported, **more):
+    return imported("index_add-float32", **more), tensors_of("index_add-float32")
+
+
+def test_a_lost_and_a_doubled_row_are_named(imported, judged):
+    call, tensors = index_add(imported)
+    row, source = tensors["index"][7], tensors["source"][7]
+    call.outputs["sum"][row] -= source
+    told = judged(call)[0]
+    assert causes_of(told) == {("implementation_error", "observed"): 4}
+    assert "the contribution of source row 7 were missing" in whys(told)
+    call.outputs["sum"][row] += 2 * source
+    assert "the contribution of source row 7 were added twice" in whys(judged(call)[0])
+
+
+def test_what_the_sum_held_belongs_to_it(imported, judged):
+    call, tensors = index_add(imported)
+    call.outputs["sum"] = call.outputs["sum"] - tensors["before_sum"]
+    told = judged(call)[0]
+    assert set(causes_of(told)) == {("implementation_error", "observed")}
+    assert "what it held before were left out" in whys(told)
+    call.outputs["sum"] = tensors["before_sum"]
+    assert "nothing were added to what it held before" in whys(judged(call)[0])
+
+
+def test_a_buffer_that_was_not_zeroed_is_named_where_it_should_have_been(imported, judged):
+    call, tensors = index_add(imported, include_self=0)
+    told = judged(call)[0]
+    assert set(causes_of(told)) == {("uninitialized_output", "observed")}
+
+
+def test_a_wrong_convention_is_named(imported, judged):
+    told = judged(imported("scatter_reduce_mean_0-float32", reduce="sum"))[0]
+    assert "reduce mean in place of sum" in told["verdict"]["summary"]
+    told = judged(imported("interpolate_bilinear_1_2d_0-float32", align_corners=0))[0]
+    assert "align_corners true in place of false" in told["verdict"]["summary"]
+    told = judged(imported("interpolate_bicubic_0_2d_0-float32", mode="bilinear"))[0]
+    assert "mode bicubic in place of bilinear" in told["verdict"]["summary"]
+    told = judged(imported("roi_align_1_2-float32", aligned=0))[0]
+    assert "aligned true in place of false" in told["verdict"]["summary"]
+    told = judged(imported("roi_align_0_3-float32", sampling_ratio=2))[0]
+    assert ("implementation_error", "observed") in causes_of(told)
+
+
+def test_nearest_pixels_on_a_boundary_are_named(imported, judged):
+    """7 to 21 pixels: coordinates i / 3 are whole numbers at every third, but for the rounding of 1/3."""
+    call = imported("interpolate_nearest_0_1d_0-float32")
+    grad = call.inputs["grad_output"][0, 0]
+    moved = np.zeros((1, 2, 7), np.float32)
+    for output in range(21):  # output pixel 6 landed one pixel early
+        moved[0, :, 1 if output == 6 else output // 3] += call.inputs["grad_output"][0, :, output]
+    call.outputs["grad_input"] = moved
+    told = judged(call)[0]
+    assert set(causes_of(told)) == {("cell_boundary", "observed")} and len(grad) == 21
+    assert sorted(tuple(finding["index"]) for finding in told["findings"]) == [(0, c, x) for c in range(2) for x in (1, 2)]
+    # Output pixel 7 has a coordinate of 2 1/3: nothing carries it to pixel 1.
+    moved[0, :, 1] += call.inputs["grad_output"][0, :, 7]
+    moved[0, :, 2] -= call.inputs["grad_output"][0, :, 7]
+    assert ("implementation_error", "observed") in causes_of(judged(call)[0])
+
+
+# --- Other commands.
+
+
+@pytest.mark.parametrize("case", ["index_add_dim1-float32", "scatter_add-float32", "scatter_reduce_mean_1-float32", "embedding_freq-float32",
+                                  "interpolate_bilinear_0_2d_0-float32", "interpolate_nearest_0_2d_0-float32", "roi_align_1_0-float32"])
+def test_gradcheck(imported, replay, tmp_path, case):
+    call = imported(case)
+    write_capture(tmp_path / "a.h5", call)
+    assert replay("gradcheck", tmp_path / "a.h5", "--json", "-", expect=0).json
+    name = gradient_of(case)
+    call.outputs[name] = call.outputs[name] * np.float32(1.01)
+    write_capture(tmp_path / "b.h5", call)
+    replay("gradcheck", tmp_path / "b.h5", expect=1)
+
+
+@pytest.mark.parametrize("case", ["index_add-float32", "index_put-float32", "scatter_add-float32", "embedding-float32", "gather_backward-float32",
+                                  "roi_align_1_2-float32"])
+def test_the_order_of_additions_is_read_back(imported, replay, tmp_path, case):
+    """A CPU adds them one after the other, to what the sum held."""
+    write_capture(tmp_path / "a.h5", imported(case))
+    told = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
+    summary = told["invocations"][0]["summary"]
+    assert summary["impossible"] == 0 and summary["explained"] == summary["elements"] > 0, summary
+
+
+@pytest.mark.parametrize("case", ["index_add-float32", "scatter_add-float32", "interpolate_bilinear_0_2d_0-float32", "roi_align_1_2-float32"])
+def test_minimize(imported, replay, tmp_path, case):
+    call = imported(case)
+    name = gradient_of(case)
+    at = np.unravel_index(np.abs(call.outputs[name]).argmax(), call.outputs[name].shape)
+    call.outputs[name][at] *= 1.5
+    write_capture(tmp_path / "a.h5", call)
+    replay("minimize", tmp_path / "a.h5", "-o", tmp_path / "small.h5", expect=0)
+    small = read_capture(tmp_path / "small.h5").invocations[0]
+    before, after = (sum(x.size for x in one.inputs.values()) for one in (call, small))
+    assert after < before
+    told = replay("run", tmp_path / "small.h5", "--json", "-", expect=1).json
+    assert told["verdict"]["at_fault"] == "observed"
+
+
+@pytest.mark.parametrize("case", ["index_add-float32", "scatter_add-float32", "embedding_freq-float32", "interpolate_bilinear_0_2d_0-float32",
+                                  "roi_align_1_2-float32"])
+def test_stages(imported, replay, tmp_path, case):
+    write_capture(tmp_path / "a.h5", imported(case))
+    told = replay("stages", tmp_path / "a.h5", "--json", "-", expect=0).json
+    assert "contributions" in json.dumps(told)
+    name = gradient_of(case)
+    index = ",".join("0" for _ in RECORDED[f"{case}/{name}"].shape)
+    replay("stages", tmp_path / "a.h5", "--element", f"{name}[{index}]", expect=0)
+
+
+@pytest.mark.parametrize("case", ["index_add-float32", "interpolate_bilinear_0_2d_0-float32", "roi_align_1_2-float32"])
+def test_stress_and_advise(imported, replay, tmp_path, case):
+    write_capture(tmp_path / "a.h5", imported(case))
+    told = replay("stress", tmp_path / "a.h5", "--runs", 20, "--atol", 0, "--rtol", 0, "--json", "-", expect=None).json
+    assert told["operator"] == operator_of(case)
+    replay("advise", tmp_path / "a.h5", "--runs", 20, expect=None)
+
+
+# --- Bad input.
+
+
+@pytest.mark.parametrize("change, words", [
+    ({"index": np.full(60, 12)}, "index[0] is 12, and dimension 0 of sum has 12 rows"),
+    ({"index": np.full(60, -3)}, "wraps_negative 1"),
+    ({"index": np.full(60, -13), "wraps_negative": 1}, "index[0] is -13"),
+    ({"dim_size": 2**39, "before_sum": None, "observed_sum": None}, "too large for this machine's memory"),
+])
+def test_bad_indices_are_refused(imported, replay, tmp_path, change, words):
+    write_capture(tmp_path / "a.h5", imported("index_add-float32", **change))
+    assert words in replay("run", tmp_path / "a.h5", expect=2).err
+
+
+@pytest.mark.parametrize("case, change, words", [
+    ("roi_align_1_2-float32", {"boxes": np.full((6, 5), np.nan, np.float32)}, "boxes[0,0] is nan"),
+    ("roi_align_1_2-float32", {"boxes": np.full((6, 5), 7, np.float32)}, "input has batches 0 to 1"),
+    ("roi_align_1_0-float32", {"boxes": np.tile(np.float32([0, 0, 0, 1e9, 1e9]), (6, 1))}, "more than 2^31 points"),
+    ("interpolate_nearest_0_1d_0-float32", {"align_corners": 1}, "align_corners with mode nearest"),
+    ("interpolate_bilinear_0_2d_0-float32", {"mode": "trilinear"}, "unknown mode"),
+])
+def test_bad_calls_are_refused(imported, replay, tmp_path, case, change, words):
+    write_capture(tmp_path / "a.h5", imported(case, **change))
+    assert words in replay("run", tmp_path / "a.h5", expect=2).err
