@@ -168,8 +168,8 @@ void tell(const std::map<std::string, Report>& reports, const std::vector<std::s
   }
   const bool said_nothing = std::ranges::all_of(
       reports, [](const auto& report) { return report.second.has_ended && report.second.invocations == 0; });
-  if (said_nothing) {
-    say("no call was recorded");
+  if (said_nothing) say("no call was recorded");
+  if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     std::string words;
     for (const std::string& word : command) words += " " + text::shell_word(word);
     say("next: msda-replay doctor --" + words);

@@ -67,7 +67,16 @@ int run(const DoctorOptions& options) {
   for (Check& check : check_adapters(adapters)) checks.push_back(std::move(check));
   checks.push_back(check_disassembler());
   Json program;
-  if (!options.command.empty()) {
+  const bool adapters_are_bad = std::ranges::count(checks, Health::kError, [](const Check& check) {
+                                  return check.name == "adapter" ? check.health : Health::kOk;
+                                }) > 0;
+  if (!options.command.empty() && adapters_are_bad) {
+    checks.push_back(
+        {.name = "program",
+         .health = Health::kError,
+         .summary = options.command[0] + " was not run: msda-record starts no program with such an adapter",
+         .remedy = "correct the adapter first"});
+  } else if (!options.command.empty()) {
     ProgramCheck found = check_program(options.command, options.adapters);
     checks.push_back(std::move(found.check));
     program = std::move(found.json);
@@ -105,6 +114,7 @@ void add_doctor_command(CLI::App& app, int& status) {
   command->add_option("--adapter", options->adapters, "JSON file with adapters for kernels of your own; repeatable")
       ->type_name("FILE")
       ->expected(1)
+      ->allow_extra_args(false)  // which would take the -- before COMMAND
       ->take_all();
   add_json(*command, *options);
   command->add_flag("--test-call", options->test_call)->group("");

@@ -101,7 +101,10 @@ void blame_kernels(Check& check, const Observations& seen) {
   if (!unmatched.empty()) {
     add_list(check, "unknown: ", unmatched);
     return blame(
-        check, fmt::format("{} kernels were launched, and no adapter knows any of them", unmatched.size()),
+        check,
+        unmatched.size() == 1
+            ? "the one kernel that was launched is known to no adapter"
+            : fmt::format("{} kernels were launched, and no adapter knows any of them", unmatched.size()),
         "write an adapter for yours (docs/user-adapters.md), or save its tensors in the test (docs/python.md); "
         "docs/adapters.md lists the kernels that are known");
   }

@@ -36,6 +36,18 @@ std::string make_observations_file(const TemporaryFolder& folder) {
   return path;
 }
 
+// The program that the system starts for this one: of a script the interpreter.
+ProgramRun started_for(const std::string& name) {
+  constexpr int kMostScripts = 4;  // an interpreter may be a script
+  ProgramRun run{name, record::find_program(name).string(), {}, 0};
+  for (int i = 0; i < kMostScripts; ++i) {
+    run.file = record::read_program(run.path);
+    if (run.file.kind != record::ProgramFile::Kind::kScript) break;
+    run.path = run.file.interpreter.substr(0, run.file.interpreter.find_first_of(" \t"));
+  }
+  return run;
+}
+
 // The first line of a file, or what stands for it.
 std::string first_line(const std::string& path, const std::string& otherwise) {
   std::ifstream file(path);
@@ -160,14 +172,13 @@ Check check_test_recording() {
 
 ProgramCheck check_program(const std::vector<std::string>& command, const std::vector<std::string>& adapters) {
   const TemporaryFolder folder;
-  const fs::path file = record::find_program(command[0]);
-  const int status = spawn_and_wait({.command = command_line(command, adapters, folder),
-                                     .variables = {{kObservations, make_observations_file(folder)}}});
+  ProgramRun run = started_for(command[0]);
+  run.status = spawn_and_wait({.command = command_line(command, adapters, folder),
+                               .variables = {{kObservations, make_observations_file(folder)}}});
   const Observations seen = read_observations(folder.file("observations"));
   std::vector<CaptureRead> captures;
   for (const std::string& path : seen.outputs) captures.push_back(read_capture(path));
-  return {diagnose({command[0], file.string(), record::read_program(file), status}, seen, captures),
-          json_of(seen, captures, status, command)};
+  return {diagnose(run, seen, captures), json_of(seen, captures, run.status, command)};
 }
 
 }  // namespace msda::replay

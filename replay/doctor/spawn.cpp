@@ -74,13 +74,13 @@ int wait_for(pid_t child, const std::optional<std::chrono::milliseconds>& limit)
 }  // namespace
 
 TemporaryFolder::TemporaryFolder() {
+  constexpr const char* kRemedy = "set TMPDIR to a folder that you can write to";
   std::error_code error;
-  path_ = (fs::absolute(fs::temp_directory_path(error), error) / "msda-doctor-XXXXXX").string();
-  if (error || mkdtemp(path_.data()) == nullptr) {
-    throw BadInput(
-        fmt::format("{}: cannot make a folder for temporary files: {}; set TMPDIR to one that you can write to", path_,
-                    error ? error.message() : std::strerror(errno)));
-  }
+  const fs::path temporary = fs::temp_directory_path(error);
+  if (error) throw BadInput(fmt::format("no folder for temporary files: TMPDIR: {}; {}", error.message(), kRemedy));
+  path_ = (fs::absolute(temporary) / "msda-doctor-XXXXXX").string();
+  if (mkdtemp(path_.data()) != nullptr) return;
+  throw BadInput(fmt::format("{}: cannot make it: {}; {}", path_, std::strerror(errno), kRemedy));
 }
 
 TemporaryFolder::~TemporaryFolder() {

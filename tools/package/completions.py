@@ -65,8 +65,10 @@ def _in_zsh(option):
     if option.value:
         action = f"({' '.join(option.choices)})" if option.choices else "_files" if option.value in _FILES else ""
         value = f":{option.value.replace(':', ' ')}:{action}"
-    names = option.names[0] if len(option.names) == 1 else "{" + ",".join(option.names) + "}"
-    return f"    {'*' if len(option.names) == 1 else ''}{names}{_single_quoted('[' + text + ']' + value)} \\\n"
+    described = f"[{text}]{value}"
+    if len(option.names) == 1:
+        return f"    {_single_quoted('*' + option.names[0] + described)} \\\n"
+    return f"    '*'{{{','.join(option.names)}}}{_single_quoted(described)} \\\n"
 
 
 def zsh(command):
@@ -79,7 +81,8 @@ def zsh(command):
     if command.commands:
         described = "".join(f"    {_single_quoted(sub.name.split()[-1] + ':' + sub.text)}\n" for sub in command.commands)
         body.append(f"  local -a commands=(\n{described}  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n"
-                    + f"    return\n  fi\n  local chosen={function}-$words[2]\n"
+                    + "    _arguments \\\n" + "".join(map(_in_zsh, command.options)).removesuffix(" \\\n")
+                    + f"\n    return\n  fi\n  local chosen={function}-$words[2]\n"
                       "  (( $+functions[$chosen] )) || return\n  shift words\n  (( CURRENT-- ))\n  $chosen\n}\n")
     else:
         body.append("  _arguments \\\n" + "".join(map(_in_zsh, command.options)) + "    '(-)*::command:_normal'\n}\n")
