@@ -48,13 +48,18 @@ void blame(Check& check, const std::string& summary, const std::string& remedy) 
   check.remedy = remedy;
 }
 
+bool is_foreign(const record::ProgramFile& file) {
+  using Kind = record::ProgramFile::Kind;
+  return file.kind == Kind::kOtherElf || (file.kind == Kind::kElf && file.machine != kOurMachine);
+}
+
 // Why the dynamic loader does not preload the recorder into this file's program; false if nothing is known.
 bool blame_file(Check& check, const ProgramRun& run) {
   using Kind = record::ProgramFile::Kind;
   const record::ProgramFile& file = run.file;
   if (run.path.empty() || file.kind == Kind::kUnreadable) {
     blame(check, fmt::format("{}: no such program", run.name), "give a program on the PATH, or its path");
-  } else if (file.kind == Kind::kOtherElf || (file.kind == Kind::kElf && file.machine != kOurMachine)) {
+  } else if (is_foreign(file)) {
     blame(check, fmt::format("{} is a program of another architecture than the recorder", run.path),
           "record a program of this machine's own architecture, in 64 bits");
   } else if (file.kind == Kind::kElf && !file.has_interpreter) {
@@ -146,7 +151,8 @@ Check diagnose(const ProgramRun& run, const Observations& seen, const std::vecto
     }
     return check;
   }
-  if (seen.processes.empty()) {
+  // Of a foreign program the recorder may have met the shell, which tries to read it as a script.
+  if (seen.processes.empty() || is_foreign(run.file)) {
     blame_unreached(check, run);
   } else if (!captures.empty()) {
     const std::string error = captures.front().error;

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 
 import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
@@ -66,8 +65,7 @@ def test_debian_packages(packed, tmp_path):
     for library in ("hdf5", "fmt"):
         assert (f"lib{library}" in depends) == (f"lib{library}" in linked)
     assert "libc6 (>=" in depends and "nvidia" not in depends and "cuda" not in depends
-    assert f"msda-replay (= {VERSION})" in call("dpkg-deb", "-f", names["msda-replay-dev"], "Depends") or \
-        "msda-replay" in call("dpkg-deb", "-f", names["msda-replay-dev"], "Depends")
+    assert re.search(r"\bmsda-replay\b", call("dpkg-deb", "-f", names["msda-replay-dev"], "Depends"))
     for name, path in names.items():
         call("dpkg-deb", "-x", path, tmp_path / name)
     held = {name: {str(path.relative_to(tmp_path / name)) for path in (tmp_path / name).rglob("*") if not path.is_dir()} for name in names}
@@ -90,20 +88,21 @@ def test_a_wheel(tmp_path):
     call(sys.executable, PACKAGE / "make_wheel", tmp_path / "installed", tmp_path, "linux_x86_64")
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name == f"msda_replay-{VERSION}-py3-none-linux_x86_64.whl"
-    # The environment sees the system's h5py and NumPy; no index is asked.
-    venv.create(tmp_path / "venv", with_pip=True, system_site_packages=True)
-    programs = tmp_path / "venv" / "bin"
+    # Into a folder of its own; h5py and NumPy are the system's.
+    target = tmp_path / "target"
     clean = {name: value for name, value in environment().items() if not name.startswith("PYTHON")}
-    call(programs / "python", "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", wheel, env=clean)
+    call(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--no-compile",
+         "--target", target, wheel, env=clean)
+    programs, clean = target / "bin", {**clean, "PYTHONPATH": str(target)}
     works(programs, tmp_path, clean)
     assert "test call was recorded" in call(programs / "msda-replay", "doctor", env=clean)
-    share = tmp_path / "venv" / "share"
+    share = target / "share"
     assert (share / "man" / "man1" / "msda-replay-run.1").exists() and (share / "doc" / "msda-replay" / "docs" / "packages.md").exists()
     # Exit statuses and arguments pass through, and the Python part is there.
     done = subprocess.run([programs / "msda-replay", "rnu"], capture_output=True, text=True, env=clean)
     assert done.returncode == 2 and "did you mean run?" in done.stderr
-    call(programs / "python", "-m", "msda_replay", "import", DATA / "h200_border_noalign_0.npz", "-o", tmp_path / "b.h5", env=clean, cwd=tmp_path)
-    inside = [path.name for path in (tmp_path / "venv").rglob("*.so*") if "msda_replay" in str(path)]
+    call(sys.executable, "-m", "msda_replay", "import", DATA / "h200_border_noalign_0.npz", "-o", tmp_path / "b.h5", env=clean, cwd=tmp_path)
+    inside = [path.name for path in target.rglob("*.so*")]
     assert sorted(inside) == ["libmsda.so.0", "libmsda_record.so"]
 
 
