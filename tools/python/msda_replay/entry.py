@@ -1,4 +1,4 @@
-"""The commands msda-replay and msda-record of an installation by pip, which has them inside the package (tools/package/wheel)."""
+"""The commands msda-replay and msda-record of a wheel, which has them inside the package (tools/package/make_wheel)."""
 
 import os
 import pathlib
@@ -8,11 +8,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent / "bin"
 
 
 def _become(name):
-    program = FOLDER / name
-    if not program.exists():
-        sys.exit(f"{name}: this installation of the Python package was made from its sources, which hold no programs: build them "
-                 "(docs/building.md) and put their folder before this one on the PATH, or install the wheel (docs/packages.md)")
-    os.execv(program, [name, *sys.argv[1:]])
+    os.execv(FOLDER / name, [name, *sys.argv[1:]])
 
 
 def replay():
