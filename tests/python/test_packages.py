@@ -104,6 +104,8 @@ def test_a_wheel(tmp_path):
     call(sys.executable, "-m", "msda_replay", "import", DATA / "h200_border_noalign_0.npz", "-o", tmp_path / "b.h5", env=clean, cwd=tmp_path)
     call(sys.executable, "-c", "import pathlib, msda_replay.libmsda as m; from msda_replay.programs import find_program as f; m.library(); "
          "assert pathlib.Path(m.__file__).parent in pathlib.Path(f('msda-record')).parents", env=clean, cwd=tmp_path)
+    (entry_points,) = target.glob("*.dist-info/entry_points.txt")
+    assert "[pytest11]\nmsda_replay.pytest_plugin = msda_replay.pytest_plugin" in entry_points.read_text()
     inside = [path.name for path in target.rglob("*.so*")]
     assert sorted(inside) == ["libmsda.so.0", "libmsda_record.so"]
 
