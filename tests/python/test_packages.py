@@ -90,7 +90,7 @@ def test_a_wheel(tmp_path):
     assert wheel.name == f"msda_replay-{VERSION}-py3-none-linux_x86_64.whl"
     # Into a folder of its own; h5py and NumPy are the system's.
     target = tmp_path / "target"
-    clean = {name: value for name, value in environment().items() if not name.startswith("PYTHON")}
+    clean = {name: value for name, value in environment().items() if not name.startswith(("PYTHON", "MSDA_"))}
     call(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--no-compile",
          "--target", target, wheel, env=clean)
     programs, clean = target / "bin", {**clean, "PYTHONPATH": str(target)}
