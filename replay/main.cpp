@@ -52,6 +52,8 @@ int run(int argc, char** argv) {
   replay::add_gradcheck_command(app, status);
   replay::add_diff_command(app, status);
   replay::add_doctor_command(app, status);
+  replay::add_export_command(app, status);
+  replay::add_poison_worker_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -35,7 +35,7 @@ inline std::string unknown_flag(const CLI::App& command, const std::string& argu
 inline std::string mistyped(const CLI::App& app) {
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    commands.push_back(command->get_name());
+    if (!command->get_group().empty()) commands.push_back(command->get_name());  // else it is hidden
   }
   const CLI::App* chosen = &app;
   for (const CLI::App* command : app.get_subcommands()) chosen = command;

@@ -215,6 +215,12 @@ void InstructionCounter::line(std::string_view text) {
   reductions_ += is({"RED", "REDG", "REDS"});
   global_ += is({"ATOM", "ATOMG"});
   shared_ += is({"ATOMS"});
+  if (is({"RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS"})) {
+    const std::string_view name = text.substr(0, text.find_first_of(" ;"));
+    // Sums that no instruction makes, in shared memory for example, are loops of compare-and-swap.
+    const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+    float_ += has(".F16") || has(".F32") || has(".F64") || has(".BF16") || has(".CAS");
+  }
 }
 
 CodeFactCounts InstructionCounter::counts() const {
@@ -224,6 +230,7 @@ CodeFactCounts InstructionCounter::counts() const {
           {"reductions", reductions_},
           {"global_atomics", global_},
           {"shared_atomics", shared_},
+          {"float_atomics", float_},
           {"atomics", reductions_ + global_ + shared_}};
 }
 

@@ -103,15 +103,14 @@ DriverFacts driver_facts() {
 
 Device::Device(int ordinal) : api_(load_driver()) {
   const int count = device_count(api_);
-  int device = 0;
   if (ordinal >= count) {
     throw Failure(kNotFound, fmt::format("there is no device {}: the CUDA driver has {}", ordinal, count));
   }
-  check(api_.cuDeviceGet(&device, ordinal), "open the device");
-  const DeviceFacts facts = device_facts(api_, device);
+  check(api_.cuDeviceGet(&handle_, ordinal), "open the device");
+  const DeviceFacts facts = device_facts(api_, handle_);
   name_ = facts.name;
   architecture_ = facts.architecture;
-  check(api_.cuDevicePrimaryCtxRetain(&context_, device), "make a context on the device");
+  check(api_.cuDevicePrimaryCtxRetain(&context_, handle_), "make a context on the device");
   enter();
   // A blocking stream, which is ordered with copies on the default stream.
   check(api_.cuStreamCreate(&stream_, 0), "make a stream");
@@ -167,9 +166,16 @@ Function Device::function(Module module, const char* name) const {
   return found;
 }
 
-void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const {
-  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, 0, stream_, nullptr, 0};
+void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters,
+                    unsigned shared_bytes) const {
+  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, shared_bytes, stream_, nullptr, 0};
   check(api_.cuLaunchKernelEx(&config, function, const_cast<void**>(parameters.data()), nullptr), "launch");
+}
+
+int Device::attribute(int number) const {
+  int value = 0;
+  check(api_.cuDeviceGetAttribute(&value, number, handle_), fmt::format("query the device's attribute {}", number));
+  return value;
 }
 
 DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {

@@ -139,12 +139,15 @@ class Device {
   void copy_out(DevicePointer device, void* host, const Rows& rows) const;
   Module load(const void* image) const;
   Function function(Module module, const char* name) const;
-  void launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const;
+  void launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters,
+              unsigned shared_bytes = 0) const;
+  int attribute(int number) const;  // a CUdevice_attribute
 
  private:
   Api api_{};
   std::string name_;
   int architecture_ = 0;
+  int handle_ = 0;  // CUdevice
   Context context_ = nullptr;
   Stream stream_ = nullptr;
 };

@@ -34,5 +34,4 @@ def shared_files():
             for folder in folders]
 
 
-setup(distclass=WithPrograms, cmdclass={"bdist_wheel": AnyPython}, data_files=shared_files(),
-      package_data={"msda_replay": ["bin/*", "lib/*"]} if PROGRAMS else {})
+setup(distclass=WithPrograms, cmdclass={"bdist_wheel": AnyPython}, data_files=shared_files())

@@ -8,7 +8,7 @@ from .capture import DIALECTS, DIMENSIONS, GRADIENTS, INPUTS, PADDING_MODES
 
 LONGEST_TEXT = 1 << 16
 SECTIONS = ("observed", "reference", "before")
-FLOATS, INTEGERS = ("float16", "float32", "float64"), ("int32", "int64")
+FLOATS, INTEGERS = ("float16", "float32", "float64", "bfloat16"), ("int32", "int64")
 INTERPOLATIONS, GRID_PADDING_MODES = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
@@ -41,8 +41,10 @@ _OF_ALL = {"operator": OPERATOR, "align_corners": _FLAG, "atol": _TOLERANCE, "rt
 @dataclass(frozen=True)
 class Keys:
     """The keys of one operator. `dimensions` by tensor, `extents` of dimensions with a fixed size; `scalars` have a test of the
-    value and a description of the valid ones."""
+    value and a description of the valid ones; `conventions` are the scalars that must be stated."""
 
+    name: str
+    conventions: Tuple[str, ...]
     inputs: Tuple[str, ...]
     optional: Tuple[str, ...]
     gradients: Tuple[str, ...]
@@ -61,7 +63,7 @@ class Keys:
 
 
 MSDA = Keys(
-    INPUTS, ("level_start_index",), GRADIENTS, DIMENSIONS, {"xy": 2, "height_width": 2},
+    "msda", ("dialect", "padding_mode", "align_corners"), INPUTS, ("level_start_index",), GRADIENTS, DIMENSIONS, {"xy": 2, "height_width": 2},
     {
         **_OF_ALL, "padding_mode": _one_of(PADDING_MODES), "dialect": _one_of(DIALECTS), "reference_dialect": _one_of(DIALECTS),
         **{f"reference_max_abs_diff_{name}": (_is_number, "a number") for name in GRADIENTS},
@@ -74,10 +76,10 @@ def grid_sample(rank):
     """Those of a 2D input, of rank 4, or a 3D one, of rank 5."""
     axes = ("height", "width") if rank == 4 else ("depth", "height", "width")
     of_input = ("batch", "channel", *axes)
-    of_samples = tuple(f"output {axis}" for axis in axes)
+    of_samples = tuple(f"output_{axis}" for axis in axes)
     of_grid = ("batch", *of_samples, "axis")
     return Keys(
-        ("input", "grid", "grad_output"), (), ("grad_input", "grad_grid"),
+        "grid_sample", ("interpolation", "padding_mode", "align_corners"), ("input", "grid", "grad_output"), (), ("grad_input", "grad_grid"),
         {"input": of_input, "grad_input": of_input, "grid": of_grid, "grad_grid": of_grid,
          "grad_output": ("batch", "channel", *of_samples)},
         {"axis": len(axes)},

@@ -50,7 +50,7 @@ def library():
     path = program and find_library("libmsda.so.0", program)  # libmsda.so is for those who link programs
     if not path:
         raise FileNotFoundError(
-            "libmsda.so is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
+            "libmsda.so.0 is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
         )
     loaded = ctypes.CDLL(path)
     loaded.msda_last_error.restype = ctypes.c_char_p

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 
 from .. import contents
-from ..capture import _SEED, _plain, _write_seeds, _write_tensor
+from ..capture import _SEED, _write_seeds, _write_tensor, plain
 
 _MOST_PERMUTATIONS = 24
 
@@ -37,7 +37,7 @@ def join(parts, target):
 def _seeds(file, first):
     if "run/seeds" in file:
         for row in file["run/seeds"][()]:
-            seed = {name: _plain(row[name]) for name in _SEED.names}
+            seed = {name: plain(row[name]) for name in _SEED.names}
             yield {**seed, "invocation": seed["invocation"] + first}
 
 
@@ -74,7 +74,7 @@ class _Call:
 
     def __init__(self, group):
         self.group = group
-        self.dialect = _plain(group.attrs.get("dialect", ""))
+        self.dialect = plain(group.attrs.get("dialect", ""))
         self.outputs = {name: dataset[()] for name, dataset in group.get("outputs", {}).items() if dataset.dtype.kind == "f"}
 
     def find(self, array):
