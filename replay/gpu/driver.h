@@ -64,6 +64,7 @@ static_assert(sizeof(Copy2d) == 128);
 // The driver functions used, each under the exact name that libcuda.so.1 exports.
 struct Api {
   Result (*cuInit)(unsigned);
+  Result (*cuDriverGetVersion)(int*);
   Result (*cuGetErrorString)(Result, const char**);
   Result (*cuDeviceGetCount)(int*);
   Result (*cuDeviceGet)(int*, int);
@@ -102,6 +103,18 @@ struct Rows {
   size_t count, width, pitch;
   size_t bytes() const { return count * width; }
 };
+
+// What the driver says of itself and of the machine, without making a context.
+struct DeviceFacts {
+  std::string name;
+  int architecture = 0;  // 90 for sm_90
+};
+struct DriverFacts {
+  int version = 0;  // of CUDA, 13000 for 13.0
+  std::vector<DeviceFacts> devices;
+};
+// Throws Failure if there is no driver, one that is too old, or one that does not start.
+DriverFacts driver_facts();
 
 // A device, its primary context made current in this thread, and a stream. Lives as long as the program.
 class Device {

@@ -11,14 +11,22 @@
 #include "recorder/preload/hooks/msda_record.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/labels.h"
+#include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
 
 namespace {
 
+void observe_process() {
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  msda::record::observe("loaded", {program, length > 0 ? static_cast<size_t>(length) : 0});
+}
+
 __attribute__((constructor)) void loaded() {
   try {
     msda::record::note_standard_error();
+    observe_process();
     msda::record::config();  // before the program changes its working folder: the output may be relative
     msda::record::recording().serve(
         {msda::record::cuda::pin, msda::record::cuda::unpin, msda::record::cuda::add_device_facts});

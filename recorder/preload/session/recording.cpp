@@ -19,6 +19,7 @@
 #include "recorder/adapters/regex.h"
 #include "recorder/preload/session/host_digests.h"
 #include "recorder/preload/session/labels.h"
+#include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/provenance.h"
 #include "recorder/preload/session/recording_state.h"
 #include "recorder/preload/session/seeds.h"
@@ -121,6 +122,7 @@ bool Recording::start_locked(State& fresh) {
     stop(trouble);
     return false;
   }
+  observe("output", fresh.frames.output());
   fresh.ring.open(config_.ring_bytes, {services_.pin, services_.unpin, []() noexcept { recording().write_held(); },
                                        []() noexcept {
                                          State* mine = recording().state_;

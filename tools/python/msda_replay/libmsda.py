@@ -47,7 +47,7 @@ class Options(ctypes.Structure):
 def library():
     """libmsda.so, loaded. Raises FileNotFoundError if it is not installed with msda-replay."""
     program = find_program("msda-replay")
-    path = program and find_library("libmsda.so.0", program)
+    path = program and find_library("libmsda.so.0", program)  # libmsda.so is for those who link programs
     if not path:
         raise FileNotFoundError(
             "libmsda.so.0 is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
