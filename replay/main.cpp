@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "recorder/text/mistyped.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
@@ -25,7 +26,8 @@ int fail(const CLI::App& app, const CLI::ParseError& error) {
   const int status = app.exit(error, out, complaint);
   replay::print_raw(out.str());
   if (status == 0) return 0;
-  return fail(replay::kBadInput, std::string(error.what()) + " (see --help)");
+  const std::string mistyped = text::mistyped(app);
+  return fail(replay::kBadInput, (mistyped.empty() ? error.what() : mistyped) + std::string(" (see --help)"));
 }
 
 int run(int argc, char** argv) {
@@ -49,6 +51,9 @@ int run(int argc, char** argv) {
   replay::add_minimize_command(app, status);
   replay::add_gradcheck_command(app, status);
   replay::add_diff_command(app, status);
+  replay::add_doctor_command(app, status);
+  replay::add_export_command(app, status);
+  replay::add_poison_worker_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

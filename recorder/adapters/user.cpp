@@ -164,7 +164,11 @@ class UserAdapter final : public Adapter {
   std::string_view name() const override { return spec_.name; }
 
   bool matches(std::string_view kernel) const override {
-    return std::regex_match(kernel.begin(), kernel.end(), spec_.kernel);
+    try {
+      return std::regex_match(kernel.begin(), kernel.end(), spec_.kernel);
+    } catch (const std::regex_error&) {  // it takes too long, or too much memory
+      return false;
+    }
   }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,12 @@ namespace msda::capture {
 namespace {
 
 using Json = nlohmann::json;
+
+// Not of the bytes themselves: libc++ has no std::char_traits for them, which this version of nlohmann/json uses.
+Json json_of(std::span<const std::byte> cbor) {
+  const auto* begin = reinterpret_cast<const uint8_t*>(cbor.data());
+  return Json::from_cbor(begin, begin + cbor.size());
+}
 using Kind = Channel::Kind;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -96,7 +103,7 @@ class Server {
       const auto body = channel_.receive_body(*frame);
       if (!body) return;
       limits_.allow_time();
-      handle(Json::from_cbor(*body));
+      handle(json_of(*body));
     }
   }
 
@@ -165,7 +172,7 @@ class Server {
   }
   constexpr int kSocket = STDERR_FILENO + 1;
   if (socket != kSocket) dup2(socket, kSocket);
-  close_range(kSocket + 1, ~0U, 0);
+  syscall(SYS_close_range, kSocket + 1, ~0U, 0);  // glibc before 2.34 lacks close_range()
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
   try {
     Server server(kSocket, path);
@@ -233,7 +240,7 @@ struct IsolatedReader::Impl {
     const auto body = channel->receive_body(frame);
     if (!body) has_died();
     try {
-      Json answer = Json::from_cbor(*body);
+      Json answer = json_of(*body);
       if (answer.contains("error")) throw Error(answer.at("error").get<std::string>());
       if (complete) return std::move(answer.at("result"));
     } catch (const Json::exception&) {  // libhdf5 has overwritten memory

@@ -136,10 +136,9 @@ std::vector<Cubin> cubins_in(const void* image) {
 
 namespace {
 
-// Visits each section .text.<name> with the name and its content.
+// Visits each section with its name and its header.
 template <class Visit>
-void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
-  constexpr std::string_view kPrefix = ".text.";
+void for_each_section(std::span<const std::byte> cubin, Visit&& visit) {
   const auto sections = sections_of(cubin.data(), cubin.size());
   if (!sections) return;
   const Elf64_Shdr strings = section(cubin.data(), *sections, sections->names);
@@ -150,12 +149,32 @@ void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
     if (header.sh_name >= text.size()) continue;
     const std::string_view rest = text.substr(header.sh_name);
     const size_t end = rest.find('\0');
-    if (end == rest.npos || !rest.starts_with(kPrefix)) continue;
-    visit(rest.substr(kPrefix.size(), end - kPrefix.size()), header);
+    if (end != rest.npos) visit(rest.substr(0, end), header);
   }
 }
 
+// Visits each section .text.<name> with the name and its header.
+template <class Visit>
+void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
+  constexpr std::string_view kPrefix = ".text.";
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+    if (name.starts_with(kPrefix)) visit(name.substr(kPrefix.size()), header);
+  });
+}
+
 }  // namespace
+
+std::span<const std::byte> section_of(std::span<const std::byte> cubin, std::string_view wanted) {
+  std::span<const std::byte> content;
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+    if (name != wanted || !content.empty() || header.sh_type == SHT_NOBITS ||
+        !fits(header.sh_offset, header.sh_size, cubin.size())) {
+      return;
+    }
+    content = cubin.subspan(header.sh_offset, header.sh_size);
+  });
+  return content;
+}
 
 std::vector<std::string_view> functions_in(std::span<const std::byte> cubin) {
   std::vector<std::string_view> names;

@@ -29,6 +29,9 @@ std::vector<std::string_view> functions_in(std::span<const std::byte> cubin);
 // The function's index in the symbol table; nothing if there is none.
 std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_view function);
 
+// The content of the first section of this name; empty if there is none.
+std::span<const std::byte> section_of(std::span<const std::byte> cubin, std::string_view name);
+
 // The function's machine code; empty if there is none.
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);
 

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <sstream>
+#include <system_error>
 
 #include "kernels/parallel.h"
 #include "recorder/device/cubin.h"
@@ -58,6 +59,16 @@ bool write_all(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
+// posix_spawn_file_actions_addclosefrom_np would do with them what is to be done, but glibc before 2.34 lacks it.
+std::vector<int> open_descriptors() {
+  std::vector<int> numbers;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd", ignored)) {
+    numbers.push_back(std::atoi(entry.path().filename().c_str()));
+  }
+  return numbers;
+}
+
 // Runs a program and passes its output to `take`, line by line. False if it failed or exceeded the deadline.
 template <class Take>
 bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& take) {
@@ -74,7 +85,9 @@ bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& ta
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   // The program must not inherit the session's lock and the target's memory. A process group of its own can be killed
   // as a whole.
-  posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+  for (const int descriptor : open_descriptors()) {
+    if (descriptor > STDERR_FILENO) posix_spawn_file_actions_addclose(&actions, descriptor);
+  }
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -202,6 +215,12 @@ void InstructionCounter::line(std::string_view text) {
   reductions_ += is({"RED", "REDG", "REDS"});
   global_ += is({"ATOM", "ATOMG"});
   shared_ += is({"ATOMS"});
+  if (is({"RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS"})) {
+    const std::string_view name = text.substr(0, text.find_first_of(" ;"));
+    // Sums that no instruction makes, in shared memory for example, are loops of compare-and-swap.
+    const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+    float_ += has(".F16") || has(".F32") || has(".F64") || has(".BF16") || has(".CAS");
+  }
 }
 
 CodeFactCounts InstructionCounter::counts() const {
@@ -211,6 +230,7 @@ CodeFactCounts InstructionCounter::counts() const {
           {"reductions", reductions_},
           {"global_atomics", global_},
           {"shared_atomics", shared_},
+          {"float_atomics", float_},
           {"atomics", reductions_ + global_ + shared_}};
 }
 

@@ -16,7 +16,7 @@ namespace msda::record {
 
 // instructions (without the padding behind the last), fused_multiply_adds (FFMA, DFMA; not HFMA2, by which compilers
 // also load constants), and atomic instructions: reductions (RED, whose result is not used), global_atomics,
-// shared_atomics, and atomics, the sum of the three.
+// shared_atomics, and atomics, the sum of the three; float_atomics are those that may add floating-point numbers.
 using CodeFactCounts = std::map<std::string, int64_t>;
 
 // Counts instructions in the output of nvdisasm, or of cuobjdump -sass, line by line.
@@ -31,7 +31,7 @@ class InstructionCounter {
  private:
   std::string function_;
   bool inside_ = false, found_ = false;
-  int64_t instructions_ = 0, padding_ = 0, fused_ = 0, reductions_ = 0, global_ = 0, shared_ = 0;
+  int64_t instructions_ = 0, padding_ = 0, fused_ = 0, reductions_ = 0, global_ = 0, shared_ = 0, float_ = 0;
 };
 
 // Finds nvdisasm or cuobjdump in these folders, then in PATH, CUDA_HOME/bin, CUDA_PATH/bin and /usr/local/cuda/bin.

@@ -2,6 +2,7 @@
 // writer (--follow), which the recorder starts for each process that records.
 #include <CLI/CLI.hpp>
 
+#include "recorder/text/mistyped.h"
 #include "recorder/text/numbers.h"
 #include "recorder/writer/follow.h"
 #include "recorder/writer/request.h"
@@ -59,6 +60,10 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (!options.spool.empty()) return msda::record::follow(options);
     options.command = app.remaining();
+    // Without --, what follows the first argument that is no flag is the program's.
+    if (!options.command.empty() && options.command[0].starts_with('-') && options.command[0] != "--") {
+      throw std::runtime_error(msda::text::unknown_flag(app, options.command[0]) + " (see --help)");
+    }
     if (!options.command.empty() && options.command[0] == "--") options.command.erase(options.command.begin());
     msda::record::settle(options);
     return msda::record::run(options);

@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 #include "recorder/text/shell.h"
+#include "recorder/writer/installation.h"
 #include "recorder/writer/request.h"
 #include "recorder/writer/sanitizers.h"
 #include "recorder/writer/session.h"
@@ -24,13 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
-
 fs::path preload_library() {
-  const fs::path folder = this_program().parent_path();
-  for (const fs::path& at : {folder.parent_path() / "lib", folder.parent_path() / MSDA_LIBDIR, folder}) {
-    if (fs::exists(at / "libmsda_record.so")) return fs::canonical(at / "libmsda_record.so");
-  }
+  const fs::path library = installed_library("libmsda_record.so");
+  if (!library.empty()) return library;
   throw std::runtime_error("libmsda_record.so is not beside this program, in ../lib or " MSDA_LIBDIR
                            ": install it whole");
 }
@@ -155,7 +152,7 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void tell(const std::map<std::string, Report>& reports) {
+void tell(const std::map<std::string, Report>& reports, const std::vector<std::string>& command) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
@@ -172,6 +169,11 @@ void tell(const std::map<std::string, Report>& reports) {
   const bool said_nothing = std::ranges::all_of(
       reports, [](const auto& report) { return report.second.has_ended && report.second.invocations == 0; });
   if (said_nothing) say("no call was recorded");
+  if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
+    std::string words;
+    for (const std::string& word : command) words += " " + text::shell_word(word);
+    say("next: msda-replay doctor --" + words);
+  }
   if (!first.empty()) say("next: msda-replay run " + text::shell_word(first));
 }
 
@@ -190,7 +192,7 @@ int run(const Options& options) {
   }
   signals.pass_on_to(child);
   const int status = status_of(child, signals);
-  tell(session.wait());
+  tell(session.wait(), options.command);
   return signal_since != 0 ? 128 + signal_since : status;
 }
 

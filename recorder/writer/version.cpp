@@ -17,15 +17,15 @@ constexpr char kCompiler[] = "GCC " __VERSION__;
 // The CUDA toolkit's version; empty if built without CUDA.
 constexpr std::string_view kCuda = MSDA_CUDA_VERSION;
 
+}  // namespace
+
+std::string version() { return MSDA_VERSION; }
+
 std::string hdf5_version() {
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
   return fmt::format("{}.{}.{}", major, minor, release);
 }
-
-}  // namespace
-
-std::string version() { return MSDA_VERSION; }
 
 std::string describe_build(const std::string& program) {
   std::string cupti;

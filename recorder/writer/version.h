@@ -8,6 +8,9 @@ namespace msda::record {
 // "0.1.0".
 std::string version();
 
+// "1.10.8", of the loaded library.
+std::string hdf5_version();
+
 // The version and the build: compiler, CUDA, HDF5, the recorder's hooks; a line each.
 std::string describe_build(const std::string& program);
 

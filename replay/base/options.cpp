@@ -121,6 +121,9 @@ void add_replay(CLI::App& command, Options& options) {
       .add_option("--kernel-digest", options.kernel_digest,
                   "Another recorded variant of the kernel for mode original, by the digest of its code")
       ->type_name("DIGEST");
+  command.add_flag("--poison", options.poison,
+                   "Launch in mode original with other contents of outputs, scratch and shared memory, too: finds "
+                   "races and reads of unwritten memory");
   add_number<int64_t>(command, "--repeat", options.repeat,
                       "Run every replay this often; atomic with another seed each time")
       ->type_name("N");
@@ -211,7 +214,10 @@ OriginalChoice chosen_original(const Options& options) {
   if (!modes.empty() && !named && changed) {
     throw BadInput("--block and --kernel-digest are for mode original, which --mode leaves out");
   }
-  const bool asked = named || changed;
+  if (!modes.empty() && !named && options.poison) {
+    throw BadInput("--poison is for mode original, which --mode leaves out");
+  }
+  const bool asked = named || changed || options.poison;
   if (asked && options.device == "cpu") {
     throw Unavailable("--mode original: relaunching the recorded machine code needs a CUDA device, not --device cpu");
   }

@@ -30,9 +30,11 @@ struct Options {
   std::optional<double> atol, rtol;
   std::string block, kernel_digest;  // for mode original, in place of the recorded ones
   std::string json;                  // a file, "-", or empty
+  std::string save_replays;          // a file, or empty
   bool damaged = false;              // go on with data that do not match their digests
   bool quiet = false;
   bool verbose = false;
+  bool poison = false;          // launch in mode original with other contents of unwritten memory, too
   std::string colour = "auto";  // or "always", "never"
 };
 

@@ -90,9 +90,13 @@ void write_file(const std::string& what, const std::string& path, const std::str
   replace(what, name, exists ? file.st_mode & 07777 : mode_of_new_files(), text);
 }
 
-void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+std::string text_of(const nlohmann::ordered_json& json) {
   // In ASCII: control characters are escaped. Invalid UTF-8 becomes U+FFFD.
-  const std::string text = json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+  const std::string text = text_of(json);
   if (path == "-") return print_raw(text);
   write_file("--json", path, text);
 }

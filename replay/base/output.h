@@ -21,9 +21,12 @@ void print_raw(std::string_view text);
 // One line on standard error: "msda-replay: MESSAGE".
 void print_error(std::string_view message);
 
-// A regular file appears complete or not at all; anything else (a pipe, /dev/stdout) is written directly. Throws BadInput,
-// which begins with `what` and the path: "--json FILE".
+// A regular file appears complete or not at all; anything else (a pipe, /dev/stdout) is written directly. Throws
+// BadInput, which begins with `what` and the path: "--json FILE".
 void write_file(const std::string& what, const std::string& path, const std::string& text);
+
+// As --json writes it: in ASCII, indented.
+std::string text_of(const nlohmann::ordered_json& json);
 
 // Writes the result of --json, to standard output for "-". Throws BadInput.
 void write_json(const std::string& path, const nlohmann::ordered_json& json);

@@ -17,6 +17,9 @@ void add_recover_command(CLI::App& app, int& status);
 void add_minimize_command(CLI::App& app, int& status);
 void add_gradcheck_command(CLI::App& app, int& status);
 void add_diff_command(CLI::App& app, int& status);
+void add_doctor_command(CLI::App& app, int& status);
+void add_export_command(CLI::App& app, int& status);
+void add_poison_worker_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 
 }  // namespace msda::replay

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "replay/base/errors.h"
 #include "replay/calls/earlier_results.h"
@@ -29,9 +31,20 @@ analysis::Material material_of(const capture::IsolatedReader& reader, const capt
   return material;
 }
 
+namespace {
+
+void save_replays(SavedReplays& saved, const capture::Invocation& invocation, const analysis::Material& material) {
+  std::vector<analysis::Side> sides = {material.float64};
+  std::ranges::copy_if(material.replays, std::back_inserter(sides),
+                       [](const auto& side) { return side.source == analysis::Source::kReplay; });
+  saved.add(invocation, *material.call, sides);
+}
+
+}  // namespace
+
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
-                                    const std::string& count, const Progress& progress) {
+                                    const std::string& count, const Progress& progress, SavedReplays* saved) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));
   };
@@ -47,6 +60,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
 
   auto outcome = original.run(result.invocation, begun, report);
   result.original = std::move(outcome.result);
+  result.poison = std::move(outcome.poison);
   result.original_left_out = std::move(outcome.left_out);
 
   ReplaySettings replay;
@@ -71,6 +85,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   report("comparing");
   analysis::Material material = material_of(reader, result.invocation, loaded, replays);
   if (ordered) material.replays.push_back(ordered->owned.side);
+  if (saved != nullptr) save_replays(*saved, result.invocation, material);
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });
   if (!result.compared) result.report.verdict.summary = kNothingToCompare;

@@ -10,6 +10,7 @@
 #include "replay/calls/pairing.h"
 #include "replay/modes/devices.h"
 #include "replay/modes/replays.h"
+#include "replay/modes/saved_replays.h"
 #include "replay/original/original.h"
 #include "replay/report/result.h"
 
@@ -19,9 +20,9 @@ namespace msda::replay {
 analysis::Material material_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
                                const LoadedCall& loaded, const Replays& replays);
 
-// `count` is told with the progress: " (2 of 7)".
+// `count` is told with the progress: " (2 of 7)". The replays are added to `saved`, unless that is null.
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
-                                    const std::string& count, const Progress& progress);
+                                    const std::string& count, const Progress& progress, SavedReplays* saved = nullptr);
 
 }  // namespace msda::replay

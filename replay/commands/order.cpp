@@ -34,6 +34,14 @@ void check(const OrderOptions& options) {
   }
 }
 
+// The atomic instructions of the invocation's kernel.
+std::vector<AtomicPlace> atomics_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+  for (const capture::KernelImage& code : reader.kernels()) {
+    if (code.digest == invocation.facts.kernel_digest) return atomic_places(code);
+  }
+  return {};
+}
+
 // Adds the orders of the invocation's scattered gradients, or why there are none.
 void find_in(const OrderOptions& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation,
              const Progress& progress, std::vector<FoundOrders>& found, std::vector<NoOrders>& none) {
@@ -57,7 +65,7 @@ void find_in(const OrderOptions& options, const capture::IsolatedReader& reader,
     });
     if (report) {
       found.push_back({invocation.id, operator_of(invocation), invocation.facts.kernel, loaded.call().outline(),
-                       gradient, *std::move(report), loaded.altered()});
+                       gradient, *std::move(report), atomics_of(reader, invocation), loaded.altered()});
       return;
     }
     why = fmt::format("the operator {} does not tell its additions", operator_of(invocation));

@@ -1,9 +1,13 @@
 // msda-replay run: every mode, every comparison, every finding, and the verdict.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
@@ -36,8 +40,8 @@ void relaunch(const Options& options, const capture::IsolatedReader& reader, Ori
   refuse_altered(options, altered);
   auto outcome = original.run(invocation, begun, report);
   if (outcome.result) {
-    found.relaunched.push_back(
-        {invocation.id, invocation.facts.kernel, *std::move(outcome.result), std::move(altered)});
+    found.relaunched.push_back({invocation.id, invocation.facts.kernel, *std::move(outcome.result),
+                                std::move(outcome.poison), std::move(altered)});
     return;
   }
   const std::string& left_out = outcome.left_out;
@@ -46,6 +50,8 @@ void relaunch(const Options& options, const capture::IsolatedReader& reader, Ori
 }
 
 Found find_all(const Options& options, const capture::IsolatedReader& reader) {
+  std::optional<SavedReplays> saved;
+  if (!options.save_replays.empty()) saved.emplace(options.save_replays, reader.run());
   const Pairing pairing(options, reader);
   const std::vector<int64_t>& ids = pairing.chosen();
   const Progress progress(!options.quiet);
@@ -65,11 +71,29 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader) {
     std::vector<std::string> beside = altered_among(reader, stage_tensors_of(invocation));
     add_altered(beside, pairing.altered_beside(id));
     refuse_altered(options, beside);
-    found.results.push_back(explain_invocation(options, reader, pairing, original, devices, id, count, progress));
+    found.results.push_back(explain_invocation(options, reader, pairing, original, devices, id, count, progress,
+                                               saved ? &*saved : nullptr));
     add_altered(found.results.back().altered, beside);
   }
+  if (saved) saved->close();
   progress.show("");
   return found;
+}
+
+// "Launched with other contents of unwritten memory: 1 race, 2 deterministic."; empty without --poison.
+std::string poison_summary(const Found& found) {
+  std::map<PoisonVerdict, int64_t, std::greater<>> counts;
+  const auto count = [&](const auto& results) {
+    for (const auto& one : results) {
+      if (one.poison) ++counts[one.poison->verdict()];
+    }
+  };
+  count(found.results);
+  count(found.relaunched);
+  std::vector<std::string> texts;
+  for (const auto& [verdict, launches] : counts) texts.push_back(fmt::format("{} {}", launches, name_of(verdict)));
+  return texts.empty() ? ""
+                       : fmt::format("Launched with other contents of unwritten memory: {}.", fmt::join(texts, ", "));
 }
 
 Conclusion conclude(const Found& found) {
@@ -87,7 +111,21 @@ Conclusion conclude(const Found& found) {
                                      ? kNothingToCompare
                                      : "The recorded machine code was launched again; there is nothing to judge it by.";
   }
+  if (const std::string poisoned = poison_summary(found); !poisoned.empty()) {
+    std::string& summary = conclusion.verdict.summary;
+    summary = conclusion.compared ? summary + " " + poisoned : poisoned;
+  }
   return conclusion;
+}
+
+// Whether --poison found a race, or that a kernel reads what nobody wrote.
+bool is_faulty(const Found& found) {
+  const auto faulty = [](const auto& one) { return one.poison && one.poison->is_faulty(); };
+  return std::ranges::any_of(found.results, faulty) || std::ranges::any_of(found.relaunched, faulty);
+}
+
+int status_of(const Conclusion& conclusion, const Found& found) {
+  return conclusion.verdict.causes.empty() && !is_faulty(found) ? kWithinTolerance : kDrift;
 }
 
 std::string others_text(size_t others) {
@@ -136,9 +174,9 @@ Outcome outcome_of_one(const Options& options) {
   if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
   const Conclusion conclusion = conclude(found);
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
-  Outcome outcome = {{"capture", options.capture},
-                     {"status", conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift}};
+  Outcome outcome = {{"capture", options.capture}, {"status", status_of(conclusion, found)}};
   outcome.update(shortened(to_json(options.capture, results, relaunched, not_replayed, conclusion)));
+  if (std::string poisoned = poison_summary(found); !poisoned.empty()) outcome["poison"] = std::move(poisoned);
   const auto environment = reader.run().environment;
   if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
   if (const auto labels = labels_of(results); !labels.empty()) outcome["labels"] = labels;
@@ -147,11 +185,17 @@ Outcome outcome_of_one(const Options& options) {
 
 void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
   const nlohmann::ordered_json joined = join(outcomes);
+  Lines poisoned;
+  for (const Outcome& one : outcomes) {
+    if (!one.contains("poison")) continue;
+    poisoned.add("{}: {}", one["capture"].get<std::string>(), one["poison"].get<std::string>());
+  }
   for (const Outcome& one : outcomes) {
     if (one.contains("error")) print_error(one["error"].get<std::string>());
   }
   if (options.json != "-") {
     print_raw(joined_text(joined, {options.quiet, options.verbose, terminal_of_stdout(options.colour), ""}).text());
+    print(poisoned);
   }
   if (!options.json.empty()) write_json(options.json, joined);
 }
@@ -172,7 +216,7 @@ int run_one(const Options& options) {
   if (!options.json.empty())
     write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
-  return conclusion.verdict.causes.empty() ? kWithinTolerance : kDrift;
+  return status_of(conclusion, found);
 }
 
 int run(Options& options) {
@@ -181,6 +225,8 @@ int run(Options& options) {
   // mpirun hands its ranks a terminal, even where it writes to a file itself.
   if (ranks.count() > 1 && options.colour == "auto") options.colour = "never";
   if (takes_many(options, ranks)) {
+    if (!options.save_replays.empty())
+      throw BadInput("--save-replays: takes the replays of one capture; name only one");
     return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
   }
   options.capture = options.captures.front();
@@ -196,6 +242,10 @@ void add_run_command(CLI::App& app, int& status) {
   add_replay(*command, *options);
   command->add_flag("--verbose", options->verbose,
                     "Print every invocation, the tables of comparisons, and more examples");
+  command
+      ->add_option("--save-replays", options->save_replays,
+                   "Write the gradients of every replay to this new file, as the results of a capture")
+      ->type_name("FILE");
   command->add_option("--color", options->colour, "When to print in colours")
       ->option_text("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));

@@ -15,6 +15,7 @@
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
+#include "replay/original/atomic_lines.h"
 #include "replay/stages/recorded_stages.h"
 #include "replay/stages/statistics.h"
 
@@ -103,6 +104,7 @@ Json json_of(const capture::IsolatedReader& reader) {
                                {"name", kernel.name},
                                {"architecture", kernel.architecture},
                                {"facts", kernel.facts},
+                               {"atomics", to_json(atomic_places(kernel))},
                                {"image_bytes", kernel.image.size()}});
   }
   return json;
@@ -187,11 +189,14 @@ void add_run(Lines& lines, const Json& run) {
   add_map(lines, "Libraries", run["libraries"]);
   add_map(lines, "Environment", run["environment"]);
   add_seeds(lines, run["seeds"]);
-  if (!run["kernels"].empty()) lines.add("Kernels");
-  for (const Json& kernel : run["kernels"]) {
-    lines.add("  {} {} {}, {} bytes of code", plain(kernel["digest"]), plain(kernel["architecture"]),
-              plain(kernel["name"]), plain(kernel["image_bytes"]));
-    for (const auto& [name, value] : kernel["facts"].items()) lines.add("    {} = {}", name, plain(value));
+}
+
+void add_kernels(Lines& lines, const std::vector<capture::KernelImage>& kernels) {
+  if (!kernels.empty()) lines.add("Kernels");
+  for (const capture::KernelImage& kernel : kernels) {
+    lines.add("  {} {} {}, {} bytes of code", kernel.digest, kernel.architecture, kernel.name, kernel.image.size());
+    for (const auto& [name, value] : kernel.facts) lines.add("    {} = {}", name, value);
+    lines.append(to_text(atomic_places(kernel), 4));
   }
 }
 
@@ -214,6 +219,7 @@ int run(const Options& options) {
   lines.add("{}", options.capture);
   lines.add("  written {} by msda-replay {}", reader.created(), reader.tool_version());
   add_run(lines, json["run"]);
+  add_kernels(lines, reader.kernels());
   for (size_t i = 0; i < stages.size(); ++i) add_invocation(lines, json["invocations"][i], stages[i]);
   print(lines);
   return kWithinTolerance;

@@ -25,6 +25,7 @@ Api load_driver() {
   };
 #define MSDA_FIND(name) find(api.name, #name)
   MSDA_FIND(cuInit);
+  MSDA_FIND(cuDriverGetVersion);
   MSDA_FIND(cuGetErrorString);
   MSDA_FIND(cuDeviceGetCount);
   MSDA_FIND(cuDeviceGet);
@@ -60,34 +61,62 @@ Api load_driver() {
   return api;
 }
 
+void check(const Api& api, Result result, const std::string& doing) {
+  if (result == 0) return;
+  const char* text = nullptr;
+  if (api.cuGetErrorString(result, &text) != 0 || text == nullptr) text = "unknown error";
+  throw Failure(result, fmt::format("cannot {}: {} (CUDA error {})", doing, text, result));
+}
+
+int device_count(const Api& api) {
+  int count = 0;
+  check(api, api.cuInit(0), "start the CUDA driver");
+  check(api, api.cuDeviceGetCount(&count), "count the devices");
+  return count;
+}
+
+DeviceFacts device_facts(const Api& api, int device) {
+  char name[256] = {};
+  int major = 0, minor = 0;
+  check(api, api.cuDeviceGetName(name, sizeof name - 1, device), "query the device's name");
+  check(api, api.cuDeviceGetAttribute(&major, kMajor, device), "query the device's architecture");
+  check(api, api.cuDeviceGetAttribute(&minor, kMinor, device), "query the device's architecture");
+  return {name, 10 * major + minor};
+}
+
 }  // namespace
 
+DriverFacts driver_facts() {
+  const Api api = load_driver();
+  constexpr Result kNoDevice = 100;
+  const Result started = api.cuInit(0);
+  DriverFacts facts;
+  check(api, api.cuDriverGetVersion(&facts.version), "query the driver's version");
+  if (started == kNoDevice) return facts;
+  for (int ordinal = 0, count = device_count(api); ordinal < count; ++ordinal) {
+    int device = 0;
+    check(api, api.cuDeviceGet(&device, ordinal), "open the device");
+    facts.devices.push_back(device_facts(api, device));
+  }
+  return facts;
+}
+
 Device::Device(int ordinal) : api_(load_driver()) {
-  check(api_.cuInit(0), "start the CUDA driver");
-  int count = 0, device = 0, major = 0, minor = 0;
-  check(api_.cuDeviceGetCount(&count), "count the devices");
+  const int count = device_count(api_);
   if (ordinal >= count) {
     throw Failure(kNotFound, fmt::format("there is no device {}: the CUDA driver has {}", ordinal, count));
   }
-  check(api_.cuDeviceGet(&device, ordinal), "open the device");
-  char name[256] = {};
-  check(api_.cuDeviceGetName(name, sizeof name - 1, device), "query the device's name");
-  name_ = name;
-  check(api_.cuDeviceGetAttribute(&major, kMajor, device), "query the device's architecture");
-  check(api_.cuDeviceGetAttribute(&minor, kMinor, device), "query the device's architecture");
-  architecture_ = 10 * major + minor;
-  check(api_.cuDevicePrimaryCtxRetain(&context_, device), "make a context on the device");
+  check(api_.cuDeviceGet(&handle_, ordinal), "open the device");
+  const DeviceFacts facts = device_facts(api_, handle_);
+  name_ = facts.name;
+  architecture_ = facts.architecture;
+  check(api_.cuDevicePrimaryCtxRetain(&context_, handle_), "make a context on the device");
   enter();
   // A blocking stream, which is ordered with copies on the default stream.
   check(api_.cuStreamCreate(&stream_, 0), "make a stream");
 }
 
-void Device::check(Result result, const std::string& doing) const {
-  if (result == 0) return;
-  const char* text = nullptr;
-  if (api_.cuGetErrorString(result, &text) != 0 || text == nullptr) text = "unknown error";
-  throw Failure(result, fmt::format("cannot {}: {} (CUDA error {})", doing, text, result));
-}
+void Device::check(Result result, const std::string& doing) const { gpu::check(api_, result, doing); }
 
 size_t Device::free_memory() const {
   size_t free = 0, total = 0;
@@ -137,9 +166,16 @@ Function Device::function(Module module, const char* name) const {
   return found;
 }
 
-void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const {
-  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, 0, stream_, nullptr, 0};
+void Device::launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters,
+                    unsigned shared_bytes) const {
+  const LaunchConfig config{{blocks, 1, 1}, {threads, 1, 1}, shared_bytes, stream_, nullptr, 0};
   check(api_.cuLaunchKernelEx(&config, function, const_cast<void**>(parameters.data()), nullptr), "launch");
+}
+
+int Device::attribute(int number) const {
+  int value = 0;
+  check(api_.cuDeviceGetAttribute(&value, number, handle_), fmt::format("query the device's attribute {}", number));
+  return value;
 }
 
 DeviceMemory::DeviceMemory(const Device& device, size_t bytes) {

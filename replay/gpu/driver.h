@@ -64,6 +64,7 @@ static_assert(sizeof(Copy2d) == 128);
 // The driver functions used, each under the exact name that libcuda.so.1 exports.
 struct Api {
   Result (*cuInit)(unsigned);
+  Result (*cuDriverGetVersion)(int*);
   Result (*cuGetErrorString)(Result, const char**);
   Result (*cuDeviceGetCount)(int*);
   Result (*cuDeviceGet)(int*, int);
@@ -103,6 +104,18 @@ struct Rows {
   size_t bytes() const { return count * width; }
 };
 
+// What the driver says of itself and of the machine, without making a context.
+struct DeviceFacts {
+  std::string name;
+  int architecture = 0;  // 90 for sm_90
+};
+struct DriverFacts {
+  int version = 0;  // of CUDA, 13000 for 13.0
+  std::vector<DeviceFacts> devices;
+};
+// Throws Failure if there is no driver, one that is too old, or one that does not start.
+DriverFacts driver_facts();
+
 // A device, its primary context made current in this thread, and a stream. Lives as long as the program.
 class Device {
  public:
@@ -126,12 +139,15 @@ class Device {
   void copy_out(DevicePointer device, void* host, const Rows& rows) const;
   Module load(const void* image) const;
   Function function(Module module, const char* name) const;
-  void launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters) const;
+  void launch(Function function, unsigned blocks, unsigned threads, std::span<void* const> parameters,
+              unsigned shared_bytes = 0) const;
+  int attribute(int number) const;  // a CUdevice_attribute
 
  private:
   Api api_{};
   std::string name_;
   int architecture_ = 0;
+  int handle_ = 0;  // CUdevice
   Context context_ = nullptr;
   Stream stream_ = nullptr;
 };

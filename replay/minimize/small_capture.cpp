@@ -10,33 +10,10 @@
 #include "recorder/capture/writer.h"
 #include "recorder/writer/version.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/tensor_views.h"
 
 namespace msda::replay {
 namespace {
-
-capture::ElementType element_type_of(msda_dtype dtype) {
-  switch (dtype) {
-    case MSDA_FLOAT16:
-      return capture::ElementType::kFloat16;
-    case MSDA_BFLOAT16:
-      return capture::ElementType::kBFloat16;
-    case MSDA_FLOAT64:
-      return capture::ElementType::kFloat64;
-    case MSDA_INT32:
-      return capture::ElementType::kInt32;
-    case MSDA_INT64:
-      return capture::ElementType::kInt64;
-    default:
-      return capture::ElementType::kFloat32;
-  }
-}
-
-capture::TensorView view_of(const char* name, const analysis::Tensor& tensor) {
-  return {name,
-          element_type_of(tensor.dtype),
-          tensor.shape,
-          {static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)}};
-}
 
 // Attributes that say how the recorded kernel was launched.
 bool is_of_the_launch(std::string_view name) {
@@ -68,15 +45,6 @@ std::string text_of(const analysis::Minimized& minimized) {
                         one.total, arithmetic_of(minimized, one));
   }
   return text.empty() ? "nothing: every element has its recorded bits" : text;
-}
-
-std::vector<capture::TensorView> gradients_of(const analysis::Call& call, const analysis::Tensor* tensors) {
-  std::vector<capture::TensorView> views;
-  for (const auto gradient : call.gradients()) {
-    const analysis::Tensor& tensor = tensors[gradient.place()];
-    if (tensor) views.push_back(view_of(gradient.name(), tensor));
-  }
-  return views;
 }
 
 }  // namespace

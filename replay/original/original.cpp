@@ -6,7 +6,10 @@
 
 #include "recorder/device/ptx.h"
 #include "replay/base/errors.h"
-#include "replay/original/extremes_ptx.h"
+#include "replay/original/kernels_ptx.h"
+#include "replay/original/poison_judge.h"
+#include "replay/original/poison_orders.h"
+#include "replay/original/poisoned_launch.h"
 #include "replay/original/repeated_launch.h"
 
 namespace msda::replay {
@@ -23,7 +26,12 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
     report("original");
     if (asked) open();  // what the machine lacks is reported before what the capture lacks
     Outcome outcome;
-    outcome.result = launch(plan(invocation), begun, report);
+    const Relaunch planned = plan(invocation);
+    outcome.result = prepare(planned).run(options_.repeat, begun, report);
+    if (options_.poison) {
+      report("original, poisoned");
+      outcome.poison = poison(invocation, planned);
+    }
     return outcome;
   } catch (const CannotRelaunch& e) {
     why = e.what();
@@ -34,7 +42,7 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
       no_device_ = fmt::format("the device failed on invocation {}: {}", invocation.id, why);
     }
   }
-  if (!asked) return {std::nullopt, why};
+  if (!asked) return {std::nullopt, std::nullopt, why};
   throw Unavailable(fmt::format("{}: invocation {}: {}: {}", options_.capture, invocation.id,
                                 options_.device == "auto" ? "--mode original" : "--device " + options_.device, why));
 }
@@ -55,7 +63,8 @@ void Original::open() {
 
 Relaunch Original::plan(const capture::Invocation& invocation) {
   if (!kernels_) kernels_ = reader_.kernels();
-  Relaunch plan = plan_relaunch(invocation, *kernels_);
+  Relaunch plan =
+      plan_relaunch(invocation, *kernels_, options_.poison ? UnknownMemory::kScratch : UnknownMemory::kRefuse);
   if (!options_.kernel_digest.empty()) change_code(plan, invocation, reader_, *kernels_, options_.kernel_digest);
   if (choice_.block) change_block(plan, invocation, reader_, *choice_.block);
   return plan;
@@ -73,8 +82,8 @@ void Original::check_architecture(const capture::KernelImage& code) const {
                                    choice_.device, device_->name(), of_device));
 }
 
-OriginalResult Original::launch(const Relaunch& plan, std::chrono::steady_clock::time_point begun,
-                                const std::function<void(const std::string&)>& report) {
+// Loads the code.
+RepeatedLaunch Original::prepare(const Relaunch& plan) {
   open();
   check_architecture(*plan.code);
   gpu::Module& module = modules_[plan.code->digest];
@@ -88,8 +97,41 @@ OriginalResult Original::launch(const Relaunch& plan, std::chrono::steady_clock:
     }
   }
   const RepeatedLaunch::Tools tools{tools_.digest, tools_.extremes};
-  RepeatedLaunch repeated(*device_, tools, device_->function(module, plan.kernel.c_str()), plan, reader_);
-  return repeated.run(options_.repeat, begun, report);
+  return RepeatedLaunch(*device_, tools, device_->function(module, plan.kernel.c_str()), plan, reader_);
+}
+
+PoisonResult Original::poison(const capture::Invocation& invocation, const Relaunch& plan) {
+  const std::vector<PoisonSetting> settings = poison_settings(plan);
+  std::vector<PoisonedOutput> outputs;
+  for (const Buffer& buffer : plan.buffers) {
+    if (!buffer.is_output) continue;
+    const capture::Tensor before = reader_.read(*buffer.before);
+    outputs.push_back({buffer.name,
+                       buffer.before->type,
+                       buffer.before->shape,
+                       {before.data.get(), before.data.get() + before.info.bytes()}});
+  }
+  PoisonJudge judge(settings, std::move(outputs));
+  PoisonResult result;
+  result.runs = poison_runs(options_);
+  result.settings = run_settings(options_, invocation, settings,
+                                 [&](size_t setting, OutputRanges ranges) { judge.add(setting, std::move(ranges)); });
+  result.tensors = judge.judge(atomics_of(*plan.code), find_orders_of(options_, reader_, invocation));
+  result.atomics = atomic_places(*plan.code);
+  return result;
+}
+
+void Original::run_poisoned(const capture::Invocation& invocation, size_t first, PoisonReport& report) {
+  open();
+  const Relaunch planned = plan(invocation);
+  RepeatedLaunch repeated = prepare(planned);
+  const gpu::Function fill_shared = device_->function(device_->load(kFillSharedPtx), kFillSharedKernel);
+  PoisonedLaunch poisoned(*device_, fill_shared, planned, repeated);
+  const std::vector<PoisonSetting> settings = poison_settings(planned);
+  for (size_t i = first; i < settings.size(); ++i) {
+    report.begin();
+    report.end(poisoned.run(settings[i], poison_runs(options_)));
+  }
 }
 
 }  // namespace msda::replay

@@ -12,7 +12,10 @@
 #include "replay/base/options.h"
 #include "replay/gpu/driver.h"
 #include "replay/original/original_result.h"
+#include "replay/original/poison_result.h"
+#include "replay/original/poison_runs.h"
 #include "replay/original/relaunch.h"
+#include "replay/original/repeated_launch.h"
 
 namespace msda::replay {
 
@@ -23,6 +26,7 @@ class Original {
 
   struct Outcome {
     std::optional<OriginalResult> result;
+    std::optional<PoisonResult> poison;  // of --poison
     std::string
         left_out;  // why there is no result, if the mode was not requested; also empty for a call that is no launch
   };
@@ -30,6 +34,10 @@ class Original {
   // unavailable. Calls `report` with the progress.
   Outcome run(const capture::Invocation& invocation, std::chrono::steady_clock::time_point begun,
               const std::function<void(const std::string&)>& report);
+
+  // The launches of --poison in the settings from `first` on, in a process of their own. Throws gpu::Failure,
+  // CannotRelaunch.
+  void run_poisoned(const capture::Invocation& invocation, size_t first, PoisonReport& report);
 
  private:
   // Code loaded into the device, for as long as the program lives.
@@ -40,8 +48,8 @@ class Original {
   Relaunch plan(const capture::Invocation& invocation);
   void open();
   void check_architecture(const capture::KernelImage& code) const;
-  OriginalResult launch(const Relaunch& plan, std::chrono::steady_clock::time_point begun,
-                        const std::function<void(const std::string&)>& report);
+  RepeatedLaunch prepare(const Relaunch& plan);
+  PoisonResult poison(const capture::Invocation& invocation, const Relaunch& plan);
 
   const Options& options_;
   const capture::IsolatedReader& reader_;

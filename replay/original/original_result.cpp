@@ -101,11 +101,12 @@ Lines to_text(const OriginalResult& result) {
 
 Lines to_text(const std::vector<Relaunched>& relaunched) {
   Lines lines;
-  for (const auto& [id, kernel, original, altered] : relaunched) {
+  for (const auto& [id, kernel, original, poison, altered] : relaunched) {
     lines.blank();
     lines.add("Invocation {}: {}, known only by its machine code", id, kernel);
     lines.append(warnings(altered));
     lines.append(to_text(original));
+    if (poison) lines.append(to_text(*poison));
   }
   return lines;
 }

@@ -13,6 +13,7 @@
 #include "recorder/adapters/adapter.h"
 #include "recorder/capture/capture.h"
 #include "replay/base/lines.h"
+#include "replay/original/poison_result.h"
 
 namespace msda::replay {
 
@@ -62,6 +63,7 @@ struct Relaunched {
   int64_t id;
   std::string kernel;
   OriginalResult original;
+  std::optional<PoisonResult> poison;
   std::vector<std::string> altered;  // as an InvocationResult's
 };
 

@@ -13,6 +13,7 @@
 
 #include "recorder/capture/digest.h"
 #include "recorder/device/cubin.h"
+#include "recorder/text/numbers.h"
 #include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
@@ -75,6 +76,21 @@ struct NamedPointer {
   uint64_t offset;
   std::string tensor;  // "inputs/value"; empty: not known
 };
+
+// "40:4096 48:512": by the pointer's offset, the bytes behind it; what cannot be read is left out.
+std::map<uint64_t, uint64_t> parse_extents(const std::string& text) {
+  std::map<uint64_t, uint64_t> extents;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(' ', begin), text.size()), colon = text.find(':', begin);
+    if (colon < end) {
+      const auto offset = text::parse_number<uint64_t>(std::string_view(text).substr(begin, colon - begin));
+      const auto bytes = text::parse_number<uint64_t>(std::string_view(text).substr(colon + 1, end - colon - 1));
+      if (offset && bytes) extents[*offset] = *bytes;
+    }
+    begin = end + 1;
+  }
+  return extents;
+}
 
 // "inputs/value@16 @120"
 std::vector<NamedPointer> parse_pointers(const std::string& text, uint64_t bytes) {
@@ -150,10 +166,46 @@ Buffer buffer_of(const Invocation& invocation, const std::string& path, uint64_t
   return buffer;
 }
 
-std::vector<Region> regions_of(const std::vector<Buffer>& buffers) {
+// The memory behind the pointer of a parameter that no adapter describes, up to the next tensor; nothing if the pointer
+// lies within a tensor.
+std::optional<Scratch> scratch_at(const std::vector<Buffer>& buffers, const std::map<uint64_t, uint64_t>& extents,
+                                  const NamedPointer& pointer, uint64_t address, size_t parameter) {
+  // A pool of a framework is one allocation of many GB, of which the kernel was given a part.
+  constexpr uint64_t kMost = uint64_t{1} << 30;
+  const auto extent = extents.find(pointer.offset);
+  uint64_t end = 0;
+  if (extent == extents.end() || extent->second == 0 ||
+      __builtin_add_overflow(address, std::min(extent->second, kMost), &end)) {
+    refuse(
+        "parameter {} points to memory that no adapter describes, and the capture does not say how large it is; "
+        "record it again with this version",
+        parameter);
+  }
+  for (const Buffer& buffer : buffers) {
+    if (buffer.address <= address && address - buffer.address < buffer.bytes) return std::nullopt;
+    if (buffer.address > address) end = std::min(end, buffer.address);
+  }
+  return Scratch{parameter, address, end - address};
+}
+
+// Ascending; a pointer into another's memory is a part of it.
+void add_scratch(Relaunch& plan, Scratch scratch) {
+  for (Scratch& other : plan.scratch) {
+    const auto& [first, second] =
+        std::minmax(other, scratch, [](const auto& a, const auto& b) { return a.address < b.address; });
+    if (second.address - first.address >= first.bytes) continue;
+    const uint64_t end = std::max(first.address + first.bytes, second.address + second.bytes);
+    other = Scratch{first.parameter, first.address, end - first.address};
+    return;
+  }
+  plan.scratch.insert(std::ranges::upper_bound(plan.scratch, scratch.address, {}, &Scratch::address), scratch);
+}
+
+std::vector<Region> regions_of(const Relaunch& plan) {
   constexpr uint64_t kNear = 512;  // the alignment of allocations by CUDA and PyTorch
   std::vector<Region> all, regions;
-  for (const Buffer& buffer : buffers) all.push_back({buffer.address, buffer.address + buffer.bytes});
+  for (const Buffer& buffer : plan.buffers) all.push_back({buffer.address, buffer.address + buffer.bytes});
+  for (const Scratch& one : plan.scratch) all.push_back({one.address, one.address + one.bytes});
   std::ranges::sort(all, {}, &Region::begin);
   for (const Region& one : all) {
     if (!regions.empty() && (one.begin <= regions.back().end || one.begin - regions.back().end < kNear)) {
@@ -165,7 +217,7 @@ std::vector<Region> regions_of(const std::vector<Buffer>& buffers) {
   return regions;
 }
 
-void take_parameters(const Invocation& invocation, Relaunch& plan) {
+void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory, Relaunch& plan) {
   plan.parameters = invocation.parameters;
   const auto& [bytes, offsets, sizes] = plan.parameters;
   bool whole = offsets.size() == sizes.size() && !offsets.empty();
@@ -179,15 +231,29 @@ void take_parameters(const Invocation& invocation, Relaunch& plan) {
   if (pointers == invocation.facts.texts.end()) {
     refuse("the capture does not say where its parameters have pointers; record it again with this version");
   }
-  for (const auto& [offset, tensor] : parse_pointers(pointers->second, bytes.size())) {
+  std::vector<std::pair<NamedPointer, uint64_t>> unknown;
+  for (const NamedPointer& pointer : parse_pointers(pointers->second, bytes.size())) {
     uint64_t address = 0;
-    std::memcpy(&address, bytes.data() + offset, sizeof address);
+    std::memcpy(&address, bytes.data() + pointer.offset, sizeof address);
     if (address == 0) continue;
-    if (tensor.empty()) {
-      refuse("parameter {} points to memory that no adapter describes", index_of_parameter(plan.parameters, offset));
+    plan.pointers.push_back(pointer.offset);
+    if (!pointer.tensor.empty()) {
+      plan.buffers.push_back(buffer_of(invocation, pointer.tensor, address));
+    } else if (unknown_memory == UnknownMemory::kScratch) {
+      unknown.emplace_back(pointer, address);
+    } else {
+      refuse("parameter {} points to memory that no adapter describes; --poison takes it for scratch memory",
+             index_of_parameter(plan.parameters, pointer.offset));
     }
-    plan.pointers.push_back(offset);
-    plan.buffers.push_back(buffer_of(invocation, tensor, address));
+  }
+  const auto extents = invocation.facts.texts.find("unknown_extents");
+  const auto known_extents =
+      extents == invocation.facts.texts.end() ? std::map<uint64_t, uint64_t>() : parse_extents(extents->second);
+  for (const auto& [pointer, address] : unknown) {
+    const size_t parameter = index_of_parameter(plan.parameters, pointer.offset);
+    if (const auto scratch = scratch_at(plan.buffers, known_extents, pointer, address, parameter)) {
+      add_scratch(plan, *scratch);
+    }
   }
   std::ranges::sort(plan.pointers);
   plan.pointers.erase(std::ranges::unique(plan.pointers).begin(), plan.pointers.end());
@@ -201,7 +267,7 @@ void take_parameters(const Invocation& invocation, Relaunch& plan) {
     }
   }
   if (std::ranges::none_of(plan.buffers, &Buffer::is_output)) refuse("none of its outputs is recorded");
-  plan.regions = regions_of(plan.buffers);
+  plan.regions = regions_of(plan);
 }
 
 bool same_problem(const Invocation& a, const Invocation& b) {
@@ -225,7 +291,8 @@ bool is_launch(const Invocation& invocation) {
   return invocation.facts.grid.has_value() && invocation.facts.block.has_value();
 }
 
-Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::KernelImage>& kernels) {
+Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::KernelImage>& kernels,
+                       UnknownMemory unknown) {
   if (!is_launch(invocation)) refuse("it is no launch of a kernel");
   if (invocation.inputs.empty() && !invocation.digests.empty()) refuse("only digests were recorded (--digest-only)");
   const capture::CallFacts& facts = invocation.facts;
@@ -237,7 +304,7 @@ Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::
   plan.kernel = facts.kernel;
   plan.code = &*code;
   take_shape_of(invocation, plan);
-  take_parameters(invocation, plan);
+  take_parameters(invocation, unknown, plan);
   return plan;
 }
 

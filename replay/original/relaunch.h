@@ -35,6 +35,15 @@ struct Region {
   uint64_t begin, end;
 };
 
+// Memory that no adapter describes: scratch memory of the kernel, or an input that the capture does not have.
+struct Scratch {
+  size_t parameter;  // that points to it
+  uint64_t address, bytes;
+};
+
+// What to do with a pointer to memory that no adapter describes.
+enum class UnknownMemory { kRefuse, kScratch };
+
 struct Relaunch {
   std::string kernel;
   const capture::KernelImage* code = nullptr;
@@ -44,15 +53,17 @@ struct Relaunch {
   capture::Parameters parameters;
   std::vector<uint64_t> pointers;  // offsets in parameters.bytes of the pointers that are not null
   std::vector<Buffer> buffers;
-  std::vector<Region> regions;  // ascending; every buffer, and so every pointer, lies in one
-  std::string changed;          // how it differs from the recorded launch, as text
+  std::vector<Scratch> scratch;  // ascending by address, none within a buffer or another
+  std::vector<Region> regions;   // ascending; every buffer, and so every pointer, lies in one
+  std::string changed;           // how it differs from the recorded launch, as text
 };
 
 // Whether the invocation is a launch, not a call on the CPU.
 bool is_launch(const capture::Invocation& invocation);
 
 // The recorded launch. Keeps references to both arguments. Throws CannotRelaunch.
-Relaunch plan_relaunch(const capture::Invocation& invocation, const std::vector<capture::KernelImage>& kernels);
+Relaunch plan_relaunch(const capture::Invocation& invocation, const std::vector<capture::KernelImage>& kernels,
+                       UnknownMemory unknown);
 
 // Changes the block size, and the grid accordingly. Throws CannotRelaunch if the kernel would compute something else.
 void change_block(Relaunch& plan, const capture::Invocation& invocation, const capture::IsolatedReader& reader,

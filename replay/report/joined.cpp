@@ -247,7 +247,8 @@ Json join(const std::vector<Json>& outcomes) {
   Json joined = {{"captures", Json::array()}, {"verdict", Json::object()}, {"groups", Json::array()}};
   for (const Json& outcome : outcomes) {
     Json one;
-    copy_some(outcome, one, {"capture", "status", "error", "verdict", "invocations", "not_replayed", "rank", "labels"});
+    copy_some(outcome, one,
+              {"capture", "status", "error", "verdict", "invocations", "not_replayed", "poison", "rank", "labels"});
     joined["captures"].push_back(std::move(one));
     if (!outcome.contains("groups")) continue;
     for (const Json& group : outcome["groups"]) add_group(joined["groups"], outcome, group);

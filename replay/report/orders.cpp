@@ -118,6 +118,7 @@ Json to_json(const FoundOrders& found, size_t most) {
                {"summary", to_json(report.counts)},
                {"inversions", {{"index", report.index_name}, {"pixels", report.inversions_from}}},
                {"pixels", Json::array()},
+               {"atomics", to_json(found.atomics)},
                {"altered", found.altered}};
   json["inversions"]["bins"] = Json::array();
   for (const auto& bin : report.inversions) {
@@ -228,6 +229,7 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
             name_of(found.gradient), counts.elements,
             found.altered.empty() ? "" : " (from data that do not match their digests)");
   if (!quiet) add_arithmetic(found.report, lines);
+  if (!quiet) lines.append(to_text(found.atomics, 2));
   if (!found.report.arithmetic.found) return lines;
   lines.add("  one order gives every recorded bit: {} of {}; of those with 1 to 15 additions {} of {}",
             counts.explained, counts.elements, counts.explained_to_15, counts.with_1_to_15);

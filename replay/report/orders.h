@@ -9,6 +9,7 @@
 #include "analysis/order/find_orders.h"
 #include "recorder/capture/capture.h"
 #include "replay/base/lines.h"
+#include "replay/original/atomic_lines.h"
 
 namespace msda::replay {
 
@@ -19,6 +20,7 @@ struct FoundOrders {
   std::shared_ptr<const analysis::Call> call;
   analysis::Gradient gradient;
   analysis::OrderReport report;
+  std::vector<AtomicPlace> atomics;  // of the kernel's code
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one
 };
 

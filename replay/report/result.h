@@ -28,6 +28,7 @@ struct InvocationResult {
   std::vector<std::string> altered;  // tensors whose digest is not the recorded one
   bool compared = true;              // else no gradients were recorded that could be compared
   analysis::Report report;
+  std::optional<PoisonResult> poison;  // of --poison
 };
 
 // The summary where no gradients were recorded.

@@ -142,6 +142,7 @@ Json to_json(const InvocationResult& result) {
     if (!whereabouts.why_moved.empty()) json["moved_to_cpu"][side] = whereabouts.why_moved;
   }
   if (result.original) json["original"] = to_json(*result.original);
+  if (result.poison) json["poison"] = to_json(*result.poison);
   for (const RecordedOrder& one : result.recorded_order) {
     json["recorded_order"][name_of(one.gradient)] = {
         {"pixels", one.pixels}, {"in_order", one.in_order}, {"equal", one.equal}, {"total", one.total}};
@@ -173,9 +174,11 @@ Json to_json(const std::string& capture, const std::vector<InvocationResult>& re
   Json json = {{"capture", capture}, {"verdict", to_json(conclusion)}, {"invocations", Json::array()}};
   for (const InvocationResult& result : results) json["invocations"].push_back(to_json(result));
   if (!relaunched.empty()) json["relaunched"] = Json::array();
-  for (const auto& [id, kernel, original, altered] : relaunched) {
-    json["relaunched"].push_back(
-        {{"id", id}, {"kernel", kernel}, {"original", to_json(original)}, {"altered", altered}});
+  for (const auto& [id, kernel, original, poison, altered] : relaunched) {
+    Json one = {{"id", id}, {"kernel", kernel}, {"original", to_json(original)}};
+    if (poison) one["poison"] = to_json(*poison);
+    one["altered"] = altered;
+    json["relaunched"].push_back(std::move(one));
   }
   if (!not_replayed.empty()) json["not_replayed"] = Json::array();
   for (const auto& [id, why] : not_replayed) json["not_replayed"].push_back({{"id", id}, {"why", why}});

@@ -174,6 +174,7 @@ void add_invocation(Page& page, const InvocationResult& result, const ReportSett
     lines.blank();
     lines.append(to_text(*result.original));
   }
+  if (result.poison) lines.append(to_text(*result.poison));
   append_repeats(lines, result);
   append_recorded_order(lines, result);
   page.append(lines);

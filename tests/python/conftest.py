@@ -18,6 +18,7 @@ sys.path.insert(0, str(SOURCE / "tools" / "python"))
 # These tests expect results of the CPU: GPUs are hidden except from tests that need them.
 WITH_GPUS = dict(os.environ)
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["MSDA_REPLAY"] = str(REPLAY)  # for the Python package
 
 GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 

@@ -23,8 +23,8 @@ from msda_replay.__main__ import main
 def small_case():
     """Arrays of a valid archive."""
     inputs = make_problem(np.random.default_rng(1), heads=1, channels=2, queries=2, points=1, levels=((2, 2),))
-    return {**inputs, "observed_grad_value": inputs["value"], "padding_mode": "zeros", "align_corners": False, "atol": 1e-3,
-            "rtol": 1e-2, "label": "a label"}
+    return {**inputs, "observed_grad_value": inputs["value"], "dialect": "msda_triton", "padding_mode": "zeros",
+            "align_corners": False, "atol": 1e-3, "rtol": 1e-2, "label": "a label"}
 
 
 def npy(array):
@@ -108,7 +108,7 @@ class TestArchives:
     def test_other_compressions(self, tmp_path, refused, method):
         """LZMA takes as much memory as the archive says."""
         write_members(tmp_path / "a.npz", members_of(small_case()), compression=method)
-        refused(tmp_path / "a.npz", "value is compressed in a way that np.savez does not use")
+        refused(tmp_path / "a.npz", "is compressed in a way that np.savez does not use")
 
     def test_savez_compressed_is_taken(self, tmp_path):
         np.savez_compressed(tmp_path / "a.npz", **small_case())
@@ -143,7 +143,7 @@ class TestMembers:
             ("spatial_shapes", npy(np.zeros((1, 3), np.int64)), "has 3 in dimension height_width, not the 2"),
             ("sampling_locations", npy(np.zeros((1, 2, 1, 2, 1, 2), np.float32)),
              "has 2 in dimension level, not the 1 of spatial_shapes"),
-            ("observed_grad_value", npy(np.zeros((1, 4, 1, 3), np.float32)), "has 3 in dimension channel, not the 2 of value"),
+            ("observed_grad_value", npy(np.zeros((1, 4, 1, 3), np.float32)), "has 3 in dimension channel, not the 2 of grad_output"),
             ("atol", npy(np.zeros(3)), "has shape (3,), it should be a scalar"),
             ("atol", npy(np.nan), "is nan, it should be a finite number from 0 on"),
             ("rtol", npy(np.inf), "is inf"),

@@ -206,8 +206,8 @@ def test_in_a_pip_venv(tmp_path):
         pytest.skip("PyPI is out of reach")
     assert install.returncode == 0, install.stderr
     target = str(tmp_path / "case.h5")
-    subprocess.run([python, "-m", "msda_replay", "import", str(DATA / "h200_border_noalign_0.npz"), "-o", target], check=True,
-                   env=clean, cwd=tmp_path)
+    subprocess.run([python, "-m", "msda_replay", "import", "--dialect", "msda_triton", str(DATA / "h200_border_noalign_0.npz"),
+                    "-o", target], check=True, env=clean, cwd=tmp_path)
     assert subprocess.run([str(REPLAY), "verify", target]).returncode == 0
 
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr char kUsage[] =
     "stand_in_client [--kernel col2im17|col2im17_gm|triton|grid_sample|grid_sample_3d|scale_add|\n"
-    "                 whereabouts|tiny] [--launches N]\n"
+    "                 whereabouts|poison_KERNEL|tiny] [--launches N]\n"
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
@@ -66,6 +66,7 @@ auto other_launch(const Options& options) -> std::string (*)(const Client&, cons
   if (options.kernel == "upsample_bilinear2d") return launch_upsample_bilinear2d;
   if (options.kernel == "upsample_nearest2d") return launch_upsample_nearest2d;
   if (options.kernel == "scale_add") return launch_scale_add;
+  if (options.kernel.starts_with("poison_")) return launch_poison;
   return options.kernel == "whereabouts" ? launch_whereabouts : nullptr;
 }
 
@@ -321,7 +322,8 @@ void run(const Options& options) {
   if (kernel.empty()) {
     const std::string image = options.images.empty() ? "" : read_file(options.images[0]);
     for (int i = 0; i < options.launches; ++i) {
-      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i, image};
+      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i,
+                               image,       options.kernel};
       std::fputs(other_launch(options)(client, launch).c_str(), stdout);
     }
     return;

@@ -7,6 +7,7 @@
 
 #include "tests/stand_in_driver/client_numbers.h"
 #include "tests/stand_in_driver/other_kernels.h"
+#include "tests/stand_in_driver/poison_kernels.h"
 
 namespace msda::stand_in {
 namespace {
@@ -191,6 +192,21 @@ std::string launch_whereabouts(const Client& client, const OtherLaunch& launch) 
   client.launch(launch.way, launch.load(client, kWhereabouts), {1}, {32}, stage.stream(), arguments);
   stage.wait();
   return stage.told(launch, "pool", pool, 4096);
+}
+
+// y is zero for those kernels that the caller lets add to it; scratch is fresh memory, and lies in the allocation of y.
+std::string launch_poison(const Client& client, const OtherLaunch& launch) {
+  constexpr int kCount = 256;
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const float* const x = stage.upload(uniform<float>(random, kCount + 4, -1, 1));  // one of them reads behind its x
+  float* const y = stage.upload(std::vector<float>(2 * kCount, 0));
+  float* const scratch = y + kCount;
+  const Argument arguments[] = {kCount, x, y, scratch};
+  const std::string name = poison_kernel_name(launch.which.substr(launch.which.find('_') + 1));
+  client.launch(launch.way, launch.load(client, name), {1}, {256}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "y", y, kCount);
 }
 
 }  // namespace msda::stand_in

@@ -14,6 +14,7 @@ struct OtherLaunch {
   uint64_t seed;
   int number;
   std::string image;  // of the kernel; empty: text
+  std::string which;  // as --kernel names it
 
   CUfunction load(const Client& client, const std::string& kernel) const {
     return image.empty() ? client.load(kernel, as_kernel) : client.load_image(kernel, image, "data", as_kernel);
@@ -36,5 +37,6 @@ std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& l
 
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch);
 std::string launch_whereabouts(const Client& client, const OtherLaunch& launch);
+std::string launch_poison(const Client& client, const OtherLaunch& launch);  // poison_kernels.h
 
 }  // namespace msda::stand_in

@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
+#include "recorder/text/closest.h"
 #include "recorder/text/environment.h"
 #include "recorder/text/escape.h"
 #include "recorder/text/numbers.h"
@@ -10,6 +13,7 @@
 namespace msda::tests {
 namespace {
 
+using text::closest;
 using text::escaped;
 using text::parse_number;
 using text::parse_size;
@@ -77,6 +81,20 @@ TEST(Sizes, HaveUnits) {
        {"", "MB", "-1", "1X", "1MBx", "1  MB", " 1", "1.5G", "+1", "16777216T", "99999999999999999999", "1i"}) {
     EXPECT_FALSE(parse_size(text)) << text;
   }
+}
+
+TEST(Closest, FindsTheWordThatWasMeant) {
+  const std::vector<std::string> words{"run", "list", "stages", "stress", "gradcheck", "--tolerance", "--threads"};
+  const auto meant = [&](const char* word) { return closest(word, words); };
+  EXPECT_EQ(meant("rnu"), "run");         // exchanged
+  EXPECT_EQ(meant("lst"), "list");        // left out
+  EXPECT_EQ(meant("streess"), "stress");  // added
+  EXPECT_EQ(meant("gradchekc"), "gradcheck");
+  EXPECT_EQ(meant("--tolerence"), "--tolerance");  // replaced
+  EXPECT_EQ(meant("--tol"), "--tolerance");        // a beginning
+  EXPECT_EQ(meant("run"), "run");
+  for (const char* word : {"", "r", "xyz", "--jsonfile", "checkgrad"}) EXPECT_EQ(meant(word), "") << word;
+  EXPECT_EQ(meant(std::string(100000, 'r').c_str()), "");
 }
 
 }  // namespace

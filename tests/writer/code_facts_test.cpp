@@ -60,7 +60,8 @@ mine:
 
 TEST(CodeFacts, CountsOneFunctionOfAListing) {
   const CodeFactCounts expected{{"instructions", 12},  {"fused_multiply_adds", 2}, {"reductions", 2},
-                                {"global_atomics", 2}, {"shared_atomics", 1},      {"atomics", 5}};
+                                {"global_atomics", 2}, {"shared_atomics", 1},      {"float_atomics", 4},
+                                {"atomics", 5}};
   EXPECT_EQ(count(kListing, "mine"), expected);
   EXPECT_EQ(count(kListing, "other").at("atomics"), 1);
   EXPECT_THAT(count(kListing, "min"), IsEmpty());

@@ -52,9 +52,10 @@ def tail(text, lines=4):
 class Bench:
     """Folders and programs of one run of gpu-check."""
 
-    def __init__(self, binaries, python, work, arch="native", limit=150, tuner_runs=3):
+    def __init__(self, binaries, python, work, arch="native", limit=150, tuner_runs=3, poison_runs=100):
         self.record_program, self.replay_program = binaries / "msda-record", binaries / "msda-replay"
-        self.python, self.work, self.arch, self.limit, self.tuner_runs = python, work, arch, limit, tuner_runs
+        self.python, self.work, self.arch, self.limit = python, work, arch, limit
+        self.tuner_runs, self.poison_runs = tuner_runs, poison_runs
         self._programs, self._plain, self._modules, self._number = {}, {}, None, 0
 
     # What is here

@@ -11,7 +11,7 @@ import traceback
 
 from .bench import SOURCE, Bench, Failed, Skip, gpu_missing
 from .registry import CHECKS
-from . import kernels, pytorch, speed, surroundings, triton, digests, original, devices, gpu_operator, own_calls, torch_operators  # noqa: F401, E401: each adds its checks
+from . import kernels, pytorch, speed, surroundings, triton, digests, original, poison, devices, gpu_operator, own_calls, torch_operators  # noqa: F401, E401: each adds its checks
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 
@@ -66,6 +66,7 @@ def main(arguments=None):
     parser.add_argument("--list", action="store_true", help="name the checks, and run none")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the table as JSON as well")
     parser.add_argument("--tuner-runs", type=int, default=3, metavar="N", help="runs of the autotuner with and without (3)")
+    parser.add_argument("--poison-runs", type=int, default=100, metavar="N", help="runs of the check poison (100)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="a new folder for captures and programs, not removed")
     chosen = parser.parse_args(arguments)
 
@@ -103,7 +104,7 @@ def run_checks(table, chosen, names):
             sys.exit(f"gpu-check: --keep {chosen.keep}: {error.strerror}: name a folder that is not there yet")
     work = chosen.keep.resolve() if chosen.keep else pathlib.Path(tempfile.mkdtemp(prefix="msda-gpu-check-"))
     try:
-        bench = Bench(binaries, chosen.python, work, tuner_runs=chosen.tuner_runs)
+        bench = Bench(binaries, chosen.python, work, tuner_runs=chosen.tuner_runs, poison_runs=chosen.poison_runs)
         begin = time.monotonic()
         for name in names:
             run_check(table, bench, CHECKS[name])

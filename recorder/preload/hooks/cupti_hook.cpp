@@ -19,6 +19,7 @@
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/config.h"
+#include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/warn.h"
 
 // clang-format off
@@ -56,15 +57,8 @@ void* find_library() {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
   }
   if (config().hook != HookChoice::kCupti) return nullptr;
-  for (const char* name : cupti::kLibraryNames) {
-    if (void* library = dlopen(name, RTLD_LAZY)) return library;
-    for (const char* variable : {"CUDA_HOME", "CUDA_PATH", ""}) {
-      const char* home = *variable != 0 ? getenv(variable) : "/usr/local/cuda";
-      for (const char* folder : {"/extras/CUPTI/lib64/", "/lib64/"}) {
-        if (home == nullptr) continue;
-        if (void* library = dlopen((home + std::string(folder) + name).c_str(), RTLD_LAZY)) return library;
-      }
-    }
+  for (const std::string& path : cupti::library_candidates()) {
+    if (void* library = dlopen(path.c_str(), RTLD_LAZY)) return library;
   }
   return nullptr;
 }
@@ -284,6 +278,7 @@ int InitializeInjection() {
   if (asked.exchange(true) || config().hook == HookChoice::kDriver) return 1;
   try {
     const std::string trouble = subscribe();
+    observe("cupti", trouble);
     if (!trouble.empty() && config().hook == HookChoice::kCupti) {
       warn("--hook cupti: CUPTI is unavailable: " + trouble + kDriverHook);
     }

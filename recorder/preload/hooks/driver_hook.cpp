@@ -18,6 +18,7 @@
 #include "recorder/preload/launch/autotuner_launches.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/session/asked_adapters.h"
+#include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 
 // clang-format off
@@ -50,11 +51,18 @@ struct Interposed {
 enum HookId { MSDA_DRIVER_HOOKS(MSDA_ID) kHooks };
 Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
 
+// Sets the real function of a hook.
+void note(Interposed& hook, void* found) {
+  static constinit std::atomic<bool> observed{false};
+  if (found != nullptr && !observed.exchange(true)) observe("driver", hook.name);
+  hook.real.store(found, std::memory_order_release);
+}
+
 // Notes the real function that a program found; afterwards ours may be returned in its place.
 void* stand_in(HookId id, void* found) {
   Interposed& hook = hooks[id];
   if (found == hook.ours) return found;
-  hook.real.store(found, std::memory_order_release);
+  note(hook, found);
   return hook.ours;
 }
 
@@ -66,7 +74,7 @@ void* real(HookId id) {
     // plug-in (Triton's launcher) brought libcuda into the process, the one in libcuda.
     found = next_definition(hook.name);
     if (found == nullptr) found = definition_in("libcuda.so.1", hook.name);
-    hook.real.store(found, std::memory_order_release);
+    note(hook, found);
   }
   return found;
 }

@@ -2,20 +2,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <string>
+
 #include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/hooks/cupti_hook.h"
 #include "recorder/preload/hooks/msda_record.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/labels.h"
+#include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
 
 namespace {
 
+void observe_process() {
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof program);
+  msda::record::observe("loaded", {program, length > 0 ? static_cast<size_t>(length) : 0});
+}
+
 __attribute__((constructor)) void loaded() {
   try {
     msda::record::note_standard_error();
+    observe_process();
     msda::record::config();  // before the program changes its working folder: the output may be relative
     msda::record::recording().serve(
         {msda::record::cuda::pin, msda::record::cuda::unpin, msda::record::cuda::add_device_facts});
@@ -40,4 +51,24 @@ extern "C" __attribute__((visibility("default"), noreturn)) void _Exit(int statu
 
 extern "C" __attribute__((visibility("default"))) void msda_record_label(const char* label) {
   msda::record::set_label(label);
+}
+
+extern "C" __attribute__((visibility("default"))) long long msda_record_complete(char* path, size_t size) {
+  const int saved = errno;
+  long long invocations = -1;
+  try {
+    std::string output;
+    invocations = msda::record::recording().complete_capture(output);
+    if (path != nullptr && size > 0) path[output.copy(path, size - 1)] = 0;
+    if (output.size() >= size && invocations > 0) invocations = -1;
+  } catch (...) {
+  }
+  errno = saved;
+  return invocations;
+}
+
+extern "C" __attribute__((visibility("default"))) void msda_record_discard(void) {
+  const int saved = errno;
+  msda::record::recording().discard_calls();
+  errno = saved;
 }

@@ -2,6 +2,7 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/preload/session/asked_adapters.h"
+#include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
 
@@ -53,7 +54,12 @@ const adapters::Adapter* Functions::adapter_of(const std::string& name) {
   for (const adapters::Adapter* adapter : asked_adapters()) {
     if (match == nullptr && adapter->matches(name)) match = adapter;
   }
-  if (match != nullptr && !recording().wants(name.c_str())) match = nullptr;
+  const bool excluded = match != nullptr && !recording().wants(name.c_str());
+  observe(match == nullptr ? "unmatched"
+          : excluded       ? "excluded"
+                           : "matched",
+          match != nullptr && !excluded ? std::string(match->name()) + "\t" + name : name);
+  if (excluded) match = nullptr;
   known_.emplace(name, match);
   return match;
 }
@@ -63,6 +69,7 @@ void Functions::refuse(const std::string& name, const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (!refused_.insert(name + reason).second) return;
   }
+  observe("refused", name + "\t" + reason);
   warn("kernel " + name + " is not recorded: " + reason);
 }
 

@@ -1,6 +1,7 @@
 #include "recorder/preload/launch/launch_facts.h"
 
 #include <cstring>
+#include <utility>
 
 #include "kernels/names.h"
 
@@ -28,6 +29,25 @@ void add_attributes(std::span<const cuda::LaunchAttribute> attributes, CallFacts
         break;
     }
   }
+}
+
+// "40:4096": behind the pointer at byte 40 of the parameters, which the adapter does not know, its allocation goes on
+// for 4096 bytes.
+std::string extents_of_unknown(const adapters::Launch& launch, const adapters::Call& call) {
+  const cuda::Driver& driver = cuda::driver();
+  std::string extents;
+  for (const auto& [offset, tensor] : call.pointers) {
+    cuda::DevicePointer pointer = 0, base = 0;
+    size_t bytes = 0;
+    if (!tensor.empty() || offset > launch.bytes.size() || launch.bytes.size() - offset < sizeof pointer) continue;
+    std::memcpy(&pointer, launch.bytes.data() + offset, sizeof pointer);
+    if (pointer == 0 || driver.address_range == nullptr ||
+        driver.address_range(&base, &bytes, pointer) != cuda::kSuccess || pointer - base >= bytes) {
+      continue;
+    }
+    extents += (extents.empty() ? "" : " ") + std::to_string(offset) + ":" + std::to_string(bytes - (pointer - base));
+  }
+  return extents;
 }
 
 }  // namespace
@@ -90,6 +110,9 @@ CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, con
   std::string& pointers = facts.texts["pointers"];
   for (const auto& [offset, tensor] : call.pointers) {
     pointers += (pointers.empty() ? "" : " ") + tensor + "@" + std::to_string(offset);
+  }
+  if (std::string extents = extents_of_unknown(launch, call); !extents.empty()) {
+    facts.texts["unknown_extents"] = std::move(extents);
   }
   if (call.dialect) facts.texts["dialect"] = kernels::name_of(*call.dialect);
   if (call.padding) facts.texts["padding_mode"] = kernels::name_of(*call.padding);

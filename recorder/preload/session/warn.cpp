@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "recorder/preload/session/observations.h"
 #include "recorder/spool/write_signals.h"
 #include "recorder/text/escape.h"
 
@@ -41,6 +42,7 @@ void note_standard_error() noexcept {
 }
 
 void warn(const std::string& message) noexcept {
+  observe("warning", message);
   const int saved = errno;
   try {
     const std::string line = "msda-record: " + text::escaped(message) + "\n";

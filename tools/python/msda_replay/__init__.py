@@ -1,18 +1,42 @@
-"""Capture files of msda-replay in Python: write_capture, read_capture, and `python3 -m msda_replay import`.
+"""Captures of msda-replay in Python: write, open, replay, explain, plot; `python3 -m msda_replay import`; and a pytest plugin.
 
-docs/capture-format.md describes the file, docs/python.md shows both functions at work.
+docs/python.md shows the functions at work, docs/pytest.md the plugin; docs/capture-format.md describes the file.
 """
 
-try:
-    import h5py  # noqa: F401
-    import numpy  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"msda_replay needs {error.name}: apt-get install python3-h5py python3-numpy, or pip install tools/python",
-        name=error.name,
-    ) from None
+import importlib
+from typing import TYPE_CHECKING
 
-from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
+if TYPE_CHECKING:
+    from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
+    from .command import CommandError, replay, run
+    from .plots import plot_cell, plot_errors, plot_pyramid
+    from .reading import Call, OpenCapture, Tensor, open_capture
+    from .results import Finding, Findings, RunResult
+    from .save import save_call
 
 __version__ = "0.1.0"
-__all__ = ["Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"]
+_MODULES = {
+    "capture": ("Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"),
+    "command": ("CommandError", "replay", "run"),
+    "plots": ("plot_cell", "plot_errors", "plot_pyramid"),
+    "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
+    "results": ("Finding", "Findings", "RunResult"),
+    "save": ("save_call",),
+}
+__all__ = [
+    "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Result", "RunResult",
+    "Tensor", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture", "replay", "run", "save_call",
+    "write_capture",
+]
+
+
+def __getattr__(name):
+    # Imported on demand: the plugin is loaded by every pytest that finds this package, and most of them need no h5py.
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from .archive_keys import GRID_PADDING_MODES, INTERPOLATIONS
 from .capture import DIALECTS, CaptureError
 from .importer import import_case
 
@@ -25,14 +26,22 @@ def main(arguments=None):
     importer.add_argument("archive", metavar="CASE.npz")
     importer.add_argument("-o", "--output", required=True, metavar="CASE.h5")
     importer.add_argument("--dialect", choices=DIALECTS, help="conventions of the kernel under test")
+    importer.add_argument("--padding-mode", choices=GRID_PADDING_MODES, help="what lies beyond the image's border")
+    importer.add_argument("--align-corners", choices=("true", "false"), help="whether coordinates span the centres of the corner pixels")
+    importer.add_argument("--interpolation", choices=INTERPOLATIONS, help="of grid_sample")
     importer.add_argument("--reference-dialect", choices=DIALECTS, help="conventions of the reference")
     importer.add_argument("--force", action="store_true", help="replace the output file if it exists")
     chosen = parser.parse_args(arguments)
     try:
-        unused = import_case(chosen.archive, chosen.output, chosen.dialect, chosen.reference_dialect, chosen.force)
+        unused, told = import_case(
+            chosen.archive, chosen.output, chosen.dialect, chosen.reference_dialect, chosen.force, chosen.padding_mode,
+            None if chosen.align_corners is None else chosen.align_corners == "true", chosen.interpolation,
+        )
     except CaptureError as error:
         _print(str(error))
         return 2
+    if told:
+        _print(f"{chosen.archive}: {told}")
     if unused:
         more = f" and {len(unused) - _MOST_NAMES} more" if len(unused) > _MOST_NAMES else ""
         _print(f"{chosen.archive}: not used: {', '.join(unused[:_MOST_NAMES])}{more}")

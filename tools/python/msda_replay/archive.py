@@ -41,6 +41,10 @@ class Header:
 class Archive:
     """An open archive, used as a context manager. Every error is a CaptureError of one line."""
 
+    noun = "the archive"
+    remedy = ", or write the keys into the archive"
+    takes_measured_dialect = True
+
     def __init__(self, path):
         self._path = os.fspath(path)
         try:
@@ -91,6 +95,11 @@ class Archive:
             self.fail(name, f"holds {len(data)} bytes, not {header.offset + header.bytes}")
         array = np.frombuffer(data, header.dtype, math.prod(header.shape), header.offset)
         return array.reshape(header.shape, order="F" if header.is_fortran else "C")
+
+    @staticmethod
+    def spelled(name, value):
+        """How the importer is told a convention."""
+        return f"--{name.replace('_', '-')} {str(value).lower()}"
 
     def fail(self, name, what):
         raise CaptureError(f"{self._path}: {name} {what}")

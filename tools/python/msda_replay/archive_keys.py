@@ -8,7 +8,7 @@ from .capture import DIALECTS, DIMENSIONS, GRADIENTS, INPUTS, PADDING_MODES
 
 LONGEST_TEXT = 1 << 16
 SECTIONS = ("observed", "reference", "before")
-FLOATS, INTEGERS = ("float16", "float32", "float64"), ("int32", "int64")
+FLOATS, INTEGERS = ("float16", "float32", "float64", "bfloat16"), ("int32", "int64")
 INTERPOLATIONS, GRID_PADDING_MODES = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
@@ -45,8 +45,11 @@ _OF_ALL = {"operator": OPERATOR, "align_corners": _FLAG, "atol": _TOLERANCE, "rt
 @dataclass(frozen=True)
 class Keys:
     """The keys of one operator. `dimensions` by tensor, `extents` of dimensions with a fixed size; `scalars` have a test of the
-    value and a description of the valid ones."""
+    value and a description of the valid ones; `conventions` are the scalars that must be stated, `facts` the others, with what they are
+    where the archive does not say."""
 
+    name: str
+    conventions: Tuple[str, ...]
     inputs: Tuple[str, ...]
     optional: Tuple[str, ...]
     gradients: Tuple[str, ...]
@@ -54,8 +57,7 @@ class Keys:
     extents: Dict[str, int]
     scalars: Dict[str, Tuple[Callable[[Any], bool], str]]
     integers: Tuple[str, ...] = ()
-    operator: str = ""  # empty: deformable attention
-    facts: Dict[str, Any] = field(default_factory=dict)  # conventions, with what they are where the archive does not say
+    facts: Dict[str, Any] = field(default_factory=dict)
 
     @property
     def tensors(self):
@@ -67,7 +69,7 @@ class Keys:
 
 
 MSDA = Keys(
-    INPUTS, ("level_start_index",), GRADIENTS, DIMENSIONS, {"xy": 2, "height_width": 2},
+    "msda", ("dialect", "padding_mode", "align_corners"), INPUTS, ("level_start_index",), GRADIENTS, DIMENSIONS, {"xy": 2, "height_width": 2},
     {
         **_OF_ALL, "padding_mode": _one_of(PADDING_MODES), "dialect": _one_of(DIALECTS), "reference_dialect": _one_of(DIALECTS),
         **{f"reference_max_abs_diff_{name}": (_is_number, "a number") for name in GRADIENTS},
@@ -80,15 +82,14 @@ def grid_sample(rank):
     """Those of a 2D input, of rank 4, or a 3D one, of rank 5."""
     axes = ("height", "width") if rank == 4 else ("depth", "height", "width")
     of_input = ("batch", "channel", *axes)
-    of_samples = tuple(f"output {axis}" for axis in axes)
+    of_samples = tuple(f"output_{axis}" for axis in axes)
     of_grid = ("batch", *of_samples, "axis")
     return Keys(
-        ("input", "grid", "grad_output"), (), ("grad_input", "grad_grid"),
+        "grid_sample", ("interpolation", "padding_mode", "align_corners"), ("input", "grid", "grad_output"), (), ("grad_input", "grad_grid"),
         {"input": of_input, "grad_input": of_input, "grid": of_grid, "grad_grid": of_grid,
          "grad_output": ("batch", "channel", *of_samples)},
         {"axis": len(axes)},
         {**_OF_ALL, "interpolation": _one_of(INTERPOLATIONS), "padding_mode": _one_of(GRID_PADDING_MODES)},
-        operator="grid_sample", facts={"interpolation": "bilinear", "padding_mode": "zeros", "align_corners": 0},
     )
 
 
@@ -98,11 +99,11 @@ def scatter_add(rank, index_rank, dim):
     of_sum = tuple("row" if i == dim else f"dimension {i}" for i in range(rank))
     of_index = ("source row",) if index_rank == 1 else of_source
     return Keys(
-        ("index", "source"), ("self",), ("sum",),
+        "scatter_add", (), ("index", "source"), ("self",), ("sum",),
         {"index": of_index, "source": of_source, "self": of_sum, "sum": of_sum}, {},
         {**{name: test for name, test in _OF_ALL.items() if name != "align_corners"}, "reduce": _one_of(("sum", "mean")), "dim": INTEGER,
          "dim_size": INTEGER, "include_self": _FLAG, "wraps_negative": _FLAG, "padding_idx": INTEGER, "scale_grad_by_freq": _FLAG},
-        ("index",), operator="scatter_add", facts={"reduce": "sum", "dim": dim, "include_self": 1},
+        ("index",), facts={"reduce": "sum", "dim": dim, "include_self": 1},
     )
 
 
@@ -114,18 +115,18 @@ def interpolate(rank):
     sizes = {f"input_{axis}": INTEGER for axis in axes}
     scales = {f"scale_{axis}": _ABOVE_0 for axis in axes}
     return Keys(
-        ("grad_output",), (), ("grad_input",), {"grad_output": of_output, "grad_input": of_input}, {},
+        "interpolate", (), ("grad_output",), (), ("grad_input",), {"grad_output": of_output, "grad_input": of_input}, {},
         {**_OF_ALL, "mode": _one_of(("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic")), **sizes, **scales},
-        operator="interpolate", facts={"mode": ("linear", "bilinear", "trilinear")[rank - 3], "align_corners": 0},
+        facts={"mode": ("linear", "bilinear", "trilinear")[rank - 3], "align_corners": 0},
     )
 
 
 ROI_ALIGN = Keys(
-    ("boxes", "grad_output"), ("input",), ("grad_input",),
+    "roi_align", (), ("boxes", "grad_output"), ("input",), ("grad_input",),
     {"input": ("batch", "channel", "height", "width"), "grad_input": ("batch", "channel", "height", "width"),
      "boxes": ("box", "edge"), "grad_output": ("box", "channel", "bin row", "bin column")},
     {"edge": 5},
     {**{name: test for name, test in _OF_ALL.items() if name != "align_corners"}, "spatial_scale": _NUMBER, "sampling_ratio": INTEGER,
      "aligned": _FLAG, "input_batch": INTEGER, "input_height": INTEGER, "input_width": INTEGER},
-    operator="roi_align", facts={"spatial_scale": "1.0", "sampling_ratio": 0, "aligned": 0},
+    facts={"spatial_scale": "1.0", "sampling_ratio": 0, "aligned": 0},
 )

@@ -6,8 +6,14 @@ import stat
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"msda_replay needs {error.name}: apt-get install python3-h5py python3-numpy, or pip install tools/python",
+        name=error.name,
+    ) from None
 
 from . import contents
 from .digest import digest
@@ -30,6 +36,14 @@ DIMENSIONS = {
     "grad_value": _VALUE,
     "grad_sampling_locations": _LOCATIONS,
     "grad_attention_weights": _WEIGHTS,
+}
+STAGE_DIMENSIONS = {
+    "pixel_coordinates": _LOCATIONS,
+    "cell": _LOCATIONS,
+    "interpolation_weights": (*_WEIGHTS, "corner"),
+    "corner_values": (*_WEIGHTS, "corner", "channel"),
+    "sampled_value": (*_WEIGHTS, "channel"),
+    "value_contributions": (*_WEIGHTS, "corner", "channel"),
 }
 INPUTS = ("value", "spatial_shapes", "sampling_locations", "attention_weights", "grad_output")
 GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
@@ -64,8 +78,8 @@ class Result:
 
 @dataclass
 class Invocation:
-    """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes),
-    float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages`, `stage_summaries` and `digests` are read only:
+    """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes, or
+    as NumPy saves those, void of two bytes), float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages`, `stage_summaries` and `digests` are read only:
     a summary holds the attributes of docs/capture-format.md, and under "float64" those of the float64 run.
 
     A kernel that is not the operator's backward has dialect "": its tensors have names and shapes of its own, uint8 among
@@ -98,6 +112,11 @@ class Capture:
     created: str = ""
 
 
+def is_bfloat16(dtype):
+    """Whether it is the type of ml_dtypes, or what np.savez writes for it."""
+    return dtype.name == "bfloat16" or (dtype.kind == "V" and dtype.itemsize == 2 and dtype.names is None and dtype.subdtype is None)
+
+
 def _bfloat16_type():
     type_ = h5py.h5t.IEEE_F32LE.copy()
     type_.set_fields(15, 7, 8, 0, 7)
@@ -106,17 +125,30 @@ def _bfloat16_type():
     return type_
 
 
+class BFloat16(np.ndarray):
+    """bfloat16 numbers widened to float32, to be written as bfloat16. NumPy has no such type; ml_dtypes has, but is not needed."""
+
+
+def widen(array):
+    """The array, or its numbers as a BFloat16 if is_bfloat16."""
+    if not is_bfloat16(array.dtype):
+        return array
+    return (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16).view(np.float32).view(BFloat16)
+
+
 def _write_tensor(group, name, array, has_dialect):
+    widened = isinstance(array, BFloat16)
     array = np.ascontiguousarray(array)
     path = f"{group.name}/{name}"
     dimensions = DIMENSIONS.get(name) if has_dialect else None
     if dimensions and array.ndim != len(dimensions):
         raise CaptureError(f"{path} has rank {array.ndim}, not {len(dimensions)}: {list(dimensions)}")
-    if array.dtype.name == "bfloat16":
+    if is_bfloat16(array.dtype) or widened:
         space = h5py.h5s.create_simple(array.shape)
         identifier = h5py.h5d.create(group.id, name.encode(), _bfloat16_type(), space)
+        bits = (array.view(np.uint32) >> 16).astype(np.uint16) if widened else array.view(np.uint16)
         if array.size:
-            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, array.astype(np.float32))
+            identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=_bfloat16_type())
         dataset = h5py.Dataset(identifier)
     elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64") or (
         array.dtype == np.uint8 and not has_dialect
@@ -256,31 +288,33 @@ def _tensors(group):
     return {name: dataset[()] for name, dataset in group.items() if isinstance(dataset, h5py.Dataset)}
 
 
-def _plain(value):
+def plain(value):
+    """An attribute's value without HDF5's and NumPy's types."""
     return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
 def _read_result(group):
-    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    attributes = {name: plain(value) for name, value in group.attrs.items()}
     role, dialect = attributes.pop("role", ""), attributes.pop("dialect", "")
     return Result(_tensors(group), role, dialect, attributes)
 
 
-def _read_summary(stage):
-    summary = {name: _plain(value) for name, value in stage.attrs.items()}
+def read_summary(stage):
+    """The attributes of a recorded stage, and under "float64" those of the float64 run."""
+    summary = {name: plain(value) for name, value in stage.attrs.items()}
     if "float64" in stage:
-        summary["float64"] = {name: _plain(value) for name, value in stage["float64"].attrs.items()}
+        summary["float64"] = {name: plain(value) for name, value in stage["float64"].attrs.items()}
     return summary
 
 
 def _read_invocation(group):
-    attributes = {name: _plain(value) for name, value in group.attrs.items()}
+    attributes = {name: plain(value) for name, value in group.attrs.items()}
     sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
     results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
     groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
     stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
-    summaries = {name: _read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
-    digests = {name: _plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
+    summaries = {name: read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
+    digests = {name: plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
     dialect = attributes.get("dialect", "")
     conventions = attributes if dialect else {}
     fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
@@ -297,8 +331,17 @@ def _read_invocation(group):
 def _read_seeds(table):
     if not table.dtype.names:
         raise CaptureError(f"{table.file.filename}: /run/seeds is not a table")
-    seeds = [{name: _plain(row[name]) for name in table.dtype.names} for row in table[()]]
+    seeds = [{name: plain(row[name]) for name in table.dtype.names} for row in table[()]]
     return [{name: value for name, value in seed.items() if (name, value) != ("invocation", -1)} for seed in seeds]
+
+
+def check_format(file, path):
+    """Raises CaptureError unless the open file is a capture of the version that this package reads."""
+    if plain(file.attrs.get("format", "")) != FORMAT:
+        raise CaptureError(f"{path}: is HDF5, but not a capture")
+    version = file.attrs.get("format_version")
+    if version != FORMAT_VERSION:
+        raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
 
 
 def read_capture(path):
@@ -306,21 +349,17 @@ def read_capture(path):
     path = os.fspath(path)
     try:
         with h5py.File(path, "r") as file:
-            if _plain(file.attrs.get("format", "")) != FORMAT:
-                raise CaptureError(f"{path}: is HDF5, but not a capture")
-            version = file.attrs.get("format_version")
-            if version != FORMAT_VERSION:
-                raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
+            check_format(file, path)
             run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}}
             if "run" in file:
-                run.update({name: _plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
-                run["argv"] = [_plain(argument) for argument in file["run"].attrs.get("argv", [])]
+                run.update({name: plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
+                run["argv"] = [plain(argument) for argument in file["run"].attrs.get("argv", [])]
                 for section in ("environment", "libraries"):
                     if section in file["run"]:
-                        run[section] = {name: _plain(value) for name, value in file["run"][section].attrs.items()}
+                        run[section] = {name: plain(value) for name, value in file["run"][section].attrs.items()}
                 if "seeds" in file["run"]:
                     run["seeds"] = _read_seeds(file["run/seeds"])
             invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
-            return Capture(invocations, run, _plain(file.attrs.get("tool_version", "")), _plain(file.attrs.get("created", "")))
+            return Capture(invocations, run, plain(file.attrs.get("tool_version", "")), plain(file.attrs.get("created", "")))
     except OSError as error:
         raise CaptureError(f"{path}: cannot read it: {error}") from error

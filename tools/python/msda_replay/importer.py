@@ -1,157 +1,79 @@
 """Makes a capture file from a NumPy .npz archive of one backward call."""
 
-import os
-
-from . import archive_keys
+from . import archive_keys, conventions, shapes
 from .archive import Archive
-from .capture import CaptureError, Invocation, Result, write_capture
+from .capture import CaptureError, Invocation, Result, widen, write_capture
+from .scalars import facts_of, keys_of, read_scalar
 
 
-def _read_scalar(archive, name, valid):
-    is_allowed, in_words = valid
-    header = archive.header(name)
-    if header.shape != ():
-        archive.fail(name, f"has shape {header.shape}, it should be a scalar")
-    if header.dtype.kind not in "bifuU" or header.bytes > 4 * archive_keys.LONGEST_TEXT:
-        archive.fail(name, f"has type {header.dtype}, it should be {in_words}")
-    try:
-        value = archive.read(name).item()
-    except (ValueError, SystemError):  # invalid code points
-        value = None
-    if not is_allowed(value):
-        shown = repr(value) if len(repr(value)) <= 100 else "longer or of another kind"
-        archive.fail(name, f"is {shown}, it should be {in_words}")
-    return value
-
-
-def _keys_of(archive):
-    """Those of the archive's operator."""
-    operator = _read_scalar(archive, "operator", archive_keys.OPERATOR) if "operator" in archive else "msda"
-    if operator == "msda":
-        return archive_keys.MSDA
-
-    def rank(key, otherwise):
-        return len(archive.header(key).shape) if key in archive else otherwise
-
-    if operator == "grid_sample":
-        return archive_keys.grid_sample(5 if rank("input", 4) == 5 else 4)
-    if operator == "interpolate":
-        return archive_keys.interpolate(min(max(rank("grad_output", 4), 3), 5))
-    if operator == "roi_align":
-        return archive_keys.ROI_ALIGN
-    dim, of_source = _read_scalar(archive, "dim", archive_keys.INTEGER) if "dim" in archive else 0, max(1, rank("source", 1))
-    if not -of_source <= dim < of_source:
-        archive.fail("dim", f"is {dim}, and source has {of_source} dimensions")
-    return archive_keys.scatter_add(of_source, rank("index", 1), dim % of_source)
-
-
-def _check_tensors(archive, schema, keys):
-    """Checks types and shapes by the headers, before any data are read."""
-    extents, sources, total = dict(schema.extents), {}, 0
-    for key in keys:
-        header = archive.header(key)
-        dimensions = schema.dimensions[schema.tensors[key]]
-        types = archive_keys.INTEGERS if key in schema.integers else archive_keys.FLOATS
-        if header.dtype.name not in types:
-            archive.fail(key, f"has type {header.dtype}, not {', '.join(types)}")
-        if len(header.shape) != len(dimensions):
-            archive.fail(key, f"has rank {len(header.shape)}, not {len(dimensions)}: {', '.join(dimensions)}")
-        for dimension, extent in zip(dimensions, header.shape):
-            if extent != extents.setdefault(dimension, extent):
-                of = f" of {sources[dimension]}" if dimension in sources else ""
-                archive.fail(key, f"has {extent} in dimension {dimension}, not the {extents[dimension]}{of}")
-            sources.setdefault(dimension, key)
-        total += header.bytes
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if total > available // 2:  # an array and its bytes to be written are in memory at once
-        archive.fail("the call", f"has {total} bytes of tensors, too many for this machine's {available} bytes of memory")
-
-
-def _facts_of(archive, schema, scalars):
-    """The conventions of another operator than deformable attention."""
-    facts = {name: value for name, value in scalars.items() if name not in ("operator", "atol", "rtol", "kernel", "label")}
-    # Attributes are texts and integers.
-    facts = {name: value if isinstance(value, str) else repr(float(value)) if name in archive_keys.FRACTIONS else int(value)
-             for name, value in facts.items()}
-    facts = {**schema.facts, **facts}
-    if schema.operator == "scatter_add":
-        facts["dim"] = schema.facts["dim"]
-        known = [key for key in schema.tensors if schema.dimensions[schema.tensors[key]] == schema.dimensions["sum"] and key in archive]
-        if known:
-            facts.setdefault("dim_size", archive.header(known[0]).shape[facts["dim"]])
-        if "dim_size" not in facts:
-            archive.fail("the archive", "has neither dim_size nor a tensor of the sum's shape to tell it")
-    if schema.operator in ("interpolate", "roi_align"):
-        known = [key for key in schema.tensors if schema.tensors[key] in ("input", "grad_input") and key in archive]
-        for number, axis in enumerate(schema.dimensions["grad_input"]):
-            if known and f"input_{axis}" in schema.scalars:
-                facts.setdefault(f"input_{axis}", archive.header(known[0]).shape[number])
-            if f"input_{axis}" in schema.scalars and f"input_{axis}" not in facts:
-                archive.fail("the archive", f"has neither input_{axis} nor a grad_input to tell it")
-    return facts
-
-
-def _conventions_of(archive, schema, scalars, dialect):
-    """Fields of the Invocation."""
-    if schema is archive_keys.MSDA:
-        return {"dialect": dialect or scalars.get("dialect", "msda_triton"), "padding_mode": scalars.get("padding_mode", "zeros"),
-                "align_corners": bool(scalars.get("align_corners", False))}
-    return {"dialect": "", "facts": _facts_of(archive, schema, scalars)}
-
-
-def _read_call(archive, dialect, reference_dialect):
-    """The archive's Invocation, and the keys that were used."""
-    schema = _keys_of(archive)
-    if (dialect or reference_dialect) and schema is not archive_keys.MSDA:
-        archive.fail("the archive", f"is a call of {schema.operator}, which has no dialects")
-    keys = [key for key in schema.tensors if key in archive]
+def read_call(source, given=None):
+    """The Invocation that an Archive, or arguments of save_call, describe; the keys that were used; and what was found out about
+    its conventions, or nothing. `given` conventions replace the source's."""
+    given = {name: value for name, value in (given or {}).items() if value is not None}
+    schema = keys_of(source)
+    for name in given:
+        if name not in schema.scalars:
+            source.fail(source.noun, f"is of {schema.name}, which has no {name}")
+    keys = [key for key in schema.tensors if key in source]
     missing = [name for name in schema.inputs if name not in keys]
     if missing:
-        archive.fail("the archive", f"has no {', '.join(missing)}")
-    _check_tensors(archive, schema, keys)
-    scalars = {name: _read_scalar(archive, name, valid) for name, valid in schema.scalars.items() if name in archive}
+        source.fail(source.noun, f"has no {', '.join(missing)}")
+    shapes.check_headers(source, schema, keys)
+    scalars = {name: read_scalar(source, name, valid) for name, valid in schema.scalars.items() if name in source}
+    scalars.update(given)
     if ("atol" in scalars) != ("rtol" in scalars):
-        archive.fail("the archive", "has only one of atol and rtol; they go together")
-    inputs = {key: archive.read(key) for key in keys if key == schema.tensors[key]}
+        source.fail(source.noun, "has only one of atol and rtol; they go together")
+    tensors = {key: widen(source.read(key)) for key in keys}
+    shapes.check_levels(source, tensors)
+    inputs = {key: tensors[key] for key in keys if key == schema.tensors[key]}
     sections = {
-        section: {name: archive.read(f"{section}_{name}") for name in schema.gradients if f"{section}_{name}" in keys}
+        section: {name: tensors[f"{section}_{name}"] for name in schema.gradients if f"{section}_{name}" in keys}
         for section in archive_keys.SECTIONS
     }
+    chosen, told = conventions.choose(source, schema, scalars, inputs, sections["observed"])
     prefix = "reference_"
     notes = {name[len(prefix):]: scalars[name] for name in scalars if name.startswith(f"{prefix}max_abs_diff_")}
-    conventions = _conventions_of(archive, schema, scalars, dialect)
     results = {}
     if sections["reference"] or notes:
-        of_reference = reference_dialect or scalars.get("reference_dialect", "grid_sample") if conventions["dialect"] else ""
+        # Without a dialect the format's rule for references applies: grid_sample.
+        of_reference = scalars.get("reference_dialect", "grid_sample") if schema is archive_keys.MSDA else ""
         results["reference"] = Result(sections["reference"], "reference", of_reference, notes)
-    conventions.setdefault("facts", {}).update({"label": scalars["label"]} if scalars.get("label") else {})
+    label = {"label": scalars["label"]} if scalars.get("label") else {}
+    if schema is archive_keys.MSDA:
+        fields = {**chosen, "facts": label}
+    else:
+        facts = {**chosen, "align_corners": int(chosen["align_corners"])} if chosen else facts_of(source, schema, scalars)
+        fields = {"dialect": "", "facts": {**facts, **label}}
     return Invocation(
         inputs=inputs, outputs=sections["observed"], outputs_before=sections["before"], results=results,
-        kernel=scalars.get("kernel", ""), atol=scalars.get("atol"), rtol=scalars.get("rtol"), **conventions,
-    ), {*keys, *scalars}
+        kernel=scalars.get("kernel", ""), atol=scalars.get("atol"), rtol=scalars.get("rtol"), **fields,
+    ), {*keys, *scalars}, told
 
 
-def import_case(source, target, dialect=None, reference_dialect=None, overwrite=False):
-    """Writes the capture `target` from the archive `source`; returns the archive's unused keys.
+def import_case(source, target, dialect=None, reference_dialect=None, overwrite=False, padding_mode=None, align_corners=None,
+                interpolation=None):
+    """Writes the capture `target` from the archive `source`; returns the archive's unused keys, and what was found out about the
+    conventions (empty: the archive states them).
 
     Keys of a call of deformable attention: the inputs (value, spatial_shapes, sampling_locations, attention_weights, grad_output, and if wanted
     level_start_index); observed_<gradient>, what the kernel under test returned; reference_<gradient>, what it was compared
     with, and reference_max_abs_diff_<gradient>, a number about one; before_<gradient>, the output buffers before
-    the launch; and the scalars padding_mode, align_corners, atol, rtol,
-    dialect, reference_dialect, kernel, label. With the text "grid_sample" as operator: input, grid, grad_output, and the same
-    with grad_input and grad_grid for gradients; its scalars are interpolation, padding_mode, align_corners, atol, rtol, kernel,
-    label. With "scatter_add": index, source and if wanted self, with the gradient sum, and the scalars dim, dim_size, reduce (sum, mean),
-    include_self, wraps_negative, padding_idx, scale_grad_by_freq, atol, rtol, kernel, label. With "interpolate": grad_output, the
-    gradient grad_input, and the scalars mode, align_corners, input_depth, input_height, input_width, scale_depth, scale_height,
-    scale_width, atol, rtol, kernel, label. With "roi_align": boxes, grad_output and if wanted input, the gradient grad_input, and the
-    scalars spatial_scale, sampling_ratio, aligned, input_batch, input_height, input_width, atol, rtol, kernel, label. `dialect` and `reference_dialect` replace the archive's; without either they
-    are msda_triton and grid_sample. Only these members are read. Raises CaptureError.
+    the launch; and the scalars dialect, padding_mode, align_corners, reference_dialect, atol, rtol, kernel, label. With the text
+    "grid_sample" as operator: input, grid, grad_output, and the same with grad_input and grad_grid for gradients; its scalars are
+    interpolation, padding_mode, align_corners, atol, rtol, kernel, label. With "scatter_add": index, source and if wanted self, with
+    the gradient sum, and the scalars dim, dim_size, reduce (sum, mean), include_self, wraps_negative, padding_idx,
+    scale_grad_by_freq. With "interpolate": grad_output, the gradient grad_input, and the scalars mode, align_corners, input_depth,
+    input_height, input_width, scale_depth, scale_height, scale_width. With "roi_align": boxes, grad_output and if wanted input, the
+    gradient grad_input, and the scalars spatial_scale, sampling_ratio, aligned, input_batch, input_height, input_width. The flags replace the archive's conventions.
+    Conventions that neither states are asked for, not guessed. Only these members are read. Raises CaptureError.
     """
+    given = {"dialect": dialect, "reference_dialect": reference_dialect, "padding_mode": padding_mode, "align_corners": align_corners,
+             "interpolation": interpolation}
     try:
         with Archive(source) as archive:
-            invocation, used = _read_call(archive, dialect, reference_dialect)
+            invocation, used, told = read_call(archive, given)
             unused = archive.names_beside(used)
     except MemoryError as error:
         raise CaptureError(f"{source}: memory does not suffice for its tensors") from error
     write_capture(target, invocation, overwrite=overwrite)
-    return unused
+    return unused, told

@@ -3,7 +3,7 @@
 import ctypes
 import functools
 
-from .programs import find_library
+from .programs import find_library, find_program
 
 DTYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
 DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
@@ -46,10 +46,11 @@ class Options(ctypes.Structure):
 @functools.lru_cache(maxsize=1)
 def library():
     """libmsda.so, loaded. Raises FileNotFoundError if it is not installed with msda-replay."""
-    path = find_library("libmsda.so")
-    if path is None:
+    program = find_program("msda-replay")
+    path = program and find_library("libmsda.so.0", program)  # libmsda.so is for those who link programs
+    if not path:
         raise FileNotFoundError(
-            "libmsda.so is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
+            "libmsda.so.0 is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
         )
     loaded = ctypes.CDLL(path)
     loaded.msda_last_error.restype = ctypes.c_char_p

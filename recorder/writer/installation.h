@@ -1,0 +1,15 @@
+// Where the parts of an installation are, relative to the running program.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace msda::record {
+
+std::filesystem::path this_program();
+
+// A library beside the program: in ../lib, in the library folder of an installation, or in the program's own folder.
+// Empty if it is in none.
+std::filesystem::path installed_library(const std::string& name);
+
+}  // namespace msda::record

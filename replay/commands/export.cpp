@@ -1,0 +1,330 @@
+// msda-replay export: a recorded call as a reproducer that stands alone, or in a format of another tool.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "recorder/text/shell.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/calls/damage.h"
+#include "replay/calls/load_operator.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/explain.h"
+#include "replay/export/cpp_source.h"
+#include "replay/export/issue_archive.h"
+#include "replay/export/new_files.h"
+#include "replay/export/npz.h"
+#include "replay/export/python_source.h"
+#include "replay/export/source_text.h"
+#include "replay/export/tensorboard.h"
+
+namespace msda::replay {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ExportOptions : Options {
+  std::string format, output;
+  bool force = false;
+  bool anonymous = false;
+};
+
+// What the command works on.
+struct Source {
+  const ExportOptions& options;
+  const capture::IsolatedReader& reader;
+  const Pairing& pairing;
+  Original& original;
+  Devices& devices;
+  const Progress& progress;
+
+  // Throws BadInput for damaged data.
+  InvocationResult explain(int64_t id) const {
+    refuse_altered(options, pairing.altered_beside(id));
+    return explain_invocation(options, reader, pairing, original, devices, id, "", progress);
+  }
+};
+
+// What was written.
+struct Written {
+  std::vector<std::string> files;    // the output first
+  std::vector<std::string> members;  // of an archive
+  std::vector<std::string> tells;    // of the recorded program's surroundings
+  std::string next;                  // a command
+};
+
+// The path with another ending: "test_a.npz" for "test_a.py".
+std::string beside(const std::string& path, const char* ending) {
+  return std::filesystem::path(path).replace_extension(ending).string();
+}
+
+std::string name_of_file(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+Written write_pytest(NewFiles& files, const Source& source, ExportedCall& call) {
+  const std::string& path = source.options.output;
+  Written written{{path}, {}, {}, fmt::format("python3 -m pytest {}", text::shell_word(path))};
+  std::string archive;
+  if (!fits_inline(call)) {
+    archive = beside(path, ".npz");
+    write_npz(files.create(archive), archive, call);
+    written.files.push_back(archive);
+  }
+  files.write(path, python_source(call, archive.empty() ? "" : name_of_file(archive)));
+  return written;
+}
+
+Written write_cpp(NewFiles& files, const Source& source, ExportedCall& call) {
+  const std::string& path = source.options.output;
+  Written written{{path}, {}, {}, fmt::format("c++ -std=c++20 {} && ./a.out", text::shell_word(path))};
+  std::string tensors;
+  if (!fits_inline(call)) {
+    tensors = beside(path, ".bin");
+    files.write(tensors, tensor_bytes(call));
+    written.files.push_back(tensors);
+    written.next += " " + text::shell_word(tensors);
+  }
+  files.write(path, cpp_source(call, tensors.empty() ? "" : name_of_file(tensors)));
+  return written;
+}
+
+Written write_npz_archive(NewFiles& files, const Source& source, ExportedCall& call) {
+  const std::string& path = source.options.output;
+  write_npz(files.create(path), path, call);
+  return {{path}, {}, {}, fmt::format("python3 -m msda_replay import {} -o CASE.h5", text::shell_word(path))};
+}
+
+Written write_zip(NewFiles& files, const Source& source, ExportedCall& call) {
+  const std::string& path = source.options.output;
+  const auto surroundings = source.options.anonymous ? Surroundings::kAnonymous : Surroundings::kAll;
+  IssueArchive archive = write_issue_archive(files, path, source.reader, call, surroundings);
+  return {{path}, std::move(archive.members), std::move(archive.tells), ""};
+}
+
+struct Format {
+  const char* name;
+  const char* ending;  // that the output's name must have, or ""
+  bool of_finding;     // there must be an element out of tolerance
+  Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
+};
+constexpr Format kFormats[] = {{"pytest", ".py", true, write_pytest},
+                               {"cpp", ".cpp", true, write_cpp},
+                               {"npz", "", false, write_npz_archive},
+                               {"zip", "", false, write_zip}};
+constexpr char kTensorBoard[] = "tensorboard";
+
+// What is to be exported of the chosen invocations: the first with an element out of tolerance, else the first with
+// advice, else the first that can be replayed.
+InvocationResult find_call(const Source& source) {
+  std::optional<InvocationResult> first, advice;
+  std::string not_replayed;
+  for (const int64_t id : source.pairing.chosen()) {
+    const capture::Invocation invocation = source.pairing.invocation(id);
+    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+      if (not_replayed.empty()) not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
+      continue;
+    }
+    InvocationResult result = source.explain(id);
+    const analysis::Group* group = group_to_export(result.report);
+    if (group != nullptr && !group->advisory) return result;
+    if (group != nullptr && !advice)
+      advice = std::move(result);
+    else if (!first)
+      first = std::move(result);
+  }
+  if (advice) return *std::move(advice);
+  if (first) return *std::move(first);
+  throw Unavailable(fmt::format("{}: {}", source.options.capture, not_replayed));
+}
+
+Json json_of(const ExportedCall& call) {
+  if (call.group == nullptr) return nullptr;
+  const analysis::Finding& finding = call.finding();
+  const analysis::Tolerance tolerance = call.tolerance();
+  return {{"tensor", finding.gradient.name()},
+          {"index", finding.index},
+          {"observed", analysis::number(finding.observed)},
+          {"observed_bits", bits_text(call.recorded(), finding.flat)},
+          {"expected", analysis::number(finding.expected)},
+          {"expected_bits", bits_text(finding.expected, call.type_of_expected())},
+          {"against", finding.against},
+          {"tolerance",
+           {{"atol", tolerance.atol}, {"rtol", tolerance.rtol}, {"recorded", call.result().tolerance.has_value()}}},
+          {"cause", name_of(finding.cause)},
+          {"at_fault", name_of(finding.at_fault)},
+          {"advisory", finding.advisory}};
+}
+
+// What a NumPy archive has no keys for.
+std::vector<std::string> left_out_of_npz(const capture::Invocation& invocation) {
+  std::vector<std::string> left_out;
+  for (const auto& result : invocation.results) {
+    if (&result != invocation.reference()) left_out.push_back("results/" + result.facts.name);
+  }
+  if (!invocation.stages.empty()) left_out.emplace_back("stages");
+  if (!invocation.facts.kernel_digest.empty()) left_out.emplace_back("launch and machine code");
+  return left_out;
+}
+
+Lines text_of(const ExportOptions& options, const Json& json, const Written& written) {
+  Lines lines;
+  const Json& finding = json["finding"];
+  const std::string invocations = fmt::format("invocation{} {}", json["invocations"].size() == 1 ? "" : "s",
+                                              fmt::join(json["invocations"].get<std::vector<int64_t>>(), ", "));
+  if (finding.is_null()) {
+    lines.add("{}: {}", options.output, invocations);
+  } else {
+    lines.add("{}: {} in {}[{}] of {}, at fault: {}", options.output, finding["cause"].get<std::string>(),
+              finding["tensor"].get<std::string>(), fmt::join(finding["index"].get<std::vector<int64_t>>(), ","),
+              invocations, finding["at_fault"].get<std::string>());
+  }
+  if (options.quiet) return lines;
+  if (!finding.is_null()) {
+    lines.add("  recorded {} ({}), {} {} ({})", finding["observed"].dump(), finding["observed_bits"].get<std::string>(),
+              finding["against"].get<std::string>(), finding["expected"].dump(),
+              finding["expected_bits"].get<std::string>());
+  }
+  if (written.files.size() > 1) {
+    lines.add(
+        "  the tensors are in {}, which belongs to it; msda-replay minimize makes a call small enough for one file",
+        written.files.back());
+  }
+  if (!written.members.empty()) lines.add("  holds: {}", fmt::join(written.members, ", "));
+  if (options.format == "zip") {
+    lines.add("  tells of the recorded program: {}{}",
+              written.tells.empty() ? "nothing" : fmt::format("{}", fmt::join(written.tells, ", ")),
+              options.anonymous ? "" : " (--anonymous leaves out what may name a person)");
+  }
+  if (!json["left_out"].empty()) {
+    lines.add("  left out: {}", fmt::join(json["left_out"].get<std::vector<std::string>>(), ", "));
+  }
+  if (!written.next.empty()) lines.add("  {}", written.next);
+  return lines;
+}
+
+int tell(const ExportOptions& options, Json json, const Written& written) {
+  if (options.json != "-") print(text_of(options, json, written));
+  if (!options.json.empty()) write_json(options.json, json);
+  return kWithinTolerance;
+}
+
+Json json_head(const ExportOptions& options, const std::vector<int64_t>& invocations, const Written& written) {
+  return {{"capture", options.capture}, {"to", options.format},       {"output", options.output},
+          {"files", written.files},     {"members", written.members}, {"invocations", invocations},
+          {"tells", written.tells}};
+}
+
+int export_call(const Format& format, const Source& source, NewFiles& files) {
+  const ExportOptions& options = source.options;
+  ExportedCall call;
+  call.capture = name_of_file(options.capture);
+  call.results.push_back(find_call(source));
+  const capture::Invocation invocation = call.invocation();
+  source.progress.show(fmt::format("export: invocation {}", invocation.id));
+  const LoadedCall loaded(options, source.reader, invocation);
+  call.loaded = &loaded;
+  call.group = group_to_export(call.result().report);
+  const capture::TensorInfo* starts = find(invocation.inputs, "level_start_index");
+  if (starts != nullptr) call.level_start_index = source.reader.read(*starts);
+  if (format.of_finding && call.group == nullptr) {
+    throw BadInput(
+        fmt::format("{}: nothing is out of tolerance: there is nothing to reproduce; --atol and --rtol set a "
+                    "tolerance, --to npz and zip take any call",
+                    options.capture));
+  }
+  const Json finding = json_of(call), altered = call.result().altered;
+  const Written written = format.write(files, source, call);
+  files.publish();
+  source.progress.show("");
+  Json json = json_head(options, {invocation.id}, written);
+  json["finding"] = finding;
+  json["left_out"] = std::string_view(format.name) == "npz" ? left_out_of_npz(invocation) : std::vector<std::string>{};
+  json["altered"] = altered;
+  return tell(options, std::move(json), written);
+}
+
+// The folder is one of TensorBoard's; the file has a name of its own in it.
+int export_events(const Source& source, NewFiles& files, const std::string& path) {
+  using Seconds = std::chrono::duration<double>;
+  EventFile events(std::chrono::duration_cast<Seconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+  std::vector<int64_t> ids;
+  std::vector<std::string> altered;
+  std::string not_replayed;
+  for (const int64_t id : source.pairing.chosen()) {
+    if (const std::string why = why_not_replayed(source.pairing.invocation(id)); !why.empty()) {
+      if (not_replayed.empty()) not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
+      continue;
+    }
+    const InvocationResult result = source.explain(id);
+    const LoadedCall loaded(source.options, source.reader, result.invocation);
+    const Replays float64(loaded, {}, source.devices, [](const std::string&) {});
+    add_to_events(events, result, loaded, float64);
+    add_altered(altered, result.altered);
+    ids.push_back(id);
+  }
+  if (ids.empty()) throw Unavailable(fmt::format("{}: {}", source.options.capture, not_replayed));
+  std::error_code error;
+  std::filesystem::create_directories(source.options.output, error);
+  if (error) throw BadInput(fmt::format("{}: cannot create the folder: {}", source.options.output, error.message()));
+  files.write(path, events.bytes());
+  files.publish();
+  source.progress.show("");
+  const Written written{
+      {path}, {}, {}, fmt::format("tensorboard --logdir {}", text::shell_word(source.options.output))};
+  Json json = json_head(source.options, ids, written);
+  json["finding"] = nullptr;
+  json["left_out"] = Json::array();
+  json["altered"] = altered;
+  return tell(source.options, std::move(json), written);
+}
+
+int run(ExportOptions& options) {
+  check_numbers(options);
+  if (options.anonymous && options.format != "zip") throw BadInput("--anonymous is for --to zip");
+  const Format* format =
+      std::ranges::find(kFormats, options.format, [](const Format& one) { return std::string_view(one.name); });
+  const bool is_call = format != std::end(kFormats);
+  if (is_call && !options.output.ends_with(format->ending)) {
+    throw BadInput(
+        fmt::format("-o {}: give --to {} a name that ends in {}", options.output, options.format, format->ending));
+  }
+  NewFiles files(options.capture, options.force);
+  // The time in such names is when TensorBoard's writers began; this one is always the same, to be found again.
+  const std::string target = is_call ? options.output : options.output + "/events.out.tfevents.0.msda-replay";
+  files.check(target);
+  const capture::IsolatedReader reader(options.capture);
+  options.device = "cpu";  // the first to be explained is the same on every machine
+  const Pairing pairing(options, reader);
+  Original original(options, reader);
+  Devices devices(options);
+  const Progress progress(!options.quiet);
+  const Source source{options, reader, pairing, original, devices, progress};
+  return is_call ? export_call(*format, source, files) : export_events(source, files, target);
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<ExportOptions>();
+  CLI::App* command = app.add_subcommand("export", "Write a reproducer that stands alone, or another tool's format");
+  add_capture(*command, *options);
+  command->add_option("--to", options->format, "What to write")
+      ->option_text("pytest|cpp|npz|zip|tensorboard")
+      ->check(CLI::IsMember({"pytest", "cpp", "npz", "zip", kTensorBoard}))
+      ->required();
+  command->add_option("-o,--output", options->output, "File to write; for tensorboard, a folder")
+      ->type_name("PATH")
+      ->required();
+  command->add_flag("--force", options->force, "Replace files that exist");
+  command->add_flag("--anonymous", options->anonymous,
+                    "Of a zip: leave out arguments, environment, host, labels and machine code");
+  add_comparison(*command, *options);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

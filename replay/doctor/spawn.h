@@ -1,0 +1,37 @@
+// Runs another program and waits for it.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace msda::replay {
+
+// A folder for temporary files that is removed with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();  // in TMPDIR; throws BadInput
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+struct Spawn {
+  std::vector<std::string> command{};
+  std::map<std::string, std::string> variables{};    // set beside this process' environment
+  std::string output{};                              // a file for its standard output and standard error; else both go
+                                                     // to this process' standard error
+  std::optional<std::chrono::milliseconds> limit{};  // then it is killed
+};
+
+// Returns the exit status, 128 + N if signal N ended it. Ctrl-C reaches the program and not this process. Throws
+// BadInput if it cannot be started.
+int spawn_and_wait(const Spawn& spawn);
+
+}  // namespace msda::replay

@@ -1,0 +1,99 @@
+#include "replay/export/cpp_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "kernels/names.h"
+#include "recorder/writer/version.h"
+#include "replay/export/parts.h"
+#include "replay/export/source_text.h"
+#include "replay/report/diagnosis.h"
+
+namespace msda::replay {
+namespace {
+
+std::vector<KeyedTensor> sorted_tensors(const ExportedCall& call) {
+  std::vector<KeyedTensor> tensors = call.tensors(true);
+  std::ranges::sort(tensors, {}, &KeyedTensor::key);
+  return tensors;
+}
+
+std::string head(const ExportedCall& call, const std::string& file) {
+  std::string text =
+      fmt::format("// Reproducer by msda-replay {} of invocation {} of {}. Run it: c++ -std=c++20 FILE && ./a.out\n",
+                  record::version(), call.invocation().id, call.capture);
+  text += "// It needs no library. Exit status 1: the recorded gradient is out of tolerance, 0: it is within.\n";
+  if (!file.empty())
+    text += fmt::format("// It reads {} from the current folder, or the file that its argument names.\n", file);
+  text += "//\n" + diagnosis_comment(call, "// ") + "\n";
+  for (const char* header : {"algorithm", "array", "bit", "cmath", "cstdint", "cstdio", "cstdlib", "fstream", "map",
+                             "string", "type_traits", "utility", "vector"}) {
+    text += fmt::format("#include <{}>\n", header);
+  }
+  return text + "\n";
+}
+
+std::string constant(const char* name, std::string_view value) {
+  return fmt::format("constexpr char {}[] = {};\n", name, string_literal(value));
+}
+
+std::string facts(const ExportedCall& call, const std::string& file) {
+  const analysis::Finding& finding = call.finding();
+  const analysis::Tolerance tolerance = call.tolerance();
+  std::string text = constant("kTensor", finding.gradient.name());
+  text += constant("kElement", element_name(finding));
+  text += fmt::format("const std::vector<long> kIndex = {{{}}};\n", fmt::join(finding.index, ", "));
+  text += constant("kAgainst", finding.against);
+  text +=
+      fmt::format("constexpr double kAtol = {}, kRtol = {};{}\n", tolerance.atol, tolerance.rtol,
+                  call.result().tolerance ? "" : "  // as tests of this operator usually have them; none was recorded");
+  text += constant("kCause", name_of(finding.cause)) + constant("kAtFault", name_of(finding.at_fault));
+  text += constant("kWhy", finding.why) + "\n";
+  const capture::CallFacts& facts = call.invocation().facts;
+  const bool is_msda = call.loaded->msda() != nullptr;
+  text += constant("kDialect", is_msda ? facts.dialect : "grid_sample");
+  if (!is_msda) text += constant("kInterpolation", facts.texts.at("interpolation"));
+  text += constant("kPaddingMode", is_msda ? facts.padding_mode : facts.texts.at("padding_mode"));
+  text += fmt::format("constexpr bool kAlignCorners = {};\n", call.call().conventions.align_corners);
+  std::vector<std::string> others;
+  for (const std::string& one : call.other_dialects()) others.push_back(string_literal(one));
+  text += fmt::format("const std::vector<const char*> kOtherDialects = {{{}}};\n", fmt::join(others, ", "));
+  text += constant("kArithmetic", kernels::name_of(call.call().arithmetic()));
+  return text + constant("kFile", file) + "\n";
+}
+
+std::string tensors_text(const ExportedCall& call, bool with_numbers) {
+  std::string text = "std::map<std::string, Tensor> tensors = {\n";
+  for (const KeyedTensor& one : sorted_tensors(call)) {
+    text += fmt::format("    {{{},\n     {{{}, {{{}}}, {{", string_literal(one.key),
+                        string_literal(kernels::name_of(one.tensor.dtype)), fmt::join(one.tensor.shape, ", "));
+    if (with_numbers) text += "\n" + literals(one.tensor, Language::kCpp, 8);
+    text += "}}},\n";
+  }
+  return text + "};\n";
+}
+
+}  // namespace
+
+std::string cpp_source(const ExportedCall& call, const std::string& file) {
+  std::string text = head(call, file) + facts(call, file);
+  text += parts::kCppTensors;
+  text += tensors_text(call, file.empty());
+  text += file.empty() ? "\nvoid read_tensors(const char*) {}\n" : parts::kCppReadFile;
+  text += parts::kCppArithmetic;
+  text += parts::kCppSteps;
+  text += call.loaded->msda() != nullptr ? parts::kCppMsda : parts::kCppGridSample;
+  return text + parts::kCppCheck;
+}
+
+std::string tensor_bytes(const ExportedCall& call) {
+  std::string bytes;
+  for (const KeyedTensor& one : sorted_tensors(call)) {
+    bytes.append(static_cast<const char*>(one.tensor.data), one.bytes().size());
+  }
+  return bytes;
+}
+
+}  // namespace msda::replay

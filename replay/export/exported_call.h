@@ -1,0 +1,54 @@
+// One recorded call on its way into a reproducer: its tensors by the keys of docs/python.md, and what is wrong with it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/compare.h"
+#include "replay/calls/loaded_call.h"
+#include "replay/report/result.h"
+
+namespace msda::replay {
+
+struct KeyedTensor {
+  std::string key;  // "value", "observed_grad_value", "reference_grad_value", "before_grad_value"
+  analysis::Tensor tensor;
+
+  std::span<const std::byte> bytes() const;
+};
+
+struct ExportedCall {
+  std::string capture;  // the file's name, without its folder
+  const LoadedCall* loaded = nullptr;
+  std::vector<InvocationResult> results;             // of this call alone, as reports take them
+  std::optional<capture::Tensor> level_start_index;  // an input that the operator derives itself
+  const analysis::Group* group = nullptr;            // that the reproducer is of; null: nothing is out of tolerance
+
+  const InvocationResult& result() const { return results.front(); }
+  const analysis::Finding& finding() const { return result().report.findings[group->farthest]; }
+  const capture::Invocation& invocation() const { return result().invocation; }
+  const analysis::Call& call() const { return loaded->call(); }
+  // The tolerance of the finding: the recorded one or that of the flags, else the customary one.
+  analysis::Tolerance tolerance() const;
+  // The recorded element, the one that it is compared with, and the type of each.
+  const analysis::Tensor& recorded() const { return loaded->recorded().of(finding().gradient); }
+  msda_dtype type_of_expected() const;
+
+  // All of them; with `of_finding` the inputs and what the finding compares.
+  std::vector<KeyedTensor> tensors(bool of_finding) const;
+  // Beside the recorded dialect: those whose arithmetic explains the finding.
+  std::vector<std::string> other_dialects() const;
+};
+
+// The one that `run` tells first, advice only where there is nothing else; null where there is none.
+const analysis::Group* group_to_export(const analysis::Report& report);
+
+// "0x3f800000": the element's bits as stored.
+std::string bits_text(const analysis::Tensor& tensor, int64_t flat);
+// The bits of a value that the type has.
+std::string bits_text(double value, msda_dtype dtype);
+
+}  // namespace msda::replay

@@ -1,0 +1,113 @@
+#include "replay/export/python_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "kernels/names.h"
+#include "recorder/writer/version.h"
+#include "replay/calls/load_operator.h"
+#include "replay/export/parts.h"
+#include "replay/export/source_text.h"
+
+namespace msda::replay {
+namespace {
+
+const char* boolean(bool value) { return value ? "True" : "False"; }
+
+// A tuple, also of one number.
+std::string tuple(const analysis::Index& numbers) {
+  return fmt::format("({}{})", fmt::join(numbers, ", "), numbers.size() == 1 ? "," : "");
+}
+
+std::string head(const ExportedCall& call, const std::string& archive) {
+  std::string text =
+      fmt::format("# Reproducer by msda-replay {} of invocation {} of {}. Run it: python3 -m pytest FILE\n",
+                  record::version(), call.invocation().id, call.capture);
+  text += "# It needs pytest and NumPy";
+  if (!archive.empty()) text += fmt::format(", and {} beside it", archive);
+  text += ". It fails while the recorded gradient is out of tolerance.\n#\n";
+  text += diagnosis_comment(call, "# ");
+  text +=
+      "\nimport collections\nimport functools\nimport itertools\nimport math\nimport operator\nimport pathlib\nimport "
+      "sys\nfrom fractions import Fraction\n\nimport numpy as np\nfrom numpy import inf\n\n";
+  return text;
+}
+
+std::string facts(const ExportedCall& call) {
+  const analysis::Finding& finding = call.finding();
+  const analysis::Tolerance tolerance = call.tolerance();
+  std::string text;
+  text += fmt::format("TENSOR, INDEX = {}, {}\n", string_literal(finding.gradient.name()), tuple(finding.index));
+  text += fmt::format("AGAINST = {}  # what the recorded gradient is compared with\n", string_literal(finding.against));
+  text +=
+      fmt::format("ATOL, RTOL = {}, {}{}\n", tolerance.atol, tolerance.rtol,
+                  call.result().tolerance ? "" : "  # as tests of this operator usually have them; none was recorded");
+  text += fmt::format("CAUSE, AT_FAULT = {}, {}\n", string_literal(name_of(finding.cause)),
+                      string_literal(name_of(finding.at_fault)));
+  text += fmt::format("WHY = {}\n\n", string_literal(finding.why));
+  const capture::CallFacts& facts = call.invocation().facts;
+  if (call.loaded->msda() != nullptr) {
+    text += fmt::format("DIALECT, PADDING_MODE, ALIGN_CORNERS = {}, {}, {}\n", string_literal(facts.dialect),
+                        string_literal(facts.padding_mode), boolean(facts.align_corners));
+  } else {
+    text += fmt::format("DIALECT, INTERPOLATION, PADDING_MODE = \"grid_sample\", {}, {}\nALIGN_CORNERS = {}\n",
+                        string_literal(facts.texts.at("interpolation")), string_literal(facts.texts.at("padding_mode")),
+                        boolean(call.call().conventions.align_corners));
+  }
+  std::vector<std::string> others;
+  for (const std::string& one : call.other_dialects()) others.push_back(string_literal(one));
+  text += fmt::format("OTHER_DIALECTS = [{}]\n", fmt::join(others, ", "));
+  text += fmt::format("ARITHMETIC = {}  # of kernels on these inputs\n",
+                      string_literal(kernels::name_of(call.call().arithmetic())));
+  return text;
+}
+
+// NumPy's type of a tensor in the source; bfloat16 is widened.
+const char* numpy_type(msda_dtype dtype) { return dtype == MSDA_BFLOAT16 ? "float32" : kernels::name_of(dtype); }
+
+std::string inline_tensors(const std::vector<KeyedTensor>& tensors) {
+  constexpr size_t kShort = 60;
+  std::string text = "TENSORS = {\n";
+  for (const KeyedTensor& one : tensors) {
+    std::string numbers = literals(one.tensor, Language::kPython, 8);
+    numbers = numbers.size() <= kShort ? numbers.substr(8) : "\n" + numbers + "\n    ";
+    text += fmt::format("    {}: np.array([{}], np.{}).reshape({}),\n", string_literal(one.key), numbers,
+                        numpy_type(one.tensor.dtype), tuple(one.tensor.shape));
+  }
+  return text + "}\n";
+}
+
+std::string read_tensors(const std::string& archive) {
+  return fmt::format(
+      "\n\ndef widened(array, stored):\n"
+      "    \"\"\"NumPy lacks bfloat16: its bits are the upper half of a float32's.\"\"\"\n"
+      "    return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if stored == \"bfloat16\" else "
+      "array\n"
+      "\n\n"
+      "with np.load(pathlib.Path(__file__).with_name({})) as archive:\n"
+      "    TENSORS = {{name: widened(archive[name], stored) for name, stored in STORED.items()}}\n",
+      string_literal(archive));
+}
+
+}  // namespace
+
+std::string python_source(const ExportedCall& call, const std::string& archive) {
+  const std::vector<KeyedTensor> tensors = call.tensors(true);
+  std::string text = head(call, archive) + facts(call);
+  text += "STORED = {  # the types that the tensors were recorded in\n";
+  for (const KeyedTensor& one : tensors) {
+    text += fmt::format("    {}: {},\n", string_literal(one.key), string_literal(kernels::name_of(one.tensor.dtype)));
+  }
+  text += "}\n";
+  text += archive.empty() ? inline_tensors(tensors) : read_tensors(archive);
+  text += "\n\n";
+  text += parts::kPythonArithmetic;
+  text += call.loaded->msda() != nullptr ? parts::kPythonMsda : parts::kPythonGridSample;
+  text += parts::kPythonCheck;
+  // Where torch computed what the recorded gradient was compared with, or what it should be.
+  const bool by_torch = call.loaded->msda() == nullptr || !call.other_dialects().empty();
+  if (by_torch && call.finding().against != "float64") text += parts::kPythonWithTorch;
+  return text + parts::kPythonMain;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,71 @@
+#include "replay/original/atomic_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "recorder/text/numbers.h"
+
+namespace msda::replay {
+namespace {
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// "RED at /home/me/scatter.cu:52, through sm_20_atomic_functions.hpp:84"
+std::string words_of(const AtomicPlace& place) {
+  const record::SourceLine& outermost = place.lines.back();
+  std::string words = fmt::format("{} at {}:{}", place.opcode, outermost.file, outermost.line);
+  for (size_t i = place.lines.size() - 1; i-- > 0;) {
+    words += fmt::format("{}{}:{}", i + 2 == place.lines.size() ? ", through " : ", ", base_name(place.lines[i].file),
+                         place.lines[i].line);
+  }
+  if (place.count > 1) words += fmt::format(" ({} instructions)", place.count);
+  return words;
+}
+
+}  // namespace
+
+std::vector<AtomicPlace> atomic_places(const capture::KernelImage& code) {
+  constexpr std::string_view kSm = "sm_";
+  const std::string_view architecture = code.architecture;
+  // "sm_90a" is encoded as sm_90.
+  const std::string_view digits = architecture.starts_with(kSm) ? architecture.substr(kSm.size()) : "";
+  const auto number = text::parse_number<int>(digits.substr(0, digits.find_first_not_of("0123456789")));
+  std::vector<AtomicPlace> places;
+  for (const auto& atomic : record::atomics_in(code.image, code.name, number.value_or(0))) {
+    if (atomic.lines.empty()) continue;
+    const auto known = std::ranges::find_if(
+        places, [&](const AtomicPlace& place) { return place.opcode == atomic.opcode && place.lines == atomic.lines; });
+    if (known != places.end()) {
+      ++known->count;
+    } else {
+      places.push_back({atomic.opcode, atomic.lines});
+    }
+  }
+  return places;
+}
+
+nlohmann::ordered_json to_json(const std::vector<AtomicPlace>& places) {
+  auto json = nlohmann::ordered_json::array();
+  for (const AtomicPlace& place : places) {
+    auto lines = nlohmann::ordered_json::array();
+    for (const auto& [file, line] : place.lines) lines.push_back({{"file", file}, {"line", line}});
+    json.push_back({{"opcode", place.opcode}, {"count", place.count}, {"lines", std::move(lines)}});
+  }
+  return json;
+}
+
+Lines to_text(const std::vector<AtomicPlace>& places, size_t indent) {
+  constexpr size_t kMostTold = 10;
+  Lines lines;
+  for (size_t i = 0; i < std::min(places.size(), kMostTold); ++i) {
+    lines.add("{:{}}{}", "", indent, words_of(places[i]));
+  }
+  if (places.size() > kMostTold) {
+    lines.add("{:{}}and in {} other places (--json)", "", indent, places.size() - kMostTold);
+  }
+  return lines;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,54 @@
+// Judges the outputs of launches in the settings of --poison: what depends on memory that nobody wrote, what on a race,
+// and what only on the order of atomic additions. No CUDA here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+#include "replay/original/poison_result.h"
+#include "replay/original/repeated_launch.h"
+
+namespace msda::replay {
+
+// Whether the kernel's code has atomic additions of floating-point numbers, as far as the recorder counted them.
+struct AtomicsOfCode {
+  enum { kUnknown, kNone, kSome } floats = kUnknown;
+  bool shared = false;  // atomics in shared memory, whose sums may be written by ordinary stores
+};
+AtomicsOfCode atomics_of(const capture::KernelImage& code);
+
+// An output, as the capture has it.
+struct PoisonedOutput {
+  std::string name;
+  capture::ElementType type;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> before;  // row-major
+};
+
+// Finds the orders of additions that give an output of a launch as it was recorded; nothing if they cannot be known.
+using FindOrders = std::function<std::optional<PoisonOrders>(const PoisonedOutput&, const std::vector<std::byte>&)>;
+
+class PoisonJudge {
+ public:
+  // Keeps a reference to the settings, of which the first is as recorded.
+  PoisonJudge(const std::vector<PoisonSetting>& settings, std::vector<PoisonedOutput> outputs);
+
+  // The ranges of all outputs in a setting. A setting that failed has none; the first must have them.
+  void add(size_t setting, std::vector<RepeatedLaunch::Range> ranges);
+  std::vector<PoisonTensor> judge(AtomicsOfCode atomics, const FindOrders& orders) const;
+
+ private:
+  using Range = RepeatedLaunch::Range;
+  class OfTensor;
+
+  const std::vector<PoisonSetting>& settings_;
+  std::vector<PoisonedOutput> outputs_;
+  std::vector<std::vector<Range>> ranges_;  // by setting and output; without bytes where they are the first setting's
+};
+
+}  // namespace msda::replay

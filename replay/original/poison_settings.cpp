@@ -1,0 +1,89 @@
+#include "replay/original/poison_settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace msda::replay {
+namespace {
+
+using Contents = PoisonSetting::Contents;
+using Memory = PoisonSetting::Memory;
+
+// What the kernel also reads as an input is an input.
+bool can_be_changed(const Relaunch& plan, const Buffer& output) {
+  return capture::is_float(output.before->type) && std::ranges::none_of(plan.buffers, [&](const Buffer& other) {
+           return !other.is_output && other.address == output.address;
+         });
+}
+
+}  // namespace
+
+const char* name_of(Contents contents) {
+  switch (contents) {
+    case Contents::kRecorded:
+      return "recorded";
+    case Contents::kZero:
+      return "zero";
+    case Contents::kNan:
+      return "nan";
+    case Contents::kPattern:
+      return "pattern";
+  }
+  return "";
+}
+
+std::vector<PoisonSetting> poison_settings(const Relaunch& plan) {
+  std::vector<PoisonSetting> settings{{}};
+  const auto add = [&](Memory memory, size_t number, const std::string& name) {
+    for (const Contents contents : {Contents::kZero, Contents::kNan, Contents::kPattern}) {
+      settings.push_back({memory, number, contents, name});
+    }
+  };
+  size_t output = 0;
+  for (const Buffer& buffer : plan.buffers) {
+    if (!buffer.is_output) continue;
+    if (can_be_changed(plan, buffer)) add(Memory::kOutput, output, buffer.name);
+    ++output;
+  }
+  for (size_t i = 0; i < plan.scratch.size(); ++i) {
+    add(Memory::kScratch, i, fmt::format("parameter {}", plan.scratch[i].parameter));
+  }
+  add(Memory::kBeside, 0, "beside the tensors");
+  add(Memory::kShared, 0, "shared memory");
+  return settings;
+}
+
+unsigned char fill_byte(Contents contents) {
+  return contents == Contents::kNan ? 0xFF : contents == Contents::kPattern ? 0x45 : 0;
+}
+
+std::vector<std::byte> fill_of(capture::ElementType type, int64_t elements, Contents contents) {
+  using capture::ElementType;
+  const auto size = static_cast<size_t>(size_of(type)), count = static_cast<size_t>(elements);
+  std::vector<std::byte> bytes(count * size, std::byte{fill_byte(contents)});
+  if (contents != Contents::kPattern) return bytes;
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t mantissa = i * 0x9E3779B1 >> 16 & 127;  // the highest 7 bits, of which bfloat16 has no more
+    uint64_t bits = 0;                                     // of 1 + mantissa / 128
+    switch (type) {
+      case ElementType::kFloat16:
+        bits = 0x3C00 | mantissa << 3;
+        break;
+      case ElementType::kBFloat16:
+        bits = 0x3F80 | mantissa;
+        break;
+      case ElementType::kFloat32:
+        bits = 0x3F800000 | mantissa << 16;
+        break;
+      default:
+        bits = 0x3FF0000000000000 | mantissa << 45;
+        break;
+    }
+    std::memcpy(bytes.data() + i * size, &bits, size);
+  }
+  return bytes;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,38 @@
+// The settings of `run --poison`: which memory holds something else than in the recorded launch, and what.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+#include "replay/original/relaunch.h"
+
+namespace msda::replay {
+
+// One memory at a time, so that a result which changes tells what the kernel read.
+struct PoisonSetting {
+  enum class Memory { kNone, kOutput, kScratch, kBeside, kShared };
+  enum class Contents { kRecorded, kZero, kNan, kPattern };
+
+  Memory memory = Memory::kNone;
+  size_t number = 0;  // of the output among the plan's outputs, or of its scratch memory
+  Contents contents = Contents::kRecorded;
+  std::string name;  // of the memory: the output's, "parameter 3", "beside the tensors", "shared memory"
+};
+
+const char* name_of(PoisonSetting::Contents contents);
+
+// The launch as it was recorded comes first. Inputs and integers are never changed: a kernel may take addresses from
+// them.
+std::vector<PoisonSetting> poison_settings(const Relaunch& plan);
+
+// The byte with which memory of no known type is filled.
+unsigned char fill_byte(PoisonSetting::Contents contents);
+
+// The row-major contents of a floating-point output. Of the pattern each element is a number between 1 and 2 that every
+// type has, different from those of its neighbours.
+std::vector<std::byte> fill_of(capture::ElementType type, int64_t elements, PoisonSetting::Contents contents);
+
+}  // namespace msda::replay

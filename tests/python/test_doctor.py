@@ -1,0 +1,181 @@
+"""msda-replay doctor: what it says of the machine, and why a program's calls are not recorded; and mistyped commands."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+
+import jsonschema
+import pytest
+from conftest import BUILD, REPLAY, SOURCE
+from test_launches import CLIENT, TRITON
+from test_other_kernels import EXAMPLE
+from test_recording import FLAKY, RECORD, environment, pytestmark  # noqa: F401
+
+SCHEMA = json.loads((SOURCE / "docs" / "doctor.schema.json").read_text())
+STAND_IN = BUILD / "stand_in"
+
+
+def doctor(*arguments, program=REPLAY, **variables):
+    """Runs it with --json; returns the exit status, what it told, and the checks by name."""
+    done = subprocess.run([program, "doctor", "--json", "-", *map(str, arguments)], capture_output=True, text=True, errors="replace", timeout=120,
+                          env=environment(**variables))
+    told = json.loads(done.stdout)
+    jsonschema.validate(told, SCHEMA)
+    assert done.returncode == (0 if told["ready"] else 1), done.stderr
+    assert told["ready"] == all(check["status"] != "error" for check in told["checks"])
+    return told, {check["name"]: check for check in told["checks"]}
+
+
+def watched(*command, options=(), **variables):
+    told, checks = doctor(*options, "--", *command, **variables)
+    return checks["program"], told["program"]
+
+
+def test_a_machine_that_can_record(replay, tmp_path):
+    told, checks = doctor(TMPDIR=tmp_path, MSDA_RECORD_ADAPTERS="")
+    assert told["ready"] and "program" not in told
+    assert checks["recording"]["status"] == "ok" and checks["installation"]["status"] == "ok"
+    version = subprocess.run([REPLAY, "--version"], capture_output=True, text=True).stdout
+    assert checks["hdf5"]["summary"] == "HDF5 " + re.search("^HDF5: (.*)$", version, re.M)[1]
+    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize / 2**30
+    line = [detail for detail in checks["disk"]["details"] if str(tmp_path) in detail][0]
+    assert float(re.search(r"([\d.]+) GiB", line)[1]) == pytest.approx(free, rel=0.2)
+    assert not list(tmp_path.iterdir())  # it leaves nothing
+    text = replay("doctor", env=environment(), expect=0).out
+    assert re.search(r"^\[ok\] +recording: a test call was recorded", text, re.M) and "keeps msda-record from" in text
+
+
+def test_the_driver_and_cupti():
+    """The stand-in's driver and CUPTI are found like NVIDIA's."""
+    _, checks = doctor(LD_LIBRARY_PATH=STAND_IN)
+    assert checks["driver"]["status"] == "ok" and "1 GPU" in checks["driver"]["summary"]
+    assert re.fullmatch(r"cuda:0: .+, sm_\d+", checks["driver"]["details"][0])
+    assert checks["cupti"]["summary"].startswith(str(STAND_IN.resolve())) or str(STAND_IN) in checks["cupti"]["summary"]
+
+
+def test_what_is_missing(tmp_path):
+    """Programs without the library beside them; and no folder for temporary files."""
+    (tmp_path / "bin").mkdir()
+    for name in ("msda-replay", "msda-record"):
+        shutil.copy(BUILD / "bin" / name, tmp_path / "bin")
+    told, checks = doctor(program=tmp_path / "bin" / "msda-replay", LD_LIBRARY_PATH=BUILD / "lib")
+    assert not told["ready"] and "libmsda_record.so is missing" in checks["installation"]["summary"]
+    assert checks["recording"]["status"] == "error" and "libmsda_record.so" in checks["recording"]["summary"]
+    told, checks = doctor(TMPDIR=tmp_path / "missing")
+    assert not told["ready"] and checks["disk"]["status"] == "error" and "TMPDIR" in checks["disk"]["remedy"]
+
+
+def test_limits():
+    done = subprocess.run(["sh", "-c", f"ulimit -n 40; exec {REPLAY} doctor"], capture_output=True, text=True, env=environment())
+    assert re.search(r"^\[warning\] limits: the limit on open files is low", done.stdout, re.M), done.stdout + done.stderr
+    assert "ulimit -n" in done.stdout
+
+
+def test_adapters_of_a_user(tmp_path):
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(EXAMPLE))
+    bad.write_text(json.dumps({**EXAMPLE, "version": 7}))
+    told, _ = doctor("--adapter", good, MSDA_RECORD_ADAPTERS=bad)
+    checks = [check for check in told["checks"] if check["name"] == "adapter"]
+    assert [check["status"] for check in checks] == ["ok", "error"] and not told["ready"]
+    assert EXAMPLE["adapters"][0]["name"] in checks[0]["summary"]
+    assert str(bad) in checks[1]["summary"] and "version" in checks[1]["summary"]
+    told, checks = doctor("--adapter", bad, "--", "touch", tmp_path / "ran")
+    assert "was not run" in checks["program"]["summary"] and "program" not in told and not (tmp_path / "ran").exists()
+
+
+def test_a_program_whose_calls_are_recorded(tmp_path):
+    check, program = watched(FLAKY, "--seed", "3", TMPDIR=tmp_path)
+    assert check["status"] == "ok" and program["captures"] == [{"invocations": 1, "error": ""}]
+    assert [process["program"] for process in program["processes"]] == [str(FLAKY.resolve())]
+    assert program["exit_status"] in (0, 1) and not program["processes"][0]["uses_cuda"]
+    assert not list(tmp_path.iterdir())
+    check, program = watched(CLIENT, "--kernel", "triton", "--seed", "3")
+    assert check["status"] == "ok" and program["processes"][0]["uses_cuda"]
+    assert {"name": TRITON, "fate": "matched", "adapter": "msda_triton"} in program["kernels"]
+
+
+def test_a_kernel_that_no_adapter_knows():
+    check, program = watched(CLIENT, "--kernel", "scale_add")
+    assert check["status"] == "error" and "known to no adapter" in check["summary"] and "user-adapters.md" in check["remedy"]
+    (kernel,) = program["kernels"]
+    assert kernel == {"name": "_Z9scale_addi5ScalePKfPfPh", "fate": "unmatched", "adapter": ""}
+    assert f"unknown: {kernel['name']}" in check["details"]
+
+
+def test_a_kernel_that_is_left_out(tmp_path):
+    """A command line of msda-record is watched as it is."""
+    check, program = watched(RECORD, "-o", tmp_path / "a.h5", "--kernel", "other", "--", CLIENT, "--kernel", "triton")
+    assert check["status"] == "error" and "--kernel leaves out" in check["summary"]
+    assert program["kernels"] == [{"name": TRITON, "fate": "excluded", "adapter": ""}]
+    check, program = watched(RECORD, "-o", tmp_path / "a.h5", "--", CLIENT, "--kernel", "triton")
+    assert check["status"] == "ok" and (tmp_path / "a.h5").exists()
+
+
+def test_launches_that_an_adapter_refuses(tmp_path):
+    mine = json.loads(json.dumps(EXAMPLE))
+    mine["adapters"][0]["conditions"].append("scale.columns == 6")
+    (tmp_path / "mine.json").write_text(json.dumps(mine))
+    check, program = watched(CLIENT, "--kernel", "scale_add", options=["--adapter", tmp_path / "mine.json"])
+    assert check["status"] == "error"
+    (refused,) = program["refused"]
+    assert refused["kernel"] == "_Z9scale_addi5ScalePKfPfPh" and "scale.columns == 6" in refused["reasons"][0]
+    assert any("scale.columns == 6" in detail for detail in check["details"])
+
+
+def test_programs_that_the_recorder_is_not_loaded_into(tmp_path):
+    (tmp_path / "a.c").write_text("int main(void) { return 3; }\n")
+    static = tmp_path / "static"
+    subprocess.run(["gcc", "-static", "-o", static, tmp_path / "a.c"], check=True)
+    check, program = watched(static)
+    assert "static program" in check["summary"] and program["exit_status"] == 3 and program["processes"] == []
+    script = tmp_path / "script"
+    script.write_text(f"#!{static} -x\n")
+    script.chmod(0o755)
+    assert f"{static} is a static program" in watched(script)[0]["summary"]
+    other = tmp_path / "other"
+    other.write_bytes(static.read_bytes()[:18] + b"\x16\x00" + static.read_bytes()[20:])  # S/390
+    other.chmod(0o755)
+    check, program = watched(other)
+    assert "another architecture" in check["summary"] and program["exit_status"] != 3
+    check, program = watched(tmp_path / "missing")
+    assert "no such program" in check["summary"] and program["exit_status"] == 127
+    if os.geteuid() == 0:
+        changing = tmp_path / "changing"
+        subprocess.run(["gcc", "-o", changing, tmp_path / "a.c"], check=True)
+        shutil.chown(changing, user="nobody")
+        changing.chmod(0o4755)
+        check, program = watched(changing)
+        if not program["processes"]:  # not where file systems ignore the right
+            assert "changes its user" in check["summary"]
+
+
+def test_a_program_without_calls():
+    check, program = watched("sh", "-c", "echo out; echo err >&2; exit 7")
+    assert check["status"] == "error" and "no CUDA driver" in check["summary"] and program["exit_status"] == 7
+    assert len(program["processes"]) == 1
+    done = subprocess.run([RECORD, "--", "sh", "-c", "exit 7"], capture_output=True, text=True, env=environment())
+    assert done.stderr.splitlines()[-1].startswith("msda-record: next: msda-replay doctor -- sh ")
+    assert shlex.split(done.stderr.splitlines()[-1])[-3:] == ["sh", "-c", "exit 7"]
+
+
+@pytest.mark.parametrize("arguments, meant", [
+    (["rnu", "a.h5"], "run"), (["gradchek", "a.h5"], "gradcheck"), (["doctr"], "doctor"), (["stres", "x"], "stress"),
+    (["run", "a.h5", "--tol", "1"], "--atol"), (["run", "a.h5", "--devise", "cpu"], "--device"), (["run", "a.h5", "--jsn=-"], "--json"),
+    (["run", "a.h5", "--verbos"], "--verbose"), (["qqqqqq", "a.h5"], None), (["--versoin"], "--version"),
+])
+def test_mistyped_arguments(replay, arguments, meant):
+    done = replay(*arguments, expect=2)
+    wrong = next(word for word in arguments if word not in ("run", "a.h5")).split("=")[0]
+    assert done.err.startswith(f"msda-replay: {wrong}: no such ") and done.err.count("\n") == 1
+    assert (f"did you mean {meant}?" in done.err) if meant else ("did you mean" not in done.err)
+
+
+@pytest.mark.parametrize("flag, meant", [("--keeep", "--keep"), ("--ouput=a.h5", "--output"), ("--xyzxyz", None)])
+def test_mistyped_flags_of_msda_record(tmp_path, flag, meant):
+    done = subprocess.run([RECORD, flag, "--", "/bin/sh", "-c", "echo ran"], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "") and f"{flag.split('=')[0]}: no such flag of msda-record" in done.stderr
+    assert (f"did you mean {meant}?" in done.stderr) if meant else ("did you mean" not in done.stderr)

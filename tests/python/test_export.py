@@ -1,0 +1,681 @@
+"""msda-replay export: every reproducer is run on its own, and fails with the element and the bits that `run` names; with the right
+value in place of the recorded one it passes."""
+
+import io
+import json
+import os
+import re
+import resource
+import runpy
+import shutil
+import struct
+import subprocess
+import sys
+import zipfile
+
+import jsonschema
+import matplotlib.image
+import numpy as np
+import pytest
+from conftest import DATA, REPLAY, SOURCE
+from support import backward, make_problem
+
+from msda_replay import Invocation, Result, read_capture, write_capture
+from msda_replay.digest import digest
+from msda_replay.importer import import_case
+
+SCHEMA = json.loads((SOURCE / "docs" / "export.schema.json").read_text())
+GRID = np.load(DATA / "grid_sample" / "h200.npz")
+VARIANTS = sorted({key.split("/")[0] for key in GRID})
+MSDA_GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
+
+
+@pytest.fixture
+def export(replay, tmp_path):
+    """Exports a capture; returns the JSON and what `run` says of the finding."""
+
+    def run(capture, to, output, *flags):
+        told = replay("export", capture, "--to", to, "-o", output, "--json", "-", *flags, expect=0).json
+        jsonschema.validate(told, SCHEMA)
+        return told
+
+    return run
+
+
+def finding_of(replay, capture, *flags):
+    """What `run` tells first of the first invocation with a finding, else with advice."""
+    calls = replay("run", capture, "--device", "cpu", "--json", "-", *flags).json["invocations"]
+    with_groups = [call for call in calls if call["groups"]]
+    call = next((one for one in with_groups if not one["groups"][0].get("advisory")), with_groups[0])
+    return call, call["findings"][call["groups"][0]["worst"]]
+
+
+# --- Running reproducers, as a stranger would: without the project.
+
+ALONE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MSDA_BUILD", "MSDA_SOURCE")}
+
+
+def run_pytest(path, expect):
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", path.name], cwd=path.parent,
+                          env=ALONE, capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, done.stdout + done.stderr
+    return re.sub(r"^E +", "", done.stdout, flags=re.M)
+
+
+def run_cpp(path, expect, *arguments, flags=("-O0", "-Wall", "-Wextra", "-Werror")):
+    program = path.with_suffix("")
+    built = subprocess.run(["g++", "-std=c++20", *flags, path.name, "-o", program.name], cwd=path.parent, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([program, *arguments], cwd=path.parent, capture_output=True, text=True, timeout=300)
+    assert done.returncode == expect, done.stdout + done.stderr
+    return done.stdout
+
+
+RUN = {"pytest": run_pytest, "cpp": run_cpp}
+SUFFIX = {"pytest": ".py", "cpp": ".cpp"}
+
+
+def bits(value, stored):
+    """By NumPy alone."""
+    value = float(value) if value not in ("NaN", "Infinity", "-Infinity") else float(value.replace("Infinity", "inf"))
+    if stored == "bfloat16":
+        return f"0x{int(np.float32(value).view(np.uint32)) >> 16:04x}"
+    size = np.dtype(stored).itemsize
+    return f"0x{int(np.dtype(stored).type(value).view(f'u{size}')):0{2 * size}x}"
+
+
+def check_report(out, finding, stored, expected_stored):
+    """A reproducer's output names the element of the finding, its values and their bits, and its cause."""
+    element = f"{finding['tensor']}[{','.join(map(str, finding['index']))}] is out of tolerance"
+    assert element in out, out
+    told = {side: (type_, hexadecimal) for side, type_, hexadecimal in re.findall(r"^ *(\w+): \S+ \((\w+) (0x\w+)\)$", out, re.M)}
+    assert told["recorded"] == (stored, bits(finding["observed"], stored))
+    assert told[finding["against"]] == (expected_stored, bits(finding["expected"], expected_stored))
+    assert f"cause: {finding['cause']}, at fault: {finding['at_fault']}" in out
+    assert finding["why"] in out
+
+
+def expected_type(finding, stored):
+    return "float64" if finding["against"] == "float64" else stored
+
+
+def bfloat16(array):
+    """As NumPy saves the type of ml_dtypes."""
+    return (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view("V2")
+
+
+def as_type(tensors, stored):
+    convert = bfloat16 if stored == "bfloat16" else lambda array: array.astype(stored)
+    return {name: array if array.dtype == np.int64 else convert(array) for name, array in tensors.items()}
+
+
+def read_as_float32(tensors):
+    return {name: (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if array.dtype == "V2" else array
+            for name, array in tensors.items()}
+
+
+def write_msda(path, rng, gradient, stored="float32", dialect="msda_triton", reference=False, **conventions):
+    """A call whose largest element of one gradient has the wrong sign."""
+    sizes = {"queries": 6, "channels": 4, "levels": ((3, 4), (2, 3))}
+    inputs = as_type(make_problem(rng, **sizes), stored)
+    right = backward(read_as_float32(inputs), **conventions)
+    wrong = {name: array.copy() for name, array in right.items()}
+    wrong[gradient].reshape(-1)[np.argmax(np.abs(wrong[gradient]))] *= -1
+    results = {"torch": Result(as_type(right, stored), "reference", "grid_sample")} if reference else {}
+    write_capture(path, Invocation(inputs, as_type(wrong, stored), dialect, results=results, **conventions), overwrite=True)
+    return path
+
+
+def write_grid_sample(path, variant, gradient, **more):
+    _, _, interpolation, padding, align = variant.split("-")
+    facts = {"interpolation": interpolation, "padding_mode": padding, "align_corners": int(align)}
+    outputs = {name: GRID[f"{variant}/{name}"].copy() for name in ("grad_input", "grad_grid")}
+    values = outputs[gradient].reshape(-1)
+    values[np.argmax(np.abs(values))] *= -1
+    inputs = {name: GRID[f"{variant}/{name}"] for name in ("input", "grid", "grad_output")}
+    write_capture(path, Invocation(inputs, outputs, "", facts=facts, **more), overwrite=True)
+    return path
+
+
+# --- The real failure.
+
+
+@pytest.fixture(scope="module")
+def small_capture(demo_capture, tmp_path_factory):
+    path = tmp_path_factory.mktemp("small") / "small.h5"
+    subprocess.run([REPLAY, "minimize", demo_capture, "-o", path, "--quiet"], check=True, capture_output=True)
+    return path
+
+
+@pytest.mark.parametrize("to", ["pytest", "cpp"])
+def test_the_real_failure(replay, export, demo_capture, tmp_path, to):
+    output = tmp_path / f"test_h200{SUFFIX[to]}"
+    told = export(demo_capture, to, output)
+    _, finding = finding_of(replay, demo_capture)
+    assert finding["index"] == told["finding"]["index"] == [0, 948, 0, 0, 2, 0]
+    assert (told["finding"]["observed_bits"], told["finding"]["expected_bits"]) == ("0xc30013ec", "0x4303cef2")
+    assert [name for name in told["files"]] == [str(output), str(output.with_suffix({"pytest": ".npz", "cpp": ".bin"}[to]))]
+    out = RUN[to](output, 1, **({"flags": ("-O1",)} if to == "cpp" else {}))
+    check_report(out, finding, "float32", "float32")
+    # Both arithmetics, step by step: the coordinates on either side of the boundary, with the bits that `run` tells.
+    for hexadecimal in ("0x403fffff", "0x40400000"):
+        assert hexadecimal in out
+    assert "The reference is wrong, the recorded kernel right, in 1 element" in output.read_text()
+
+
+@pytest.mark.parametrize("to", ["pytest", "cpp"])
+def test_a_small_call_stands_in_one_file(replay, export, small_capture, tmp_path, to):
+    output = tmp_path / f"test_small{SUFFIX[to]}"
+    told = export(small_capture, to, output)
+    assert told["files"] == [str(output)] and os.listdir(tmp_path) == [output.name]
+    _, finding = finding_of(replay, small_capture)
+    check_report(RUN[to](output, 1), finding, "float32", "float32")
+    # The reference mended: with the recorded numbers in its place.
+    numbers = {"pytest": r'"{}": np[.]array[(]\[(.*?)\]', "cpp": r'"{}",\n.*?, {{(?=\n)(.*?)}}'}[to]
+    text = output.read_text()
+    observed, reference = (re.search(numbers.format(f"{side}_{finding['tensor']}"), text, re.S) for side in ("observed", "reference"))
+    output.write_text(text[:reference.start(1)] + observed[1] + text[reference.end(1):])
+    if to == "pytest":
+        run_pytest(output, 0)
+        assert subprocess.run([sys.executable, output], capture_output=True, text=True).stdout == "within tolerance\n"
+    else:
+        assert "is within tolerance" in run_cpp(output, 0)
+
+
+def test_no_flag_of_the_compiler_changes_the_bits(export, small_capture, tmp_path):
+    export(small_capture, "cpp", tmp_path / "a.cpp")
+    plain = run_cpp(tmp_path / "a.cpp", 1)
+    assert run_cpp(tmp_path / "a.cpp", 1, flags=("-O3", "-march=native", "-ffp-contract=fast")) == plain
+
+
+# --- Every operator, type and gradient.
+
+
+@pytest.mark.parametrize("stored", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("gradient, dialect, conventions", [
+    ("grad_value", "msda_triton", {"padding_mode": "border"}),
+    ("grad_sampling_locations", "deformable_detr", {}),
+    ("grad_attention_weights", "grid_sample", {"align_corners": True}),
+])
+def test_msda(replay, export, tmp_path, rng, stored, gradient, dialect, conventions):
+    capture = write_msda(tmp_path / "a.h5", rng, gradient, stored, dialect, **conventions)
+    call, finding = finding_of(replay, capture)
+    assert finding["tensor"] == gradient and finding["against"] == "float64"
+    told = export(capture, "pytest", tmp_path / "test_a.py")
+    assert told["finding"]["cause"] == "implementation_error" and not told["finding"]["tolerance"]["recorded"]
+    check_report(run_pytest(tmp_path / "test_a.py", 1), finding, stored, "float64")
+    if stored in ("bfloat16", "float32"):
+        export(capture, "cpp", tmp_path / "a.cpp")
+        check_report(run_cpp(tmp_path / "a.cpp", 1), finding, stored, "float64")
+
+
+def steps_of(replay, capture, finding):
+    """The values of the element by arithmetic, as `stages` computes them: in the recorded dialect's own type, and float64."""
+    element = f"{finding['tensor']}[{','.join(map(str, finding['index']))}]"
+    (invocation,) = replay("stages", capture, "--element", element, "--json", "-").json["invocations"]
+    return invocation["elements"][0]["stages"][-1]["values"]
+
+
+CONVENTIONS = [(dialect, padding, align) for dialect in ("deformable_detr", "msda_triton", "grid_sample") for padding in ("zeros", "border")
+               for align in (False, True) if dialect != "deformable_detr" or (padding, align) == ("zeros", False)]
+
+
+@pytest.mark.parametrize("dialect, padding, align", CONVENTIONS)
+def test_the_arithmetic_of_every_dialect(replay, export, tmp_path, rng, dialect, padding, align):
+    """In float32 and float64 the reproducer's formulas, which are its own, give every bit that the kernels do: on edges and beyond,
+    with more channels than lanes, and where many samples meet in a pixel."""
+    inputs = make_problem(rng, heads=1, queries=40, channels=33, points=3, levels=((2, 3), (1, 2)))
+    locations = inputs["sampling_locations"]
+    chosen = rng.random(locations.shape)
+    locations[chosen < 0.3] = rng.uniform(-0.3, 1.3, (chosen < 0.3).sum())
+    locations[chosen < 0.2] = rng.choice(np.float32([0, 1, 0.5, 0.25, 1 / 3]), (chosen < 0.2).sum())
+    outputs = {name: np.zeros(array.shape, np.float32) for name, array in backward(inputs).items()}
+    capture = tmp_path / "a.h5"
+    for gradient in MSDA_GRADIENTS:
+        call = Invocation(inputs, {gradient: outputs[gradient]}, dialect, padding_mode=padding, align_corners=align)
+        write_capture(capture, call, overwrite=True)
+        call, finding = finding_of(replay, capture)
+        export(capture, "pytest", tmp_path / "a.py", "--force")
+        module = runpy.run_path(str(tmp_path / "a.py"))
+        assert module["INDEX"] == tuple(finding["index"])
+        state = module["computed"].__globals__
+        for mode, real in (("deterministic", np.float32), ("float64", np.float64)):
+            computed = np.zeros(outputs[gradient].shape, real)
+            for state["INDEX"] in np.ndindex(computed.shape):
+                computed[state["INDEX"]] = module["computed"](dialect, real)
+            assert digest(computed.tobytes()) == call["digests"][mode][gradient], (gradient, mode)
+
+
+@pytest.mark.parametrize("gradient", ["grad_input", "grad_grid"])
+def test_grid_sample_in_every_variant(replay, export, tmp_path, gradient):
+    """2D and 3D, all interpolations, paddings and types: the same element, and the bits of float64 and of the kernels' own type."""
+    for variant in VARIANTS:
+        if not np.any(GRID[f"{variant}/{gradient}"]):
+            continue
+        capture = write_grid_sample(tmp_path / "a.h5", variant, gradient)
+        _, finding = finding_of(replay, capture)
+        export(capture, "pytest", tmp_path / "a.py", "--force")
+        module = runpy.run_path(str(tmp_path / "a.py"))
+        assert (module["TENSOR"], module["INDEX"]) == (gradient, tuple(finding["index"])), variant
+        with pytest.raises(AssertionError) as failure:
+            module["test_recorded_gradient"]()
+        stored = variant.split("-")[1]
+        check_report(str(failure.value), finding, stored, "float64")
+        values = steps_of(replay, capture, finding)
+        assert float(module["computed"]("grid_sample", np.dtype(module["ARITHMETIC"]).type)) == values["deterministic"], variant
+
+
+@pytest.mark.parametrize("variant, gradient", [
+    ("2d-float32-bicubic-reflection-0", "grad_grid"), ("2d-float32-bilinear-border-1", "grad_input"),
+    ("3d-float16-bilinear-zeros-0", "grad_grid"), ("3d-float64-nearest-reflection-1", "grad_input"),
+    ("2d-float16-bicubic-border-0", "grad_input"),
+])
+def test_grid_sample_as_programs(replay, export, tmp_path, variant, gradient):
+    capture = write_grid_sample(tmp_path / "a.h5", variant, gradient, atol=1e-3, rtol=1e-2)
+    _, finding = finding_of(replay, capture)
+    stored = variant.split("-")[1]
+    export(capture, "pytest", tmp_path / "test_a.py")
+    check_report(run_pytest(tmp_path / "test_a.py", 1), finding, stored, "float64")
+    export(capture, "cpp", tmp_path / "a.cpp")
+    check_report(run_cpp(tmp_path / "a.cpp", 1), finding, stored, "float64")
+
+
+def test_a_mended_kernel_passes(replay, export, tmp_path, rng):
+    """Its value written into the tensors beside the reproducer: the archive, and the binary file."""
+    capture = tmp_path / "a.h5"
+    inputs = make_problem(rng, queries=40)
+    right = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    wrong = {name: array.copy() for name, array in right.items()}
+    wrong["grad_value"][0, 7, 1, 3] += 2
+    write_capture(capture, Invocation(inputs, wrong, "deformable_detr", atol=1e-3, rtol=1e-2))
+    _, finding = finding_of(replay, capture)
+    export(capture, "pytest", tmp_path / "test_a.py")
+    check_report(run_pytest(tmp_path / "test_a.py", 1), finding, "float32", "float64")
+    archive = dict(np.load(tmp_path / "test_a.npz"))
+    np.testing.assert_array_equal(archive["observed_grad_value"], wrong["grad_value"])
+    archive["observed_grad_value"] = right["grad_value"]
+    np.savez(tmp_path / "test_a.npz", **archive)
+    run_pytest(tmp_path / "test_a.py", 0)
+
+    export(capture, "cpp", tmp_path / "a.cpp")
+    check_report(run_cpp(tmp_path / "a.cpp", 1), finding, "float32", "float64")
+    data = (tmp_path / "a.bin").read_bytes()
+    assert data.count(wrong["grad_value"].tobytes()) == 1
+    (tmp_path / "mended.bin").write_bytes(data.replace(wrong["grad_value"].tobytes(), right["grad_value"].tobytes()))
+    assert "is within tolerance" in run_cpp(tmp_path / "a.cpp", 0, tmp_path / "mended.bin")
+    assert "cannot read" in subprocess.run([tmp_path / "a", "missing.bin"], capture_output=True, text=True).stderr
+
+
+def test_values_that_are_not_finite(replay, export, tmp_path, rng):
+    for value in (np.nan, -np.inf):
+        inputs = make_problem(rng, queries=6, channels=4, levels=((3, 4),))
+        outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+        outputs["grad_attention_weights"][0, 3, 1, 0, 1] = value
+        write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2), overwrite=True)
+        _, finding = finding_of(replay, tmp_path / "a.h5")
+        for to in ("pytest", "cpp"):
+            export(tmp_path / "a.h5", to, tmp_path / f"a{SUFFIX[to]}", "--force")
+            check_report(RUN[to](tmp_path / f"a{SUFFIX[to]}", 1), finding, "float32", "float64")
+
+
+def test_advice_is_reproduced_too(replay, export, small_capture, tmp_path):
+    """Without its reference the real failure is advice: a test against grid_sample would fail."""
+    call = read_capture(small_capture).invocations[0]
+    call.results, call.facts = {}, {}
+    write_capture(tmp_path / "a.h5", call)
+    _, finding = finding_of(replay, tmp_path / "a.h5")
+    assert finding["advisory"] and finding["against"] == "grid_sample"
+    for to in ("pytest", "cpp"):
+        told = export(tmp_path / "a.h5", to, tmp_path / f"a{SUFFIX[to]}")
+        assert told["finding"]["advisory"]
+        check_report(RUN[to](tmp_path / f"a{SUFFIX[to]}", 1), finding, "float32", "float32")
+
+
+def test_which_invocation(replay, export, tmp_path, rng):
+    inputs = make_problem(rng, queries=6, channels=4, levels=((3, 4),))
+    right = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    calls = []
+    for i in range(3):
+        outputs = {name: array.copy() for name, array in right.items()}
+        outputs["grad_attention_weights"][0, i, 0, 0, 0] += i
+        calls.append(Invocation({**inputs, "value": inputs["value"]}, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
+    write_capture(tmp_path / "a.h5", calls)
+    assert export(tmp_path / "a.h5", "pytest", tmp_path / "a.py")["invocations"] == [1]
+    told = export(tmp_path / "a.h5", "pytest", tmp_path / "b.py", "--invocation", 2)
+    assert told["invocations"] == [2] and told["finding"]["index"] == [0, 2, 0, 0, 0]
+    assert "invocation 1, at fault: observed" in replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "c.cpp", expect=0).out
+    refused = replay("export", tmp_path / "a.h5", "--to", "cpp", "-o", tmp_path / "d.cpp", "--invocation", 0, expect=2)
+    assert "nothing is out of tolerance" in refused.err
+    # Within tolerance there is still a call to send.
+    assert export(tmp_path / "a.h5", "npz", tmp_path / "d.npz", "--invocation", 0)["finding"] is None
+
+
+# --- NumPy archives.
+
+
+def same_result(replay, one, other):
+    results = [replay("run", path, "--device", "cpu", "--json", "-").json for path in (one, other)]
+    for result in results:
+        del result["capture"]
+    assert results[0] == results[1]
+    return results[0]
+
+
+@pytest.mark.parametrize("stored", ["float16", "bfloat16", "float32", "float64"])
+def test_an_archive_comes_back(replay, export, tmp_path, rng, stored):
+    capture = write_msda(tmp_path / "a.h5", rng, "grad_value", stored, reference=True, padding_mode="border")
+    call = read_capture(capture).invocations[0]
+    export(capture, "npz", tmp_path / "a.npz")
+    import_case(tmp_path / "a.npz", tmp_path / "b.h5")
+    result = same_result(replay, capture, tmp_path / "b.h5")
+    assert result["invocations"][0]["findings"]
+    back = read_capture(tmp_path / "b.h5").invocations[0]
+    for before, after in ((call.inputs, back.inputs), (call.outputs, back.outputs)):
+        assert set(before) == set(after)
+        for name in before:
+            np.testing.assert_array_equal(before[name], after[name])
+
+
+def test_an_archive_of_the_real_failure(replay, export, demo_capture, tmp_path):
+    export(demo_capture, "npz", tmp_path / "a.npz")
+    import_case(tmp_path / "a.npz", tmp_path / "b.h5")
+    same_result(replay, demo_capture, tmp_path / "b.h5")
+    ours, theirs = np.load(tmp_path / "a.npz"), np.load(DATA / "h200_border_noalign_0.npz")
+    for name in ours.files:
+        if name in theirs.files:
+            np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+@pytest.mark.parametrize("variant", ["2d-float16-bicubic-reflection-1", "3d-float64-nearest-border-0"])
+def test_an_archive_of_grid_sample(replay, export, tmp_path, variant):
+    capture = write_grid_sample(tmp_path / "a.h5", variant, "grad_input", kernel="k\u00e9rnel \U0001f642", atol=1e-3, rtol=1e-2)
+    export(capture, "npz", tmp_path / "a.npz")
+    import_case(tmp_path / "a.npz", tmp_path / "b.h5")
+    assert same_result(replay, capture, tmp_path / "b.h5")["invocations"][0]["kernel"] == "k\u00e9rnel \U0001f642"
+
+
+def test_buffers_and_starts_of_levels_come_back(replay, export, tmp_path, rng):
+    inputs = make_problem(rng, queries=6)
+    inputs["level_start_index"] = np.array([0, 30])
+    outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    before = {"grad_value": rng.standard_normal(outputs["grad_value"].shape).astype(np.float32)}
+    outputs["grad_value"] += before["grad_value"]
+    write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "deformable_detr", outputs_before=before, facts={"label": "a test"}))
+    export(tmp_path / "a.h5", "npz", tmp_path / "a.npz")
+    import_case(tmp_path / "a.npz", tmp_path / "b.h5")
+    result = same_result(replay, tmp_path / "a.h5", tmp_path / "b.h5")
+    assert result["verdict"]["causes"].get("uninitialized_output")
+    back = read_capture(tmp_path / "b.h5").invocations[0]
+    np.testing.assert_array_equal(back.inputs["level_start_index"], [0, 30])
+    assert back.facts["label"] == "a test"
+
+
+# --- An archive for an issue.
+
+
+RUN_FACTS = {"argv": ["pytest", "secret_test.py"], "environment": {"PYTHONHASHSEED": "0", "CUDA_HOME": "/home/someone/cuda"},
+             "libraries": {"libtorch.so": "/home/someone/lib/libtorch.so.2"}, "host": "someones-host", "gpu": "NVIDIA H200",
+             "seeds": [{"time": "", "source": "libc", "value": 7, "invocation": 0}]}
+
+
+@pytest.fixture
+def named_capture(tmp_path, rng):
+    path = write_msda(tmp_path / "someones.h5", rng, "grad_value", reference=True, padding_mode="border")
+    call = read_capture(path).invocations[0]
+    call.facts["label"] = "someones_test"
+    write_capture(path, [call, call], RUN_FACTS, overwrite=True)
+    return path
+
+
+@pytest.mark.parametrize("flags", [[], ["--anonymous"]], ids=["all", "anonymous"])
+def test_an_archive_for_an_issue(replay, export, named_capture, tmp_path, flags):
+    told = export(named_capture, "zip", tmp_path / "issue.zip", *flags)
+    with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
+        assert archive.testzip() is None and archive.namelist() == told["members"]
+        archive.extractall(tmp_path / "issue")
+    there = tmp_path / "issue"
+    assert set(os.listdir(there)) == {"README.md", "environment.txt", "run.txt", "run.json", "capture.h5", "test_reproducer.py"}
+    replay("verify", there / "capture.h5", expect=0)
+    result = replay("run", "capture.h5", "--device", "cpu", "--json", "-", cwd=there, expect=1)
+    assert result.json == json.loads((there / "run.json").read_text())
+    assert replay("run", "capture.h5", "--device", "cpu", cwd=there).out == (there / "run.txt").read_text()
+    _, finding = finding_of(replay, named_capture)
+    check_report(run_pytest(there / "test_reproducer.py", 1), finding, "float32", expected_type(finding, "float32"))
+    run = read_capture(there / "capture.h5").run
+    everything = b"".join((there / name).read_bytes() for name in os.listdir(there) if name != "capture.h5") + repr(run).encode()
+    everything += (there / "capture.h5").read_bytes()
+    private = [b"secret_test.py", b"/home/someone", b"someones-host", b"someones_test"]
+    if flags:
+        assert not [text for text in (*private, str(tmp_path).encode()) if text in everything]
+        assert run["argv"] == [] and run["environment"] == {} and told["tells"] == ["gpu", "libraries"]
+    else:
+        assert all(text in everything for text in private)
+        assert {"arguments", "host", "label", "libraries", "environment variable CUDA_HOME"} <= set(told["tells"])
+        for name in told["tells"]:
+            assert name in (there / "README.md").read_text()
+    assert run["gpu"] == "NVIDIA H200" and [seed["value"] for seed in run["seeds"]] == [7]
+    for name in told["members"]:
+        if name != "README.md":
+            assert f"`{name}`" in (there / "README.md").read_text()
+
+
+def test_a_large_call_for_an_issue(replay, export, demo_capture, tmp_path):
+    told = export(demo_capture, "zip", tmp_path / "issue.zip")
+    assert "test_reproducer.npz" in told["members"]
+    with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
+        archive.extractall(tmp_path)
+    _, finding = finding_of(replay, demo_capture)
+    check_report(run_pytest(tmp_path / "test_reproducer.py", 1), finding, "float32", "float32")
+    assert (tmp_path / "issue.zip").stat().st_size < 0.9 * demo_capture.stat().st_size + (tmp_path / "test_reproducer.npz").stat().st_size
+
+
+def test_stages_code_and_digests_of_a_recording_go_along(replay, export, tmp_path):
+    """Of a capture by an older recorder: what `show` tells of its invocation, it tells of the archive's."""
+    recorded = DATA / "v0.1" / "recorded.h5"
+    told = replay("export", recorded, "--to", "zip", "-o", tmp_path / "a.zip", "--json", "-", expect=0).json
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        archive.extract("capture.h5", tmp_path)
+    before, after = (replay("show", path, "--json", "-", "--invocation", id_, expect=0).json["invocations"][0]
+                     for path, id_ in ((recorded, told["invocations"][0]), (tmp_path / "capture.h5", 0)))
+    before["id"] = 0
+    for call in (before, after):
+        for tensor in call["tensors"]:
+            tensor["path"] = tensor["path"].split("/", 3)[3]
+    assert before == after
+
+
+# --- TensorBoard.
+
+
+def crc32c(data):
+    """Castagnoli's polynomial, bit by bit."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def records(data):
+    def masked(part):
+        crc = crc32c(part)
+        return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+    while data:
+        (length, of_length) = struct.unpack("<QI", data[:12])
+        assert of_length == masked(data[:8])
+        record, (of_record,) = data[12:12 + length], struct.unpack("<I", data[12 + length:16 + length])
+        assert len(record) == length and of_record == masked(record)
+        yield record
+        data = data[16 + length:]
+
+
+def fields(message):
+    """A message of protocol buffers as [(field, value)], by its wire format."""
+    found, at = [], 0
+
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while at < len(message):
+        number, kind = divmod(varint(), 8)
+        if kind == 0:
+            found.append((number, varint()))
+            continue
+        size = {1: 8, 5: 4}.get(kind) or varint()
+        part = message[at:at + size]
+        assert len(part) == size
+        at += size
+        found.append((number, struct.unpack("<d" if kind == 1 else "<f", part)[0] if kind in (1, 5) else part))
+    return found
+
+
+def test_event_files(replay, export, demo_capture, tmp_path):
+    told = export(demo_capture, "tensorboard", tmp_path / "logs" / "run")
+    (name,) = os.listdir(tmp_path / "logs" / "run")
+    assert "tfevents" in name and told["files"] == [str(tmp_path / "logs" / "run" / name)]
+    first, *events = [dict(fields(record)) for record in records((tmp_path / "logs" / "run" / name).read_bytes())]
+    assert first[3] == b"brain.Event:2" and first[1] > 1.6e9
+    values = [dict(fields(dict(fields(event[5]))[1])) for event in events]
+    assert all(event[2] == 0 for event in events)
+    by_tag = {value[1].decode(): value for value in values}
+    assert len(by_tag) == len(values)
+    call = replay("run", demo_capture, "--device", "cpu", "--json", "-").json["invocations"][0]
+    for one in call["comparisons"]:
+        tag = f"{one['tensor']}/{one['observed']} against {one['expected']}/"
+        assert by_tag[tag + "elements out of tolerance"][2] == one["mismatched"]
+        assert by_tag[tag + "largest absolute difference"][2] == np.float32(one["max_abs"])
+    assert by_tag["causes/cell_boundary"][2] == 1
+    assert call["verdict"]["summary"].encode() in dict(fields(by_tag["verdict"][8]))[8]
+    # The histogram of the errors, by NumPy.
+    data = np.load(DATA / "h200_border_noalign_0.npz")
+    errors = data["observed_grad_sampling_locations"].astype(float) - data["reference_grad_sampling_locations"]
+    histogram = dict(fields(by_tag["grad_sampling_locations/recorded against reference/error"][5]))
+    assert (histogram[1], histogram[2], histogram[3]) == (errors.min(), errors.max(), errors.size)
+    assert histogram[4] == pytest.approx(errors.sum()) and histogram[5] == pytest.approx((errors**2).sum())
+    limits, counts = (np.frombuffer(histogram[field], "<f8") for field in (6, 7))
+    edges = np.concatenate([[-np.inf], limits])
+    np.testing.assert_array_equal(counts, np.histogram(errors, edges)[0])
+
+
+def test_error_maps(export, demo_capture, tmp_path):
+    """A picture for each level, read by another PNG reader; by a tolerance that some of the errors come near."""
+    tolerance = 1e-6
+    export(demo_capture, "tensorboard", tmp_path, "--atol", tolerance, "--rtol", tolerance)
+    (name,) = os.listdir(tmp_path)
+    values = [dict(fields(dict(fields(dict(fields(record))[5]))[1])) for record in [*records((tmp_path / name).read_bytes())][1:]]
+    by_tag = {value[1].decode(): value for value in values}
+    data = dict(np.load(DATA / "h200_border_noalign_0.npz"))
+    expected = backward(data, padding_mode="border")["grad_value"]
+    off = np.abs(data["observed_grad_value"] - expected) / (tolerance + tolerance * np.abs(expected))
+    start = 0
+    for level, (height, width) in enumerate(data["spatial_shapes"]):
+        of = dict(fields(by_tag[f"grad_value/recorded against float64/error in tolerances/level {level}"][4]))
+        assert (of[1], of[2], of[3]) == (height, width, 1)
+        pixels = matplotlib.image.imread(io.BytesIO(of[4])) * 255
+        wanted = np.minimum(off[:, start:start + height * width].max((0, 2, 3)).reshape(height, width), 1) * 255
+        np.testing.assert_allclose(pixels, wanted, atol=0.51)
+        assert len(np.unique(pixels)) > 10
+        start += height * width
+
+
+def test_event_files_by_tensorboard(replay, export, demo_capture, tmp_path):
+    """Read back by TensorBoard itself, where it is installed."""
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    export(demo_capture, "tensorboard", tmp_path)
+    events = event_accumulator.EventAccumulator(str(tmp_path), size_guidance={"images": 0})
+    events.Reload()
+    tags = events.Tags()
+    assert [one.value for one in events.Scalars("causes/cell_boundary")] == [1]
+    histogram = events.Histograms("grad_sampling_locations/recorded against reference/error")[0].histogram_value
+    assert histogram.num == sum(histogram.bucket) == 24000
+    assert len(tags["images"]) == 4 and "verdict" in tags["tensors"]
+    assert b"The reference is wrong" in events.Tensors("verdict")[0].tensor_proto.string_val[0]
+
+
+def test_steps_are_invocations(export, named_capture, tmp_path):
+    told = export(named_capture, "tensorboard", tmp_path / "logs")
+    assert told["invocations"] == [0, 1] and told["finding"] is None
+    (name,) = os.listdir(tmp_path / "logs")
+    events = [dict(fields(record)) for record in records((tmp_path / "logs" / name).read_bytes())][1:]
+    assert {event[2] for event in events} == {0, 1}
+
+
+# --- Files.
+
+
+FORMATS = {"pytest": "a.py", "cpp": "a.cpp", "npz": "a.npz", "zip": "a.zip"}
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_nothing_is_replaced_unasked(replay, export, small_capture, tmp_path, to):
+    output = tmp_path / FORMATS[to]
+    output.write_text("mine")
+    assert "--force" in replay("export", small_capture, "--to", to, "-o", output, expect=2).err
+    assert output.read_text() == "mine" and os.listdir(tmp_path) == [output.name]
+    export(small_capture, to, output, "--force")
+    assert output.read_bytes()[:4] != b"mine" and os.listdir(tmp_path) == [output.name]
+    (tmp_path / "folder.py").mkdir()
+    refused = replay("export", small_capture, "--to", "pytest", "-o", tmp_path / "folder.py", "--force", expect=2)
+    assert "it is a folder" in refused.err
+
+
+def test_the_file_beside_is_not_replaced_either(replay, demo_capture, tmp_path):
+    (tmp_path / "a.npz").write_text("mine")
+    refused = replay("export", demo_capture, "--to", "pytest", "-o", tmp_path / "a.py", expect=2)
+    assert "a.npz: exists" in refused.err and os.listdir(tmp_path) == ["a.npz"]
+
+
+def test_events_are_not_replaced_unasked(replay, export, small_capture, tmp_path):
+    export(small_capture, "tensorboard", tmp_path)
+    (name,) = os.listdir(tmp_path)
+    before = (tmp_path / name).read_bytes()
+    assert "--force" in replay("export", small_capture, "--to", "tensorboard", "-o", tmp_path, expect=2).err
+    assert (tmp_path / name).read_bytes() == before
+    export(small_capture, "tensorboard", tmp_path, "--force")
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("to", ["npz", "zip"])
+def test_the_capture_itself_is_never_replaced(replay, small_capture, tmp_path, to):
+    capture = tmp_path / "a.h5"
+    shutil.copy(small_capture, capture)
+    os.link(capture, tmp_path / "same.h5")
+    for name in ("a.h5", "same.h5"):
+        refused = replay("export", capture, "--to", to, "-o", tmp_path / name, "--force", expect=2)
+        assert "is the capture itself" in refused.err
+    assert capture.read_bytes() == small_capture.read_bytes()
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_a_full_disk_leaves_nothing(replay, demo_capture, tmp_path, to):
+    refused = replay("export", demo_capture, "--to", to, "-o", tmp_path / FORMATS[to], expect=2,
+                     preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)), __import__("signal").signal(25, 1)))
+    assert len(refused.err.splitlines()) == 1 and "cannot write" in refused.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_refusals(replay, small_capture, demo_capture, tmp_path):
+    assert "ends in .py" in replay("export", small_capture, "--to", "pytest", "-o", tmp_path / "a.txt", expect=2).err
+    assert "--anonymous is for --to zip" in replay("export", small_capture, "--to", "npz", "-o", tmp_path / "a", "--anonymous", expect=2).err
+    assert "cannot write it" in replay("export", small_capture, "--to", "npz", "-o", tmp_path / "no" / "a.npz", expect=2).err
+    replay("export", small_capture, "--to", "word", "-o", tmp_path / "a", expect=2)
+    assert replay("export", tmp_path / "missing.h5", "--to", "npz", "-o", tmp_path / "a", expect=2).err
+    write_capture(tmp_path / "k.h5", Invocation({"x": np.zeros(3, np.float32)}, {}, "", kernel="another"))
+    assert "is not replayed" in replay("export", tmp_path / "k.h5", "--to", "npz", "-o", tmp_path / "a", expect=3).err
+    damaged = bytearray(demo_capture.read_bytes())
+    value = np.load(DATA / "h200_border_noalign_0.npz")["value"].tobytes()
+    damaged[damaged.index(value[:64]) + 5] ^= 1
+    (tmp_path / "d.h5").write_bytes(damaged)
+    assert "--damaged" in replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", expect=2).err
+    told = replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", "--damaged", "--json", "-", expect=0).json
+    assert told["altered"] == ["/invocations/000000/inputs/value"]

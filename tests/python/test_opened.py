@@ -1,0 +1,257 @@
+"""Captures opened in Python, the command run from Python, and its findings: lazily, by name, with the command's own messages."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+from conftest import REPLAY, SOURCE
+from support import backward, make_problem
+from test_grid_sample import call_of
+
+import msda_replay
+from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, run, write_capture
+
+
+@pytest.fixture
+def capture(tmp_path, rng):
+    """Two calls, the second of which is wrong in one element of each gradient of samples."""
+    calls = []
+    for _ in range(2):
+        inputs = make_problem(rng)
+        outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+        calls.append(Invocation(inputs, outputs, "msda_triton", atol=1e-3, rtol=1e-2, facts={"label": "a label"},
+                                results={"torch": Result({"grad_value": outputs["grad_value"]}, "reference", "grid_sample")}))
+    calls[1].outputs["grad_sampling_locations"][0, 3, 1, 0, 1, 0] += 5
+    calls[1].outputs["grad_attention_weights"][0, 4, 0, 1, 0] = np.nan
+    path = tmp_path / "a.h5"
+    write_capture(path, calls)
+    return path
+
+
+class TestOpening:
+    def test_names_sizes_and_parts(self, capture):
+        with open_capture(capture) as opened, h5py.File(capture) as file:
+            assert len(opened) == 2 and [call.id for call in opened] == [0, 1]
+            call = opened[1]
+            assert (call.operator, call.dialect, call.padding_mode, call.align_corners) == ("msda", "msda_triton", "zeros", False)
+            assert call.tolerance == (1e-3, 1e-2) and call.facts["label"] == "a label"
+            locations = call.inputs["sampling_locations"]
+            assert locations.dims == ("batch", "query", "head", "level", "point", "xy")
+            assert locations.sizes == {"batch": 1, "query": 20, "head": 2, "level": 2, "point": 2, "xy": 2}
+            whole = file["invocations/000001/inputs/sampling_locations"][()]
+            np.testing.assert_array_equal(np.asarray(locations), whole)
+            np.testing.assert_array_equal(locations.isel(query=3, point=slice(1), head=1), whole[:, 3, 1, :, :1])
+            np.testing.assert_array_equal(locations[0, -1], whole[0, -1])
+            assert call.reference is call.results["torch"] and call.reference.dialect == "grid_sample"
+            assert set(call.outputs) == {"grad_value", "grad_sampling_locations", "grad_attention_weights"}
+
+    def test_nothing_is_read_before_it_is_indexed(self, capture):
+        """Bytes changed after opening are those that are read."""
+        with h5py.File(capture) as file:
+            offset = file["invocations/000000/inputs/value"].id.get_offset()
+            first = file["invocations/000000/inputs/value"][()]
+        opened = open_capture(capture)
+        with open(capture, "r+b") as file:
+            file.seek(offset)
+            file.write(np.float32(123).tobytes())
+        value = opened[0].inputs["value"][()]
+        assert value[0, 0, 0, 0] == 123 and value[0, 0, 0, 1] == first[0, 0, 0, 1]
+
+    def test_short_reprs(self, capture):
+        with open_capture(capture) as opened:
+            assert repr(opened) == f"<capture {capture}: 2 calls>"
+            assert repr(opened[0]) == ("<call 0: msda, msda_triton, padding zeros, align_corners false; value 1 x 42 x 2 x 8 float32; "
+                                       "a label>")
+            assert repr(opened[0].inputs["value"]) == "<value: batch 1, pixel 42, head 2, channel 8; float32>"
+            assert repr(opened[0].outputs) == "<outputs: grad_attention_weights, grad_sampling_locations, grad_value>"
+
+    def test_grid_sample_has_named_dimensions(self, tmp_path):
+        write_capture(tmp_path / "a.h5", [call_of("2d-float32-bilinear-zeros-0"), call_of("3d-float16-bilinear-border-1")])
+        with open_capture(tmp_path / "a.h5") as opened:
+            assert opened[0].operator == "grid_sample"
+            assert opened[0].inputs["input"].dims == ("batch", "channel", "height", "width")
+            assert opened[1].inputs["grid"].dims == ("batch", "output_depth", "output_height", "output_width", "axis")
+            assert opened[1].inputs["grid"].type == "float16"
+
+    def test_a_kernel_without_an_operator(self, tmp_path):
+        write_capture(tmp_path / "a.h5", Invocation({"x": np.zeros((2, 3), np.float32)}, {"y": np.ones(4, np.uint8)}, "", kernel="k"))
+        with open_capture(tmp_path / "a.h5") as opened:
+            assert opened[0].operator == "" and opened[0].inputs["x"].sizes == {"axis 0": 2, "axis 1": 3}
+
+    def test_mistakes_are_told(self, capture, tmp_path):
+        opened = open_capture(capture)
+        with pytest.raises(CaptureError, match="value has no dimension querry; it has batch, pixel, head, channel"):
+            opened[0].inputs["value"].isel(querry=3)
+        with pytest.raises(KeyError, match="inputs has no tensor grad_value; it has attention_weights, "):
+            opened[0].inputs["grad_value"]
+        value = opened[0].inputs["value"]
+        opened.close()
+        with pytest.raises(CaptureError, match="value: its capture is closed"):
+            value[0]
+        with pytest.raises(CaptureError, match="missing.h5: cannot read it"):
+            open_capture(tmp_path / "missing.h5")
+        h5py.File(tmp_path / "b.h5", "w").close()
+        with pytest.raises(CaptureError, match="not a capture"):
+            open_capture(tmp_path / "b.h5")
+
+
+class TestRunning:
+    def test_what_the_command_finds(self, capture, replay):
+        found, told = run(capture), replay("run", capture, "--json", "-", expect=1).json
+        assert found.json == told
+        assert found.at_fault == "observed" and found.summary in repr(found) and not found.within_tolerance
+        findings = found.findings()
+        assert [one.name for one in findings] == [
+            f"{one['tensor']}[{','.join(map(str, one['index']))}]" for call in told["invocations"] for one in call["findings"]]
+        (wrong,) = findings.where(tensor="grad_sampling_locations", advisory=False)
+        assert (wrong.invocation, wrong.index, wrong.cause) == (1, (0, 3, 1, 0, 1, 0), "implementation_error")
+        assert wrong.difference == pytest.approx(5, rel=1e-4)
+        assert wrong.places == {"batch": 0, "query": 3, "head": 1, "level": 0, "point": 1, "xy": 0}
+        (infinite,) = findings.where(tensor="grad_attention_weights", advisory=False)
+        assert np.isnan(infinite.observed) and infinite.cause == "non_finite"
+        assert open_capture(capture).findings()[0] == findings[0]
+        lines = repr(findings).splitlines()
+        assert lines[0] == f"<{len(findings)} findings>" and "grad_sampling_locations[0,3,1,0,1,0]" in repr(findings)
+
+    def test_one_call_and_its_tolerance(self, capture):
+        opened = open_capture(capture)
+        assert len(opened[0].findings()) == 0 and repr(opened[0].findings()) == "<0 findings>"
+        assert run(capture, invocation=0, mode=["deterministic"], threads=1).within_tolerance
+        assert opened[0].findings(atol=0, rtol=0)
+
+    def test_every_flag_of_the_command(self):
+        """Those that decide how results are printed are the package's own."""
+        text = subprocess.run([REPLAY, "run", "--help"], capture_output=True, text=True, check=True).stdout
+        flags = {flag.replace("-", "_") for flag in re.findall(r"--([a-z][a-z0-9-]+)", text)}
+        assert flags - {"help", "json", "quiet", "verbose", "color"} == set(run.__kwdefaults__) - {"timeout"}
+
+    def test_the_commands_message_and_status(self, tmp_path, capture, replay):
+        for arguments, flags, status in ((["run", tmp_path / "missing.h5"], {}, 2),
+                                         (["run", capture, "--invocation", "7"], {"invocation": 7}, 2),
+                                         (["run", capture, "--mode", "original"], {"mode": "original"}, 3)):
+            said = replay(*arguments, expect=status).err.strip().splitlines()
+            with pytest.raises(CommandError) as raised:
+                run(arguments[1], **flags)
+            assert raised.value.status == status and raised.value.command[1] == "run"
+            assert str(raised.value) == "\n".join(line.removeprefix("msda-replay: ") for line in said)
+
+    def test_a_path_that_looks_like_a_flag(self, capture, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        os.rename(capture, "--json")
+        assert run("--json", invocation=0).within_tolerance
+
+    def test_where_the_command_is_found(self, tmp_path, monkeypatch, capture):
+        program = tmp_path / "bin" / "msda-replay"
+        program.parent.mkdir()
+        program.write_text("#!/bin/sh\necho msda-replay: this is mine >&2\nexit 3\n")
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("MSDA_REPLAY", str(program))
+        with pytest.raises(CommandError, match="^this is mine$") as raised:
+            run(capture)
+        assert raised.value.status == 3
+        monkeypatch.setenv("MSDA_REPLAY", str(tmp_path))
+        with pytest.raises(CommandError, match=f"MSDA_REPLAY={tmp_path}: is no program"):
+            run(capture)
+
+    def test_a_package_without_the_command(self, tmp_path):
+        """Away from the source tree, and on the PATH."""
+        subprocess.run(["cp", "-r", str(SOURCE / "tools" / "python" / "msda_replay"), str(tmp_path)], check=True)
+        (tmp_path / "bin").mkdir()
+        environment = {name: value for name, value in os.environ.items() if name not in ("MSDA_REPLAY", "MSDA_BUILD")}
+        environment.update(PATH=str(tmp_path / "bin"), PYTHONPATH=str(tmp_path))
+        find = "from msda_replay.command import find_command; print(find_command())"
+        done = subprocess.run([sys.executable, "-c", find], capture_output=True, text=True, env=environment)
+        assert "msda-replay was not found: build it" in done.stderr and "set MSDA_REPLAY" in done.stderr
+        os.symlink(REPLAY, tmp_path / "bin" / "msda-replay")
+        done = subprocess.run([sys.executable, "-c", find], capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout.strip() == str(tmp_path / "bin" / "msda-replay")
+
+    def test_a_limit_of_time(self, capture, tmp_path, monkeypatch):
+        program = tmp_path / "slow"
+        program.write_text("#!/bin/sh\nexec sleep 60\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("MSDA_REPLAY", str(program))
+        with pytest.raises(CommandError, match="not finished after 0.1 s"):
+            run(capture, timeout=0.1)
+
+
+class TestReplays:
+    def test_gradients_of_modes(self, capture):
+        call = open_capture(capture)[0]
+        exact = call.replay("float64")
+        expected = backward({name: tensor[()] for name, tensor in call.inputs.items()})
+        for name, array in expected.items():
+            assert exact[name].dtype == np.float64
+            np.testing.assert_allclose(exact[name], array, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(call.replay("deterministic")[name], array, rtol=1e-4, atol=1e-5)
+
+    def test_the_file_of_all_replays(self, capture, tmp_path, replay):
+        saved = tmp_path / "replays.h5"
+        told = replay("run", capture, "--save-replays", saved, "--json", "-", expect=1).json
+        replay("verify", saved, expect=0)
+        with open_capture(saved) as opened:
+            assert len(opened) == 2
+            for call, one in zip(opened, told["invocations"]):
+                assert set(call.results) == {"float64", "deterministic", "atomic", "grid_sample"}
+                assert call.results["grid_sample"].dialect == "grid_sample" and call.results["float64"].dialect == "msda_triton"
+                for mode, digests in one["digests"].items():
+                    assert {name: tensor.digest for name, tensor in call.results[mode].items()} == digests
+        assert "exists" in replay("run", capture, "--save-replays", saved, expect=2).err
+        assert "name only one" in replay("run", capture, capture, "--save-replays", tmp_path / "b.h5", expect=2).err
+
+    def test_a_mode_that_gives_nothing(self, capture):
+        with pytest.raises(CommandError, match="--mode other: no such mode"):
+            open_capture(capture)[0].replay("other")
+
+
+class TestDataFrame:
+    def test_columns(self, capture):
+        pandas = pytest.importorskip("pandas")
+        findings = run(capture).findings()
+        table = findings.to_dataframe()
+        assert isinstance(table, pandas.DataFrame) and len(table) == len(findings)
+        row = table[(table.tensor == "grad_sampling_locations") & ~table.advisory].iloc[0]
+        assert (row["invocation"], row["query"], row["head"], row["level"], row["point"], row["xy"]) == (1, 3, 1, 0, 1, 0)
+        assert row["cause"] == "implementation_error" and row["difference"] == pytest.approx(5, rel=1e-4)
+        assert table["channel"].isna().all() if "channel" in table else True
+        assert list(table.groupby("cause").size().index) == sorted(set(table.cause))
+
+    def test_no_findings(self, capture):
+        pytest.importorskip("pandas")
+        assert run(capture, invocation=0).findings().to_dataframe().empty
+
+    def test_without_pandas(self, capture, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ModuleNotFoundError, match="python3-pandas, or pip install pandas"):
+            run(capture).findings().to_dataframe()
+
+
+def test_imports_with_h5py_and_numpy_alone(tmp_path):
+    """Neither pandas nor matplotlib nor torch is imported before it is needed."""
+    blocked = "import sys\nfor name in ('pandas', 'matplotlib', 'torch'): sys.modules[name] = None\n"
+    subprocess.run([sys.executable, "-c", blocked + "import msda_replay; [getattr(msda_replay, name) for name in msda_replay.__all__]"], check=True, timeout=60,
+                   env={**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python")})
+
+
+def test_every_public_name_is_there():
+    for name in msda_replay.__all__:
+        assert getattr(msda_replay, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        msda_replay.nonsense
+
+
+def test_public_functions_have_type_hints():
+    import inspect
+    import typing
+
+    for name in msda_replay.__all__:
+        thing = getattr(msda_replay, name)
+        if inspect.isfunction(thing) and thing.__module__ != "msda_replay.capture":
+            hints = typing.get_type_hints(thing)
+            assert set(hints) >= {*inspect.signature(thing).parameters, "return"}, name
+    assert (SOURCE / "tools" / "python" / "msda_replay" / "py.typed").exists()

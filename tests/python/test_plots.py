@@ -1,0 +1,192 @@
+"""Plots show the numbers that they are about: what they draw is compared with gradients computed another way."""
+
+import sys
+
+import numpy as np
+import pytest
+from support import backward, make_problem
+from test_grid_sample import call_of
+
+from msda_replay import CaptureError, Invocation, open_capture, plot_cell, plot_errors, plot_pyramid, run, write_capture
+from msda_replay.plots.errors import ulp_distance
+from msda_replay.plots.samples import addends_of, coordinate, exact_coordinate, sample_of
+
+EVERYTHING = {"atol": 0, "rtol": 0}  # a tolerance that makes findings of all rounding
+
+
+def drawn(figure, tmp_path):
+    """Draws it, as a notebook would, and returns all of its text."""
+    figure.savefig(tmp_path / "a.png")
+    assert (tmp_path / "a.png").stat().st_size > 10000
+    texts = [text.get_text() for axes in figure.axes for text in (axes.title, axes.xaxis.label, *axes.texts)]
+    return "\n".join([*texts, figure._suptitle.get_text()])
+
+
+@pytest.fixture
+def msda(tmp_path, rng):
+    """One with a wrong element in each gradient, the other right."""
+    inputs = make_problem(rng)
+    outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    wrong = {name: array.copy() for name, array in outputs.items()}
+    wrong["grad_value"][0, 35, 1, 2] += 1
+    wrong["grad_sampling_locations"][0, 3, 1, 1, 1, 0] += 5
+    wrong["grad_attention_weights"][0, 4, 0, 1, 0] += 5
+    path = tmp_path / "a.h5"
+    write_capture(path, [Invocation(inputs, one, "msda_triton", atol=1e-3, rtol=1e-2) for one in (wrong, outputs)])
+    return path
+
+
+@pytest.fixture
+def grid_sample(tmp_path):
+    """A call in 2D and one in 3D."""
+    calls = [call_of("2d-float32-bilinear-zeros-0"), call_of("3d-float32-bilinear-border-1"), call_of("2d-float64-bilinear-reflection-1")]
+    path = tmp_path / "a.h5"
+    write_capture(path, calls)
+    return path
+
+
+class TestCells:
+    def test_a_real_boundary(self, demo_capture, tmp_path):
+        finding = run(demo_capture).findings()[0]
+        figure = plot_cell(finding)
+        text = drawn(figure, tmp_path)
+        assert "x at the boundary 3, enlarged" in text and "2.99999976: -1 ULP" in text and "3: on the boundary" in text
+        assert "grad_sampling_locations[0,948,0,0,2,0] of call 0: cell_boundary, at fault: reference" in text
+        steps = next(axes for axes in figure.axes if "gradient in each cell" in axes.get_title())
+        (stairs,) = [patch for patch in steps.patches if hasattr(patch, "get_data")]
+        values = dict(zip(stairs.get_data().edges, stairs.get_data().values))
+        assert values[2] == pytest.approx(-128.077826) and values[3] == pytest.approx(131.808206)
+
+    @pytest.mark.parametrize("capture", ["msda", "grid_sample"])
+    def test_the_gradient_in_the_samples_cell_is_float64s(self, capture, request):
+        """For every sample in a cell's inside, of findings of mere rounding."""
+        path = request.getfixturevalue(capture)
+        findings = [one for one in run(path, **EVERYTHING).findings() if one.tensor in ("grad_sampling_locations", "grad_grid")]
+        checked = set()
+        with open_capture(path) as opened:
+            for one in findings:
+                sample, axis = sample_of(opened[one.invocation], one), one.index[-1]
+                cell = int(np.floor(sample.exact[axis]))
+                if abs(sample.exact[axis] - round(sample.exact[axis])) > 1e-4:
+                    assert sample.gradient_in(cell, axis) == pytest.approx(one.float64, rel=1e-9, abs=1e-12), one
+                    checked.add((one.invocation, axis))
+        assert len(checked) >= 4
+
+    @pytest.mark.parametrize("capture", ["msda", "grid_sample"])
+    def test_the_addends_of_a_pixel_add_up_to_float64(self, capture, request):
+        path = request.getfixturevalue(capture)
+        findings = [one for one in run(path, **EVERYTHING).findings() if one.tensor in ("grad_value", "grad_input")]
+        with open_capture(path) as opened:
+            for one in findings:
+                _, addends, _, _ = addends_of(opened[one.invocation], one)
+                assert addends.sum() == pytest.approx(one.float64, rel=1e-9, abs=1e-12), one
+        assert len(findings) > 20
+
+    @pytest.mark.parametrize("capture", ["msda", "grid_sample"])
+    def test_every_gradient_is_drawn(self, capture, request, tmp_path):
+        path = request.getfixturevalue(capture)
+        seen = {}
+        for one in run(path, **EVERYTHING).findings():
+            seen.setdefault((one.invocation, one.tensor), one)
+        assert len(seen) >= 5
+        for one in seen.values():
+            assert one.name in drawn(plot_cell(one), tmp_path)
+
+    def test_coordinates_of_the_dialects(self, rng):
+        """As determinism.md writes them, rounded after every operation by way of float64."""
+        def rounded(x):
+            return np.float64(np.float32(x))
+
+        for place in rng.uniform(0, 1, 50).astype(np.float32).astype(np.float64):
+            grid = rounded(2 * place - 1)
+            assert coordinate("deformable_detr", False, place, 37, np.float32) == rounded(place * 37 - 0.5)
+            assert coordinate("msda_triton", False, place, 37, np.float32) == rounded(rounded(place * 37) - 0.5)
+            assert coordinate("msda_triton", True, place, 37, np.float32) == rounded(place * 36)
+            assert coordinate("grid_sample", False, place, 37, np.float32) == rounded(rounded(rounded(grid + 1) * 37) - 1) / 2
+            assert coordinate("grid_sample", True, place, 37, np.float32) == rounded(rounded(grid + 1) / 2 * 36)
+            assert exact_coordinate("grid_sample", False, place, 37) == pytest.approx(place * 37 - 0.5, rel=1e-14)
+
+
+class TestPyramids:
+    def test_a_map_for_each_level(self, msda, tmp_path):
+        with open_capture(msda) as opened:
+            figure = plot_pyramid(opened[0], "grad_value")
+            expected = opened[0].replay("float64")["grad_value"]
+            errors = np.abs(opened[0].outputs["grad_value"][()] - expected).max(axis=(0, 2, 3))
+        text = drawn(figure, tmp_path)
+        assert "level 0, 6 x 5\nwithin tolerance" in text and "level 1, 3 x 4\n1 pixel out of tolerance" in text
+        images = [axes.images[0] for axes in figure.axes if axes.images]
+        assert [image.get_array().shape for image in images] == [(6, 5), (3, 4)]
+        np.testing.assert_array_equal(images[0].get_array().ravel(), errors[:30])
+        np.testing.assert_array_equal(images[1].get_array().ravel(), errors[30:])
+        assert images[0].norm.vmax == errors[:30].max() and images[1].norm.vmax == errors[30:].max() != images[0].norm.vmax
+        (circle,) = figure.axes[1].collections[0].get_offsets()
+        assert tuple(circle) == (35 - 30 - 4, 1)  # x, y of pixel 35
+
+    def test_samples_lie_where_they_sample(self, msda):
+        with open_capture(msda) as opened:
+            figure = plot_pyramid(opened[0], "grad_sampling_locations")
+            x, y = opened[0].inputs["sampling_locations"][0, 3, 1, 1, 1]
+        (circle,) = figure.axes[1].collections[0].get_offsets()
+        assert tuple(circle) == (int(min(x, 0.999) * 4), int(min(y, 0.999) * 3))
+
+    def test_without_a_name_the_first_that_is_out(self, demo_capture, tmp_path):
+        assert "largest |recorded - reference| of grad_sampling_locations" in drawn(plot_pyramid(demo_capture), tmp_path)
+
+    def test_slices_of_a_volume(self, grid_sample, tmp_path):
+        with open_capture(grid_sample) as opened:
+            for name in ("grad_input", "grad_grid"):
+                depth = opened[1].outputs[name].sizes["depth" if name == "grad_input" else "output_depth"]
+                figure = plot_pyramid(opened[1], name)
+                assert sum(bool(axes.images) for axes in figure.axes) == depth
+                assert "slice 0 of " in drawn(figure, tmp_path)
+
+
+class TestErrors:
+    def test_counts_and_scales(self, msda, tmp_path):
+        with open_capture(msda) as opened:
+            text = drawn(plot_errors(opened[0]), tmp_path)
+            assert text.count(": 1 of ") == 3 and "grad_value against float64: 1 of 672 out of tolerance" in text
+            assert "atol 0.001, rtol 0.01, the test's" in text and "distance in ULP of float32" in text
+            assert drawn(plot_errors(opened[1]), tmp_path).count(": 0 of ") == 3
+            strict = drawn(plot_errors(opened[1], "grad_value", "deterministic", 0, 1e-30), tmp_path)
+            assert "grad_value against deterministic" in strict and ": 0 of" not in strict
+
+    def test_bars_hold_every_element(self, msda):
+        with open_capture(msda) as opened:
+            figure = plot_errors(opened[0], "grad_value")
+        for axes in figure.axes:
+            assert sum(bar.get_height() for bar in axes.patches) == 672
+
+    def test_not_finite(self, tmp_path, rng):
+        inputs = make_problem(rng)
+        outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+        outputs["grad_value"][0, 0, 0, :2] = np.nan, np.inf
+        write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "msda_triton"))
+        text = drawn(plot_errors(tmp_path / "a.h5"), tmp_path)
+        assert "2 not finite" in text and "grad_value against float64: 2 of 672" in text and "customary for float32" in text
+        drawn(plot_pyramid(tmp_path / "a.h5", "grad_value"), tmp_path)
+
+    def test_units_in_the_last_place(self):
+        one = np.float32(1)
+        values = np.array([one, np.nextafter(one, 2, dtype=np.float32), -one, 0, np.nan])
+        others = np.array([one, one, np.nextafter(-one, 0, dtype=np.float32), -1e-45, 1])
+        np.testing.assert_array_equal(ulp_distance(values, others, "float32"), [0, 1, 1, 1, np.nan])
+        assert ulp_distance(np.array([1.0]), np.array([1 + 2.0**-52]), "float64") == 1
+        assert ulp_distance(np.array([-1e308]), np.array([1e308]), "float64") > 2**63
+        assert ulp_distance(np.array([1.0]), np.array([1 + 2.0**-10]), "float16") == 1
+        np.testing.assert_array_equal(ulp_distance(np.array([1.0, -1.0]), np.array([1 + 2.0**-7, -1 - 3 * 2.0**-7]), "bfloat16"), [1, 3])
+
+
+def test_what_cannot_be_drawn(msda, tmp_path, monkeypatch):
+    with pytest.raises(CaptureError, match="has 2 calls; give one of them"):
+        plot_errors(msda)
+    with open_capture(msda) as opened:
+        with pytest.raises(CaptureError, match="has no output grad_input; it has grad_attention_weights"):
+            plot_errors(opened[0], "grad_input")
+    write_capture(tmp_path / "b.h5", Invocation(make_problem(np.random.default_rng(1)), {}, "msda_triton"))
+    with pytest.raises(CaptureError, match="has no gradients in its outputs"):
+        plot_pyramid(tmp_path / "b.h5")
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with open_capture(msda) as opened, pytest.raises(ModuleNotFoundError, match="python3-matplotlib, or pip install matplotlib"):
+        plot_errors(opened[0])

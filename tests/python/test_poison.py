@@ -1,0 +1,214 @@
+"""`run --mode original --poison`: kernels with a defect each, or none, launched again with other contents of unwritten memory."""
+
+import json
+import re
+import sys
+
+import h5py
+import jsonschema
+import numpy as np
+import pytest
+from conftest import SOURCE
+from test_hooks import make_cubin
+from test_launches import CLIENT
+from test_original import SCHEMA, on_stand_in
+from test_original import launched as launched_known  # noqa: F401
+from test_recording import pytestmark, record  # noqa: F401
+
+sys.path.insert(0, str(SOURCE / "tools"))
+from gpu_check.poison import ADAPTER  # noqa: E402
+
+COUNT = 256
+
+
+def name_of(kernel):
+    return f"_Z{len('poison_' + kernel)}poison_{kernel}iPKfPfS1_"
+
+
+@pytest.fixture
+def launched(tmp_path):
+    """Records launches of one of the kernels. Returns the capture."""
+
+    def make(kernel, launches=1, atomics=None):
+        capture, adapter, image = tmp_path / f"{kernel}.h5", tmp_path / "mine.json", tmp_path / f"{kernel}.cubin"
+        adapter.write_text(json.dumps(ADAPTER))
+        image.write_bytes(make_cubin([name_of(kernel)], bytes(64)))
+        done = record(CLIENT, "--kernel", f"poison_{kernel}", "--image", image, "--seed", "7", "--launches", str(launches),
+                      options=["-o", capture, "--adapter", adapter])
+        assert done.returncode == 0 and capture.exists(), done.stderr
+        if atomics is not None:  # no disassembler has counted them in this code, which is none
+            with h5py.File(capture, "r+") as file:
+                for code in file["kernels"].values():
+                    code.attrs.update(atomics)
+        return capture
+
+    return make
+
+
+@pytest.fixture
+def poisoned(replay):
+    """What `run --poison` says, by invocation, as JSON that the schema allows."""
+
+    def run(capture, *arguments, expect, **variables):
+        done = replay("run", capture, "--mode", "original", "--poison", "--json", "-", *arguments, expect=expect,
+                      env=on_stand_in(**variables))
+        jsonschema.validate(done.json, SCHEMA)
+        told = done.json["invocations"] + done.json.get("relaunched", [])
+        return [one["poison"] for one in sorted(told, key=lambda one: one["id"])]
+
+    return run
+
+
+VERDICTS = {
+    "race": ("race", None), "reads_output": ("reads_unwritten", ["y"]), "reads_scratch": ("reads_unwritten", ["parameter 3"]),
+    "reads_shared": ("reads_unwritten", ["shared memory"]), "reads_beside": ("reads_unwritten", ["beside the tensors"]),
+    "order_only": ("order_only", []), "lost_updates": ("race", None), "adds": ("deterministic", []), "none": ("deterministic", []),
+}
+
+
+@pytest.mark.parametrize("kernel", VERDICTS)
+def test_verdicts(launched, poisoned, kernel):
+    verdict, memories = VERDICTS[kernel]
+    capture = launched(kernel)
+    for _ in range(3):  # the stand-in draws other orders of threads each time
+        (result,) = poisoned(capture, expect=int(verdict in ("race", "reads_unwritten")))
+        tensor = result["tensors"]["y"]
+        assert (result["verdict"], tensor["verdict"], result["runs"]) == (verdict, verdict, 10)
+        assert memories is None or tensor["varies_across"] == memories
+        assert (tensor["varies_within"] > 0) == (verdict in ("race", "order_only")) == (tensor["spread"] > 0)
+        assert (tensor["why"] == "") == (verdict == "deterministic") == ("example" not in tensor)
+
+
+def test_what_is_told(launched, poisoned):
+    settings = [(one["memory"], one["contents"]) for one in poisoned(launched("none"), expect=0)[0]["settings"]]
+    changed = ["zero", "nan", "pattern"]
+    assert settings == [(None, "recorded")] + [(memory, contents) for memory in ("y", "parameter 3", "beside the tensors", "shared memory")
+                                               for contents in changed]
+    capture = launched("reads_scratch")
+    with h5py.File(capture) as file:
+        x = file["invocations/000000/inputs/x"][()]
+    tensor = poisoned(capture, "--repeat", 3, expect=1)[0]["tensors"]["y"]
+    assert tensor["across"] == COUNT // 4 and tensor["within"] == tensor["never_written"] == tensor["adds"] == 0
+    values = {settings[one["setting"]]: (one["lowest"], one["highest"]) for one in tensor["example"]["values"]}
+    assert tensor["example"]["index"] == [0] and len(values) == len(settings)
+    as_pattern = float(np.frombuffer(b"\x45" * 4, np.float32)[0])
+    assert values.pop(("parameter 3", "pattern")) == (as_pattern, as_pattern) and values.pop(("parameter 3", "nan")) == ("NaN", "NaN")
+    assert set(values.values()) == {(0, 0)}  # scratch memory begins as zeros
+    tensor = poisoned(launched("none"), expect=0)[0]["tensors"]["y"]
+    assert tensor["never_written"] == COUNT // 2 and tensor["across"] == 0
+    sums = poisoned(launched("order_only"), expect=0)[0]["tensors"]["y"]
+    assert (sums["within"], sums["adds"], sums["never_written"]) == (4, 4, COUNT - 4) and 0 < sums["spread"] < 1e-4
+    assert len(x) == COUNT
+
+
+def test_text_and_exit_status(launched, replay):
+    def text(kernel, expect):
+        return replay("run", launched(kernel), "--mode", "original", "--poison", expect=expect, env=on_stand_in()).out
+
+    told = text("reads_output", 1)
+    assert "  poison: reads_unwritten: 13 settings, 10 launches in each\n" in told
+    assert re.search(r"^    y +reads_unwritten: 256 of 256 elements depend on what y held before the launch$", told, re.M)
+    assert re.search(r"^ +\[0\]: -?\d\S+ as recorded, NaN with y NaN$", told, re.M)
+    assert re.search(r"^    y +race: 256 of 256 elements differ between equal launches, ", text("race", 1), re.M)
+    told = text("none", 0)
+    assert "  poison: deterministic: " in told and re.search(r"^    y +deterministic$", told, re.M) and "it never writes 128 elements" in told
+    assert told.startswith("Launched with other contents of unwritten memory: 1 deterministic.\n")
+    assert "it adds to 256 elements, which were zero when it was recorded" in text("adds", 0)
+
+
+def test_what_is_added_to(launched, poisoned):
+    """A sum into a buffer that the caller has set to zero is none of a kernel's faults; into any other buffer it is."""
+    capture = launched("adds")
+    with h5py.File(capture, "r+") as file:
+        file["invocations/000000/outputs_before/y"][3:5] = 7
+    (result,) = poisoned(capture, "--damaged", expect=1)
+    tensor = result["tensors"]["y"]
+    assert tensor["verdict"] == "reads_unwritten" and tensor["varies_across"] == ["y"]
+    assert (tensor["across"], tensor["adds"], tensor["adds_to_nonzero"], tensor["example"]["index"]) == (2, COUNT, 2, [3])
+
+
+@pytest.mark.parametrize("kernel, facts, verdict, why", [
+    ("order_only", {"float_atomics": 0}, "race", "the kernel has no atomics of floating-point numbers"),
+    ("order_only", {"atomics": 0}, "race", "the kernel has no atomics"),
+    ("order_only", {"float_atomics": 2}, "order_only", "the addends are not known"),
+    ("race", {"float_atomics": 2}, "race", "also where the kernel does not add"),
+    ("race", {"float_atomics": 2, "shared_atomics": 2}, "race", "more than rounding explains"),
+    ("lost_updates", {"float_atomics": 2}, "race", "differ between equal launches, "),
+])
+def test_atomics_of_the_code(launched, poisoned, kernel, facts, verdict, why):
+    (result,) = poisoned(launched(kernel, atomics=facts), expect=int(verdict == "race"))
+    tensor = result["tensors"]["y"]
+    assert tensor["verdict"] == verdict and why in tensor["why"]
+    assert ("nor whether" in tensor["why"]) == (facts is None)
+
+
+def test_a_kernel_that_faults(launched, poisoned, replay):
+    capture = launched("faults", launches=2)
+    for result in poisoned(capture, expect=1):
+        assert result["verdict"] == "reads_unwritten" and result["tensors"]["y"]["verdict"] == "deterministic"
+        failed = {(one["memory"], one["contents"]): one for one in result["settings"] if one["state"] != "ran"}
+        assert set(failed) == {("parameter 3", "pattern"), ("parameter 3", "nan")}
+        assert all("an illegal memory access was encountered" in one["message"] for one in failed.values())
+        assert len(result["settings"]) == 13
+    out = replay("run", capture, "--mode", "original", "--poison", expect=1, env=on_stand_in()).out
+    assert re.search(r"^    with parameter 3 pattern the kernel faulted: .*\(CUDA error 700\)$", out, re.M)
+
+
+def test_a_kernel_that_never_ends(launched, poisoned):
+    (result,) = poisoned(launched("hangs"), expect=1)
+    assert result["verdict"] == "reads_unwritten"
+    assert [(one["memory"], one["contents"], one["state"]) for one in result["settings"] if one["state"] != "ran"] == [
+        ("parameter 3", "nan", "hung")]
+
+
+def test_kernels_of_the_operator(launched_known, poisoned):  # noqa: F811
+    capture = launched_known("col2im17", "--launches", 2)
+    for result in poisoned(capture, expect=0):
+        assert {tensor["verdict"] for tensor in result["tensors"].values()} == {"deterministic"} and len(result["tensors"]) == 3
+        assert result["tensors"]["grad_value"]["adds"] > 0 == result["tensors"]["grad_sampling_locations"]["adds"]
+    result = poisoned(capture, "--invocation", "0", expect=0, MSDA_STAND_IN_UNORDERED=1)[0]
+    assert {name: tensor["verdict"] for name, tensor in result["tensors"].items()} == {
+        "grad_value": "order_only", "grad_sampling_locations": "deterministic", "grad_attention_weights": "deterministic"}
+
+
+def test_inputs_and_integers_are_left_alone(launched_known, poisoned):  # noqa: F811
+    for result in poisoned(launched_known("scale_add"), expect=0):  # y is inout, positive uint8
+        assert {one["memory"] for one in result["settings"]} == {None, "beside the tensors", "shared memory"}
+        assert {tensor["verdict"] for tensor in result["tensors"].values()} == {"deterministic"}
+
+
+def test_tensors_between_each_other(launched_known, poisoned):  # noqa: F811
+    for result in poisoned(launched_known("whereabouts"), expect=0):
+        assert result["verdict"] == "deterministic"
+
+
+def test_flags_and_captures_that_cannot(launched, replay):
+    capture = launched("none")
+
+    def told(*arguments, expect, **rest):
+        done = replay("run", capture, "--poison", *arguments, expect=expect, env=on_stand_in(), **rest)
+        assert done.err.count("\n") == 1 and done.out == ""
+        return done.err
+
+    assert "--poison is for mode original" in told("--mode", "deterministic", expect=2)
+    assert "needs a CUDA device" in told("--device", "cpu", expect=3)
+    assert "there is no device 1" in told("--device", "cuda:1", expect=3)
+    assert "parameter 3 points to memory that no adapter describes; --poison takes it" in replay(
+        "run", capture, "--mode", "original", expect=3, env=on_stand_in()).err
+    for text in ("", "24:", "24:0", "8:64", "x:y 24", "24:-4", f"24:{1 << 64}"):
+        with h5py.File(capture, "r+") as file:
+            attributes = file["invocations/000000"].attrs
+            assert text or attributes["unknown_extents"] == f"24:{4 * COUNT}"
+            attributes["unknown_extents"] = text
+        assert "does not say how large it is" in told(expect=3)
+    assert "relaunch-poisoned" not in replay("--help", expect=0).out
+
+
+def test_many_captures(launched, replay, tmp_path):
+    captures, table = [launched("none"), launched("race")], tmp_path / "all.json"
+    done = replay("run", *captures, "--mode", "original", "--poison", "--json", table, expect=1, env=on_stand_in())
+    said = "Launched with other contents of unwritten memory: 1 "
+    assert f"{captures[0]}: {said}deterministic.\n{captures[1]}: {said}race.\n" in done.out
+    joined = json.loads(table.read_text())
+    jsonschema.validate(joined, json.loads((SOURCE / "docs" / "run-many.schema.json").read_text()))
+    assert [one["poison"] for one in joined["captures"]] == [f"{said}deterministic.", f"{said}race."]

@@ -1,0 +1,173 @@
+"""The conventions of a call that is imported. They cannot be read off the tensors: a kernel under test may be wrong in just this. What
+nobody states is asked for, together with what fits the observed gradients.
+
+A dialect alone may be missing, in archives of a time before it was asked for: where padding and align_corners are stated, it decides
+how a coordinate is rounded, which the observed bits show. It is taken from them if they leave no doubt."""
+
+import itertools
+import math
+import os
+import tempfile
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import archive_keys
+from .capture import DIALECTS, PADDING_MODES, Invocation, write_capture
+from .command import CommandError, run
+from .reading import open_capture
+
+_SAMPLES = 4096  # that are replayed
+_RELATIVE = 1e-6  # differences below this, of a value or of the typical value, tell nothing
+_UNEXPLAINED = ("implementation_error", "uninitialized_output")  # causes for which other conventions may be the reason
+_MOST = 1 / 50  # of the gradients have such causes, at most, where conventions fit
+_CHANCE = 1e-9  # that one dialect is nearer by accident
+_WHERE = 'docs/python.md, "Which dialect is mine?", lists them by framework'
+
+
+@dataclass
+class Fit:
+    """Conventions under which rounding explains the observed gradients, and the deterministic replay of these."""
+
+    conventions: dict
+    replay: dict
+
+
+def _candidates(schema, stated, rank):
+    """All conventions that agree with the stated ones."""
+    if schema is archive_keys.MSDA:
+        values = {"dialect": DIALECTS, "padding_mode": PADDING_MODES, "align_corners": (False, True)}
+    else:
+        interpolations = archive_keys.INTERPOLATIONS if rank == 4 else archive_keys.INTERPOLATIONS[:2]
+        values = {"interpolation": interpolations, "padding_mode": archive_keys.GRID_PADDING_MODES, "align_corners": (False, True)}
+    every = [dict(zip(values, choice)) for choice in itertools.product(*values.values())]
+    return [one for one in every if is_possible(one) and all(one[name] == value for name, value in stated.items())]
+
+
+def is_possible(conventions):
+    """deformable_detr knows zeros padding and no align_corners."""
+    return conventions.get("dialect") != "deformable_detr" or (conventions["padding_mode"] == "zeros" and not conventions["align_corners"])
+
+
+def _some_samples(schema, inputs, observed):
+    """The inputs and the gradients of some samples. grad_value and grad_input are sums over all samples, and are left out."""
+    if schema is not archive_keys.MSDA:
+        return inputs, {name: array for name, array in observed.items() if name == "grad_grid"} or observed
+    batch, queries, *others = inputs["attention_weights"].shape
+    count = max(1, _SAMPLES // max(1, batch * math.prod(others)))
+    chosen = np.unique(np.linspace(0, queries - 1, min(count, queries)).astype(int)) if queries else []
+
+    def part(tensors):
+        return {name: array[:, chosen] if schema.dimensions[name][1] == "query" else array for name, array in tensors.items()
+                if name != "level_start_index"}
+
+    two_dimensional = {name: array for name, array in inputs.items() if len(schema.dimensions[name]) > 1}
+    return part(two_dimensional), part({name: array for name, array in observed.items() if name != "grad_value"})
+
+
+def _invocation(schema, inputs, outputs, conventions):
+    if schema is archive_keys.MSDA:
+        return Invocation(inputs, outputs, **conventions)
+    return Invocation(inputs, outputs, "", facts={**conventions, "align_corners": int(conventions["align_corners"])})
+
+
+def _typical(array):
+    """The root mean square of the finite numbers."""
+    finite = array[np.isfinite(array)].astype(np.float64)
+    return math.sqrt(float(np.mean(finite**2))) if finite.size else 0.0
+
+
+def _fits(schema, inputs, observed, candidates):
+    """Those that fit. Raises CommandError."""
+    fits = []
+    scale = min(_typical(array) for array in observed.values())
+    with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
+        # Apart, because a call of dialect grid_sample beside others with its inputs is taken for their reference.
+        for is_reference in (False, True):
+            some = [one for one in candidates if (one.get("dialect") == "grid_sample") == is_reference]
+            if not some:
+                continue
+            call, replays = (os.path.join(folder, f"{name}{is_reference}.h5") for name in ("calls", "replays"))
+            write_capture(call, [_invocation(schema, inputs, observed, one) for one in some])
+            found = run(call, mode="deterministic", device="cpu", atol=_RELATIVE * scale, rtol=_RELATIVE, save_replays=replays)
+            with open_capture(replays) as saved:
+                for conventions, told, replay in zip(some, found.invocations, saved):
+                    unexplained = sum(one["count"] for one in told["judged"] if one["cause"] in _UNEXPLAINED and one["against"] == "float64")
+                    if unexplained <= _MOST * sum(array.size for array in observed.values()):
+                        fits.append(Fit(conventions, {name: replay.results["deterministic"][name][()] for name in observed}))
+    return fits
+
+
+def _is_nearer(fit, other, observed):
+    """Whether the observed gradients are nearer to the first replay, more often than chance explains; equal replays are a tie."""
+    wins = losses = 0
+    for name, array in observed.items():
+        exact = array.astype(np.float64)
+        apart, further = (np.abs(exact - one.replay[name].astype(np.float64)) for one in (fit, other))
+        wins, losses = wins + int((apart < further).sum()), losses + int((apart > further).sum())
+    if wins + losses == 0:
+        return True
+    # Hoeffding's bound on the probability of so many wins where both are as likely.
+    lead = (wins - losses) / (wins + losses)
+    return lead > 0 and math.exp(-(wins + losses) * lead**2 / 2) < _CHANCE
+
+
+def _spelled(source, schema, conventions, missing):
+    names = missing
+    if schema is archive_keys.MSDA and "dialect" in missing and conventions["dialect"] == "deformable_detr":
+        names = ["dialect"]  # which says the rest
+    return " ".join(source.spelled(name, conventions[name]) for name in names)
+
+
+def _refuse(source, schema, missing, fits, why_unknown):
+    what = f"does not state {', '.join(missing)}, and {'it is' if len(missing) == 1 else 'they are'} not guessed"
+    if why_unknown:
+        tells = f"what fits the observed gradients is not known: {why_unknown}; give {_placeholders(source, schema, missing)}"
+    elif not fits:
+        tells = ("no conventions fit the observed gradients: check that shapes are (height, width), locations (x, y), and what belongs "
+                 f"to which call; then give {_placeholders(source, schema, missing)}")
+    else:
+        lines = [_spelled(source, schema, fit.conventions, missing) for fit in fits]
+        tells = f"what fits the observed gradients: {'; or '.join(lines)}. Give those that the kernel is meant to follow"
+    source.fail(source.noun, f"{what}: {tells}{source.remedy} ({_WHERE})")
+
+
+def _placeholders(source, schema, missing):
+    words = {name: schema.scalars[name][1].removeprefix("one of ").replace(", ", "|").replace(" or ", "|") for name in missing}
+    return " ".join(source.spelled(name, word) for name, word in words.items())
+
+
+def choose(source, schema, scalars, inputs, observed):
+    """The call's conventions, and a sentence on what was found out, or nothing."""
+    stated = {name: scalars[name] for name in schema.conventions if name in scalars}
+    if "align_corners" in stated:
+        stated["align_corners"] = bool(stated["align_corners"])
+    if stated.get("dialect") == "deformable_detr":
+        stated = {"padding_mode": "zeros", "align_corners": False, **stated}
+    missing = [name for name in schema.conventions if name not in stated]
+    if not missing:
+        if not is_possible(stated):
+            source.fail(source.noun, "is of dialect deformable_detr, which has padding_mode zeros and align_corners false only")
+        return stated, ""
+    inputs, some = _some_samples(schema, inputs, observed)
+    fits, why_unknown = [], ""
+    if not some or not all(array.size for array in some.values()):
+        why_unknown = "there are no observed gradients of samples"
+    else:
+        try:
+            fits = _fits(schema, inputs, some, _candidates(schema, stated, len(inputs[schema.inputs[0]].shape)))
+        except CommandError as error:
+            why_unknown = str(error).splitlines()[0]
+    if missing == ["dialect"] and source.takes_measured_dialect:
+        for fit in sorted(fits, key=lambda one: one.conventions["dialect"] != "msda_triton"):
+            if all(_is_nearer(fit, other, some) for other in fits if other is not fit):
+                return fit.conventions, _told(source, fit, fits, some)
+    return _refuse(source, schema, missing, fits, why_unknown)
+
+
+def _told(source, fit, fits, observed):
+    dialect = fit.conventions["dialect"]
+    same = [other.conventions["dialect"] for other in fits if other is not fit and _is_nearer(other, fit, observed)]
+    also = f"; {' and '.join(same)} gives the same bits here" if same else ""
+    return (f"dialect {dialect}, as the observed gradients are nearest to its arithmetic{also}. "
+            f"If the kernel is another, say so: --dialect ({_WHERE})")

@@ -1,0 +1,140 @@
+"""What `msda-replay run` found, by the schema docs/run.schema.json."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union, overload
+
+from . import operators
+
+_NOT_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_SHOWN = 10  # findings, by a repr
+
+
+def number(value: Union[float, int, str]) -> float:
+    """A number of the JSON, which has texts for NaN and infinities."""
+    return _NOT_NUMBERS[value] if isinstance(value, str) else float(value)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An element out of tolerance (or `count` neighbours, from `index` on), with its cause (docs/causes.md) and evidence."""
+
+    capture: str = field(repr=False)
+    operator: str = field(repr=False)
+    invocation: int
+    tensor: str
+    index: Tuple[int, ...]
+    count: int
+    observed: float
+    expected: float
+    float64: float
+    against: str
+    cause: str
+    at_fault: str
+    advisory: bool
+    why: str = field(repr=False)
+    evidence: Dict[str, Any] = field(repr=False)
+
+    @property
+    def difference(self) -> float:
+        return self.observed - self.expected
+
+    @property
+    def name(self) -> str:
+        """As flags and reports have it: grad_value[0,17,3,5]"""
+        return f"{self.tensor}[{','.join(map(str, self.index))}]"
+
+    @property
+    def places(self) -> Dict[str, int]:
+        """The index by the names of the dimensions."""
+        return dict(zip(operators.dimensions_of(self.operator, self.tensor, len(self.index)), self.index))
+
+
+class Findings(Sequence[Finding]):
+    """The findings of a run; what counts most comes first."""
+
+    def __init__(self, findings: List[Finding]):
+        self._findings = findings
+
+    @overload
+    def __getitem__(self, place: int) -> Finding: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> "Findings": ...
+
+    def __getitem__(self, place: Union[int, slice]) -> Union[Finding, "Findings"]:
+        found = self._findings[place]
+        return Findings(found) if isinstance(found, list) else found
+
+    def __len__(self) -> int:
+        return len(self._findings)
+
+    def where(self, **values: Any) -> "Findings":
+        """Those whose fields have these values: where(cause="cell_boundary", advisory=False)."""
+        return Findings([one for one in self if all(getattr(one, name) == value for name, value in values.items())])
+
+    def to_dataframe(self) -> Any:
+        """A pandas.DataFrame, a row a finding: its fields, and a column for each dimension."""
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("to_dataframe needs pandas: apt-get install python3-pandas, or pip install pandas",
+                                      name=error.name) from None
+        fields = ("invocation", "tensor", "index", "count", "observed", "expected", "float64", "difference", "against", "cause",
+                  "at_fault", "advisory", "why", "evidence")
+        table = pandas.DataFrame([[getattr(one, name) for name in fields] for one in self], columns=list(fields))
+        places = [one.places for one in self]
+        for name in dict.fromkeys(name for one in places for name in one):
+            table.insert(table.columns.get_loc("count"), name, pandas.array([one.get(name) for one in places], "Int64"))
+        return table
+
+    def __repr__(self) -> str:
+        rows = [("call", "element", "observed", "expected", "against", "cause", "at fault")]
+        rows += [(str(one.invocation), one.name, f"{one.observed:.9g}", f"{one.expected:.9g}", one.against, one.cause,
+                  one.at_fault + " (advice)" * one.advisory) for one in self._findings[:_SHOWN]]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        more = [f"... {len(self) - _SHOWN} more"] if len(self) > _SHOWN else []
+        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in rows]
+        return "\n".join([f"<{len(self)} finding{'s' * (len(self) != 1)}>", *(lines if len(self) else []), *more])
+
+
+class RunResult:
+    """What a run found. `json` is all of it; `messages` are the command's warnings."""
+
+    def __init__(self, capture: str, json: Dict[str, Any], messages: Optional[List[str]] = None):
+        self.capture = capture
+        self.json = json
+        self.messages = messages or []
+
+    @property
+    def at_fault(self) -> str:
+        return self.json["verdict"]["at_fault"]
+
+    @property
+    def summary(self) -> str:
+        return self.json["verdict"]["summary"]
+
+    @property
+    def causes(self) -> Dict[str, int]:
+        """Elements out of tolerance by cause; advice not counted."""
+        return self.json["verdict"]["causes"]
+
+    @property
+    def within_tolerance(self) -> bool:
+        return not self.causes
+
+    @property
+    def invocations(self) -> List[Dict[str, Any]]:
+        return self.json["invocations"]
+
+    def findings(self) -> Findings:
+        """Those of all calls. Of large sets of elements alike the command keeps some: `json["invocations"][i]["judged"]` has all."""
+        return Findings([self._finding(call, one) for call in self.invocations for one in call["findings"]])
+
+    def _finding(self, call: Dict[str, Any], one: Dict[str, Any]) -> Finding:
+        values = {name: number(one[name]) for name in ("observed", "expected", "float64")}
+        texts = {name: one[name] for name in ("tensor", "count", "against", "cause", "at_fault", "why", "evidence")}
+        return Finding(capture=self.capture, operator=call["operator"], invocation=call["id"], index=tuple(one["index"]),
+                       advisory=one.get("advisory", False), **values, **texts)
+
+    def __repr__(self) -> str:
+        return f"<run of {self.capture}: {self.summary}>"

@@ -1,0 +1,98 @@
+"""save_call: a capture of one call, straight from a test's tensors."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Tuple, Union
+
+import numpy as np
+
+from .capture import BFloat16, CaptureError, write_capture
+from .importer import read_call
+from .scalars import keys_of
+
+
+@dataclass(frozen=True)
+class _Type:
+    """What the checks of an archive's types ask, of a type that NumPy lacks."""
+
+    name: str = "bfloat16"
+    kind: str = "V"
+    itemsize: int = 2
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class _Header:
+    shape: Tuple[int, ...]
+    dtype: Any
+    bytes: int
+
+
+def _array(value: Any) -> np.ndarray:
+    """A NumPy array of a torch tensor, an array, or anything that NumPy makes one of. torch is recognised, not imported."""
+    if hasattr(value, "detach") and hasattr(value, "cpu"):
+        tensor = value.detach().cpu()
+        return tensor.float().numpy().view(BFloat16) if str(tensor.dtype) == "torch.bfloat16" else tensor.numpy()
+    return np.asarray(value) if not isinstance(value, np.ndarray) else value
+
+
+class _Arguments:
+    """The arguments of save_call as the importer reads an archive. Every error is a CaptureError of one line."""
+
+    noun = "the call"
+    remedy = ""
+    takes_measured_dialect = False
+
+    def __init__(self, path: str, values: Any):
+        self._path = path
+        self._arrays = {name: self._convert(name, value) for name, value in values.items()}
+
+    def _convert(self, name: str, value: Any) -> np.ndarray:
+        if value is None:
+            remedy = "; call backward() first, and retain_grad() before it on a tensor that is no leaf" if "_grad_" in name else ""
+            self.fail(name, f"is None: leave it out, or give its value{remedy}")
+        try:
+            array = _array(value)
+        except Exception as error:  # torch and NumPy raise many kinds
+            self.fail(name, f"cannot be made a NumPy array: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
+        if array.dtype == object:
+            self.fail(name, f"is {type(value).__name__}, not a tensor, an array or a number")
+        return array
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def header(self, name: str) -> _Header:
+        array = self._arrays[name]
+        dtype = _Type() if isinstance(array, BFloat16) else array.dtype
+        return _Header(array.shape, dtype, array.size * dtype.itemsize)
+
+    def read(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    @staticmethod
+    def spelled(name: str, value: Any) -> str:
+        return f"{name}={value}" if name == "align_corners" else f'{name}="{value}"'
+
+    def fail(self, name: str, what: str) -> None:
+        raise CaptureError(f"{self._path}: {name} {what}")
+
+
+def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **call: Any) -> None:
+    """Writes a capture of one backward call.
+
+    The arguments are the keys of an archive (docs/python.md): the inputs value, spatial_shapes, sampling_locations,
+    attention_weights, grad_output; observed_grad_value and so on, what the kernel returned; reference_grad_value and so on, what the
+    test compares with; dialect, padding_mode, align_corners; atol, rtol, kernel, label. With operator="grid_sample": input, grid,
+    grad_output, observed_grad_input, observed_grad_grid, interpolation, padding_mode, align_corners; scatter_add, interpolate and roi_align
+    as the document lists them. Tensors are torch tensors
+    (bfloat16, too, on any device) or NumPy arrays. Raises CaptureError and leaves no file behind."""
+    source = _Arguments(os.fspath(path), call)
+    invocation, used, _ = read_call(source)
+    unknown = sorted(set(call) - set(used) - {"operator"})
+    if unknown:
+        schema = keys_of(source)
+        source.fail("the call", f"has no argument {', '.join(unknown)}; there are {', '.join((*schema.tensors, *schema.scalars))}")
+    write_capture(path, invocation, overwrite=overwrite)
