@@ -9,6 +9,7 @@
 
 #include "replay/calls/damage.h"
 #include "replay/report/diagnosis.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 
@@ -19,12 +20,6 @@ using analysis::NamedComparison;
 using analysis::thousands;
 
 namespace {
-
-// Units in the last place say something of numbers that agree to some digits.
-std::string ulp_text(uint64_t ulp) {
-  constexpr uint64_t kMost = 100'000;
-  return ulp <= kMost ? std::to_string(ulp) : "-";
-}
 
 // A table for each gradient: a line for each pair of sides.
 void append_tables(Lines& lines, const InvocationResult& result) {
@@ -44,12 +39,6 @@ void append_tables(Lines& lines, const InvocationResult& result) {
               "max ULP", "worst element");
     lines.append(rows);
   }
-}
-
-std::string tolerance_text(const InvocationResult& result) {
-  if (result.tolerance)
-    return fmt::format("tolerance atol {:g}, rtol {:g}", result.tolerance->atol, result.tolerance->rtol);
-  return "no tolerance recorded or given: drift is what rounding cannot explain";
 }
 
 // Where the replays ran, if not all on the CPU as they were to.
@@ -94,19 +83,6 @@ void append_recorded_order(Lines& lines, const InvocationResult& result) {
   }
 }
 
-// How many of the elements are, for the same cause, in a group that is no advice: what a test against grid_sample in
-// float32 meets is mostly what the recorded reference met.
-int64_t told_elsewhere(const Group& advice, const std::vector<Group>& groups) {
-  int64_t told = 0;
-  for (const Group& group : groups) {
-    if (group.advisory || group.gradient != advice.gradient || group.cause != advice.cause) continue;
-    for (const auto& [flat, count] : advice.runs) {
-      for (int64_t i = flat; i < flat + count; ++i) told += group.contains(i);
-    }
-  }
-  return told;
-}
-
 // Advice on elements that were told.
 void add_note(Page& page, int64_t elements, int64_t told) {
   if (told == 0) return;
@@ -132,15 +108,6 @@ void add_diagnoses(Page& page, const InvocationResult& result, const ReportSetti
     add_diagnosis(page, group, result, settings, several);
   }
   add_note(page, advised, told);
-}
-
-std::string conventions_text(const capture::CallFacts& facts) {
-  if (facts.dialect.empty()) {
-    return fmt::format("grid_sample, padding {}, align_corners {}", facts.texts.at("padding_mode"),
-                       facts.integers.at("align_corners") != 0);
-  }
-  return fmt::format("dialect {}, padding {}, align_corners {}", facts.dialect, facts.padding_mode,
-                     facts.align_corners);
 }
 
 void add_heading(Page& page, const InvocationResult& result) {
