@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   replay::add_minimize_command(app, status);
   replay::add_gradcheck_command(app, status);
   replay::add_diff_command(app, status);
+  replay::add_report_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -17,6 +17,7 @@ void add_recover_command(CLI::App& app, int& status);
 void add_minimize_command(CLI::App& app, int& status);
 void add_gradcheck_command(CLI::App& app, int& status);
 void add_diff_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 
 }  // namespace msda::replay

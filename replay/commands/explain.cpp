@@ -31,7 +31,7 @@ analysis::Material material_of(const capture::IsolatedReader& reader, const capt
 
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
-                                    const std::string& count, const Progress& progress) {
+                                    const std::string& count, const Progress& progress, const Look& look) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));
   };
@@ -74,6 +74,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });
   if (!result.compared) result.report.verdict.summary = kNothingToCompare;
+  if (look) look(loaded, material, result);
   return result;
 }
 
