@@ -138,23 +138,27 @@ namespace {
 
 constexpr int kShades = 8;
 
-// The scale of a map: from the least difference that is not zero to the largest, logarithmic.
+// The scale of a map: from the least difference that is not zero to the largest, logarithmic. Bins with elements out of
+// tolerance have the last shade and do not stretch it, or all others would have the first.
 struct Scale {
   double least = HUGE_VAL, most = 0;
-  bool infinite = false;
+  bool any = false, infinite = false;
 
   explicit Scale(const ErrorMap& map) {
-    for (const double one : map.largest) {
+    for (size_t i = 0; i < map.largest.size(); ++i) {
+      const double one = map.largest[i];
       if (!std::isfinite(one)) infinite = true;
-      if (one > 0 && std::isfinite(one)) {
+      any = any || one > 0;
+      if (one > 0 && std::isfinite(one) && !map.outside[i]) {
         least = std::min(least, one);
         most = std::max(most, one);
       }
     }
-    least = std::max(least, most * 1e-6);
   }
   // From 1; 0: no difference.
-  int shade(double difference) const {
+  int shade(const ErrorMap& map, int64_t bin) const {
+    const double difference = map.largest[static_cast<size_t>(bin)];
+    if (map.outside[static_cast<size_t>(bin)]) return kShades;
     if (!(difference > 0)) return 0;
     if (!std::isfinite(difference) || least >= most) return kShades;
     const double share = std::log(difference / least) / std::log(most / least);
@@ -166,10 +170,8 @@ struct Scale {
 std::string strokes(const ErrorMap& map, const Scale& scale, int shade) {
   std::string d;
   for (int64_t row = 0; row < map.rows; ++row) {
+    const auto shade_at = [&](int64_t column) { return scale.shade(map, row * map.columns + column); };
     for (int64_t column = 0; column < map.columns; ++column) {
-      const auto shade_at = [&](int64_t c) {
-        return scale.shade(map.largest[static_cast<size_t>(row * map.columns + c)]);
-      };
       if (shade_at(column) != shade) continue;
       int64_t end = column;
       while (end < map.columns && shade_at(end) == shade) ++end;
@@ -219,14 +221,14 @@ void draw_scale(Html& html, const Scale& scale) {
 void draw_map(Html& html, const ErrorMap& map, bool wide) {
   const Scale scale(map);
   const auto figure = html.in("figure", {{"class", wide ? "map wide" : "map"}});
-  html.add("p", {{"class", "map-title"}}, map.title);
-  if (scale.most == 0 && !scale.infinite) {
+  html.add("p", {{"class", "map-title"}}, wide ? "by " + map.title : map.title);
+  if (!scale.any) {
     html.add("p", {{"class", "quiet"}}, "no difference");
     return;
   }
   // Wide maps stretch to the width there is; the others show each bin as a square.
   const double bin =
-      wide ? 0 : std::clamp(std::floor(232.0 / static_cast<double>(std::max(map.rows, map.columns))), 4.0, 40.0);
+      wide ? 0 : std::clamp(std::floor(208.0 / static_cast<double>(std::max(map.rows, map.columns))), 3.0, 40.0);
   const double height =
       wide ? std::clamp(static_cast<double>(map.rows) * 14, 20.0, 224.0) : bin * static_cast<double>(map.rows);
   {
@@ -247,12 +249,13 @@ void draw_map(Html& html, const ErrorMap& map, bool wide) {
     }
   }
   const auto caption = html.in("figcaption");
-  if (scale.most > 0) {
-    draw_scale(html, scale);
-    const auto worst = std::ranges::max_element(map.largest, {}, [](double x) { return std::isfinite(x) ? x : -1; });
-    html.text(fmt::format("largest at {}", place_of_bin(map, static_cast<size_t>(worst - map.largest.begin()))));
+  if (scale.most > 0) draw_scale(html, scale);
+  const auto worst = std::ranges::max_element(map.largest, {}, [](double x) { return std::isfinite(x) ? x : -1; });
+  if (std::isfinite(*worst)) {
+    html.text(fmt::format("largest {:.3g} at {}", *worst,
+                          place_of_bin(map, static_cast<size_t>(worst - map.largest.begin()))));
   }
-  if (scale.infinite) html.text(scale.most > 0 ? "; NaN or infinite in the darkest" : "NaN or infinite");
+  if (scale.infinite) html.text(std::isfinite(*worst) ? "; also NaN or infinite" : "NaN or infinite");
 }
 
 void draw_schedule(Html& html, const Json& bins, const std::string& index_name) {

@@ -55,7 +55,8 @@ void add_headline(Html& html, const std::string& summary) {
     const auto heading = html.in("h1");
     const std::string sentence = summary.substr(0, first);
     html.text(close != std::string::npos ? sentence.substr(0, bracket) : sentence);
-    if (close != std::string::npos) html.add("span", {{"class", "aside"}}, " " + sentence.substr(bracket + 1));
+    if (close != std::string::npos)
+      html.add("span", {{"class", "aside"}}, " " + summary.substr(bracket + 2, close - bracket - 2) + ".");
   }
   if (first < summary.size()) html.add("p", {{"class", "lead"}}, summary.substr(first + 1));
 }
@@ -98,7 +99,7 @@ void add_top(Html& html, const ReportedCapture& report) {
   if (const Json& facts = report.shown["run"]["facts"]; facts.contains("gpu"))
     add_figure(html, "recorded on", plain_text(facts["gpu"]));
   if (const auto created = report.shown["created"].get<std::string>(); !created.empty())
-    add_figure(html, "recorded at", created);
+    add_figure(html, "written", created);
 }
 
 // As a terminal shows them.
@@ -249,8 +250,8 @@ std::vector<Link> links_of(const ReportedCapture& report) {
     }
     links.push_back({prefix + "-comparisons", "Comparisons"});
     if (!one.pictures.maps.empty()) {
-      links.push_back({prefix + "-maps", "Where"});
-      links.push_back({prefix + "-ulp", "How large"});
+      links.push_back({prefix + "-maps", "Error maps"});
+      links.push_back({prefix + "-ulp", "Error sizes"});
     }
     if (!one.stages.empty()) links.push_back({prefix + "-stages", "Stages"});
     if (!one.order.empty()) links.push_back({prefix + "-order", "Order"});
@@ -371,27 +372,34 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
   }
 }
 
+// Of which process, and of which tests.
+std::string origin_of(const Json& one) {
+  std::vector<std::string> whose;
+  if (one.contains("rank")) whose.push_back("rank " + plain_text(one["rank"]));
+  if (one.contains("labels")) whose.push_back(plain_text(one["labels"]));
+  return fmt::format("{}", fmt::join(whose, ", "));
+}
+
 void add_row(Html& html, const Json& one, const std::string& page) {
   const bool read = !one.contains("error");
-  const bool drifts = !read || !one["verdict"]["causes"].empty();
   const auto row = html.in("tr");
   {
     const auto cell = html.in("td");
     add_capture(html, one["capture"], page);
+    if (const std::string origin = origin_of(one); !origin.empty()) {
+      html.add("div", {{"class", "quiet"}}, origin);
+    }
   }
   {
-    const auto cell = html.in("td");
+    const Json& verdict = read ? one["verdict"] : one;
     const Grade grade =
-        read ? grade_of(at_fault_of(one["verdict"]["at_fault"]), drifts, !one["verdict"]["compared"].get<bool>())
+        read ? grade_of(at_fault_of(verdict["at_fault"]), !verdict["causes"].empty(), !verdict["compared"].get<bool>())
              : Grade{"error", "Not read"};
+    const auto cell = html.in("td");
     add_chip(html, grade.style, grade.word);
   }
   html.add("td", {{"class", "wrap"}},
            read ? one["verdict"]["summary"].get<std::string>() : one["error"].get<std::string>());
-  std::vector<std::string> whose;
-  if (one.contains("rank")) whose.push_back("rank " + plain_text(one["rank"]));
-  if (one.contains("labels")) whose.push_back(plain_text(one["labels"]));
-  html.add("td", {{"class", "wrap"}}, fmt::format("{}", fmt::join(whose, ", ")));
 }
 
 }  // namespace

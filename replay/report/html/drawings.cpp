@@ -123,7 +123,7 @@ void draw_grid(Html& html, const Frame& frame, char across, char down) {
     label(html, Frame::kLeft - 8, frame.y(i) + 4, "end", fmt::format("{:.0f}", i));
   }
   label(html, right, Frame::kTop - 22, "end", fmt::format("{} →", across));
-  label(html, 4, bottom, "start", fmt::format("{} ↓", down));
+  label(html, Frame::kLeft - 8, Frame::kTop - 8, "end", fmt::format("{} ↓", down));
 }
 
 void draw_centres(Html& html, const Frame& frame, int32_t columns, int32_t rows) {
@@ -260,7 +260,7 @@ void draw_jump(Html& html, const Finding& finding) {
     const double step = std::max(1.0, std::pow(10, std::floor(std::log10(jump.reach))));
     for (double tick = -std::floor(jump.reach / step) * step; tick <= jump.reach; tick += step) {
       line(html, "axis", jump.x(tick), 236, jump.x(tick), 241);
-      label(html, jump.x(tick), 255, "middle", fmt::format("{:+g}", tick == 0 ? 0 : tick));
+      label(html, jump.x(tick), 255, "middle", tick == 0 ? "0" : fmt::format("{:+g}", tick));
     }
     label(html, middle, 276, "middle",
           fmt::format("{} from {:.9g}, in units in the last place of {:.2g}", axis, crossing->boundary, crossing->ulp));

@@ -132,14 +132,17 @@ void add_group(Html& html, const InvocationResult& result, const ListedFinding& 
         html.text(" " + place_of(finding, result));
       }
       add_row(html, "why", finding.why);
-      add_row(html, "what to do", help_for(group, result).text);
+      html.add("dt", "what to do");
+      const auto text = html.in("dd");
+      const Help help = help_for(group, result);
+      html.text(help.text);
+      if (help.stages) {
+        add_command(html, fmt::format("msda-replay stages {} --element '{}'", place.commands, element_name(finding)));
+      }
     }
     add_values(html, finding, result);
   }
   add_drawings(html, finding, worst.sample, worst.pixel ? &*worst.pixel : nullptr);
-  if (help_for(group, result).stages) {
-    add_command(html, fmt::format("msda-replay stages {} --element '{}'", place.commands, element_name(finding)));
-  }
   add_evidence(html, finding);
 }
 

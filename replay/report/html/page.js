@@ -4,7 +4,7 @@
 for (const section of document.querySelectorAll(".elements")) {
   const bar = section.querySelector(".filters");
   const items = [...section.querySelectorAll(".finding")];
-  if (items.length < 2) continue;
+  if (items.length < 6) continue;  // few enough to see at once
   const input = bar.querySelector("input"), shown = bar.querySelector(".shown"), buttons = [...bar.querySelectorAll("button")];
   const texts = new Map();
   const textOf = (item) => {

@@ -18,7 +18,7 @@ using analysis::Tolerance;
 
 namespace {
 
-constexpr int64_t kMostBins = 48;  // along a side of an image
+constexpr int64_t kMostBins = 64;  // along a side of an image
 constexpr int64_t kMostRows = 32, kMostColumns = 160;
 
 // Which elements of a comparison are out of tolerance, as the report has it.

@@ -80,6 +80,11 @@ std::string plain_text(const Json& value) {
     for (const Json& part : value) parts.push_back(plain_text(part));
     return fmt::format("{}", fmt::join(parts, " "));
   }
+  if (value.is_object()) {
+    std::vector<std::string> parts;
+    for (const auto& [name, part] : value.items()) parts.push_back(name + " " + plain_text(part));
+    return fmt::format("{}", fmt::join(parts, ", "));
+  }
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -298,7 +303,7 @@ void add_launch(Html& html, const Json& invocation, const Json& kernels) {
   Json facts = Json::object();
   for (const auto& [name, value] : invocation.items()) {
     const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
-                           name == "digests" || value.is_null();
+                           name == "digests" || value.is_null() || value == "";
     if (!elsewhere) facts[name] = value;
   }
   add_facts(html, facts);
@@ -324,6 +329,9 @@ void add_program(Html& html, const Json& run) {
   add("Libraries", run["libraries"]);
   add("Environment", run["environment"]);
   const Json& seeds = run["seeds"];
+  if (run["facts"].empty() && run["libraries"].empty() && run["environment"].empty() && seeds.empty()) {
+    html.add("p", {{"class", "quiet"}}, "The capture tells nothing of them.");
+  }
   if (seeds.empty()) return;
   html.add("h3", "Seeds");
   constexpr size_t kMost = 50;
