@@ -29,6 +29,8 @@ class OutputFile {
   // Makes it the file at `path`, for good.
   void publish();
   bool is_published() const { return published_; }
+  // Makes it a file that is removed in the end.
+  void withdraw() { published_ = false; }
   // Whether `path` is this file. Only once published.
   bool is_in_place() const;
 

@@ -253,4 +253,6 @@ void Writer::close() {
   }
 }
 
+void Writer::discard() { impl_->output.withdraw(); }
+
 }  // namespace msda::capture

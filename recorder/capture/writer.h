@@ -65,6 +65,8 @@ class Writer {
   bool reserve(int64_t bytes);
   // Adds the list of contents and closes the file.
   void close();
+  // Removes the file when this Writer ends, whatever it holds.
+  void discard();
 
  private:
   void write_contents();

@@ -12,7 +12,19 @@
 
 namespace msda::spool {
 
-enum class Kind : uint32_t { kRun = 1, kSeed, kKernel, kBegin, kTensor, kParameters, kEnd, kCount, kDigests, kDrop };
+enum class Kind : uint32_t {
+  kRun = 1,
+  kSeed,
+  kKernel,
+  kBegin,
+  kTensor,
+  kParameters,
+  kEnd,
+  kCount,
+  kDigests,
+  kDrop,
+  kCut
+};
 
 struct Run {
   static constexpr Kind kKind = Kind::kRun;
@@ -130,6 +142,17 @@ struct Drop {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& invocation;
+  }
+};
+
+// Ends a capture: what follows goes into another one. Numbers count from 1.
+struct Cut {
+  static constexpr Kind kKind = Kind::kCut;
+  uint64_t number = 0;
+  bool keep = false;  // complete the capture so far; otherwise discard it
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& number& keep;
   }
 };
 

@@ -1,11 +1,20 @@
-// The bytes that the target sends through the socket to its writer. One may be lost if the socket is full of others.
+// What the target and its writer send each other through their socket. A byte of News may be lost if the socket is full
+// of others.
 #pragma once
+
+#include <cstdint>
 
 namespace msda::spool {
 
 enum class News : char {
   kFrames = 0,  // the spool has new frames
   kEnding = 1   // the target is ending, and all that it has recorded is in the spool
+};
+
+// The writer's answer to a Cut (messages.h) that completes a capture: the file is closed.
+struct CutDone {
+  uint64_t number = 0;
+  int64_t invocations = 0;  // in the completed capture
 };
 
 }  // namespace msda::spool

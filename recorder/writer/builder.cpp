@@ -78,6 +78,9 @@ void Builder::take(const spool::Frame& frame) {
     }
     case spool::Kind::kDrop:
       return drop_invocation(spool::decode<spool::Drop>(frame.message).invocation);
+    case spool::Kind::kCut:
+      if (settings_.cuts) cut(spool::decode<spool::Cut>(frame.message));
+      return;
   }
   throw spool::BadMessage("a frame is of an unknown kind");
 }
@@ -163,11 +166,26 @@ void Builder::complete(const spool::End& end) {
     drop(pending);
   } else if (end.attempt > 0) {
     write_superseding(pending);
-  } else if (settings_.keep_last > 0) {
+  } else if (settings_.keep_last > 0 || may_be_discarded(pending)) {
     hold(std::move(pending));
   } else {
+    write_held();
     write(pending);
   }
+}
+
+// Where one capture was discarded, others will be: their calls are not written before that is known, up to a limit.
+bool Builder::may_be_discarded(const Pending& pending) const {
+  constexpr int64_t kMostBytes = 256 << 20;
+  constexpr size_t kMostCalls = 1000;
+  if (!has_discarded_ || held_.size() >= kMostCalls) return false;
+  int64_t bytes = 0;
+  const auto add = [&](const Pending& call) {
+    for (const Item& item : call.tensors) bytes += Payloads::row_major_bytes(item.tensor.description);
+  };
+  add(pending);
+  std::ranges::for_each(held_, add);
+  return bytes <= kMostBytes;
 }
 
 // Determines conventions that the launch did not tell; false if none explains the outputs.

@@ -14,6 +14,7 @@
 
 #include "recorder/capture/writer.h"
 #include "recorder/spool/follower.h"
+#include "recorder/spool/news.h"
 #include "recorder/writer/code_facts.h"
 #include "recorder/writer/conventions.h"
 #include "recorder/writer/payloads.h"
@@ -33,6 +34,7 @@ class Builder {
     // The spool belongs to a process of the same user: programs that came with its libraries may be run.
     bool trusted = false;
     Stages stages = Stages::kNone;
+    bool cuts = false;  // end captures where the target does; otherwise all calls go into one
   };
   // Throws spool::Error or capture::Error, as all functions below do.
   explicit Builder(const Settings& settings);
@@ -44,7 +46,9 @@ class Builder {
   // The spool has ended: writes held calls, and closes the file.
   void finish();
 
-  int64_t invocations() const { return written_; }
+  int64_t invocations() const { return written_; }  // in the capture since the last cut
+  // The last cut that completed a capture.
+  const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
   int64_t lost() const { return lost_; }  // complete, but their bytes were in memory that is gone
   // Calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
@@ -105,6 +109,13 @@ class Builder {
   void drop_invocation(uint64_t invocation);
   void called_again(uint64_t invocation);
   void drop_more_than_are_kept();
+  bool may_be_discarded(const Pending& pending) const;
+  void write_held();
+  void cut(const spool::Cut& cut);
+  void complete_capture();
+  void discard_capture();
+  void begin_next_capture();
+  void release_written_frames();
   bool settle(Pending& pending);
   std::vector<Item> inputs_of(uint64_t invocation);
   bool has_room_for(const Pending& pending);
@@ -140,8 +151,10 @@ class Builder {
   std::map<std::string, Code> code_;                          // by digest
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::vector<std::future<InstructionCounts>> counting_;
+  InstructionCounts counted_;
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
-  std::deque<Pending> held_;      // with keep_last: complete calls, until the target drops them
+  // Complete calls that are not written yet: with keep_last, and those that may be discarded.
+  std::deque<Pending> held_;
   std::map<Id, int64_t> number_;  // of written invocations
   std::map<uint64_t, int64_t> first_number_;
   std::map<int64_t, Call>
@@ -151,7 +164,8 @@ class Builder {
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
   int64_t written_ = 0, lost_ = 0, without_room_ = 0;
-  bool spool_holds_more_ = false, without_run_ = false;
+  spool::CutDone last_cut_;
+  bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;
 };
 
 }  // namespace msda::record

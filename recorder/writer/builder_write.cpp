@@ -79,14 +79,15 @@ void Builder::write_instruction_counts() {
   constexpr int64_t kForFacts = 1 << 15;
   begin_counting_instructions();
   for (auto& counting : counting_) {
-    for (const auto& [digest, counts] : counting.get()) {
-      const auto code = code_.find(digest);
-      if (code == code_.end() || !code->second.written || !writer().reserve(kForFacts)) continue;
-      writer().add_kernel_facts(digest, counts);
-      writer().flush();
-    }
+    counted_.merge(counting.get());
   }
   counting_.clear();
+  for (const auto& [digest, counts] : counted_) {
+    const auto code = code_.find(digest);
+    if (code == code_.end() || !code->second.written || !writer().reserve(kForFacts)) continue;
+    writer().add_kernel_facts(digest, counts);
+    writer().flush();
+  }
 }
 
 // An invocation is not begun if the disk has no space for all of it.
@@ -206,10 +207,18 @@ void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
 
 void Builder::finish() {
   follow();
-  if (settings_.keep_last > 0) drop_more_than_are_kept();
+  complete_capture();
+}
+
+void Builder::write_held() {
   std::ranges::stable_sort(held_, {}, [](const Pending& held) { return held.begin.invocation; });
   for (Pending& pending : held_) write(pending);
   held_.clear();
+}
+
+void Builder::complete_capture() {
+  if (settings_.keep_last > 0) drop_more_than_are_kept();
+  write_held();
   if (!writer_) return;  // nothing was recorded: no file
   if (written_ == 0) {
     writer_.reset();
@@ -221,9 +230,52 @@ void Builder::finish() {
   if (settings_.stages != Stages::kNone) write_stages();
   write_instruction_counts();
   writer().close();
-  if (!settings_.release || !spool_holds_more_) return;
-  for (const spool::Frame& frame : in_capture_)
-    spool_.release(frame);  // frames that begin calls come before their tensors
+  // At the end of the target the spool is removed, unless it holds more.
+  if (settings_.release && spool_holds_more_) release_written_frames();
+}
+
+// Frames that begin calls come before their tensors.
+void Builder::release_written_frames() {
+  for (const spool::Frame& frame : in_capture_) spool_.release(frame);
+  in_capture_.clear();
+}
+
+void Builder::discard_capture() {
+  for (Pending& pending : held_) drop(pending);
+  held_.clear();
+  if (writer_) writer_->discard();
+  has_discarded_ = true;
+}
+
+void Builder::cut(const spool::Cut& cut) {
+  if (cut.keep) {
+    complete_capture();
+    last_cut_ = {cut.number, written_};
+  } else {
+    discard_capture();
+  }
+  if (settings_.release) release_written_frames();
+  conventions_.begin_next_capture(cut.keep);
+  begin_next_capture();
+}
+
+// Calls under way belong to the next capture, as does code that was delivered: it is in the spool only once.
+void Builder::begin_next_capture() {
+  writer_.reset();
+  for (auto& [digest, code] : code_) code.written = code.is_variant = false;
+  kernels_written_.clear();
+  number_.clear();
+  first_number_.clear();
+  calls_.clear();
+  counts_.clear();
+  written_ = 0;
+  // Of earlier seeds the last of each source may still be in force.
+  std::set<std::string> sources;
+  std::vector<capture::Seed> last;
+  for (auto seed = seeds_.rbegin(); seed != seeds_.rend(); ++seed) {
+    if (sources.insert(seed->source).second) last.push_back(*seed);
+  }
+  seeds_.assign(last.rbegin(), last.rend());
 }
 
 // Writes what is known only after all calls.
@@ -249,11 +301,12 @@ void Builder::write_run() {
       call->second.facts.align_corners = conventions.align_corners;
     }
   }
-  for (capture::Seed& seed : seeds_) {
+  std::vector<capture::Seed> seeds = seeds_;
+  for (capture::Seed& seed : seeds) {
     const auto next = first_number_.lower_bound(static_cast<uint64_t>(*seed.invocation));
     seed.invocation = next == first_number_.end() ? written_ : next->second;
   }
-  writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds_);
+  writer().write_run({run_.argv, run_.environment, run_.libraries, run_.facts}, seeds);
 }
 
 // Runs after the target has ended: earlier, the target would wait for it, and conventions might still change.

@@ -36,11 +36,16 @@ std::vector<std::pair<int64_t, Conventions>> ConventionsOfKernels::decided_later
 }
 
 std::map<std::string, int64_t> ConventionsOfKernels::ambiguous() const {
-  std::map<std::string, int64_t> counts;
+  std::map<std::string, int64_t> counts = ambiguous_earlier_;
   for (const Open& open : open_) {
     if (!decided_.contains(open.image)) ++counts[open.kernel];
   }
   return counts;
+}
+
+void ConventionsOfKernels::begin_next_capture(bool kept) {
+  if (kept) ambiguous_earlier_ = ambiguous();
+  open_.clear();
 }
 
 }  // namespace msda::record

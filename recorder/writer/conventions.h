@@ -29,6 +29,8 @@ class ConventionsOfKernels {
   std::vector<std::pair<int64_t, Conventions>> decided_later() const;
   // The number of invocations that are still open, by kernel.
   std::map<std::string, int64_t> ambiguous() const;
+  // The capture of the noted invocations has ended; if it was kept, ambiguous() goes on counting the open ones.
+  void begin_next_capture(bool kept);
 
  private:
   struct Open {
@@ -38,6 +40,7 @@ class ConventionsOfKernels {
   std::map<std::string, Conventions> decided_;
   std::map<std::pair<uint64_t, std::string>, Conventions> undecided_;
   std::vector<Open> open_;
+  std::map<std::string, int64_t> ambiguous_earlier_;  // in captures that have ended
 };
 
 }  // namespace msda::record

@@ -49,6 +49,14 @@ class Target {
   Target(const Target&) = delete;
   Target& operator=(const Target&) = delete;
 
+  // The target waits for the answer to its last cut.
+  void answer(const spool::CutDone& cut) {
+    if (cut.number == answered_ || socket_ < 0) return;
+    answered_ = cut.number;
+    if (send(socket_, &cut, sizeof cut, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+    }  // the target has ended
+  }
+
   // Whether it has announced its end; it may run on for a while.
   bool is_ending() const { return is_ending_; }
 
@@ -91,6 +99,7 @@ class Target {
   }
 
   int socket_ = STDIN_FILENO;  // -1: it is closed
+  uint64_t answered_ = 0;
   bool is_ending_ = false;
   int process_ = -1;
   pid_t process_number_ = 0;
@@ -139,10 +148,11 @@ int follow(const Options& options) {
   try {
     Builder builder({options.spool, options.output, options.force, options.keep_last, version(),
                      /*release=*/true, shared_memory, /*trusted=*/true,
-                     stages_from(options.stages).value_or(Stages::kNone)});
+                     stages_from(options.stages).value_or(Stages::kNone), /*cuts=*/true});
     for (Target target; target.has_news();) {
       if (target.is_ending()) builder.begin_counting_instructions();
       builder.follow();
+      target.answer(builder.last_cut());
     }
     builder.finish();
     tell(options, builder);

@@ -64,20 +64,27 @@ void add_count(CLI::App& command, const char* flag, int64_t& target, const char*
   add_number<int64_t>(command, flag, target, help)->type_name("N");
 }
 
+void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& target, const char* help) {
+  add_number<int64_t>(command, flag, target, help)->type_name("N");
+}
+
 void add_seed(CLI::App& command, uint64_t& target, const char* help) {
   add_number<uint64_t>(command, "--seed", target, help)->type_name("N");
 }
 
-void add_comparison(CLI::App& command, Options& options) {
-  add_invocation(command, options);
-  add_number<int64_t>(command, "--reference", options.reference,
-                      "Use the outputs of this invocation, which must have equal inputs, as the reference")
-      ->type_name("N");
-  add_number<int64_t>(command, "--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
+void add_tolerance(CLI::App& command, Options& options) {
   add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
       ->type_name("X");
   add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
       ->type_name("X");
+}
+
+void add_comparison(CLI::App& command, Options& options) {
+  add_invocation(command, options);
+  add_count(command, "--reference", options.reference,
+            "Use the outputs of this invocation, which must have equal inputs, as the reference");
+  add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
+  add_tolerance(command, options);
   command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");

@@ -13,7 +13,7 @@ namespace msda::replay {
 
 struct OrderOptions : Options {
   analysis::OrderSettings search;
-  size_t list = 10;
+  int64_t list = 10;
 };
 
 // Adds the orders of the invocation's scattered gradients, or why there are none.

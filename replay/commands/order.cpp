@@ -16,6 +16,7 @@ namespace {
 
 void check(const OrderOptions& options) {
   check_numbers(options);
+  if (options.list < 0) throw BadInput(fmt::format("--list {}: give a number of pixels, from 0 on", options.list));
   for (const auto& [flag, seconds] :
        {std::pair{"--limit", options.search.seconds}, {"--seconds-each", options.search.seconds_each}}) {
     if (!(seconds > 0 && std::isfinite(seconds))) {
@@ -48,11 +49,12 @@ struct FoundInCapture {
 
 int run_one(const OrderOptions& options) {
   const FoundInCapture all(options);
+  const auto listed = static_cast<size_t>(options.list);
   Lines lines;
-  for (const FoundOrders& one : all.found) lines.append(to_text(one, options.list, options.quiet));
+  for (const FoundOrders& one : all.found) lines.append(to_text(one, listed, options.quiet));
   for (const auto& [id, why] : all.none) lines.add("Invocation {}: no orders: {}", id, why);
   if (options.json != "-") print(lines);
-  if (!options.json.empty()) write_json(options.json, to_json(options.capture, all.found, all.none, options.list));
+  if (!options.json.empty()) write_json(options.json, to_json(options.capture, all.found, all.none, listed));
   return all.status();
 }
 
@@ -112,9 +114,9 @@ void add_order_command(CLI::App& app, int& status) {
                    "Orders to try by simulated annealing for a pixel with more additions")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1'000'000'000'000}));
-  command->add_option("--seed", options->seed, "Seed of the annealing")->type_name("N");
-  command->add_option("--threads", options->threads, "CPU threads; 0 is one a core")->type_name("N");
-  command->add_option("--list", options->list, "List so many pixels, what no order explains first")->type_name("N");
+  add_seed(*command, options->seed, "Seed of the annealing");
+  add_count(*command, "--threads", options->threads, "CPU threads; 0 is one a core");
+  add_count(*command, "--list", options->list, "List so many pixels, what no order explains first");
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print how many pixels an order explains only");

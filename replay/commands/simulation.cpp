@@ -159,21 +159,19 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
                   "Whether kernels fuse the products and sums of coordinates; auto: read from the recorded gradients")
       ->option_text("auto|contracted|written")
       ->check(CLI::IsMember({"auto", "contracted", "written"}));
-  command.add_option("--batch", options.batch, "Batches of a simulated call, in place of the recorded number")
-      ->type_name("N");
-  command.add_option("--heads", options.heads, "Its heads")->type_name("N");
-  command.add_option("--queries", options.queries, "Its queries")->type_name("N");
+  add_count(command, "--batch", options.batch, "Batches of a simulated call, in place of the recorded number");
+  add_count(command, "--heads", options.heads, "Its heads");
+  add_count(command, "--queries", options.queries, "Its queries");
   command
       .add_option("--draw", options.draws,
                   "How an input is drawn: uniform(LOW,HIGH), uniform24(LOW,HIGH), "
                   "normal(MEAN,DEVIATION), softmax(DEVIATION,COUNT), resample; by default what the recorded numbers "
                   "look drawn by")
       ->type_name("TENSOR=GENERATOR");
-  command.add_option("--runs", options.runs, "The most runs to simulate")->type_name("N");
-  command.add_option("--atol", options.atol, "Absolute tolerance, in place of the recorded one")->type_name("X");
-  command.add_option("--rtol", options.rtol, "Relative tolerance, in place of the recorded one")->type_name("X");
-  command.add_option("--seed", options.seed, "Seed of the inputs: the same seed gives the same result")->type_name("N");
-  command.add_option("--threads", options.threads, "CPU threads; 0 is one a core")->type_name("N");
+  add_count(command, "--runs", options.runs, "The most runs to simulate");
+  add_tolerance(command, options);
+  add_seed(command, options.seed, "Seed of the inputs: the same seed gives the same result");
+  add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
   command.add_flag("--every-element", options.every_element,
                    "Compare every element of every run, in place of those that can be out of tolerance");
   command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");

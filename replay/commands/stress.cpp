@@ -83,8 +83,7 @@ void add_stress_command(CLI::App& app, int& status) {
   add_simulation(*command, *options);
   command->add_option("--width", options->width, "Stop when the interval is this wide")->type_name("X");
   command->add_option("--confidence", options->confidence, "Of the intervals")->type_name("X");
-  command->add_option("--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none")
-      ->type_name("N");
+  add_count(*command, "--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none");
   command->add_option("--state", options->state, "Continue the runs in this file, and keep them there")
       ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "Print the probability only");

@@ -326,10 +326,79 @@ def test_fork_exec_and_threads(tmp_path, target):
     assert not list(tmp_path.glob("*.spool"))
 
 
+COMPLETE = """
+    recorder = ctypes.CDLL(None)
+    recorder.msda_record_complete.restype = ctypes.c_longlong
+    recorder.msda_record_complete.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    def complete(to=None, size=4096):
+        path = ctypes.create_string_buffer(4096)
+        print(recorder.msda_record_complete(path, size), flush=True)
+        if to: os.rename(path.value.decode(), to)
+    def call(seed): op.backward(make_inputs(**small, seed=seed))
+"""
+
+
+@pytest.mark.parametrize("keep", ["all", "last:3"])
+def test_captures_while_the_program_runs(tmp_path, replay, target, keep):
+    command = target(COMPLETE + """
+    complete()
+    call(1); call(1); call(2)
+    complete("first.h5")
+    complete()
+    call(1); call(3)
+    recorder.msda_record_discard()
+    for seed in range(50):
+        call(seed)
+        recorder.msda_record_discard()
+    call(1); call(4)
+    if os.fork() == 0:
+        call(5)
+        complete("child.h5")
+        os._exit(0)
+    os.wait()
+    complete("second.h5")
+    call(6)
+    """)
+    done = record(*command, options=["-o", "last.h5", "--keep", keep], cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.split() == ["0", "2", "0", "1", "2"], done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"first.h5", "second.h5", "child.h5", "last.h5", "target.py"}
+    for name, duplicates in (("first", [1, 0]), ("second", [0, 0]), ("child", [0]), ("last", [0])):
+        replay("verify", tmp_path / f"{name}.h5", expect=0)
+        capture = read_capture(tmp_path / f"{name}.h5")
+        assert [one.facts.get("duplicates", 0) for one in capture.invocations] == duplicates, name
+        assert capture.run["argv"][0] == sys.executable
+
+
+def test_captures_that_cannot_be_completed(tmp_path, replay, target):
+    command = target(COMPLETE + """
+    call(1)
+    complete(size=2)                                  # no room for the name: the file is there
+    os.remove(sys.argv[1])
+    for seed in range(100): call(seed)                # beyond the limit
+    complete()
+    """)
+    done = record(*command, str(tmp_path / "a.h5"), options=["-o", tmp_path / "a.h5", "--max-bytes", "100kB"])
+    assert done.stdout.split() == ["-1", "-1"] and "MSDA_RECORD_MAX_BYTES is reached" in done.stderr
+    replay("verify", tmp_path / "a.h5", expect=0)
+    # A killed writer: nothing that was recorded is lost.
+    command = target(COMPLETE + """
+    call(1)
+    recorder.msda_record_discard()
+    call(2)
+    complete()
+    call(3)
+    """)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(
+        LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=tmp_path / "b.h5", MSDA_RECORD_WRITER="/bin/true"))
+    assert done.stdout.split() == ["-1"]
+    replay("recover", tmp_path / "b.h5.spool", "-o", tmp_path / "recovered.h5", expect=0)
+    assert len(read_capture(tmp_path / "recovered.h5").invocations) == 3
+
+
 def test_only_interposed_names_are_seen():
     names = subprocess.run(["nm", "-D", "--defined-only", PRELOAD], capture_output=True, text=True, check=True).stdout
     assert {line.split()[-1] for line in names.splitlines()} == {
-        "dlsym", "msda_backward", "msda_cuda_backward", "msda_record_label", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
+        "dlsym", "msda_backward", "msda_cuda_backward", "msda_record_complete", "msda_record_discard", "msda_record_label", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
         "cuLaunchKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz", "cuCtxSynchronize", "cuCtxSynchronize_v2", "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2",
         "cuStreamDestroy_v2", "cuStreamSynchronize",
         "cuStreamSynchronize_ptsz", "cuEventSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",

@@ -48,6 +48,22 @@ TEST(ContentLedger, ARepetitionMakesAContentTheNewest) {
   EXPECT_TRUE(ledger.knows("A") && ledger.knows("C"));
 }
 
+TEST(ContentLedger, ForgetsWhatBelongsToACaptureThatHasEnded) {
+  ContentLedger ledger(10);
+  EXPECT_EQ(ledger.forget_delivered(), 0u);
+  call(ledger, "A");
+  const auto repeated = ledger.register_call("A", "");
+  const auto first = ledger.register_call("B", "");
+  EXPECT_EQ(ledger.forget_delivered(), 1u);
+  EXPECT_FALSE(ledger.knows("A"));
+  EXPECT_EQ(ledger.deliver_later("A", repeated.invocation, "", false), Later::kLost);
+  ledger.deliver_first("B", "", 100);
+  EXPECT_EQ(ledger.register_call("B", "").invocation, first.invocation);
+  EXPECT_FALSE(ledger.register_call("A", "").known);
+  EXPECT_EQ(ledger.forget_delivered(), 1u);
+  EXPECT_EQ(evicted(ledger), (std::vector<uint64_t>{}));
+}
+
 TEST(ContentLedger, KeepsContentsWithCallsUnderWay) {
   ContentLedger ledger(1);
   call(ledger, "A");

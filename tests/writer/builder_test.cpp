@@ -1,4 +1,4 @@
-// Which calls --keep last:K keeps, and what a later call with equal inputs replaces.
+// Which calls --keep last:K keeps, what a later call with equal inputs replaces, and where captures end.
 #include "recorder/writer/builder.h"
 
 #include <gtest/gtest.h>
@@ -35,6 +35,7 @@ class BuilderTest : public testing::Test {
     begin.invocation = invocation;
     begin.attempt = attempt;
     begin.texts = {{"kernel", "k"}, {"label", std::to_string(invocation)}};
+    if (!kernel_digest_.empty()) begin.texts["kernel_digest"] = kernel_digest_;
     spool_.append(begin);
     if (attempt == 0) tensor(invocation, attempt, "inputs", 1);
     if (before) tensor(invocation, attempt, "outputs_before", *before);
@@ -62,8 +63,11 @@ class BuilderTest : public testing::Test {
       Builder builder(settings_);
       builder.finish();
     }
+    return read(settings_.output);
+  }
+  static std::vector<Read> read(const std::string& path) {
     std::vector<Read> calls;
-    const capture::Reader reader(settings_.output);
+    const capture::Reader reader(path);
     const auto byte = [&](const std::vector<capture::TensorInfo>& tensors) {
       return tensors.empty() ? -1 : std::to_integer<int>(reader.read(tensors.at(0)).bytes()[0]);
     };
@@ -74,9 +78,65 @@ class BuilderTest : public testing::Test {
     return calls;
   }
   fs::path folder_;
+  std::string kernel_digest_;
   Builder::Settings settings_;
   Appender spool_;
 };
+
+class CutTest : public BuilderTest, public testing::WithParamInterface<int64_t> {};
+
+TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
+  settings_.cuts = settings_.release = true;
+  settings_.keep_last = GetParam();
+  const fs::path output = settings_.output, kept = folder_ / "kept.h5";
+  Builder builder(settings_);
+  const std::byte image{7};
+  kernel_digest_ = "digest";
+  spool_.append(Kernel{kernel_digest_, "k", "sm_90", {}}, std::span(&image, 1));
+  spool_.append(Seed{"early", "libc", 1});
+  spool_.append(Seed{"late", "libc", 2});
+  spool_.append(Seed{"other", "curand", 3});
+  call(0, 0, 10);
+  call(1, 0, 11);
+  spool_.append(Cut{1, true});
+  builder.follow();
+  EXPECT_EQ(builder.last_cut().number, 1u);
+  EXPECT_EQ(builder.last_cut().invocations, 2);
+  fs::rename(output, kept);
+  EXPECT_EQ(read(kept), (std::vector<Read>{{"0", 10}, {"1", 11}}));
+
+  call(2, 0, 12);  // discarded after it was written
+  spool_.append(Cut{2, false});
+  call(3, 0, 13);  // discarded while it was held
+  spool_.append(Cut{3, false});
+  builder.follow();
+  EXPECT_FALSE(fs::exists(output));
+  EXPECT_EQ(builder.last_cut().number, 1u);
+
+  call(0, 1, 14);  // lost: the call that it would replace is in an earlier capture
+  call(4, 0, 15);
+  builder.finish();
+  EXPECT_EQ(read(output), (std::vector<Read>{{"4", 15}}));
+  for (const auto& path : {kept, output}) {
+    const capture::Reader reader(path.string());
+    EXPECT_EQ(reader.kernels().size(), 1u) << path;
+    EXPECT_TRUE(reader.verify().differences.empty());
+    const auto seeds = reader.seeds();
+    ASSERT_EQ(seeds.size(), path == kept ? 3u : 2u);
+    EXPECT_EQ(seeds.at(seeds.size() - 2).value, 2u);  // the last of its source
+    EXPECT_EQ(seeds.at(seeds.size() - 2).invocation, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(KeepLast, CutTest, testing::Values(0, 2));
+
+TEST_F(BuilderTest, MakesOneCaptureOfAllCallsIfItIsNotToldToCut) {
+  call(0, 0, 10);
+  spool_.append(Cut{1, false});
+  call(1, 0, 11);
+  spool_.append(Cut{2, true});
+  EXPECT_EQ(written(0), (std::vector<Read>{{"0", 10}, {"1", 11}}));
+}
 
 TEST_F(BuilderTest, HoldsWhatTheTargetDoesNotDrop) {
   call(0, 0, 10);

@@ -65,7 +65,7 @@ class Bench:
             return "" if find_nvcc() else "no nvcc in PATH, CUDA_HOME/bin or /usr/local/cuda/bin"
         if self._modules is None:
             code = ("import importlib.util as u\n"
-                    "for n in ('torch', 'triton', 'msda_triton', 'h5py', 'numpy'):\n"
+                    "for n in ('torch', 'triton', 'msda_triton', 'h5py', 'numpy', 'pytest'):\n"
                     "    if u.find_spec(n): print(n)\n"
                     "import torch; torch.cuda.is_available() and print('cuda')\n")
             done = subprocess.run([self.python, "-c", code], capture_output=True, text=True, timeout=self.limit)

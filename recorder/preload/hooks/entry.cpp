@@ -2,6 +2,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <string>
+
 #include "recorder/preload/driver/driver_api.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/hooks/cupti_hook.h"
@@ -40,4 +43,24 @@ extern "C" __attribute__((visibility("default"), noreturn)) void _Exit(int statu
 
 extern "C" __attribute__((visibility("default"))) void msda_record_label(const char* label) {
   msda::record::set_label(label);
+}
+
+extern "C" __attribute__((visibility("default"))) long long msda_record_complete(char* path, size_t size) {
+  const int saved = errno;
+  long long invocations = -1;
+  try {
+    std::string output;
+    invocations = msda::record::recording().complete_capture(output);
+    if (path != nullptr && size > 0) path[output.copy(path, size - 1)] = 0;
+    if (output.size() >= size && invocations > 0) invocations = -1;
+  } catch (...) {
+  }
+  errno = saved;
+  return invocations;
+}
+
+extern "C" __attribute__((visibility("default"))) void msda_record_discard(void) {
+  const int saved = errno;
+  msda::record::recording().discard_calls();
+  errno = saved;
 }

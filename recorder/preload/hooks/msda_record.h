@@ -2,6 +2,8 @@
  * (or ctypes: ctypes.CDLL(None).msda_record_label), so that the program also runs without the recorder. */
 #pragma once
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -9,6 +11,15 @@ extern "C" {
 /* Labels the calls that this thread makes from now on, for example with a test's name; null or "" removes the label.
  * The text is copied. */
 void msda_record_label(const char* label);
+
+/* Completes the capture of the calls so far, and waits, at most a minute, until its file is closed. The next call
+ * begins another capture of the same name: move the file before. Returns the number of invocations in it; 0 if no call
+ * was recorded: then there is no file; -1 if recording has ended, `size` is too small, or it took longer. `path`
+ * receives the file's name. */
+long long msda_record_complete(char* path, size_t size);
+
+/* Discards the calls so far, instead of writing them into a capture. */
+void msda_record_discard(void);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace msda::record {
 
@@ -114,6 +115,11 @@ std::optional<ContentLedger::Evicted> ContentLedger::evict() {
     return evicted;
   }
   return std::nullopt;
+}
+
+size_t ContentLedger::forget_delivered() {
+  entries_.remove_if([this](const Entry& entry) { return entry.delivered && by_key_.erase(entry.key) > 0; });
+  return std::exchange(delivered_, 0);
 }
 
 }  // namespace msda::record

@@ -61,6 +61,11 @@ std::optional<std::string> FrameStream::take_trouble() {
   return trouble_;
 }
 
+void FrameStream::end_capture(bool keep) {
+  if (!keep) bytes_ = bytes_of_earlier_captures_.load();
+  bytes_of_earlier_captures_ = bytes_.load();
+}
+
 uint64_t FrameStream::append_begin(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {
   return append(spool::Begin{invocation, attempt, facts.texts, facts.integers, facts.grid, facts.block});
 }

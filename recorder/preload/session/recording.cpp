@@ -340,6 +340,32 @@ void Recording::device_is_reset() noexcept {
   if (State* mine = state_) mine->ring.pins_are_lost();
 }
 
+// Ends the capture; returns the cut's number, or 0 if there is nothing in it.
+uint64_t Recording::cut(bool keep) noexcept {
+  if (!started_) return 0;
+  drain();
+  uint64_t number = 0;
+  guarded([&] {
+    State& mine = state();
+    const std::lock_guard lock(mine.mutex);
+    number = mine.cut(keep);
+    notify_writer(mine);
+  });
+  return number;
+}
+
+int64_t Recording::complete_capture(std::string& output) noexcept {
+  const std::lock_guard lock(complete_mutex_);
+  const uint64_t number = cut(/*keep=*/true);
+  if (over_) return -1;
+  if (number == 0) return 0;
+  State& mine = state();
+  guarded([&] { output = mine.frames.output(); });
+  return mine.writer.wait_for_cut(number);
+}
+
+void Recording::discard_calls() noexcept { cut(/*keep=*/false); }
+
 void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
   drain();
@@ -379,6 +405,7 @@ void Recording::forget_in_child() noexcept {
   depth = 0;
   holds_start = false;
   new (&start_mutex_) std::timed_mutex;
+  new (&complete_mutex_) std::mutex;
 }
 
 namespace {

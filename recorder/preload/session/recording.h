@@ -74,6 +74,13 @@ class Recording {
   // The device was reset and has lost what the recorder pinned.
   void device_is_reset() noexcept;
 
+  // Completes the capture of the calls so far; the next call begins another one under the same name. Waits until its
+  // file, whose name it returns in `output`, is closed. Returns the number of its invocations: 0 if there are none, and
+  // no file; -1 if that is not known, because recording or its writer has ended.
+  int64_t complete_capture(std::string& output) noexcept;
+  // Discards the calls so far.
+  void discard_calls() noexcept;
+
   // Waits for launches under way. A signal handler may call it.
   void drain() noexcept;
   // The program ends: waits for launches under way, and notifies the writer. A signal handler may call it.
@@ -95,6 +102,7 @@ class Recording {
   bool start_locked(State& state);
   State& state();
   void abandon(const RegisteredContent& content) noexcept;
+  uint64_t cut(bool keep) noexcept;
   void say_trouble(State& state);
   void notify_writer(State& state);
 
@@ -102,6 +110,7 @@ class Recording {
   DeviceServices services_;
   std::atomic<bool> over_{false}, started_{false};
   std::timed_mutex start_mutex_;
+  std::mutex complete_mutex_;           // one thread at a time waits for the writer's answer
   std::atomic<State*> state_{nullptr};  // never destroyed: threads of the program may still call while it ends
   DeliveryThread delivery_;
 };

@@ -85,4 +85,12 @@ void Recording::State::deliver(LaunchRecord&& record) {
   }
 }
 
+uint64_t Recording::State::cut(bool keep) {
+  write_held();
+  if (ledger.forget_delivered() == 0) return 0;
+  frames.append(spool::Cut{++cuts, keep});
+  frames.end_capture(keep);
+  return cuts;
+}
+
 }  // namespace msda::record

@@ -23,6 +23,8 @@ struct Recording::State {
   void write(LaunchRecord& record);
   void write_held();
   void deliver(LaunchRecord&& record);
+  // Ends the capture: keeps or discards the calls delivered so far. Returns the cut's number, or 0 if there are none.
+  uint64_t cut(bool keep);
 
   const Config& config;
   FrameStream frames;
@@ -35,6 +37,7 @@ struct Recording::State {
   std::optional<LaunchRecord> held;  // its content is recorded already
   std::set<std::string> images;      // those in the spool
   std::set<std::string> missed;      // kernels for which report_missed_launch() has warned
+  uint64_t cuts = 0;
 };
 
 }  // namespace msda::record

@@ -1,6 +1,7 @@
 #include "recorder/preload/session/writer_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
@@ -124,6 +126,22 @@ WriterProcess::Answer WriterProcess::notify(spool::News news) noexcept {
   const ssize_t sent = send(socket, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   const bool heard = sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer notifies it as well
   return heard ? Answer::kThere : Answer::kGone;
+}
+
+int64_t WriterProcess::wait_for_cut(uint64_t number) noexcept {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::minutes(1);
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd writer{socket_.get(), POLLIN, 0};
+    if (left <= 0 || writer.fd < 0) return -1;
+    if (poll(&writer, 1, static_cast<int>(left)) <= 0) continue;
+    spool::CutDone done;
+    // The writer sends each answer in one piece.
+    const ssize_t got = recv(writer.fd, &done, sizeof done, MSG_WAITALL | MSG_DONTWAIT);
+    if (got == sizeof done && done.number == number) return done.invocations;
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return -1;
+  }
 }
 
 }  // namespace msda::record

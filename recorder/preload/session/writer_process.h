@@ -31,6 +31,10 @@ class WriterProcess {
   };
   Answer notify(spool::News news) noexcept;
 
+  // Waits until the writer has completed the capture that ends with the cut of this number. Returns the number of its
+  // invocations; -1 if the writer has ended, cannot be reached, or takes longer than a minute.
+  int64_t wait_for_cut(uint64_t number) noexcept;
+
   // In a forked child: the writer is the parent's.
   void close_in_child() noexcept { socket_.close(); }
 

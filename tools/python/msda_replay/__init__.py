@@ -1,18 +1,16 @@
-"""Capture files of msda-replay in Python: write_capture, read_capture, and `python3 -m msda_replay import`.
+"""Capture files of msda-replay in Python: write_capture, read_capture, `python3 -m msda_replay import`, and a pytest plugin.
 
-docs/capture-format.md describes the file, docs/python.md shows both functions at work.
+docs/capture-format.md describes the file, docs/python.md shows both functions at work, docs/pytest.md the plugin.
 """
-
-try:
-    import h5py  # noqa: F401
-    import numpy  # noqa: F401
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        f"msda_replay needs {error.name}: apt-get install python3-h5py python3-numpy, or pip install tools/python",
-        name=error.name,
-    ) from None
-
-from .capture import Capture, CaptureError, Invocation, Result, read_capture, write_capture
 
 __version__ = "0.1.0"
 __all__ = ["Capture", "CaptureError", "Invocation", "Result", "read_capture", "write_capture"]
+
+
+def __getattr__(name):
+    # Imported on demand: the plugin is loaded by every pytest that finds this package, and most of them need no h5py.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import capture
+
+    return getattr(capture, name)

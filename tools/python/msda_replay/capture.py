@@ -6,8 +6,14 @@ import stat
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"msda_replay needs {error.name}: apt-get install python3-h5py python3-numpy, or pip install tools/python",
+        name=error.name,
+    ) from None
 
 from . import contents
 from .digest import digest

@@ -1,0 +1,423 @@
+"""pytest --msda, as a user runs it: whole sessions in processes of their own, with the CPU operator."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+import xml.etree.ElementTree
+
+import h5py
+import numpy as np
+import pytest
+from conftest import BUILD, REPLAY, SOURCE
+from test_recording import PRELOAD, environment, pytestmark  # noqa: F401
+
+from msda_replay import read_capture
+from msda_replay.pytest_plugin import files
+from msda_replay.pytest_plugin.assertions import Comparison
+from msda_replay.pytest_plugin.settings import CAUSES, DIALECTS
+
+HEAD = f"""
+import os, pathlib, signal, subprocess, sys
+sys.path.insert(0, {str(SOURCE / 'tools' / 'bench')!r})
+import libmsda, numpy as np, pytest
+from libmsda import Operator, make_inputs
+libmsda.BUILD = {str(BUILD)!r}
+
+def gradients(seed=0):
+    return Operator(dialect=1, padding=1).backward(make_inputs(B=1, Q=8, M=2, P=2, D=4, levels=((5, 6), (3, 2)), seed=seed))
+"""
+
+# The reference of the second is wrong in one element; the third fails when it is run for the first time.
+THREE = """
+def test_passes():
+    assert np.isfinite(gradients()["grad_value"]).all()
+
+def test_fails():
+    found = gradients(1)
+    expected = found["grad_value"].copy()
+    expected[0, 3, 1, 2] += 1
+    np.testing.assert_allclose(found["grad_value"], expected, rtol=1e-3, atol=1e-4)
+
+def test_flaky():
+    found, ran = gradients(2), pathlib.Path("ran")
+    expected = found["grad_sampling_locations"].astype(np.float64)
+    if not ran.exists():
+        ran.touch()
+        expected[0, 2, 1, 0, 1, 0] += 1
+    np.testing.assert_allclose(found["grad_sampling_locations"], expected, rtol=1e-2)
+"""
+
+
+class Session:
+    """A pytest that has ended."""
+
+    def __init__(self, folder, done):
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+        captures = folder / "msda-captures"
+        self.captures = {path.name: path for path in sorted(captures.iterdir())} if captures.exists() else {}
+
+    def invocations(self, name):
+        return read_capture(self.captures[name]).invocations
+
+
+@pytest.fixture
+def session(tmp_path):
+    """Runs pytest with the plugin on a test file with these lines."""
+
+    def run(lines, *arguments, on=("--msda",), ini="", package=SOURCE / "tools" / "python", **variables):
+        (tmp_path / "test_it.py").write_text(HEAD + textwrap.dedent(lines))
+        (tmp_path / "pytest.ini").write_text("[pytest]\n" + ini)
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *on, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300,
+                              env=environment(PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", **variables))
+        return Session(tmp_path, done)
+
+    return run
+
+
+@pytest.mark.parametrize("workers", [False, True], ids=["", "xdist"])
+@pytest.mark.parametrize("reruns", [False, True], ids=["", "reruns"])
+def test_failures_are_kept_and_explained(session, replay, tmp_path, workers, reruns):
+    options = []
+    if workers:
+        pytest.importorskip("xdist")
+        options += ["-n", "2"]
+    if reruns:
+        pytest.importorskip("pytest_rerunfailures")
+        options += ["--reruns", "1"]
+    alone = session(THREE, *options, on=())
+    (tmp_path / "ran").unlink()
+    done = session(THREE, *options)
+    assert done.status == alone.status == 1, done.out + done.err
+
+    def counts(out):
+        return sorted(re.findall(r"\d+ (?:passed|failed|rerun)", out.splitlines()[-1]))
+
+    assert counts(done.out) == counts(alone.out)
+    # Two attempts of test_fails were equal: the last is kept.
+    fails, flaky = ("test_it.py-test_fails.attempt-2", "test_it.py-test_flaky.attempt-1") if reruns else (
+        "test_it.py-test_fails", "test_it.py-test_flaky")
+    assert set(done.captures) == {f"{fails}.h5", f"{flaky}.h5"}
+    section = done.out.split("= msda-replay =")[1]
+    for name, tensor, index, tolerance in (
+        (fails, "grad_value", [0, 3, 1, 2], (1e-4, 1e-3)), (flaky, "grad_sampling_locations", [0, 2, 1, 0, 1, 0], (0, 1e-2)),
+    ):
+        path = done.captures[f"{name}.h5"]
+        replay("verify", path, expect=0)
+        assert path.stat().st_mode & 0o777 == 0o600
+        # The element that pytest's assertion was about, with its tolerance and its reference.
+        result = replay("run", path, "--json", "-", expect=1).json
+        (finding,) = [one for one in result["invocations"][0]["findings"] if not one.get("advisory")]
+        assert (finding["tensor"], finding["index"], finding["against"]) == (tensor, index, "reference")
+        assert result["invocations"][0]["tolerance"] == dict(zip(("atol", "rtol"), tolerance))
+        assert "The reference is wrong, the recorded kernel right" in section and result["verdict"]["at_fault"] == "reference"
+        (command,) = [line.strip() for line in section.splitlines() if line.endswith(f"{name}.h5")]
+        assert subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True).returncode == 1
+        (invocation,) = done.invocations(f"{name}.h5")
+        test, _, attempt = name.partition(".py-")[2].partition(".attempt-")
+        assert invocation.facts["label"] == f"test_it.py::{test}" + (f" (attempt {attempt})" if attempt else "")
+    # In the failure's own report, too.
+    assert re.search(r"-+ msda-replay -+\nThe reference is wrong", done.out)
+
+
+def test_what_a_run_without_failures_leaves(session, tmp_path):
+    done = session("""
+        def test_it():
+            assert gradients() and os.environ["LD_PRELOAD"] and not [n for n in os.environ if n.startswith("MSDA_PYTEST")]
+            assert sys.argv[1:3] == ["-p", "no:cacheprovider"] and not sys.stdin.read()
+    """, "-s")
+    assert done.status == 0, done.out
+    assert done.captures == {} and not (tmp_path / "msda-captures").exists()
+    assert "msda-replay: recording; captures of failing tests in" in done.out and "= msda-replay =" not in done.out
+    assert session("", on=("--msda",)).status == 5  # pytest's own: no tests
+
+
+def test_junit(session, tmp_path):
+    session(THREE, "--junitxml", "junit.xml")
+    cases = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")}
+             for case in xml.etree.ElementTree.parse(tmp_path / "junit.xml").iter("testcase")}
+    assert cases["test_passes"] == {}
+    assert cases["test_fails"]["msda_capture"] == str(tmp_path / "msda-captures" / "test_it.py-test_fails.h5")
+    assert cases["test_fails"]["msda_causes"] == "implementation_error: 1"
+    assert cases["test_fails"]["msda_verdict"].startswith("The reference is wrong")
+
+
+@pytest.mark.parametrize("keep, kept", [
+    ("all", {"a", "b", "c", "d"}), ("last:2", {"a", "c", "d"}), ("failed", {"a"}),
+])
+def test_keep(session, tmp_path, keep, kept):
+    lines = """
+        def test_a():
+            gradients(0)
+            assert False
+        def test_b(): gradients(1)
+        def test_c(): gradients(2)
+        def test_d(): gradients(3)
+    """
+    done = session(lines, ini=f"msda = true\nmsda_dir = elsewhere\nmsda_keep = {keep}\n", on=())
+    assert done.status == 1 and not done.captures
+    assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {f"test_it.py-test_{test}.h5" for test in kept}
+    # Nothing is replaced.
+    session(lines, "-k", "test_a", "--msda-dir", "elsewhere")
+    assert (tmp_path / "elsewhere" / "test_it.py-test_a.2.h5").exists()
+
+
+def test_fail_on(session):
+    lines = """
+        @pytest.mark.msda(atol=0, rtol=1e-12)
+        def test_rounds(): gradients()
+        def test_fine(): gradients()
+        def test_makes_no_call(): pass
+    """
+    done = session(lines, "--msda-fail-on", "ill_conditioned,accumulation_order")
+    assert done.status == 1 and "1 failed, 2 passed" in done.out
+    assert re.search(r"--msda-fail-on: \d+ elements by (accumulation_order|ill_conditioned)", done.out)
+    assert set(done.captures) == {"test_it.py-test_rounds.h5"}
+    assert session(lines, "--msda-fail-on", "cell_boundary").status == 0
+    done = session(lines, "--msda-fail-on", "nonsense")
+    assert done.status == 4 and "'nonsense' is no cause" in done.err
+
+
+@pytest.mark.parametrize("option, why", [
+    (["--msda-keep", "last:0"], "'last:0' is not failed, all or last:N"), (["--msda-keep", "some"], "'some' is not"),
+])
+def test_wrong_options(session, option, why):
+    done = session("def test_it(): pass", *option)
+    assert done.status == 4 and why in done.err
+
+
+@pytest.mark.parametrize("marker, why", [
+    ("atol=1", "atol and rtol go together"), ("atol=-1, rtol=0", "not a finite number"), ("1", "by name"), ("tolerance=1", "by name"),
+    ("reference='torch'", "not one of deformable_detr"),
+])
+def test_wrong_markers(session, marker, why):
+    done = session(f"@pytest.mark.msda({marker})\ndef test_it(): pass", on=())
+    assert done.status == 1 and "1 error" in done.out and re.search(f"marker msda: .*{why}", done.out)
+
+
+@pytest.fixture
+def package_alone(tmp_path):
+    """The package where no msda-record is near it."""
+    return shutil.copytree(SOURCE / "tools" / "python", tmp_path / "package" / "tools" / "python")
+
+
+def test_without_a_recorder(session, package_alone, tmp_path):
+    alone = {"package": package_alone, "MSDA_BUILD": "", "PATH": "/usr/bin:/bin"}
+    done = session(THREE, **alone)
+    assert done.status == 1 and "2 failed, 1 passed" in done.out and not done.captures
+    assert "nothing was recorded: msda-record is not found: add its folder to PATH" in done.out
+    done = session(THREE, "--msda-fail-on", "non_finite", **alone)
+    assert done.status == 4 and "--msda-fail-on: nothing is recorded" in done.err
+    # A library that cannot be loaded.
+    (tmp_path / "broken" / "lib").mkdir(parents=True)
+    (tmp_path / "broken" / "lib" / "libmsda_record.so").write_text("none")
+    (tmp_path / "broken" / "bin").mkdir()
+    (tmp_path / "broken" / "bin" / "msda-record").symlink_to(BUILD / "bin" / "msda-replay")
+    program = tmp_path / "broken" / "bin" / "msda-record"
+    program.unlink()
+    shutil.copy2("/bin/true", program)
+    done = session("def test_it(): pass", package=package_alone, MSDA_BUILD=tmp_path / "broken")
+    assert done.status == 0 and "nothing was recorded: the dynamic loader did not load" in done.out
+
+
+def test_a_program_that_calls_pytest(tmp_path):
+    (tmp_path / "test_it.py").write_text(HEAD + THREE)
+    (tmp_path / "run.py").write_text("import sys, pytest\nsys.exit(pytest.main(['--msda', '-p', 'msda_replay.pytest_plugin']))\n")
+    command = [sys.executable, "run.py"]
+    settings = environment(PYTHONPATH=SOURCE / "tools" / "python", PYTHONDONTWRITEBYTECODE="1")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=settings)
+    assert done.returncode == 1 and f"start that with LD_PRELOAD={PRELOAD.resolve()}" in done.stdout
+    assert not (tmp_path / "msda-captures").exists()
+    (tmp_path / "ran").unlink()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env={**settings, "LD_PRELOAD": str(PRELOAD)})
+    assert done.returncode == 1, done.stdout
+    assert len(list((tmp_path / "msda-captures").iterdir())) == 2
+
+
+def test_whose_calls_a_capture_has(session, replay):
+    done = session("""
+        OUTSIDE = gradients(100)
+
+        @pytest.fixture(scope="module")
+        def shared(): return gradients(1)
+        @pytest.fixture(scope="module")
+        def unused(): return gradients(2)
+        @pytest.fixture
+        def own():
+            gradients(3)
+            yield
+            gradients(4)
+        @pytest.fixture
+        def fails_late():
+            yield
+            gradients(5)
+            assert False
+
+        def test_first(shared, unused): pass
+        def test_shared(shared): np.testing.assert_allclose(shared["grad_value"] + 1, shared["grad_value"])
+        def test_own(own):
+            gradients(6)
+            assert False
+        def test_setup(request):
+            request.getfixturevalue("shared")
+            assert False
+        def test_teardown(fails_late): gradients(7)
+        @pytest.mark.xfail
+        def test_expected():
+            gradients(8)
+            assert False
+        def test_no_call(): assert False
+        def test_child():
+            code = "from test_it import *; gradients(9)"
+            subprocess.run([sys.executable, "-c", code], check=True)
+            if os.fork() == 0:
+                gradients(10)
+                os._exit(0)
+            os.wait()
+            assert False
+    """)
+    assert done.status == 1
+    labels = {name: [one.facts["label"].partition("::")[2] for one in done.invocations(name)] for name in done.captures}
+    assert labels == {
+        "test_it.py-test_shared.h5": ["shared (module fixture)"],
+        "test_it.py-test_own.h5": ["test_own (setup)", "test_own"],
+        "test_it.py-test_teardown.h5": ["test_teardown", "test_teardown (teardown)"],
+        # What the program imports again is done again.
+        "test_it.py-test_child.h5": ["test_child"] * 3,
+    }
+    assert "2 failed without a call that is recorded" in done.out
+    for path in done.captures.values():
+        replay("verify", path, expect=0)
+    # The expected result was named first, and lies as the output does.
+    (shared,) = done.invocations("test_it.py-test_shared.h5")
+    found = shared.results["reference"].tensors["grad_value"]
+    np.testing.assert_array_equal(found, shared.outputs["grad_value"] + 1)
+    assert shared.results["reference"].role == "reference" and (shared.atol, shared.rtol) == (0, 1e-7)
+
+
+def test_marker(session):
+    done = session("""
+        @pytest.mark.msda(atol=0.5, rtol=0.25, reference="msda_triton")
+        def test_it():
+            found = gradients()["grad_value"]
+            np.testing.assert_allclose(found.transpose(0, 2, 1, 3), found.transpose(0, 2, 1, 3) + 1, rtol=0)
+    """)
+    (invocation,) = done.invocations("test_it.py-test_it.h5")
+    assert (invocation.atol, invocation.rtol, invocation.results["reference"].dialect) == (0.5, 0.25, "msda_triton")
+    np.testing.assert_array_equal(invocation.results["reference"].tensors["grad_value"], invocation.outputs["grad_value"] + 1)
+
+
+CRASH = """
+def test_before(): gradients(1)
+def test_crash():
+    gradients(2)
+    os.kill(os.getpid(), signal.SIGSEGV)
+def test_after(): gradients(3)
+"""
+
+
+def test_a_crashed_worker(session):
+    pytest.importorskip("xdist")
+    done = session(CRASH, "-n", "2")
+    assert done.status == 1 and "1 failed, 2 passed" in done.out
+    (invocation,) = done.invocations("test_it.py-test_crash.h5")
+    assert list(done.captures) == ["test_it.py-test_crash.h5"] and invocation.facts["label"] == "test_it.py::test_crash"
+
+
+def test_a_crashed_session(session):
+    assert session(CRASH).status == -11
+    done = session("def test_it(): pass")
+    assert done.status == 0 and "an earlier session was interrupted in test_it.py::test_crash" in done.out
+    assert [one.facts["label"] for one in done.invocations("test_it.py-test_crash.h5")] == ["test_it.py::test_crash"]
+    assert list(done.captures) == ["test_it.py-test_crash.h5"]  # no folder of the session is left
+
+
+def test_torch(session, replay):
+    pytest.importorskip("torch")
+    done = session("""
+        import torch
+        from torch.testing import assert_close
+
+        def test_it():
+            found = {name: torch.from_numpy(array) for name, array in gradients().items()}
+            expected = {name: tensor.double() for name, tensor in found.items()}
+            expected["grad_attention_weights"][0, 7, 1, 1, 0] += 1
+            assert_close(found, {name: tensor.float() for name, tensor in expected.items()}, msg="no message of ours")
+    """)
+    (invocation,) = done.invocations("test_it.py-test_it.h5")
+    assert (invocation.atol, invocation.rtol) == (1e-5, 1.3e-6) and "no message of ours" in done.out
+    result = replay("run", done.captures["test_it.py-test_it.h5"], "--json", "-", expect=1).json
+    assert [(one["tensor"], one["index"]) for one in result["invocations"][0]["findings"] if one["against"] == "reference"] == [
+        ("grad_attention_weights", [0, 7, 1, 1, 0])]
+
+
+@pytest.mark.parametrize("shown", [
+    lambda a: a, lambda a: a.reshape(-1, 4), lambda a: a.transpose(0, 2, 1, 3), lambda a: a.astype(np.float64), lambda a: a[..., ::-1],
+])
+def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
+    from support import backward
+
+    from msda_replay import Invocation, write_capture
+    from msda_replay.pytest_plugin.attach import attach
+
+    inputs = problem(rng, channels=4, heads=3)
+    outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    path = tmp_path / "a.h5"
+    write_capture(path, Invocation(inputs, outputs, "msda_triton"))
+    found = outputs["grad_value"]
+    told = attach(path, [Comparison(shown(found), shown(found + 1), 0.5, 0.25, True, "an assertion")], {})
+    (invocation,) = read_capture(path).invocations
+    if np.array_equal(shown(found), found[..., ::-1]):  # no layout, but other numbers
+        assert told == [] and invocation.results == {} and invocation.atol is None
+    else:
+        assert told == ["an assertion"] and invocation.atol == 0.5
+        np.testing.assert_array_equal(invocation.results["reference"].tensors["grad_value"], found + 1)
+    assert subprocess.run([REPLAY, "verify", path], capture_output=True).returncode == 0
+
+
+def test_names():
+    assert files.name_of("tests/test_a.py::TestX::test_b[1-a/b]", 0) == "tests-test_a.py-TestX-test_b-1-a-b"
+    assert files.name_of("test_a.py::test_b", 3) == "test_a.py-test_b.attempt-3"
+    assert files.name_of("::", 0) == "test" and ".." not in files.name_of("../../etc::x", 0)[:3]
+    long = [files.name_of("test_a.py::test_b[" + "x" * 300 + end, 0) for end in "ab"]
+    assert long[0] != long[1] and all(len(name) < 200 for name in long)
+
+
+def test_lists_are_those_of_the_schema():
+    import json
+
+    definitions = json.loads((SOURCE / "docs" / "run.schema.json").read_text())["definitions"]
+    assert set(CAUSES) == set(definitions["cause"]["enum"])
+    assert {*DIALECTS, ""} == set(definitions["invocation"]["properties"]["dialect"]["enum"])
+
+
+def test_every_option_is_documented():
+    page = (SOURCE / "docs" / "pytest.md").read_text()
+    options = (SOURCE / "tools" / "python" / "msda_replay" / "pytest_plugin" / "settings.py").read_text()
+    names = set(re.findall(r'addoption\("(--[a-z-]+)"', options)) | set(re.findall(r'addini\("([a-z_]+)"', options))
+    assert len(names) == 8 and all(f"`{name}" in page for name in names)
+
+
+def test_it_imports_nothing_heavy():
+    """Every pytest on a machine with the package loads the plugin."""
+    code = "import sys, msda_replay.pytest_plugin; print(sorted({'numpy', 'h5py', 'torch'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env=environment(PYTHONPATH=SOURCE / "tools" / "python"))
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_passing_comparisons_cost_no_copy():
+    """What passed is held weakly, and only as long as it is unchanged."""
+    from msda_replay.pytest_plugin.assertions import _Unchanged
+
+    array = np.arange(4.0)
+    held = _Unchanged(array)
+    np.testing.assert_array_equal(held(), array)
+    array[0] = 7
+    assert held() is None
+    held = _Unchanged(array.copy())
+    assert held() is None

@@ -1,0 +1,268 @@
+"""msda_replay.torch: deterministic operators for PyTorch, on the CPU and, where there is one, on a GPU."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", "2.4", reason="needs PyTorch 2.4 or later")
+from torch.nn.functional import grid_sample  # noqa: E402
+
+import msda_replay.torch as deterministic_torch  # noqa: E402
+from msda_replay import cpu  # noqa: E402
+from msda_replay.torch import (  # noqa: E402
+    Receipt,
+    deterministic,
+    multi_scale_deformable_attention,
+    multiscale_deformable_attention,
+    read_receipt,
+)
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))]
+LEVELS = torch.tensor([(6, 9), (3, 4)])
+on_devices = pytest.mark.parametrize("device", DEVICES)
+
+
+def attention_inputs(device, dtype=torch.float32, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    shape = (2, 7, 3, len(LEVELS), 4)  # batch, queries, heads, levels, points
+    value = torch.randn(2, int(LEVELS.prod(1).sum()), 3, 8, generator=generator)
+    locations = torch.rand(*shape, 2, generator=generator) * 1.2 - 0.1
+    weights = torch.rand(*shape, generator=generator)
+    return [tensor.to(device, dtype).requires_grad_() for tensor in (value, locations, weights)]
+
+
+def detr(value, locations, weights):
+    return multi_scale_deformable_attention(value, LEVELS.to(value.device), None, locations, weights)
+
+
+def by_grid_sample(value, locations, weights):
+    """The operator in PyTorch's own operations."""
+    heads, parts, start = value.shape[2], [], 0
+    for level, (height, width) in enumerate(LEVELS.tolist()):
+        image = value[:, start : start + height * width].permute(0, 2, 3, 1).flatten(0, 1).unflatten(-1, (height, width))
+        grid = 2 * locations[:, :, :, level].transpose(1, 2).flatten(0, 1) - 1
+        sampled = grid_sample(image, grid, align_corners=False)  # [batch*heads, channels, queries, points]
+        weight = weights[:, :, :, level].transpose(1, 2).flatten(0, 1)[:, None]
+        parts.append((sampled * weight).sum(-1).unflatten(0, (-1, heads)).permute(0, 3, 1, 2))
+        start += height * width
+    return sum(parts).flatten(2)
+
+
+def gradients(function, inputs):
+    output = function(*inputs)
+    weight = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).reshape(output.shape).to(output.device)
+    return output, torch.autograd.grad((output * weight).sum(), inputs)
+
+
+@on_devices
+def test_attention_equals_that_of_pytorchs_own_operations(device):
+    inputs = attention_inputs(device, torch.float64)
+    (output, found), (expected_output, expected) = gradients(detr, inputs), gradients(by_grid_sample, inputs)
+    torch.testing.assert_close(output, expected_output, rtol=1e-12, atol=1e-12)
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_attention_has_the_same_bits_on_every_run_and_machine(device, dtype):
+    _, first = gradients(detr, attention_inputs(device, dtype))
+    _, again = gradients(detr, attention_inputs(device, dtype))
+    _, on_cpu = gradients(detr, attention_inputs("cpu", dtype))
+    for one, two, three in zip(first, again, on_cpu):
+        assert one.dtype == dtype and torch.equal(one, two) and torch.equal(one.cpu(), three)
+
+
+@on_devices
+@pytest.mark.parametrize("padding_mode", ["zeros", "border"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_msda_triton_arguments(device, padding_mode, align_corners):
+    value, locations, weights = attention_inputs(device)
+    output = multiscale_deformable_attention(
+        value, LEVELS.to(device), locations, weights, padding_mode=padding_mode, align_corners=align_corners
+    )
+    grad_output = torch.ones_like(output)
+    found = torch.autograd.grad(output, (value, locations, weights), grad_output)
+    arrays = [tensor.detach().cpu().numpy() for tensor in (value, locations, weights, grad_output)]
+    expected = cpu.backward(arrays[0], LEVELS.numpy(), *arrays[1:], dialect="msda_triton", padding_mode=padding_mode,
+                            align_corners=align_corners)  # fmt: skip
+    for one, other in zip(found, expected.values()):
+        assert np.array_equal(one.cpu().numpy(), other)
+
+
+@on_devices
+def test_attention_is_a_well_behaved_operator(device):
+    value, locations, weights = attention_inputs(device)
+    arguments = (value, LEVELS.to(device), locations, weights, "deformable_detr", "zeros", False)
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    torch.library.opcheck(torch.ops.msda_replay.attention.default, arguments, test_utils=checks)
+
+
+@on_devices
+def test_attention_under_autocast_mixes_types(device):
+    value, locations, weights = attention_inputs(device)
+    linear = torch.nn.Linear(8, 8, device=device)
+    with torch.autocast(device, torch.bfloat16):
+        output = detr(linear(value), locations, weights)
+    assert output.dtype == torch.bfloat16
+    output.float().sum().backward()
+    assert locations.grad.dtype == torch.float32 and value.grad.dtype == torch.float32
+
+
+@on_devices
+def test_attention_compiled(device):
+    inputs = attention_inputs(device)
+    compiled = torch.compile(detr, backend="aot_eager", fullgraph=True)
+    for one, other in zip(gradients(compiled, inputs)[1], gradients(detr, inputs)[1]):
+        assert torch.equal(one, other)
+
+
+@on_devices
+def test_attention_refuses_what_it_cannot_do(device):
+    value, locations, weights = attention_inputs(device)
+    with pytest.raises(ValueError, match="levels do not add up"):
+        detr(value[:, :-1], locations, weights)
+    with pytest.raises(ValueError, match="padding_mode: 'reflection'"):
+        multiscale_deformable_attention(value, LEVELS, locations, weights, padding_mode="reflection")
+    with pytest.raises(ValueError, match="attention_weights has type int32"):
+        detr(value, locations, weights.detach().int())
+
+
+def sampled(device, dtype=torch.float32, dimensions=2, seed=1):
+    generator = torch.Generator().manual_seed(seed)
+    image = torch.randn(2, 3, *(9, 10, 8)[:dimensions], generator=generator)
+    grid = torch.rand(2, *(5, 6, 4)[:dimensions], dimensions, generator=generator) * 2.4 - 1.2
+    return image.to(device, dtype).requires_grad_(), grid.to(device, dtype).requires_grad_()
+
+
+MODES = [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
+
+
+@on_devices
+@pytest.mark.parametrize("dimensions, mode", MODES)
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_grid_sample_is_replaced_by_the_same_formula(device, dimensions, mode, padding_mode, align_corners):
+    sample = lambda *inputs: grid_sample(*inputs, mode, padding_mode, align_corners)  # noqa: E731
+    inputs = sampled(device, torch.float64, dimensions)
+    _, expected = gradients(sample, inputs)
+    receipt = Receipt()
+    with deterministic(device, receipt):
+        _, found = gradients(sample, inputs)
+    assert [call["operator"] for call in receipt.calls] == ["grid_sample_backward"]  # Ours ran.
+    for one, other in zip(found, expected):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_grid_sample_has_the_cpus_bits(device, dtype):
+    sample = lambda *inputs: grid_sample(*inputs, align_corners=True)  # noqa: E731 (on a GPU in float32: cuDNN's)
+    with deterministic(("cpu", "cuda") if device == "cuda" else "cpu"):
+        _, found = gradients(sample, sampled(device, dtype))
+        # PyTorch has no forward pass in 16 bits on some CPUs: the backward pass alone.
+        if dtype in (torch.float32, torch.float64):
+            _, on_cpu = gradients(sample, sampled("cpu", dtype))
+            for one, other in zip(found, on_cpu):
+                assert one.dtype == dtype and torch.equal(one.cpu(), other)
+
+
+def test_pytorchs_own_kernels_return_after_the_last_context():
+    inputs = sampled("cpu")
+    sample = lambda *inputs: grid_sample(*inputs, align_corners=False)  # noqa: E731
+    receipt = Receipt()
+    with deterministic("cpu", receipt):
+        with deterministic("cpu"):
+            gradients(sample, inputs)
+        gradients(sample, inputs)
+    assert len(receipt.calls) == 2
+    gradients(sample, inputs)
+    assert len(receipt.calls) == 2
+    with pytest.raises(ZeroDivisionError), deterministic("cpu", receipt):
+        1 / 0  # noqa: B018
+    gradients(sample, inputs)
+    assert len(receipt.calls) == 2
+
+
+@on_devices
+def test_only_wanted_gradients_are_computed(device):
+    image, grid = sampled(device)
+    receipt = Receipt()
+    with deterministic(device, receipt):
+        grid_sample(image.detach(), grid, align_corners=False).sum().backward()
+    assert image.grad is None and grid.grad is not None
+    assert list(receipt.calls[0]["outputs"]) == ["grad_grid"]
+
+
+@on_devices
+def test_grid_sample_compiled_and_in_a_layer(device):
+    inputs = sampled(device)
+    sample = lambda image, grid: grid_sample(image * 2, grid, align_corners=False).relu()  # noqa: E731
+    with deterministic(device):
+        for one, other in zip(
+            gradients(torch.compile(sample, backend="aot_eager"), inputs)[1], gradients(sample, inputs)[1]
+        ):
+            assert torch.equal(one, other)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_use_deterministic_algorithms_no_longer_refuses():
+    inputs = sampled("cuda")
+    sample = lambda *inputs: grid_sample(*inputs, align_corners=False)  # noqa: E731
+    torch.use_deterministic_algorithms(True)
+    try:
+        with pytest.raises(RuntimeError, match="does not have a deterministic implementation"):
+            gradients(sample, inputs)
+        with deterministic():
+            gradients(sample, inputs)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_calls_can_be_captured_into_a_cuda_graph():
+    image, grid = (tensor.detach() for tensor in sampled("cuda"))
+    grad_output = torch.ones(2, 3, 5, 6, device="cuda")
+    backward = lambda: torch.ops.aten.grid_sampler_2d_backward(  # noqa: E731
+        grad_output, image, grid, 0, 0, False, (True, True)
+    )
+    with deterministic():
+        expected = backward()
+        graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            backward()
+        torch.cuda.current_stream().wait_stream(stream)
+        with torch.cuda.graph(graph):
+            found = backward()
+    graph.replay()
+    for one, other in zip(found, expected):
+        assert torch.equal(one, other)
+
+
+def test_receipts_tell_the_first_difference(tmp_path):
+    def receipt_of(seed):
+        receipt = Receipt()
+        with deterministic("cpu", receipt):
+            gradients(lambda *inputs: grid_sample(*inputs, align_corners=False), sampled("cpu"))
+            gradients(detr, attention_inputs("cpu", seed=seed))
+        return receipt
+
+    one, same, other = receipt_of(0), receipt_of(0), receipt_of(3)
+    one.write(tmp_path / "one.json")
+    assert read_receipt(tmp_path / "one.json") == one == same and one.difference(same) is None
+    assert one.difference(other).startswith("call 1 (attention_backward): inputs differ: value")
+    assert one.difference(Receipt(one.calls[:1])) == "2 calls here, 1 there"
+    wrong = Receipt(json.loads(json.dumps(one.calls)))
+    wrong.calls[0]["outputs"]["grad_grid"] = "xxh3-128:0"
+    assert one.difference(wrong) == "call 0 (grid_sample_backward): outputs differ: grad_grid"
+    (tmp_path / "no.json").write_text("[1]")
+    with pytest.raises(ValueError, match="no.json: not a receipt"):
+        read_receipt(tmp_path / "no.json")
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(ValueError, match="devices: 'tpu'"), deterministic_torch.deterministic("tpu"):
+        pass

@@ -1,0 +1,88 @@
+"""libmsda's C ABI (kernels/msda.h, kernels/grid_sample.h) by ctypes: structures, the library, errors."""
+
+import ctypes
+import functools
+
+from .programs import find_library, find_program
+
+DTYPES = {"float16": 0, "bfloat16": 1, "float32": 2, "float64": 3, "int32": 4, "int64": 5}
+DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
+PADDINGS = {"zeros": 0, "border": 1}
+INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
+MAX_RANK = 7
+
+
+class Tensor(ctypes.Structure):
+    """msda_tensor."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("shape", ctypes.c_int64 * MAX_RANK), ("stride", ctypes.c_int64 * MAX_RANK)]  # fmt: skip
+
+
+class Call(ctypes.Structure):
+    """msda_call."""
+
+    _fields_ = [("dialect", ctypes.c_int32), ("padding", ctypes.c_int32), ("align_corners", ctypes.c_int32),
+                ("value", Tensor), ("spatial_shapes", Tensor), ("level_start_index", Tensor),
+                ("sampling_locations", Tensor), ("attention_weights", Tensor)]  # fmt: skip
+
+
+class GridCall(ctypes.Structure):
+    """msda_grid_sample_call."""
+
+    _fields_ = [("interpolation", ctypes.c_int32), ("padding", ctypes.c_int32), ("align_corners", ctypes.c_int32),
+                ("input", Tensor), ("grid", Tensor)]  # fmt: skip
+
+
+class Options(ctypes.Structure):
+    """msda_options."""
+
+    _fields_ = [("mode", ctypes.c_int32), ("threads", ctypes.c_int32), ("seed", ctypes.c_uint64),
+                ("float64_stages", ctypes.c_uint32)]  # fmt: skip
+
+
+@functools.lru_cache(maxsize=1)
+def library():
+    """libmsda.so, loaded. Raises FileNotFoundError if it is not installed with msda-replay."""
+    program = find_program("msda-replay")
+    path = program and find_library("libmsda.so", program)
+    if not path:
+        raise FileNotFoundError(
+            "libmsda.so is not beside msda-replay: install msda-replay, or set MSDA_BUILD to its build folder"
+        )
+    loaded = ctypes.CDLL(path)
+    loaded.msda_last_error.restype = ctypes.c_char_p
+    return loaded
+
+
+def tensor_at(address, dtype, shape, stride, name="tensor"):
+    """An msda_tensor: the type by its name, strides in elements. The memory must outlive it. Raises TypeError and
+    ValueError, which say the tensor's name."""
+    if dtype not in DTYPES:
+        raise TypeError(f"{name}: {dtype}; it must be one of {', '.join(DTYPES)}")
+    if len(shape) > MAX_RANK:
+        raise ValueError(f"{name}: {len(shape)} dimensions; at most {MAX_RANK}")
+    tensor = Tensor(address, DTYPES[dtype], len(shape))
+    tensor.shape[: len(shape)], tensor.stride[: len(shape)] = shape, stride
+    return tensor
+
+
+def derived():
+    """A tensor of rank 0: level_start_index, to be derived from spatial_shapes."""
+    return tensor_at(None, "int64", (), ())
+
+
+def choice(name, choices, chosen):
+    """The number of a choice. Raises ValueError."""
+    if chosen not in choices:
+        raise ValueError(f"{name}: {chosen!r}; it must be one of {', '.join(choices)}")
+    return choices[chosen]
+
+
+def run(function, call, *arguments):
+    """Calls a function of the library. Structures are passed by pointer. Raises ValueError with the library's message."""
+    by_pointer = [ctypes.byref(a) if isinstance(a, ctypes.Structure) else a for a in (call, *arguments)]
+    if getattr(library(), function)(*by_pointer) != 0:
+        raise ValueError(library().msda_last_error().decode())

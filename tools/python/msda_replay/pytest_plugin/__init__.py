@@ -1,0 +1,79 @@
+"""pytest --msda: records the backward calls of the tests, keeps and explains those of failing tests. docs/pytest.md.
+
+Loaded by the entry point pytest11 where the package is installed, otherwise by `-p msda_replay.pytest_plugin`. Imports
+nothing heavy: every pytest on the machine may load it.
+"""
+
+import shutil
+
+import pytest
+
+from . import settings
+from .recorder import Launch, Recorder, take_session
+
+_WATCH, _OBSTACLE = pytest.StashKey(), pytest.StashKey()
+
+
+def pytest_addoption(parser):
+    settings.add_options(parser)
+
+
+def _watch(config):
+    """That of this session; made before conftest files import torch.testing."""
+    from .assertions import Watch
+
+    if _WATCH not in config.stash:
+        config.stash[_WATCH] = Watch()
+        config.stash[_WATCH].install()
+    return config.stash[_WATCH]
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    """Starts pytest again with the recorder, before anything is captured or imported that would be twice."""
+    options = early_config.known_args_namespace
+    if settings.is_on(early_config, options):
+        if Recorder.loaded() is None:
+            launch = Launch(early_config, settings.Settings.of(early_config, options).directory)
+            if not launch.obstacle:
+                launch.start_again()  # returns only if it failed; pytest_configure says so
+                early_config.stash[_OBSTACLE] = launch.obstacle
+        else:
+            _watch(early_config)
+    yield
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", settings.MARKER)
+    if not settings.is_on(config, config.option):
+        return
+    from .recording import TestRecording
+    from .summary import Summary
+
+    chosen = settings.Settings.of(config, config.option)
+    recorder = Recorder.loaded()
+    obstacle = ""
+    if recorder is None:
+        obstacle = config.stash.get(_OBSTACLE, "") or Launch(config, chosen.directory).obstacle
+        obstacle = obstacle or "the plugin was loaded too late to start pytest again: load it by -p msda_replay.pytest_plugin"
+    session = take_session()
+    is_worker = hasattr(config, "workerinput")
+    if obstacle and session:
+        shutil.rmtree(session, ignore_errors=True)
+    if obstacle and chosen.fail_on and not is_worker:
+        raise pytest.UsageError(f"--msda-fail-on: nothing is recorded: {obstacle}")
+    if is_worker and obstacle:
+        config.workeroutput["msda_obstacle"] = obstacle
+    if recorder is not None:
+        config.pluginmanager.register(TestRecording(config, chosen, recorder, _watch(config)), "msda_recording")
+    if not is_worker:
+        config.pluginmanager.register(Summary(config, chosen, obstacle, session), "msda_summary")
+
+
+def pytest_runtest_setup(item):
+    settings.marker_of(item)  # wrong ones are told with --msda or without
+
+
+def pytest_unconfigure(config):
+    if _WATCH in config.stash:
+        config.stash[_WATCH].uninstall()

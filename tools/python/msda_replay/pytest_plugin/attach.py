@@ -1,0 +1,142 @@
+"""Completes a kept capture: joins its parts, and adds the tolerance and the reference that the test's assertions told."""
+
+import itertools
+import os
+import shutil
+
+import h5py
+import numpy as np
+
+from .. import contents
+from ..capture import _SEED, _plain, _write_seeds, _write_tensor
+
+_MOST_PERMUTATIONS = 24
+
+
+def join(parts, target):
+    """Makes one capture of several, in this order; their invocations are numbered anew."""
+    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    shutil.copyfile(parts[0], target)
+    with h5py.File(target, "r+") as file:
+        seeds = list(_seeds(file, 0))
+        for path in parts[1:]:
+            with h5py.File(path, "r") as part:
+                first = 1 + max(map(int, file["invocations"]), default=-1)
+                for digest in part.get("kernels", {}):
+                    if digest not in file.require_group("kernels"):
+                        part.copy(f"kernels/{digest}", file["kernels"])
+                for number in sorted(part["invocations"]):
+                    part.copy(f"invocations/{number}", file["invocations"], name=f"{first + int(number):06d}")
+                seeds += [seed for seed in _seeds(part, first) if not any(_same(seed, known) for known in seeds)]
+        if "seeds" in file["run"]:
+            del file["run/seeds"]
+        _write_seeds(file["run"], seeds)
+        _write_contents(file)
+
+
+def _seeds(file, first):
+    if "run/seeds" in file:
+        for row in file["run/seeds"][()]:
+            seed = {name: _plain(row[name]) for name in _SEED.names}
+            yield {**seed, "invocation": seed["invocation"] + first}
+
+
+def _same(seed, other):
+    return all(seed[name] == other[name] for name in ("time", "source", "value"))
+
+
+def _write_contents(file):
+    if contents.NAME in file:
+        del file[contents.NAME]
+    if contents.NAME in file.attrs:
+        del file.attrs[contents.NAME]
+    contents.write(file)
+
+
+def attach(path, comparisons, marker):
+    """Adds to the capture what the assertions and the marker `msda` say. Returns the assertions that told something."""
+    told = []
+    with h5py.File(path, "r+") as file:
+        calls = [_Call(group) for _, group in sorted(file["invocations"].items())]
+        for comparison in sorted(comparisons, key=lambda one: not one.failed):  # what failed comes first
+            if _attach_one(calls, comparison, marker) and comparison.by not in told:
+                told.append(comparison.by)
+        if "atol" in marker:
+            for call in calls:
+                call.group.attrs["atol"], call.group.attrs["rtol"] = float(marker["atol"]), float(marker["rtol"])
+        if told or "atol" in marker:
+            _write_contents(file)
+    return told
+
+
+class _Call:
+    """An invocation of an open capture. Its outputs are read once."""
+
+    def __init__(self, group):
+        self.group = group
+        self.dialect = _plain(group.attrs.get("dialect", ""))
+        self.outputs = {name: dataset[()] for name, dataset in group.get("outputs", {}).items() if dataset.dtype.kind == "f"}
+
+    def find(self, array):
+        """The output with this array's numbers, and what turns an array like it into one like the output."""
+        for name, output in self.outputs.items():
+            if (layout := _layout(array, output)) is not None:
+                return name, layout
+        return None
+
+
+def _attach_one(calls, comparison, marker):
+    arrays = comparison.arrays()
+    if arrays is None:
+        return False
+    for observed, expected in (arrays, arrays[::-1]):  # some tests name the expected result first
+        for call in calls:
+            if found := call.find(observed):
+                _add(call, *found, expected, comparison, calls, marker)
+                return True
+    return False
+
+
+def _add(call, name, layout, expected, comparison, calls, marker):
+    attributes = call.group.attrs
+    if "atol" not in attributes:
+        attributes["atol"], attributes["rtol"] = comparison.atol, comparison.rtol
+    output = call.outputs[name]
+    if expected.size != output.size or expected.dtype.kind != "f":
+        return
+    result = call.group.require_group("results/reference")
+    if name in result:
+        return
+    result.attrs["role"] = "reference"
+    dialect = marker.get("reference") or next((other.dialect for other in calls if other is not call and other.find(expected)), "")
+    if dialect and call.dialect and "dialect" not in result.attrs:
+        result.attrs["dialect"] = dialect
+    _write_tensor(result, name, layout(expected), bool(call.dialect))
+
+
+def _bits(array):
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _layout(array, output):
+    """If `array` holds the numbers of `output`, in its type or another, in its shape or another, or transposed: a function
+    that brings an array of the same layout into that of `output`. Otherwise None."""
+    if array.size != output.size or array.size == 0 or array.dtype.kind != "f":
+        return None
+    wanted = output if output.dtype == array.dtype else output.astype(array.dtype)
+    if np.array_equal(_bits(array), _bits(wanted)):
+        return lambda other: np.reshape(other, output.shape)
+    if sorted(array.shape) != sorted(output.shape) or _sum_of_bits(array) != _sum_of_bits(wanted):
+        return None
+    orders = (order for order in itertools.permutations(range(array.ndim))
+              if tuple(array.shape[axis] for axis in order) == output.shape)
+    for order in itertools.islice(orders, _MOST_PERMUTATIONS):
+        if np.array_equal(_bits(array.transpose(order)), _bits(wanted)):
+            return lambda other, order=order: np.reshape(other, array.shape).transpose(order)
+    return None
+
+
+def _sum_of_bits(array):
+    """Equal for two orders of the same elements."""
+    numbers = np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
+    return int(numbers.sum(dtype=np.uint64))

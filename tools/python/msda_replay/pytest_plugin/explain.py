@@ -1,0 +1,77 @@
+"""What `msda-replay run` says about a capture."""
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from typing import Dict
+
+from ..programs import find_program, name_in_shell
+
+SECONDS = 60
+_MOST_TEXT = 600  # characters of the reason why there is no verdict
+
+
+@dataclass
+class Explanation:
+    """`headline` is the verdict, `finding` its first finding; `trouble` says why there is no verdict, if so."""
+
+    headline: str = ""
+    finding: str = ""
+    causes: Dict[str, int] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def command(path, start):
+    """The command that opens a capture, for a shell in the folder `start`."""
+    relative = os.path.relpath(path, start)
+    shown = str(path) if relative.startswith("..") else relative
+    return f"{shlex.quote(name_in_shell('msda-replay'))} run {shlex.quote(shown)}"
+
+
+def explain(path):
+    program = find_program("msda-replay")
+    if program is None:
+        return Explanation(trouble="msda-replay is not found: add its folder to PATH")
+    variables = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("MSDA_RECORD_")}
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complaint:
+        try:
+            # On the CPU: the findings are the same, and the GPU is the tests'.
+            status = subprocess.run([program, "run", str(path), "--device", "cpu", "--json", "-"], stdin=subprocess.DEVNULL,
+                                    stdout=said, stderr=complaint, env=variables, timeout=SECONDS).returncode
+        except subprocess.TimeoutExpired:
+            return Explanation(trouble=f"msda-replay took longer than {SECONDS} s")
+        except OSError as error:
+            return Explanation(trouble=f"{program}: {error.strerror}")
+        said.seek(0)
+        complaint.seek(0)
+        if status not in (0, 1):
+            return Explanation(trouble=complaint.read(_MOST_TEXT).strip() or f"msda-replay ended with status {status}")
+        try:
+            return _of_result(json.load(said))
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            return Explanation(trouble=f"msda-replay of another version? its JSON cannot be read: {error!r}")
+
+
+def _of_result(result):
+    verdict = result["verdict"]
+    explanation = Explanation(verdict["summary"], causes=dict(verdict["causes"]))
+    findings = [(invocation, finding) for invocation in result["invocations"] for finding in invocation["findings"]
+                if not finding.get("advisory")]
+    # What the test compared with comes first.
+    findings.sort(key=lambda pair: pair[1]["against"] != "reference")
+    if findings:
+        invocation, one = findings[0]
+        index = ",".join(map(str, one["index"]))
+        of = f" of invocation {invocation['id']}" if len(result["invocations"]) > 1 else ""
+        explanation.finding = (
+            f"{one['cause']} in {one['tensor']}[{index}]{of}: recorded {_number(one['observed'])}, {one['against']} "
+            f"{_number(one['expected'])}" + (f", float64 {_number(one['float64'])}" if one["against"] != "float64" else "")
+            + f"; {one['why']}")
+    return explanation
+
+
+def _number(value):
+    return f"{value:.9g}" if isinstance(value, (int, float)) else str(value)

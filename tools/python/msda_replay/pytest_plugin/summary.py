@@ -1,0 +1,120 @@
+"""What the session ends with: the section msda-replay, and what crashed workers left behind."""
+
+import os
+import re
+import shutil
+import textwrap
+
+import pytest
+
+from . import files
+from .explain import command, explain
+
+
+class Summary:
+    """Of the process that reports: with xdist the one that starts the workers."""
+
+    def __init__(self, config, settings, obstacle, session):
+        self.config, self.settings, self.obstacle, self.session = config, settings, obstacle, session
+        self.kept, self.passing, self.troubles, self.interrupted = [], [], [], []
+        self.failed_without = 0
+        self.adopt_earlier_sessions()
+
+    def pytest_report_header(self):
+        return f"msda-replay: nothing is recorded: {self.obstacle}" if self.obstacle else self.settings.describe()
+
+    def pytest_runtest_logreport(self, report):
+        if hasattr(report, "msda"):
+            self.kept.append((report.outcome, report.nodeid, report.msda))
+        elif report.failed:
+            self.failed_without += 1
+        if hasattr(report, "msda_passing"):
+            self.passing.append(report.msda_passing)
+        self.troubles += [trouble for trouble in getattr(report, "msda_trouble", ()) if trouble not in self.troubles]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        obstacle = getattr(node, "workeroutput", {}).get("msda_obstacle")
+        if obstacle and not self.obstacle:
+            self.troubles.append(f"{node.gateway.id}: {obstacle}")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem, report):
+        """A worker has crashed in a test: what it had recorded of it is complete, because the writer outlives it."""
+        if self.session is None:
+            return
+        try:
+            for path in files.of_ended_processes(self.session, wait=True):
+                if files.test_of(files.label_of(path)) == crashitem:
+                    self.keep_crashed(path, crashitem, report)
+        except Exception as error:  # pytest goes on
+            self.troubles.append(f"{crashitem}: what its worker had recorded cannot be kept: {error}")
+
+    def keep_crashed(self, path, nodeid, report):
+        path = files.keep(path, self.settings.directory, files.name_of(nodeid, 0))
+        explanation, opens = explain(path), command(path, self.config.invocation_params.dir)
+        headline = explanation.headline or f"not explained: {explanation.trouble}"
+        report.msda = {"capture": str(path), "headline": headline, "finding": explanation.finding, "command": opens, "attempt": 0}
+        report.user_properties.append(("msda_capture", str(path)))
+        report.sections.append(("msda-replay", "\n".join(filter(None, (headline, explanation.finding, opens)))))
+
+    def adopt_earlier_sessions(self):
+        """Keeps what pytests left behind that were killed while they recorded into the same folder."""
+        for folder in self.settings.directory.glob(".session-*"):
+            process = re.match(r"\.session-(\d+)-", folder.name)
+            if not process or os.path.exists(f"/proc/{process.group(1)}"):
+                continue
+            try:
+                for path in files.of_ended_processes(folder, wait=False):
+                    test = files.test_of(files.label_of(path))
+                    if test:
+                        kept = files.keep(path, self.settings.directory, files.name_of(test, 0))
+                        self.interrupted.append((test, command(kept, self.config.invocation_params.dir)))
+                if not list(folder.glob("*.spool")):
+                    shutil.rmtree(folder, ignore_errors=True)
+            except Exception as error:  # this session goes on
+                self.troubles.append(f"{folder}: left behind by an earlier session, and cannot be read: {error}")
+
+    def pytest_terminal_summary(self, terminalreporter):
+        write = terminalreporter.write_line
+        lines = [*self.lines_of_kept(shutil.get_terminal_size().columns), *self.lines_of_the_rest()]
+        if lines:
+            terminalreporter.section("msda-replay")
+            for line, markup in lines:
+                write(line, **markup)
+
+    def lines_of_kept(self, width):
+        for outcome, nodeid, kept in self.kept:
+            if not os.path.exists(kept["capture"]):  # a later attempt failed with the same numbers
+                continue
+            attempt = f" (attempt {kept['attempt']})" if kept["attempt"] else ""
+            color = {"yellow": True} if outcome == "rerun" else {"red": True}
+            yield f"{outcome.upper()} {nodeid}{attempt}", color
+            for text in filter(None, (kept["headline"], kept["finding"])):
+                for line in textwrap.wrap(text, max(width - 2, 40), break_long_words=False, break_on_hyphens=False):
+                    yield f"  {line}", {}
+            yield f"  {kept['command']}", {"bold": True}
+
+    def lines_of_the_rest(self):
+        if self.obstacle:
+            yield f"nothing was recorded: {self.obstacle}", {"yellow": True}
+        for trouble in self.troubles:
+            yield trouble, {"yellow": True}
+        for test, opens in self.interrupted:
+            yield f"an earlier session was interrupted in {test}", {"yellow": True}
+            yield f"  {opens}", {"bold": True}
+        passing = [path for path in self.passing if os.path.exists(path)]
+        if passing:
+            yield f"captures of {len(passing)} passing test{'s' * (len(passing) != 1)} in {self.settings.directory}", {}
+        if self.failed_without and not self.obstacle:
+            yield (f"{self.failed_without} failed without a call that is recorded"
+                   f"{': docs/recording.md, Troubleshooting, says why that may be' if not self.kept else ''}"), {}
+
+    def pytest_unconfigure(self):
+        if self.session is not None:
+            files.of_ended_processes(self.session, wait=True)  # their writers must not find the folder gone
+            shutil.rmtree(self.session, ignore_errors=True)
+        try:
+            os.rmdir(self.settings.directory)
+        except OSError:
+            pass  # it holds captures

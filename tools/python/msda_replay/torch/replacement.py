@@ -1,0 +1,97 @@
+"""PyTorch's backward passes that add atomically, replaced by deterministic ones of the same formula."""
+
+import contextlib
+import threading
+import warnings
+
+import torch
+
+from .. import libmsda
+from . import calls, receipts
+
+_INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+def _grid_sample_backward(grad_output, input, grid, interpolation, padding, align_corners, output_mask):
+    if input.is_cuda and interpolation == 2:
+        # There is no bicubic kernel for GPUs; the CPU's gives the same bits as one would.
+        found = _grid_sample_backward(
+            grad_output.cpu(), input.cpu(), grid.cpu(), interpolation, padding, align_corners, output_mask
+        )
+        return tuple(gradient if gradient is None else gradient.to(input.device) for gradient in found)
+    calls.check_together({"input": input, "grid": grid, "grad_output": grad_output})
+    call = libmsda.GridCall(
+        interpolation, padding, align_corners, calls.described("input", input), calls.described("grid", grid)
+    )
+    tensors = {"grad_input": input, "grad_grid": grid}
+    gradients = {
+        name: torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) if wanted else None
+        for (name, tensor), wanted in zip(tensors.items(), output_mask)
+    }
+    outputs = [gradient if gradient is None else calls.described(name, gradient) for name, gradient in gradients.items()]
+    calls.run("grid_sample_backward", input, call, calls.described("grad_output", grad_output), None, *outputs)
+    receipts.add(
+        "grid_sample_backward",
+        {"grad_output": grad_output, "input": input, "grid": grid},
+        {name: gradient for name, gradient in gradients.items() if gradient is not None},
+    )
+    return tuple(gradients.values())
+
+
+def _cudnn_backward(input, grid, grad_output):
+    # cuDNN's operator: bilinear, padded with zeros, align_corners.
+    return _grid_sample_backward(grad_output, input, grid, 0, 0, True, (True, True))
+
+
+_REPLACED = {
+    "grid_sampler_2d_backward": _grid_sample_backward,
+    "grid_sampler_3d_backward": _grid_sample_backward,
+    "cudnn_grid_sampler_backward": _cudnn_backward,
+}
+_lock = threading.Lock()
+_users = {}  # device type: how many contexts are open
+_libraries = {}
+
+
+def _replace(device):
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns that an operator is overridden, which is the purpose.
+        for operator, function in _REPLACED.items():
+            if operator.startswith("cudnn") and device != "cuda":
+                continue
+            library.impl(operator, function, device.upper())
+    return library
+
+
+def _restore(library):
+    library._destroy()
+
+
+@contextlib.contextmanager
+def deterministic(devices=("cuda",), receipt=None):
+    """While it lasts, backward passes of grid_sample (2D, 3D, cuDNN's) are libmsda's, in all threads.
+
+    devices: "cuda", "cpu" or both; PyTorch's own passes on CPUs are deterministic, but have other bits. receipt: a
+    Receipt, to which the calls' digests are added; this waits for the GPU after each call. Then
+    torch.use_deterministic_algorithms(True) does not refuse these operators. Contexts may be nested.
+    """
+    devices = (devices,) if isinstance(devices, str) else tuple(devices)
+    for device in devices:
+        libmsda.choice("devices", {"cuda": 0, "cpu": 1}, device)
+    libmsda.library()  # Fails here rather than in a backward pass.
+    with _lock:
+        for device in devices:
+            if _users.get(device, 0) == 0:
+                _libraries[device] = _replace(device)
+            _users[device] = _users.get(device, 0) + 1
+    try:
+        with receipts.kept(receipt) if receipt is not None else contextlib.nullcontext():
+            yield
+    finally:
+        with _lock:
+            for device in devices:
+                _users[device] -= 1
+                if _users[device] == 0:
+                    _restore(_libraries.pop(device))
