@@ -98,7 +98,9 @@ class Reporter {
     std::vector<FoundOrders> found;
     std::vector<NoOrders> none;
     find_orders_in(options, reader_, invocation, progress_, found, none);
-    return found.empty() ? Json() : to_json(options_.capture, found, none, static_cast<size_t>(options.list))["invocations"].front();
+    return found.empty()
+               ? Json()
+               : to_json(options_.capture, found, none, static_cast<size_t>(options.list))["invocations"].front();
   }
 
   void add_stress(ReportedCapture& report) {
