@@ -54,6 +54,7 @@ int run(int argc, char** argv) {
   replay::add_doctor_command(app, status);
   replay::add_export_command(app, status);
   replay::add_poison_worker_command(app, status);
+  replay::add_report_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 
 #include "replay/base/errors.h"
 #include "replay/calls/earlier_results.h"
@@ -31,20 +30,9 @@ analysis::Material material_of(const capture::IsolatedReader& reader, const capt
   return material;
 }
 
-namespace {
-
-void save_replays(SavedReplays& saved, const capture::Invocation& invocation, const analysis::Material& material) {
-  std::vector<analysis::Side> sides = {material.float64};
-  std::ranges::copy_if(material.replays, std::back_inserter(sides),
-                       [](const auto& side) { return side.source == analysis::Source::kReplay; });
-  saved.add(invocation, *material.call, sides);
-}
-
-}  // namespace
-
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
-                                    const std::string& count, const Progress& progress, SavedReplays* saved) {
+                                    const std::string& count, const Progress& progress, const Look& look) {
   const auto report = [&](const std::string& step) {
     progress.show(fmt::format("invocation {}{}: {}", id, count, step));
   };
@@ -85,10 +73,10 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   report("comparing");
   analysis::Material material = material_of(reader, result.invocation, loaded, replays);
   if (ordered) material.replays.push_back(ordered->owned.side);
-  if (saved != nullptr) save_replays(*saved, result.invocation, material);
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });
   if (!result.compared) result.report.verdict.summary = kNothingToCompare;
+  if (look) look(loaded, material, result);
   return result;
 }
 

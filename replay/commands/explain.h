@@ -1,6 +1,7 @@
 // The whole way of one invocation: read, replay, compare, explain.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "recorder/capture/isolated_reader.h"
@@ -10,7 +11,6 @@
 #include "replay/calls/pairing.h"
 #include "replay/modes/devices.h"
 #include "replay/modes/replays.h"
-#include "replay/modes/saved_replays.h"
 #include "replay/original/original.h"
 #include "replay/report/result.h"
 
@@ -20,9 +20,12 @@ namespace msda::replay {
 analysis::Material material_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
                                const LoadedCall& loaded, const Replays& replays);
 
-// `count` is told with the progress: " (2 of 7)". The replays are added to `saved`, unless that is null.
+// Sees an invocation explained, while its tensors are in memory.
+using Look = std::function<void(const LoadedCall&, const analysis::Material&, const InvocationResult&)>;
+
+// `count` is told with the progress: " (2 of 7)".
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,
                                     const Pairing& pairing, Original& original, Devices& devices, int64_t id,
-                                    const std::string& count, const Progress& progress, SavedReplays* saved = nullptr);
+                                    const std::string& count, const Progress& progress, const Look& look = {});
 
 }  // namespace msda::replay

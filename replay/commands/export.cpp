@@ -110,12 +110,13 @@ struct Format {
   const char* name;
   const char* ending;  // that the output's name must have, or ""
   bool of_finding;     // there must be an element out of tolerance
+  bool any_operator;
   Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
 };
-constexpr Format kFormats[] = {{"pytest", ".py", true, write_pytest},
-                               {"cpp", ".cpp", true, write_cpp},
-                               {"npz", "", false, write_npz_archive},
-                               {"zip", "", false, write_zip}};
+constexpr Format kFormats[] = {{"pytest", ".py", true, false, write_pytest},
+                               {"cpp", ".cpp", true, false, write_cpp},
+                               {"npz", "", false, false, write_npz_archive},
+                               {"zip", "", false, true, write_zip}};
 constexpr char kTensorBoard[] = "tensorboard";
 
 // What is to be exported of the chosen invocations: the first with an element out of tolerance, else the first with
@@ -231,6 +232,12 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   call.group = group_to_export(call.result().report);
   const capture::TensorInfo* starts = find(invocation.inputs, "level_start_index");
   if (starts != nullptr) call.level_start_index = source.reader.read(*starts);
+  if (!format.any_operator && !call.is_known()) {
+    throw Unavailable(
+        fmt::format("{}: invocation {} is a call of {}: --to {} takes msda and grid_sample; --to zip and "
+                    "tensorboard take every operator",
+                    options.capture, invocation.id, operator_of(invocation), format.name));
+  }
   if (format.of_finding && call.group == nullptr) {
     throw BadInput(
         fmt::format("{}: nothing is out of tolerance: there is nothing to reproduce; --atol and --rtol set a "

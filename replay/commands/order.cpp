@@ -7,21 +7,12 @@
 
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
-#include "replay/base/progress.h"
-#include "replay/calls/damage.h"
-#include "replay/calls/load_operator.h"
-#include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/found_orders.h"
 #include "replay/many/many.h"
-#include "replay/report/orders.h"
 
 namespace msda::replay {
 namespace {
-
-struct OrderOptions : Options {
-  analysis::OrderSettings search;
-  int64_t list = 10;
-};
 
 void check(const OrderOptions& options) {
   check_numbers(options);
@@ -34,45 +25,6 @@ void check(const OrderOptions& options) {
   }
 }
 
-// The atomic instructions of the invocation's kernel.
-std::vector<AtomicPlace> atomics_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
-  for (const capture::KernelImage& code : reader.kernels()) {
-    if (code.digest == invocation.facts.kernel_digest) return atomic_places(code);
-  }
-  return {};
-}
-
-// Adds the orders of the invocation's scattered gradients, or why there are none.
-void find_in(const OrderOptions& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-             const Progress& progress, std::vector<FoundOrders>& found, std::vector<NoOrders>& none) {
-  if (const std::string why = why_not_replayed(invocation); !why.empty()) {
-    none.push_back({invocation.id, why});
-    return;
-  }
-  const LoadedCall loaded(options, reader, invocation);
-  std::string why = "no gradient that adds up samples was recorded";
-  for (const auto gradient : loaded.call().gradients()) {
-    const analysis::Tensor& recorded = loaded.recorded().of(gradient);
-    if (!gradient.scattered() || !recorded) continue;
-    const analysis::Tensor& before = loaded.before(gradient);
-    const analysis::OrderMaterial material{loaded.call(), gradient, recorded, before ? &before : nullptr,
-                                           invocation.facts.kernel};
-    analysis::OrderSettings settings = options.search;
-    settings.threads = static_cast<int>(options.threads);
-    settings.limits.seed = options.seed;
-    auto report = analysis::find_orders(material, settings, [&](double share) {
-      progress.show(fmt::format("invocation {}: {}, {:.0f} %", invocation.id, gradient.name(), 100 * share));
-    });
-    if (report) {
-      found.push_back({invocation.id, operator_of(invocation), invocation.facts.kernel, loaded.call().outline(),
-                       gradient, *std::move(report), atomics_of(reader, invocation), loaded.altered()});
-      return;
-    }
-    why = fmt::format("the operator {} does not tell its additions", operator_of(invocation));
-  }
-  none.push_back({invocation.id, why});
-}
-
 // What was found in one capture.
 struct FoundInCapture {
   std::vector<FoundOrders> found;
@@ -82,7 +34,7 @@ struct FoundInCapture {
     const capture::IsolatedReader reader(options.capture);
     const Progress progress(!options.quiet);
     for (const int64_t id : chosen_invocations(options, reader)) {
-      find_in(options, reader, reader.invocation(id), progress, found, none);
+      find_orders_in(options, reader, reader.invocation(id), progress, found, none);
     }
     progress.show("");
     if (!found.empty()) return;

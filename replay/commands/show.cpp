@@ -6,109 +6,17 @@
 
 #include <memory>
 
-#include "analysis/tensor.h"
-#include "recorder/capture/call_attributes.h"
-#include "recorder/text/environment.h"
 #include "replay/base/errors.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
-#include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
-#include "replay/commands/conventions_json.h"
-#include "replay/original/atomic_lines.h"
+#include "replay/commands/shown.h"
 #include "replay/stages/recorded_stages.h"
-#include "replay/stages/statistics.h"
 
 namespace msda::replay {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Statistics statistics_of(const capture::Tensor& tensor) {
-  Statistics statistics;
-  const analysis::Tensor view{tensor.data.get(), dtype_of(tensor.info.type), tensor.info.shape};
-  for (int64_t i = 0; i < view.elements(); ++i) statistics.add(view.at(i));
-  return statistics;
-}
-
-Json json_of(const capture::IsolatedReader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
-  Json json = {{"name", info.name},
-               {"path", info.path},
-               {"type", name_of(info.type)},
-               {"shape", info.shape},
-               {"digest", info.digest}};
-  with_statistics = with_statistics && info.type != capture::ElementType::kUInt8;
-  if (with_statistics) json["statistics"] = statistics_of(reader.read(info)).json();
-  return json;
-}
-
-void put(Json& json, const char* name, const std::string& value) {
-  if (!value.empty()) json[name] = value;
-}
-void put(Json& json, const char* name, const std::optional<capture::RecordedTolerance>& tolerance) {
-  if (!tolerance) return;
-  json[name] = {{"atol", analysis::number(tolerance->atol)}, {"rtol", analysis::number(tolerance->rtol)}};
-}
-template <class T>
-void put(Json& json, const char* name, const std::optional<T>& value) {
-  if (value) json[name] = *value;
-}
-
-Json json_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
-  const capture::CallFacts& facts = invocation.facts;
-  Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
-  put_conventions(json, invocation);
-  for_each_call_attribute(facts, [&](const char* name, const auto& fact) {
-    if (!json.contains(name)) put(json, name, fact);
-  });
-  if (!invocation.parameters.bytes.empty()) {
-    json["parameters"] = {{"bytes", invocation.parameters.bytes.size()},
-                          {"offsets", invocation.parameters.offsets},
-                          {"sizes", invocation.parameters.sizes}};
-  }
-  json["tensors"] = Json::array();
-  for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs}) {
-    for (const auto& tensor : *group) json["tensors"].push_back(json_of(reader, tensor));
-  }
-  for (const auto& stage : invocation.stages) {
-    // A tensor with a summary is not read for its statistics: it may be the largest in the file.
-    if (stage.full) json["tensors"].push_back(json_of(reader, *stage.full, !stage.facts));
-  }
-  if (!invocation.digests.empty()) json["digests"] = invocation.digests;
-  if (!invocation.stages.empty()) json["stages"] = recorded_stages_json(invocation.stages);
-  json["results"] = Json::array();
-  for (const auto& result : invocation.results) {
-    Json told = {{"name", result.facts.name}, {"role", result.facts.role}, {"dialect", result.facts.dialect}};
-    told["tensors"] = Json::array();
-    for (const auto& tensor : result.tensors) told["tensors"].push_back(json_of(reader, tensor));
-    json["results"].push_back(told);
-  }
-  return json;
-}
-
-Json json_of(const capture::IsolatedReader& reader) {
-  const capture::Run run = reader.run();
-  Json json = {{"argv", run.argv}, {"facts", run.facts}, {"libraries", run.libraries}};
-  json["environment"] = Json::object();
-  for (const auto& [name, value] : run.environment) {  // older recorders recorded their own settings, too
-    if (const auto kept = text::without_recorder(name, value)) json["environment"][name] = *kept;
-  }
-  json["seeds"] = Json::array();
-  for (const auto& seed : reader.seeds()) {
-    json["seeds"].push_back({{"time", seed.time}, {"source", seed.source}, {"value", seed.value}});
-    put(json["seeds"].back(), "invocation", seed.invocation);
-  }
-  json["kernels"] = Json::array();
-  for (const auto& kernel : reader.kernels()) {
-    json["kernels"].push_back({{"digest", kernel.digest},
-                               {"name", kernel.name},
-                               {"architecture", kernel.architecture},
-                               {"facts", kernel.facts},
-                               {"atomics", to_json(atomic_places(kernel))},
-                               {"image_bytes", kernel.image.size()}});
-  }
-  return json;
-}
 
 // A JSON value as plain text: without quotes, lists with commas.
 std::string plain(const Json& value) {
@@ -202,15 +110,11 @@ void add_kernels(Lines& lines, const std::vector<capture::KernelImage>& kernels)
 
 int run(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
-  Json json = {{"capture", options.capture},
-               {"created", reader.created()},
-               {"tool_version", reader.tool_version()},
-               {"run", json_of(reader)},
-               {"invocations", Json::array()}};
+  Json json = shown_capture(options.capture, reader);
   std::vector<Lines> stages;  // a table for each invocation
   for (const int64_t id : chosen_invocations(options, reader)) {
     const capture::Invocation invocation = reader.invocation(id);
-    json["invocations"].push_back(json_of(reader, invocation));
+    json["invocations"].push_back(shown_invocation(reader, invocation));
     stages.push_back(recorded_stages_text(invocation.stages));
   }
   if (!options.json.empty()) write_json(options.json, json);

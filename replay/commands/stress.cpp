@@ -1,149 +1,14 @@
 // msda-replay stress: the probability that a test fails, from simulated runs with inputs drawn anew.
 #include <fmt/format.h>
 
-#include <chrono>
-#include <fstream>
 #include <memory>
 
 #include "replay/base/errors.h"
-#include "replay/base/stop_signals.h"
 #include "replay/commands/commands.h"
-#include "replay/commands/simulation.h"
+#include "replay/commands/failure_probability.h"
 
 namespace msda::replay {
 namespace {
-
-namespace stress = analysis::stress;
-
-struct StressOptions : SimulationOptions {
-  double width = 0.015, confidence = 0.95;
-  std::string state;
-  int64_t curve_runs = 40;
-  StressOptions() { runs = 100'000; }
-};
-
-// Steps of the curve: the test's own tolerance times these.
-constexpr double kAbove[] = {1, 3, 10, 100, 1000, 1e4, 1e5, 1e6}, kBelow[] = {0.1, 0.3};
-
-template <size_t kCount>
-std::vector<double> times(const double (&factors)[kCount], double tolerance) {
-  std::vector<double> all;
-  for (const double factor : factors) {
-    if (tolerance > 0 || all.empty()) all.push_back(factor * tolerance);
-  }
-  return all;
-}
-
-// The runs so far, as --state keeps them.
-Json state_of(const Json& described, const StressOptions& options, const stress::Tally& tally) {
-  Json state = {{"simulation", described}, {"confidence", options.confidence}, {"runs", tally.runs}};
-  state["simulation"].erase("capture");
-  state["failures"] = tally.failures;
-  state["elements"] = tally.elements;
-  state["by_cause"] = tally.by_cause;
-  state["by_tensor"] = tally.by_tensor;
-  state["by_atol"] = tally.by_atol;
-  state["by_rtol"] = tally.by_rtol;
-  return state;
-}
-
-void take_state(const Json& described, const StressOptions& options, stress::Tally& tally) {
-  std::ifstream file(options.state);
-  if (!file) return;  // the first time
-  try {
-    const Json state = Json::parse(file);
-    Json same = described;
-    same.erase("capture");
-    if (state.at("simulation") != same) {
-      throw BadInput(
-          fmt::format("--state {}: it is of another simulation; give another file, or the same flags", options.state));
-    }
-    tally.runs = state.at("runs").get<int64_t>();
-    tally.failures = state.at("failures").get<int64_t>();
-    tally.elements = state.at("elements").get<int64_t>();
-    tally.by_cause = state.at("by_cause").get<std::map<std::string, int64_t>>();
-    tally.by_tensor = state.at("by_tensor").get<std::map<std::string, int64_t>>();
-    tally.by_atol = state.at("by_atol").get<std::vector<int64_t>>();
-    tally.by_rtol = state.at("by_rtol").get<std::vector<int64_t>>();
-  } catch (const Json::exception&) {
-    throw BadInput(fmt::format("--state {}: not a state of stress; delete it, or give another file", options.state));
-  }
-  if (tally.runs < 0 || tally.failures < 0 || tally.failures > tally.runs) {
-    throw BadInput(fmt::format("--state {}: not a state of stress; delete it, or give another file", options.state));
-  }
-}
-
-// What the failures hang on: the same inputs once more, another order, another arithmetic, other inputs.
-Json by_source(const StressOptions& options, const Simulated& simulated, const Json& inputs) {
-  const analysis::Call& call = simulated.loaded->call();
-  const stress::Plan& plan = simulated.plan;
-  const int threads = static_cast<int>(options.threads);
-  const auto misses = [&](const analysis::Arithmetic& observed, const analysis::Arithmetic& expected, uint64_t seed) {
-    return stress::count_misses(call, observed, expected, plan.criterion, {}, seed, threads);
-  };
-  analysis::Arithmetic fixed = plan.observed;
-  fixed.mode = MSDA_MODE_DETERMINISTIC;
-  const int64_t missed = misses(fixed, plan.expected, 0);
-  Json sources = {{"same_inputs", {{"fails", missed > 0}, {"elements", missed}}}};
-  constexpr int64_t kOrders = 20;
-  int64_t failing = 0, orders = 0;
-  for (; orders < kOrders && !StopSignals::received(); ++orders) {
-    failing += misses(plan.observed, plan.expected, options.seed + static_cast<uint64_t>(orders)) > 0;
-  }
-  sources["other_order"] = to_json(stress::proportion(failing, orders, options.confidence));
-  sources["other_arithmetic"] = Json::array();
-  for (const auto& other : call.arithmetics()) {
-    const int64_t elements = misses(fixed, other, 0);
-    sources["other_arithmetic"].push_back({{"against", other.name}, {"fails", elements > 0}, {"elements", elements}});
-  }
-  sources["other_inputs"] = inputs;
-  return sources;
-}
-
-Json curve_json(const std::vector<double>& limits, const std::vector<int64_t>& counts, const char* name,
-                const stress::Tally& tally, double confidence) {
-  Json points = Json::array();
-  for (size_t i = 0; i < limits.size(); ++i) {
-    Json point = {{name, limits[i]}};
-    point.update(to_json(stress::proportion(i < counts.size() ? counts[i] : 0, tally.runs, confidence)));
-    points.push_back(point);
-  }
-  return points;
-}
-
-// How often the test would fail with other tolerances: tighter ones from fewer runs, in which more elements are looked
-// at.
-Json curve(const StressOptions& options, const stress::Plan& plan, const stress::Tally& tally,
-           const std::vector<double>& atols, const std::vector<double>& rtols, stress::Effort effort) {
-  const analysis::Tolerance& own = plan.criterion.tolerance;
-  auto below_atol = times(kBelow, own.atol), below_rtol = times(kBelow, own.rtol);
-  stress::Plan closer = plan;
-  closer.look = {below_atol.front(), below_rtol.front()};
-  effort.first = 0;
-  effort.most_runs = options.curve_runs;
-  effort.width = 0;
-  effort.progress = nullptr;
-  stress::Tally closer_tally;
-  if (options.curve_runs > 0) stress::stress(closer, effort, below_atol, below_rtol, closer_tally);
-  if (closer_tally.runs == 0) {
-    below_atol.clear();
-    below_rtol.clear();
-  }
-  Json curve = {{"atol", curve_json(below_atol, closer_tally.by_atol, "atol", closer_tally, options.confidence)},
-                {"rtol", curve_json(below_rtol, closer_tally.by_rtol, "rtol", closer_tally, options.confidence)}};
-  for (const auto& point : curve_json(atols, tally.by_atol, "atol", tally, options.confidence))
-    curve["atol"].push_back(point);
-  for (const auto& point : curve_json(rtols, tally.by_rtol, "rtol", tally, options.confidence))
-    curve["rtol"].push_back(point);
-  return curve;
-}
-
-Json split(const std::map<std::string, int64_t>& counts, const stress::Tally& tally, double confidence) {
-  Json parts = Json::object();
-  for (const auto& [name, failures] : counts)
-    parts[name] = to_json(stress::proportion(failures, tally.runs, confidence));
-  return parts;
-}
 
 std::string source_text(const Json& source) {
   return source["fails"].get<bool>()
@@ -200,67 +65,13 @@ int run(const StressOptions& options) {
   check(options);
   const capture::IsolatedReader reader(options.capture);
   const Simulated simulated = plan_simulation(options, reader);
-  const stress::Plan& plan = simulated.plan;
-  const bool by_tolerance = !plan.criterion.factor;
-  const Json described = describe(simulated, options);
-  const auto atols = times(kAbove, plan.criterion.tolerance.atol), rtols = times(kAbove, plan.criterion.tolerance.rtol);
-  const Progress progress(!options.quiet);
-  const StopSignals stop;
-  stress::Tally tally;
-  if (!options.state.empty()) take_state(described, options, tally);
-  auto written = std::chrono::steady_clock::now();
-  const auto keep = [&](const stress::Tally& so_far) {
-    if (!options.state.empty()) write_json(options.state, state_of(described, options, so_far));
-    written = std::chrono::steady_clock::now();
-  };
-  stress::Effort effort;
-  effort.first = tally.runs;
-  effort.most_runs = std::max<int64_t>(0, options.runs - tally.runs);
-  effort.width = options.width;
-  effort.confidence = options.confidence;
-  effort.threads = static_cast<int>(options.threads);
-  effort.stop = &StopSignals::received;
-  effort.progress = [&](const stress::Tally& so_far) {
-    const auto known = stress::proportion(so_far.failures, so_far.runs, options.confidence);
-    progress.show(fmt::format("{} runs: {}", so_far.runs, percent(to_json(known))));
-    if (std::chrono::steady_clock::now() - written > std::chrono::seconds(5)) keep(so_far);
-  };
-  const auto before = stress::proportion(tally.failures, tally.runs, options.confidence);
-  if (before.high - before.low > options.width) stress::stress(plan, effort, atols, rtols, tally);
-  keep(tally);
-  if (tally.runs == 0) throw BadInput("interrupted before the first run ended");
-
-  Json result = described;
-  const auto known = stress::proportion(tally.failures, tally.runs, options.confidence);
-  result["failure_probability"] = to_json(known);
-  result["confidence"] = options.confidence;
-  result["elements_out_of_tolerance"] = tally.elements;
-  result["by_cause"] = split(tally.by_cause, tally, options.confidence);
-  result["by_tensor"] = split(tally.by_tensor, tally, options.confidence);
-  progress.show("the recorded inputs");
-  result["by_source"] = by_source(options, simulated, result["failure_probability"]);
-  if (by_tolerance) {
-    progress.show("other tolerances");
-    result["curve"] = curve(options, plan, tally, atols, rtols, effort);
-  }
-  result["examples"] = Json::array();
-  for (const auto& example : tally.examples) {
-    result["examples"].push_back({{"run", example.run},
-                                  {"slice", example.miss.slice},
-                                  {"tensor", example.miss.gradient.name()},
-                                  {"index", example.index},
-                                  {"observed", analysis::number(example.miss.observed)},
-                                  {"expected", analysis::number(example.miss.expected)},
-                                  {"cause", name_of(example.miss.cause)}});
-  }
-  result["interrupted"] = StopSignals::received();
-  progress.show("");
+  const Json result = simulate_failures(options, simulated);
   if (simulated.others > 0 && !options.quiet) {
     print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one", simulated.others));
   }
   if (options.json != "-") print(to_text(result, options.quiet));
   if (!options.json.empty()) write_json(options.json, result);
-  return tally.failures == 0 ? kWithinTolerance : kDrift;
+  return result["failure_probability"]["failures"] == 0 ? kWithinTolerance : kDrift;
 }
 
 }  // namespace

@@ -49,6 +49,11 @@ std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
   return all;
 }
 
+bool ExportedCall::is_known() const {
+  const std::string name = operator_of(invocation());
+  return name == "msda" || name == "grid_sample";
+}
+
 std::vector<std::string> ExportedCall::other_dialects() const {
   if (loaded->msda() == nullptr) return {};
   msda_dialect other = call().conventions.dialect;

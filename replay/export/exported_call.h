@@ -39,6 +39,8 @@ struct ExportedCall {
 
   // All of them; with `of_finding` the inputs and what the finding compares.
   std::vector<KeyedTensor> tensors(bool of_finding) const;
+  // Whether there are reproducers and keys of archives for its operator: of msda and grid_sample.
+  bool is_known() const;
   // Beside the recorded dialect: those whose arithmetic explains the finding.
   std::vector<std::string> other_dialects() const;
 };

@@ -1,145 +1,16 @@
 #include "replay/report/diagnosis.h"
 
-#include <fmt/ranges.h>
-
-#include <cmath>
+#include <fmt/format.h>
 
 #include "replay/report/help.h"
 
 namespace msda::replay {
 
 using analysis::AtFault;
-using analysis::Extent;
 using analysis::Finding;
-using analysis::Gradient;
 using analysis::Group;
-using analysis::Pattern;
-using analysis::thousands;
 
 namespace {
-
-std::string title_of(const GroupTitle& group) {
-  const std::string what = fmt::format("{} of {}", elements_text(group.elements), group.tensor);
-  if (group.advisory) {
-    const char* says = group.at_fault == AtFault::kReference    ? ": grid_sample is wrong there"
-                       : group.at_fault == AtFault::kConvention ? ": the conventions differ there"
-                                                                : "";
-    return fmt::format("a test against grid_sample in float32 fails in {}{}", what, says);
-  }
-  switch (group.at_fault) {
-    case AtFault::kObserved:
-      return "the recorded kernel is wrong in " + what;
-    case AtFault::kReference:
-      return "the reference is wrong in " + what;
-    case AtFault::kConvention:
-      return "the two sides follow different conventions in " + what;
-    case AtFault::kTolerance:
-      return "the tolerance asks for more than the arithmetic has in " + what;
-    case AtFault::kNone:
-      break;
-  }
-  return "the inputs decide " + what;
-}
-
-// "batch 0, query 948, head 0, level 0 (64 x 64), point 2, x"; breaks between lines at the commas only.
-std::string place_of(const Finding& f, const InvocationResult& result) {
-  std::vector<std::string> parts = result.call->text_of_place(f.gradient, f.flat);
-  for (std::string& part : parts) part = unbroken(part);
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-// "level 1 (32 x 32)", "queries 896 to 999", "7 of 8 heads"; empty for all that there are.
-std::string extent_text(const Extent& extent, const InvocationResult& result) {
-  if (extent.is_all()) return {};
-  const std::string name = name_of(extent.dimension);
-  const std::string several = name == "batch" ? "batches" : name == "query" ? "queries" : name + "s";
-  if (extent.is_one()) return result.call->text_of(extent.dimension, extent.first);
-  if (extent.is_range()) return fmt::format("{} {} to {}", several, extent.first, extent.last);
-  return fmt::format("{} of {} {}", thousands(extent.distinct), thousands(extent.size), several);
-}
-
-// What the elements have in common, and where they lie otherwise.
-std::string whereabouts_of(const Group& group, const InvocationResult& result) {
-  std::vector<std::string> common, others;
-  for (const Extent& extent : group.extents) {
-    const std::string text = extent_text(extent, result);
-    if (!text.empty()) (extent.is_one() ? common : others).push_back(text);
-  }
-  const bool complete = group.is_complete();
-  if (common.empty() && others.empty()) return complete ? "every element" : "all over the tensor";
-  std::string where = fmt::format("{}{}",
-                                  complete         ? "every element of "
-                                  : common.empty() ? "in "
-                                                   : "all in ",
-                                  fmt::join(common.empty() ? others : common, ", "));
-  if (!common.empty() && !others.empty()) where += fmt::format("; {}", fmt::join(others, ", "));
-  return where;
-}
-
-std::string part_text(const Pattern& pattern) {
-  std::vector<std::string> parts;
-  for (const auto& [dimension, index] : pattern.part) {
-    parts.push_back(dimension.is_axis() ? std::string(1, analysis::axis_name(static_cast<size_t>(index)))
-                                        : fmt::format("{} {}", name_of(dimension), index));
-  }
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-// Three digits, or as many as tell it from 1.
-std::string ratio_text(double ratio) {
-  const std::string text = fmt::format("{:.3g}", ratio);
-  return text == "1" ? fmt::format("{:.7g}", ratio) : text;
-}
-
-// "x is 0.6 times what it should be (320 elements), y 1.67 times (319)"
-std::string patterns_text(const Group& group) {
-  std::string text;
-  for (const Pattern& pattern : group.patterns) {
-    const std::string subject = pattern.part.empty() ? "each" : part_text(pattern);
-    const std::string how =
-        pattern.kind == Pattern::Kind::kRatio
-            ? fmt::format("{} times what it should be", ratio_text(pattern.value))
-            : fmt::format("{:.3g} {} than it should be", std::abs(pattern.value), pattern.value > 0 ? "more" : "less");
-    if (!text.empty()) text += "; ";
-    text += fmt::format("{} is {}", subject, how);
-    if (group.patterns.size() > 1) text += fmt::format(" ({})", elements_text(pattern.elements));
-  }
-  return text;
-}
-
-// As many digits as tell the numbers of the tensor's type apart.
-int digits_of(const InvocationResult& result, Gradient gradient) {
-  const auto* info = find(result.invocation.outputs, name_of(gradient));
-  if (info == nullptr) return 9;
-  if (info->type == capture::ElementType::kFloat64) return 17;
-  return info->type == capture::ElementType::kFloat32 ? 9 : 5;
-}
-
-std::string number_text(double x, int digits) { return fmt::format("{:.{}g}", x, digits); }
-
-// Beside a value that is told already: with further digits where they would look the same.
-std::string number_beside(double x, double other, int digits) {
-  for (const int more : {std::max(digits, 9), 12, 17}) {
-    if (std::string text = number_text(x, more); text != number_text(other, digits) || x == other) return text;
-  }
-  return number_text(x, 17);
-}
-
-std::string values_text(const Finding& f, const InvocationResult& result) {
-  const int digits = digits_of(result, f.gradient);
-  std::string text = fmt::format("recorded {}, {} ", number_text(f.observed, digits), f.against);
-  if (f.against == "float64") {
-    text += number_beside(f.expected, f.observed, digits);
-  } else {
-    text +=
-        fmt::format("{}, float64 {}", number_text(f.expected, digits), number_beside(f.float64, f.observed, digits));
-  }
-  text += fmt::format(": {:.3g} apart", std::abs(f.observed - f.expected));
-  if (result.tolerance) {
-    text += fmt::format(", {:.3g} allowed", result.tolerance->atol + result.tolerance->rtol * std::abs(f.expected));
-  }
-  return text;
-}
 
 void add_example(Page& page, const char* label, const Finding& f, const InvocationResult& result) {
   std::string where = fmt::format("{}: {}", element_name(f), place_of(f, result));
@@ -163,21 +34,14 @@ void add_more_examples(Page& page, const Group& group, const InvocationResult& r
 
 }  // namespace
 
-std::string elements_text(int64_t count) {
-  return fmt::format("{} element{}", thousands(count), count == 1 ? "" : "s");
-}
-
-std::string element_name(const Finding& finding) {
-  return fmt::format("{}[{}]", name_of(finding.gradient), fmt::join(finding.index, ","));
-}
-
 void add_title(Page& page, const GroupTitle& group) {
   const bool wrong = group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference;
   const Style style = group.advisory ? Style::kLabel : wrong ? Style::kWrong : Style::kDoubtful;
-  const char* grade = group.advisory ? "note" : wrong ? "error" : "warning";
-  page.paragraph(
-      {{style, fmt::format("{}[{}]", grade, group.cause)}, {Style::kBold, ":"}, {" "}, {Style::kBold, title_of(group)}},
-      0, 2);
+  page.paragraph({{style, fmt::format("{}[{}]", grade_of(group), group.cause)},
+                  {Style::kBold, ":"},
+                  {" "},
+                  {Style::kBold, title_of(group)}},
+                 0, 2);
 }
 
 void add_diagnosis(Page& page, const Group& group, const InvocationResult& result, const ReportSettings& settings,
@@ -186,9 +50,7 @@ void add_diagnosis(Page& page, const Group& group, const InvocationResult& resul
   add_title(page, {name_of(group.cause), group.at_fault, group.advisory, group.elements, name_of(group.gradient)});
   if (group.elements > farthest.count) {
     page.labelled("where", {{whereabouts_of(group, result)}});
-    std::string what = patterns_text(group);
-    if (!group.as_if.empty()) what += fmt::format("{}as if {}", what.empty() ? "" : ": ", group.as_if);
-    if (!what.empty()) page.labelled("what", {{what}});
+    if (const std::string what = patterns_of(group); !what.empty()) page.labelled("what", {{what}});
   }
   add_example(page, group.elements > farthest.count ? "worst" : "where", farthest, result);
   if (settings.verbose) add_more_examples(page, group, result);

@@ -5,6 +5,7 @@
 
 #include "replay/report/page.h"
 #include "replay/report/result.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 
@@ -19,21 +20,7 @@ struct ReportSettings {
 void add_diagnosis(Page& page, const analysis::Group& group, const InvocationResult& result,
                    const ReportSettings& settings, bool several);
 
-// What a group's title says.
-struct GroupTitle {
-  std::string cause;
-  analysis::AtFault at_fault;
-  bool advisory;
-  int64_t elements;
-  std::string tensor;
-};
 // "error[cell_boundary]: the reference is wrong in 1 element of grad_sampling_locations"
 void add_title(Page& page, const GroupTitle& group);
-
-// "1 element", "12,345 elements"
-std::string elements_text(int64_t count);
-
-// "grad_value[0,3,1,7]"
-std::string element_name(const analysis::Finding& finding);
 
 }  // namespace msda::replay

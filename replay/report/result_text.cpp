@@ -11,6 +11,7 @@
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
 #include "replay/report/diagnosis.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 
@@ -21,12 +22,6 @@ using analysis::NamedComparison;
 using analysis::thousands;
 
 namespace {
-
-// Units in the last place say something of numbers that agree to some digits.
-std::string ulp_text(uint64_t ulp) {
-  constexpr uint64_t kMost = 100'000;
-  return ulp <= kMost ? std::to_string(ulp) : "-";
-}
 
 // A table for each gradient: a line for each pair of sides.
 void append_tables(Lines& lines, const InvocationResult& result) {
@@ -46,12 +41,6 @@ void append_tables(Lines& lines, const InvocationResult& result) {
               "max ULP", "worst element");
     lines.append(rows);
   }
-}
-
-std::string tolerance_text(const InvocationResult& result) {
-  if (result.tolerance)
-    return fmt::format("tolerance atol {:g}, rtol {:g}", result.tolerance->atol, result.tolerance->rtol);
-  return "no tolerance recorded or given: drift is what rounding cannot explain";
 }
 
 // Where the replays ran, if not all on the CPU as they were to.
@@ -96,19 +85,6 @@ void append_recorded_order(Lines& lines, const InvocationResult& result) {
   }
 }
 
-// How many of the elements are, for the same cause, in a group that is no advice: what a test against grid_sample in
-// float32 meets is mostly what the recorded reference met.
-int64_t told_elsewhere(const Group& advice, const std::vector<Group>& groups) {
-  int64_t told = 0;
-  for (const Group& group : groups) {
-    if (group.advisory || group.gradient != advice.gradient || group.cause != advice.cause) continue;
-    for (const auto& [flat, count] : advice.runs) {
-      for (int64_t i = flat; i < flat + count; ++i) told += group.contains(i);
-    }
-  }
-  return told;
-}
-
 // Advice on elements that were told.
 void add_note(Page& page, int64_t elements, int64_t told) {
   if (told == 0) return;
@@ -136,19 +112,12 @@ void add_diagnoses(Page& page, const InvocationResult& result, const ReportSetti
   add_note(page, advised, told);
 }
 
-std::string text_of_conventions(const capture::Invocation& invocation) {
-  const capture::CallFacts& facts = invocation.facts;
-  if (facts.dialect.empty()) return fmt::format("{}, {}", operator_of(invocation), conventions_text(invocation));
-  return fmt::format("dialect {}, padding {}, align_corners {}", facts.dialect, facts.padding_mode,
-                     facts.align_corners);
-}
-
 void add_heading(Page& page, const InvocationResult& result) {
   const capture::CallFacts& facts = result.invocation.facts;
   page.paragraph({{Style::kBold, fmt::format("Invocation {}:", result.invocation.id)},
                   {" "},
                   {fmt::format("{}, {}, {}", facts.kernel.empty() ? "(kernel not named)" : facts.kernel,
-                               text_of_conventions(result.invocation), tolerance_text(result))}},
+                               conventions_told(result.invocation), tolerance_text(result))}},
                  0, 2);
   page.paragraph({{result.call->text_of_sizes()}}, 2, 2);
 }

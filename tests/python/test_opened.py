@@ -83,6 +83,14 @@ class TestOpening:
         with open_capture(tmp_path / "a.h5") as opened:
             assert opened[0].operator == "" and opened[0].inputs["x"].sizes == {"axis 0": 2, "axis 1": 3}
 
+    @pytest.mark.parametrize("operator, facts, inputs", [
+        ("scatter_add", {"dim_size": 4}, ("index", "source")), ("interpolate", {"mode": "bilinear", "input_width": 4}, ("grad_output",)),
+        ("roi_align", {"spatial_scale": "1.0"}, ("boxes", "grad_output"))])
+    def test_operators_are_told_by_what_their_calls_have(self, tmp_path, operator, facts, inputs):
+        write_capture(tmp_path / "a.h5", Invocation({name: np.zeros((1, 2, 3, 4), np.float32) for name in inputs}, {}, "", facts=facts))
+        with open_capture(tmp_path / "a.h5") as opened:
+            assert opened[0].operator == operator and repr(opened[0]).startswith(f"<call 0: {operator};")
+
     def test_mistakes_are_told(self, capture, tmp_path):
         opened = open_capture(capture)
         with pytest.raises(CaptureError, match="value has no dimension querry; it has batch, pixel, head, channel"):

@@ -149,7 +149,7 @@ def _write_tensor(group, name, array, has_dialect):
         bits = (array.view(np.uint32) >> 16).astype(np.uint16) if widened else array.view(np.uint16)
         if array.size:
             identifier.write(h5py.h5s.ALL, h5py.h5s.ALL, bits, mtype=_bfloat16_type())
-        dataset = h5py.Dataset(identifier)
+        dataset, array = h5py.Dataset(identifier), bits  # the digest is of the bytes as stored
     elif array.dtype.name in ("float16", "float32", "float64", "int32", "int64") or (
         array.dtype == np.uint8 and not has_dialect
     ):

@@ -171,7 +171,7 @@ class Call:
 
     def __repr__(self) -> str:
         words = [self.operator or "kernel", self.dialect, self.facts.get("interpolation", "")]
-        if self.operator:
+        if self.operator in ("msda", "grid_sample"):
             words += [f"padding {self.padding_mode}", f"align_corners {str(self.align_corners).lower()}"]
         first = next((self.inputs[name] for name in ("value", "input", *self.inputs) if name in self.inputs), None)
         shape = f"; {first.name} {' x '.join(map(str, first.shape))} {first.type}" if first is not None else ""

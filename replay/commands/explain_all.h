@@ -1,0 +1,36 @@
+// The whole way of a capture: every invocation explained, and what follows from all of them.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "replay/commands/explain.h"
+
+namespace msda::replay {
+
+// What became of the invocations.
+struct Found {
+  std::vector<InvocationResult> results;
+  std::vector<Relaunched> relaunched;
+  std::vector<NotReplayed> not_replayed;
+};
+
+// `look` is called for each invocation that is explained.
+Found find_all(const Options& options, const capture::IsolatedReader& reader, const Look& look = {});
+Conclusion conclude(const Found& found);
+// The exit status: drift also where --poison found a race, or a read of what nobody wrote.
+int status_of(const Conclusion& conclusion, const Found& found);
+
+// Where nothing can be judged. They throw Unavailable and BadInput.
+[[noreturn]] void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed);
+[[noreturn]] void refuse_nothing_to_compare(const Options& options, const std::vector<InvocationResult>& results);
+
+// What a report on many captures needs of one (replay/many/many.h). Throws as those two.
+nlohmann::ordered_json outcome_of(const Options& options, const capture::IsolatedReader& reader, const Found& found);
+
+// The capture, and the flags that decide what is compared, as words of a command line.
+std::string flags_of(const Options& options);
+
+}  // namespace msda::replay

@@ -1,0 +1,21 @@
+// The probability that a test fails, by simulation, as `stress --json` tells it.
+#pragma once
+
+#include <string>
+
+#include "replay/commands/simulation.h"
+
+namespace msda::replay {
+
+struct StressOptions : SimulationOptions {
+  double width = 0.015, confidence = 0.95;
+  std::string state;
+  int64_t curve_runs = 40;
+  StressOptions() { runs = 100'000; }
+};
+
+// docs/stress.schema.json. Ctrl-C ends the runs. Throws BadInput for a --state that does not fit, and where it is
+// interrupted before the first run ended.
+Json simulate_failures(const StressOptions& options, const Simulated& simulated);
+
+}  // namespace msda::replay

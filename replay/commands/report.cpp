@@ -1,0 +1,276 @@
+// msda-replay report: all that is known of a capture as one page of HTML, and an index page for many captures.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "recorder/capture/digest.h"
+#include "recorder/writer/version.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/explain_all.h"
+#include "replay/commands/failure_probability.h"
+#include "replay/commands/found_orders.h"
+#include "replay/commands/shown.h"
+#include "replay/many/many.h"
+#include "replay/report/html/document.h"
+#include "replay/report/html/sections.h"
+#include "replay/report/joined.h"
+#include "replay/stages/stage_table.h"
+
+namespace msda::replay {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportOptions : Options {
+  std::string output, stress_json;
+  int64_t findings = 1000, stress_runs = 0;
+  bool force = false, order = false, no_stages = false;
+};
+
+// The elements whose stages are shown: the worst of each group, but of advice that was told as something worse.
+std::vector<analysis::ElementId> told_elements(const InvocationResult& result, const analysis::Call& call) {
+  constexpr size_t kMost = 6;
+  std::vector<analysis::ElementId> elements;
+  for (const analysis::Group& group : result.report.groups) {
+    if (elements.size() == kMost || (group.advisory && told_elsewhere(group, result.report.groups) > 0)) continue;
+    const analysis::Finding& worst = result.report.findings[group.farthest];
+    elements.push_back(call.element_id(worst.gradient, worst.flat));
+  }
+  return elements;
+}
+
+// Makes the report on one capture.
+class Reporter {
+ public:
+  Reporter(const ReportOptions& options, const capture::IsolatedReader& reader)
+      : options_(options), reader_(reader), devices_(options), progress_(!options.quiet) {
+    const auto chosen = Pairing(options, reader).chosen().size();
+    most_listed_ = std::max<size_t>(10, static_cast<size_t>(options.findings) / std::max<size_t>(1, chosen));
+  }
+
+  Found find() {
+    return find_all(options_, reader_,
+                    [this](const LoadedCall& loaded, const analysis::Material& material,
+                           const InvocationResult& result) { look(loaded, material, result); });
+  }
+
+  ReportedCapture report(Found found, const Conclusion& conclusion) {
+    ReportedCapture report{options_.capture, flags_of(options_), shown_capture(options_.capture, reader_), {}, {}, {},
+                           conclusion,       record::version()};
+    for (size_t i = 0; i < found.results.size(); ++i) {
+      looked_[i].result = std::move(found.results[i]);
+      report.invocations.push_back(std::move(looked_[i]));
+    }
+    report.relaunched = std::move(found.relaunched);
+    report.not_replayed = std::move(found.not_replayed);
+    add_stress(report);
+    return report;
+  }
+
+ private:
+  void look(const LoadedCall& loaded, const analysis::Material& material, const InvocationResult& result) {
+    ReportedInvocation one;
+    const int threads = static_cast<int>(options_.threads);
+    one.pictures = take_pictures(material, result.report, result.tolerance, most_listed_, threads);
+    one.shown = shown_invocation(reader_, result.invocation);
+    if (!options_.no_stages) {
+      const StageTensors recorded(options_, reader_, result.invocation, loaded.call(), loaded.recorded());
+      one.stages = stage_summary(loaded, recorded, threads, devices_, progress_);
+      const auto tolerance =
+          result.tolerance.value_or(analysis::customary_tolerance(loaded.call().inputs().front().tensor.dtype));
+      one.elements = Json::array();
+      for (const auto& element : told_elements(result, loaded.call())) {
+        one.elements.push_back(stages_of_element(loaded, recorded, element, tolerance));
+      }
+    }
+    if (options_.order) one.order = order_of(result.invocation);
+    looked_.push_back(std::move(one));
+  }
+
+  // Of the first gradient that has one.
+  Json order_of(const capture::Invocation& invocation) {
+    OrderOptions options;
+    static_cast<Options&>(options) = options_;
+    std::vector<FoundOrders> found;
+    std::vector<NoOrders> none;
+    find_orders_in(options, reader_, invocation, progress_, found, none);
+    return found.empty()
+               ? Json()
+               : to_json(options_.capture, found, none, static_cast<size_t>(options.list))["invocations"].front();
+  }
+
+  void add_stress(ReportedCapture& report) {
+    Json stress;
+    if (!options_.stress_json.empty()) stress = read_stress();
+    if (options_.stress_runs > 0 && !report.invocations.empty())
+      stress = simulate(report.invocations.front().result.invocation.id);
+    if (stress.is_null()) return;
+    for (ReportedInvocation& one : report.invocations) {
+      if (one.result.invocation.id != stress["invocation"]) continue;
+      one.stress = std::move(stress);
+      return;
+    }
+    throw BadInput(fmt::format("--stress-json {}: it is of invocation {}, which is not in this report",
+                               options_.stress_json, stress["invocation"].dump()));
+  }
+
+  Json read_stress() const {
+    std::ifstream file(options_.stress_json);
+    if (!file) throw BadInput(fmt::format("--stress-json {}: cannot read it", options_.stress_json));
+    try {
+      Json stress = Json::parse(file);
+      Html tried;
+      add_probability(tried, stress);
+      stress.at("invocation").get<int64_t>();
+      return stress;
+    } catch (const Json::exception&) {
+      throw BadInput(fmt::format("--stress-json {}: not what msda-replay stress --json writes", options_.stress_json));
+    }
+  }
+
+  Json simulate(int64_t invocation) {
+    StressOptions options;
+    static_cast<Options&>(options) = options_;
+    options.invocation = std::to_string(invocation);
+    options.runs = options_.stress_runs;
+    return simulate_failures(options, plan_simulation(options, reader_));
+  }
+
+  const ReportOptions& options_;
+  const capture::IsolatedReader& reader_;
+  Devices devices_;
+  const Progress progress_;
+  size_t most_listed_;
+  std::vector<ReportedInvocation> looked_;  // in the order in which they were explained, without their results
+};
+
+// Throws BadInput for a file that must not be replaced.
+void check_output(const ReportOptions& options, const std::string& path) {
+  std::error_code ignored;
+  for (const std::string& capture : options.captures) {
+    if (fs::equivalent(path, capture, ignored))
+      throw BadInput(fmt::format("-o {}: it is the capture; give another name", path));
+  }
+  if (fs::is_directory(path, ignored)) throw BadInput(fmt::format("-o {}: it is a folder; give the page a name", path));
+  if (fs::is_regular_file(path, ignored) && !options.force) {
+    throw BadInput(fmt::format("{}: exists; give --force to replace it", path));
+  }
+}
+
+// Writes the page, and returns what else is to be told of the capture.
+struct Written {
+  Outcome outcome, json;
+};
+Written write_report(const ReportOptions& options, const std::string& path) {
+  const capture::IsolatedReader reader(options.capture);
+  Reporter reporter(options, reader);
+  Found found = reporter.find();
+  Written written;
+  written.outcome = outcome_of(options, reader, found);  // throws where there is nothing to tell
+  const Conclusion conclusion = conclude(found);
+  if (!options.json.empty())
+    written.json = to_json(options.capture, found.results, found.relaunched, found.not_replayed, conclusion);
+  write_file("-o", path, html_of(reporter.report(std::move(found), conclusion)));
+  return written;
+}
+
+void tell(const ReportOptions& options, const std::string& summary, const std::string& path) {
+  if (options.json == "-") return;
+  Lines lines;
+  lines.add("{}", summary);
+  if (!options.quiet) lines.add(" --> {}", path);
+  print(lines);
+}
+
+int report_one(const ReportOptions& options) {
+  check_output(options, options.output);
+  const auto [outcome, json] = write_report(options, options.output);
+  tell(options, outcome["verdict"]["summary"], options.output);
+  if (!options.json.empty()) write_json(options.json, json);
+  return outcome["status"];
+}
+
+// The name of a capture's page among those of others: its own, and a part of the digest of its path.
+std::string page_name(const std::string& capture) {
+  std::string name = fs::path(capture).stem().string();
+  for (char& c : name) {
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    if (!plain) c = '_';
+  }
+  const std::string digest = capture::digest(std::as_bytes(std::span(capture)));
+  return fmt::format("{}-{}.html", name.substr(0, 80), digest.substr(digest.find(':') + 1, 8));
+}
+
+int report_many(const ReportOptions& options, const Ranks& ranks) {
+  const fs::path folder = options.output, index = folder / "index.html";
+  if (!options.stress_json.empty()) throw BadInput("--stress-json: it is of one capture; here are several");
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed || !fs::is_directory(folder))
+    throw BadInput(fmt::format("-o {}: no folder, and cannot be made one; several captures need one", options.output));
+  if (ranks.is_first()) check_output(options, index.string());
+  const auto one = [&](const Options& of_one) {
+    ReportOptions own = options;
+    static_cast<Options&>(own) = of_one;
+    own.json.clear();
+    const std::string page = (folder / page_name(own.capture)).string();
+    check_output(own, page);
+    Outcome outcome = write_report(own, page).outcome;
+    outcome["page"] = page_name(own.capture);
+    return outcome;
+  };
+  return over_captures(options, ranks, one, [&](const std::vector<Outcome>& outcomes) {
+    std::vector<std::string> pages;
+    for (const Outcome& outcome : outcomes) {
+      pages.push_back(outcome.value("page", ""));
+      if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
+    }
+    const Json joined = join(outcomes);
+    write_file("-o", index.string(), html_of_index(joined, pages, record::version()));
+    tell(options, joined["verdict"]["summary"], index.string());
+    if (!options.json.empty()) write_json(options.json, joined);
+  });
+}
+
+int run(ReportOptions& options) {
+  check_numbers(options);
+  if (options.findings < 0 || options.findings > 100'000)
+    throw BadInput(fmt::format("--findings {}: from 0 to 100000", options.findings));
+  if (options.stress_runs < 0 || options.stress_runs > 1'000'000'000)
+    throw BadInput(fmt::format("--stress {}: from 0 to 1000000000", options.stress_runs));
+  if (options.stress_runs > 0 && !options.stress_json.empty())
+    throw BadInput("--stress and --stress-json: give one of them");
+  const Ranks ranks;
+  if (takes_many(options, ranks)) return report_many(options, ranks);
+  options.capture = options.captures.front();
+  return report_one(options);
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* command =
+      app.add_subcommand("report", "Write all of it as one page of HTML; of several captures, a folder of pages");
+  add_captures(*command, *options);
+  command->add_option("-o,--output", options->output, "The page to write; of several captures, the folder")
+      ->required()
+      ->type_name("FILE.html");
+  command->add_flag("--force", options->force, "Replace pages that exist");
+  add_count(*command, "--findings", options->findings, "List at most so many elements out of tolerance");
+  command->add_flag("--no-stages", options->no_stages, "Leave the stages out, which take longest");
+  command->add_flag("--order", options->order, "Add the order of the atomic additions, as the command order finds it");
+  add_count(*command, "--stress", options->stress_runs,
+            "Add the failure probability, from at most so many simulated runs");
+  command->add_option("--stress-json", options->stress_json, "Add the failure probability that stress --json wrote")
+      ->type_name("FILE");
+  add_replay(*command, *options);
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace msda::replay

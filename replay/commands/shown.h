@@ -1,0 +1,17 @@
+// What a capture holds, as `show --json` tells it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "recorder/capture/isolated_reader.h"
+
+namespace msda::replay {
+
+// Everything but its invocations, which are an empty list.
+nlohmann::ordered_json shown_capture(const std::string& capture, const capture::IsolatedReader& reader);
+// Reads every tensor, for its extremes.
+nlohmann::ordered_json shown_invocation(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
+
+}  // namespace msda::replay

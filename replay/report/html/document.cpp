@@ -1,0 +1,436 @@
+#include "replay/report/html/document.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "replay/calls/damage.h"
+#include "replay/report/html/findings.h"
+#include "replay/report/html/page_template.h"
+#include "replay/report/html/sections.h"
+#include "replay/report/html/writer.h"
+#include "replay/report/words.h"
+
+namespace msda::replay {
+
+using analysis::AtFault;
+using analysis::thousands;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+// The template with a title and a body.
+std::string fill(const std::string& title, const Html& body) {
+  std::string page = kPageTemplate;
+  const auto put = [&](std::string_view place, const std::string& markup) {
+    page.replace(page.find(place), place.size(), markup);
+  };
+  Html escaped;
+  escaped.text(title);
+  put("<!--body-->", body.markup());
+  put("<!--title-->", escaped.markup());
+  return page;
+}
+
+// What the headline's colour and word say.
+struct Grade {
+  const char* style;
+  const char* word;
+};
+Grade grade_of(AtFault at_fault, bool any, bool doubtful) {
+  if (at_fault == AtFault::kObserved || at_fault == AtFault::kReference) return {"error", "Drift"};
+  if (any) return {"warning", "Drift"};
+  return doubtful ? Grade{"warning", "Undecided"} : Grade{"good", "Within tolerance"};
+}
+
+// The first sentence is the headline; what it has in brackets stands under it.
+void add_headline(Html& html, const std::string& summary) {
+  const size_t bracket = summary.find(" ("), end = summary.find(". ");
+  const size_t close = bracket < end ? summary.find(").", bracket) : std::string::npos;
+  const size_t first = close != std::string::npos ? close + 2 : end != std::string::npos ? end + 1 : summary.size();
+  {
+    const auto heading = html.in("h1");
+    const std::string sentence = summary.substr(0, first);
+    html.text(close != std::string::npos ? sentence.substr(0, bracket) : sentence);
+    if (close != std::string::npos)
+      html.add("span", {{"class", "aside"}}, " " + summary.substr(bracket + 2, close - bracket - 2) + ".");
+  }
+  if (first < summary.size()) html.add("p", {{"class", "lead"}}, summary.substr(first + 1));
+}
+
+void add_figure(Html& html, const char* name, const std::string& value) {
+  const auto box = html.in("div");
+  html.add("dt", name);
+  html.add("dd", value);
+}
+
+int64_t out_of_tolerance(const Conclusion& conclusion) {
+  int64_t all = 0;
+  for (const auto& [cause, count] : conclusion.verdict.causes) all += count;
+  return all;
+}
+
+void add_top(Html& html, const ReportedCapture& report) {
+  const analysis::Verdict& verdict = report.conclusion.verdict;
+  const bool doubtful = !report.conclusion.compared || report.conclusion.damaged || verdict.advice;
+  const Grade grade = grade_of(verdict.at_fault, !verdict.causes.empty(), doubtful);
+  const auto header = html.in("header", {{"class", std::string("top ") + grade.style}});
+  {
+    const auto line = html.in("p", {{"class", "brand"}});
+    html.add("span", "msda-replay");
+    html.add("span", {{"class", "mono"}}, std::filesystem::path(report.capture).filename().string());
+  }
+  {
+    const auto chips = html.in("p", {{"class", "chips"}});
+    add_chip(html, grade.style, grade.word);
+    for (const auto& [cause, count] : verdict.causes)
+      add_chip(html, "cause", fmt::format("{} {}", name_of(cause), thousands(count)));
+  }
+  add_headline(html, headline(verdict.summary, report.conclusion.damaged));
+  const auto figures = html.in("dl", {{"class", "figures"}});
+  add_figure(html, "out of tolerance", elements_text(out_of_tolerance(report.conclusion)));
+  add_figure(html, "at fault", verdict.at_fault == AtFault::kNone ? "nobody" : name_of(verdict.at_fault));
+  add_figure(html, "invocations",
+             thousands(static_cast<int64_t>(report.invocations.size() + report.relaunched.size() +
+                                            report.not_replayed.size())));
+  if (const Json& facts = report.shown["run"]["facts"]; facts.contains("gpu"))
+    add_figure(html, "recorded on", plain_text(facts["gpu"]));
+  if (const auto created = report.shown["created"].get<std::string>(); !created.empty())
+    add_figure(html, "written", created);
+}
+
+// As a terminal shows them.
+void add_lines(Html& html, const Lines& lines) {
+  const auto pre = html.in("pre", {{"class", "text"}, {"tabindex", "0"}});
+  std::string_view rest = lines.text();
+  for (size_t end; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1)) {
+    html.text(rest.substr(0, end));
+    html.end_line();
+  }
+}
+
+struct Link {
+  std::string id, text;
+};
+
+void add_navigation(Html& html, const std::vector<Link>& links) {
+  const auto nav = html.in("nav", {{"aria-label", "Contents"}});
+  for (const auto& [id, text] : links) html.add("a", {{"href", "#" + id}}, text);
+}
+
+// A section that can be folded, with a heading.
+template <class Fill>
+void add_section(Html& html, const std::string& id, const char* title, Fill&& fill) {
+  const auto section = html.in("section", {{"id", id}});
+  html.add("h3", title);
+  fill();
+}
+
+void add_notes(Html& html, const InvocationResult& result) {
+  const auto note = [&](const std::string& text) { html.add("p", {{"class", "note"}}, text); };
+  if (!result.compared) note("Nothing to compare: it has no gradients in its outputs.");
+  for (const std::string& path : result.altered) note(path + " is not what was recorded, its digest differs.");
+  for (const std::string& text : result.notes) note(text);
+  if (!result.original_left_out.empty()) note("Mode original is left out: " + result.original_left_out);
+  if (result.original) add_lines(html, to_text(*result.original));
+  for (const RecordedOrder& one : result.recorded_order) {
+    note(
+        fmt::format("recorded_order: {}: the order of additions was found for {} of {} pixels; {} of {} elements have "
+                    "the recorded bits.",
+                    name_of(one.gradient), thousands(one.in_order), thousands(one.pixels), thousands(one.equal),
+                    thousands(one.total)));
+  }
+  for (const auto& [mode, repeats] : result.repeats) {
+    for (const auto gradient : result.call->gradients()) {
+      note(fmt::format("{} runs of {}: {} results of {}, spread {:.3g}.", repeats.runs, mode,
+                       repeats.distinct[gradient.place()], name_of(gradient), repeats.spread[gradient.place()]));
+    }
+  }
+}
+
+std::string prefix_of(const ReportedInvocation& one) { return fmt::format("i{}", one.result.invocation.id); }
+
+// What is told of one invocation beside its findings.
+void add_details(Html& html, const ReportedInvocation& one, const Json& kernels) {
+  const std::string prefix = prefix_of(one);
+  const InvocationResult& result = one.result;
+  add_section(html, prefix + "-comparisons", "Comparisons", [&] { add_comparisons(html, result); });
+  if (!one.pictures.maps.empty()) {
+    add_section(html, prefix + "-maps", "Where the errors are", [&] { add_maps(html, one.pictures); });
+    add_section(html, prefix + "-ulp", "How large the errors are", [&] { add_histograms(html, one.pictures, result); });
+  }
+  if (!one.stages.empty())
+    add_section(html, prefix + "-stages", "Stages", [&] { add_stages(html, one.stages, one.elements); });
+  if (!one.order.empty())
+    add_section(html, prefix + "-order", "Order of additions", [&] { add_order(html, one.order); });
+  if (!one.stress.empty())
+    add_section(html, prefix + "-stress", "Failure probability", [&] { add_probability(html, one.stress); });
+  if (!one.shown.empty())
+    add_section(html, prefix + "-launch", "Launch", [&] { add_launch(html, one.shown, kernels); });
+}
+
+void add_invocation(Html& html, const ReportedCapture& report, const ReportedInvocation& one) {
+  const InvocationResult& result = one.result;
+  const capture::CallFacts& facts = result.invocation.facts;
+  const std::string prefix = prefix_of(one);
+  const bool several = report.invocations.size() > 1;
+  const auto section = html.in("section", {{"class", "invocation"}, {"id", prefix}});
+  {
+    const auto heading = html.in("h2");
+    html.text(fmt::format("Invocation {}", result.invocation.id));
+    if (!facts.kernel.empty()) html.add("span", {{"class", "kernel mono"}}, facts.kernel);
+  }
+  html.add("p", {{"class", "quiet"}},
+           fmt::format("{}; {}; {}", conventions_told(result.invocation), tolerance_text(result),
+                       result.call->text_of_sizes()));
+  if (!facts.label.empty()) html.add("p", {{"class", "quiet"}}, "Recorded in " + facts.label);
+  add_notes(html, result);
+  const FindingsPlace place{prefix,
+                            report.flags + (several ? fmt::format(" --invocation {}", result.invocation.id) : "")};
+  if (result.report.groups.empty()) {
+    if (result.compared) html.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
+  } else {
+    html.add("h3", {{"id", prefix + "-findings"}}, "Findings");
+    add_groups(html, result, one.pictures, place);
+    add_elements(html, result, one.pictures, place);
+  }
+  // Of many invocations those without findings are folded.
+  if (several && result.report.groups.empty()) {
+    const auto details = html.in("details", {{"class", "maps"}});
+    html.add("summary", "Comparisons, errors, stages, launch");
+    add_details(html, one, report.shown["run"]["kernels"]);
+  } else {
+    add_details(html, one, report.shown["run"]["kernels"]);
+  }
+}
+
+void add_others(Html& html, const ReportedCapture& report) {
+  if (report.relaunched.empty() && report.not_replayed.empty()) return;
+  const auto section = html.in("section", {{"id", "others"}});
+  html.add("h2", "Other invocations");
+  if (!report.relaunched.empty()) add_lines(html, to_text(report.relaunched));
+  for (const auto& [id, why] : report.not_replayed)
+    html.add("p", {{"class", "note"}}, fmt::format("Invocation {} is not replayed: {}", id, why));
+}
+
+void add_reproduce(Html& html, const ReportedCapture& report) {
+  const auto section = html.in("section", {{"id", "reproduce"}});
+  html.add("h2", "How to reproduce");
+  const auto say = [&](const char* text, const std::string& command) {
+    html.add("p", text);
+    add_command(html, command);
+  };
+  say("This verdict, on any machine, without a GPU:", "msda-replay run " + report.flags);
+  if (!report.conclusion.verdict.causes.empty()) {
+    say("The smallest call that fails for the same cause:",
+        fmt::format("msda-replay minimize {} -o small.h5", report.flags));
+  }
+  say("How often the test fails with other inputs:", "msda-replay stress " + report.flags);
+  if (const Json& argv = report.shown["run"]["argv"]; !argv.empty()) say("What was recorded:", plain_text(argv));
+  html.add("p", {{"class", "quiet"}},
+           fmt::format("Captured with msda-replay {}, reported with {}.",
+                       report.shown["tool_version"].get<std::string>(), report.version));
+}
+
+std::vector<Link> links_of(const ReportedCapture& report) {
+  std::vector<Link> links;
+  constexpr size_t kMost = 12;
+  const bool single = report.invocations.size() == 1;
+  for (const ReportedInvocation& one : report.invocations) {
+    const std::string prefix = prefix_of(one);
+    if (!single) {
+      if (links.size() < kMost) links.push_back({prefix, fmt::format("Invocation {}", one.result.invocation.id)});
+      continue;
+    }
+    if (!one.result.report.groups.empty()) {
+      links.push_back({prefix + "-findings", "Findings"});
+      links.push_back({prefix + "-elements", "Elements"});
+    }
+    links.push_back({prefix + "-comparisons", "Comparisons"});
+    if (!one.pictures.maps.empty()) {
+      links.push_back({prefix + "-maps", "Error maps"});
+      links.push_back({prefix + "-ulp", "Error sizes"});
+    }
+    if (!one.stages.empty()) links.push_back({prefix + "-stages", "Stages"});
+    if (!one.order.empty()) links.push_back({prefix + "-order", "Order"});
+    if (!one.stress.empty()) links.push_back({prefix + "-stress", "Probability"});
+    if (!one.shown.empty()) links.push_back({prefix + "-launch", "Launch"});
+  }
+  if (!report.relaunched.empty() || !report.not_replayed.empty()) links.push_back({"others", "Others"});
+  links.push_back({"program", "Program"});
+  links.push_back({"reproduce", "Reproduce"});
+  return links;
+}
+
+}  // namespace
+
+std::string html_of(const ReportedCapture& report) {
+  Html body;
+  add_top(body, report);
+  {
+    const auto frame = body.in("div", {{"class", "frame"}});
+    add_navigation(body, links_of(report));
+    const auto main = body.in("main");
+    for (const ReportedInvocation& one : report.invocations) add_invocation(body, report, one);
+    add_others(body, report);
+    {
+      const auto section = body.in("section", {{"id", "program"}});
+      body.add("h2", "Program and machine");
+      add_program(body, report.shown["run"]);
+    }
+    add_reproduce(body, report);
+  }
+  return fill(fmt::format("{}: {}", std::filesystem::path(report.capture).filename().string(),
+                          report.conclusion.verdict.summary),
+              body);
+}
+
+namespace {
+
+AtFault at_fault_of(const Json& named) {
+  for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
+    if (named == name_of(one)) return one;
+  }
+  return AtFault::kNone;
+}
+
+void add_top(Html& html, const Json& verdict, size_t captures) {
+  const Grade grade = grade_of(at_fault_of(verdict["at_fault"]), !verdict["causes"].empty(), verdict["unread"] != 0);
+  const auto header = html.in("header", {{"class", std::string("top ") + grade.style}});
+  {
+    const auto line = html.in("p", {{"class", "brand"}});
+    html.add("span", "msda-replay");
+    html.add("span", fmt::format("{} captures", captures));
+  }
+  {
+    const auto chips = html.in("p", {{"class", "chips"}});
+    add_chip(html, grade.style, grade.word);
+    for (const auto& [cause, count] : verdict["causes"].items())
+      add_chip(html, "cause", fmt::format("{} {}", cause, thousands(count)));
+  }
+  add_headline(html, verdict["summary"]);
+}
+
+std::string number_text(const Json& number) {
+  return number.is_number() ? fmt::format("{:.9g}", number.get<double>()) : number.get<std::string>();
+}
+
+// The link to a capture's page, or its name.
+void add_capture(Html& html, const std::string& capture, const std::string& page) {
+  if (page.empty()) {
+    html.add("span", {{"class", "mono"}}, capture);
+  } else {
+    html.add("a", {{"href", page}, {"class", "mono"}}, capture);
+  }
+}
+
+using PageOf = std::map<std::string, std::string>;
+
+// A group of all captures.
+void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
+  const GroupTitle title{group["cause"], at_fault_of(group["at_fault"]), group.contains("advisory"), group["count"],
+                         group["tensor"]};
+  const auto card = html.in("article", {{"class", fmt::format("group {}", replay::grade_of(title))}});
+  {
+    const auto chips = html.in("p", {{"class", "chips"}});
+    add_chip(html, replay::grade_of(title), replay::grade_of(title));
+    add_chip(html, "cause", title.cause);
+    add_chip(html, "plain",
+             fmt::format("{} capture{}", group["captures"].size(), group["captures"].size() == 1 ? "" : "s"));
+  }
+  html.add("h4", heading_of(title));
+  const Json& worst = group["worst"];
+  {
+    const auto list = html.in("dl", {{"class", "telling"}});
+    const auto add = [&](const char* name, const std::string& text) {
+      html.add("dt", name);
+      html.add("dd", text);
+    };
+    html.add("dt", "worst");
+    {
+      const auto text = html.in("dd");
+      html.add("code", fmt::format("{}[{}]", title.tensor, fmt::join(worst["index"].get<std::vector<int64_t>>(), ",")));
+      html.text(fmt::format(", invocation {} of ", worst["invocation"].get<int64_t>()));
+      const auto capture = worst["capture"].get<std::string>();
+      add_capture(html, capture, page_of.at(capture));
+    }
+    add("values", fmt::format("recorded {}, {} {}", number_text(worst["observed"]), worst["against"].get<std::string>(),
+                              number_text(worst["expected"])));
+    add("why", worst["why"]);
+    add("what to do", group["help"]);
+  }
+  const auto details = html.in("details", {{"class", "evidence"}});
+  html.add("summary", "The captures");
+  const auto list = html.in("ul");
+  for (const Json& from : group["captures"]) {
+    const auto item = html.in("li");
+    const auto capture = from["capture"].get<std::string>();
+    add_capture(html, capture, page_of.at(capture));
+    html.text(": " + elements_text(from["count"]));
+  }
+}
+
+// Of which process, and of which tests.
+std::string origin_of(const Json& one) {
+  std::vector<std::string> whose;
+  if (one.contains("rank")) whose.push_back("rank " + plain_text(one["rank"]));
+  if (one.contains("labels")) whose.push_back(plain_text(one["labels"]));
+  return fmt::format("{}", fmt::join(whose, ", "));
+}
+
+void add_row(Html& html, const Json& one, const std::string& page) {
+  const bool read = !one.contains("error");
+  const auto row = html.in("tr");
+  {
+    const auto cell = html.in("td");
+    add_capture(html, one["capture"], page);
+    if (const std::string origin = origin_of(one); !origin.empty()) {
+      html.add("div", {{"class", "quiet"}}, origin);
+    }
+  }
+  {
+    const Json& verdict = read ? one["verdict"] : one;
+    const Grade grade =
+        read ? grade_of(at_fault_of(verdict["at_fault"]), !verdict["causes"].empty(), !verdict["compared"].get<bool>())
+             : Grade{"error", "Not read"};
+    const auto cell = html.in("td");
+    add_chip(html, grade.style, grade.word);
+  }
+  html.add("td", {{"class", "wrap"}},
+           read ? one["verdict"]["summary"].get<std::string>() : one["error"].get<std::string>());
+}
+
+}  // namespace
+
+std::string html_of_index(const Json& joined, const std::vector<std::string>& pages, const std::string& version) {
+  const Json& captures = joined["captures"];
+  PageOf page_of;
+  for (size_t i = 0; i < captures.size(); ++i) page_of[captures[i]["capture"]] = pages[i];
+  Html body;
+  add_top(body, joined["verdict"], captures.size());
+  {
+    const auto frame = body.in("div", {{"class", "frame"}});
+    add_navigation(body, {{"captures", "Captures"}, {"findings", "Findings"}});
+    const auto main = body.in("main");
+    {
+      const auto section = body.in("section", {{"id", "captures"}});
+      body.add("h2", "Captures");
+      const auto scroll = body.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
+      const auto table = body.in("table", {{"class", "captures"}});
+      for (size_t i = 0; i < captures.size(); ++i) add_row(body, captures[i], pages[i]);
+    }
+    {
+      const auto section = body.in("section", {{"id", "findings"}});
+      body.add("h2", "Findings");
+      if (joined["groups"].empty()) body.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
+      for (const Json& group : joined["groups"]) add_joined_group(body, group, page_of);
+    }
+    body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");
+  }
+  return fill(joined["verdict"]["summary"], body);
+}
+
+}  // namespace msda::replay

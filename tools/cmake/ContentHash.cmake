@@ -1,0 +1,16 @@
+# msda_content_hash(VARIABLE TEXT): the SHA-256 of a text in base64, as a Content-Security-Policy names scripts and styles.
+function(msda_content_hash variable text)
+  string(SHA256 hex "${text}")
+  set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+  set(base64 "")
+  foreach(first RANGE 0 60 6)
+    string(SUBSTRING "${hex}0000" ${first} 6 part)  # 32 bytes are 11 parts of three, the last one byte short
+    foreach(shift 18 12 6 0)
+      math(EXPR place "(0x${part} >> ${shift}) & 63")
+      string(SUBSTRING "${alphabet}" ${place} 1 letter)
+      string(APPEND base64 "${letter}")
+    endforeach()
+  endforeach()
+  string(SUBSTRING "${base64}" 0 43 base64)
+  set(${variable} "${base64}=" PARENT_SCOPE)
+endfunction()
