@@ -11,6 +11,7 @@
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/shown.h"
+#include "replay/original/atomic_lines.h"
 #include "replay/stages/recorded_stages.h"
 
 namespace msda::replay {
