@@ -2,6 +2,7 @@
 
 import pathlib
 import random
+import signal
 import subprocess
 import time
 
@@ -154,9 +155,14 @@ def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
     capture = tmp_path / "a.h5"
     process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "1000", "--seed", "1"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))
+    # In short steps, so that the writer begins before the program ends, however loaded the machine is.
     while not capture.exists():
-        time.sleep(0.001)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.003)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.02)
     subprocess.run(["pkill", "-9", "-f", f"[-]-follow {capture}.spool"], check=True)
+    process.send_signal(signal.SIGCONT)
     _, errors = process.communicate()
     assert process.returncode == 0 and errors.count("msda-record:") == 1 and "ended unexpectedly; recording continues into" in errors
     replay("recover", f"{capture}.spool", "-o", tmp_path / "b.h5", expect=0)

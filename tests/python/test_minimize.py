@@ -92,7 +92,7 @@ def grid_sample_capture(tmp_path, rng, mistake):
     grads = {"observed_grad_input": grad_input.astype(np.float32), "observed_grad_grid": grad_grid.astype(np.float32)}
     mistake(grads)
     np.savez(tmp_path / "whole.npz", operator="grid_sample", input=image, grid=grid, grad_output=grad_output, align_corners=True,
-             atol=1e-3, rtol=1e-2, **grads)
+             interpolation="bilinear", padding_mode="zeros", atol=1e-3, rtol=1e-2, **grads)
     import_case(tmp_path / "whole.npz", tmp_path / "whole.h5")
     return tmp_path / "whole.h5", grads
 

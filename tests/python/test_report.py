@@ -368,7 +368,7 @@ def test_keys_and_filter(chromium, replay, tmp_path, rng):
     assert set(chromium.evaluate(shown)) == {"grad_attention_weights"}
     chromium.press("/")
     assert chromium.evaluate("document.activeElement.tagName") == "INPUT"
-    chromium.evaluate("{const i = document.activeElement; i.value = 'query 7,'; i.dispatchEvent(new Event('input'))}")
+    chromium.evaluate("{const i = document.activeElement; i.value = 'weights[0,7,'; i.dispatchEvent(new Event('input'))}")
     assert 0 < len(chromium.evaluate(shown)) < 30
     # A thousand are filtered within a frame or two, also on a slow machine.
     assert chromium.evaluate("{const begun = performance.now(); document.querySelector('input').dispatchEvent(new Event('input')); performance.now() - begun}") < 500

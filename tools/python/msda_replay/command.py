@@ -86,6 +86,7 @@ def run(
     seed: Optional[int] = None,
     atol: Optional[float] = None,
     rtol: Optional[float] = None,
+    poison: bool = False,
     damaged: bool = False,
     save_replays: Optional[Path] = None,
     timeout: Optional[float] = None,
@@ -95,7 +96,7 @@ def run(
     flags = _flags({
         "invocation": invocation, "reference": reference, "mode": mode, "float64_stages": float64_stages, "device": device,
         "device_memory": device_memory, "block": block, "kernel_digest": kernel_digest, "repeat": repeat, "threads": threads,
-        "seed": seed, "atol": atol, "rtol": rtol, "damaged": damaged,
+        "seed": seed, "atol": atol, "rtol": rtol, "poison": poison, "damaged": damaged,
         "save_replays": None if save_replays is None else os.fspath(save_replays),
     })
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
