@@ -1,9 +1,13 @@
 """Plots show the numbers that they are about: what they draw is compared with gradients computed another way."""
 
+import os
+import re
+import subprocess
 import sys
 
 import numpy as np
 import pytest
+from conftest import SOURCE
 from support import backward, make_problem
 from test_grid_sample import call_of
 
@@ -190,3 +194,12 @@ def test_what_cannot_be_drawn(msda, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with open_capture(msda) as opened, pytest.raises(ModuleNotFoundError, match="python3-matplotlib, or pip install matplotlib"):
         plot_errors(opened[0])
+
+
+def test_the_picture_in_the_readme(tmp_path):
+    """docs/boundary.svg is what its program draws: the words in it, as drawing differs from one matplotlib to another."""
+    program = SOURCE / "tools" / "figures" / "boundary.py"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python")}
+    subprocess.run([sys.executable, program, tmp_path / "b.svg"], check=True, env=environment)
+    words = [re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text()) for path in (tmp_path / "b.svg", SOURCE / "docs" / "boundary.svg")]
+    assert words[0] == words[1] and "recorded: -128.078" in words[0] and "reference: 131.808" in words[0]
