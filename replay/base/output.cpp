@@ -51,6 +51,17 @@ void replace(const std::string& what, const std::string& path, mode_t mode, cons
   fail(what, path, error);
 }
 
+// Whether it begins as every HDF5 file does.
+bool is_hdf5(const std::string& path) {
+  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  char begin[kSignature.size()];
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t count = ::read(fd, begin, sizeof begin);
+  ::close(fd);
+  return count == sizeof begin && std::string_view(begin, sizeof begin) == kSignature;
+}
+
 mode_t mode_of_new_files() {
   const mode_t mask = umask(0);
   umask(mask);
@@ -83,6 +94,9 @@ void write_file(const std::string& what, const std::string& path, const std::str
   struct stat file {};
   const bool exists = stat(path.c_str(), &file) == 0;
   if (exists && !S_ISREG(file.st_mode)) return write_in_place(what, path, text);
+  if (exists && is_hdf5(path)) {
+    throw BadInput(fmt::format("{} {}: is an HDF5 file, and not replaced; give another name", what, path));
+  }
   // A symbolic link is kept: its target is replaced.
   char* target = exists ? realpath(path.c_str(), nullptr) : nullptr;
   const std::string name = target != nullptr ? target : path;

@@ -14,6 +14,7 @@
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
+#include "replay/base/same_file.h"
 #include "replay/base/stop_signals.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/element_argument.h"
@@ -314,6 +315,7 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
 int run(const MinimizeOptions& options) {
   check_numbers(options);
   check_cause(options.cause);
+  refuse_to_replace(options.capture, options.output);
   const bool continues = std::filesystem::exists(options.output + ".state") && !options.from_scratch;
   if (std::filesystem::exists(options.output) && !options.force && !continues) {
     throw BadInput(fmt::format("{}: exists; give --force to replace it", options.output));

@@ -7,6 +7,7 @@
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
+#include "replay/base/same_file.h"
 #include "replay/commands/commands.h"
 
 namespace msda::replay {
@@ -19,6 +20,7 @@ struct RecoverOptions {
 };
 
 int run(const RecoverOptions& options) {
+  refuse_to_replace(options.spool, options.output);
   try {
     record::Builder builder({options.spool, options.output, options.force, 0, record::version(), /*release=*/false,
                              /*shared_memory=*/-1, /*trusted=*/false,

@@ -9,6 +9,7 @@
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
+#include "replay/base/same_file.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
 #include "replay/commands/failure_probability.h"
@@ -151,10 +152,7 @@ class Reporter {
 // Throws BadInput for a file that must not be replaced.
 void check_output(const ReportOptions& options, const std::string& path) {
   std::error_code ignored;
-  for (const std::string& capture : options.captures) {
-    if (fs::equivalent(path, capture, ignored))
-      throw BadInput(fmt::format("-o {}: it is the capture; give another name", path));
-  }
+  for (const std::string& capture : options.captures) refuse_to_replace(capture, path);
   if (fs::is_directory(path, ignored)) throw BadInput(fmt::format("-o {}: it is a folder; give the page a name", path));
   if (fs::is_regular_file(path, ignored) && !options.force) {
     throw BadInput(fmt::format("{}: exists; give --force to replace it", path));

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "replay/base/errors.h"
+#include "replay/base/same_file.h"
 
 namespace msda::replay {
 namespace {
@@ -19,8 +20,6 @@ namespace {
   throw BadInput(fmt::format("{}: cannot write it: {}{}", path, std::strerror(error),
                              error == EEXIST ? " (--force replaces it; or give another name)" : ""));
 }
-
-bool are_one(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 // Returns 0 or an errno.
 int write_all(int descriptor, std::string_view bytes) {
@@ -57,11 +56,8 @@ NewFiles::~NewFiles() {
 }
 
 void NewFiles::check(const std::string& path) const {
-  struct stat there {
-  }, input{};
-  if (stat(path.c_str(), &there) == 0 && stat(input_.c_str(), &input) == 0 && are_one(there, input)) {
-    throw BadInput(fmt::format("{}: is the capture itself; give another name", path));
-  }
+  refuse_to_replace(input_, path);
+  struct stat there {};
   if (lstat(path.c_str(), &there) != 0) return;
   if (!S_ISREG(there.st_mode)) {
     const char* what = S_ISDIR(there.st_mode)   ? "a folder"

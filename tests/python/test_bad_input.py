@@ -210,3 +210,27 @@ def test_damage_is_named_by_verify(replay, demo_capture, tmp_path):
     assert "every digest is right" in replay("verify", demo_capture, expect=0).out
     put(path, "invocations/000000/inputs/extra", np.zeros(3))
     assert "extra has no digest" in replay("verify", path, expect=2).err
+
+
+@pytest.mark.parametrize("command", [
+    ["run", "CAPTURE", "--json", "CAPTURE"],
+    ["show", "CAPTURE", "--json", "CAPTURE"],
+    ["verify", "CAPTURE", "--json", "LINK"],
+    ["stress", "CAPTURE", "--runs", "1", "--curve-runs", "0", "--atol", "1e-3", "--rtol", "1e-2", "--state", "CAPTURE"],
+    ["minimize", "CAPTURE", "-o", "CAPTURE", "--force"],
+    ["minimize", "CAPTURE", "-o", "LINK", "--force"],
+    ["recover", "CAPTURE", "-o", "CAPTURE", "--force"],
+    ["report", "CAPTURE", "-o", "CAPTURE", "--force"],
+    ["export", "CAPTURE", "--to", "npz", "-o", "CAPTURE", "--force"],
+    ["run", "CAPTURE", "--save-replays", "CAPTURE"],
+], ids=" ".join)  # fmt: skip
+def test_no_command_replaces_a_capture_by_its_result(replay, demo_capture, tmp_path, command):
+    """Not even with --force: the capture may be the only trace of a failure."""
+    capture = tmp_path / "a.h5"
+    shutil.copy(demo_capture, capture)
+    before = capture.read_bytes()
+    (tmp_path / "link.h5").symlink_to(capture)
+    names = {"CAPTURE": capture, "LINK": tmp_path / "link.h5"}
+    done = replay(*(names.get(word, word) for word in command), expect=2)
+    assert capture.read_bytes() == before
+    assert len(done.err.splitlines()) == 1 and ".h5" in done.err

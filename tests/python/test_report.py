@@ -283,7 +283,7 @@ def test_files_are_not_lost(replay, shipped, tmp_path):
     before = capture.read_bytes()
     (tmp_path / "link").symlink_to(capture)
     for name in (capture, tmp_path / "link"):
-        assert "it is the capture" in replay("report", capture, "-o", name, "--force", expect=2).err
+        assert " itself; give another name" in replay("report", capture, "-o", name, "--force", expect=2).err
     assert capture.read_bytes() == before
     assert "it is a folder" in replay("report", capture, "-o", tmp_path, expect=2).err
     assert "cannot write it" in replay("report", capture, "-o", tmp_path / "none" / "page.html", expect=2).err
