@@ -22,6 +22,18 @@ const TensorInfo* find(std::span<const TensorInfo> tensors, std::string_view nam
   return found == tensors.end() ? nullptr : &*found;
 }
 
+std::optional<KernelImage> code_of(const CallFacts& facts, const std::vector<KernelImage>& kernels) {
+  if (facts.kernel_digest.empty()) return std::nullopt;
+  const KernelImage* same_image = nullptr;
+  for (const KernelImage& code : kernels) {
+    if (code.digest != facts.kernel_digest) continue;
+    if (code.name == facts.kernel) return code;
+    same_image = &code;
+  }
+  if (same_image == nullptr) return std::nullopt;
+  return KernelImage{facts.kernel_digest, facts.kernel, same_image->architecture, {}, same_image->image};
+}
+
 bool is_call_attribute(std::string_view name, bool has_dialect) {
   if (name == "atol" || name == "rtol") return true;
   bool found = false;

@@ -67,6 +67,7 @@ struct Seed {
   std::optional<int64_t> invocation;  // the first that was begun after it, or one more than there are
 };
 
+// A recorded function and the cubin that defines it. A cubin may define several, which then share digest and image.
 struct KernelImage {
   std::string digest, name, architecture;
   std::map<std::string, int64_t> facts;  // registers, shared_bytes, atomics, ...
@@ -101,6 +102,10 @@ struct CallFacts {
   std::map<std::string, std::string> texts;
   std::map<std::string, int64_t> integers;
 };
+
+// The function that a call launched. Captures of older recorders have the facts of one function of an image only: there
+// the others have none.
+std::optional<KernelImage> code_of(const CallFacts& facts, const std::vector<KernelImage>& kernels);
 
 // Another result for the same inputs, results/<name>.
 struct ResultFacts {

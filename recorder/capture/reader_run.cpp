@@ -1,6 +1,7 @@
 // Reads what a capture says of the run as a whole: machine, seeds, the kernels' code.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "recorder/capture/reader_impl.h"
@@ -83,7 +84,7 @@ std::vector<KernelImage> Reader::kernels() const {
   for (const std::string& name : all ? all->members() : std::vector<std::string>()) {
     const Group group = *impl_->open_subgroup(*all, name);
     KernelImage& kernel = kernels.emplace_back();
-    kernel.digest = name;
+    kernel.digest = name.substr(0, name.find(kFunctionSeparator));
     for (const std::string& key : impl_->attribute_names(group)) {
       const Type type(H5Aget_type(impl_->attribute(group, key)->get()));
       if (H5Tget_class(type.get()) != H5T_STRING) {
@@ -96,6 +97,10 @@ std::vector<KernelImage> Reader::kernels() const {
     const Node dataset = impl_->open_member(group, "image");
     const Tensor image = impl_->read(dataset, impl_->tensor_info(dataset, nullptr));
     kernel.image.assign(image.bytes().begin(), image.bytes().end());
+  }
+  for (KernelImage& kernel : kernels) {
+    const auto same = std::ranges::find(kernels, kernel.digest, &KernelImage::digest);
+    if (kernel.image.empty()) kernel.image = same->image;
   }
   return kernels;
 }

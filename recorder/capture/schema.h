@@ -12,6 +12,10 @@ inline constexpr std::string_view kFormat = "msda-capture";
 // Readers refuse any other version. Raise it when a reader of the old one would misread a new file.
 inline constexpr int64_t kFormatVersion = 1;
 
+// /kernels has a group for each image, named by its digest, with the facts of one recorded function; those of another
+// function of the same image are in a group named by digest, this, and the function.
+inline constexpr char kFunctionSeparator = ' ';
+
 enum class ElementType { kFloat16, kBFloat16, kFloat32, kFloat64, kInt32, kInt64, kUInt8 };
 
 std::string_view name_of(ElementType type);

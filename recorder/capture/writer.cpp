@@ -106,18 +106,29 @@ void Writer::write_run(const Run& run, const std::vector<Seed>& seeds) {
                  std::as_bytes(std::span(records)), kSeedDimension);
 }
 
+std::string Writer::Impl::path_of_kernel(const std::string& digest, const std::string& name) {
+  const std::string& first = first_functions.try_emplace(digest, name).first->second;
+  return "/kernels/" + digest + (name == first ? "" : kFunctionSeparator + name);
+}
+
 void Writer::add_kernel(const KernelImage& kernel) {
-  const std::string name = "/kernels/" + kernel.digest;
+  const bool is_first = !impl_->first_functions.contains(kernel.digest);
+  if (!is_first && kernel.name.find('/') != kernel.name.npos) return;  // no name of a group
+  const std::string name = impl_->path_of_kernel(kernel.digest, kernel.name);
   const Group group = impl_->group(name);
   impl_->attribute(group.get(), "name", kernel.name);
   impl_->attribute(group.get(), "architecture", kernel.architecture);
   for (const auto& [key, value] : kernel.facts) impl_->attribute(group.get(), key, value);
+  if (!is_first) return;
   static constexpr std::string_view kByte[] = {"byte"};
   impl_->dataset(name + "/image", H5T_STD_U8LE, {static_cast<int64_t>(kernel.image.size())}, kernel.image, kByte);
 }
 
-void Writer::add_kernel_facts(const std::string& digest, const std::map<std::string, int64_t>& facts) {
-  const Group group = impl_->group("/kernels/" + digest);
+void Writer::add_kernel_facts(const std::string& digest, const std::string& name,
+                              const std::map<std::string, int64_t>& facts) {
+  const std::string path = impl_->path_of_kernel(digest, name);
+  if (H5Lexists(impl_->file.get(), path.c_str(), H5P_DEFAULT) <= 0) return;
+  const Group group = impl_->group(path);
   for (const auto& [key, value] : facts) impl_->attribute(group.get(), key, value);
 }
 

@@ -21,9 +21,11 @@ class Writer {
   ~Writer();  // closes; call close() to hear of errors
 
   void write_run(const Run& run, const std::vector<Seed>& seeds);
+  // Of several functions of one image, the first that is added brings the image.
   void add_kernel(const KernelImage& kernel);
-  // Adds facts to a kernel that was added before.
-  void add_kernel_facts(const std::string& digest, const std::map<std::string, int64_t>& facts);
+  // Adds facts to a function that was added before.
+  void add_kernel_facts(const std::string& digest, const std::string& name,
+                        const std::map<std::string, int64_t>& facts);
 
   // Begins the next invocation and returns its number; the add_ functions then fill it.
   int64_t begin_invocation(const CallFacts& facts, const Parameters& parameters = {});

@@ -46,8 +46,13 @@ void Builder::take(const spool::Frame& frame) {
     case spool::Kind::kKernel: {
       auto kernel = spool::decode<spool::Kernel>(frame.message);
       spool::check_payload(kernel, frame.payload_bytes);
-      const std::string digest = kernel.digest;
-      code_.try_emplace(digest, std::move(kernel), frame);
+      const Function function{kernel.digest, kernel.name};
+      // The image came with the first function that was launched.
+      const auto same = std::ranges::find_if(code_, [&](const auto& one) {
+        return one.first.image == function.image && one.second.frame.payload_bytes > 0;
+      });
+      const bool has_none = frame.payload_bytes == 0 && same != code_.end();
+      code_.try_emplace(function, std::move(kernel), has_none ? same->second.frame : frame);
       return;
     }
     case spool::Kind::kBegin:

@@ -121,6 +121,7 @@ class Builder {
   bool has_room_for(const Pending& pending);
   void leave_out(Pending& pending);
   bool write(Pending& pending);
+  static Function function_of(const Pending& pending);
   Code* find_code(const Pending& pending);
   void write_code(const Pending& pending);
   void write_image(Code& code);
@@ -148,7 +149,7 @@ class Builder {
   spool::Run run_;
   std::vector<capture::Seed> seeds_;  // until the end, `invocation` counts invocations begun, not written
   uint64_t begun_ = 0;
-  std::map<std::string, Code> code_;                          // by digest
+  std::map<Function, Code> code_;
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::vector<std::future<InstructionCounts>> counting_;
   InstructionCounts counted_;

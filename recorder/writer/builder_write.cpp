@@ -12,10 +12,17 @@
 
 namespace msda::record {
 
+Function Builder::function_of(const Pending& pending) {
+  const auto text = [&](const char* name) {
+    const auto found = pending.begin.texts.find(name);
+    return found == pending.begin.texts.end() ? std::string() : found->second;
+  };
+  return {text("kernel_digest"), text("kernel")};
+}
+
 // The code of a call, if it is known and not yet in the capture.
 Builder::Code* Builder::find_code(const Pending& pending) {
-  const auto digest = pending.begin.texts.find("kernel_digest");
-  const auto found = digest != pending.begin.texts.end() ? code_.find(digest->second) : code_.end();
+  const auto found = code_.find(function_of(pending));
   return found != code_.end() && !found->second.written ? &found->second : nullptr;
 }
 
@@ -38,8 +45,8 @@ void Builder::write_image(Code& code) {
 // launched again with another variant.
 void Builder::write_variants() {
   constexpr int64_t kForFacts = 1 << 15;
-  for (auto& [digest, code] : code_) {
-    if (code.written || !kernels_written_.contains(code.kernel.name) || unexplained_code_.contains(digest) ||
+  for (auto& [function, code] : code_) {
+    if (code.written || !kernels_written_.contains(function.name) || unexplained_code_.contains(function.image) ||
         !writer().reserve(kForFacts + static_cast<int64_t>(code.frame.payload_bytes))) {
       continue;
     }
@@ -51,16 +58,13 @@ void Builder::write_variants() {
 // For the code of calls that are in the capture or held for it.
 void Builder::begin_counting_instructions() {
   static constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
-  std::set<std::string> held;
-  for (const Pending& pending : held_) {
-    const auto digest = pending.begin.texts.find("kernel_digest");
-    if (digest != pending.begin.texts.end()) held.insert(digest->second);
-  }
+  std::set<Function> held;
+  for (const Pending& pending : held_) held.insert(function_of(pending));
   std::vector<CubinFunction> functions;
-  for (auto& [digest, code] : code_) {
-    if (code.is_counted || code.is_variant || !(code.written || held.contains(digest))) continue;
+  for (auto& [function, code] : code_) {
+    if (code.is_counted || code.is_variant || !(code.written || held.contains(function))) continue;
     code.is_counted = true;
-    functions.push_back({digest, spool_.payload(code.frame), code.kernel.name, code.kernel.architecture});
+    functions.push_back({function, spool_.payload(code.frame), code.kernel.architecture});
   }
   if (functions.empty()) return;
   std::vector<std::filesystem::path> folders;
@@ -82,10 +86,10 @@ void Builder::write_instruction_counts() {
     counted_.merge(counting.get());
   }
   counting_.clear();
-  for (const auto& [digest, counts] : counted_) {
-    const auto code = code_.find(digest);
+  for (const auto& [function, counts] : counted_) {
+    const auto code = code_.find(function);
     if (code == code_.end() || !code->second.written || !writer().reserve(kForFacts)) continue;
-    writer().add_kernel_facts(digest, counts);
+    writer().add_kernel_facts(function.image, function.name, counts);
     writer().flush();
   }
 }
@@ -262,7 +266,7 @@ void Builder::cut(const spool::Cut& cut) {
 // Calls under way belong to the next capture, as does code that was delivered: it is in the spool only once.
 void Builder::begin_next_capture() {
   writer_.reset();
-  for (auto& [digest, code] : code_) code.written = code.is_variant = false;
+  for (auto& [function, code] : code_) code.written = code.is_variant = false;
   kernels_written_.clear();
   number_.clear();
   first_number_.clear();

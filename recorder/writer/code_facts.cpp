@@ -150,11 +150,11 @@ class TemporaryFile {
 // It therefore gets only the function's machine code.
 CodeFactCounts count_in_code(const fs::path& disassembler, const CubinFunction& function, Clock::time_point deadline) {
   constexpr std::string_view kSm = "sm_";
-  const auto code = code_of(function.cubin, function.name);
+  const auto code = code_of(function.cubin, function.function.name);
   const TemporaryFile file;
   if (code.empty() || !function.architecture.starts_with(kSm) || !file.write(code)) return {};
-  InstructionCounter counter(function.name);
-  counter.line(".text." + function.name + ":");  // missing in raw code
+  InstructionCounter counter(function.function.name);
+  counter.line(".text." + function.function.name + ":");  // missing in raw code
   const std::string architecture = "SM" + function.architecture.substr(kSm.size());
   const bool good = run({disassembler.string(), "-b", architecture, file.path()}, deadline,
                         [&](std::string_view line) { counter.line(line); });
@@ -166,14 +166,14 @@ CodeFactCounts count_in_cubin(const fs::path& disassembler, const CubinFunction&
   if (!file.write(function.cubin)) return {};
   std::vector<std::string> command{disassembler.string()};
   if (disassembler.filename() == "cuobjdump") {
-    command.insert(command.end(), {"-sass", "-fun", function.name});
-  } else if (const auto symbol = symbol_of(function.cubin, function.name)) {
+    command.insert(command.end(), {"-sass", "-fun", function.function.name});
+  } else if (const auto symbol = symbol_of(function.cubin, function.function.name)) {
     command.insert(command.end(), {"-c", "-fun", std::to_string(*symbol)});
   } else {
     command.emplace_back("-c");
   }
   command.push_back(file.path());
-  InstructionCounter counter(function.name);
+  InstructionCounter counter(function.function.name);
   const bool good = run(command, deadline, [&](std::string_view line) { counter.line(line); });
   return good ? counter.counts() : CodeFactCounts();
 }
@@ -279,7 +279,7 @@ InstructionCounts count_instructions(const fs::path& disassembler, const std::ve
     if (left.count() <= 0) return;
     CodeFactCounts counts = count_instructions(disassembler, function, std::min(left, limit));
     const std::lock_guard lock(mutex);
-    if (!counts.empty()) found[function.digest] = std::move(counts);
+    if (!counts.empty()) found[function.function] = std::move(counts);
   });
   return found;
 }

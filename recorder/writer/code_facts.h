@@ -38,11 +38,17 @@ class InstructionCounter {
 // Empty if there is none.
 std::filesystem::path find_disassembler(const std::vector<std::filesystem::path>& first = {});
 
-// One function of a cubin.
+// Names a function: several may be in one image.
+struct Function {
+  std::string image;  // its digest
+  std::string name;
+  friend auto operator<=>(const Function&, const Function&) = default;
+};
+
 struct CubinFunction {
-  std::string digest;  // of the cubin
+  Function function;
   std::vector<std::byte> cubin;
-  std::string name, architecture;  // "sm_90"; empty: unknown
+  std::string architecture;  // "sm_90"; empty: unknown
 };
 
 // The counts of a function. Empty if the disassembler cannot be run, fails, does not find the function or exceeds the
@@ -50,8 +56,8 @@ struct CubinFunction {
 CodeFactCounts count_instructions(const std::filesystem::path& disassembler, const CubinFunction& function,
                                   std::chrono::milliseconds limit);
 
-// The counts of functions, by digest, a few in parallel: at most `limit` for each and `limit_of_all` for all.
-using InstructionCounts = std::map<std::string, CodeFactCounts>;
+// The counts of functions, a few in parallel: at most `limit` for each and `limit_of_all` for all.
+using InstructionCounts = std::map<Function, CodeFactCounts>;
 InstructionCounts count_instructions(const std::filesystem::path& disassembler,
                                      const std::vector<CubinFunction>& functions, std::chrono::milliseconds limit,
                                      std::chrono::milliseconds limit_of_all);

@@ -10,10 +10,8 @@ namespace {
 
 // The atomic instructions of the invocation's kernel.
 std::vector<AtomicPlace> atomics_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
-  for (const capture::KernelImage& code : reader.kernels()) {
-    if (code.digest == invocation.facts.kernel_digest) return atomic_places(code);
-  }
-  return {};
+  const auto code = capture::code_of(invocation.facts, reader.kernels());
+  return code ? atomic_places(*code) : std::vector<AtomicPlace>();
 }
 
 }  // namespace

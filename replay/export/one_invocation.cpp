@@ -33,11 +33,8 @@ std::vector<capture::Seed> seeds_before(const IsolatedReader& reader, int64_t id
   return seeds;
 }
 
-void add_kernel(Writer& writer, const IsolatedReader& reader, const std::string& digest) {
-  if (digest.empty()) return;
-  for (const capture::KernelImage& kernel : reader.kernels()) {
-    if (kernel.digest == digest) writer.add_kernel(kernel);
-  }
+void add_kernel(Writer& writer, const IsolatedReader& reader, const capture::CallFacts& facts) {
+  if (const auto code = capture::code_of(facts, reader.kernels())) writer.add_kernel(*code);
 }
 
 void add_results(Writer& writer, const IsolatedReader& reader, const Invocation& invocation) {
@@ -102,7 +99,7 @@ void write(const std::string& path, const IsolatedReader& reader, const Invocati
   }
   Writer writer(path, Writer::IfExists::kReplace, record::version());
   writer.write_run(run_of(reader, surroundings), seeds_before(reader, invocation.id));
-  if (!anonymous) add_kernel(writer, reader, facts.kernel_digest);
+  if (!anonymous) add_kernel(writer, reader, facts);
   writer.begin_invocation(facts, invocation.parameters);
   for (const TensorInfo& info : invocation.inputs) writer.add_input(view_of(reader.read(info)));
   for (const TensorInfo& info : invocation.outputs_before) writer.add_output_before(view_of(reader.read(info)));

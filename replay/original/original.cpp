@@ -85,11 +85,11 @@ void Original::check_architecture(const capture::KernelImage& code) const {
 // Loads the code.
 RepeatedLaunch Original::prepare(const Relaunch& plan) {
   open();
-  check_architecture(*plan.code);
-  gpu::Module& module = modules_[plan.code->digest];
+  check_architecture(plan.code);
+  gpu::Module& module = modules_[plan.code.digest];
   if (module == nullptr) {
     try {
-      module = device_->load(plan.code->image.data());
+      module = device_->load(plan.code.image.data());
     } catch (const gpu::Failure& e) {
       if (e.result != gpu::kNoBinaryForGpu) throw;
       throw CannotRelaunch(fmt::format("its machine code does not run on device {} ({}, sm_{}): {}", choice_.device,
@@ -116,8 +116,8 @@ PoisonResult Original::poison(const capture::Invocation& invocation, const Relau
   result.runs = poison_runs(options_);
   result.settings = run_settings(options_, invocation, settings,
                                  [&](size_t setting, OutputRanges ranges) { judge.add(setting, std::move(ranges)); });
-  result.tensors = judge.judge(atomics_of(*plan.code), find_orders_of(options_, reader_, invocation));
-  result.atomics = atomic_places(*plan.code);
+  result.tensors = judge.judge(atomics_of(plan.code), find_orders_of(options_, reader_, invocation));
+  result.atomics = atomic_places(plan.code);
   return result;
 }
 

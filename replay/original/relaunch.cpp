@@ -297,12 +297,12 @@ Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::
   if (invocation.inputs.empty() && !invocation.digests.empty()) refuse("only digests were recorded (--digest-only)");
   const capture::CallFacts& facts = invocation.facts;
   if (invocation.parameters.bytes.empty()) refuse("its parameters are not in the capture");
-  const auto code = std::ranges::find(kernels, facts.kernel_digest, &capture::KernelImage::digest);
-  if (facts.kernel_digest.empty() || code == kernels.end()) refuse("its machine code is not in the capture");
+  auto code = capture::code_of(facts, kernels);
+  if (!code) refuse("its machine code is not in the capture");
   check_code(*code);
   Relaunch plan;
   plan.kernel = facts.kernel;
-  plan.code = &*code;
+  plan.code = *std::move(code);
   take_shape_of(invocation, plan);
   take_parameters(invocation, unknown, plan);
   return plan;
@@ -386,10 +386,10 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
                "launch_", plan);
   }
   plan.changed += fmt::format("{}code {} -> {}, block {} -> {}, grid {} -> {}, shared bytes {} -> {}",
-                              plan.changed.empty() ? "" : "; ", plan.code->digest, code.digest,
+                              plan.changed.empty() ? "" : "; ", plan.code.digest, code.digest,
                               fmt::join(old.block, ","), fmt::join(plan.shape.block, ","), fmt::join(old.grid, ","),
                               fmt::join(plan.shape.grid, ","), old.shared_bytes, plan.shape.shared_bytes);
-  plan.code = &code;
+  plan.code = code;
 }
 
 }  // namespace msda::replay

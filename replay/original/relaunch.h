@@ -46,7 +46,7 @@ enum class UnknownMemory { kRefuse, kScratch };
 
 struct Relaunch {
   std::string kernel;
-  const capture::KernelImage* code = nullptr;
+  capture::KernelImage code;
   adapters::LaunchShape shape;
   std::array<uint32_t, 3> cluster{};  // zeros: none
   bool cooperative = false;

@@ -192,7 +192,7 @@ OriginalResult RepeatedLaunch::run(int64_t runs, Clock::time_point begun,
     return std::chrono::duration<double>(Clock::now() - time).count();
   };
   OriginalResult result{.device = device_.name(),
-                        .kernel_digest = plan_.code->digest,
+                        .kernel_digest = plan_.code.digest,
                         .architecture = device_.architecture(),
                         .shape = plan_.shape,
                         .changed = plan_.changed,

@@ -77,6 +77,19 @@ class RecordingTest : public testing::Test {
     recording().write_held();
   }
 
+  // A launch of a function that the image defines, as another of the same image may have been launched before.
+  void launch_function(const std::string& image, const std::string& function, int64_t registers) {
+    const std::vector<float> numbers(4, static_cast<float>(registers));
+    if (!recording().has_code(image, function)) {
+      recording().deliver_code({image, function, "sm_90", {{"registers", registers}}},
+                               std::as_bytes(std::span(kImage)));
+    }
+    const CallFacts facts{{{"kernel", function}, {"kernel_digest", image}}, {{"stream", 1}}, {}, {}};
+    auto begun = recording().begin_call(facts, {tensor("value", numbers)}, "");
+    ASSERT_TRUE(begun);
+    recording().end_call(*std::move(begun), {tensor("grad_value", numbers)});
+  }
+
   static HostTensor tensor(const char* name, const std::vector<float>& numbers) {
     return {{name, "float32", {static_cast<int64_t>(numbers.size())}, {}}, std::as_bytes(std::span(numbers))};
   }
@@ -112,6 +125,7 @@ class RecordingTest : public testing::Test {
     return all;
   }
 
+  static constexpr char kImage[] = "machine code of two functions";
   fs::path folder;
   Config config;
   std::unique_ptr<Recording> made;
@@ -166,6 +180,42 @@ TEST_F(RecordingTest, ALaunchThatCouldNotBeCopiedIsNoRepetition) {
   launch("a", 0, 1, /*recorded=*/false);
   launch("a", 0, 1);
   EXPECT_THAT(capture(), ElementsAre(Held{1, 0, 1, 0, 1}));
+}
+
+TEST_F(RecordingTest, FunctionsOfOneImageHaveFactsOfTheirOwn) {
+  for (const int64_t more : {0, 100}) {  // known functions are not delivered again
+    launch_function("xxh3-128:a", "f", 10 + more);
+    launch_function("xxh3-128:a", "g", 20 + more);
+    launch_function("xxh3-128:b", "f", 30 + more);
+  }
+  EXPECT_EQ(capture().size(), 6u);
+  const capture::Reader reader(folder / "built.h5");
+  const auto kernels = reader.kernels();
+  EXPECT_EQ(kernels.size(), 3u);
+  std::vector<int64_t> registers;
+  for (const int64_t id : reader.invocation_ids()) {
+    const auto code = capture::code_of(reader.invocation(id).facts, kernels);
+    ASSERT_TRUE(code);
+    registers.push_back(code->facts.at("registers"));
+    EXPECT_EQ(code->image.size(), sizeof kImage);
+    EXPECT_EQ(code->architecture, "sm_90");
+  }
+  EXPECT_THAT(registers, ElementsAre(10, 20, 30, 10, 20, 30));
+}
+
+// As before functions had facts of their own in captures.
+TEST_F(RecordingTest, AFunctionDoesNotGetTheFactsOfAnother) {
+  const capture::KernelImage f{"xxh3-128:a", "f", "sm_90", {{"registers", 10}}, {std::byte{1}}};
+  capture::CallFacts facts;
+  facts.kernel = "g";
+  facts.kernel_digest = "xxh3-128:a";
+  const auto code = capture::code_of(facts, {f});
+  ASSERT_TRUE(code);
+  EXPECT_EQ(code->name, "g");
+  EXPECT_EQ(code->image, f.image);
+  EXPECT_TRUE(code->facts.empty());
+  facts.kernel_digest = "xxh3-128:b";
+  EXPECT_FALSE(capture::code_of(facts, {f}));
 }
 
 TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {

@@ -101,27 +101,27 @@ class Folder : public testing::Test {
 using CodeFactsOfACubin = Folder;
 
 TEST_F(CodeFactsOfACubin, NeverHurtTheCapture) {
-  EXPECT_THAT(count_instructions({}, {"", some_, "f", ""}, seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(folder_ / "none", {"", some_, "f", ""}, seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("exit 1"), {"", some_, "f", ""}, seconds(1)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("kill -SEGV $$"), {"", some_, "f", ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions({}, {{"", "f"}, some_, ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(folder_ / "none", {{"", "f"}, some_, ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("exit 1"), {{"", "f"}, some_, ""}, seconds(1)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("kill -SEGV $$"), {{"", "f"}, some_, ""}, seconds(1)), IsEmpty());
   EXPECT_THAT(
-      count_instructions(script("printf '.text.f:\\n/*0000*/ EXIT ;'; exit 3"), {"", some_, "f", ""}, seconds(1)),
+      count_instructions(script("printf '.text.f:\\n/*0000*/ EXIT ;'; exit 3"), {{"", "f"}, some_, ""}, seconds(1)),
       IsEmpty());
 }
 
 TEST_F(CodeFactsOfACubin, EndInTime) {
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(count_instructions(script("exec sleep 60"), {"", some_, "f", ""}, milliseconds(300)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("sleep 60 & wait"), {"", some_, "f", ""}, milliseconds(300)), IsEmpty());
-  EXPECT_THAT(count_instructions(script("exec yes"), {"", some_, "f", ""}, milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("exec sleep 60"), {{"", "f"}, some_, ""}, milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("sleep 60 & wait"), {{"", "f"}, some_, ""}, milliseconds(300)), IsEmpty());
+  EXPECT_THAT(count_instructions(script("exec yes"), {{"", "f"}, some_, ""}, milliseconds(300)), IsEmpty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
 }
 
 TEST_F(CodeFactsOfACubin, TheDisassemblerSeesTheCubin) {
   const auto program =
       script("[ \"$1\" = -c ] && echo .text.f: && wc -c < \"$2\" | sed 's/.*/\\/*0000*\\/ RED [&] ;/'");
-  const CodeFactCounts counts = count_instructions(program, {"", some_, "f", ""}, seconds(5));
+  const CodeFactCounts counts = count_instructions(program, {{"", "f"}, some_, ""}, seconds(5));
   ASSERT_FALSE(counts.empty());
   EXPECT_EQ(counts.at("reductions"), 1);
 }
@@ -129,11 +129,11 @@ TEST_F(CodeFactsOfACubin, TheDisassemblerSeesTheCubin) {
 TEST_F(CodeFactsOfACubin, OfSeveralKernelsAreThoseOfEach) {
   const auto program = script("echo .text.f: && wc -c < \"$2\" | sed 's/.*/\\/*0000*\\/ RED [&] ;/'");
   std::vector<CubinFunction> functions;
-  for (int i = 0; i < 9; ++i) functions.push_back({std::to_string(i), some_, i == 3 ? "g" : "f", ""});
+  for (int i = 0; i < 9; ++i) functions.push_back({{std::to_string(i), i == 3 ? "g" : "f"}, some_, ""});
   const InstructionCounts counts = count_instructions(program, functions, seconds(5), seconds(30));
   EXPECT_EQ(counts.size(), 8U);
-  EXPECT_FALSE(counts.contains("3"));  // the disassembler does not tell of it
-  EXPECT_EQ(counts.at("8").at("reductions"), 1);
+  EXPECT_FALSE(counts.contains({"3", "g"}));  // the disassembler does not tell of it
+  EXPECT_EQ(counts.at({"8", "f"}).at("reductions"), 1);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(count_instructions(script("exec sleep 60"), functions, seconds(60), milliseconds(500)), IsEmpty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(20));
@@ -173,21 +173,21 @@ extern "C" __global__ void fused(float* p, float a) {
   // function's name.
   const fs::path spy =
       script("echo \"$@\" >> " + (folder_ / "asked").string() + "; exec " + disassembler.string() + " \"$@\"");
-  ASSERT_FALSE(count_instructions(spy, {"", cubin, "fused", "sm_90"}, seconds(60)).empty());
+  ASSERT_FALSE(count_instructions(spy, {{"", "fused"}, cubin, "sm_90"}, seconds(60)).empty());
   std::ifstream asked(folder_ / "asked");
   const std::string first_asked{std::istreambuf_iterator<char>(asked), {}};
   EXPECT_EQ(first_asked.find(disassembler.filename() == "nvdisasm" ? "-b SM90 " : "-sass "), 0U);
   EXPECT_EQ(first_asked.find("-c "), std::string::npos);
-  EXPECT_EQ(count_instructions(disassembler, {"", cubin, "three", ""}, seconds(60)),
-            count_instructions(disassembler, {"", cubin, "three", "sm_90"}, seconds(60)));
-  const CodeFactCounts three = count_instructions(disassembler, {"", cubin, "three", "sm_90"}, seconds(60));
+  EXPECT_EQ(count_instructions(disassembler, {{"", "three"}, cubin, ""}, seconds(60)),
+            count_instructions(disassembler, {{"", "three"}, cubin, "sm_90"}, seconds(60)));
+  const CodeFactCounts three = count_instructions(disassembler, {{"", "three"}, cubin, "sm_90"}, seconds(60));
   ASSERT_FALSE(three.empty());
   EXPECT_EQ(three.at("reductions"), 2);
   EXPECT_EQ(three.at("global_atomics"), 1);
   EXPECT_EQ(three.at("shared_atomics"), 1);
   EXPECT_EQ(three.at("atomics"), 4);
   EXPECT_EQ(three.at("fused_multiply_adds"), 0);
-  const CodeFactCounts fused = count_instructions(disassembler, {"", cubin, "fused", "sm_90"}, seconds(60));
+  const CodeFactCounts fused = count_instructions(disassembler, {{"", "fused"}, cubin, "sm_90"}, seconds(60));
   EXPECT_EQ(fused.at("fused_multiply_adds"), 3);
   EXPECT_EQ(fused.at("atomics"), 0);
 }

@@ -159,7 +159,7 @@ void add_facts(const Launched& launched, SnapshotState& state) {
   record.facts = stamped(facts_of(launched, state.known->launch, state.known->call));
   if (const auto& image = state.known->image) {
     record.facts.texts["kernel_digest"] = image->digest;
-    if (!recording().has_code(image->digest)) {
+    if (!recording().has_code(image->digest, state.known->name)) {
       CodeFacts code = code_facts_of(launched.function, state.is_kernel);
       add_launch(launched, code);
       recording().deliver_code({image->digest, state.known->name, code.architecture, code.integers}, image->bytes);

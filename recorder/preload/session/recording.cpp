@@ -300,13 +300,14 @@ void Recording::write_held() noexcept {
   });
 }
 
-bool Recording::has_code(const std::string& digest) noexcept {
+bool Recording::has_code(const std::string& digest, const std::string& function) noexcept {
   bool has = false;
   guarded([&] {
     if (!started_) return;
     State& mine = state();
     const std::lock_guard lock(mine.mutex);
-    has = mine.images.contains(digest);
+    const auto functions = mine.code.find(digest);
+    has = functions != mine.code.end() && functions->second.contains(function);
   });
   return has;
 }
@@ -317,7 +318,10 @@ void Recording::deliver_code(const spool::Kernel& kernel, std::span<const std::b
     State& mine = state();
     {
       const std::lock_guard lock(mine.mutex);
-      if (!mine.images.insert(kernel.digest).second) return;
+      auto& functions = mine.code[kernel.digest];
+      const bool image_is_there = !functions.empty();
+      if (!functions.insert(kernel.name).second) return;
+      if (image_is_there) image = {};
     }
     mine.frames.append(kernel, image);
     say_trouble(mine);

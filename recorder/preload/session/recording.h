@@ -62,8 +62,8 @@ class Recording {
   // come for a while.
   void write_held() noexcept;
 
-  // Whether the image with this digest has been delivered.
-  bool has_code(const std::string& digest) noexcept;
+  // Whether this function of the image with this digest has been delivered.
+  bool has_code(const std::string& digest, const std::string& function) noexcept;
   // Delivers the image of a launch's code, which the launch's facts name by "kernel_digest"; recorded once.
   void deliver_code(const spool::Kernel& kernel, std::span<const std::byte> image) noexcept;
 

@@ -34,9 +34,9 @@ struct Recording::State {
 
   std::mutex mutex;  // guards what follows
   ContentLedger ledger;
-  std::optional<LaunchRecord> held;  // its content is recorded already
-  std::set<std::string> images;      // those in the spool
-  std::set<std::string> missed;      // kernels for which report_missed_launch() has warned
+  std::optional<LaunchRecord> held;                   // its content is recorded already
+  std::map<std::string, std::set<std::string>> code;  // in the spool: functions, by their image's digest
+  std::set<std::string> missed;                       // kernels for which report_missed_launch() has warned
   uint64_t cuts = 0;
 };
 

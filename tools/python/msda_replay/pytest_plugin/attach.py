@@ -22,9 +22,7 @@ def join(parts, target):
         for path in parts[1:]:
             with h5py.File(path, "r") as part:
                 first = 1 + max(map(int, file["invocations"]), default=-1)
-                for digest in part.get("kernels", {}):
-                    if digest not in file.require_group("kernels"):
-                        part.copy(f"kernels/{digest}", file["kernels"])
+                _join_kernels(file.require_group("kernels"), part.get("kernels", {}))
                 for number in sorted(part["invocations"]):
                     part.copy(f"invocations/{number}", file["invocations"], name=f"{first + int(number):06d}")
                 seeds += [seed for seed in _seeds(part, first) if not any(_same(seed, known) for known in seeds)]
@@ -32,6 +30,20 @@ def join(parts, target):
             del file["run/seeds"]
         _write_seeds(file["run"], seeds)
         _write_contents(file)
+
+
+def _join_kernels(kernels, others):
+    """An image's group has the facts of the function that was recorded first; each other has one without the image."""
+    known = {(name.split(" ")[0], group.attrs["name"]) for name, group in kernels.items()}
+    for name, group in others.items():
+        digest, function = name.split(" ")[0], group.attrs["name"]
+        if (digest, function) in known:
+            continue
+        known.add((digest, function))
+        if digest not in kernels:
+            others.copy(name, kernels)
+        else:
+            kernels.create_group(f"{digest} {function}").attrs.update(group.attrs)
 
 
 def _seeds(file, first):
