@@ -10,6 +10,7 @@ from .registry import check
 
 TINY_LIMIT, STALL_LIMIT, DIGEST_LIMIT_US = 1.03, 1.3, 60
 ROUNDS, FEWEST, LONGEST_S, CHANCE = 15, 7, 50, 0.02  # of the tiny launches
+STALL_ROUNDS = 7
 ROW_1 = ["--sizes", "4,1000,8,3,32", "--levels", "64x64,32x32,16x16,8x8"]
 
 
@@ -73,9 +74,8 @@ def tiny_launches(bench):
 
 @check("stall", f"a recorded launch of 58 MB of new content: at most {STALL_LIMIT} times the time of copying it", ["nvcc"])
 def stall(bench):
-    command = [bench.program("col2im17"), "--time", "--launches", "15", "--pause", "150", *ROW_1]
-
-    def added(options):
+    def added(options, pause):
+        command = [bench.program("col2im17"), "--time", "--launches", "15", "--pause", str(pause), *ROW_1]
         plain = bench.run(command)
         done, capture = bench.record(command, options)
         launches = len(invocations_of(capture, done))
@@ -83,7 +83,7 @@ def stall(bench):
         return figure(done, "launch_us") - figure(plain, "launch_us"), done, plain
 
     def whole():
-        more, done, plain = added([])
+        more, done, plain = added([], pause=150)  # ms, for the writer
         copy, launch = figure(done, "copy_us"), figure(plain, "launch_us")
         text = (f"{more:.0f} us more on {launch:.0f}; copying {figure(done, 'bytes') / 1e6:.1f} MB takes {copy:.0f} us, "
                 f"without the recorder {figure(plain, 'copy_us'):.0f}")
@@ -93,9 +93,11 @@ def stall(bench):
     def digests():
         if "--digest-only" not in bench.run([bench.record_program, "--help"]).stdout:
             raise Skip("this msda-record has no --digest-only")
-        more, _, plain = added(["--digest-only"])
-        text = f"{more:.0f} us more on {figure(plain, 'launch_us'):.0f}"
-        expect(more <= DIGEST_LIMIT_US, f"{text}, limit {DIGEST_LIMIT_US}")
+        # Single runs differ by 20 us, as the processor's caches do.
+        times = sorted(added(["--digest-only"], pause=20)[0] for _ in range(STALL_ROUNDS))
+        more = statistics.median(times)
+        text = f"{times[0]:.0f} to {times[-1]:.0f} us more in {STALL_ROUNDS} rounds"
+        expect(more <= DIGEST_LIMIT_US, f"{more:.0f} us more, limit {DIGEST_LIMIT_US}: {text}")
         return f"{more:.0f} us", text
 
     yield "with its tensors", whole
