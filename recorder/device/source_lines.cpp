@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <optional>
 
 #include "recorder/device/cubin.h"
@@ -77,18 +76,34 @@ struct Row {
   uint64_t caller = 0;  // number of the row, from 1, at whose place this one is inlined; 0: none
 };
 
+// A file's name as the header of a unit has it. Many files have one folder: a path is made only where it is told.
+struct FileName {
+  std::string_view folder, name;
+
+  size_t size() const { return folder.size() + 1 + name.size(); }
+  std::string path() const {
+    return folder.empty() ? std::string(name) : std::string(folder) + "/" + std::string(name);
+  }
+};
+
 // The rows of one function.
 struct Table {
-  std::vector<std::string> files;  // file 1 first
+  std::vector<FileName> files;  // file 1 first
   std::vector<Row> rows;
 
-  std::vector<SourceLine> lines_at(uint64_t offset) const {
-    constexpr size_t kDeepest = 16;
+  // The paths take at most `room` bytes, which become fewer by theirs; nothing if that is too little.
+  std::vector<SourceLine> lines_at(uint64_t offset, size_t& room) const {
+    constexpr size_t kDeepest = 16, kLongestPath = 4096;
     const auto after = std::ranges::upper_bound(rows, offset, {}, &Row::address);
     std::vector<SourceLine> lines;
     for (auto number = static_cast<uint64_t>(after - rows.begin()); number > 0 && lines.size() < kDeepest;) {
       const Row& row = rows[number - 1];
-      if (row.file > 0 && row.file <= files.size()) lines.push_back({files[row.file - 1], row.line});
+      if (row.file > 0 && row.file <= files.size()) {
+        const FileName& file = files[row.file - 1];
+        if (file.size() > std::min(kLongestPath, room)) return {};
+        room -= file.size();
+        lines.push_back({file.path(), row.line});
+      }
       if (row.caller >= number) break;  // a caller comes before what is inlined
       number = row.caller;
     }
@@ -101,7 +116,7 @@ struct Header {
   uint8_t shortest = 1, line_range = 1, first_special = 1;
   int8_t line_base = 0;
   std::vector<uint8_t> operands;  // of the standard opcodes
-  std::vector<std::string> files;
+  std::vector<FileName> files;
 };
 
 std::optional<Header> read_header(Bytes& unit) {
@@ -123,7 +138,7 @@ std::optional<Header> read_header(Bytes& unit) {
     rest.uleb();  // time
     rest.uleb();  // size
     const bool known = folder > 0 && folder <= folders.size() && !name.starts_with('/');
-    header.files.push_back(known ? std::string(folders[folder - 1]) + "/" + std::string(name) : std::string(name));
+    header.files.push_back({known ? folders[folder - 1] : std::string_view(), name});
   }
   if (!rest.good() || header.line_range == 0) return std::nullopt;
   return header;
@@ -196,6 +211,7 @@ Table table_of(std::span<const std::byte> cubin, std::string_view function) {
       if (relocations.good() && info >> 32 == *symbol) places.push_back(place);
     }
   }
+  std::ranges::sort(places);
   Bytes units(section);
   while (!units.done()) {
     const auto bytes = units.next<uint32_t>();
@@ -203,9 +219,8 @@ Table table_of(std::span<const std::byte> cubin, std::string_view function) {
     Bytes unit = units.part(bytes);
     const auto header = read_header(unit);
     if (!header) continue;
-    std::vector<Row> rows = run_program(*header, unit, [&](size_t place) {
-      return place >= begin && std::ranges::find(places, place) != places.end();
-    });
+    std::vector<Row> rows = run_program(
+        *header, unit, [&](size_t place) { return place >= begin && std::ranges::binary_search(places, place); });
     if (!rows.empty()) return {header->files, std::move(rows)};
   }
   return {};
@@ -233,6 +248,13 @@ const char* atomic_opcode(unsigned opcode, int architecture) {
       return architecture >= 90 ? "ATOMG" : nullptr;
     case 0x1A6:
       return architecture >= 90 ? "RED" : nullptr;
+    // Of a tile of a tensor, of a block of memory, in a cluster's shared memory.
+    case 0x1B6:
+      return architecture >= 90 ? "UTMAREDG" : nullptr;
+    case 0x1BB:
+      return architecture >= 90 ? "UBLKRED" : nullptr;
+    case 0x1BE:
+      return architecture >= 90 ? "REDAS" : nullptr;
     default:
       return nullptr;
   }
@@ -254,7 +276,8 @@ std::vector<AtomicInstruction> atomics_in(std::span<const std::byte> cubin, std:
   }
   if (atomics.empty()) return atomics;
   const Table table = table_of(cubin, function);
-  for (AtomicInstruction& atomic : atomics) atomic.lines = table.lines_at(atomic.offset);
+  size_t room = size_t{16} << 20;  // many times what code that a compiler made has
+  for (AtomicInstruction& atomic : atomics) atomic.lines = table.lines_at(atomic.offset, room);
   return atomics;
 }
 

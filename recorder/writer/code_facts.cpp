@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,12 +12,10 @@
 #include <cstdlib>
 #include <mutex>
 #include <sstream>
-#include <system_error>
 
 #include "kernels/parallel.h"
+#include "recorder/capture/child_program.h"
 #include "recorder/device/cubin.h"
-
-extern char** environ;
 
 namespace msda::record {
 namespace {
@@ -59,43 +56,16 @@ bool write_all(int file, std::span<const std::byte> bytes) {
   return true;
 }
 
-// posix_spawn_file_actions_addclosefrom_np would do with them what is to be done, but glibc before 2.34 lacks it.
-std::vector<int> open_descriptors() {
-  std::vector<int> numbers;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc/self/fd", ignored)) {
-    numbers.push_back(std::atoi(entry.path().filename().c_str()));
-  }
-  return numbers;
-}
-
 // Runs a program and passes its output to `take`, line by line. False if it failed or exceeded the deadline.
 template <class Take>
-bool run(std::vector<std::string> command, Clock::time_point deadline, Take&& take) {
+bool run(const std::vector<std::string>& command, Clock::time_point deadline, Take&& take) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
   Descriptor output(ends[0]), input(ends[1]);
-  std::vector<char*> arguments;
-  for (std::string& argument : command) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // The program must not inherit the session's lock and the target's memory. A process group of its own can be killed
-  // as a whole.
-  for (const int descriptor : open_descriptors()) {
-    if (descriptor > STDERR_FILENO) posix_spawn_file_actions_addclose(&actions, descriptor);
-  }
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  // It must not inherit the session's lock and the target's memory.
   pid_t child = 0;
-  const int error = posix_spawn(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return false;
+  if (capture::start({command[0], command, {{input.get(), STDOUT_FILENO}}, /*own_group=*/true}, child) != 0)
+    return false;
   input.reset();
   std::string line;
   char buffer[65536];
@@ -212,14 +182,19 @@ void InstructionCounter::line(std::string_view text) {
     return std::ranges::find(names, opcode) != names.end();
   };
   fused_ += is({"FFMA", "FFMA2", "DFMA"});
-  reductions_ += is({"RED", "REDG", "REDS"});
-  global_ += is({"ATOM", "ATOMG"});
-  shared_ += is({"ATOMS"});
-  if (is({"RED", "REDG", "REDS", "ATOM", "ATOMG", "ATOMS"})) {
+  // From sm_90 on: REDAS in a cluster's shared memory, UBLKRED of a block of memory, UTMAREDG of a tile of a tensor.
+  const bool reduces = is({"RED", "REDG", "REDS", "REDAS", "UBLKRED", "UTMAREDG"});
+  const bool takes_result = is({"ATOM", "ATOMG"}), is_shared = is({"ATOMS"});
+  reductions_ += reduces;
+  global_ += takes_result;
+  shared_ += is_shared;
+  if (reduces || takes_result || is_shared) {
     const std::string_view name = text.substr(0, text.find_first_of(" ;"));
-    // Sums that no instruction makes, in shared memory for example, are loops of compare-and-swap.
     const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
-    float_ += has(".F16") || has(".F32") || has(".F64") || has(".BF16") || has(".CAS");
+    // Sums that no instruction makes, in shared memory for example, are loops of compare-and-swap. The type of a
+    // tensor's elements is in its tensor map.
+    float_ += has(".F16") || has(".F32") || has(".F64") || has(".BF16") || has(".CAS") ||
+              (opcode == "UTMAREDG" && (has(".ADD") || has(".MIN") || has(".MAX")));
   }
 }
 

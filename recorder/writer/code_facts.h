@@ -15,8 +15,9 @@
 namespace msda::record {
 
 // instructions (without the padding behind the last), fused_multiply_adds (FFMA, DFMA; not HFMA2, by which compilers
-// also load constants), and atomic instructions: reductions (RED, whose result is not used), global_atomics,
-// shared_atomics, and atomics, the sum of the three; float_atomics are those that may add floating-point numbers.
+// also load constants), and atomic instructions: reductions (RED and the like, whose result is not used),
+// global_atomics, shared_atomics, and atomics, the sum of the three; float_atomics are those that may add
+// floating-point numbers.
 using CodeFactCounts = std::map<std::string, int64_t>;
 
 // Counts instructions in the output of nvdisasm, or of cuobjdump -sass, line by line.

@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
       throw std::runtime_error(msda::text::unknown_flag(app, options.command[0]) + " (see --help)");
     }
     if (!options.command.empty() && options.command[0] == "--") options.command.erase(options.command.begin());
+    options.typed.assign(argv, argv + argc);
     msda::record::settle(options);
     return msda::record::run(options);
   } catch (const CLI::ParseError& e) {

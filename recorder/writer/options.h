@@ -17,6 +17,7 @@ struct Options {
   std::vector<std::string> adapters;
   std::vector<std::string> variables;  // environment variables to record beside the usual ones
   std::vector<std::string> command;
+  std::vector<std::string> typed;  // this program's own name and all of its arguments
   // For the writer.
   std::string spool;
   int64_t keep_last = 0;

@@ -152,7 +152,7 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void tell(const std::map<std::string, Report>& reports, const std::vector<std::string>& command) {
+void tell(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
@@ -165,13 +165,18 @@ void tell(const std::map<std::string, Report>& reports, const std::vector<std::s
       say(fmt::format("{}: {} invocation{}", output, *report.invocations, *report.invocations == 1 ? "" : "s"));
       if (first.empty()) first = output;
     }
+    if (report.completed > 0) {
+      say(fmt::format("{}: {} invocation{} in captures that the program completed while it ran", output,
+                      report.completed, report.completed == 1 ? "" : "s"));
+    }
   }
-  const bool said_nothing = std::ranges::all_of(
-      reports, [](const auto& report) { return report.second.has_ended && report.second.invocations == 0; });
+  const bool said_nothing = std::ranges::all_of(reports, [](const auto& report) {
+    return report.second.has_ended && report.second.invocations == 0 && report.second.completed == 0;
+  });
   if (said_nothing) say("no call was recorded");
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     std::string words;
-    for (const std::string& word : command) words += " " + text::shell_word(word);
+    for (const std::string& word : typed) words += " " + text::shell_word(word);
     say("next: msda-replay doctor --" + words);
   }
   if (!first.empty()) say("next: msda-replay run " + text::shell_word(first));
@@ -192,7 +197,7 @@ int run(const Options& options) {
   }
   signals.pass_on_to(child);
   const int status = status_of(child, signals);
-  tell(session.wait(), options.command);
+  tell(session.wait(), options.typed);
   return signal_since != 0 ? 128 + signal_since : status;
 }
 

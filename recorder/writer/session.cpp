@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "msda-record-", kPlaces = "XXXXXX";
 // The lines of a session's file: a keyword and its value. A line with kInvocations or kUnfinished is the last.
 constexpr std::string_view kOutput = "output ", kSpool = "spool ", kInvocations = "invocations ",
-                           kUnfinished = "unfinished";
+                           kCompleted = "completed ", kUnfinished = "unfinished";
 
 int open_locked(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -56,6 +56,7 @@ Report read_report(const fs::path& path) {
     if (line.starts_with(kOutput)) report.output = after(kOutput);
     if (line.starts_with(kSpool)) report.spool = after(kSpool);
     if (line.starts_with(kInvocations)) report.invocations = std::strtoll(after(kInvocations).c_str(), nullptr, 10);
+    if (line.starts_with(kCompleted)) report.completed = std::strtoll(after(kCompleted).c_str(), nullptr, 10);
     report.has_ended = report.has_ended || line.starts_with(kInvocations) || line == kUnfinished;
   }
   return report;
@@ -80,7 +81,8 @@ void SessionFile::begin(const std::string& output, const std::string& spool) {
   append(fmt::format("{}{}\n{}{}\n", kOutput, output, kSpool, spool));
 }
 
-void SessionFile::end(std::optional<int64_t> invocations) {
+void SessionFile::end(std::optional<int64_t> invocations, int64_t completed) {
+  append(fmt::format("{}{}\n", kCompleted, completed));
   append(invocations ? fmt::format("{}{}\n", kInvocations, *invocations) : fmt::format("{}\n", kUnfinished));
 }
 

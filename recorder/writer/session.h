@@ -15,8 +15,9 @@ class SessionFile {
   // For an open file; -1 for none.
   explicit SessionFile(int descriptor) : descriptor_(descriptor) {}
   void begin(const std::string& output, const std::string& spool);
-  // Reports the number of invocations in the capture; nothing if it could not be finished.
-  void end(std::optional<int64_t> invocations);
+  // Reports the number of invocations in the capture, nothing if it could not be finished, and in those that the
+  // program completed before.
+  void end(std::optional<int64_t> invocations, int64_t completed);
 
  private:
   void append(const std::string& line);
@@ -28,6 +29,7 @@ struct Report {
   std::string output, spool;
   bool has_ended = false;
   std::optional<int64_t> invocations;
+  int64_t completed = 0;  // invocations in earlier captures, which the program may have moved
 };
 
 // msda-record's side.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 namespace msda::replay {
 namespace {
@@ -57,8 +59,14 @@ bool is_foreign(const record::ProgramFile& file) {
 bool blame_file(Check& check, const ProgramRun& run) {
   using Kind = record::ProgramFile::Kind;
   const record::ProgramFile& file = run.file;
-  if (run.path.empty() || file.kind == Kind::kUnreadable) {
+  std::error_code ignored;
+  if (run.path.empty() || !std::filesystem::exists(run.path, ignored)) {
     blame(check, fmt::format("{}: no such program", run.name), "give a program on the PATH, or its path");
+  } else if (file.kind == Kind::kUnreadable) {
+    const bool is_folder = std::filesystem::is_directory(run.path, ignored);
+    blame(check,
+          fmt::format("{} {}", run.path, is_folder ? "is a folder, and no program" : "cannot be read (permissions?)"),
+          "give a program that you can read");
   } else if (is_foreign(file)) {
     blame(check, fmt::format("{} is a program of another architecture than the recorder", run.path),
           "record a program of this machine's own architecture, in 64 bits");
@@ -87,6 +95,12 @@ void blame_unreached(Check& check, const ProgramRun& run) {
 
 void blame_kernels(Check& check, const Observations& seen) {
   const auto unmatched = kernels_of(seen, Fate::kUnmatched), excluded = kernels_of(seen, Fate::kExcluded);
+  const auto refusal = std::ranges::find_if(
+      seen.warnings, [](const std::string& line) { return line.find("nothing is recorded") != line.npos; });
+  if (seen.outputs.empty() && refusal != seen.warnings.end()) {
+    return blame(check, "recording could not start: " + *refusal,
+                 "correct what this line names; docs/recording.md (Messages) explains it");
+  }
   if (!seen.refused.empty()) {
     std::vector<std::string> lines;
     for (const auto& [kernel, reasons] : seen.refused) {
@@ -133,7 +147,7 @@ const char* name_of(ObservedKernel::Fate fate) {
 
 Check diagnose(const ProgramRun& run, const Observations& seen, const std::vector<CaptureRead>& captures) {
   Check check{.name = "program"};
-  int64_t calls = 0;
+  int64_t calls = seen.completed;
   for (const CaptureRead& capture : captures) calls += capture.invocations;
   for (const auto& [id, process] : seen.processes) {
     if (check.details.size() == kMostLines) break;
@@ -149,6 +163,11 @@ Check diagnose(const ProgramRun& run, const Observations& seen, const std::vecto
       check.summary = fmt::format("calls of {} are recorded, and launches of {} kernel{} are not", run.name,
                                   seen.refused.size(), seen.refused.size() == 1 ? "" : "s");
     }
+    return check;
+  }
+  if (seen.discards > 0 && seen.refused.empty()) {
+    check.summary =
+        fmt::format("calls of {} are recorded, and it discarded them (its exit status: {})", run.name, run.status);
     return check;
   }
   // Of a foreign program the recorder may have met the shell, which tries to read it as a script.

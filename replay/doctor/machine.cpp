@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -134,7 +135,15 @@ Check check_disk() {
   Check check{.name = "disk", .summary = "room for captures and temporary files"};
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
-  check_folder(check, "current folder", fs::current_path().string());
+  std::error_code gone;
+  const fs::path current = fs::current_path(gone);
+  if (gone) {
+    check.health = Health::kError;
+    check.details.push_back(fmt::format("current folder: {}", gone.message()));
+    check.remedy = "change to a folder that exists";
+  } else {
+    check_folder(check, "current folder", current.string());
+  }
   if (error) {
     check.health = Health::kError;
     check.details.push_back(fmt::format("temporary files: TMPDIR is no folder: {}", error.message()));
@@ -151,24 +160,32 @@ Check check_limits() {
   struct Limit {
     const char* name;
     const char* option;  // of ulimit
+    rlim_t unit;         // of that, in bash
     decltype(RLIMIT_NOFILE) resource;
     rlim_t least;  // below it recording suffers
   };
   constexpr rlim_t kMega = 1 << 20;
-  const Limit limits[] = {{"open files", "-n", RLIMIT_NOFILE, 256},
-                          {"size of a file, bytes", "-f", RLIMIT_FSIZE, 1024 * kMega},
-                          {"address space, bytes", "-v", RLIMIT_AS, 8192 * kMega},
-                          {"locked memory, bytes", "-l", RLIMIT_MEMLOCK, 0},
-                          {"core file, bytes", "-c", RLIMIT_CORE, 0}};
+  const Limit limits[] = {{"open files", "-n", 1, RLIMIT_NOFILE, 256},
+                          {"size of a file", "-f", 1024, RLIMIT_FSIZE, 1024 * kMega},
+                          {"address space", "-v", 1024, RLIMIT_AS, 8192 * kMega},
+                          {"locked memory", "-l", 1024, RLIMIT_MEMLOCK, 0},
+                          {"core file", "-c", 1024, RLIMIT_CORE, 0}};
+  std::vector<std::string> low, remedies;
   for (const Limit& limit : limits) {
     rlimit now{};
     if (getrlimit(limit.resource, &now) != 0) continue;
-    check.details.push_back(fmt::format("{}: {}", limit.name, limit_text(now.rlim_cur)));
+    check.details.push_back(
+        fmt::format("{}{}: {}", limit.name, limit.unit > 1 ? ", bytes" : "", limit_text(now.rlim_cur)));
     if (now.rlim_cur >= limit.least) continue;
-    check.health = Health::kWarning;
-    check.summary = fmt::format("the limit on {} is low", limit.name);
-    check.remedy = fmt::format("ulimit {} unlimited, or at least {}", limit.option, limit.least);
+    low.emplace_back(limit.name);
+    remedies.push_back(fmt::format("ulimit {} unlimited, or at least {}{}", limit.option, limit.least / limit.unit,
+                                   limit.unit > 1 ? " (KiB, as bash counts)" : ""));
   }
+  if (low.empty()) return check;
+  check.health = Health::kWarning;
+  check.summary = fmt::format("the limit{} on {} {} low", low.size() > 1 ? "s" : "", fmt::join(low, " and "),
+                              low.size() > 1 ? "are" : "is");
+  check.remedy = fmt::format("{}", fmt::join(remedies, "; "));
   return check;
 }
 

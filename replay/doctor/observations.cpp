@@ -35,6 +35,10 @@ void add(Observations& all, int64_t process, std::string_view event, std::string
     all.refused[kernel].insert(std::string(text));
   } else if (event == "output") {
     if (std::ranges::find(all.outputs, text) == all.outputs.end()) all.outputs.emplace_back(text);
+  } else if (event == "completed") {
+    all.completed += text::parse_number<int64_t>(std::string(text)).value_or(0);
+  } else if (event == "discarded") {
+    ++all.discards;
   } else if (event == "cupti") {
     all.why_no_cupti = text;
   } else if (event == "warning" && !text.starts_with("kernel ")) {  // those of kernels are "refused"

@@ -25,6 +25,8 @@ struct Observations {
   std::map<std::string, ObservedKernel> kernels;         // by name
   std::map<std::string, std::set<std::string>> refused;  // reasons, by kernel
   std::vector<std::string> outputs;                      // captures that were begun
+  int64_t completed = 0;                                 // calls in captures that the program completed, and may move
+  int64_t discards = 0;                                  // times that it discarded its calls
   std::vector<std::string> warnings;                     // other lines of the recorder
   std::string why_no_cupti;                              // of the process that came to it last
 };

@@ -139,22 +139,25 @@ Check check_test_recording() {
     const TemporaryFolder folder;
     const std::string capture = folder.file("test.h5"), output = folder.file("output");
     const auto begin = Clock::now();
-    const int status =
-        spawn_and_wait({.command = {recorder_program(), "--output", capture, "--", record::this_program().string(),
-                                    "doctor", "--test-call"},
-                        .variables = {{kObservations, make_observations_file(folder)}, {"MSDA_RECORD_ADAPTERS", ""}},
-                        .output = output,
-                        .limit = std::chrono::minutes(2)});
+    const int status = spawn_and_wait({.command = {recorder_program(), "--output", capture, "--",
+                                                   record::this_program().string(), "doctor", "--test-call"},
+                                       .variables = {{kObservations, make_observations_file(folder)}},
+                                       .without = "MSDA_RECORD_",  // the user's settings: the test is of the machine
+                                       .output = output,
+                                       .limit = std::chrono::minutes(2)});
     const Observations seen = read_observations(folder.file("observations"));
     const CaptureRead read = read_capture(capture);
+    const auto reason = [&](const std::string& otherwise) {
+      return seen.warnings.empty() ? first_line(output, otherwise) : seen.warnings.front();
+    };
     if (seen.processes.empty()) {
       check.summary =
           "the recorder is not loaded into programs: " + first_line(output, fmt::format("exit status {}", status));
       check.remedy = "LD_PRELOAD must be allowed, and the library's folder not be mounted with noexec; " + reinstall();
     } else if (seen.outputs.empty()) {
-      check.summary = "the recorder is loaded, and begins no capture: " + first_line(output, "it does not say why");
+      check.summary = "the recorder is loaded, and begins no capture: " + reason("it does not say why");
     } else if (!read.error.empty() || read.invocations != 1) {
-      check.summary = "a test call leaves no capture: " + first_line(output, read.error);
+      check.summary = "a test call leaves no capture: " + reason(read.error);
       check.remedy =
           "msda-record must run as a process of its own (limits of processes or memory?), and write into TMPDIR";
     } else {

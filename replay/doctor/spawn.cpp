@@ -30,13 +30,14 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-std::vector<std::string> environment_with(const std::map<std::string, std::string>& variables) {
+std::vector<std::string> environment_of(const Spawn& spawn) {
   std::vector<std::string> all;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
-    if (!variables.contains(text.substr(0, text.find('=')))) all.push_back(text);
+    const bool left_out = !spawn.without.empty() && text.starts_with(spawn.without);
+    if (!left_out && !spawn.variables.contains(text.substr(0, text.find('=')))) all.push_back(text);
   }
-  for (const auto& [name, value] : variables) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : spawn.variables) all.push_back(name + "=" + value);
   return all;
 }
 
@@ -89,7 +90,7 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 int spawn_and_wait(const Spawn& spawn) {
-  std::vector<std::string> command = spawn.command, variables = environment_with(spawn.variables);
+  std::vector<std::string> command = spawn.command, variables = environment_of(spawn);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   if (!spawn.output.empty()) {

@@ -25,6 +25,7 @@ class TemporaryFolder {
 struct Spawn {
   std::vector<std::string> command{};
   std::map<std::string, std::string> variables{};    // set beside this process' environment
+  std::string without{};                             // of that, variables whose names begin so are left out
   std::string output{};                              // a file for its standard output and standard error; else both go
                                                      // to this process' standard error
   std::optional<std::chrono::milliseconds> limit{};  // then it is killed

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string_view>
+#include <utility>
 
 #include "recorder/text/numbers.h"
 
@@ -33,14 +35,14 @@ std::vector<AtomicPlace> atomic_places(const capture::KernelImage& code) {
   const std::string_view digits = architecture.starts_with(kSm) ? architecture.substr(kSm.size()) : "";
   const auto number = text::parse_number<int>(digits.substr(0, digits.find_first_not_of("0123456789")));
   std::vector<AtomicPlace> places;
+  std::map<std::pair<std::string, std::vector<record::SourceLine>>, size_t> numbers;  // of the places
   for (const auto& atomic : record::atomics_in(code.image, code.name, number.value_or(0))) {
     if (atomic.lines.empty()) continue;
-    const auto known = std::ranges::find_if(
-        places, [&](const AtomicPlace& place) { return place.opcode == atomic.opcode && place.lines == atomic.lines; });
-    if (known != places.end()) {
-      ++known->count;
-    } else {
+    const auto [known, is_new] = numbers.try_emplace({atomic.opcode, atomic.lines}, places.size());
+    if (is_new) {
       places.push_back({atomic.opcode, atomic.lines});
+    } else {
+      ++places[known->second].count;
     }
   }
   return places;

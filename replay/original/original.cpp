@@ -1,6 +1,7 @@
 #include "replay/original/original.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
 
@@ -13,6 +14,23 @@
 #include "replay/original/repeated_launch.h"
 
 namespace msda::replay {
+
+namespace {
+
+// The judge keeps the lowest and the highest result of each setting.
+void check_room_for(const std::vector<PoisonSetting>& settings, const std::vector<PoisonedOutput>& outputs) {
+  uint64_t bytes = 0;
+  for (const PoisonedOutput& output : outputs) bytes += output.before.size();
+  const uint64_t needed = 2 * (settings.size() + 1) * bytes;
+  const auto memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (needed <= memory / 2) return;
+  throw CannotRelaunch(fmt::format(
+      "--poison would keep {:.1f} GiB of results, more than half of this machine's memory; give it a smaller problem "
+      "(msda-replay minimize)",
+      static_cast<double>(needed) / 0x1p30));
+}
+
+}  // namespace
 
 Original::Original(const Options& options, const capture::IsolatedReader& reader)
     : options_(options), reader_(reader), choice_(chosen_original(options)) {}
@@ -27,11 +45,12 @@ Original::Outcome Original::run(const capture::Invocation& invocation, std::chro
     if (asked) open();  // what the machine lacks is reported before what the capture lacks
     Outcome outcome;
     const Relaunch planned = plan(invocation);
-    outcome.result = prepare(planned).run(options_.repeat, begun, report);
-    if (options_.poison) {
+    if (options_
+            .poison) {  // first: it has time limits, and scratch memory that is not the recorded one may hang a kernel
       report("original, poisoned");
       outcome.poison = poison(invocation, planned);
     }
+    outcome.result = prepare(planned).run(options_.repeat, begun, report);
     return outcome;
   } catch (const CannotRelaunch& e) {
     why = e.what();
@@ -111,6 +130,7 @@ PoisonResult Original::poison(const capture::Invocation& invocation, const Relau
                        buffer.before->shape,
                        {before.data.get(), before.data.get() + before.info.bytes()}});
   }
+  check_room_for(settings, outputs);
   PoisonJudge judge(settings, std::move(outputs));
   PoisonResult result;
   result.runs = poison_runs(options_);

@@ -43,10 +43,8 @@ AtomicsOfCode atomics_of(const capture::KernelImage& code) {
     return found == code.facts.end() ? std::nullopt : std::optional(found->second);
   };
   AtomicsOfCode atomics;
-  auto count = fact("float_atomics");
-  if (!count) count = fact("atomics");  // captures of older recorders
-  if (count) atomics.floats = *count > 0 ? AtomicsOfCode::kSome : AtomicsOfCode::kNone;
-  atomics.shared = atomics.floats == AtomicsOfCode::kSome && fact("shared_atomics").value_or(0) > 0;
+  if (const auto count = fact("atomics")) atomics.any = *count > 0 ? AtomicsOfCode::kSome : AtomicsOfCode::kNone;
+  atomics.shared = atomics.any == AtomicsOfCode::kSome && fact("shared_atomics").value_or(0) > 0;
   return atomics;
 }
 
@@ -238,10 +236,15 @@ class PoisonJudge::OfTensor {
       tensor_.verdict = verdict;
       tensor_.why = std::move(why);
     };
-    if (atomics.floats == AtomicsOfCode::kNone) {
-      return give(PoisonVerdict::kRace, varying + ", and the kernel has no atomics of floating-point numbers");
+    if (atomics.any == AtomicsOfCode::kNone) {
+      return give(PoisonVerdict::kRace, varying + ", and the kernel has no atomics");
     }
-    if (!capture::is_float(output_.type)) return give(PoisonVerdict::kRace, varying + ", in integers");
+    // Atomics may decide on more than the order of sums, which the outputs do not show.
+    const char* const or_atomics =
+        atomics.any == AtomicsOfCode::kSome ? ": a race, or an order that the kernel's atomics decide" : "";
+    if (!capture::is_float(output_.type)) {
+      return give(PoisonVerdict::kRace, varying + ", in integers" + or_atomics);
+    }
     tensor_.orders = orders(output_, all_.ranges_[0][number_].first);
     if (tensor_.orders && tensor_.orders->impossible > 0) {
       return give(PoisonVerdict::kRace, fmt::format("{}, and no order of additions gives {} of {} pixels", varying,
@@ -252,17 +255,20 @@ class PoisonJudge::OfTensor {
                                                          "without one",
                                                          varying, tensor_.orders->explained, tensor_.orders->pixels));
     }
-    if (!varies_only_where_it_adds() && !atomics.shared) {
-      return give(PoisonVerdict::kRace, varying + ", also where the kernel does not add to what was there");
+    // Sums of atomics may be made elsewhere, in shared memory or in scratch memory, and written by ordinary stores.
+    const bool stores_sums = atomics.shared || (atomics.any == AtomicsOfCode::kSome && is_rounding());
+    if (!varies_only_where_it_adds() && !stores_sums) {
+      return give(PoisonVerdict::kRace,
+                  varying + ", also where the kernel does not add to what was there" + or_atomics);
     }
     if (!is_rounding()) {
-      return give(PoisonVerdict::kRace,
-                  fmt::format("{}, by up to {:.3g}: more than rounding explains", varying, tensor_.spread));
+      return give(PoisonVerdict::kRace, fmt::format("{}, by up to {:.3g}, more than rounding explains{}", varying,
+                                                    tensor_.spread, or_atomics));
     }
     give(PoisonVerdict::kOrderOnly,
          fmt::format("{}, by up to {:.3g}, as sums in another order do; the addends are not known{}", varying,
                      tensor_.spread,
-                     atomics.floats == AtomicsOfCode::kUnknown ? ", nor whether the kernel has atomics" : ""));
+                     atomics.any == AtomicsOfCode::kUnknown ? ", nor whether the kernel has atomics" : ""));
   }
 
   void judge_across() {

@@ -15,9 +15,10 @@
 
 namespace msda::replay {
 
-// Whether the kernel's code has atomic additions of floating-point numbers, as far as the recorder counted them.
+// Whether the kernel's code has atomics, as far as the recorder counted them. Atomics of integers, too, may decide in
+// which order sums are made: they hand out work, or tell a block that it is the last.
 struct AtomicsOfCode {
-  enum { kUnknown, kNone, kSome } floats = kUnknown;
+  enum { kUnknown, kNone, kSome } any = kUnknown;
   bool shared = false;  // atomics in shared memory, whose sums may be written by ordinary stores
 };
 AtomicsOfCode atomics_of(const capture::KernelImage& code);

@@ -1,11 +1,9 @@
 #include "replay/original/poison_runs.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,8 +15,7 @@
 #include <span>
 
 #include "recorder/capture/channel.h"
-
-extern char** environ;
+#include "recorder/capture/child_program.h"
 
 namespace msda::replay {
 namespace {
@@ -32,14 +29,9 @@ constexpr int kSocket = PoisonWork{}.socket;
 constexpr double kFirstLimitSeconds = 120, kLeastLimitSeconds = 10, kLimitTimes = 20;
 
 std::vector<std::string> command_of(const Options& options, const capture::Invocation& invocation, size_t first) {
-  std::vector<std::string> command{"msda-replay",
-                                   "relaunch-poisoned",
-                                   "--invocation",
-                                   fmt::to_string(invocation.id),
-                                   "--first",
-                                   fmt::to_string(first),
-                                   "--repeat",
-                                   fmt::to_string(poison_runs(options))};
+  std::vector<std::string> command{
+      "msda-replay", "relaunch-poisoned",   "--invocation", fmt::to_string(invocation.id),
+      "--first",     fmt::to_string(first), "--repeat",     fmt::to_string(poison_runs(options))};
   for (const auto& [flag, value] : {std::pair{"--device", options.device},
                                     {"--block", options.block},
                                     {"--kernel-digest", options.kernel_digest}}) {
@@ -52,22 +44,13 @@ std::vector<std::string> command_of(const Options& options, const capture::Invoc
 // A running process, and the socket to it.
 class Process {
  public:
-  explicit Process(std::vector<std::string> command) {
+  explicit Process(const std::vector<std::string>& command) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw CannotRelaunch("no socket can be made");
     socket_ = ends[0];
     channel_.emplace(ends[0]);
-    std::vector<char*> arguments;
-    for (std::string& argument : command) arguments.push_back(argument.data());
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], kSocket);
-    posix_spawn_file_actions_addclosefrom_np(&actions, kSocket + 1);
-    const int error = posix_spawn(&id_, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
-    posix_spawn_file_actions_destroy(&actions);
+    const int error =
+        capture::start({"/proc/self/exe", command, {{ends[1], kSocket}, {STDERR_FILENO, STDERR_FILENO}}, false}, id_);
     close(ends[1]);
     if (error != 0) throw CannotRelaunch("no process can be started for --poison");
   }

@@ -190,14 +190,15 @@ std::optional<Scratch> scratch_at(const std::vector<Buffer>& buffers, const std:
 
 // Ascending; a pointer into another's memory is a part of it.
 void add_scratch(Relaunch& plan, Scratch scratch) {
-  for (Scratch& other : plan.scratch) {
+  // One that reaches over several others makes one of them all.
+  std::erase_if(plan.scratch, [&](const Scratch& other) {
     const auto& [first, second] =
         std::minmax(other, scratch, [](const auto& a, const auto& b) { return a.address < b.address; });
-    if (second.address - first.address >= first.bytes) continue;
+    if (second.address - first.address >= first.bytes) return false;
     const uint64_t end = std::max(first.address + first.bytes, second.address + second.bytes);
-    other = Scratch{first.parameter, first.address, end - first.address};
-    return;
-  }
+    scratch = Scratch{first.parameter, first.address, end - first.address};
+    return true;
+  });
   plan.scratch.insert(std::ranges::upper_bound(plan.scratch, scratch.address, {}, &Scratch::address), scratch);
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <iterator>
 #include <random>
 #include <string>
+
+#include "recorder/device/source_lines.h"
 
 namespace msda::record {
 namespace {
@@ -25,8 +28,15 @@ std::string bytes_of(const T& value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// An ELF file with a section .text.<name> for each name: header, code, names, section headers.
-std::string make_cubin(const std::vector<std::string>& functions, const std::string& code = "code") {
+struct Section {
+  std::string name;
+  uint32_t type;
+  std::string content;
+};
+
+// An ELF file with a section .text.<name> for each name, and others: header, contents, names, section headers.
+std::string make_cubin(const std::vector<std::string>& functions, const std::string& code = "code",
+                       const std::vector<Section>& others = {}) {
   std::string names(1, '\0');
   std::vector<Elf64_Shdr> sections(1);
   std::string body;
@@ -41,11 +51,13 @@ std::string make_cubin(const std::vector<std::string>& functions, const std::str
     sections.push_back(section);
   };
   for (const std::string& function : functions) add(".text." + function, SHT_PROGBITS, code);
+  for (const Section& other : others) add(other.name, other.type, other.content);
   add(".nv.shared", SHT_NOBITS, "");
   sections.back().sh_size = 1 << 20;  // takes no space in the file
   add(".shstrtab", SHT_STRTAB, "");
   sections.back().sh_size = names.size();
   body += names;
+  for (Elf64_Shdr& section : sections) section.sh_link = static_cast<uint32_t>(sections.size() - 1);  // the names
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
@@ -162,6 +174,80 @@ TEST(Cubin, AFatbinHasOneForEachArchitecture) {
     const void* name = nullptr;
   } wrapper{.fatbin = image.data()};
   EXPECT_EQ(cubins_in(&wrapper).size(), 2u);
+}
+
+// The first words of instructions, which nvdisasm 13.2 shows to be the same for sm_90, sm_100 and sm_120.
+TEST(Atomics, OfWholeBlocksAreFoundFromHopperOn) {
+  const std::vector<std::pair<uint64_t, std::string>> instructions{
+      {0x06080073bb, "UBLKRED"}, {0x04080073b6, "UTMAREDG"}, {0x0006007dbe, "REDAS"}, {0x05020079a6, "RED"},
+      {0x04080073b5, ""},        {0x06080073ba, ""},         {0x00000079b7, ""}};  // stores, copies, a flush
+  std::string code;
+  std::vector<std::string> expected;
+  for (const auto& [word, opcode] : instructions) {
+    code += bytes_of(word) + std::string(8, '\0');
+    if (!opcode.empty()) expected.push_back(opcode);
+  }
+  const std::string file = make_cubin({"f"}, code);
+  const auto found = [&](int architecture) {
+    std::vector<std::string> opcodes;
+    for (const auto& atomic : atomics_in(std::as_bytes(std::span(file)), "f", architecture)) {
+      opcodes.emplace_back(atomic.opcode);
+    }
+    return opcodes;
+  };
+  for (const int architecture : {90, 100, 120}) EXPECT_EQ(found(architecture), expected) << architecture;
+  EXPECT_THAT(found(80), IsEmpty());
+}
+
+constexpr uint64_t kRed = 0x798e;  // the first word of RED
+
+// The function f: `atomics` instructions, all of file 1, line 1, of a line table with one folder and these files.
+std::string with_lines(size_t atomics, const std::string& folder, const std::vector<std::string>& files) {
+  std::string code;
+  for (size_t i = 0; i < atomics; ++i) code += bytes_of(kRed) + std::string(8, '\0');
+  std::string header{1, 1, 0, 1, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1};
+  header += folder + '\0' + '\0';
+  for (const std::string& file : files) header += file + std::string{'\0', 1, 0, 0};
+  header += '\0';
+  std::string unit = bytes_of(uint16_t{2}) + bytes_of(static_cast<uint32_t>(header.size())) + header;
+  unit += std::string{0, 9, 2};
+  const uint64_t place = 4 + unit.size();
+  unit += std::string(8, '\0') + std::string{1, 0, 1, 1};
+  Elf64_Sym symbol{};
+  symbol.st_name = 7;  // in ".text.f"
+  symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+  return make_cubin({"f"}, code,
+                    {{".debug_line", SHT_PROGBITS, bytes_of(static_cast<uint32_t>(unit.size())) + unit},
+                     {".rel.debug_line", SHT_REL, bytes_of(place) + bytes_of(uint64_t{1} << 32)},
+                     {".symtab", SHT_SYMTAB, bytes_of(Elf64_Sym{}) + bytes_of(symbol)}});
+}
+std::vector<AtomicInstruction> atomics_of(const std::string& cubin) {
+  return atomics_in(std::as_bytes(std::span(cubin)), "f", 90);
+}
+
+TEST(Atomics, HaveTheLinesOfTheTable) {
+  const auto atomics = atomics_of(with_lines(2, "/src", {"k.cu", "other.cu"}));
+  ASSERT_EQ(atomics.size(), 2u);
+  for (const auto& atomic : atomics) EXPECT_THAT(atomic.lines, ElementsAre(SourceLine{"/src/k.cu", 1}));
+}
+
+// A small file must not become a large one in memory.
+TEST(Atomics, NamesTakeNoMoreMemoryThanTheyMay) {
+  const auto peak = [] {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return used.ru_maxrss;  // KiB
+  };
+  const std::string bomb = with_lines(2, std::string(400'000, 'd'), std::vector<std::string>(3000, "f"));
+  const auto before = peak();
+  for (const auto& atomic : atomics_of(bomb)) EXPECT_THAT(atomic.lines, IsEmpty());
+  size_t told = 0;
+  for (const auto& atomic : atomics_of(with_lines(30000, std::string(4000, 'd'), {"f"}))) {
+    for (const SourceLine& line : atomic.lines) told += line.file.size();
+  }
+  EXPECT_GT(told, size_t{15} << 20);
+  EXPECT_LE(told, size_t{16} << 20);
+  EXPECT_LT(peak() - before, 200 << 10);
 }
 
 // As the real tools write them.

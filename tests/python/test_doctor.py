@@ -6,13 +6,14 @@ import re
 import shlex
 import shutil
 import subprocess
+import textwrap
 
 import jsonschema
 import pytest
 from conftest import BUILD, REPLAY, SOURCE
 from test_launches import CLIENT, TRITON
 from test_other_kernels import EXAMPLE
-from test_recording import FLAKY, RECORD, environment, pytestmark  # noqa: F401
+from test_recording import COMPLETE, FLAKY, RECORD, environment, pytestmark, target  # noqa: F401
 
 SCHEMA = json.loads((SOURCE / "docs" / "doctor.schema.json").read_text())
 STAND_IN = BUILD / "stand_in"
@@ -72,6 +73,38 @@ def test_limits():
     done = subprocess.run(["sh", "-c", f"ulimit -n 40; exec {REPLAY} doctor"], capture_output=True, text=True, env=environment())
     assert re.search(r"^\[warning\] limits: the limit on open files is low", done.stdout, re.M), done.stdout + done.stderr
     assert "ulimit -n" in done.stdout
+    done = subprocess.run(["bash", "-c", f"ulimit -n 40; ulimit -v 8000000; exec {REPLAY} doctor"], capture_output=True, text=True,
+                          env=environment())
+    assert re.search(r"^\[warning\] limits: the limits on open files and address space are low", done.stdout, re.M), done.stdout + done.stderr
+    assert "ulimit -v unlimited, or at least 8388608 (KiB" in " ".join(done.stdout.split())
+    subprocess.run(["bash", "-c", "ulimit -v 8388608"], check=True)  # 8 GiB
+
+
+def test_the_users_settings_are_not_the_machines(tmp_path):
+    _, checks = doctor(TMPDIR=tmp_path, MSDA_RECORD_MAX_BYTES="10", MSDA_RECORD_KERNEL="(", MSDA_RECORD_ADAPTERS="")
+    assert checks["recording"]["status"] == "ok", checks["recording"]
+
+
+def test_a_folder_that_is_gone(tmp_path):
+    gone = tmp_path / "gone"
+    done = subprocess.run(["sh", "-c", f"mkdir {gone} && cd {gone} && rmdir {gone} && exec {REPLAY} doctor"], capture_output=True, text=True,
+                          env=environment())
+    assert re.search(r"^\[error\] +disk: .*\n +current folder: No such file", done.stdout, re.M), done.stdout + done.stderr
+
+
+def test_recording_that_cannot_start(tmp_path):
+    folder = tmp_path / "goes"
+    folder.mkdir()
+    check, program = watched(RECORD, "-o", folder / "a.h5", "--", "sh", "-c", f"rmdir {folder} && exec {CLIENT} --kernel triton")
+    assert check["status"] == "error" and check["summary"].startswith("recording could not start: "), check
+    assert "nothing is recorded" in check["summary"] and program["kernels"][0]["fate"] == "matched"
+
+
+@pytest.mark.parametrize("end, said", [(f"complete({'moved.h5'!r})", "are recorded (its exit status: 0)"),
+                                       ("recorder.msda_record_discard()", "it discarded them")])
+def test_a_program_that_ends_its_captures_itself(tmp_path, target, end, said):
+    check, _ = watched(RECORD, "-o", tmp_path / "a.h5", "--", *target(f"os.chdir({str(tmp_path)!r})\n" + textwrap.dedent(COMPLETE) + f"call(1)\n{end}\n"))
+    assert check["status"] == "ok" and said in check["summary"], check
 
 
 def test_adapters_of_a_user(tmp_path):
@@ -143,6 +176,7 @@ def test_programs_that_the_recorder_is_not_loaded_into(tmp_path):
     assert "another architecture" in check["summary"] and program["exit_status"] != 3
     check, program = watched(tmp_path / "missing")
     assert "no such program" in check["summary"] and program["exit_status"] == 127
+    assert watched(tmp_path)[0]["summary"] == f"{tmp_path} is a folder, and no program"
     if os.geteuid() == 0:
         changing = tmp_path / "changing"
         subprocess.run(["gcc", "-o", changing, tmp_path / "a.c"], check=True)
@@ -157,9 +191,11 @@ def test_a_program_without_calls():
     check, program = watched("sh", "-c", "echo out; echo err >&2; exit 7")
     assert check["status"] == "error" and "no CUDA driver" in check["summary"] and program["exit_status"] == 7
     assert len(program["processes"]) == 1
-    done = subprocess.run([RECORD, "--", "sh", "-c", "exit 7"], capture_output=True, text=True, env=environment())
-    assert done.stderr.splitlines()[-1].startswith("msda-record: next: msda-replay doctor -- sh ")
-    assert shlex.split(done.stderr.splitlines()[-1])[-3:] == ["sh", "-c", "exit 7"]
+    command = [str(RECORD), "--kernel", "a b", "--", "sh", "-c", "exit 7"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
+    hint = done.stderr.splitlines()[-1]
+    assert shlex.split(hint) == ["msda-record:", "next:", "msda-replay", "doctor", "--", *command]
+    assert watched(*command)[1]["exit_status"] == 7
 
 
 @pytest.mark.parametrize("arguments, meant", [

@@ -38,6 +38,25 @@ def works(programs, folder, env=None):
     call(programs / "msda-replay", "verify", folder / "a.h5", env=env)
 
 
+# Of the machine that builds: its headers and its C++ library make calls of them; the wheel is built with others.
+OF_THE_MACHINE = re.compile("__isoc23_.*|_dl_find_object|__libc_single_threaded|__libc_start_main|[fl]?stat(64)?|fstatat(64)?|mknod(at)?")
+
+
+@pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
+def test_what_is_built_needs_no_newer_libc():
+    """The wheel is for glibc 2.28: a function that came later would be missing when the wheel is made."""
+    libc = re.search(r"libc\.so\.6 => (\S+)", call("ldd", REPLAY))[1]
+    versions = {}
+    for name, version in re.findall(r" (\w+)@+GLIBC_([\d.]+)$", call("nm", "-D", "--defined-only", libc), re.M):
+        versions.setdefault(name, []).append(tuple(map(int, version.split("."))))
+    newer = {name for name, those in versions.items() if min(those) > (2, 28)}
+    assert "posix_spawn_file_actions_addclosefrom_np" in newer and not {"printf", "pthread_create", "dlopen"} & newer
+    built = [REPLAY, BUILD / "bin" / "msda-record", *(path for path in (BUILD / "lib").glob("*.so") if path.is_file())]
+    for path in built:
+        needed = set(re.findall(r" U (\w+)", call("nm", "-D", "--undefined-only", path)))
+        assert needed and not {name for name in needed & newer if not OF_THE_MACHINE.fullmatch(name)}, path
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
     """The folder with the .deb packages and the archive."""

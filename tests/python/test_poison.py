@@ -128,12 +128,16 @@ def test_what_is_added_to(launched, poisoned):
 
 
 @pytest.mark.parametrize("kernel, facts, verdict, why", [
-    ("order_only", {"float_atomics": 0}, "race", "the kernel has no atomics of floating-point numbers"),
-    ("order_only", {"atomics": 0}, "race", "the kernel has no atomics"),
-    ("order_only", {"float_atomics": 2}, "order_only", "the addends are not known"),
-    ("race", {"float_atomics": 2}, "race", "also where the kernel does not add"),
-    ("race", {"float_atomics": 2, "shared_atomics": 2}, "race", "more than rounding explains"),
-    ("lost_updates", {"float_atomics": 2}, "race", "differ between equal launches, "),
+    ("order_only", {"float_atomics": 0, "atomics": 0}, "race", "and the kernel has no atomics"),
+    ("order_only", {"float_atomics": 0, "atomics": 1}, "order_only", "the addends are not known"),  # tickets, for example
+    ("order_only", {"float_atomics": 2, "atomics": 2}, "order_only", "the addends are not known"),
+    ("last_block", {"float_atomics": 0, "atomics": 0}, "race", "and the kernel has no atomics"),
+    ("last_block", None, "race", "also where the kernel does not add to what was there"),
+    ("last_block", {"float_atomics": 2, "atomics": 3}, "order_only", "the addends are not known"),
+    ("last_block", {"float_atomics": 0, "atomics": 1}, "order_only", "the addends are not known"),
+    ("race", {"float_atomics": 2, "atomics": 2}, "race", "does not add to what was there: a race, or an order that the kernel's atomics decide"),
+    ("race", {"float_atomics": 2, "atomics": 2, "shared_atomics": 2}, "race", "more than rounding explains: a race, or an order"),
+    ("lost_updates", {"float_atomics": 2, "atomics": 2}, "race", "differ between equal launches, "),
 ])
 def test_atomics_of_the_code(launched, poisoned, kernel, facts, verdict, why):
     (result,) = poisoned(launched(kernel, atomics=facts), expect=int(verdict == "race"))

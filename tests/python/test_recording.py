@@ -362,6 +362,8 @@ def test_captures_while_the_program_runs(tmp_path, replay, target, keep):
     done = record(*command, options=["-o", "last.h5", "--keep", keep], cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.split() == ["0", "2", "0", "1", "2"], done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"first.h5", "second.h5", "child.h5", "last.h5", "target.py"}
+    assert re.search(r"last.h5: 1 invocation$", done.stderr, re.M), done.stderr
+    assert re.search(r"last.h5: 4 invocations in captures that the program completed", done.stderr), done.stderr
     for name, duplicates in (("first", [1, 0]), ("second", [0, 0]), ("child", [0]), ("last", [0])):
         replay("verify", tmp_path / f"{name}.h5", expect=0)
         capture = read_capture(tmp_path / f"{name}.h5")

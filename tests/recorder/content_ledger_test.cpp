@@ -50,17 +50,17 @@ TEST(ContentLedger, ARepetitionMakesAContentTheNewest) {
 
 TEST(ContentLedger, ForgetsWhatBelongsToACaptureThatHasEnded) {
   ContentLedger ledger(10);
-  EXPECT_EQ(ledger.forget_delivered(), 0u);
+  EXPECT_EQ(ledger.forget_delivered().contents, 0u);
   call(ledger, "A");
   const auto repeated = ledger.register_call("A", "");
   const auto first = ledger.register_call("B", "");
-  EXPECT_EQ(ledger.forget_delivered(), 1u);
+  EXPECT_EQ(ledger.forget_delivered().contents, 1u);
   EXPECT_FALSE(ledger.knows("A"));
   EXPECT_EQ(ledger.deliver_later("A", repeated.invocation, "", false), Later::kLost);
   ledger.deliver_first("B", "", 100);
   EXPECT_EQ(ledger.register_call("B", "").invocation, first.invocation);
   EXPECT_FALSE(ledger.register_call("A", "").known);
-  EXPECT_EQ(ledger.forget_delivered(), 1u);
+  EXPECT_EQ(ledger.forget_delivered().contents, 1u);
   EXPECT_EQ(evicted(ledger), (std::vector<uint64_t>{}));
 }
 

@@ -246,6 +246,31 @@ TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
   EXPECT_TRUE(recording().is_over());
 }
 
+TEST_F(RecordingTest, ADiscardGivesBackWhatTheForgottenCallsCounted) {
+  config.max_bytes = 3'000'000;  // more than 4096 calls, after which the recording no longer knows the first
+  float next = 0;
+  for (int capture = 0; capture < 3; ++capture) {
+    for (int i = 0; i < 4400; ++i) call(next++, 0);
+    ASSERT_FALSE(recording().is_over());
+    recording().discard_calls();
+  }
+}
+
+TEST_F(RecordingTest, ACallUnderWayCountsBeyondADiscard) {
+  config.keep_last = 1;
+  config.max_bytes = 1'000'000;
+  const std::vector<float> large(10000);
+  auto under_way = recording().begin_call({{{"kernel", "k"}}, {}, {}, {}}, {tensor("value", large)}, "");
+  ASSERT_TRUE(under_way);
+  call(1, 0);
+  recording().discard_calls();
+  recording().end_call(*std::move(under_way), {tensor("grad_value", std::vector<float>(4))});
+  call(2, 0);  // the large one is dropped
+  call(3, 0);
+  EXPECT_FALSE(recording().is_over());
+  EXPECT_THAT(capture(), ElementsAre(Held{3, -1, 0, 0, 1}));
+}
+
 TEST_F(RecordingTest, ThreadsRecordAtOnce) {
   std::vector<std::thread> threads;
   recording();

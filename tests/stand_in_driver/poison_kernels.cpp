@@ -92,6 +92,13 @@ void order_only(const Call& call) {
   for (const size_t i : threads(call.count)) call.y[i % 4] += call.x[i];
 }
 
+// Atomic additions in scratch memory, which the last block writes out.
+void last_block(const Call& call) {
+  std::fill(call.scratch, call.scratch + 4, 0.f);
+  for (const size_t i : threads(call.count)) call.scratch[i % 4] += call.x[i];
+  for (size_t i = 0; i < call.count; ++i) call.y[i] = call.scratch[i % 4];
+}
+
 // Several threads add without atomics: some additions are lost.
 void lost_updates(const Call& call) {
   for (const size_t i : threads(call.count)) {
@@ -154,6 +161,7 @@ const std::vector<KernelCode>& poison_kernels() {
     add("reads_shared", kernel<reads_shared>);
     add("reads_beside", kernel<reads_beside>);
     add("order_only", kernel<order_only>);
+    add("last_block", kernel<last_block>);
     add("lost_updates", kernel<lost_updates>);
     add("adds", kernel<adds>);
     add("none", kernel<none>);

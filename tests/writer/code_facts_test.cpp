@@ -67,6 +67,28 @@ TEST(CodeFacts, CountsOneFunctionOfAListing) {
   EXPECT_THAT(count(kListing, "min"), IsEmpty());
 }
 
+// As nvdisasm 13.2 writes them for sm_90, sm_100 and sm_120. The type of a tensor's reduction is in its tensor map.
+TEST(CodeFacts, CountsReductionsOfWholeBlocks) {
+  const CodeFactCounts counts = count(R"(
+.text.mine:
+        /*0000*/                   UBLKRED.G.S.ADD.F32.RN [UR6], [UR8], UR4 ;
+        /*0010*/                   UBLKRED.G.S.ADD [UR4], [UR8], UR9 ;
+        /*0020*/                   UBLKRED.G.S.ADD.BF16.RN [UR10], [UR8], UR9 ;
+        /*0030*/                   UBLKRED.G.S.MAX.S32 [UR4], [UR8], UR9 ;
+        /*0040*/                   UTMAREDG.2D.ADD [UR8], [UR4] ;
+        /*0050*/                   UTMAREDG.5D.IM2COL.MAX [UR8], [UR4] ;
+        /*0060*/                   UTMAREDG.2D.AND [UR8], [UR4] ;
+        /*0070*/                   REDAS.ADD [R6.64], R0 ;
+        /*0080*/                   UTMASTG.2D [UR8], [UR4] ;
+        /*0090*/                   UBLKCP.G.S [UR6], [UR8], UR11 ;
+        /*00a0*/                   EXIT ;
+)",
+                                      "mine");
+  EXPECT_EQ(counts.at("reductions"), 8);
+  EXPECT_EQ(counts.at("atomics"), 8);
+  EXPECT_EQ(counts.at("float_atomics"), 4);
+}
+
 TEST(CodeFacts, CountsWhatCuobjdumpWrites) {
   const CodeFactCounts counts = count(
       "\t\tFunction : other\n        /*0000*/    RED [R2], R7 ;   /* 0x0 */\n"

@@ -117,9 +117,15 @@ std::optional<ContentLedger::Evicted> ContentLedger::evict() {
   return std::nullopt;
 }
 
-size_t ContentLedger::forget_delivered() {
-  entries_.remove_if([this](const Entry& entry) { return entry.delivered && by_key_.erase(entry.key) > 0; });
-  return std::exchange(delivered_, 0);
+ContentLedger::Forgotten ContentLedger::forget_delivered() {
+  Forgotten forgotten{std::exchange(delivered_, 0), 0};
+  entries_.remove_if([&](const Entry& entry) {
+    if (!entry.delivered) return false;
+    by_key_.erase(entry.key);
+    forgotten.bytes += entry.bytes;
+    return true;
+  });
+  return forgotten;
 }
 
 }  // namespace msda::record

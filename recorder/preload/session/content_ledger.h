@@ -66,9 +66,13 @@ class ContentLedger {
     uint64_t invocation = 0, bytes = 0;
   };
   std::optional<Evicted> evict();
-  // Forgets all delivered contents, because their capture ends here, and returns how many there were. First calls that
-  // are under way stay; a repeated one is lost.
-  size_t forget_delivered();
+  // Forgets all delivered contents, because their capture ends here. First calls that are under way stay; a repeated
+  // one is lost.
+  struct Forgotten {
+    size_t contents = 0;
+    uint64_t bytes = 0;
+  };
+  Forgotten forget_delivered();
 
  private:
   struct Entry {

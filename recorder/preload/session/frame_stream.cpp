@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -61,9 +62,9 @@ std::optional<std::string> FrameStream::take_trouble() {
   return trouble_;
 }
 
-void FrameStream::end_capture(bool keep) {
-  if (!keep) bytes_ = bytes_of_earlier_captures_.load();
-  bytes_of_earlier_captures_ = bytes_.load();
+void FrameStream::dropped(uint64_t bytes) {
+  for (uint64_t counted = bytes_; !bytes_.compare_exchange_weak(counted, counted - std::min(counted, bytes));) {
+  }
 }
 
 uint64_t FrameStream::append_begin(const CallFacts& facts, uint64_t invocation, uint32_t attempt) {

@@ -38,9 +38,7 @@ class FrameStream {
   uint64_t append_tensors(uint64_t invocation, uint32_t attempt, const char* section,
                           const std::vector<HostTensor>& tensors, const RingBlock* block = nullptr);
   // The writer drops these bytes: they no longer count towards the limit.
-  void dropped(uint64_t bytes) { bytes_ -= bytes; }
-  // A capture ends here; if it is not kept, its bytes do not count towards the limit.
-  void end_capture(bool keep);
+  void dropped(uint64_t bytes);
 
   bool has_ended() const { return ended_; }
   // Why the stream ended by itself; returned once.
@@ -69,7 +67,6 @@ class FrameStream {
   spool::Appender spool_;
   std::atomic<bool> ended_{false}, told_{false};
   std::atomic<uint64_t> bytes_{0}, since_look_{0};
-  std::atomic<uint64_t> bytes_of_earlier_captures_{0};
   uint64_t least_free_ = 0;  // bytes that must stay free on the disk
   std::mutex trouble_mutex_;
   std::string trouble_;

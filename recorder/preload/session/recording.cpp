@@ -349,7 +349,7 @@ void Recording::device_is_reset() noexcept {
 // Ends the capture; returns the cut's number, or 0 if there is nothing in it.
 uint64_t Recording::cut(bool keep) noexcept {
   if (!started_) return 0;
-  drain();
+  wait_for_launches();  // those left go into the next capture
   uint64_t number = 0;
   guarded([&] {
     State& mine = state();
@@ -367,10 +367,14 @@ int64_t Recording::complete_capture(std::string& output) noexcept {
   if (number == 0) return 0;
   State& mine = state();
   guarded([&] { output = mine.frames.output(); });
-  return mine.writer.wait_for_cut(number);
+  const int64_t invocations = mine.writer.wait_for_cut(number);
+  if (invocations > 0) guarded([&] { observe("completed", std::to_string(invocations)); });
+  return invocations;
 }
 
-void Recording::discard_calls() noexcept { cut(/*keep=*/false); }
+void Recording::discard_calls() noexcept {
+  if (cut(/*keep=*/false) > 0) observe("discarded", "");
+}
 
 void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
@@ -380,13 +384,18 @@ void Recording::finish() noexcept {
   errno = saved;
 }
 
-void Recording::drain() noexcept {
-  if (over_ || depth > 0) return;
+size_t Recording::wait_for_launches() noexcept {
+  if (over_ || depth > 0) return 0;
   const int saved = errno;
-  if (const size_t left = delivery_.drain(); left > 0 && !over_) {
+  const size_t left = delivery_.drain();
+  errno = saved;
+  return left;
+}
+
+void Recording::drain() noexcept {
+  if (const size_t left = wait_for_launches(); left > 0) {
     guarded([&] { warn(std::to_string(left) + " launches did not finish and are not recorded"); });
   }
-  errno = saved;
 }
 
 void Recording::before_fork() noexcept {

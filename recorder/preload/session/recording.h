@@ -81,7 +81,7 @@ class Recording {
   // Discards the calls so far.
   void discard_calls() noexcept;
 
-  // Waits for launches under way. A signal handler may call it.
+  // Waits for launches under way, and warns of those that do not finish. A signal handler may call it.
   void drain() noexcept;
   // The program ends: waits for launches under way, and notifies the writer. A signal handler may call it.
   void finish() noexcept;
@@ -102,6 +102,7 @@ class Recording {
   bool start_locked(State& state);
   State& state();
   void abandon(const RegisteredContent& content) noexcept;
+  size_t wait_for_launches() noexcept;  // returns how many did not finish
   uint64_t cut(bool keep) noexcept;
   void say_trouble(State& state);
   void notify_writer(State& state);

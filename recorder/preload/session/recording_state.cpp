@@ -29,7 +29,10 @@ void Recording::State::append_count(const std::optional<ContentLedger::Count>& c
 // With --keep all, contents that leave the ledger stay in the capture.
 void Recording::State::forget_evicted() {
   while (const auto evicted = ledger.evict()) {
-    if (config.keep_last == 0) continue;
+    if (config.keep_last == 0) {
+      unknown_bytes += evicted->bytes;
+      continue;
+    }
     const uint64_t told = frames.append(spool::Drop{evicted->invocation});
     frames.dropped(evicted->bytes + told);
   }
@@ -87,9 +90,11 @@ void Recording::State::deliver(LaunchRecord&& record) {
 
 uint64_t Recording::State::cut(bool keep) {
   write_held();
-  if (ledger.forget_delivered() == 0) return 0;
+  const auto forgotten = ledger.forget_delivered();
+  const uint64_t of_all = std::exchange(unknown_bytes, 0) + forgotten.bytes;
+  if (forgotten.contents == 0) return 0;
   frames.append(spool::Cut{++cuts, keep});
-  frames.end_capture(keep);
+  if (!keep) frames.dropped(of_all);  // and not what calls under way have counted already
   return cuts;
 }
 

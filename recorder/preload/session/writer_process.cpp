@@ -14,6 +14,8 @@
 #include <cstring>
 #include <vector>
 
+#include "recorder/preload/session/cancellation.h"
+
 extern char** environ;
 
 namespace msda::record {
@@ -130,12 +132,15 @@ WriterProcess::Answer WriterProcess::notify(spool::News news) noexcept {
 
 int64_t WriterProcess::wait_for_cut(uint64_t number) noexcept {
   using Clock = std::chrono::steady_clock;
+  const CancellationHeld uncancelled;
   const auto end = Clock::now() + std::chrono::minutes(1);
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd writer{socket_.get(), POLLIN, 0};
     if (left <= 0 || writer.fd < 0) return -1;
-    if (poll(&writer, 1, static_cast<int>(left)) <= 0) continue;
+    const int ready = poll(&writer, 1, static_cast<int>(left));
+    if (ready < 0 && errno != EINTR) return -1;
+    if (ready <= 0) continue;
     spool::CutDone done;
     // The writer sends each answer in one piece.
     const ssize_t got = recv(writer.fd, &done, sizeof done, MSG_WAITALL | MSG_DONTWAIT);
