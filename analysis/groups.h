@@ -79,6 +79,10 @@ bool is_mistake(Cause cause);
 // The groups of what was judged: the gravest party first, advice last.
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged);
 
+// Some elements of a gradient that are in the groups, for a trial of other conventions: chosen at random, since every
+// n-th may have a row or a column in common, and the same ones each time. Ascending.
+std::vector<int64_t> some_elements(const std::vector<Group>& groups, Gradient gradient);
+
 // Fills in what each group shares. The findings are those of the same report.
 void describe_groups(const Material& material, const std::vector<Finding>& findings, std::vector<Group>& groups);
 

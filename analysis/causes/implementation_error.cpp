@@ -18,15 +18,15 @@ std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, c
                                   Precision::of(side.arithmetic_of(s.id.gradient)), s.cache);
   mistakes.insert(mistakes.begin(),
                   {{"its sign were flipped", -exact.element.value}, {"it had never been computed", 0.0}});
+  constexpr size_t kMost = 4;
   std::vector<std::string> texts;
   for (const Mistake& mistake : mistakes) {
+    if (texts.size() == kMost) break;
     const double bound = exact.bound + Precision::of(side.of(s.id.gradient).dtype).unit * std::abs(mistake.value);
     const bool gives_it = std::abs(explanation.value - mistake.value) <= bound;
     const bool is_other = std::abs(mistake.value - exact.element.value) > 2 * bound;
     if (gives_it && is_other && std::ranges::find(texts, mistake.text) == texts.end()) texts.push_back(mistake.text);
   }
-  constexpr size_t kMost = 4;
-  if (texts.size() > kMost) texts.resize(kMost);
   return texts;
 }
 

@@ -68,6 +68,11 @@ class Additions {
   virtual const char* launch_index_name() const = 0;  // "query"
   // "query 3, point 1, corner y0,x1"
   virtual std::string name_of(const SharedAddend& addend) const = 0;
+
+  // Whether an addend is divided by the last of its factors.
+  virtual bool last_divides() const { return false; }
+  // What an element's sum begins with, if the buffer held this before the launch.
+  virtual double start(int64_t /*flat*/, double before) const { return before; }
 };
 
 }  // namespace msda::analysis

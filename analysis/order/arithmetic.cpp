@@ -82,7 +82,7 @@ class Finder {
         limits_(limits),
         arithmetics_(additions.arithmetics()),
         known_(additions.known(material.kernel)),
-        products_(all_products(additions.factor_names(), known_.products)),
+        products_(all_products(additions.factor_names(), known_.products, additions.last_divides())),
         probes_(choose_probes(additions, arithmetics_.front())) {
     for (const FactorArithmetic& arithmetic : arithmetics_) {
       addends_.push_back(addends_of(additions, probes_, arithmetic));

@@ -142,7 +142,7 @@ void replay_orders(const OrderMaterial& material, const OrderReport& report,
                    const std::function<void(int64_t flat, double value)>& put) {
   const auto additions = material.call.additions(material.gradient);
   const int64_t total = material.recorded.elements();
-  for (int64_t flat = 0; flat < total; ++flat) put(flat, material.before != nullptr ? material.before->at(flat) : 0);
+  for (int64_t flat = 0; flat < total; ++flat) put(flat, start_of(material, *additions, flat));
   for (int64_t family = 0; family < additions->family_count(); ++family) {
     const std::vector<SharedAddend> addends = additions->addends(family, report.arithmetic.factors);
     for (const auto& of_target : by_target(addends)) {

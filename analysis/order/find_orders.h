@@ -100,6 +100,8 @@ AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const
 std::optional<OrderReport> find_orders(const OrderMaterial& material, const OrderSettings& settings,
                                        const std::function<void(double)>& progress);
 
+// What the sum of an element begins with.
+double start_of(const OrderMaterial& material, const Additions& additions, int64_t flat);
 // The problem of one target; `addends`: all of it.
 OrderProblem problem_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
                         std::span<const SharedAddend> addends);

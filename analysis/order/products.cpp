@@ -17,7 +17,9 @@ struct Tree {
   std::vector<Product::Step> steps;
 };
 
-std::string in_brackets(const std::string& name) { return name.find('*') == name.npos ? name : "(" + name + ")"; }
+std::string in_brackets(const std::string& name) {
+  return name.find_first_of("*/") == name.npos ? name : "(" + name + ")";
+}
 
 // Of a tree whose steps are `steps`: the operand that it is.
 uint8_t operand(uint32_t set, const std::vector<Product::Step>& steps, size_t first_result) {
@@ -25,7 +27,8 @@ uint8_t operand(uint32_t set, const std::vector<Product::Step>& steps, size_t fi
                                             : first_result + steps.size() - 1);
 }
 
-std::vector<Tree> trees_of(uint32_t set, const std::vector<std::string>& names) {
+// A divisor is the last factor, and so it is the right operand wherever it occurs alone.
+std::vector<Tree> trees_of(uint32_t set, const std::vector<std::string>& names, bool last_divides) {
   if (std::has_single_bit(set)) return {{names[static_cast<size_t>(std::countr_zero(set))], {}}};
   const size_t factors = names.size();
   const uint32_t lowest = set & ~(set - 1);
@@ -33,14 +36,15 @@ std::vector<Tree> trees_of(uint32_t set, const std::vector<std::string>& names) 
   for (uint32_t left = (set - 1) & set; left != 0; left = (left - 1) & set) {
     if ((left & lowest) == 0) continue;
     const uint32_t right = set & ~left;
-    for (const Tree& one : trees_of(left, names)) {
-      for (const Tree& other : trees_of(right, names)) {
-        Tree tree{in_brackets(one.name) + "*" + in_brackets(other.name), one.steps};
+    const bool divides = last_divides && right == 1u << (factors - 1);
+    for (const Tree& one : trees_of(left, names, last_divides)) {
+      for (const Tree& other : trees_of(right, names, last_divides)) {
+        Tree tree{in_brackets(one.name) + (divides ? "/" : "*") + in_brackets(other.name), one.steps};
         const auto shift = [&](uint8_t at) { return static_cast<uint8_t>(at < factors ? at : at + one.steps.size()); };
-        for (const auto& [a, b] : other.steps) tree.steps.push_back({shift(a), shift(b)});
+        for (const auto& [a, b, by] : other.steps) tree.steps.push_back({shift(a), shift(b), by});
         const uint8_t of_one = operand(left, one.steps, factors);
         const uint8_t of_other = operand(right, other.steps, factors + one.steps.size());
-        tree.steps.push_back({of_one, of_other});
+        tree.steps.push_back({of_one, of_other, divides});
         trees.push_back(std::move(tree));
       }
     }
@@ -50,9 +54,10 @@ std::vector<Tree> trees_of(uint32_t set, const std::vector<std::string>& names) 
 
 }  // namespace
 
-std::vector<Product> all_products(const std::vector<std::string>& factors, const std::vector<std::string>& likeliest) {
+std::vector<Product> all_products(const std::vector<std::string>& factors, const std::vector<std::string>& likeliest,
+                                  bool last_divides) {
   std::vector<Product> products;
-  for (Tree& tree : trees_of((1u << factors.size()) - 1, factors)) {
+  for (Tree& tree : trees_of((1u << factors.size()) - 1, factors, last_divides)) {
     products.push_back({std::move(tree.name), std::move(tree.steps)});
   }
   std::ranges::stable_sort(products, {}, [&](const Product& product) {
@@ -68,8 +73,8 @@ void multiply(const Product& product, msda_dtype type, std::span<double> first, 
   for (double& value : first) {
     values[0] = value;
     size_t result = factors;
-    for (const auto& [left, right] : product.steps) {
-      values[result++] = rounded_to(values[left] * values[right], type);
+    for (const auto& [left, right, divides] : product.steps) {
+      values[result++] = rounded_to(divides ? values[left] / values[right] : values[left] * values[right], type);
     }
     value = product.steps.empty() ? value : values[result - 1];
   }

@@ -60,6 +60,10 @@ std::vector<std::span<const SharedAddend>> by_target(std::span<const SharedAdden
   return targets;
 }
 
+double start_of(const OrderMaterial& material, const Additions& additions, int64_t flat) {
+  return additions.start(flat, material.before != nullptr ? material.before->at(flat) : 0);
+}
+
 OrderProblem problem_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
                         std::span<const SharedAddend> addends) {
   OrderProblem problem;
@@ -68,7 +72,7 @@ OrderProblem problem_of(const OrderMaterial& material, const Additions& addition
   problem.channels = elements.size();
   for (const int64_t flat : elements) {
     problem.recorded.push_back(material.recorded.at(flat));
-    problem.start.push_back(material.before != nullptr ? material.before->at(flat) : 0);
+    problem.start.push_back(start_of(material, additions, flat));
   }
   problem.addends.resize(addends.size() * problem.channels);
   for (size_t i = 0; i < addends.size(); ++i) {

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "replay/base/errors.h"
 
 namespace msda::replay {
@@ -39,10 +41,10 @@ bool flag_of(const capture::Invocation& invocation, const char* name, bool other
 }
 
 void check_result(const analysis::Index& shape, const char* name, const std::string& where) {
-  // In float64, several times over.
+  // In float64, several times over; of no channels, numbers of its places.
   const long double memory = static_cast<long double>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) / 4;
   long double bytes = sizeof(double);
-  for (const int64_t size : shape) bytes *= static_cast<long double>(size);
+  for (const int64_t size : shape) bytes *= static_cast<long double>(std::max<int64_t>(size, 1));
   if (bytes <= memory) return;
   throw BadInput(fmt::format("{}: {} has shape {}, too large for this machine's memory", where, name, shape));
 }

@@ -29,7 +29,8 @@ double scale_of(const capture::Invocation& invocation, int axis, const std::stri
 }  // namespace
 
 std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
-                                                          const std::string& where, const GetInput& input) {
+                                                          const std::string& where, const GetInput& input,
+                                                          const GetResult& recorded) {
   auto call = std::make_shared<analysis::InterpolateCall>();
   call->grad_output = input("grad_output");
   const analysis::Index& shape = call->grad_output.shape;
@@ -63,7 +64,9 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
   }
   call->take_sizes();
   check_result(call->shape_of(analysis::InterpolateGradient::kInput), "grad_input", where);
-  return call;
+  const analysis::Tensor result = recorded("grad_input");
+  const bool fits = result && result.shape == call->shape_of(analysis::InterpolateGradient::kInput);
+  return call->with_heeded_scales(invocation.facts.kernel, fits ? result : analysis::Tensor{});
 }
 
 }  // namespace msda::replay

@@ -17,14 +17,15 @@ std::string operator_of(const capture::Invocation& invocation);
 // The input of that name; throws BadInput if there is none.
 using GetInput = std::function<analysis::Tensor(const char* name)>;
 
-// What the output buffer of that name held before the call; without data if it was not recorded.
-using GetBefore = std::function<analysis::Tensor(const char* name)>;
+// The output of that name, or what its buffer held before the call; without data if it was not recorded.
+using GetResult = std::function<analysis::Tensor(const char* name)>;
 
 // Throws BadInput for an unknown one.
 msda_dialect dialect_from(const std::string& name, const std::string& where);
 
 // Checks sizes and conventions. Throws BadInput, whose message begins with `where`.
 std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
-                                              const GetInput& input, const GetBefore& before);
+                                              const GetInput& input, const GetResult& before,
+                                              const GetResult& recorded);
 
 }  // namespace msda::replay

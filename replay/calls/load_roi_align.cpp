@@ -12,12 +12,9 @@
 namespace msda::replay {
 namespace {
 
-constexpr int64_t kMostPoints = int64_t{1} << 31;  // what indices of kernels hold
-
-// Finite, of a batch that there is, and of no more points than a kernel could sample.
+// Finite, of a batch that there is, and of no more points than are looked at.
 void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
   const analysis::Tensor& boxes = call.boxes;
-  long double points = 0;
   for (int64_t box = 0; box < boxes.shape[0]; ++box) {
     for (int64_t number = 0; number < 5; ++number) {
       const double x = boxes.at(box * 5 + number);
@@ -28,12 +25,11 @@ void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
       throw BadInput(fmt::format("{}: boxes[{},0] is {}, and input has batches 0 to {}", where, box, batch,
                                  call.input.shape[0] - 1));
     }
-    points += static_cast<long double>(call.points_of(box, 0, MSDA_FLOAT32)) *
-              static_cast<long double>(call.points_of(box, 1, MSDA_FLOAT32)) *
-              static_cast<long double>(call.grad_output.shape[2] * call.grad_output.shape[3]);
-    if (points > static_cast<long double>(kMostPoints)) {
-      throw BadInput(fmt::format("{}: the bins of boxes up to {} have more than 2^31 points", where, box));
-    }
+  }
+  const long double points = call.point_count();
+  if (points > static_cast<long double>(analysis::RoiAlignCall::kMostPoints)) {
+    throw BadInput(fmt::format("{}: the bins of the boxes have {:.3g} points; 2^22 are looked at at most", where,
+                               static_cast<double>(points)));
   }
 }
 

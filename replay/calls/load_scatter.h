@@ -8,10 +8,11 @@ namespace msda::replay {
 // As call_of().
 std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input,
-                                                          const GetBefore& before);
+                                                          const GetResult& before);
 
 std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
-                                                          const std::string& where, const GetInput& input);
+                                                          const std::string& where, const GetInput& input,
+                                                          const GetResult& recorded);
 std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input);
 

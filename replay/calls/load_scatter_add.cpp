@@ -46,7 +46,7 @@ void check_indices(const analysis::ScatterAddCall& call, const std::string& wher
 
 std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input,
-                                                          const GetBefore& before) {
+                                                          const GetResult& before) {
   auto call = std::make_shared<analysis::ScatterAddCall>();
   call->index = input("index");
   call->values = input("source");

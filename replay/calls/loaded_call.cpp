@@ -116,12 +116,15 @@ LoadedCall::LoadedCall(const Options& options, const capture::IsolatedReader& re
     : file_(reader.path()), where_(fmt::format("{}: {}", file_, invocation.path)) {
   read_all(reader, invocation);
   refuse_altered(options, altered_);
-  const auto held_before = [&](const char* name) {
-    const capture::TensorInfo* info = find(invocation.outputs_before, name);
-    return info == nullptr ? analysis::Tensor{} : tensor(*info);
+  const auto one_of = [&](const std::vector<capture::TensorInfo>& tensors) {
+    return [&](const char* name) {
+      const capture::TensorInfo* info = find(tensors, name);
+      return info == nullptr ? analysis::Tensor{} : tensor(*info);
+    };
   };
   call_ = call_of(
-      invocation, where_, [&](const char* name) { return input(invocation, name); }, held_before);
+      invocation, where_, [&](const char* name) { return input(invocation, name); }, one_of(invocation.outputs_before),
+      one_of(invocation.outputs));
   recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs, call_->conventions);
   const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before,
                            call_->conventions);

@@ -58,22 +58,6 @@ std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, const GridSample
   return mistakes;
 }
 
-// Some elements of grad_grid that are in the groups.
-std::vector<int64_t> some_of(const std::vector<Group>& groups) {
-  constexpr size_t kMost = 256;
-  std::vector<int64_t> all;
-  for (const Group& group : groups) {
-    if (group.advisory || group.gradient.scattered()) continue;
-    for (const auto& [flat, count] : group.runs) {
-      for (int64_t i = 0; i < count; ++i) all.push_back(flat + i);
-    }
-  }
-  const size_t step = all.size() / kMost + 1;
-  std::vector<int64_t> some;
-  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
-  return some;
-}
-
 int64_t misses(const GridSampleCall& call, const Side& side, const std::vector<int64_t>& elements,
                const Tolerance& tolerance) {
   const auto cache = call.new_cache();
@@ -126,7 +110,7 @@ std::string GridSampleCall::mistake_of(const Group& group) const {
 std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
                                                      const Tolerance& tolerance, int /*threads*/) const {
   constexpr int64_t kFewest = 4;  // that say more than chance
-  const auto elements = some_of(groups);
+  const auto elements = some_elements(groups, GridSampleGradient::kGrid);
   const int64_t before = misses(*this, side, elements, tolerance);
   std::vector<Fit> fits;
   if (before < kFewest) return fits;

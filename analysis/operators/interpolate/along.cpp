@@ -9,9 +9,6 @@ namespace {
 
 constexpr double kA = -0.75;  // PyTorch's coefficient
 
-// How a compiler may evaluate a coordinate.
-enum Variant : int { kWritten, kContracted };
-
 // Keys' polynomial at a distance.
 double cubic_weight(double distance) {
   const double x = std::abs(distance);
@@ -44,7 +41,7 @@ Coordinate InterpolateCall::coordinate_of(const Resized& side, int64_t output, c
 }
 
 double InterpolateCall::computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const {
-  const auto rounded = [&](double x) { return rounded_to(x, by.type); };
+  const auto rounded = [&](double x) { return rounded_to(x, is_nearest() ? MSDA_FLOAT32 : by.type); };
   const bool aligned = conventions.align_corners && !is_nearest(), centred = is_centred(mode, aligned);
   double ratio = 0;
   if (aligned) {
@@ -55,6 +52,25 @@ double InterpolateCall::computed_coordinate(const Resized& side, int64_t output,
   const double at = static_cast<double>(output) + (centred ? 0.5 : 0);
   if (!centred || is_nearest()) return rounded(ratio * at);
   return by.variant == kContracted ? rounded(std::fma(ratio, at, -0.5)) : rounded(rounded(ratio * at) - 0.5);
+}
+
+int64_t InterpolateCall::end_by_inverse(const Resized& side, int64_t boundary) const {
+  if (boundary >= side.in) return side.out;
+  const float inverse =
+      static_cast<float>(side.scale > 0 ? side.scale : static_cast<double>(side.out) / static_cast<double>(side.in));
+  const auto at = static_cast<float>(boundary);
+  const float end = mode == ResizeMode::kNearestExact ? std::fma(at, inverse, -0.5f) : at * inverse;
+  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(end)), 0, side.out);
+}
+
+int64_t InterpolateCall::nearest_pixel(const Resized& side, int64_t output, const FactorArithmetic& by) const {
+  const double at = by.variant == kWritten ? computed_coordinate(side, output, by)
+                                           : coordinate_of(side, output, Precision::of(MSDA_FLOAT64)).exact;
+  int64_t pixel = std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, side.in - 1);
+  if (by.variant != kInverse) return pixel;
+  while (pixel > 0 && end_by_inverse(side, pixel) > output) --pixel;
+  while (end_by_inverse(side, pixel + 1) <= output) ++pixel;
+  return pixel;
 }
 
 ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double error, double unit) const {

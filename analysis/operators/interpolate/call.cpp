@@ -79,11 +79,16 @@ std::vector<std::string> InterpolateCall::corner_names() const {
 }
 
 std::vector<FactorArithmetic> InterpolateCall::factor_arithmetics() const {
-  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), 0}};
-  if (!is_nearest() && !conventions.align_corners) {
-    all.push_back({"coordinates with fused multiply-adds", arithmetic(), 1});
+  if (is_nearest()) {
+    return {{"ends by the inverse ratio", arithmetic(), kInverse}, {"coordinates as written", arithmetic(), kWritten}};
   }
+  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), kWritten}};
+  if (!conventions.align_corners) all.push_back({"coordinates with fused multiply-adds", arithmetic(), kContracted});
   return all;
+}
+
+FactorArithmetic InterpolateCall::exact_arithmetic() const {
+  return {"in float64", MSDA_FLOAT64, is_nearest() ? kUnrounded : kWritten};
 }
 
 void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const {
@@ -91,9 +96,13 @@ void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const Vis
   int64_t rest = sample;
   for (int axis = 0; axis < axes_count; ++axis) {
     const Resized& side = sides[axis];
-    const double at = computed_coordinate(side, rest % side.out, by);
+    const int64_t output = rest % side.out;
     rest /= side.out;
-    along[axis] = taps(side, at, 0, 0);
+    if (is_nearest()) {
+      along[axis] = {{nearest_pixel(side, output, by), 1, 0}};
+      continue;
+    }
+    along[axis] = taps(side, computed_coordinate(side, output, by), 0, 0);
     for (ResizeTap& tap : along[axis]) tap.weight = rounded_to(tap.weight, by.type);
   }
   Contribution one{0, sample};

@@ -28,6 +28,10 @@ struct InterpolateDimension {
   static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kPixel{kDescriptions[2]};
 };
 
+// How a coordinate is computed, or which output pixels are a pixel's: as PyTorch's kernels for CPUs write it, with a
+// fused multiply-add, by the inverse of the ratio as those for GPUs do in mode nearest, or without rounding.
+enum ResizeVariant : int { kWritten, kContracted, kInverse, kUnrounded };
+
 enum class ResizeMode { kNearest, kNearestExact, kLinear, kCubic };
 
 // Of one axis of an image that is resized.
@@ -71,6 +75,7 @@ struct InterpolateCall final : ScatterCall {
   std::vector<std::string> weight_names() const override;
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
+  FactorArithmetic exact_arithmetic() const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
   Precision coordinate_precision(const Precision& rest) const override;
@@ -107,13 +112,20 @@ struct InterpolateCall final : ScatterCall {
 
   // From grad_output and `sides`.
   void take_sizes();
+  // The same with those scale factors alone that the kernel heeded: one that is known by its name, or the one, for a
+  // CPU or for a GPU, whose results the recorded gradient looks like.
+  std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Tensor& recorded) const;
   const char* mode_name() const;
 
   // --- Along one axis.
   // The coordinate of an output pixel, with a bound on its rounding.
   Coordinate coordinate_of(const Resized& side, int64_t output, const Precision& precision) const;
-  // Rounded to a type as kernels compute it.
+  // Rounded as kernels compute it: to a type, of mode nearest to float32.
   double computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const;
+  // Of mode nearest: the pixel that an output pixel is added to.
+  int64_t nearest_pixel(const Resized& side, int64_t output, const FactorArithmetic& by) const;
+  // Of mode nearest, as kernels for GPUs find the output pixels of a pixel: the first that is not before a boundary.
+  int64_t end_by_inverse(const Resized& side, int64_t boundary) const;
   // Of a coordinate that may be off by `error`; more pixels where rounding may land it in the next cell.
   ResizeTaps taps(const Resized& side, double coordinate, double error, double unit) const;
   // Of mode nearest, by exact coordinates.

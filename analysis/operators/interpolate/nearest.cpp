@@ -86,7 +86,7 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions& of, cons
   const Resized& side = sides[axis.number];
   const auto pixel = static_cast<int64_t>(axis.location);
   const Readers exact = readers(side, pixel);
-  const FactorArithmetic by{"", type, 0};
+  const FactorArithmetic by{"", type, kWritten};
   const auto from_forward = [&](int64_t boundary, int64_t about) {
     if (boundary <= 0) return int64_t{0};
     if (boundary >= side.in) return side.out;
@@ -96,14 +96,6 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions& of, cons
       ++first;
     return first;
   };
-  // PyTorch's kernels for GPUs compute the ends themselves, by the inverse of the ratio.
-  const double inverse =
-      rounded_to(side.scale > 0 ? side.scale : static_cast<double>(side.out) / static_cast<double>(side.in), type);
-  const auto from_inverse = [&](int64_t boundary) {
-    double at = rounded_to(static_cast<double>(boundary) * inverse, type);
-    if (mode == ResizeMode::kNearestExact) at = rounded_to(at - 0.5, type);
-    return boundary >= side.in ? side.out : std::clamp<int64_t>(static_cast<int64_t>(std::ceil(at)), 0, side.out);
-  };
   const Landings all = landings(of, axis, Precision::of(type));
   const auto place = [&](int64_t first, int64_t end) {
     Landing landing{};
@@ -112,12 +104,18 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions& of, cons
     const auto same = std::ranges::find(all, landing);
     return same == all.end() ? all.front() : *same;
   };
-  const Precision precision = Precision::of(type);
+  const Precision precision = coordinate_precision(Precision::of(type));
   auto output = at_boundary(side, pixel, precision);
   if (!output) output = at_boundary(side, pixel + 1, precision);
-  const double coordinate = computed_coordinate(side, output.value_or(exact.first), by);
-  return {{"as written", coordinate, place(from_forward(pixel, exact.first), from_forward(pixel + 1, exact.end))},
-          {"by the inverse ratio", coordinate, place(from_inverse(pixel), from_inverse(pixel + 1))}};
+  const int64_t near = output.value_or(exact.first);
+  const double coordinate = computed_coordinate(side, near, by);
+  // PyTorch's kernels for GPUs compute the ends themselves.
+  std::vector<Evaluation> ways{
+      {"as written", coordinate, place(from_forward(pixel, exact.first), from_forward(pixel + 1, exact.end))},
+      {"by the inverse ratio", coordinate, place(end_by_inverse(side, pixel), end_by_inverse(side, pixel + 1))}};
+  if (type == MSDA_FLOAT64)
+    ways.push_back({"without rounding", coordinate_of(side, near, precision).exact, all.front()});
+  return ways;
 }
 
 Element InterpolateCall::element(const Conventions& of, const ElementId& id, const Place& place,

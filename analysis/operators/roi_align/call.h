@@ -25,7 +25,8 @@ struct RoiAlignDimension {
   static constexpr Dimension kBatch{kDescriptions[0]}, kChannel{kDescriptions[1]}, kPixel{kDescriptions[2]};
 };
 
-// Shapes fit each other, and boxes are finite and of batches that there are; take_sizes() has been called.
+// Shapes fit each other, boxes are finite and of batches that there are, there are at most kMostPoints points, and
+// take_sizes() has been called.
 struct RoiAlignCall final : ScatterCall {
   double spatial_scale = 1;
   int64_t sampling_ratio = 0;  // points of a bin along each axis; 0: as many as it has pixels, rounded up
@@ -49,6 +50,7 @@ struct RoiAlignCall final : ScatterCall {
   int64_t sample_count() const override { return first_point_->back(); }
   std::vector<std::string> corner_names() const override { return {"y0,x0", "y0,x1", "y1,x0", "y1,x1"}; }
   std::vector<std::string> weight_names() const override { return {"wx", "wy", "share"}; }
+  const char* divisor_name() const override { return "count"; }
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
@@ -77,6 +79,10 @@ struct RoiAlignCall final : ScatterCall {
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
   std::shared_ptr<const Call> outline() const override;
 
+  // More points than this, in all, are not looked at: what is done for each of them would take minutes.
+  static constexpr int64_t kMostPoints = int64_t{1} << 22;
+  // Of all boxes; to be known before take_sizes(), which numbers them. Needs bins alone.
+  long double point_count() const;
   void take_sizes();
   // Points of one bin of each box along an axis, in a type; exact in float64.
   int64_t points_of(int64_t box, int axis, msda_dtype type) const;

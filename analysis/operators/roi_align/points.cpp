@@ -13,12 +13,13 @@ struct BoxSide {
   double start, length, bin;  // of a bin: its length
 };
 
-// As torchvision writes it, each result rounded to a type.
-BoxSide side_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type) {
+// As torchvision writes it, each result rounded to a type; or with an edge's product fused into its difference.
+BoxSide side_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type, bool fused = false) {
   const auto rounded = [&](double x) { return rounded_to(x, type); };
   const double scale = rounded(call.spatial_scale), offset = call.aligned ? 0.5 : 0;
   const auto edge = [&](int64_t number) {
-    return rounded(rounded(call.boxes.at(box * 5 + number + axis) * scale) - offset);
+    const double at = call.boxes.at(box * 5 + number + axis);
+    return fused ? rounded(std::fma(at, scale, -offset)) : rounded(rounded(at * scale) - offset);
   };
   BoxSide side{edge(1), 0, 0};
   side.length = rounded(edge(3) - side.start);
@@ -31,6 +32,26 @@ BoxSide side_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type
 int64_t rounded_up(double length) {
   constexpr double kMost = 1e9;
   return static_cast<int64_t>(std::clamp(std::ceil(length), 0.0, kMost));
+}
+
+// The numbers of points of a bin along an axis: that of exact arithmetic, and those that kernels of a type may arrive
+// at, which are others only where rounding carries the bin's length over a whole number.
+using PointCounts = boost::container::static_vector<int64_t, 3>;
+PointCounts counts_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type) {
+  if (call.sampling_ratio > 0) return {call.sampling_ratio};
+  PointCounts counts{rounded_up(side_in(call, box, axis, MSDA_FLOAT64).bin)};
+  for (const bool fused : {false, true}) {
+    const int64_t count = rounded_up(side_in(call, box, axis, type, fused).bin);
+    if (std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
+  }
+  return counts;
+}
+
+msda_dtype type_of(const Precision& precision) {
+  for (const msda_dtype type : {MSDA_BFLOAT16, MSDA_FLOAT16, MSDA_FLOAT32}) {
+    if (precision.bits <= Precision::of(type).bits) return type;
+  }
+  return MSDA_FLOAT64;
 }
 
 struct PointTap {
@@ -75,6 +96,15 @@ int64_t RoiAlignCall::points_of(int64_t box, int axis, msda_dtype type) const {
   return rounded_up(side_in(*this, box, axis, type).bin);
 }
 
+long double RoiAlignCall::point_count() const {
+  long double points = 0;
+  for (int64_t box = 0; box < boxes.shape[0]; ++box) {
+    points += static_cast<long double>(points_of(box, 0, arithmetic())) *
+              static_cast<long double>(points_of(box, 1, arithmetic()));
+  }
+  return points * static_cast<long double>(bins_of_box());
+}
+
 RoiAlignCall::Bin RoiAlignCall::bin_of(int64_t source) const {
   const int64_t of_box = source % bins_of_box();
   return {source / bins_of_box(), {of_box % bins[0], of_box / bins[0]}};
@@ -115,7 +145,8 @@ void RoiAlignCall::send(int64_t sample, const FactorArithmetic& by, const VisitC
   }
   const int64_t batch = static_cast<int64_t>(boxes.at(bin.box * 5));
   Contribution one{0, source};
-  const double share = rounded(1 / static_cast<double>(counts[0] * counts[1]));
+  one.count = static_cast<double>(counts[0] * counts[1]);
+  const double share = rounded(1 / one.count);
   for (const PointTap& y : along[1]) {
     for (const PointTap& x : along[0]) {
       one.target = batch * to_.minor + y.pixel * sides[0] + x.pixel;
@@ -130,29 +161,26 @@ void RoiAlignCall::send_exactly(int64_t source, const Precision& precision, cons
   const Bin bin = bin_of(source);
   const int64_t batch = static_cast<int64_t>(boxes.at(bin.box * 5));
   BoxSide along[2];
-  double errors[2];                      // of a coordinate
-  int64_t fewest[2], most[2], exact[2];  // points, as rounding has it
-  bool varies = false;
+  double errors[2];  // of a coordinate
+  PointCounts possible[2];
   for (int axis = 0; axis < 2; ++axis) {
     along[axis] = side_in(*this, bin.box, axis, MSDA_FLOAT64);
     const double edge =
         std::max(std::abs(boxes.at(bin.box * 5 + 1 + axis)), std::abs(boxes.at(bin.box * 5 + 3 + axis)));
-    // An edge has three roundings, the length one more; then there are the bin, its place, and the point's.
-    const double of_edge = precision.unit * (2 * edge * std::abs(spatial_scale) + 1);
+    // An edge has three roundings: of the scale, of the product, and of the difference, at most half a pixel larger.
+    const double of_edge = precision.unit * (3 * edge * std::abs(spatial_scale) + 1);
+    // The length has one more, and so has the bin; then there are its place, and the point's.
     const double of_bin =
         (2 * of_edge + 2 * precision.unit * std::abs(along[axis].length)) / static_cast<double>(bins[axis]);
     errors[axis] = of_edge + static_cast<double>(bin.at[axis] + 1) * of_bin +
                    4 * precision.unit * (std::abs(along[axis].start) + std::abs(along[axis].length));
-    exact[axis] = fewest[axis] = most[axis] = sampling_ratio;
-    if (sampling_ratio > 0) continue;
-    exact[axis] = rounded_up(along[axis].bin);
-    fewest[axis] = rounded_up(along[axis].bin - of_bin);
-    most[axis] = rounded_up(along[axis].bin + of_bin);
-    varies = varies || fewest[axis] != most[axis];
+    possible[axis] = counts_in(*this, bin.box, axis, type_of(precision));
   }
-  for (int64_t rows = fewest[1]; rows <= most[1]; ++rows) {
-    for (int64_t columns = fewest[0]; columns <= most[0]; ++columns) {
-      const bool is_exact = rows == exact[1] && columns == exact[0];
+  // Where the number of points hangs on rounding, all of them may be others.
+  const bool varies = possible[0].size() * possible[1].size() > 1;
+  for (const int64_t rows : possible[1]) {
+    for (const int64_t columns : possible[0]) {
+      const bool is_exact = rows == possible[1].front() && columns == possible[0].front();
       const double share = 1 / static_cast<double>(rows * columns);
       const int64_t counts[2] = {columns, rows};
       const auto taps = [&](int axis, int64_t number) {
@@ -164,12 +192,12 @@ void RoiAlignCall::send_exactly(int64_t source, const Precision& precision, cons
       };
       for (int64_t row = 0; row < rows; ++row) {
         const PointTaps along_y = taps(1, row);
-        for (int64_t column = 0; column < columns; ++column) {
+        for (int64_t column = 0; column < columns && !along_y.empty(); ++column) {
+          const PointTaps along_x = taps(0, column);
           for (const PointTap& y : along_y) {
-            for (const PointTap& x : taps(0, column)) {
+            for (const PointTap& x : along_x) {
               const double weight = x.weight * y.weight * share;
               const double farthest = (std::abs(x.weight) + x.error) * (std::abs(y.weight) + y.error) * share;
-              // Where the number of points hangs on rounding, all of them may be others.
               const double error = varies ? farthest : farthest - std::abs(weight);
               visit({batch * to_.minor + y.pixel * sides[0] + x.pixel, is_exact ? weight : 0, error});
             }

@@ -17,17 +17,21 @@ class ScatterAdditions final : public Additions {
   std::vector<std::string> factor_names() const override {
     std::vector<std::string> names{call_.inputs().front().name};
     for (const std::string& name : call_.weight_names()) names.push_back(name);
+    if (last_divides()) names.back() = call_.divisor_name();
     return names;
   }
+  bool last_divides() const override { return call_.divisor_name() != nullptr; }
   std::vector<FactorArithmetic> arithmetics() const override { return call_.factor_arithmetics(); }
   KnownAdditions known(std::string_view kernel) const override { return call_.known(kernel); }
   int64_t family_count() const override { return 1; }
 
   std::vector<SharedAddend> addends(int64_t, const FactorArithmetic& by) const override {
     std::vector<SharedAddend> all;
+    const size_t last = std::max<size_t>(call_.weight_names().size(), 1) - 1;
     for (int64_t sample = 0; sample < call_.sample_count(); ++sample) {
       call_.send(sample, by, [&](const Contribution& one) {
         all.push_back({one.target, sample, one.corner, one.factors});
+        if (last_divides()) all.back().factors[last] = one.count;
       });
     }
     std::ranges::stable_sort(all, {}, &SharedAddend::target);
@@ -46,6 +50,8 @@ class ScatterAdditions final : public Additions {
       factors[c] = numbers.at(call_.from().flat({call_.source_of(sample), static_cast<int64_t>(c)}));
     }
   }
+
+  double start(int64_t flat, double before) const override { return call_.start(flat, before); }
 
   int64_t launch_index(int64_t sample) const override { return call_.source_of(sample); }
   const char* launch_index_name() const override { return call_.source_name(); }

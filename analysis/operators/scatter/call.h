@@ -25,6 +25,7 @@ struct Contribution {
   int64_t target, source;
   int32_t corner = 0;  // which of the sample's
   std::array<double, kMostSharedFactors> factors{1, 1, 1};
+  double count = 1;  // what kernels divide by where the last factor is one over it
 };
 using VisitContribution = std::function<void(const Contribution&)>;
 
@@ -50,8 +51,14 @@ class ScatterCall : public Call {
   virtual int64_t source_of(int64_t sample) const { return sample; }
   virtual std::vector<std::string> corner_names() const { return {""}; }
   virtual std::vector<std::string> weight_names() const { return {}; }  // of the factors
+  // The name of `count`, if kernels divide by it; the last factor is one over it then.
+  virtual const char* divisor_name() const { return nullptr; }
   // Ways in which kernels compute the factors, that of our own replays first.
   virtual std::vector<FactorArithmetic> factor_arithmetics() const { return {{"as written", arithmetic(), 0}}; }
+  // That of mode float64.
+  virtual FactorArithmetic exact_arithmetic() const {
+    return {"in float64", MSDA_FLOAT64, factor_arithmetics().front().variant};
+  }
   virtual KnownAdditions known(std::string_view kernel) const = 0;
   virtual void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const = 0;
   virtual void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const = 0;
@@ -59,6 +66,8 @@ class ScatterCall : public Call {
   virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
   // What is in the gradient without any source; nothing: 0, to which a kernel need not add.
   virtual std::optional<double> held(int64_t /*flat*/) const { return std::nullopt; }
+  // What kernels begin the sum with, where the buffer held this before: they add to it, or it was zeroed for them.
+  virtual double start(int64_t /*flat*/, double before) const { return before; }
   virtual double divisor(int64_t /*target*/) const { return 1; }
   virtual std::string target_text(int64_t target) const = 0;  // "row 3"
   virtual std::string sample_text(int64_t sample) const = 0;  // "source row 3"

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "analysis/groups.h"
 #include "analysis/operators/scatter/table.h"
@@ -11,22 +12,6 @@
 namespace msda::analysis {
 namespace {
 
-// Some elements that are in the groups.
-std::vector<int64_t> some_of(const std::vector<Group>& groups) {
-  constexpr size_t kMost = 256;
-  std::vector<int64_t> all;
-  for (const Group& group : groups) {
-    if (group.advisory) continue;
-    for (const auto& [flat, count] : group.runs) {
-      for (int64_t i = 0; i < count; ++i) all.push_back(flat + i);
-    }
-  }
-  const size_t step = all.size() / kMost + 1;
-  std::vector<int64_t> some;
-  for (size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
-  return some;
-}
-
 int64_t misses(const ScatterCall& call, const Side& side, const std::vector<int64_t>& elements,
                const Tolerance& tolerance) {
   const auto cache = call.new_cache();
@@ -34,6 +19,24 @@ int64_t misses(const ScatterCall& call, const Side& side, const std::vector<int6
   return std::ranges::count_if(
       elements, [&](int64_t flat) { return !tolerance.holds(recorded.at(flat), call.exact_value(flat, *cache)); });
 }
+
+// What each source adds to an element.
+struct BySource {
+  std::vector<std::pair<int64_t, double>> added;
+  double unweighted = 0;
+
+  // Whether a value that is wrong for another reason may well be that without one of them, or with one twice: of how
+  // many chance makes that, if what they add is evenly spread, and values are told apart by twice the bound.
+  bool leave_it_to_chance(double bound) const {
+    constexpr double kMostByChance = 0.01;
+    double low = INFINITY, high = -INFINITY;
+    for (const auto& [source, x] : added) {
+      low = std::min(low, x);
+      high = std::max(high, x);
+    }
+    return 2 * static_cast<double>(added.size()) * bound > kMostByChance * std::max(high - low, std::abs(high));
+  }
+};
 
 }  // namespace
 
@@ -51,20 +54,23 @@ std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& 
     mistakes.push_back({"what it held before were added twice", exact.value + *before / divided});
   }
   // Several contributions of one source are lost and added together.
-  std::vector<std::pair<int64_t, double>> by_source;
-  double unweighted = before.value_or(0);
+  BySource by_source;
+  by_source.unweighted = before.value_or(0);
   for (const auto& [from_place, weight, error] : table.exact(at.place)) {
     const double number = numbers.at(from().flat({from_place, at.channel}));
-    if (by_source.empty() || by_source.back().first != from_place) by_source.push_back({from_place, 0});
-    by_source.back().second += weight * number / divided;
-    unweighted += number;
+    if (by_source.added.empty() || by_source.added.back().first != from_place)
+      by_source.added.push_back({from_place, 0});
+    by_source.added.back().second += weight * number / divided;
+    by_source.unweighted += number;
   }
-  for (const auto& [from_place, added] : by_source) {
+  const bool names_sources = !by_source.leave_it_to_chance(exact.bound());
+  for (const auto& [from_place, added] : by_source.added) {
+    if (!names_sources) break;
     const std::string text = fmt::format("the contribution of {} {} were", source_name(), from_place);
     mistakes.push_back({text + " missing", exact.value - added});
     mistakes.push_back({text + " added twice", exact.value + added});
   }
-  if (!weight_names().empty()) mistakes.push_back({"the weights were not multiplied in", unweighted});
+  if (!weight_names().empty()) mistakes.push_back({"the weights were not multiplied in", by_source.unweighted});
   mistakes.push_back({"everything were added twice", 2 * exact.value - before.value_or(0) / divided});
   for (const int64_t step : {-1, 1}) {
     const int64_t neighbour = at.place + step;
@@ -78,7 +84,7 @@ std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& 
 std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
                                                   const Tolerance& tolerance, int /*threads*/) const {
   constexpr int64_t kFewest = 4;  // that say more than chance
-  const auto elements = some_of(groups);
+  const auto elements = some_elements(groups, gradient());
   const int64_t before = misses(*this, side, elements, tolerance);
   std::vector<Fit> fits;
   if (before < kFewest) return fits;

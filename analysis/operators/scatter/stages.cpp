@@ -16,9 +16,7 @@ struct Stage {
 
 // In float64, or as our replays compute them.
 FactorArithmetic arithmetic_of_mode(const ScatterCall& call, msda_mode mode) {
-  FactorArithmetic by = call.factor_arithmetics().front();
-  if (mode == MSDA_MODE_FLOAT64) by.type = MSDA_FLOAT64;
-  return by;
+  return mode == MSDA_MODE_FLOAT64 ? call.exact_arithmetic() : call.factor_arithmetics().front();
 }
 
 }  // namespace

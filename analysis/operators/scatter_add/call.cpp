@@ -79,6 +79,12 @@ std::optional<double> ScatterAddCall::held(int64_t flat) const {
   return self.at(flat);
 }
 
+bool ScatterAddCall::visit_inputs(const Conventions& of, const ElementId& id, const Place& place,
+                                  const Precision& precision, Cache& cache, const VisitInput& visit) const {
+  if (held(id.flat) && visit("self", self, id.flat)) return true;
+  return ScatterCall::visit_inputs(of, id, place, precision, cache, visit);
+}
+
 double ScatterAddCall::divisor(int64_t target) const {
   const int64_t addends = mean ? count(target) + (include_self ? 1 : 0) : 1;
   return addends > 1 ? static_cast<double>(addends) : 1;

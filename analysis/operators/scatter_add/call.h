@@ -50,8 +50,11 @@ struct ScatterAddCall final : ScatterCall {
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  // Of 16-bit tensors: they add to the tensor itself, which has its type.
+  bool has_narrow_kernels() const override { return true; }
   Precision coordinate_precision(const Precision&) const override { return Precision::of(MSDA_FLOAT64); }
   std::optional<double> held(int64_t flat) const override;
+  double start(int64_t flat, double) const override { return held(flat).value_or(0); }
   double divisor(int64_t target) const override;
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
@@ -71,6 +74,9 @@ struct ScatterAddCall final : ScatterCall {
 
   Slices slices(const CallSizes& sizes) const override;
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+
+  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
+                    Cache& cache, const VisitInput& visit) const override;
 
   std::string text_of_sizes() const override;
   std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;

@@ -58,6 +58,7 @@ class Keys:
     scalars: Dict[str, Tuple[Callable[[Any], bool], str]]
     integers: Tuple[str, ...] = ()
     facts: Dict[str, Any] = field(default_factory=dict)
+    required: Tuple[str, ...] = ()  # scalars without which nothing is known of the result
 
     @property
     def tensors(self):
@@ -117,7 +118,7 @@ def interpolate(rank):
     return Keys(
         "interpolate", (), ("grad_output",), (), ("grad_input",), {"grad_output": of_output, "grad_input": of_input}, {},
         {**_OF_ALL, "mode": _one_of(("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic")), **sizes, **scales},
-        facts={"mode": ("linear", "bilinear", "trilinear")[rank - 3], "align_corners": 0},
+        facts={"align_corners": 0}, required=("mode",),
     )
 
 
@@ -128,5 +129,5 @@ ROI_ALIGN = Keys(
     {"edge": 5},
     {**{name: test for name, test in _OF_ALL.items() if name != "align_corners"}, "spatial_scale": _NUMBER, "sampling_ratio": INTEGER,
      "aligned": _FLAG, "input_batch": INTEGER, "input_height": INTEGER, "input_width": INTEGER},
-    facts={"spatial_scale": "1.0", "sampling_ratio": 0, "aligned": 0},
+    required=("spatial_scale", "sampling_ratio", "aligned"),
 )

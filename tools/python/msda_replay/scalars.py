@@ -43,6 +43,9 @@ def keys_of(source):
 
 def facts_of(source, schema, scalars):
     """The attributes of a call of an operator whose conventions have customary values: those, the archive's, and sizes that its shapes tell."""
+    for name in schema.required:
+        if name not in scalars:
+            source.fail(source.noun, f"does not state {name}, on which the result depends: {schema.scalars[name][1]}")
     facts = {name: value for name, value in scalars.items() if name not in ("operator", "atol", "rtol", "kernel", "label")}
     # Attributes are texts and integers.
     facts = {name: value if isinstance(value, str) else repr(float(value)) if name in archive_keys.FRACTIONS else int(value)

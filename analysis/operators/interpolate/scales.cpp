@@ -1,0 +1,70 @@
+// Which scale factors kernels heed. Where the sizes along an axis are equal, or in mode nearest one is twice the other,
+// PyTorch's kernels for CPUs take the pixels one by one, or by twos, and not by the factor that was given; those for
+// GPUs do so only where all sizes are equal, in which case no kernel runs but a copy.
+#include <algorithm>
+#include <functional>
+
+#include "analysis/analyze.h"
+#include "analysis/operators/interpolate/call.h"
+
+namespace msda::analysis {
+namespace {
+
+constexpr int64_t kMostExamined = 512;
+
+std::shared_ptr<InterpolateCall> without_scales(const InterpolateCall& call,
+                                                const std::function<bool(const Resized&)>& ignores) {
+  auto other = std::make_shared<InterpolateCall>(call);
+  for (int axis = 0; axis < call.axes_count; ++axis) {
+    if (ignores(call.sides[axis])) other->sides[axis].scale = 0;
+  }
+  return other;
+}
+
+bool is_copied(const Resized& side) { return side.in == side.out; }
+
+// As kernels for CPUs do. Mode nearest-exact is computed anew everywhere, and bicubic but for images of one size.
+std::shared_ptr<InterpolateCall> as_on_a_cpu(const InterpolateCall& call) {
+  const bool all_equal = std::all_of(call.sides, call.sides + call.axes_count, is_copied);
+  return without_scales(call, [&](const Resized& side) {
+    if (call.mode == ResizeMode::kNearestExact) return false;
+    if (call.mode == ResizeMode::kCubic) return all_equal;
+    return is_copied(side) || (call.mode == ResizeMode::kNearest && side.out == 2 * side.in);
+  });
+}
+
+// As those for GPUs: those of mode nearest run in 1D and 3D even where nothing is resized.
+std::shared_ptr<InterpolateCall> as_on_a_gpu(const InterpolateCall& call) {
+  const bool all_equal = std::all_of(call.sides, call.sides + call.axes_count, is_copied);
+  const bool copies = all_equal && (!call.is_nearest() || call.axes_count == 2);
+  return without_scales(call, [&](const Resized&) { return copies; });
+}
+
+bool have_equal_scales(const InterpolateCall& one, const InterpolateCall& other) {
+  return std::equal(one.sides, one.sides + one.axes_count, other.sides,
+                    [](const Resized& a, const Resized& b) { return a.scale == b.scale; });
+}
+
+// How many of some elements of a gradient are not this call's.
+int64_t misses(const InterpolateCall& call, const Tensor& gradient) {
+  const Tolerance tolerance = customary_tolerance(gradient.dtype);
+  const auto cache = call.new_cache();
+  const int64_t total = gradient.elements(), step = std::max<int64_t>(1, total / kMostExamined);
+  int64_t count = 0;
+  for (int64_t flat = 0; flat < total; flat += step) {
+    count += !tolerance.holds(gradient.at(flat), call.exact_value(flat, *cache));
+  }
+  return count;
+}
+
+}  // namespace
+
+std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::string_view kernel,
+                                                                           const Tensor& recorded) const {
+  auto on_cpu = as_on_a_cpu(*this), on_gpu = as_on_a_gpu(*this);
+  if (kernel.find("upsample_") != kernel.npos) return on_gpu;
+  if (!recorded || have_equal_scales(*on_cpu, *on_gpu)) return on_cpu;
+  return misses(*on_gpu, recorded) < misses(*on_cpu, recorded) ? on_gpu : on_cpu;
+}
+
+}  // namespace msda::analysis

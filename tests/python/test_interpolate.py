@@ -1,0 +1,157 @@
+"""interpolate beside PyTorch's formulas written in NumPy: where rounding lands output pixels in mode nearest, and scale factors
+that some of its kernels do not heed."""
+
+import numpy as np
+import pytest
+from test_run import check_schema
+
+from msda_replay import CaptureError
+from msda_replay.importer import import_case
+
+AXES = ("width", "height", "depth")
+
+
+def forward_pixels(inside, outside):
+    """nearest_neighbor_compute_source_index, as kernels for CPUs: in float32."""
+    at = np.arange(outside, dtype=np.float32) * np.float32(np.float32(inside) / np.float32(outside))
+    return np.minimum(np.floor(at), inside - 1).astype(int)
+
+
+def inverse_pixels(inside, outside, scale=None):
+    """nearest_neighbor_bw_compute_source_index, as kernels for GPUs; -1 for output pixels that none of them adds."""
+    inverse = np.float32(scale or np.float32(outside) / np.float32(inside))
+    ends = np.minimum(np.ceil(np.arange(inside + 1, dtype=np.float32) * inverse), outside).astype(int)
+    pixels = np.full(outside, -1)
+    for pixel in range(inside):
+        pixels[ends[pixel]:ends[pixel + 1]] = pixel
+    return pixels
+
+
+def summed(grad, pixels, inside):
+    total = np.zeros((*grad.shape[:-1], inside), grad.dtype)
+    for output, pixel in enumerate(pixels):
+        if pixel >= 0:
+            total[..., pixel] += grad[..., output]
+    return total
+
+
+def gradient(*shape, dtype=np.float32):
+    return np.random.default_rng(3).standard_normal(shape).astype(dtype)
+
+
+def members(mode, grad, observed, **scales):
+    sizes = {f"input_{axis}": size for axis, size in zip(AXES, observed.shape[:1:-1])}
+    return {"operator": "interpolate", "mode": mode, "grad_output": grad, "observed_grad_input": observed, **sizes, **scales}
+
+
+@pytest.fixture
+def imported(tmp_path):
+    def make(given):
+        np.savez(tmp_path / "case.npz", **given)
+        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
+        return tmp_path / "case.h5"
+
+    return make
+
+
+@pytest.fixture
+def judged(replay, imported):
+    def run(given, *options, expect):
+        told = replay("run", imported(given), "--json", "-", *options, expect=expect).json
+        check_schema(told)
+        return told["invocations"][0]
+
+    return run
+
+
+def causes_of(call):
+    return {cause["cause"] for cause in call["judged"]}
+
+
+# --- Coordinates of mode nearest.
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_replays_of_nearest_are_those_of_the_recorded_kernels(judged, dtype):
+    """3 to 123 pixels: by the ratio 3/123, rounded, output pixel 41 lands before pixel 1, by the ratio 41 it does not."""
+    forward, inverse = forward_pixels(3, 123), inverse_pixels(3, 123)
+    assert (forward != inverse).any() and (inverse == np.arange(123) // 41).all()
+    grad = gradient(1, 2, 123, dtype=dtype)
+    told = judged(members("nearest", grad, summed(grad, inverse, 3)), expect=0)
+    assert all(one["mismatched"] == 0 for one in told["comparisons"])
+
+
+def test_stress_of_nearest_fails_nowhere(replay, imported):
+    grad = gradient(1, 2, 123)
+    path = imported(members("nearest", grad, summed(grad, inverse_pixels(3, 123), 3)))
+    told = replay("stress", path, "--runs", 10, "--json", "-", expect=0).json
+    assert "cell_boundary" not in str(told)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pixels_that_float32_moves_are_on_a_boundary(judged, dtype):
+    """Tensors of float64 have coordinates of float32, too."""
+    forward = forward_pixels(3, 123)
+    grad = gradient(1, 2, 123, dtype=dtype)
+    told = judged(members("nearest", grad, summed(grad, forward, 3)), expect=1)
+    assert causes_of(told) == {"cell_boundary"}
+    sides = {side["side"]: side for finding in told["findings"] for side in finding["evidence"]["sides"]}
+    assert sides["recorded"]["evaluation"] == "as written"
+
+
+# --- Scale factors.
+
+
+@pytest.mark.parametrize("mode, inside, outside, scale", [
+    ("linear", 5, 5, 1.1), ("nearest", 5, 5, 1.1), ("nearest", 5, 10, 2.1), ("nearest", 40, 80, 2.02)])
+def test_cpu_kernels_heed_no_scale_where_sizes_are_equal_or_doubled(judged, mode, inside, outside, scale):
+    grad = gradient(1, 2, outside)
+    right = grad.reshape(1, 2, inside, outside // inside).sum(3)
+    judged(members(mode, grad, right, scale_width=scale), expect=0)
+    told = judged(members(mode, grad, -right, scale_width=scale), expect=1)
+    assert "implementation_error" in causes_of(told)
+
+
+@pytest.mark.parametrize("kernel", [{}, {"kernel": "upsample_nearest1d_backward_out_frame"}])
+@pytest.mark.parametrize("inside, outside, scale", [(5, 5, 1.1), (5, 10, 2.1), (40, 80, 2.02)])
+def test_gpu_kernels_heed_it(judged, inside, outside, scale, kernel):
+    grad = gradient(1, 2, outside)
+    right = summed(grad, inverse_pixels(inside, outside, scale), inside)
+    assert (inverse_pixels(inside, outside, scale) != np.arange(outside) * inside // outside).any()
+    judged(members("nearest", grad, right, scale_width=scale, **kernel), expect=0)
+    told = judged(members("nearest", grad, -right, scale_width=scale, **kernel), expect=1)
+    assert "implementation_error" in causes_of(told)
+
+
+def test_a_scale_along_one_axis(judged):
+    """Kernels for CPUs copy along the axis of equal sizes, those for GPUs only where both are."""
+    grad = gradient(1, 2, 6, 5)
+    rows = np.zeros((1, 2, 4, 5), np.float64)
+    for output in range(6):  # 4 to 6 pixels, by the ratio of the sizes
+        at = max((output + 0.5) * 4 / 6 - 0.5, 0)
+        low, fraction = int(at), at - int(at)
+        rows[..., low, :] += (1 - fraction) * grad[..., output, :]
+        rows[..., min(low + 1, 3), :] += fraction * grad[..., output, :]
+    both = np.zeros_like(rows)
+    for output in range(5):
+        at = max((output + 0.5) / 1.1 - 0.5, 0)
+        low, fraction = int(at), at - int(at)
+        both[..., low] += (1 - fraction) * rows[..., output]
+        both[..., min(low + 1, 4)] += fraction * rows[..., output]
+    for right in (rows, both):
+        judged(members("bilinear", grad, right.astype(np.float32), scale_width=1.1), expect=0)
+    judged(members("bilinear", grad, both.astype(np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=0)
+    judged(members("bilinear", grad, rows.astype(np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=1)
+
+
+# --- Archives.
+
+
+def test_the_mode_is_not_guessed(tmp_path):
+    """The functions that interpolate have several defaults, F.interpolate nearest."""
+    grad = gradient(1, 2, 10)
+    given = members("nearest", grad, summed(grad, inverse_pixels(5, 10), 5))
+    del given["mode"]
+    np.savez(tmp_path / "case.npz", **given)
+    with pytest.raises(CaptureError, match="does not state mode, on which the result depends: one of nearest, "):
+        import_case(tmp_path / "case.npz", tmp_path / "case.h5")

@@ -1,0 +1,181 @@
+"""roi_align beside torchvision's kernel written in NumPy: adaptive sampling, boxes of every size, the order of additions."""
+
+import time
+
+import numpy as np
+import pytest
+from test_run import check_schema
+
+from msda_replay import CaptureError
+from msda_replay.importer import import_case
+
+SIDE = 20  # of the image
+
+
+def taps(at, size):
+    """The pixels along an axis that a point reads, with their weights in the point's type."""
+    real = type(at)
+    if at < -1 or at > size:
+        return []
+    at = max(at, real(0))
+    low = int(at)
+    if low >= size - 1:
+        return [(size - 1, real(1)), (size - 1, real(0))]
+    fraction = real(at - real(low))
+    return [(low, real(real(1) - fraction)), (low + 1, fraction)]
+
+
+def roi_align(boxes, grad, shape, scale, ratio, aligned, real=np.float32):
+    """roi_align_backward_kernel_impl, operation by operation: each is rounded to `real`."""
+    total = np.zeros(shape, real)
+    rows, columns = grad.shape[2:]
+    for box, (batch, *edges) in enumerate(boxes):
+        x1, y1, x2, y2 = (real(real(real(edge) * real(scale)) - real(0.5 * aligned)) for edge in edges)
+        lengths = [real(x2 - x1), real(y2 - y1)]
+        if not aligned:
+            lengths = [max(length, real(1)) for length in lengths]
+        bins = [real(lengths[0] / real(columns)), real(lengths[1] / real(rows))]
+        counts = [ratio if ratio > 0 else int(np.ceil(size)) for size in bins]
+        for row, column in np.ndindex(rows, columns):
+            for i, j in np.ndindex(counts[1], counts[0]):
+                y = real(real(y1 + real(real(row) * bins[1])) + real(real(real(i + 0.5) * bins[1]) / real(counts[1])))
+                x = real(real(x1 + real(real(column) * bins[0])) + real(real(real(j + 0.5) * bins[0]) / real(counts[0])))
+                for at_y, wy in taps(y, shape[2]):
+                    for at_x, wx in taps(x, shape[3]):
+                        part = (grad[box, :, row, column].astype(real) * real(wy * wx)).astype(real)
+                        total[int(batch), :, at_y, at_x] += (part / real(counts[0] * counts[1])).astype(real)
+    return total
+
+
+def members(boxes, grad, observed, scale=0.25, ratio=0, aligned=1, channels=2):
+    return {"operator": "roi_align", "boxes": np.float32(boxes), "grad_output": grad, "observed_grad_input": observed.astype(grad.dtype),
+            "input_batch": 1, "input_height": SIDE, "input_width": SIDE, "spatial_scale": scale, "sampling_ratio": ratio, "aligned": aligned}
+
+
+def gradient(boxes, rows, columns, seed=0):
+    return np.random.default_rng(seed).standard_normal((len(boxes), 2, rows, columns)).astype(np.float32)
+
+
+@pytest.fixture
+def judged(replay, tmp_path):
+    def run(given, *options, expect):
+        np.savez(tmp_path / "case.npz", **given)
+        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
+        told = replay("run", tmp_path / "case.h5", "--json", "-", *options, expect=expect).json
+        check_schema(told)
+        return told["invocations"][0]
+
+    return run
+
+
+def causes_of(call):
+    return {(one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+
+
+# --- The number of points of a bin.
+
+
+@pytest.mark.parametrize("change", [lambda x: -x, lambda x: 0 * x, lambda x: 1.3 * x], ids=["sign", "zeros", "1.3"])
+@pytest.mark.parametrize("boxes, rows, columns, aligned", [
+    ([[0, 0, 0, 56, 56]], 7, 7, 1),  # bins of 2 pixels, of exact numbers
+    ([[0, 8, 4, 64, 74]], 5, 7, 0),
+    ([[0, 10, 10, 11, 11], [0, 4, 4, 5, 5]], 1, 1, 0),  # below a pixel, and so one pixel
+])
+def test_bins_of_whole_pixels_hide_no_mistake(judged, boxes, rows, columns, aligned, change):
+    grad = gradient(boxes, rows, columns)
+    right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 0, aligned, np.float64)
+    judged(members(boxes, grad, right, aligned=aligned), expect=0)
+    wrong = change(right)
+    far = int((np.abs(wrong - right) > 2e-3 + 2e-2 * np.abs(right)).sum())
+    told = judged(members(boxes, grad, wrong, aligned=aligned), expect=1)
+    causes = causes_of(told)
+    accused = sum(causes.get((cause, "observed"), 0) for cause in ("implementation_error", "uninitialized_output"))
+    assert accused >= far > 0, causes
+
+
+@pytest.mark.parametrize("scale", [0.3, 1 / 7, 1 / 16])
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_roundings_of_far_edges_are_within_the_bound(judged, scale, ratio):
+    """Edges much larger than the box, by scales that have roundings of their own."""
+    rng = np.random.default_rng(4)
+    corners = (rng.random((30, 2)) * 6 + SIDE - 8) / scale
+    boxes = np.float32(np.concatenate([np.zeros((30, 1)), corners, corners + rng.random((30, 2)) * 2 / scale], 1))
+    grad = gradient(boxes, 3, 3)
+    right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), np.float32(scale), ratio, 1)
+    told = judged(members(boxes, grad, right, scale=scale, ratio=ratio), "--atol", 0, "--rtol", 0, expect=1)
+    assert {cause for cause, _ in causes_of(told)} <= {"ill_conditioned", "accumulation_order"}
+
+
+# --- Boxes so large that other conventions have more points than any kernel could sample.
+
+
+@pytest.mark.parametrize("edge", [1e6, 1e10])
+def test_other_conventions_of_huge_boxes_are_not_tried(judged, edge):
+    boxes = [[0, 2, 2, 30, 30], [0, 0, 0, edge, edge]]
+    grad = gradient(boxes, 3, 4)
+    right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 1, np.float64)
+    begin = time.monotonic()
+    told = judged(members(boxes, grad, -right, ratio=2), expect=1)
+    assert time.monotonic() - begin < 20
+    assert ("implementation_error", "observed") in causes_of(told)
+
+
+def test_too_many_points_are_refused(replay, tmp_path):
+    boxes = [[0, 0, 0, 16, 16]]
+    np.savez(tmp_path / "case.npz", **members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), ratio=8192))
+    import_case(tmp_path / "case.npz", tmp_path / "case.h5")
+    begin = time.monotonic()
+    assert "points" in replay("run", tmp_path / "case.h5", expect=2).err
+    assert time.monotonic() - begin < 10
+
+
+# --- Other conventions.
+
+
+def test_zeros_name_no_convention(judged):
+    """Elements are chosen at random: every eighth of an image 20 pixels wide has columns in common."""
+    boxes = [[0, 0, 0, 56, 56]]
+    grad = gradient(boxes, 7, 7)
+    told = judged(members(boxes, grad, np.zeros((1, 2, SIDE, SIDE)), ratio=2), expect=1)
+    assert "in place of" not in told["verdict"]["summary"]
+
+
+def test_aligned_is_named(judged):
+    boxes = [[0, 3, 5, 56, 51]]
+    grad = gradient(boxes, 7, 7)
+    wrong = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 0, np.float64)
+    told = judged(members(boxes, grad, wrong, ratio=2), expect=1)
+    assert "aligned false in place of true" in told["verdict"]["summary"]
+
+
+# --- The order of additions.
+
+
+@pytest.mark.parametrize("ratio", [2, 3, 5])
+def test_the_order_of_divided_addends_is_read_back(replay, tmp_path, ratio):
+    """The kernel divides by the number of points, which rounds otherwise than the product with one over it."""
+    rng = np.random.default_rng(7)
+    corners = rng.random((12, 2)) * 50
+    boxes = np.float32(np.concatenate([np.zeros((12, 1)), corners, corners + 4 + rng.random((12, 2)) * 20], 1))
+    grad = gradient(boxes, 2, 2)
+    observed = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, ratio, 1)
+    np.savez(tmp_path / "case.npz", **members(boxes, grad, observed, ratio=ratio))
+    import_case(tmp_path / "case.npz", tmp_path / "case.h5")
+    told = replay("order", tmp_path / "case.h5", "--json", "-").json
+    summary = told["invocations"][0]["summary"]
+    assert summary["impossible"] == 0 and summary["explained_to_15"] == summary["with_1_to_15"] > 0, summary
+
+
+# --- Archives.
+
+
+@pytest.mark.parametrize("name", ["spatial_scale", "sampling_ratio", "aligned"])
+def test_conventions_are_not_guessed(tmp_path, name):
+    """Libraries have several: Detectron2 aligns, torchvision does not unless it is told to."""
+    boxes = [[0, 0, 0, 16, 16]]
+    given = members(boxes, gradient(boxes, 2, 2), np.zeros((1, 2, SIDE, SIDE)))
+    del given[name]
+    np.savez(tmp_path / "case.npz", **given)
+    with pytest.raises(CaptureError, match=f"does not state {name}, on which the result depends"):
+        import_case(tmp_path / "case.npz", tmp_path / "case.h5")
+    assert not (tmp_path / "case.h5").exists()

@@ -1,0 +1,139 @@
+"""scatter_add: what the sum held, the order of the additions to it, many rows of one index, sums that overflow."""
+
+import time
+
+import numpy as np
+import pytest
+from test_run import check_schema
+from test_scatter import imported, tensors_of  # noqa: F401 (a fixture)
+
+from msda_replay import write_capture
+from msda_replay.importer import import_case
+
+
+@pytest.fixture
+def path_of(tmp_path):
+    def make(**members):
+        np.savez(tmp_path / "case.npz", operator="scatter_add", **members)
+        import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
+        return tmp_path / "case.h5"
+
+    return make
+
+
+@pytest.fixture
+def judged(replay, path_of):
+    def run(*options, expect, **members):
+        told = replay("run", path_of(**members), "--json", "-", *options, expect=expect).json
+        check_schema(told)
+        return told["invocations"][0]
+
+    return run
+
+
+def causes_of(call):
+    return {(one["cause"], one["at_fault"]): one["count"] for one in call["judged"]}
+
+
+# --- What the sum held.
+
+
+@pytest.mark.parametrize("case, change", [
+    ("index_add-float32", lambda tensors: {"self": tensors["before_sum"], "before_sum": None}),
+    ("scatter_reduce_sum_1-float32", lambda tensors: {}),
+    ("scatter_reduce_sum_0-float32", lambda tensors: {"before_sum": tensors["self"]}),
+])
+def test_orders_begin_with_what_the_sum_held(imported, replay, tmp_path, case, change):  # noqa: F811
+    call = imported(case, **change(tensors_of(case)))
+    write_capture(tmp_path / "a.h5", call)
+    told = replay("order", tmp_path / "a.h5", "--json", "-", expect=0).json
+    summary = told["invocations"][0]["summary"]
+    assert summary["impossible"] == 0 and summary["explained"] == summary["elements"] > 0, summary
+    replayed = replay("run", tmp_path / "a.h5", "--mode", "recorded_order", "--json", "-", expect=0).json
+    sides = {one["observed"]: one for one in replayed["invocations"][0]["comparisons"]}
+    assert sides["recorded_order"]["max_abs"] < 1e-5
+
+
+def test_certificates_begin_with_it_too(judged):
+    """Rows that cancel what the sum held, and a tolerance that only a fixed order meets."""
+    rng = np.random.default_rng(2)
+    held, source = rng.standard_normal((1, 8)).astype(np.float32), rng.standard_normal((9, 8)).astype(np.float32)
+    source[8] = -source[:8].sum(0) - held[0] + np.float32(1e-3)
+    total = held.copy()
+    for row in rng.permutation(9):
+        total[0] += source[row]
+    told = judged("--atol", 1e-9, "--rtol", 0, expect=1, index=np.zeros(9, int), source=source, self=held, observed_sum=total)
+    fits = {finding["evidence"]["order"]["fit"] for finding in told["findings"] if "order" in finding["evidence"]}
+    assert fits == {"explained"}
+
+
+def test_what_is_not_finite_in_self_is_an_input(judged):
+    rng = np.random.default_rng(3)
+    source, held = rng.standard_normal((6, 4)).astype(np.float32), np.zeros((3, 4), np.float32)
+    held[1, 1] = np.nan
+    index = np.array([0, 0, 1, 1, 2, 2])
+    total = held.copy()
+    np.add.at(total, index, source)
+    told = judged(expect=1, index=index, source=source, self=held, observed_sum=total)
+    finding, = told["findings"]
+    assert finding["evidence"]["first"] == "inputs/self" and finding["evidence"]["first_index"] == [1, 1]
+
+
+# --- Many rows of one index.
+
+
+def many_rows(rows, channels, off):
+    source = np.random.default_rng(5).standard_normal((rows, channels)).astype(np.float32)
+    total = np.zeros((2, channels), np.float32)
+    total[0] = source.astype(float).sum(0)
+    total[0, off] += np.float32(0.37)
+    return {"index": np.zeros(rows, int), "source": source, "dim_size": 2, "observed_sum": total}
+
+
+def test_of_many_rows_none_is_named_by_chance(judged):
+    told = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(20_000, 4, 1))
+    assert causes_of(told) == {("implementation_error", "observed"): 1}
+    assert "source row" not in told["findings"][0]["why"]
+
+
+def test_of_few_rows_the_one_is(judged):
+    members = many_rows(20, 4, 1)
+    members["observed_sum"][0] = members["source"][1:].astype(float).sum(0)
+    told = judged(expect=1, **members)
+    assert all("the contribution of source row 0 were missing" in finding["why"] for finding in told["findings"])
+
+
+def test_many_rows_are_judged_in_seconds(judged):
+    begin = time.monotonic()
+    told = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(200_000, 16, slice(None)))
+    assert causes_of(told) == {("implementation_error", "observed"): 16}
+    assert time.monotonic() - begin < 15
+
+
+# --- 16 bits.
+
+
+def test_a_mean_whose_sum_overflows(judged):
+    """100 times 1000 is beyond float16, in which PyTorch adds before it divides."""
+    rng = np.random.default_rng(6)
+    index = np.concatenate([np.zeros(100, int), rng.integers(1, 20, 300)])
+    source = (rng.random((400, 8)) * 2000 + 500).astype(np.float16)
+    total, count = np.zeros((20, 8), np.float16), np.bincount(index, minlength=20)
+    with np.errstate(over="ignore"):
+        for row, into in enumerate(index):
+            total[into] += source[row]
+    total = (total / np.maximum(count, 1)[:, None].astype(np.float16)).astype(np.float16)
+    assert np.isinf(total[0]).all() and np.isfinite(total[1:]).all()
+    for rows in (slice(None), slice(0, 100)):  # beside finite sums, and without any
+        told = judged(expect=1, index=index[rows], source=source[rows], self=np.zeros_like(total), reduce="mean", include_self=0,
+                      observed_sum=total if rows.stop is None else np.where(np.arange(20)[:, None] == 0, total, np.float16(0)))
+        assert causes_of(told) == {("non_finite", "tolerance"): 8}
+        assert all("partial sums may reach" in finding["why"] for finding in told["findings"])
+
+
+# --- Sizes.
+
+
+def test_a_sum_of_no_channels_may_be_too_large(replay, path_of):
+    path = path_of(index=np.zeros(3, int), source=np.zeros((3, 0), np.float32), dim_size=2**36)
+    assert "too large for this machine's memory" in replay("run", path, expect=2).err
