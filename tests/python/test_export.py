@@ -718,26 +718,12 @@ def test_the_archive_s_name_is_no_code(export, demo_capture, tmp_path):
 
 
 def test_fma_rounds_once():
-    """A sum a little above the middle between two float32: rounding to float64 first would give the lower one."""
+    """A sum a little above the middle between two float32: rounding to float64 first would give the lower one. NumPy 1 makes an unsigned
+    integer of 64 bits and a Python integer a float64, which has no last bit to look at."""
     arithmetic = {"np": np}
     exec("import math, functools, operator\nfrom fractions import Fraction\n"
          + (SOURCE / "replay" / "export" / "python" / "arithmetic.py").read_text(), arithmetic)
     numbers = np.float32(8391461), np.float32(np.ldexp(8385756, -70)), np.float32(1)
-    assert float(arithmetic["fma"](*numbers)).hex() == "0x1.0000020000000p+0"
-
-    class OldUnsigned(np.float64):
-        """As NumPy 1 computes: an unsigned integer of 64 bits and a Python integer give float64."""
-
-        def view(self, kind):
-            return np.float64(super().view(kind)) if kind is np.uint64 else super().view(kind)
-
-    class OldNumPy:
-        float64 = OldUnsigned
-
-        def __getattr__(self, name):
-            return getattr(np, name)
-
-    arithmetic["np"] = OldNumPy()
     assert float(arithmetic["fma"](*numbers)).hex() == "0x1.0000020000000p+0"
 
 
