@@ -6,25 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "replay/base/errors.h"
+#include "replay/base/new_files.h"
 
 namespace msda::replay {
 namespace {
-
-// Returns 0 or an errno.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
 
 [[noreturn]] void fail(const std::string& what, const std::string& path, int error) {
   throw BadInput(fmt::format("{} {}: cannot write it: {}", what, path, std::strerror(error)));
@@ -37,20 +26,6 @@ void write_in_place(const std::string& what, const std::string& path, const std:
   if (error != 0) fail(what, path, error);
 }
 
-// Writes a temporary file beside it, then renames it.
-void replace(const std::string& what, const std::string& path, mode_t mode, const std::string& text) {
-  std::string beside = path + ".XXXXXX";
-  const int fd = mkostemp(beside.data(), O_CLOEXEC);
-  if (fd < 0) fail(what, path, errno);
-  int error = write_all(fd, text);
-  if (error == 0 && fchmod(fd, mode) != 0) error = errno;
-  if (::close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && std::rename(beside.c_str(), path.c_str()) != 0) error = errno;
-  if (error == 0) return;
-  ::unlink(beside.c_str());
-  fail(what, path, error);
-}
-
 // Whether it begins as every HDF5 file does.
 bool is_hdf5(const std::string& path) {
   constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
@@ -60,12 +35,6 @@ bool is_hdf5(const std::string& path) {
   const ssize_t count = ::read(fd, begin, sizeof begin);
   ::close(fd);
   return count == sizeof begin && std::string_view(begin, sizeof begin) == kSignature;
-}
-
-mode_t mode_of_new_files() {
-  const mode_t mask = umask(0);
-  umask(mask);
-  return 0666 & ~mask;
 }
 
 }  // namespace
@@ -101,7 +70,9 @@ void write_file(const std::string& what, const std::string& path, const std::str
   char* target = exists ? realpath(path.c_str(), nullptr) : nullptr;
   const std::string name = target != nullptr ? target : path;
   std::free(target);
-  replace(what, name, exists ? file.st_mode & 07777 : mode_of_new_files(), text);
+  NewFiles files("", true, what);
+  files.write(name, text);
+  files.publish();
 }
 
 std::string text_of(const nlohmann::ordered_json& json) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "replay/base/errors.h"
 
 namespace msda::replay {
@@ -13,6 +15,17 @@ void refuse_to_replace(const std::string& input, const std::string& output) {
   const bool exist = stat(input.c_str(), &read) == 0 && stat(output.c_str(), &written) == 0;
   if (exist && read.st_dev == written.st_dev && read.st_ino == written.st_ino) {
     throw BadInput(fmt::format("-o {}: is {} itself; give another name", output, input));
+  }
+}
+
+void refuse_same_outputs(const std::string& output, const std::string& json) {
+  if (json.empty() || json == "-") return;
+  namespace fs = std::filesystem;
+  std::error_code one, other;  // of names that no file can have
+  const bool same = fs::weakly_canonical(fs::absolute(output), one) == fs::weakly_canonical(fs::absolute(json), other);
+  if (same && !one && !other) {
+    throw BadInput(
+        fmt::format("--json {}: would replace {}, which the command writes; give another name", json, output));
   }
 }
 

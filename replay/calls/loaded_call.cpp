@@ -9,6 +9,7 @@
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
+#include "replay/calls/shown_name.h"
 
 namespace msda::replay {
 
@@ -32,9 +33,6 @@ msda_dtype dtype_of(capture::ElementType type) {
   }
 }
 
-namespace {
-
-// The name under which a stored result is shown: its own, or "stored NAME" if its name is that of a side.
 std::string shown_name(const std::string& name) {
   constexpr std::string_view kOurs[] = {"recorded", "reference",      "original",
                                         "float64",  "recorded_order", "grid_sample"};
@@ -43,8 +41,6 @@ std::string shown_name(const std::string& name) {
                        std::ranges::find(kModes, name, msda_mode_name) != std::end(kModes);
   return is_ours || name.starts_with("stored ") ? "stored " + name : name;
 }
-
-}  // namespace
 
 std::string why_not_replayed(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;

@@ -25,6 +25,21 @@ std::string conventions_key(const capture::Invocation& invocation) {
   return key;
 }
 
+// "their padding_mode and align_corners differ"
+std::string differing_conventions(const capture::Invocation& a, const capture::Invocation& b) {
+  std::vector<std::string> names;
+  if (a.facts.padding_mode != b.facts.padding_mode) names.emplace_back("padding_mode");
+  if (a.facts.align_corners != b.facts.align_corners) names.emplace_back("align_corners");
+  const nlohmann::ordered_json of_a = conventions_of(a), of_b = conventions_of(b);
+  for (const auto& [name, value] : of_a.items()) {
+    if (!of_b.contains(name) || of_b[name] != value) names.push_back(name);
+  }
+  for (const auto& [name, value] : of_b.items()) {
+    if (!of_a.contains(name)) names.push_back(name);
+  }
+  return fmt::format("their {} differ{}", fmt::join(names, ", "), names.size() == 1 ? "s" : "");
+}
+
 // What of the inputs differs; empty if they are equal.
 std::string difference(const capture::Invocation& a, const capture::Invocation& b) {
   for (const capture::TensorInfo& input : a.inputs) {
@@ -34,7 +49,7 @@ std::string difference(const capture::Invocation& a, const capture::Invocation& 
     }
   }
   if (conventions_key(a) != conventions_key(b)) {
-    return operator_of(a) != operator_of(b) ? "they are of different operators" : "their conventions differ";
+    return operator_of(a) != operator_of(b) ? "they are of different operators" : differing_conventions(a, b);
   }
   return {};
 }

@@ -73,6 +73,11 @@ std::string poison_summary(const Found& found) {
                        : fmt::format("Launched with other contents of unwritten memory: {}.", fmt::join(texts, ", "));
 }
 
+template <class Result>
+bool is_faulty(const Result& one) {
+  return one.poison && one.poison->is_faulty();
+}
+
 std::string others_text(size_t others) {
   return others == 0 ? "" : fmt::format(" and {} other{}", others, others == 1 ? "" : "s");
 }
@@ -110,7 +115,8 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader, co
         explain_invocation(options, reader, pairing, original, devices, id, count, progress, look_and_save));
     add_altered(found.results.back().altered, beside);
   }
-  if (saved) saved->close();
+  // What cannot be judged ends with an error, and leaves no file.
+  if (saved && (conclude(found).compared || !found.relaunched.empty())) saved->publish();
   progress.show("");
   return found;
 }
@@ -121,8 +127,12 @@ Conclusion conclude(const Found& found) {
   for (const InvocationResult& result : found.results) {
     if (result.compared) verdicts.push_back(result.report.verdict);
     conclusion.damaged = conclusion.damaged || !result.altered.empty();
+    conclusion.faulty = conclusion.faulty || is_faulty(result);
   }
-  for (const Relaunched& one : found.relaunched) conclusion.damaged = conclusion.damaged || !one.altered.empty();
+  for (const Relaunched& one : found.relaunched) {
+    conclusion.damaged = conclusion.damaged || !one.altered.empty();
+    conclusion.faulty = conclusion.faulty || is_faulty(one);
+  }
   conclusion.compared = !verdicts.empty();
   conclusion.verdict = analysis::combine(verdicts);
   if (!conclusion.compared) {
@@ -137,10 +147,8 @@ Conclusion conclude(const Found& found) {
   return conclusion;
 }
 
-int status_of(const Conclusion& conclusion, const Found& found) {
-  const auto faulty = [](const auto& one) { return one.poison && one.poison->is_faulty(); };
-  const bool poisoned = std::ranges::any_of(found.results, faulty) || std::ranges::any_of(found.relaunched, faulty);
-  return conclusion.verdict.causes.empty() && !poisoned ? kWithinTolerance : kDrift;
+int status_of(const Conclusion& conclusion) {
+  return conclusion.verdict.causes.empty() && !conclusion.faulty ? kWithinTolerance : kDrift;
 }
 
 void refuse_not_replayed(const Options& options, const std::vector<NotReplayed>& not_replayed) {
@@ -165,7 +173,7 @@ nlohmann::ordered_json outcome_of(const Options& options, const capture::Isolate
   if (results.empty() && relaunched.empty()) refuse_not_replayed(options, not_replayed);
   const Conclusion conclusion = conclude(found);
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
-  nlohmann::ordered_json outcome = {{"capture", options.capture}, {"status", status_of(conclusion, found)}};
+  nlohmann::ordered_json outcome = {{"capture", options.capture}, {"status", status_of(conclusion)}};
   outcome.update(shortened(to_json(options.capture, results, relaunched, not_replayed, conclusion)));
   if (std::string poisoned = poison_summary(found); !poisoned.empty()) outcome["poison"] = std::move(poisoned);
   const auto environment = reader.run().environment;
@@ -174,12 +182,19 @@ nlohmann::ordered_json outcome_of(const Options& options, const capture::Isolate
   return outcome;
 }
 
-std::string flags_of(const Options& options) {
-  std::string flags = text::shell_word(options.capture);
+std::string comparison_flags(const Options& options) {
+  std::string flags;
   if (options.reference) flags += fmt::format(" --reference {}", *options.reference);
   if (options.atol) flags += fmt::format(" --atol {}", *options.atol);
   if (options.rtol) flags += fmt::format(" --rtol {}", *options.rtol);
+  if (options.damaged) flags += " --damaged";
   return flags;
+}
+
+std::string flags_of(const Options& options) {
+  return text::shell_word(options.capture) +
+         (options.invocation == "all" ? "" : " --invocation " + text::shell_word(options.invocation)) +
+         comparison_flags(options);
 }
 
 }  // namespace msda::replay

@@ -11,14 +11,16 @@
 
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
+#include "replay/base/new_files.h"
 #include "replay/base/output.h"
+#include "replay/base/same_file.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
+#include "replay/commands/explain_all.h"
 #include "replay/export/cpp_source.h"
 #include "replay/export/issue_archive.h"
-#include "replay/export/new_files.h"
 #include "replay/export/npz.h"
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
@@ -59,6 +61,9 @@ struct Written {
   std::string next;                  // a command
 };
 
+// Endings of files beside a reproducer.
+constexpr char kArchive[] = ".npz", kTensorFile[] = ".bin";
+
 // The path with another ending: "test_a.npz" for "test_a.py".
 std::string beside(const std::string& path, const char* ending) {
   return std::filesystem::path(path).replace_extension(ending).string();
@@ -71,7 +76,7 @@ Written write_pytest(NewFiles& files, const Source& source, ExportedCall& call) 
   Written written{{path}, {}, {}, fmt::format("python3 -m pytest {}", text::shell_word(path))};
   std::string archive;
   if (!fits_inline(call)) {
-    archive = beside(path, ".npz");
+    archive = beside(path, kArchive);
     write_npz(files.create(archive), archive, call);
     written.files.push_back(archive);
   }
@@ -84,7 +89,7 @@ Written write_cpp(NewFiles& files, const Source& source, ExportedCall& call) {
   Written written{{path}, {}, {}, fmt::format("c++ -std=c++20 {} && ./a.out", text::shell_word(path))};
   std::string tensors;
   if (!fits_inline(call)) {
-    tensors = beside(path, ".bin");
+    tensors = beside(path, kTensorFile);
     files.write(tensors, tensor_bytes(call));
     written.files.push_back(tensors);
     written.next += " " + text::shell_word(tensors);
@@ -109,14 +114,15 @@ Written write_zip(NewFiles& files, const Source& source, ExportedCall& call) {
 struct Format {
   const char* name;
   const char* ending;  // that the output's name must have, or ""
+  const char* beside;  // the ending of a file with large tensors, or ""
   bool of_finding;     // there must be an element out of tolerance
   bool any_operator;
   Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
 };
-constexpr Format kFormats[] = {{"pytest", ".py", true, false, write_pytest},
-                               {"cpp", ".cpp", true, false, write_cpp},
-                               {"npz", "", false, false, write_npz_archive},
-                               {"zip", "", false, true, write_zip}};
+constexpr Format kFormats[] = {{"pytest", ".py", kArchive, true, false, write_pytest},
+                               {"cpp", ".cpp", kTensorFile, true, false, write_cpp},
+                               {"npz", "", "", false, false, write_npz_archive},
+                               {"zip", "", "", false, true, write_zip}};
 constexpr char kTensorBoard[] = "tensorboard";
 
 // What is to be exported of the chosen invocations: the first with an element out of tolerance, else the first with
@@ -225,6 +231,10 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   ExportedCall call;
   call.capture = name_of_file(options.capture);
   call.results.push_back(find_call(source));
+  Options named = options;
+  named.capture = call.capture;
+  if (source.pairing.chosen().size() > 1) named.invocation = std::to_string(call.invocation().id);
+  call.flags = flags_of(named);
   const capture::Invocation invocation = call.invocation();
   source.progress.show(fmt::format("export: invocation {}", invocation.id));
   const LoadedCall loaded(options, source.reader, invocation);
@@ -238,6 +248,7 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
                     "tensorboard take every operator",
                     options.capture, invocation.id, operator_of(invocation), format.name));
   }
+  if (format.of_finding && !call.result().compared) refuse_nothing_to_compare(options, call.results);
   if (format.of_finding && call.group == nullptr) {
     throw BadInput(
         fmt::format("{}: nothing is out of tolerance: there is nothing to reproduce; --atol and --rtol set a "
@@ -304,6 +315,8 @@ int run(ExportOptions& options) {
   // The time in such names is when TensorBoard's writers began; this one is always the same, to be found again.
   const std::string target = is_call ? options.output : options.output + "/events.out.tfevents.0.msda-replay";
   files.check(target);
+  refuse_same_outputs(target, options.json);
+  if (is_call && *format->beside != '\0') refuse_same_outputs(beside(target, format->beside), options.json);
   const capture::IsolatedReader reader(options.capture);
   options.device = "cpu";  // the first to be explained is the same on every machine
   const Pairing pairing(options, reader);

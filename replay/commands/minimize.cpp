@@ -316,6 +316,7 @@ int run(const MinimizeOptions& options) {
   check_numbers(options);
   check_cause(options.cause);
   refuse_to_replace(options.capture, options.output);
+  refuse_same_outputs(options.output, options.json);
   const bool continues = std::filesystem::exists(options.output + ".state") && !options.from_scratch;
   if (std::filesystem::exists(options.output) && !options.force && !continues) {
     throw BadInput(fmt::format("{}: exists; give --force to replace it", options.output));

@@ -60,8 +60,9 @@ class Reporter {
   }
 
   ReportedCapture report(Found found, const Conclusion& conclusion) {
-    ReportedCapture report{options_.capture, flags_of(options_), shown_capture(options_.capture, reader_), {}, {}, {},
-                           conclusion,       record::version()};
+    ReportedCapture report{
+        options_.capture, flags_of(options_), stress_flags(found), shown_capture(options_.capture, reader_), {}, {}, {},
+        conclusion,       record::version()};
     for (size_t i = 0; i < found.results.size(); ++i) {
       looked_[i].result = std::move(found.results[i]);
       report.invocations.push_back(std::move(looked_[i]));
@@ -73,6 +74,15 @@ class Reporter {
   }
 
  private:
+  // stress has no --reference; what that chose is named.
+  std::string stress_flags(const Found& found) const {
+    Options options = options_;
+    if (options.reference && !found.results.empty())
+      options.invocation = std::to_string(found.results.front().invocation.id);
+    options.reference.reset();
+    return flags_of(options);
+  }
+
   void look(const LoadedCall& loaded, const analysis::Material& material, const InvocationResult& result) {
     ReportedInvocation one;
     const int threads = static_cast<int>(options_.threads);
@@ -127,10 +137,18 @@ class Reporter {
       Html tried;
       add_probability(tried, stress);
       stress.at("invocation").get<int64_t>();
+      refuse_other_capture(stress.at("capture"));
       return stress;
     } catch (const Json::exception&) {
       throw BadInput(fmt::format("--stress-json {}: not what msda-replay stress --json writes", options_.stress_json));
     }
+  }
+
+  void refuse_other_capture(const std::string& simulated) const {
+    std::error_code missing;
+    if (simulated == options_.capture || fs::equivalent(simulated, options_.capture, missing)) return;
+    throw BadInput(fmt::format("--stress-json {}: it is of {}, not of {}; --stress N simulates this one",
+                               options_.stress_json, simulated, options_.capture));
   }
 
   Json simulate(int64_t invocation) {
@@ -152,6 +170,7 @@ class Reporter {
 // Throws BadInput for a file that must not be replaced.
 void check_output(const ReportOptions& options, const std::string& path) {
   std::error_code ignored;
+  refuse_same_outputs(path, options.json);
   for (const std::string& capture : options.captures) refuse_to_replace(capture, path);
   if (fs::is_directory(path, ignored)) throw BadInput(fmt::format("-o {}: it is a folder; give the page a name", path));
   if (fs::is_regular_file(path, ignored) && !options.force) {
@@ -215,9 +234,9 @@ int report_many(const ReportOptions& options, const Ranks& ranks) {
   const auto one = [&](const Options& of_one) {
     ReportOptions own = options;
     static_cast<Options&>(own) = of_one;
-    own.json.clear();
     const std::string page = (folder / page_name(own.capture)).string();
     check_output(own, page);
+    own.json.clear();
     Outcome outcome = write_report(own, page).outcome;
     outcome["page"] = page_name(own.capture);
     return outcome;

@@ -7,6 +7,7 @@
 
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
+#include "replay/base/same_file.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
 #include "replay/many/many.h"
@@ -36,7 +37,9 @@ void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
     if (one.contains("error")) print_error(one["error"].get<std::string>());
   }
   if (options.json != "-") {
-    print_raw(joined_text(joined, {options.quiet, options.verbose, terminal_of_stdout(options.colour), ""}).text());
+    const ReportSettings settings = {options.quiet, options.verbose, terminal_of_stdout(options.colour),
+                                     comparison_flags(options)};
+    print_raw(joined_text(joined, settings).text());
     print(poisoned);
   }
   if (!options.json.empty()) write_json(options.json, joined);
@@ -58,7 +61,7 @@ int run_one(const Options& options) {
   if (!options.json.empty())
     write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
   if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
-  return status_of(conclusion, found);
+  return status_of(conclusion);
 }
 
 int run(Options& options) {
@@ -72,6 +75,7 @@ int run(Options& options) {
     return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
   }
   options.capture = options.captures.front();
+  if (!options.save_replays.empty()) refuse_same_outputs(options.save_replays, options.json);
   return run_one(options);
 }
 

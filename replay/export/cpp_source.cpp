@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/names.h"
+#include "recorder/text/escape.h"
 #include "recorder/writer/version.h"
 #include "replay/export/parts.h"
 #include "replay/export/source_text.h"
@@ -23,10 +24,11 @@ std::vector<KeyedTensor> sorted_tensors(const ExportedCall& call) {
 std::string head(const ExportedCall& call, const std::string& file) {
   std::string text =
       fmt::format("// Reproducer by msda-replay {} of invocation {} of {}. Run it: c++ -std=c++20 FILE && ./a.out\n",
-                  record::version(), call.invocation().id, call.capture);
+                  record::version(), call.invocation().id, text::escaped(call.capture));
   text += "// It needs no library. Exit status 1: the recorded gradient is out of tolerance, 0: it is within.\n";
   if (!file.empty())
-    text += fmt::format("// It reads {} from the current folder, or the file that its argument names.\n", file);
+    text += fmt::format("// It reads {} from the current folder, or the file that its argument names.\n",
+                        text::escaped(file));
   text += "//\n" + diagnosis_comment(call, "// ") + "\n";
   for (const char* header : {"algorithm", "array", "bit", "cmath", "cstdint", "cstdio", "cstdlib", "fstream", "map",
                              "string", "type_traits", "utility", "vector"}) {

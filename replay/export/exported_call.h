@@ -22,6 +22,7 @@ struct KeyedTensor {
 
 struct ExportedCall {
   std::string capture;  // the file's name, without its folder
+  std::string flags;    // that name, and what decides the comparison, as words of a command line
   const LoadedCall* loaded = nullptr;
   std::vector<InvocationResult> results;             // of this call alone, as reports take them
   std::optional<capture::Tensor> level_start_index;  // an input that the operator derives itself

@@ -6,6 +6,7 @@
 #include "recorder/text/shell.h"
 #include "recorder/writer/version.h"
 #include "replay/base/output.h"
+#include "replay/calls/shown_name.h"
 #include "replay/export/npz.h"
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
@@ -18,16 +19,32 @@ namespace {
 constexpr char kCapture[] = "capture.h5", kReproducer[] = "test_reproducer.py", kTensors[] = "test_reproducer.npz";
 
 // Makes it the call of the capture in the archive.
-void rename(ExportedCall& call, Surroundings surroundings) {
+void rename(ExportedCall& call) {
   InvocationResult& result = call.results.front();
-  call.capture = kCapture;
+  call.capture = call.flags = kCapture;
   result.invocation.id = 0;
   result.notes.clear();  // on calls that it was paired with; the reference is now in results/
-  if (surroundings == Surroundings::kAnonymous) result.invocation.facts.label.clear();
+}
+
+// Without names that a person gave; comparisons have those of results.
+void remove_names(InvocationResult& result) {
+  const auto before = result.invocation.results;
+  make_anonymous(result.invocation);
+  for (analysis::NamedComparison& comparison : result.report.comparisons) {
+    for (std::string* side : {&comparison.observed, &comparison.expected}) {
+      for (size_t i = 0; i < before.size(); ++i) {
+        if (*side != shown_name(before[i].facts.name)) continue;
+        *side = result.invocation.results[i].facts.name;
+        break;
+      }
+    }
+  }
 }
 
 Conclusion conclude(const InvocationResult& result) {
-  return {analysis::combine({result.report.verdict}), result.compared, !result.altered.empty()};
+  Conclusion conclusion = conclusion_of(result);
+  conclusion.verdict = analysis::combine({conclusion.verdict});
+  return conclusion;
 }
 
 std::string lines_of(const char* title, const std::map<std::string, std::string>& values) {
@@ -54,13 +71,17 @@ std::string environment_text(const capture::IsolatedReader& reader, const captur
          lines_of("Environment variables", run.environment);
 }
 
-std::vector<std::string> told_by(const capture::Run& run, const capture::Invocation& invocation,
+std::vector<std::string> told_by(const capture::Run& run, const capture::Invocation& invocation, bool has_seeds,
                                  Surroundings surroundings) {
   std::vector<std::string> tells;
   if (!run.argv.empty()) tells.emplace_back("arguments");
   for (const auto& [name, value] : run.environment) tells.push_back("environment variable " + name);
   for (const auto& [name, value] : run.facts) tells.push_back(name);
   if (!run.libraries.empty()) tells.emplace_back("libraries");
+  tells.emplace_back("time of recording");
+  if (!invocation.facts.kernel.empty()) tells.emplace_back("kernel's name");
+  if (invocation.facts.grid) tells.emplace_back("launch");
+  if (has_seeds) tells.emplace_back("seeds");
   if (surroundings == Surroundings::kAnonymous) return tells;
   if (!invocation.facts.label.empty()) tells.emplace_back("label");
   if (!invocation.facts.kernel_digest.empty()) tells.emplace_back("machine code");
@@ -80,8 +101,7 @@ std::string readme(const ExportedCall& call, const IssueArchive& archive) {
         kReproducer, kReproducer);
   }
   text += "- `environment.txt`: versions and settings.\n\n";
-  text += fmt::format("Besides tensors it tells of the recorded program: {}.\n",
-                      archive.tells.empty() ? "nothing" : fmt::format("{}", fmt::join(archive.tells, ", ")));
+  text += fmt::format("Besides tensors it tells of the recorded program: {}.\n", fmt::join(archive.tells, ", "));
   return text;
 }
 
@@ -91,8 +111,11 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
                                  ExportedCall& call, Surroundings surroundings) {
   const std::string target = files.create(path), capture_file = files.scratch(path), tensors_file = files.scratch(path);
   const capture::Run run = run_of(reader, surroundings);
+  InvocationResult& result = call.results.front();
+  if (surroundings == Surroundings::kAnonymous) remove_names(result);
+  if (const auto& tolerance = result.tolerance) result.invocation.facts.tolerance = {tolerance->atol, tolerance->rtol};
   IssueArchive archive;
-  archive.tells = told_by(run, call.invocation(), surroundings);
+  archive.tells = told_by(run, call.invocation(), !reader.seeds().empty(), surroundings);
   // Before environment_text() asks HDF5 for its version, which would have it clean up at exit, also what it could not
   // write on a full disk.
   write_one_invocation(capture_file, path, reader, call.invocation(), surroundings);
@@ -108,7 +131,7 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   add("README.md", readme(call, archive));
   add("environment.txt", environment_text(reader, run));
   add_file(kCapture, capture_file);
-  rename(call, surroundings);
+  rename(call);
   const Conclusion conclusion = conclude(call.result());
   add("run.txt", to_text(kCapture, call.results, {}, {}, conclusion, {false, false, {}, kCapture}).text());
   add("run.json", text_of(to_json(kCapture, call.results, {}, {}, conclusion)));

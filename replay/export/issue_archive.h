@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "recorder/capture/isolated_reader.h"
+#include "replay/base/new_files.h"
 #include "replay/export/exported_call.h"
-#include "replay/export/new_files.h"
 #include "replay/export/one_invocation.h"
 
 namespace msda::replay {

@@ -9,6 +9,7 @@
 #include "recorder/text/environment.h"
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
+#include "replay/calls/conventions.h"
 
 namespace msda::replay {
 namespace {
@@ -59,6 +60,10 @@ void add_stages(Writer& writer, const IsolatedReader& reader, const Invocation& 
   }
 }
 
+// Further attributes of a launch, from the driver (docs/capture-format.md).
+constexpr std::string_view kOfLaunch[] = {
+    "pointers", "unknown_extents", "cooperative", "cluster_x", "cluster_y", "cluster_z", "programmatic_serialization"};
+
 // A path's last part.
 std::string without_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
@@ -85,21 +90,32 @@ capture::Run run_of(const IsolatedReader& reader, Surroundings surroundings) {
   return run;
 }
 
+void make_anonymous(Invocation& invocation) {
+  capture::CallFacts& facts = invocation.facts;
+  facts.label.clear();
+  facts.process.reset();
+  facts.thread.reset();
+  const auto conventions = conventions_of(invocation);
+  const auto is_free = [&](const auto& fact) {
+    return !conventions.contains(fact.first) && std::ranges::find(kOfLaunch, fact.first) == std::end(kOfLaunch);
+  };
+  std::erase_if(facts.texts, is_free);
+  std::erase_if(facts.integers, is_free);
+  int number = 0;
+  for (Invocation::Result& result : invocation.results) {
+    result.facts.name = fmt::format("result {}", ++number);
+    if (result.facts.role != "reference") result.facts.role.clear();
+  }
+}
+
 namespace {
 
 void write(const std::string& path, const IsolatedReader& reader, const Invocation& invocation,
            Surroundings surroundings) {
-  const bool anonymous = surroundings == Surroundings::kAnonymous;
-  capture::CallFacts facts = invocation.facts;
-  if (anonymous) {
-    facts.label.clear();
-    facts.process.reset();
-    facts.thread.reset();
-    facts.texts.erase("minimized_from");
-  }
+  const capture::CallFacts& facts = invocation.facts;
   Writer writer(path, Writer::IfExists::kReplace, record::version());
   writer.write_run(run_of(reader, surroundings), seeds_before(reader, invocation.id));
-  if (!anonymous) add_kernel(writer, reader, facts);
+  if (surroundings == Surroundings::kAll) add_kernel(writer, reader, facts);
   writer.begin_invocation(facts, invocation.parameters);
   for (const TensorInfo& info : invocation.inputs) writer.add_input(view_of(reader.read(info)));
   for (const TensorInfo& info : invocation.outputs_before) writer.add_output_before(view_of(reader.read(info)));

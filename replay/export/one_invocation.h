@@ -15,6 +15,10 @@ enum class Surroundings { kAll, kAnonymous };
 // arguments, environment, host, process, the folders of libraries.
 capture::Run run_of(const capture::IsolatedReader& reader, Surroundings surroundings);
 
+// Takes out of it what a person or another tool may have written: label, process, all attributes but conventions and
+// those of a launch, the names of results.
+void make_anonymous(capture::Invocation& invocation);
+
 // Writes to the temporary file `path`; errors name `shown`. The invocation becomes number 0, with its seeds, and all of
 // its tensors; with its kernel's image, too, unless anonymous: an image may name source files. Throws BadInput, and
 // capture::Error of the reader.

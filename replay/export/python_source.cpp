@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "kernels/names.h"
+#include "recorder/text/escape.h"
 #include "recorder/writer/version.h"
 #include "replay/calls/load_operator.h"
 #include "replay/export/parts.h"
@@ -22,9 +25,9 @@ std::string tuple(const analysis::Index& numbers) {
 std::string head(const ExportedCall& call, const std::string& archive) {
   std::string text =
       fmt::format("# Reproducer by msda-replay {} of invocation {} of {}. Run it: python3 -m pytest FILE\n",
-                  record::version(), call.invocation().id, call.capture);
+                  record::version(), call.invocation().id, text::escaped(call.capture));
   text += "# It needs pytest and NumPy";
-  if (!archive.empty()) text += fmt::format(", and {} beside it", archive);
+  if (!archive.empty()) text += fmt::format(", and {} beside it", text::escaped(archive));
   text += ". It fails while the recorded gradient is out of tolerance.\n#\n";
   text += diagnosis_comment(call, "# ");
   text +=
@@ -77,16 +80,15 @@ std::string inline_tensors(const std::vector<KeyedTensor>& tensors) {
   return text + "}\n";
 }
 
-std::string read_tensors(const std::string& archive) {
-  return fmt::format(
-      "\n\ndef widened(array, stored):\n"
-      "    \"\"\"NumPy lacks bfloat16: its bits are the upper half of a float32's.\"\"\"\n"
-      "    return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if stored == \"bfloat16\" else "
-      "array\n"
-      "\n\n"
-      "with np.load(pathlib.Path(__file__).with_name({})) as archive:\n"
-      "    TENSORS = {{name: widened(archive[name], stored) for name, stored in STORED.items()}}\n",
-      string_literal(archive));
+// The archive has the name of the file itself, but for its ending.
+const char* read_tensors() {
+  return "\n\ndef widened(array, stored):\n"
+         "    \"\"\"NumPy lacks bfloat16: its bits are the upper half of a float32's.\"\"\"\n"
+         "    return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if stored == \"bfloat16\" else "
+         "array\n"
+         "\n\n"
+         "with np.load(pathlib.Path(__file__).with_suffix(\".npz\")) as archive:\n"
+         "    TENSORS = {name: widened(archive[name], stored) for name, stored in STORED.items()}\n";
 }
 
 }  // namespace
@@ -99,13 +101,15 @@ std::string python_source(const ExportedCall& call, const std::string& archive) 
     text += fmt::format("    {}: {},\n", string_literal(one.key), string_literal(kernels::name_of(one.tensor.dtype)));
   }
   text += "}\n";
-  text += archive.empty() ? inline_tensors(tensors) : read_tensors(archive);
+  text += archive.empty() ? inline_tensors(tensors) : read_tensors();
   text += "\n\n";
   text += parts::kPythonArithmetic;
   text += call.loaded->msda() != nullptr ? parts::kPythonMsda : parts::kPythonGridSample;
   text += parts::kPythonCheck;
-  // Where torch computed what the recorded gradient was compared with, or what it should be.
-  const bool by_torch = call.loaded->msda() == nullptr || !call.other_dialects().empty();
+  // Where torch's grid_sample computed what the recorded gradient was compared with, or what it should be.
+  const std::vector<std::string> others = call.other_dialects();
+  const bool is_other = std::ranges::find(others, "grid_sample") != others.end();
+  const bool by_torch = call.loaded->msda() == nullptr || call.invocation().facts.dialect == "grid_sample" || is_other;
   if (by_torch && call.finding().against != "float64") text += parts::kPythonWithTorch;
   return text + parts::kPythonMain;
 }

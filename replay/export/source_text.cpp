@@ -44,7 +44,7 @@ std::string diagnosis_comment(const ExportedCall& call, std::string_view prefix)
   Page page(Terminal{});
   page.paragraph({{call.result().report.verdict.summary}});
   page.blank();
-  add_diagnosis(page, *call.group, call.result(), {false, false, {}, call.capture}, false);
+  add_diagnosis(page, *call.group, call.result(), {false, false, {}, call.flags}, false);
   std::string text;
   std::string_view rest = page.text();
   while (!rest.empty()) {

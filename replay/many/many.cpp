@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "replay/base/errors.h"
@@ -26,15 +27,22 @@ std::vector<std::string> files_of(const std::string& folder) {
   return files;
 }
 
+// Each file once, by the first of its names.
 std::vector<std::string> captures_of(const Options& options) {
   std::vector<std::string> captures;
+  std::set<fs::path> known;
+  const auto add = [&](const std::string& capture) {
+    std::error_code failed;
+    const fs::path file = fs::weakly_canonical(capture, failed);
+    if (failed || known.insert(file).second) captures.push_back(capture);
+  };
   for (const std::string& named : options.captures) {
     std::error_code ignored;
     if (!fs::is_directory(named, ignored)) {
-      captures.push_back(named);
+      add(named);
       continue;
     }
-    for (std::string& file : files_of(named)) captures.push_back(std::move(file));
+    for (const std::string& file : files_of(named)) add(file);
   }
   return captures;
 }

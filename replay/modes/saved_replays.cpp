@@ -1,27 +1,57 @@
 #include "replay/modes/saved_replays.h"
 
+#include <sys/stat.h>
+
+#include <string_view>
+
 #include "kernels/names.h"
 #include "recorder/writer/version.h"
+#include "replay/base/errors.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/tensor_views.h"
 
 namespace msda::replay {
 
-SavedReplays::SavedReplays(const std::string& path, const capture::Run& run)
-    : writer_(path, capture::Writer::IfExists::kRefuse, record::version()) {
-  writer_.write_run(run, {});
+SavedReplays::SavedReplays(const std::string& path, const capture::Run& run) : files_("", false), path_(path) {
+  struct stat there {};
+  if (lstat(path.c_str(), &there) == 0) {
+    throw BadInput("--save-replays " + path + ": exists; give another name, or remove it");
+  }
+  temporary_ = files_.create(path);
+  with_shown_name([&] {
+    writer_.emplace(temporary_, capture::Writer::IfExists::kRefuse, record::version());
+    writer_->write_run(run, {});
+  });
+}
+
+// Errors name the file that was asked for.
+void SavedReplays::with_shown_name(const std::function<void()>& write) const {
+  try {
+    write();
+  } catch (const capture::Error& error) {
+    const std::string_view why = error.what();
+    if (!why.starts_with(temporary_)) throw;
+    throw BadInput(path_ + std::string(why.substr(temporary_.size())));
+  }
 }
 
 void SavedReplays::add(const capture::Invocation& invocation, const analysis::Call& call,
                        const std::vector<analysis::Side>& sides) {
   capture::CallFacts facts = invocation.facts;
   facts.texts["replayed"] = "invocation " + std::to_string(invocation.id);
-  writer_.begin_invocation(facts);
-  for (const analysis::Side& side : sides) {
-    const std::string dialect = operator_of(invocation) == "msda" ? kernels::name_of(side.conventions.dialect) : "";
-    writer_.add_result({side.name, "", dialect}, gradients_of(call, side.tensors));
-  }
-  writer_.flush();
+  with_shown_name([&] {
+    writer_->begin_invocation(facts);
+    for (const analysis::Side& side : sides) {
+      const std::string dialect = operator_of(invocation) == "msda" ? kernels::name_of(side.conventions.dialect) : "";
+      writer_->add_result({side.name, "", dialect}, gradients_of(call, side.tensors));
+    }
+    writer_->flush();
+  });
+}
+
+void SavedReplays::publish() {
+  with_shown_name([&] { writer_->close(); });
+  files_.publish();
 }
 
 }  // namespace msda::replay

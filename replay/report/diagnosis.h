@@ -13,7 +13,9 @@ namespace msda::replay {
 struct ReportSettings {
   bool quiet = false, verbose = false;
   Terminal terminal;
-  std::string capture_flags;  // the words of a command line: the capture, and the flags that decide what is compared
+  // The words of a command line: the capture, and the flags that decide what is compared; of several captures, only
+  // these, after a space.
+  std::string capture_flags;
 };
 
 // `several` invocations: the commands name theirs.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "recorder/text/shell.h"
+#include "replay/base/errors.h"
 
 namespace msda::replay {
 
@@ -25,6 +26,13 @@ AtFault at_fault_of(const Json& named) {
     if (named == name_of(one)) return one;
   }
   return AtFault::kNone;
+}
+
+Grade grade_named(const Json& named) {
+  for (const Grade one : {Grade::kWrong, Grade::kDrift, Grade::kUndecided}) {
+    if (named == name_of(one)) return one;
+  }
+  return Grade::kGood;
 }
 
 bool is_advice(const Json& group) { return group.contains("advisory"); }
@@ -111,8 +119,9 @@ std::string captures_text(int64_t count) {
   return fmt::format("{} capture{}", thousands(count), count == 1 ? "" : "s");
 }
 
-std::string summary_of(int64_t captures, int64_t drifting, int64_t unread, int64_t not_compared) {
+std::string summary_of(int64_t captures, int64_t drifting, int64_t faulty, int64_t unread, int64_t not_compared) {
   std::string text = fmt::format("{} of {} out of tolerance.", thousands(drifting), captures_text(captures));
+  if (faulty > 0) text += fmt::format(" {} with a race or reads of unwritten memory.", captures_text(faulty));
   if (not_compared > 0) text += fmt::format(" {} with nothing to compare.", captures_text(not_compared));
   if (unread > 0) text += fmt::format(" {} could not be read or judged.", captures_text(unread));
   return text;
@@ -120,13 +129,17 @@ std::string summary_of(int64_t captures, int64_t drifting, int64_t unread, int64
 
 Json verdict_of(const Json& captures) {
   AtFault gravest = AtFault::kNone;
+  Grade worst = Grade::kGood;
   Json causes = Json::object();
-  int64_t drifting = 0, unread = 0, not_compared = 0;
+  int64_t drifting = 0, faulty = 0, unread = 0, not_compared = 0;
   for (const Json& one : captures) {
     if (one.contains("error")) {
       ++unread;
+      worst = std::max(worst, Grade::kUndecided);
       continue;
     }
+    worst = std::max(worst, grade_named(one["verdict"]["grade"]));
+    faulty += one["status"] == kDrift && one["verdict"]["causes"].empty();  // by --poison alone
     gravest = std::min(gravest, at_fault_of(one["verdict"]["at_fault"]));
     not_compared += !one["verdict"]["compared"].get<bool>();
     drifting += !one["verdict"]["causes"].empty();
@@ -135,11 +148,9 @@ Json verdict_of(const Json& captures) {
     }
   }
   const auto all = static_cast<int64_t>(captures.size());
-  return {{"at_fault", name_of(gravest)},
-          {"summary", summary_of(all, drifting, unread, not_compared)},
-          {"out_of_tolerance", drifting},
-          {"unread", unread},
-          {"causes", causes}};
+  return {{"at_fault", name_of(gravest)}, {"summary", summary_of(all, drifting, faulty, unread, not_compared)},
+          {"out_of_tolerance", drifting}, {"unread", unread},
+          {"grade", name_of(worst)},      {"causes", causes}};
 }
 
 std::string origin_text(const Json& from) {
@@ -186,14 +197,14 @@ std::string shared_text(const Json& shared) {
 }
 
 // Help that ends with a colon proposes to look at the stages.
-void add_help(Page& page, const Json& group) {
+void add_help(Page& page, const Json& group, const std::string& flags) {
   const auto help = group["help"].get<std::string>();
   page.labelled("help", {{help}});
   if (!help.ends_with(':')) return;
   const Json& worst = group["worst"];
-  page.line(fmt::format("msda-replay stages {} --invocation {} --element '{}'",
+  page.line(fmt::format("msda-replay stages {} --invocation {}{} --element '{}'",
                         text::shell_word(worst["capture"].get<std::string>()), worst["invocation"].get<int64_t>(),
-                        worst_element(group)),
+                        flags, worst_element(group)),
             9);
 }
 
@@ -208,7 +219,7 @@ void add_joined_group(Page& page, const Json& group, const ReportSettings& setti
       "where", {{fmt::format("in {}{}{}", captures_text(static_cast<int64_t>(captures.size())),
                              shared.empty() ? "" : ", all in " + shared, kernel.empty() ? "" : ", kernel " + kernel)}});
   add_worst(page, group);
-  add_help(page, group);
+  add_help(page, group, settings.capture_flags);
   const size_t listed = settings.verbose ? captures.size() : std::min(captures.size(), kMostListed);
   page.labelled("in", {{origin_text(captures[0])}});
   for (size_t i = 1; i < listed; ++i) page.line(text::escaped(origin_text(captures[i])), 9);
@@ -266,10 +277,11 @@ Page joined_text(const Json& joined, const ReportSettings& settings) {
     page.line(summary);
     return page;
   }
-  const AtFault at_fault = at_fault_of(verdict["at_fault"]);
-  const bool wrong = at_fault == AtFault::kObserved || at_fault == AtFault::kReference;
-  const bool good = verdict["causes"].empty() && verdict["unread"] == 0;
-  page.paragraph({{wrong ? Style::kWrong : good ? Style::kGood : Style::kDoubtful, summary}});
+  const Grade grade = grade_named(verdict["grade"]);
+  page.paragraph({{grade == Grade::kWrong  ? Style::kWrong
+                   : grade == Grade::kGood ? Style::kGood
+                                           : Style::kDoubtful,
+                   summary}});
   for (const Json& group : joined["groups"]) add_joined_group(page, group, settings);
   Lines lines;
   for (const Json& one : joined["captures"]) {

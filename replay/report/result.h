@@ -45,7 +45,14 @@ struct Conclusion {
   analysis::Verdict verdict;
   bool compared = false;  // an invocation's gradients were compared
   bool damaged = false;   // some data do not match their digests
+  bool faulty = false;    // --poison found a race, or a read of what nobody wrote
 };
+Conclusion conclusion_of(const InvocationResult& result);
+
+// What colours and headings say of a conclusion, from harmless to worst.
+enum class Grade { kGood, kUndecided, kDrift, kWrong };
+Grade grade_of(const Conclusion& conclusion);
+const char* name_of(Grade grade);
 
 // docs/run.schema.json.
 nlohmann::ordered_json to_json(const std::string& capture, const std::vector<InvocationResult>& results,

@@ -16,11 +16,9 @@ namespace {
 
 Json to_json(const Conclusion& conclusion) {
   const analysis::Verdict& verdict = conclusion.verdict;
-  Json json = {{"at_fault", name_of(verdict.at_fault)},
-               {"summary", headline(verdict.summary, conclusion.damaged)},
-               {"compared", conclusion.compared},
-               {"damaged", conclusion.damaged},
-               {"causes", Json::object()}};
+  Json json = {{"at_fault", name_of(verdict.at_fault)},  {"summary", headline(verdict.summary, conclusion.damaged)},
+               {"compared", conclusion.compared},        {"damaged", conclusion.damaged},
+               {"grade", name_of(grade_of(conclusion))}, {"causes", Json::object()}};
   for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
   json["explained_by_rounding"] = verdict.explained_by_rounding;
   json["not_examined"] = 0;  // every element is examined; kept for readers of version 0.1
@@ -162,7 +160,7 @@ Json to_json(const InvocationResult& result) {
   }
   json["findings"] = Json::array();
   for (const auto& finding : result.report.findings) json["findings"].push_back(to_json(finding));
-  json["verdict"] = to_json(Conclusion{result.report.verdict, result.compared, !result.altered.empty()});
+  json["verdict"] = to_json(conclusion_of(result));
   return json;
 }
 

@@ -195,10 +195,8 @@ void add_invocations(Page& page, const std::vector<InvocationResult>& results, c
 }
 
 Style style_of(const Conclusion& conclusion) {
-  const AtFault at_fault = conclusion.verdict.at_fault;
-  if (at_fault == AtFault::kObserved || at_fault == AtFault::kReference) return Style::kWrong;
-  if (!conclusion.verdict.causes.empty() || !conclusion.compared || conclusion.damaged) return Style::kDoubtful;
-  return conclusion.verdict.advice ? Style::kDoubtful : Style::kGood;
+  const Grade grade = grade_of(conclusion);
+  return grade == Grade::kWrong ? Style::kWrong : grade == Grade::kGood ? Style::kGood : Style::kDoubtful;
 }
 
 // Once for each reason.

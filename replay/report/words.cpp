@@ -144,6 +144,32 @@ std::string values_text(const Finding& f, const InvocationResult& result) {
   return text;
 }
 
+Conclusion conclusion_of(const InvocationResult& result) {
+  return {result.report.verdict, result.compared, !result.altered.empty(), result.poison && result.poison->is_faulty()};
+}
+
+Grade grade_of(const Conclusion& conclusion) {
+  const analysis::Verdict& verdict = conclusion.verdict;
+  const bool wrong = verdict.at_fault == AtFault::kObserved || verdict.at_fault == AtFault::kReference;
+  if (wrong || conclusion.faulty) return Grade::kWrong;
+  if (!verdict.causes.empty()) return Grade::kDrift;
+  return !conclusion.compared || conclusion.damaged || verdict.advice ? Grade::kUndecided : Grade::kGood;
+}
+
+const char* name_of(Grade grade) {
+  switch (grade) {
+    case Grade::kGood:
+      return "good";
+    case Grade::kUndecided:
+      return "undecided";
+    case Grade::kDrift:
+      return "drift";
+    case Grade::kWrong:
+      return "wrong";
+  }
+  return "";
+}
+
 const char* grade_of(const GroupTitle& group) {
   if (group.advisory) return "note";
   return group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kReference ? "error" : "warning";

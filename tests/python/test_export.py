@@ -8,6 +8,7 @@ import re
 import resource
 import runpy
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -447,7 +448,7 @@ def test_an_archive_for_an_issue(replay, export, named_capture, tmp_path, flags)
     private = [b"secret_test.py", b"/home/someone", b"someones-host", b"someones_test"]
     if flags:
         assert not [text for text in (*private, str(tmp_path).encode()) if text in everything]
-        assert run["argv"] == [] and run["environment"] == {} and told["tells"] == ["gpu", "libraries"]
+        assert run["argv"] == [] and run["environment"] == {} and told["tells"] == ["gpu", "libraries", "time of recording", "seeds"]
     else:
         assert all(text in everything for text in private)
         assert {"arguments", "host", "label", "libraries", "environment variable CUDA_HOME"} <= set(told["tells"])
@@ -685,3 +686,140 @@ def test_refusals(replay, small_capture, demo_capture, tmp_path):
     assert "--damaged" in replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", expect=2).err
     told = replay("export", tmp_path / "d.h5", "--to", "npz", "-o", tmp_path / "a", "--damaged", "--json", "-", expect=0).json
     assert told["altered"] == ["/invocations/000000/inputs/value"]
+
+
+# --- Names, tolerances and files that a stranger brings.
+
+
+ATTACK = "x\nimport os; os.mkdir('attacked')\n#\xff\\.h5"
+
+
+@pytest.mark.parametrize("to", ["pytest", "cpp"])
+def test_a_file_s_name_is_no_code(export, small_capture, demo_capture, tmp_path, to):
+    for i, source in enumerate((small_capture, demo_capture)):  # tensors in the source, and beside it
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        capture = os.fsencode(folder) + b"/" + ATTACK.encode("latin-1")
+        shutil.copy(source, capture)
+        output = folder / f"out{SUFFIX[to]}"
+        subprocess.run([REPLAY, "export", capture, "--to", to, "-o", output], check=True, capture_output=True)
+        assert "import os; os.mkdir" in output.read_text()
+        RUN[to](output, 1, **({"flags": ("-O1",)} if to == "cpp" else {}))
+        assert not (folder / "attacked").exists()
+
+
+def test_the_archive_s_name_is_no_code(export, demo_capture, tmp_path):
+    output = tmp_path / "x\nimport os; os.mkdir('attacked')\n#.py"
+    export(demo_capture, "pytest", output)
+    (tmp_path / "run").mkdir()
+    done = subprocess.run([sys.executable, output], cwd=tmp_path / "run", capture_output=True, text=True)
+    assert done.returncode == 1 and "is out of tolerance" in done.stderr + done.stdout
+    assert os.listdir(tmp_path / "run") == []
+
+
+def test_fma_rounds_once():
+    """A sum a little above the middle between two float32: rounding to float64 first would give the lower one. NumPy 1 makes an unsigned
+    integer of 64 bits and a Python integer a float64, which has no last bit to look at."""
+    arithmetic = {"np": np}
+    exec("import math, functools, operator\nfrom fractions import Fraction\n"
+         + (SOURCE / "replay" / "export" / "python" / "arithmetic.py").read_text(), arithmetic)
+    numbers = np.float32(8391461), np.float32(np.ldexp(8385756, -70)), np.float32(1)
+    assert float(arithmetic["fma"](*numbers)).hex() == "0x1.0000020000000p+0"
+
+
+def test_an_archive_by_another_tolerance(replay, export, small_capture, tmp_path):
+    told = export(small_capture, "zip", tmp_path / "issue.zip", "--atol", 1e-9, "--rtol", 1e-9)
+    with zipfile.ZipFile(tmp_path / "issue.zip") as archive:
+        archive.extractall(tmp_path / "issue")
+    result = replay("run", "capture.h5", "--device", "cpu", "--json", "-", cwd=tmp_path / "issue", expect=1).json
+    assert result == json.loads((tmp_path / "issue" / "run.json").read_text())
+    assert result["invocations"][0]["tolerance"] == {"atol": 1e-9, "rtol": 1e-9} and told["finding"]["tolerance"]["atol"] == 1e-9
+
+
+def test_nothing_to_compare_is_not_within_tolerance(replay, tmp_path, rng):
+    write_capture(tmp_path / "a.h5", Invocation(make_problem(rng), {}, "deformable_detr"))
+    for to in ("pytest", "cpp"):
+        refused = replay("export", tmp_path / "a.h5", "--to", to, "-o", tmp_path / f"a{SUFFIX[to]}", expect=2)
+        assert refused.err == replay("run", tmp_path / "a.h5", "--quiet", expect=2).err and "nothing to compare" in refused.err
+
+
+def test_anonymous_keeps_no_free_text(replay, export, tmp_path, rng):
+    """Attributes that no convention is, names of results, roles: of both operators that reproducers know."""
+    texts = {"note": "secretive", "author": "secretive", "time": "2026-01-01T00:00:00Z"}
+    call = read_capture(write_msda(tmp_path / "m.h5", rng, "grad_value", reference=True)).invocations[0]
+    call.facts.update(texts)
+    reference = call.results.pop("torch")
+    call.results = {"secretive torch": reference, "secretive": Result(reference.tensors, "", "grid_sample")}
+    write_capture(tmp_path / "m.h5", call, overwrite=True)
+    variant = "2d-float32-bilinear-border-1"
+    write_grid_sample(tmp_path / "g.h5", variant, "grad_grid")
+    call = read_capture(tmp_path / "g.h5").invocations[0]
+    call.facts.update(texts)
+    write_capture(tmp_path / "g.h5", call, overwrite=True)
+    for name in ("m", "g"):
+        there = tmp_path / name
+        told = export(tmp_path / f"{name}.h5", "zip", tmp_path / f"{name}.zip", "--anonymous")
+        with zipfile.ZipFile(tmp_path / f"{name}.zip") as archive:
+            archive.extractall(there)
+        everything = b"".join((there / file).read_bytes() for file in os.listdir(there))
+        assert b"secretive" not in everything and str(tmp_path).encode() not in everything
+        assert "time of recording" in told["tells"] and "time of recording" in (there / "README.md").read_text()
+        result = replay("run", "capture.h5", "--device", "cpu", "--json", "-", cwd=there, expect=1).json
+        assert result == json.loads((there / "run.json").read_text())
+        if name == "m":
+            assert "result 2" in {one["expected"] for one in result["invocations"][0]["comparisons"]} | {
+                one["observed"] for one in result["invocations"][0]["comparisons"]}
+
+
+def test_torch_is_asked_where_it_computed_one_side(export, tmp_path, rng):
+    """torch's grid_sample is none of two other dialects' arithmetics."""
+    inputs = make_problem(rng, queries=6, channels=4, levels=((3, 4), (2, 3)))
+    right = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    wrong = {**right, "grad_value": -right["grad_value"]}
+    for dialect, has_torch in (("msda_triton", False), ("grid_sample", True)):
+        call = Invocation(inputs, wrong, "deformable_detr", results={"other": Result(right, "reference", dialect)})
+        write_capture(tmp_path / "a.h5", call, overwrite=True)
+        told = export(tmp_path / "a.h5", "pytest", tmp_path / "a.py", "--force")
+        assert told["finding"]["against"] == "reference"
+        assert ("test_against_torch" in (tmp_path / "a.py").read_text()) == has_torch
+
+
+@pytest.mark.parametrize("to, name, json_name", [
+    ("pytest", "a.py", "a.py"), ("pytest", "a.py", "a.npz"), ("cpp", "a.cpp", "./a.bin"), ("npz", "a.npz", "a.npz"), ("zip", "a.zip", "a.zip"),
+])
+def test_json_does_not_replace_the_output(replay, demo_capture, tmp_path, to, name, json_name):
+    refused = replay("export", demo_capture, "--to", to, "-o", tmp_path / name, "--json", json_name, cwd=tmp_path, expect=2)
+    assert "which the command writes; give another name" in refused.err and os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("to", ["zip", "npz"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing(tmp_path, rng, to, number):
+    """While libzip, too, has a temporary file of its own there: the archive takes its time, as its numbers are random."""
+    inputs = make_problem(rng, queries=2000, heads=8, channels=32, levels=((128, 128),))
+    outputs = {name: array.astype(np.float32) for name, array in backward_of_zeros(inputs).items()}
+    capture, folder = tmp_path / "a.h5", tmp_path / "out"
+    folder.mkdir()
+    write_capture(capture, Invocation(inputs, outputs, "deformable_detr"))
+    child = subprocess.Popen([REPLAY, "export", capture, "--to", to, "-o", folder / "a", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while child.poll() is None:
+        if any(path.name.startswith("1.") and path.stat().st_size > 0 for path in folder.glob(".*/*")):
+            break
+    child.send_signal(number)
+    child.communicate(timeout=60)
+    assert child.returncode == -number and os.listdir(folder) == []
+
+
+def backward_of_zeros(inputs):
+    """The gradients' shapes are all that matters."""
+    return {f"grad_{name}": np.zeros_like(inputs[name]) for name in ("value", "sampling_locations", "attention_weights")}
+
+
+def test_all_files_are_replaced_or_none(replay, demo_capture, tmp_path):
+    """The second of two cannot be: a folder is in its place."""
+    (tmp_path / "a.npz").write_text("mine")
+    (tmp_path / "a.npz").chmod(0o640)
+    (tmp_path / "a.py").write_text("mine")
+    replay("export", demo_capture, "--to", "pytest", "-o", tmp_path / "a.py", "--force", expect=0)
+    assert (tmp_path / "a.npz").stat().st_mode & 0o777 == 0o640 and sorted(os.listdir(tmp_path)) == ["a.npz", "a.py"]
+    assert (tmp_path / "a.npz").read_bytes() != b"mine"

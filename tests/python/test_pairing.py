@@ -153,4 +153,4 @@ def test_calls_of_grid_sample_with_other_conventions(replay, tmp_path, rng):
     told = replay("run", path, "--json", "-", expect=1).json
     assert all("notes" not in call or not call["notes"] for call in told["invocations"])
     done = replay("run", path, "--invocation", 1, "--reference", 0, expect=2)
-    assert "their conventions differ" in done.err
+    assert "their padding_mode differs" in done.err

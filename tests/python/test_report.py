@@ -1,19 +1,22 @@
 """msda-replay report: the numbers of `run --json`, whole markup, no request, nothing of a capture that runs."""
 
+import html
 import html.parser
 import json
 import lzma
+import os
 import re
+import subprocess
 import xml.etree.ElementTree as ET
 
 import browser
 import numpy as np
 import pytest
-from conftest import DATA
+from conftest import DATA, REPLAY
 from support import backward, make_problem
 from test_grid_sample import call_of
 
-from msda_replay import Invocation, write_capture
+from msda_replay import Invocation, read_capture, write_capture
 
 JUDGED = sorted((DATA / "judged").glob("*.h5.xz"))
 V01 = sorted((DATA / "v0.1").glob("*.h5"))
@@ -308,6 +311,194 @@ def test_many_captures(replay, shipped, tmp_path):
     for page in pages:
         read(tmp_path / "pages" / page)
     assert "give --force" in replay("report", *captures, "-o", tmp_path / "pages", expect=2).err
+
+
+# What a page, an index and their commands must not say.
+
+
+def stress_of(capture, **more):
+    whole = {"estimate": 0.5, "low": 0.4, "high": 0.6, "failures": 5, "runs": 10}
+    return {"capture": str(capture), "invocation": 0, "failure_probability": whole, "confidence": 0.95, "observed": "msda_triton",
+            "against": "grid_sample", "interrupted": False, "by_cause": {}, "by_tensor": {}, "criterion": {"atol": 1.0, "rtol": 1.0}, **more}
+
+
+@pytest.mark.parametrize("wrong", [
+    {"by_cause": {"x": {}}}, {"by_tensor": {"x": 3}}, {"by_cause": {"x": {"estimate": 1}}}, {"curve": {"atol": [{}, {}], "rtol": []}},
+    {"curve": {"atol": [{"atol": 1}, {"atol": 2}], "rtol": []}}, {"curve": {"atol": [], "rtol": [{"rtol": "1"}]}}, {"curve": []},
+])
+def test_a_malformed_probability(replay, shipped, tmp_path, wrong):
+    (tmp_path / "stress.json").write_text(json.dumps(stress_of(shipped["h200"], **wrong)))
+    done = replay("report", shipped["h200"], "-o", tmp_path / "a.html", "--no-stages", "--stress-json", tmp_path / "stress.json", expect=2)
+    assert "not what msda-replay stress --json writes" in done.err
+
+
+def test_the_probability_is_of_this_capture(replay, shipped, tmp_path):
+    def made(stress, expect):
+        (tmp_path / "stress.json").write_text(json.dumps(stress))
+        return replay("report", shipped["h200"], "-o", tmp_path / "a.html", "--force", "--no-stages", "--stress-json",
+                      tmp_path / "stress.json", expect=expect).err
+
+    (tmp_path / "link.h5").symlink_to(shipped["h200"])
+    for same in (shipped["h200"], tmp_path / "link.h5"):
+        made(stress_of(same), 1)
+    for other in (shipped["underflow.h5"], tmp_path / "missing.h5"):
+        assert f"it is of {other}, not of {shipped['h200']}" in made(stress_of(other), 2)
+
+
+def test_infinities_out_of_tolerance_are_counted(report, tmp_path, rng):
+    """Both sides infinite, from an infinite input: the pictures agree with the table."""
+    inputs = make_problem(rng)
+    inputs["grad_output"][0, 3, 1, 2] = np.inf
+    outputs = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
+    write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
+    path, told = report(tmp_path / "a.h5", "--no-stages")
+    found = re.findall(r"<strong>(\w+) from (\w+)</strong>: ([\d,]+) of ([\d,]+) elements", path.read_text())
+    comparisons = {(one["tensor"], one["expected"]): one for one in told["invocations"][0]["comparisons"] if one["observed"] == "recorded"}
+    assert len(found) == 3 and any(one["mismatched"] for one in comparisons.values())
+    for tensor, against, outside, _ in found:
+        assert int(outside.replace(",", "")) == comparisons[tensor, against]["mismatched"], tensor
+        title = re.search(rf"<summary>{tensor} from {against}(.*?)</summary>", path.read_text())
+        assert (title is not None and "out of tolerance" in title[1]) == (int(outside.replace(",", "")) > 0), tensor
+
+
+def test_an_index_without_a_verdict_is_not_green(replay, shipped, tmp_path):
+    unreadable = tmp_path / "unreadable.h5"
+    unreadable.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(300))
+    (tmp_path / "other.h5").write_bytes(unreadable.read_bytes())
+    replay("report", unreadable, tmp_path / "other.h5", "-o", tmp_path / "pages", expect=2)
+    text = (tmp_path / "pages" / "index.html").read_text()
+    assert "Nothing is out of tolerance." not in text and "note good" not in text and "top good" not in text
+
+
+def right_capture(path, rng):
+    inputs = make_problem(rng)
+    outputs = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}
+    write_capture(path, Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
+    return inputs
+
+
+def test_the_index_grades_as_the_pages_do(replay, tmp_path, rng):
+    """Data that do not match their digests, and so little that the gradients do."""
+    right_capture(tmp_path / "right.h5", rng)
+    inputs = right_capture(tmp_path / "damaged.h5", rng)
+    data = bytearray((tmp_path / "damaged.h5").read_bytes())
+    data[data.index(inputs["value"].tobytes())] ^= 1
+    (tmp_path / "damaged.h5").write_bytes(data)
+    for names, good in ((["right.h5"] * 2 + ["again.h5"], True), (["right.h5", "damaged.h5"], False)):
+        (tmp_path / "again.h5").write_bytes((tmp_path / "right.h5").read_bytes())
+        folder = tmp_path / f"pages{good}"
+        done = replay("report", *[tmp_path / name for name in names], "-o", folder, "--damaged", "--no-stages", "--json", "-", expect=0)
+        assert done.json["verdict"]["grade"] == ("good" if good else "undecided")
+        index = (folder / "index.html").read_text()
+        assert ("top good" in index) == ("Nothing is out of tolerance." in index) == good
+        pages = re.findall(r'<a href="([\w-]+\.html)"', index)
+        rows = re.findall(r"<tr>.*?</tr>", index, re.S)
+        assert len(pages) == len(rows) == 2
+        for page, row in zip(pages, rows):
+            word = re.search(r'<header class="top \w+">.*?<p class="chips"><span class="(chip \w+)">([^<]*)<', (folder / page).read_text(), re.S)
+            assert f'<span class="{word[1]}">{word[2]}<' in row
+
+
+def test_equal_captures_are_one(replay, shipped, tmp_path):
+    capture = shipped["h200"]
+    done = replay("report", capture, capture.parent / "." / capture.name, "-o", tmp_path / "pages", "--no-stages", "--json", "-", expect=1)
+    assert [one["capture"] for one in done.json["captures"]] == [str(capture)]
+
+
+@pytest.mark.parametrize("json_name", ["page.html", "./page.html", "there/page.html"])
+def test_json_does_not_replace_the_page(replay, shipped, tmp_path, json_name):
+    (tmp_path / "there").symlink_to(tmp_path)
+    done = replay("report", shipped["h200"], "-o", tmp_path / "page.html", "--json", tmp_path / json_name, expect=2)
+    assert "give another name" in done.err and sorted(path.name for path in tmp_path.iterdir()) == ["there"]
+
+
+def test_json_does_not_replace_the_index(replay, shipped, tmp_path):
+    captures = shipped["h200"], shipped["underflow.h5"]
+    done = replay("report", *captures, "-o", tmp_path / "pages", "--json", tmp_path / "pages" / "index.html", expect=2)
+    assert "give another name" in done.err and not list((tmp_path / "pages").iterdir())
+
+
+# Commands that are printed, done as printed.
+
+
+@pytest.fixture
+def pasted(replay, tmp_path):
+    """Runs a command with the msda-replay under test; it must find something or nothing, not fail."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "msda-replay").symlink_to(REPLAY)
+
+    def run(command, folder):
+        quick = command.replace("msda-replay stress", "msda-replay stress --runs 2 --curve-runs 0")
+        done = subprocess.run(quick, shell=True, cwd=folder, capture_output=True, text=True, timeout=300,
+                              env={**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+        assert done.returncode in (0, 1), f"{command}\n{done.stdout}{done.stderr}"
+        return done
+
+    return run
+
+
+def printed_commands(text):
+    return re.findall(r"^ *(msda-replay (?:run|stages|stress|minimize|order|advise) .*)$", text, re.M)
+
+
+def page_commands(page):
+    return [html.unescape(one) for one in re.findall(r"<code>(msda-replay [^<]*)</code>", page.read_text())]
+
+
+def several_calls(rng, folder):
+    """A right call, a wrong one with other inputs, its reference of the same inputs, and a kernel of no operator."""
+    call = wrong_call(rng, queries=6, channels=4)
+    call.kernel = "tested"
+    right = {name: grad.astype(np.float32) for name, grad in backward(call.inputs).items()}
+    other = make_problem(rng, queries=5, channels=4)
+    calls = [Invocation(other, {name: grad.astype(np.float32) for name, grad in backward(other).items()}, "deformable_detr", atol=1e-3, rtol=1e-2),
+             call, Invocation(call.inputs, right, "deformable_detr", kernel="reference", atol=1e-3, rtol=1e-2)]
+    path = folder / "it's a capture.h5"
+    write_capture(path, calls, {"argv": ["pytest", "it's; echo $HOME", "-k", "a b"]})
+    return path
+
+
+@pytest.mark.parametrize("flags", [[], ["--invocation", 1], ["--reference", 2], ["--invocation", 1, "--reference", 2], ["--atol", 0.5, "--rtol", 1e-7]],
+                         ids=lambda flags: " ".join(map(str, flags)))
+@pytest.mark.parametrize("damaged", [False, True])
+def test_every_printed_command_does_what_it_says(replay, pasted, tmp_path, rng, flags, damaged):
+    path = several_calls(rng, tmp_path)
+    if damaged:
+        data = bytearray(path.read_bytes())
+        values = read_capture(path).invocations[1].inputs["value"].tobytes()
+        data[data.index(values)] ^= 1
+        path.write_bytes(data)
+        flags = [*flags, "--damaged"]
+    told = replay("run", path.name, "--device", "cpu", "--json", "-", *flags, cwd=tmp_path, expect=1).json
+    run = replay("run", path.name, "--device", "cpu", *flags, cwd=tmp_path, expect=1)
+    replay("report", path.name, "-o", "page.html", "--no-stages", "--device", "cpu", *flags, cwd=tmp_path, expect=1)
+    commands = printed_commands(run.out), page_commands(tmp_path / "page.html")
+    assert all(commands) and {word.split()[1] for word in commands[1]} >= {"run", "stress", "minimize"}
+    for command in dict.fromkeys([*commands[0], *commands[1]]):
+        done = pasted(command + (" --json -" if " run " in command else ""), tmp_path)
+        if " run " in command:
+            assert json.loads(done.stdout)["verdict"] == told["verdict"], command
+    text = html.unescape((tmp_path / "page.html").read_text())
+    assert "pytest 'it'\\''s; echo $HOME' -k 'a b'" in text
+
+
+def test_printed_commands_of_many_captures(replay, pasted, tmp_path, rng):
+    path = several_calls(rng, tmp_path)
+    (tmp_path / "b.h5").write_bytes(path.read_bytes())
+    run = replay("run", path.name, "b.h5", "--reference", 2, "--atol", 0.5, "--device", "cpu", cwd=tmp_path, expect=1)
+    commands = printed_commands(run.out.replace("msda-replay run CAPTURE", ""))
+    assert all("--reference 2 --atol 0.5" in command for command in commands)
+    for command in commands:
+        pasted(command, tmp_path)
+
+
+@pytest.mark.parametrize("to, comment", [("pytest", "#"), ("cpp", "//")])
+def test_printed_commands_of_reproducers(replay, pasted, tmp_path, rng, to, comment):
+    path = several_calls(rng, tmp_path)
+    output = tmp_path / f"a.{'py' if to == 'pytest' else 'cpp'}"
+    replay("export", path, "--to", to, "-o", output, "--reference", 2, expect=0)
+    for command in printed_commands(re.sub(rf"^{comment} *", "", output.read_text(), flags=re.M)):
+        pasted(command, tmp_path)
 
 
 # With a browser.

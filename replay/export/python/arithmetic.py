@@ -13,7 +13,7 @@ def fma(a, b, c):
         near = float(exact)
     except OverflowError:
         return real(math.copysign(math.inf, exact))
-    if real is np.float32 and Fraction(near) != exact and np.float64(near).view(np.uint64) % 2 == 0:
+    if real is np.float32 and Fraction(near) != exact and int(np.float64(near).view(np.uint64)) % 2 == 0:
         near = np.nextafter(near, math.copysign(math.inf, exact - Fraction(near)))  # to odd, so that only the next line rounds
     return real(near)
 

@@ -192,14 +192,15 @@ std::string outside_marks(const ErrorMap& map) {
 
 // "row 12, column 40 to 43"
 std::string place_of_bin(const ErrorMap& map, size_t bin) {
-  const auto part = [](const std::string& name, int64_t at, int64_t all, int64_t bins) {
-    const int64_t share = (all + bins - 1) / bins, first = at * share, last = std::min(all, first + share) - 1;
+  const auto part = [](const std::string& name, int64_t at, int64_t all, int64_t share) {
+    const int64_t first = at * share, last = std::min(all, first + share) - 1;
     if (name.empty()) return std::string();
     return first == last ? fmt::format("{} {}", name, first) : fmt::format("{} {} to {}", name, first, last);
   };
   const auto columns = static_cast<size_t>(map.columns);
-  const std::string row = part(map.row_name, static_cast<int64_t>(bin / columns), map.all_rows, map.rows);
-  const std::string column = part(map.column_name, static_cast<int64_t>(bin % columns), map.all_columns, map.columns);
+  const std::string row = part(map.row_name, static_cast<int64_t>(bin / columns), map.all_rows, map.of_rows);
+  const std::string column =
+      part(map.column_name, static_cast<int64_t>(bin % columns), map.all_columns, map.of_columns);
   return row.empty() ? column : row + ", " + column;
 }
 
@@ -291,7 +292,8 @@ void draw_schedule(Html& html, const Json& bins, const std::string& index_name) 
 void draw_curve(Html& html, const Json& points, const char* name, double own) {
   std::vector<std::array<double, 4>> drawn;  // tolerance, estimate, low, high
   for (const Json& point : points) {
-    if (const double x = point[name]; x > 0) drawn.push_back({x, point["estimate"], point["low"], point["high"]});
+    const double x = point.at(name);
+    if (x > 0) drawn.push_back({x, point.at("estimate"), point.at("low"), point.at("high")});
   }
   if (drawn.size() < 2) return;
   std::ranges::sort(drawn);

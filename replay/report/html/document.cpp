@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "recorder/text/shell.h"
 #include "replay/calls/damage.h"
 #include "replay/report/html/findings.h"
 #include "replay/report/html/page_template.h"
@@ -35,15 +36,18 @@ std::string fill(const std::string& title, const Html& body) {
   return page;
 }
 
-// What the headline's colour and word say.
-struct Grade {
+// A grade's colour and word.
+struct Chip {
   const char* style;
   const char* word;
 };
-Grade grade_of(AtFault at_fault, bool any, bool doubtful) {
-  if (at_fault == AtFault::kObserved || at_fault == AtFault::kReference) return {"error", "Drift"};
-  if (any) return {"warning", "Drift"};
-  return doubtful ? Grade{"warning", "Undecided"} : Grade{"good", "Within tolerance"};
+// `grade` as name_of(Grade) has it; `drifts`: elements are out of tolerance.
+Chip chip_of(std::string_view grade, bool drifts) {
+  const char* style = grade == name_of(Grade::kWrong) ? "error" : grade == name_of(Grade::kGood) ? "good" : "warning";
+  if (drifts) return {style, "Drift"};
+  return {style, grade == name_of(Grade::kWrong)  ? "Faulty"
+                 : grade == name_of(Grade::kGood) ? "Within tolerance"
+                                                  : "Undecided"};
 }
 
 // The first sentence is the headline; what it has in brackets stands under it.
@@ -75,8 +79,7 @@ int64_t out_of_tolerance(const Conclusion& conclusion) {
 
 void add_top(Html& html, const ReportedCapture& report) {
   const analysis::Verdict& verdict = report.conclusion.verdict;
-  const bool doubtful = !report.conclusion.compared || report.conclusion.damaged || verdict.advice;
-  const Grade grade = grade_of(verdict.at_fault, !verdict.causes.empty(), doubtful);
+  const Chip grade = chip_of(name_of(grade_of(report.conclusion)), !verdict.causes.empty());
   const auto header = html.in("header", {{"class", std::string("top ") + grade.style}});
   {
     const auto line = html.in("p", {{"class", "brand"}});
@@ -92,7 +95,8 @@ void add_top(Html& html, const ReportedCapture& report) {
   add_headline(html, headline(verdict.summary, report.conclusion.damaged));
   const auto figures = html.in("dl", {{"class", "figures"}});
   add_figure(html, "out of tolerance", elements_text(out_of_tolerance(report.conclusion)));
-  add_figure(html, "at fault", verdict.at_fault == AtFault::kNone ? "nobody" : name_of(verdict.at_fault));
+  const AtFault at_fault = report.conclusion.faulty ? AtFault::kObserved : verdict.at_fault;
+  add_figure(html, "at fault", at_fault == AtFault::kNone ? "nobody" : name_of(at_fault));
   add_figure(html, "invocations",
              thousands(static_cast<int64_t>(report.invocations.size() + report.relaunched.size() +
                                             report.not_replayed.size())));
@@ -136,6 +140,7 @@ void add_notes(Html& html, const InvocationResult& result) {
   for (const std::string& text : result.notes) note(text);
   if (!result.original_left_out.empty()) note("Mode original is left out: " + result.original_left_out);
   if (result.original) add_lines(html, to_text(*result.original));
+  if (result.poison) add_lines(html, to_text(*result.poison));
   for (const RecordedOrder& one : result.recorded_order) {
     note(
         fmt::format("recorded_order: {}: the order of additions was found for {} of {} pixels; {} of {} elements have "
@@ -191,7 +196,8 @@ void add_invocation(Html& html, const ReportedCapture& report, const ReportedInv
   const FindingsPlace place{prefix,
                             report.flags + (several ? fmt::format(" --invocation {}", result.invocation.id) : "")};
   if (result.report.groups.empty()) {
-    if (result.compared) html.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
+    const bool good = grade_of(conclusion_of(result)) == Grade::kGood;
+    if (result.compared) html.add("p", {{"class", good ? "note good" : "note"}}, "Nothing is out of tolerance.");
   } else {
     html.add("h3", {{"id", prefix + "-findings"}}, "Findings");
     add_groups(html, result, one.pictures, place);
@@ -228,8 +234,12 @@ void add_reproduce(Html& html, const ReportedCapture& report) {
     say("The smallest call that fails for the same cause:",
         fmt::format("msda-replay minimize {} -o small.h5", report.flags));
   }
-  say("How often the test fails with other inputs:", "msda-replay stress " + report.flags);
-  if (const Json& argv = report.shown["run"]["argv"]; !argv.empty()) say("What was recorded:", plain_text(argv));
+  say("How often the test fails with other inputs:", "msda-replay stress " + report.stress_flags);
+  if (const Json& argv = report.shown["run"]["argv"]; !argv.empty()) {
+    std::vector<std::string> words;
+    for (const Json& word : argv) words.push_back(text::shell_word(word.get<std::string>()));
+    say("What was recorded:", fmt::format("{}", fmt::join(words, " ")));
+  }
   html.add("p", {{"class", "quiet"}},
            fmt::format("Captured with msda-replay {}, reported with {}.",
                        report.shown["tool_version"].get<std::string>(), report.version));
@@ -298,7 +308,7 @@ AtFault at_fault_of(const Json& named) {
 }
 
 void add_top(Html& html, const Json& verdict, size_t captures) {
-  const Grade grade = grade_of(at_fault_of(verdict["at_fault"]), !verdict["causes"].empty(), verdict["unread"] != 0);
+  const Chip grade = chip_of(verdict["grade"].get<std::string>(), !verdict["causes"].empty());
   const auto header = html.in("header", {{"class", std::string("top ") + grade.style}});
   {
     const auto line = html.in("p", {{"class", "brand"}});
@@ -393,9 +403,8 @@ void add_row(Html& html, const Json& one, const std::string& page) {
   }
   {
     const Json& verdict = read ? one["verdict"] : one;
-    const Grade grade =
-        read ? grade_of(at_fault_of(verdict["at_fault"]), !verdict["causes"].empty(), !verdict["compared"].get<bool>())
-             : Grade{"error", "Not read"};
+    const Chip grade =
+        read ? chip_of(verdict["grade"].get<std::string>(), !verdict["causes"].empty()) : Chip{"error", "Not read"};
     const auto cell = html.in("td");
     add_chip(html, grade.style, grade.word);
   }
@@ -425,7 +434,11 @@ std::string html_of_index(const Json& joined, const std::vector<std::string>& pa
     {
       const auto section = body.in("section", {{"id", "findings"}});
       body.add("h2", "Findings");
-      if (joined["groups"].empty()) body.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
+      if (joined["verdict"]["grade"] == name_of(Grade::kGood)) {
+        body.add("p", {{"class", "note good"}}, "Nothing is out of tolerance.");
+      } else if (joined["groups"].empty()) {
+        body.add("p", {{"class", "note"}}, "Nothing was found out of tolerance in what could be read and compared.");
+      }
       for (const Json& group : joined["groups"]) add_joined_group(body, group, page_of);
     }
     body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");

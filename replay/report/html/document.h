@@ -26,6 +26,7 @@ struct ReportedInvocation {
 struct ReportedCapture {
   std::string capture;
   std::string flags;             // the capture, and what decides the comparison, as words of a command line
+  std::string stress_flags;      // the same for stress
   nlohmann::ordered_json shown;  // by `show`, without its invocations
   std::vector<ReportedInvocation> invocations;
   std::vector<Relaunched> relaunched;

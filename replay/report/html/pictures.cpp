@@ -40,6 +40,12 @@ struct Drawn {
   std::vector<bool> outside;
   UlpHistogram histogram;
   ErrorMaps maps;
+
+  // Two infinities or two NaN are equal, unless the report found them out of tolerance.
+  bool differs(int64_t flat) const {
+    const double o = observed.at(flat), e = expected.at(flat);
+    return outside[static_cast<size_t>(flat)] || !(o == e || (std::isnan(o) && std::isnan(e)));
+  }
 };
 
 void count(Drawn& drawn, const Tolerance& tolerance) {
@@ -54,7 +60,7 @@ void count(Drawn& drawn, const Tolerance& tolerance) {
       const double allowed = tolerance.atol + tolerance.rtol * std::abs(e);
       const uint64_t ulps = analysis::ulp_distance(std::abs(e) + allowed, std::abs(e), drawn.observed.dtype);
       if (std::isfinite(allowed)) histogram.tightest = std::min(histogram.tightest.value_or(ulps), ulps);
-    } else if (o == e || (std::isnan(o) && std::isnan(e) && !drawn.outside[static_cast<size_t>(i)])) {
+    } else if (!drawn.differs(i)) {
       continue;
     }
     ++(drawn.outside[static_cast<size_t>(i)] ? bin->outside : bin->within);
@@ -122,7 +128,6 @@ class Mapper {
   void add(Drawn& one, int64_t flat, std::optional<PlaceInImage> place) {
     const double o = one.observed.at(flat), e = one.expected.at(flat);
     const bool is_outside = one.outside[static_cast<size_t>(flat)];
-    if ((o == e || (std::isnan(o) && std::isnan(e))) && !is_outside) return;
     one.maps.any = true;
     const double difference = std::isfinite(o) && std::isfinite(e) ? std::abs(o - e) : HUGE_VAL;
     if (place) one.maps.images[place->image].add(place->row, place->column, difference, is_outside);
@@ -135,7 +140,7 @@ class Mapper {
 
   void map_pixels(Drawn& one) {
     for (int64_t flat = 0; flat < one.observed.elements(); ++flat) {
-      if (one.observed.at(flat) == one.expected.at(flat)) continue;
+      if (!one.differs(flat)) continue;
       add(one, flat, places_.of_pixel(one.maps.of.gradient, flat));
     }
   }
@@ -143,7 +148,7 @@ class Mapper {
   void map_samples(Drawn& one, int64_t first, int64_t count) {
     const int64_t width = one.observed.elements() / std::max<int64_t>(1, call_.sample_count());
     for (int64_t flat = first * width; flat < (first + count) * width; ++flat) {
-      if (one.observed.at(flat) == one.expected.at(flat)) continue;
+      if (!one.differs(flat)) continue;
       add(one, flat, places_.of_sample(one.maps.of.gradient, flat, flat / width));
     }
   }
@@ -201,7 +206,8 @@ ErrorMap::ErrorMap(std::string a_title, std::string rows_of, std::string columns
   // Bins of an image are square.
   const bool square = most_rows == most_columns;
   const auto share = [](int64_t size, int64_t most) { return std::max<int64_t>(1, (size + most - 1) / most); };
-  int64_t of_rows = share(all_rows, most_rows), of_columns = share(all_columns, most_columns);
+  of_rows = share(all_rows, most_rows);
+  of_columns = share(all_columns, most_columns);
   if (square) of_rows = of_columns = std::max(of_rows, of_columns);
   rows = (all_rows + of_rows - 1) / of_rows;
   columns = (all_columns + of_columns - 1) / of_columns;
@@ -210,7 +216,6 @@ ErrorMap::ErrorMap(std::string a_title, std::string rows_of, std::string columns
 }
 
 void ErrorMap::add(int64_t row, int64_t column, double difference, bool is_outside) {
-  const int64_t of_rows = (all_rows + rows - 1) / rows, of_columns = (all_columns + columns - 1) / columns;
   const auto at = static_cast<size_t>(row / of_rows * columns + column / of_columns);
   largest[at] = std::max(largest[at], difference);
   if (is_outside) outside[at] = true;

@@ -34,6 +34,7 @@ struct ErrorMap {
   std::string title;                      // "level 0 (64 x 64)"
   std::string row_name, column_name;      // what is counted down and across: "row", "head"
   int64_t all_rows = 0, all_columns = 0;  // before they share bins
+  int64_t of_rows = 1, of_columns = 1;    // in a bin
   int64_t rows = 0, columns = 0;          // bins
   std::vector<double> largest;            // infinite: a number that is not finite
   std::vector<bool> outside;              // some element of the bin is out of tolerance

@@ -58,8 +58,8 @@ std::string number_text(const Json& number, const char* none = "–") {
 }
 
 std::string percent(const Json& p) {
-  return fmt::format("{:.2f} % ({:.2f} to {:.2f})", 100 * p["estimate"].get<double>(), 100 * p["low"].get<double>(),
-                     100 * p["high"].get<double>());
+  return fmt::format("{:.2f} % ({:.2f} to {:.2f})", 100 * p.at("estimate").get<double>(),
+                     100 * p.at("low").get<double>(), 100 * p.at("high").get<double>());
 }
 
 void add_facts(Html& html, const Json& facts) {

@@ -1,0 +1,53 @@
+// Files that a command creates: each appears complete or not at all, and replaces another file only if asked.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "replay/base/temporary_folder.h"
+
+namespace msda::replay {
+
+// All of the text, also in parts. Returns 0 or an errno.
+int write_all(int fd, std::string_view text);
+
+// Its files are in one folder. Until they are published they are in a temporary one beside them.
+class NewFiles {
+ public:
+  // `input`: the file that the command reads, which is never replaced. `flag`: what errors begin with, or "".
+  NewFiles(std::string input, bool replace, std::string flag = "")
+      : input_(std::move(input)), replace_(replace), flag_(std::move(flag)) {}
+  NewFiles(const NewFiles&) = delete;
+  NewFiles& operator=(const NewFiles&) = delete;
+
+  // Throws BadInput unless a file may appear at `path`.
+  void check(const std::string& path) const;
+  // Returns the name of a temporary file, still to be made, that appears at `path` with publish(). Throws BadInput.
+  std::string create(const std::string& path);
+  // The name of a temporary file that never appears.
+  std::string scratch(const std::string& path);
+  void write(const std::string& path, std::string_view bytes);
+  // All of them or, throwing BadInput, none. A replaced file keeps its permissions.
+  void publish();
+
+ private:
+  struct File {
+    std::string path, temporary;
+    enum { kHere, kMoved, kExchanged, kReplaced } state = kHere;
+  };
+  void put(File& file) const;
+  static void take_back(const File& file);
+  std::string temporary_beside(const std::string& path);
+  [[noreturn]] void fail(const std::string& path, int error) const;
+
+  std::string input_;
+  bool replace_;
+  std::string flag_;
+  std::optional<TemporaryFolder> folder_;
+  int temporaries_ = 0;
+  std::vector<File> files_;
+};
+
+}  // namespace msda::replay
