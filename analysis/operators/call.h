@@ -223,7 +223,7 @@ class Call {
                           const Precisions& precisions, const Reduction* reduction, Cache& cache) const = 0;
   // In the call's own arithmetic, as our kernels sum them.
   virtual Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const = 0;
-  // Whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included.
+  // Whether there are kernels that compute 16-bit tensors in their type throughout, coordinates included, or add in it.
   virtual bool has_narrow_kernels() const { return false; }
 
   // --- Families of elements, which need the same of the cache.

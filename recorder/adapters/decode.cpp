@@ -62,6 +62,15 @@ std::optional<Refusal> fault_of(const DeviceTensor& tensor) {
   return std::nullopt;
 }
 
+void drop_row_major_strides(DeviceTensor& tensor) {
+  int64_t row_major = 1;
+  for (size_t i = tensor.strides.size(); i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != row_major) return;
+    row_major *= tensor.shape[i];
+  }
+  tensor.strides.clear();
+}
+
 bool has_layout(const Launch& launch, std::span<const Slot> slots) {
   if (launch.parameters.size() != slots.size()) return false;
   uint64_t end = 0;

@@ -18,14 +18,20 @@ namespace msda::adapters {
 
 // The built-in adapters. They are never destroyed: a program may launch while it exits.
 const Adapter& col2im17();
+const Adapter& embedding();
 const Adapter& grid_sampler_2d();
 const Adapter& grid_sampler_3d();
+const Adapter& index_add();
+const Adapter& index_put();
 const Adapter& msda_triton();
 const Adapter& roi_align();
+const Adapter& scatter_add();
+const Adapter& upsample_bicubic2d();
 const Adapter& upsample_bilinear2d();
 const Adapter& upsample_nearest1d();
 const Adapter& upsample_nearest2d();
 const Adapter& upsample_nearest3d();
+const Adapter& upsample_trilinear3d();
 
 // A parameter as the kernel declares it. A scalar is aligned to its size, a struct to its largest member.
 struct Slot {
@@ -69,6 +75,9 @@ std::optional<int64_t> product(std::span<const int64_t> factors);
 // Why this tensor is invalid: a null pointer, a size that is not positive, a negative stride, or more bytes from the
 // first element to the last than 63 bits can count. Every tensor of a call must be checked by it.
 std::optional<Refusal> fault_of(const DeviceTensor& tensor);
+
+// Removes strides that say no more than the shape: those of a contiguous, row-major tensor.
+void drop_row_major_strides(DeviceTensor& tensor);
 
 struct Addresses {
   uint64_t value, spatial_shapes;

@@ -21,6 +21,7 @@
 #include "recorder/adapters/decode.h"
 #include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
+#include "recorder/adapters/tensor_info.h"
 
 namespace msda::adapters {
 namespace {
@@ -38,15 +39,6 @@ constexpr Kernel k2d{"grid_sampler_2d", "31grid_sampler_2d_backward_kernel", 2, 
 constexpr Kernel k3d{"grid_sampler_3d", "31grid_sampler_3d_backward_kernel", 3, "N*D*H*W", 2};
 constexpr std::array kInterpolations{"bilinear", "nearest", "bicubic"};
 constexpr std::array kPaddings{"zeros", "border", "reflection"};
-
-// at::cuda::detail::TensorInfo. Only the first `dims` sizes and strides are set.
-template <class Index>
-struct TensorInfo {
-  uint64_t data;
-  Index sizes[25], strides[25];
-  int32_t dims;
-};
-static_assert(sizeof(TensorInfo<int32_t>) == 216 && sizeof(TensorInfo<int64_t>) == 416);
 
 // Where each parameter stands in the list.
 enum At : size_t {
@@ -97,13 +89,7 @@ std::variant<DeviceTensor, Refusal> tensor_of(const Kernel& kernel, const Launch
   }
   DeviceTensor tensor{name, type, {info.sizes, info.sizes + dims}, info.data, {info.strides, info.strides + dims}};
   if (auto fault = fault_of(tensor)) return *std::move(fault);
-  int64_t row_major = 1;
-  bool contiguous = true;
-  for (size_t i = dims; i-- > 0;) {
-    contiguous = contiguous && (tensor.shape[i] == 1 || tensor.strides[i] == row_major);
-    row_major *= tensor.shape[i];
-  }
-  if (contiguous) tensor.strides.clear();
+  drop_row_major_strides(tensor);
   return tensor;
 }
 

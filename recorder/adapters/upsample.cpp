@@ -11,7 +11,6 @@
 // nearest-exact. Both tensors are contiguous; tensors with channels last have kernels of their own. After
 // aten/src/ATen/native/cuda/UpSampleBilinear2d.cu and UpSampleNearest*.cu.
 #include <array>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,66 +19,12 @@
 #include <variant>
 #include <vector>
 
-#include "recorder/adapters/decode.h"
 #include "recorder/adapters/made_once.h"
 #include "recorder/adapters/mangled.h"
+#include "recorder/adapters/upsample_call.h"
 
 namespace msda::adapters {
 namespace {
-
-constexpr std::array kAxes{"width", "height", "depth"};  // the last dimension first
-
-// The tensors, and the conventions that all modes have. `in` and `out` without batches and channels.
-Decoded call_with(const std::string& mode, msda_dtype type, const std::vector<int64_t>& batches,
-                  const std::vector<int64_t>& in, const std::vector<int64_t>& out, uint64_t grad_input,
-                  uint64_t grad_output) {
-  Call call{
-      .dialect = std::nullopt, .padding = std::nullopt, .align_corners = std::nullopt, .inputs = {}, .outputs = {}};
-  const auto shape = [&](const std::vector<int64_t>& sides) {
-    std::vector<int64_t> all = batches;
-    all.insert(all.end(), sides.begin(), sides.end());
-    return all;
-  };
-  call.inputs = {{"grad_output", type, shape(out), grad_output}};
-  call.outputs = {{"grad_input", type, shape(in), grad_input}};
-  for (const auto* group : {&call.inputs, &call.outputs}) {
-    if (auto fault = fault_of(group->front())) return *std::move(fault);
-  }
-  call.texts["mode"] = mode;
-  for (size_t i = 0; i < in.size(); ++i) {
-    call.integers[std::string("input_") + kAxes[i]] = in[in.size() - 1 - i];
-  }
-  return call;
-}
-
-// The scale factor, unless the ratio is that of the sizes. `ratio`: of a coordinate to an output pixel's index.
-std::optional<Refusal> add_scale(Call& call, size_t axis, double scale, bool is_from_sizes) {
-  if (is_from_sizes) return std::nullopt;
-  if (!(scale > 0) || !std::isfinite(scale)) return Refusal{"a ratio of the sizes that is not above 0"};
-  call.texts[std::string("scale_") + kAxes[axis]] = decimal(scale);
-  return std::nullopt;
-}
-
-struct Signature {
-  msda_dtype type;
-  bool wide;   // A is double
-  bool exact;  // nearest-exact
-};
-
-// Of the symbol after the identifier: the types, and what follows them.
-std::optional<Signature> take_types(Mangled& name) {
-  if (!name.take("I")) return std::nullopt;
-  const auto type = name.take_element_type();
-  if (!type) return std::nullopt;
-  const bool wide = name.take("d");
-  if (!wide && !name.take("f")) return std::nullopt;
-  return Signature{*type, wide, false};
-}
-
-Mangled after(std::string_view symbol, std::string_view identifier) {
-  const size_t at = symbol.find(identifier);
-  return Mangled(at == symbol.npos || !symbol.starts_with("_Z") ? "" : symbol.substr(at + identifier.size()));
-}
 
 class Bilinear2d final : public Adapter {
  public:
@@ -87,8 +32,8 @@ class Bilinear2d final : public Adapter {
   bool matches(std::string_view symbol) const override { return symbol.find(kIdentifier) != symbol.npos; }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
-    Mangled name = after(launch.kernel, kIdentifier);
-    const auto signature = take_types(name);
+    Mangled name = symbol_after(launch.kernel, kIdentifier);
+    const auto signature = take_upsample_types(name);
     if (!signature) return Refusal{"element types that are not known"};
     if (!name.take("EEvmiiiiT0_") || name.take_seen().empty() || !name.take("bPT_PK") || name.take_seen().empty() ||
         !name.empty()) {
@@ -119,8 +64,10 @@ class Bilinear2d final : public Adapter {
     const auto aligned = parameter<uint8_t>(launch, 7);
     if (aligned > 1) return Refusal{"a bool that is neither 0 nor 1"};
     // Batches and channels are one number to the kernel.
-    Decoded decoded = call_with("bilinear", type, {1, parameter<int64_t>(launch, 0)}, in, out,
-                                parameter<uint64_t>(launch, 8), parameter<uint64_t>(launch, 9));
+    const int64_t channels = parameter<int64_t>(launch, 0);
+    Decoded decoded =
+        upsample_call("bilinear", {"grad_input", type, {1, channels, in[0], in[1]}, parameter<uint64_t>(launch, 8)},
+                      {"grad_output", type, {1, channels, out[0], out[1]}, parameter<uint64_t>(launch, 9)});
     Call* const call = std::get_if<Call>(&decoded);
     if (call == nullptr) return decoded;
     call->integers["align_corners"] = aligned;
@@ -145,8 +92,8 @@ class Nearest final : public Adapter {
   bool matches(std::string_view symbol) const override { return symbol.find(identifier_) != symbol.npos; }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
-    Mangled name = after(launch.kernel, identifier_);
-    auto signature = take_types(name);
+    Mangled name = symbol_after(launch.kernel, identifier_);
+    auto signature = take_upsample_types(name);
     if (!signature) return Refusal{"element types that are not known"};
     const bool plain = launch.kernel.find("40nearest_neighbor_bw_compute_source_index") != std::string::npos;
     signature->exact = launch.kernel.find("46nearest_neighbor_exact_bw_compute_source_index") != std::string::npos;
@@ -164,7 +111,7 @@ class Nearest final : public Adapter {
   }
 
  private:
-  Decoded call_of(const Launch& launch, const Signature& signature) const {
+  Decoded call_of(const Launch& launch, const UpsampleSignature& signature) const {
     const size_t grad_input = 3 + 2 * axes_;
     const auto sizes_from = [&](size_t first, size_t count) {
       std::vector<int64_t> sizes;
@@ -172,8 +119,13 @@ class Nearest final : public Adapter {
       return sizes;
     };
     const std::vector<int64_t> out = sizes_from(3, axes_), in = sizes_from(3 + axes_, axes_);
-    Decoded decoded = call_with(signature.exact ? "nearest-exact" : "nearest", signature.type, sizes_from(1, 2), in,
-                                out, parameter<uint64_t>(launch, grad_input), parameter<uint64_t>(launch, 0));
+    const auto tensor = [&](const char* name, const std::vector<int64_t>& sides, size_t at) {
+      std::vector<int64_t> shape = sizes_from(1, 2);
+      shape.insert(shape.end(), sides.begin(), sides.end());
+      return DeviceTensor{name, signature.type, shape, parameter<uint64_t>(launch, at)};
+    };
+    Decoded decoded = upsample_call(signature.exact ? "nearest-exact" : "nearest", tensor("grad_input", in, grad_input),
+                                    tensor("grad_output", out, 0));
     Call* const call = std::get_if<Call>(&decoded);
     if (call == nullptr) return decoded;
     call->outputs.front().written_over = true;

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstring>
+#include <vector>
+
 #include "analysis/operators/scatter_add/call.h"
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
@@ -42,6 +45,29 @@ void check_indices(const analysis::ScatterAddCall& call, const std::string& wher
   }
 }
 
+// An index for each source row, of indices that were sorted together with the rows that they belong to.
+std::shared_ptr<const analysis::OwnedTensor> unsorted(const analysis::Tensor& index, const analysis::Tensor& rows,
+                                                      const std::string& where) {
+  check_tensor(index, index.shape, "index", where);
+  check_tensor(rows, index.shape, "source_row", where);
+  const int64_t count = index.elements();
+  if (index.shape.size() != 1 || index.dtype != MSDA_INT64 || rows.dtype != MSDA_INT64) {
+    throw BadInput(fmt::format("{}: source_row goes with an int64 index of one dimension, and is int64 itself", where));
+  }
+  auto result = std::make_shared<analysis::OwnedTensor>("index", MSDA_INT64, index.shape);
+  std::vector<bool> seen(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto row = static_cast<int64_t>(rows.at(i));
+    if (row < 0 || row >= count || seen[static_cast<size_t>(row)]) {
+      throw BadInput(fmt::format("{}: source_row[{}] is {}; it is to name each of {} rows once", where, i, row, count));
+    }
+    seen[static_cast<size_t>(row)] = true;
+    const auto target = static_cast<int64_t>(index.at(i));
+    std::memcpy(&result->bytes[static_cast<size_t>(row) * sizeof target], &target, sizeof target);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocation& invocation,
@@ -49,6 +75,10 @@ std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocat
                                                           const GetResult& before) {
   auto call = std::make_shared<analysis::ScatterAddCall>();
   call->index = input("index");
+  if (find(invocation.inputs, "source_row") != nullptr) {
+    call->unsorted = unsorted(call->index, input("source_row"), where);
+    call->index = call->unsorted->view();
+  }
   call->values = input("source");
   const auto rank = static_cast<int64_t>(call->values.shape.size());
   if (rank < 1 || rank > kMostRank) {

@@ -40,7 +40,6 @@ struct RoiAlignCall final : ScatterCall {
   Index shape_of(Gradient) const override { return input.shape; }
   std::vector<NamedTensor> inputs() const override;
   std::vector<NamedTensor> all_inputs() const override { return inputs(); }
-  bool has_narrow_kernels() const override { return true; }
 
   Tensor source() const override { return grad_output; }
   const PlaceLayout& from() const override { return from_; }

@@ -81,6 +81,7 @@ class ScatterCall : public Call {
   double exact_value(int64_t flat, Cache& cache) const;
 
   // --- What follows from it.
+  bool has_narrow_kernels() const override { return true; }  // PyTorch's add 16-bit numbers up in their type
   msda_dtype arithmetic() const override;
   Axes axes(const ElementId&) const override { return {}; }
   Coordinate coordinate(const Conventions&, const Axis& axis, const Precision&) const override {

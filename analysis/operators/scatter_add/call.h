@@ -36,6 +36,7 @@ struct ScatterAddCall final : ScatterCall {
   bool by_frequency = false;       // each row is divided by how many have its index
   std::optional<int64_t> padding;  // rows of this index are left out
   Tensor index, values, self;      // `values` is the input `source`; `self` is what the sum held, if anything
+  std::shared_ptr<const OwnedTensor> unsorted;  // keeps an index that was recorded in another order
 
   std::span<const Gradient> gradients() const override { return kScatterAddGradients; }
   Index shape_of(Gradient) const override;

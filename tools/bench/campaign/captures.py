@@ -31,7 +31,7 @@ def write(path, case):
         call = file.create_group("invocations/000000")
         call.attrs["kernel"] = ""
         call.attrs["label"] = case.name
-        for name, value in case.observed.conventions.attributes().items():
+        for name, value in {**problem.attributes(), **case.observed.conventions.attributes()}.items():
             call.attrs[name] = value
         if case.tolerance:
             call.attrs["atol"], call.attrs["rtol"] = case.tolerance

@@ -71,6 +71,8 @@ def run_side(backward, kind, faulty, problem, conventions, arithmetic, before, s
 
 def draw_before(rng, kind, problem, stored):
     """The output buffers as the kernel finds them."""
+    if problem.begins_with:
+        return problem.begins_with
     if kind.room == "buffer" or kind.name == "buffer_overwritten":
         scale = 2.0 ** rng.integers(-6, 3)
         return {name: round_to(stored, scale * rng.standard_normal(problem.shape_of(name))) for name in problem.gradients}

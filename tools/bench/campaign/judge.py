@@ -141,7 +141,8 @@ class Judge:
         if against == "float64" and self.case.problem.type == "float64":
             # The program's float64 may land in another cell than exact arithmetic does: the value must miss both.
             atol, rtol = self.case.allowed
-            out &= ~(self.case.observed.excess[gradient].reshape(-1) <= atol + 1.1 * rtol * np.abs(value))
+            with np.errstate(invalid="ignore"):
+                out &= ~(self.case.observed.excess[gradient].reshape(-1) <= atol + 1.1 * rtol * np.abs(value))
         return out
 
     def report(self, what, mask, against, gradient, value, expected, cause, at_fault):

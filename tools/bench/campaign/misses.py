@@ -69,7 +69,7 @@ class PrintedBounds:
         else:
             asked = np.random.default_rng(0).permutation(rest)[:MOST_ASKED]
             for place in asked:
-                self.ask(value[[place]], expected[[place]], [place - 1])
+                self.ask(value[[place]], expected[[place]], [place - 1] if place else [])
         for place in set(map(int, asked)) - self.silent:
             self.found.setdefault(place, ("no finding", False))
         return self.found
@@ -110,6 +110,8 @@ class PrintedBounds:
 
     def with_right_elements(self, places):
         """A capture in which these elements are right on both sides."""
+        places = np.asarray(places, int)
+
         def right(side):
             array = side.values[self.gradient].copy()
             array.reshape(-1)[places] = round_to(self.case.observed.arithmetic.stored, exact[places])

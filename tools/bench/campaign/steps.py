@@ -24,6 +24,7 @@ class Arithmetic:
     order: str = "forward"       # of the samples in grad_value; or "backward", "random"
     blocks: int = 1              # partial sums of grad_value, added at the end
     refined: bool = False        # the fraction is taken from an unrounded product, as Triton contracts with align_corners
+    inverse: bool = False        # interpolate: each pixel finds the nearest ones that read it, by the inverse ratio
     products: str = ""           # the type that factors are rounded to before they are multiplied, as tensor cores do
     seed: int = 0
 

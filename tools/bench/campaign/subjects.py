@@ -1,16 +1,16 @@
 """The operators that the campaign knows, each with what it is asked for."""
 
 from dataclasses import dataclass
-from typing import Callable, Dict
+from typing import Callable, Dict, Optional
 
-from . import grid_sample, msda
+from . import grid_sample, interpolate, msda, roi_align, scatter_add
 from .planting import Kind
 
 
 @dataclass(frozen=True)
 class Subject:
-    """`excess`: by how much values lie outside of all that rounding gives. `near_boundary`: which elements rounding may carry into another
-    cell. `advised`: whether the program compares a call of these conventions with grid_sample's as well."""
+    """`excess`: by how much values lie outside of all that rounding gives. `near_boundary`: which elements of a gradient that is not
+    scattered rounding may carry into another cell; none if all gradients are scattered. `advised`: whether the program compares a call of these conventions with grid_sample's as well."""
 
     kinds: Dict[str, Kind]
     conventions: tuple
@@ -19,14 +19,18 @@ class Subject:
     draw_reference: Callable
     backward: Callable
     excess: Callable
-    near_boundary: Callable
+    near_boundary: Optional[Callable]
     advised: Callable
 
 
 def subject(room, advised):
     return Subject(room.kinds.KINDS, tuple(room.problems.CONVENTIONS), room.problems.draw, room.problems.draw_arithmetic,
-                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, room.bounds.near_boundary, advised)
+                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, getattr(room.bounds, "near_boundary", None), advised)
+
+
+def never(conventions):
+    return False
 
 
 MSDA = subject(msda, lambda conventions: conventions.dialect != "grid_sample")
-SUBJECTS = {"msda": MSDA, "grid_sample": subject(grid_sample, lambda conventions: False)}
+SUBJECTS = {"msda": MSDA, **{room.__name__.rpartition(".")[2]: subject(room, never) for room in (grid_sample, scatter_add, interpolate, roi_align)}}

@@ -43,6 +43,7 @@ class Problem:
     operator = "grid_sample"
     gradients = GRADIENTS
     scattered = "grad_input"
+    begins_with = {}  # output buffers that results go on from
 
     @property
     def axes(self):
@@ -55,6 +56,10 @@ class Problem:
 
     def shape_of(self, gradient):
         return {"grad_input": self.input, "grad_grid": self.grid}[gradient].shape
+
+    def attributes(self):
+        """Of a capture's invocation, besides the conventions."""
+        return {}
 
     def inputs(self):
         """As a capture has them: name, numbers and type."""

@@ -45,6 +45,7 @@ class Problem:
     operator = "msda"
     gradients = GRADIENTS
     scattered = "grad_value"
+    begins_with = {}  # output buffers that results go on from
     strides = {}  # of inputs that were not row-major: none
 
     @property
@@ -54,6 +55,10 @@ class Problem:
     def shape_of(self, gradient):
         of = {"grad_value": self.value, "grad_sampling_locations": self.locations, "grad_attention_weights": self.attention}
         return of[gradient].shape
+
+    def attributes(self):
+        """Of a capture's invocation, besides the conventions."""
+        return {}
 
     def inputs(self):
         """As a capture has them: name, numbers and type."""
