@@ -54,12 +54,12 @@ def pytest_configure(config):
 
     chosen = settings.Settings.of(config, config.option)
     recorder = Recorder.loaded()
-    obstacle = ""
+    obstacle, is_worker = "", hasattr(config, "workerinput")
     if recorder is None:
-        obstacle = config.stash.get(_OBSTACLE, "") or Launch(config, chosen.directory).obstacle
+        obstacle = "" if is_worker else config.stash.get(_OBSTACLE, "")  # a worker was not known as one then
+        obstacle = obstacle or Launch(config, chosen.directory).obstacle
         obstacle = obstacle or "the plugin was loaded too late to start pytest again: load it by -p msda_replay.pytest_plugin"
     session = config.stash.get(_SESSION, None)
-    is_worker = hasattr(config, "workerinput")
     if obstacle and chosen.fail_on and not is_worker:
         raise pytest.UsageError(f"--msda-fail-on: nothing is recorded: {obstacle}")
     if is_worker and obstacle:
