@@ -182,6 +182,53 @@ def test_fail_on(session):
     assert done.status == 4 and "'nonsense' is no cause" in done.err
 
 
+ENDS = """
+def test_ends():
+    from msda_replay.pytest_plugin.recorder import Recorder, RecorderError
+    def ended(self): raise RecorderError("no space is left")
+    Recorder.complete = ended
+    gradients()
+
+def test_later(request):
+    gradients()
+    assert request.config.pluginmanager.get_plugin("msda_recording").watch.notes is None  # they would pile up
+"""
+
+
+def test_fail_on_when_recording_has_ended(session):
+    done = session(ENDS, "--msda-fail-on", "non_finite")
+    assert done.status == 1 and "2 failed" in done.out, done.out
+    assert done.out.count("the calls of this test could not be judged: recording ended early: no space is left") >= 2
+    assert session(ENDS, "--msda-keep", "all").status == 0
+
+
+def test_fail_on_in_a_worker_that_cannot_record(session, tmp_path):
+    pytest.importorskip("xdist")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    options = ["--dist", "load", "--tx", f"popen//python={python}"]
+    done = session("def test_it(): gradients()", "--msda-fail-on", "non_finite", *options)
+    assert done.status == 1 and "could not be judged: nothing is recorded: this worker runs without the recorder" in done.out, done.out
+    assert session("def test_it(): gradients()", *options).status == 0
+
+
+def test_fail_on_judges_a_tensor_by_its_own_tolerance(session):
+    """grad_value is rounded, which an exact comparison of another gradient, all zeros, does not forbid."""
+    lines = """
+        def test_it():
+            inputs = make_inputs(B=1, Q=8, M=2, P=2, D=4, levels=((5, 6), (3, 2)), seed=0)
+            inputs["value"][:] = 0
+            found = Operator(dialect=1, padding=1).backward(inputs)
+            np.testing.assert_array_equal(found["grad_attention_weights"], np.zeros_like(found["grad_attention_weights"]))
+            np.testing.assert_allclose(found["grad_value"], found["grad_value"] + np.float32(1e-4), atol={atol})
+    """
+    done = session(lines.format(atol=1e-3), "--msda-fail-on", ",".join(CAUSES))
+    assert done.status == 0, done.out
+    exactly = lines.replace(" + np.float32(1e-4)", "").replace("atol=", "rtol=0, atol=")
+    assert session(exactly.format(atol=0.0), "--msda-fail-on", ",".join(CAUSES)).status == 1
+
+
 @pytest.mark.parametrize("option, why", [
     (["--msda-keep", "last:0"], "'last:0' is not failed, all or last:N"), (["--msda-keep", "some"], "'some' is not"),
 ])
@@ -195,8 +242,10 @@ def test_wrong_options(session, option, why):
     ("reference='torch'", "not one of deformable_detr"),
 ])
 def test_wrong_markers(session, marker, why):
-    done = session(f"@pytest.mark.msda({marker})\ndef test_it(): pass", on=())
+    lines = f"@pytest.mark.msda({marker})\ndef test_it(): pass"
+    done = session(lines)
     assert done.status == 1 and "1 error" in done.out and re.search(f"marker msda: .*{why}", done.out)
+    assert session(lines, on=()).status == 0  # it may be another plugin's
 
 
 @pytest.fixture
@@ -336,6 +385,54 @@ def test_a_crashed_session(session):
     assert list(done.captures) == ["test_it.py-test_crash.h5"]  # no folder of the session is left
 
 
+def test_a_session_that_goes_on_elsewhere(session, tmp_path):
+    """Its process id means nothing on this host, or in this container."""
+    folder = tmp_path / "msda-captures" / ".session-999999999-x"
+    folder.mkdir(parents=True)
+    descriptor = files.lock(folder)
+    assert session("def test_it(): pass").status == 0 and folder.exists()
+    os.close(descriptor)
+    assert session("def test_it(): pass").status == 0 and not folder.exists()
+
+
+def test_a_session_that_does_not_begin(session, tmp_path):
+    assert session("def test_it(): pass", "--no-such-option").status == 4
+    assert not (tmp_path / "msda-captures").exists()
+
+
+def test_files_of_the_living_vanish(tmp_path):
+    (tmp_path / "999999998.h5").touch()
+    (tmp_path / "999999999.h5").symlink_to("gone")
+    (tmp_path / f"{os.getpid()}.h5").touch()
+    assert [path.name for path in files.of_ended_processes(tmp_path, wait=False)] == ["999999998.h5"]
+    assert files.label_of(tmp_path / "999999999.h5") == ""
+
+
+def test_a_name_that_was_taken_for_nothing_is_given_back(tmp_path):
+    with pytest.raises(OSError):
+        files.keep(tmp_path / "none", tmp_path / "kept", "a")
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_whose_fixtures_are_a_tests():
+    assert all(files.is_below("tests/a/test_b.py::TestX::test_c[1]", base) for base in (
+        "", "tests", "tests/a", "tests/a/test_b.py", "tests/a/test_b.py::TestX"))
+    assert not any(files.is_below("tests/ab/test_b.py::TestXY::test_c", base) for base in ("tests/a", "tests/ab/test_b.py::TestX"))
+
+
+def test_the_command_that_explains(monkeypatch, tmp_path):
+    """That of MSDA_REPLAY, and whatever it says."""
+    from msda_replay.pytest_plugin.explain import explain
+
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nprintf 'no\\377\\n' >&2; exit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("MSDA_REPLAY", str(program))
+    assert explain(tmp_path / "a.h5").trouble == "no\ufffd"
+    monkeypatch.setenv("MSDA_REPLAY", str(tmp_path / "none"))
+    assert "none: is no program" in explain(tmp_path / "a.h5").trouble
+
+
 def test_torch(session, replay):
     pytest.importorskip("torch")
     done = session("""
@@ -372,11 +469,68 @@ def test_where_an_array_lies_in_an_output(tmp_path, problem, rng, shown):
     told = attach(path, [Comparison(shown(found), shown(found + 1), 0.5, 0.25, True, "an assertion")], {})
     (invocation,) = read_capture(path).invocations
     if np.array_equal(shown(found), found[..., ::-1]):  # no layout, but other numbers
-        assert told == [] and invocation.results == {} and invocation.atol is None
+        assert told.by == [] and invocation.results == {} and invocation.atol is None
     else:
-        assert told == ["an assertion"] and invocation.atol == 0.5
+        assert told.by == ["an assertion"] and invocation.atol == 0.5
         np.testing.assert_array_equal(invocation.results["reference"].tensors["grad_value"], found + 1)
     assert subprocess.run([REPLAY, "verify", path], capture_output=True).returncode == 0
+
+
+@pytest.fixture
+def attached(tmp_path, problem, rng):
+    """Attaches comparisons to a call with these outputs, and returns what told something, the call, and the capture."""
+    from support import backward
+
+    from msda_replay import Invocation, write_capture
+    from msda_replay.pytest_plugin.attach import attach
+
+    def run(make, change=lambda outputs: outputs, marker=()):
+        inputs = problem(rng, channels=4, heads=3)
+        outputs = change({name: array.astype(np.float32) for name, array in backward(inputs).items()})
+        write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "msda_triton"), overwrite=True)
+        told = attach(tmp_path / "a.h5", make(outputs), dict(marker))
+        return told, read_capture(tmp_path / "a.h5").invocations[0]
+
+    return run
+
+
+def test_a_reference_is_taken_only_with_its_own_tolerance(attached):
+    def make(outputs):
+        return [Comparison(array, array + 1, atol, 0.0, False, name) for (name, array), atol in zip(outputs.items(), (0.5, 0.125, 0.5))]
+
+    told, invocation = attached(make)
+    assert told.by == ["grad_value", "grad_attention_weights"] and (invocation.atol, invocation.rtol) == (0.5, 0)
+    assert set(invocation.results["reference"].tensors) == {"grad_value", "grad_attention_weights"}
+    assert told.otherwise_judged == {(0, "grad_sampling_locations")}
+    told, invocation = attached(make, marker={"atol": 1.0, "rtol": 0.0})  # it is the tolerance of all
+    assert len(invocation.results["reference"].tensors) == 3 and invocation.atol == 1 and not told.otherwise_judged
+
+
+def test_unrelated_constants_are_no_output(attached):
+    def zeros(outputs):
+        return {name: np.zeros_like(array) for name, array in outputs.items()}
+
+    def compare(array):
+        return lambda _: [Comparison(array, array + 1, 0.5, 0.25, True, "an assertion")]
+
+    size = attached(lambda _: [])[1].outputs["grad_value"].shape
+    told, invocation = attached(compare(np.zeros(int(np.prod(size)), np.float32)), zeros)
+    assert not told.by and not invocation.results and invocation.atol is None
+    told, invocation = attached(compare(np.zeros(size, np.float32)), zeros)
+    assert told.by and set(invocation.results["reference"].tensors) == {"grad_value"}
+
+
+def test_of_two_outputs_with_the_same_numbers_none_is_guessed(attached):
+    def both(outputs):
+        return {**outputs, "twin": outputs["grad_value"]}
+
+    told, invocation = attached(lambda outputs: [Comparison(outputs["grad_value"], outputs["grad_value"] + 1, 0.5, 0, True, "x")], both)
+    assert not told.by and not invocation.results
+
+
+def test_an_assertion_without_a_reference_tells_nothing(attached):
+    told, invocation = attached(lambda outputs: [Comparison(outputs["grad_value"], np.float32(0), 0.5, 0.0, True, "to zero")])
+    assert not told.by and not invocation.results and invocation.atol is None
 
 
 def test_names():

@@ -10,6 +10,8 @@ from torch.nn.functional import grid_sample  # noqa: E402
 
 import msda_replay.torch as deterministic_torch  # noqa: E402
 from msda_replay import cpu  # noqa: E402
+from msda_replay.torch import attention  # noqa: E402
+from msda_replay.torch.receipts import kept as receipts_kept  # noqa: E402
 from msda_replay.torch import (  # noqa: E402
     Receipt,
     deterministic,
@@ -129,6 +131,39 @@ def test_attention_refuses_what_it_cannot_do(device):
         detr(value, locations, weights.detach().int())
 
 
+def test_tensors_of_an_attention_are_on_one_device():
+    value, locations, weights = (tensor.detach() for tensor in attention_inputs("cpu"))
+    conventions = {"dialect": "deformable_detr", "padding_mode": "zeros", "align_corners": False}
+    elsewhere = torch.empty(2, 7, 3, 8, device="meta")
+    with pytest.raises(ValueError, match="spatial_shapes is on meta"):
+        attention._on_host("spatial_shapes", LEVELS.to("meta"), value)
+    with pytest.raises(ValueError, match="grad_output is on meta"):
+        attention._call(value, LEVELS, None, locations, weights, **conventions, grad_output=elsewhere)
+
+
+def test_level_start_index_is_checked():
+    value, locations, weights = attention_inputs("cpu")
+    starts = torch.tensor([0, 54])
+    expected = detr(value, locations, weights)
+    assert torch.equal(multi_scale_deformable_attention(value, LEVELS, starts, locations, weights), expected)
+    with pytest.raises(ValueError, match="level_start_index: level 1 starts at 53"):
+        multi_scale_deformable_attention(value, LEVELS, torch.tensor([0, 53]), locations, weights)
+
+
+@pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True), (True, False, True)])
+def test_only_wanted_gradients_of_an_attention_are_computed(wanted):
+    inputs = [tensor if keep else tensor.detach() for tensor, keep in zip(attention_inputs("cpu"), wanted)]
+    receipt = Receipt()
+    with deterministic("cpu", receipt):
+        detr(*inputs).sum().backward()
+    names = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
+    assert list(receipt.calls[0]["outputs"]) == [name for name, keep in zip(names, wanted) if keep]
+    everything = attention_inputs("cpu")
+    detr(*everything).sum().backward()
+    for one, all_of_it, keep in zip(inputs, everything, wanted):
+        assert (torch.equal(one.grad, all_of_it.grad) if keep else one.grad is None)
+
+
 def sampled(device, dtype=torch.float32, dimensions=2, seed=1):
     generator = torch.Generator().manual_seed(seed)
     image = torch.randn(2, 3, *(9, 10, 8)[:dimensions], generator=generator)
@@ -206,6 +241,18 @@ def test_grid_sample_compiled_and_in_a_layer(device):
             assert torch.equal(one, other)
 
 
+def test_what_counts_is_where_a_compiled_backward_pass_runs():
+    compiled = torch.compile(lambda image, grid: grid_sample(image * 2, grid, align_corners=False), backend="aot_eager")
+    inside, outside, again = Receipt(), Receipt(), Receipt()
+    with deterministic("cpu", inside):
+        gradients(compiled, sampled("cpu"))
+    with receipts_kept(outside):
+        gradients(compiled, sampled("cpu"))
+    with deterministic("cpu", again):
+        gradients(compiled, sampled("cpu"))
+    assert [len(receipt.calls) for receipt in (inside, outside, again)] == [1, 0, 1]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_use_deterministic_algorithms_no_longer_refuses():
     inputs = sampled("cuda")
@@ -258,9 +305,73 @@ def test_receipts_tell_the_first_difference(tmp_path):
     wrong = Receipt(json.loads(json.dumps(one.calls)))
     wrong.calls[0]["outputs"]["grad_grid"] = "xxh3-128:0"
     assert one.difference(wrong) == "call 0 (grid_sample_backward): outputs differ: grad_grid"
-    (tmp_path / "no.json").write_text("[1]")
-    with pytest.raises(ValueError, match="no.json: not a receipt"):
-        read_receipt(tmp_path / "no.json")
+    wrong = Receipt(json.loads(json.dumps(one.calls)))
+    wrong.calls[1]["outputs"]["grad_query"] = "xxh3-128:0"  # which only the other has
+    assert one.difference(wrong) == wrong.difference(one) == "call 1 (attention_backward): outputs differ: grad_query"
+    call = one.calls[0]
+    for content in ([1], {"format": "msda-receipt", "calls": {}}, *({"format": "msda-receipt", "calls": calls} for calls in (
+            [[]], [{**call, "operator": 1}], [{**call, "inputs": []}], [{**call, "outputs": {"grad_grid": 1}}], [{**call, "options": None}]))):
+        (tmp_path / "no.json").write_text(json.dumps(content))
+        with pytest.raises(ValueError, match="no.json: not a receipt"):
+            read_receipt(tmp_path / "no.json")
+
+
+def test_receipts_tell_conventions_types_and_shapes():
+    def receipt_of(padding_mode="zeros", align_corners=False, mode="bilinear", dtype=torch.float32):
+        receipt = Receipt()
+        with deterministic("cpu", receipt):
+            gradients(lambda *inputs: grid_sample(*inputs, mode, padding_mode, align_corners), sampled("cpu", dtype))
+            value, locations, weights = attention_inputs("cpu")
+            padding = padding_mode if padding_mode != "reflection" else "border"
+            multiscale_deformable_attention(value, LEVELS, locations, weights, padding, align_corners).sum().backward()
+        return receipt
+
+    one = receipt_of()
+    assert one.calls[0]["options"] == {
+        "interpolation": "bilinear", "padding_mode": "zeros", "align_corners": False, "grad_output": "float32 [2, 3, 5, 6]",
+        "input": "float32 [2, 3, 9, 10]", "grid": "float32 [2, 5, 6, 2]"}
+    assert one.calls[1]["options"]["dialect"] == "msda_triton" and one.calls[1]["options"]["padding_mode"] == "zeros"
+    for change, names in (({"padding_mode": "border"}, "padding_mode"), ({"align_corners": True}, "align_corners"), ({"mode": "nearest"}, "interpolation"),
+                          ({"dtype": torch.float64}, "grad_output, input, grid")):
+        assert one.difference(receipt_of(**change)) == f"call 0 (grid_sample_backward): options differ: {names}"
+    assert Receipt(one.calls[1:]).difference(Receipt(receipt_of(padding_mode="border").calls[1:])).endswith("options differ: padding_mode")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_digests_do_not_depend_on_strides(dtype):
+    from msda_replay.torch.receipts import _digest
+
+    base = torch.arange(24).reshape(2, 3, 4).to(dtype)
+    for view in (base[..., ::2], base[1:, 1:2, 2:3].expand(1, 1, 1), base.as_strided((1, 1), (7, 5), 3), base[0, 0, 0], base[:0],
+                 base.transpose(0, 2)):
+        copy = torch.empty(view.shape, dtype=dtype).copy_(view)
+        assert _digest(view) == _digest(copy)
+
+
+def test_a_context_that_fails_leaves_nothing_replaced(monkeypatch):
+    from msda_replay.torch import replacement
+
+    def fails_for_gpus(device):
+        if device == "cuda":
+            raise RuntimeError("no such key")
+        return replaced(device)
+
+    replaced = replacement._replace
+    monkeypatch.setattr(replacement, "_replace", fails_for_gpus)
+    with pytest.raises(RuntimeError, match="no such key"), deterministic(("cpu", "cuda")):
+        pass
+    assert not replacement._users.get("cpu") and not replacement._libraries
+    receipt = Receipt()
+    with receipts_kept(receipt):
+        gradients(lambda *inputs: grid_sample(*inputs, align_corners=False), sampled("cpu"))
+    assert not receipt.calls
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a libmsda that reaches no GPU")
+def test_a_gpu_that_libmsda_does_not_reach_is_told_at_once(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match="devices: 'cuda'; this libmsda reaches no GPU"), deterministic():
+        pass
 
 
 def test_an_unknown_device_is_refused():

@@ -4,14 +4,12 @@ Loaded by the entry point pytest11 where the package is installed, otherwise by 
 nothing heavy: every pytest on the machine may load it.
 """
 
-import shutil
-
 import pytest
 
-from . import settings
+from . import files, settings
 from .recorder import Launch, Recorder, take_session
 
-_WATCH, _OBSTACLE = pytest.StashKey(), pytest.StashKey()
+_WATCH, _OBSTACLE, _SESSION = pytest.StashKey(), pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_addoption(parser):
@@ -36,10 +34,14 @@ def pytest_load_initial_conftests(early_config):
         if Recorder.loaded() is None:
             launch = Launch(early_config, settings.Settings.of(early_config, options).directory)
             if not launch.obstacle:
-                launch.start_again()  # returns only if it failed; pytest_configure says so
-                early_config.stash[_OBSTACLE] = launch.obstacle
+                launch.start_again()  # returns only if it failed
+            early_config.stash[_OBSTACLE] = launch.obstacle  # pytest_configure says so
         else:
             _watch(early_config)
+        if session := take_session():
+            early_config.stash[_SESSION] = session
+            directory = settings.Settings.of(early_config, options).directory
+            early_config.add_cleanup(lambda: files.remove_session(session, directory))  # also if pytest goes no further than this
     yield
 
 
@@ -47,23 +49,23 @@ def pytest_configure(config):
     config.addinivalue_line("markers", settings.MARKER)
     if not settings.is_on(config, config.option):
         return
-    from .recording import TestRecording
+    from .recording import TestRecording, Unjudged
     from .summary import Summary
 
     chosen = settings.Settings.of(config, config.option)
     recorder = Recorder.loaded()
-    obstacle = ""
+    obstacle, is_worker = "", hasattr(config, "workerinput")
     if recorder is None:
-        obstacle = config.stash.get(_OBSTACLE, "") or Launch(config, chosen.directory).obstacle
+        obstacle = "" if is_worker else config.stash.get(_OBSTACLE, "")  # a worker was not known as one then
+        obstacle = obstacle or Launch(config, chosen.directory).obstacle
         obstacle = obstacle or "the plugin was loaded too late to start pytest again: load it by -p msda_replay.pytest_plugin"
-    session = take_session()
-    is_worker = hasattr(config, "workerinput")
-    if obstacle and session:
-        shutil.rmtree(session, ignore_errors=True)
+    session = config.stash.get(_SESSION, None)
     if obstacle and chosen.fail_on and not is_worker:
         raise pytest.UsageError(f"--msda-fail-on: nothing is recorded: {obstacle}")
     if is_worker and obstacle:
         config.workeroutput["msda_obstacle"] = obstacle
+        if chosen.fail_on:
+            config.pluginmanager.register(Unjudged(obstacle), "msda_unjudged")
     if recorder is not None:
         config.pluginmanager.register(TestRecording(config, chosen, recorder, _watch(config)), "msda_recording")
     if not is_worker:
@@ -71,7 +73,8 @@ def pytest_configure(config):
 
 
 def pytest_runtest_setup(item):
-    settings.marker_of(item)  # wrong ones are told with --msda or without
+    if settings.is_on(item.config, item.config.option):  # otherwise a marker of this name may be another plugin's
+        settings.marker_of(item)
 
 
 def pytest_unconfigure(config):

@@ -3,6 +3,8 @@
 import itertools
 import os
 import shutil
+from dataclasses import dataclass, field
+from typing import List, Set, Tuple
 
 import h5py
 import numpy as np
@@ -65,18 +67,27 @@ def _write_contents(file):
     contents.write(file)
 
 
+@dataclass
+class Told:
+    """What the assertions said of a capture's calls: `by` those that told something; `otherwise_judged` are the tensors, by call and
+    name, that were compared with another tolerance than the one that the capture has for their call."""
+
+    by: List[str] = field(default_factory=list)
+    otherwise_judged: Set[Tuple[int, str]] = field(default_factory=set)
+
+
 def attach(path, comparisons, marker):
-    """Adds to the capture what the assertions and the marker `msda` say. Returns the assertions that told something."""
-    told = []
+    """Adds to the capture what the assertions and the marker `msda` say. Returns what they Told."""
+    told = Told()
     with h5py.File(path, "r+") as file:
-        calls = [_Call(group) for _, group in sorted(file["invocations"].items())]
-        for comparison in sorted(comparisons, key=lambda one: not one.failed):  # what failed comes first
-            if _attach_one(calls, comparison, marker) and comparison.by not in told:
-                told.append(comparison.by)
+        calls = [_Call(int(number), group) for number, group in sorted(file["invocations"].items())]
         if "atol" in marker:
             for call in calls:
-                call.group.attrs["atol"], call.group.attrs["rtol"] = float(marker["atol"]), float(marker["rtol"])
-        if told or "atol" in marker:
+                call.tolerance = marker["atol"], marker["rtol"]
+        for comparison in sorted(comparisons, key=lambda one: not one.failed):  # what failed comes first
+            if _attach_one(calls, comparison, marker, told.otherwise_judged) and comparison.by not in told.by:
+                told.by.append(comparison.by)
+        if told.by or "atol" in marker:
             _write_contents(file)
     return told
 
@@ -84,46 +95,56 @@ def attach(path, comparisons, marker):
 class _Call:
     """An invocation of an open capture. Its outputs are read once."""
 
-    def __init__(self, group):
-        self.group = group
+    def __init__(self, number, group):
+        self.number, self.group = number, group
         self.dialect = plain(group.attrs.get("dialect", ""))
         self.outputs = {name: dataset[()] for name, dataset in group.get("outputs", {}).items() if dataset.dtype.kind == "f"}
 
     def find(self, array):
         """The output with this array's numbers, and what turns an array like it into one like the output."""
-        for name, output in self.outputs.items():
-            if (layout := _layout(array, output)) is not None:
-                return name, layout
-        return None
+        found = [(name, layout) for name, output in self.outputs.items() if (layout := _layout(array, output)) is not None]
+        return found[0] if len(found) == 1 else None  # of several none is guessed
+
+    @property
+    def tolerance(self):
+        """atol and rtol, or None."""
+        attributes = self.group.attrs
+        return (float(attributes["atol"]), float(attributes["rtol"])) if "atol" in attributes and "rtol" in attributes else None
+
+    @tolerance.setter
+    def tolerance(self, values):
+        self.group.attrs["atol"], self.group.attrs["rtol"] = map(float, values)
 
 
-def _attach_one(calls, comparison, marker):
+def _attach_one(calls, comparison, marker, otherwise_judged):
+    """Whether some call has got its reference by it."""
     arrays = comparison.arrays()
     if arrays is None:
         return False
     for observed, expected in (arrays, arrays[::-1]):  # some tests name the expected result first
         for call in calls:
-            if found := call.find(observed):
-                _add(call, *found, expected, comparison, calls, marker)
+            if (found := call.find(observed)) and _add(call, *found, expected, comparison, calls, marker, otherwise_judged):
                 return True
     return False
 
 
-def _add(call, name, layout, expected, comparison, calls, marker):
-    attributes = call.group.attrs
-    if "atol" not in attributes:
-        attributes["atol"], attributes["rtol"] = comparison.atol, comparison.rtol
-    output = call.outputs[name]
-    if expected.size != output.size or expected.dtype.kind != "f":
-        return
+def _add(call, name, layout, expected, comparison, calls, marker, otherwise_judged):
+    if expected.size != call.outputs[name].size or expected.dtype.kind != "f" or f"results/reference/{name}" in call.group:
+        return False
+    own = comparison.atol, comparison.rtol
+    if call.tolerance is None:
+        call.tolerance = own
+    if own != call.tolerance and "atol" not in marker:  # a call has one, and would be judged wrongly by it
+        otherwise_judged.add((call.number, name))
+        return False
+    otherwise_judged.discard((call.number, name))
     result = call.group.require_group("results/reference")
-    if name in result:
-        return
     result.attrs["role"] = "reference"
     dialect = marker.get("reference") or next((other.dialect for other in calls if other is not call and other.find(expected)), "")
     if dialect and call.dialect and "dialect" not in result.attrs:
         result.attrs["dialect"] = dialect
     _write_tensor(result, name, layout(expected), bool(call.dialect))
+    return True
 
 
 def _bits(array):
@@ -136,6 +157,8 @@ def _layout(array, output):
     if array.size != output.size or array.size == 0 or array.dtype.kind != "f":
         return None
     wanted = output if output.dtype == array.dtype else output.astype(array.dtype)
+    if array.shape != output.shape and (array == array.flat[0]).all():
+        return None  # zeros, for example, are in many arrays
     if np.array_equal(_bits(array), _bits(wanted)):
         return lambda other: np.reshape(other, output.shape)
     if sorted(array.shape) != sorted(output.shape) or _sum_of_bits(array) != _sum_of_bits(wanted):

@@ -1,14 +1,16 @@
 """What `msda-replay run` says about a capture."""
 
+import collections
+import functools
 import json
 import os
 import shlex
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
-from typing import Dict
+from typing import Dict, List, Tuple
 
-from ..programs import find_program, name_in_shell
+from ..programs import name_in_shell
 
 SECONDS = 60
 _MOST_TEXT = 600  # characters of the reason why there is no verdict
@@ -22,6 +24,15 @@ class Explanation:
     finding: str = ""
     causes: Dict[str, int] = field(default_factory=dict)
     trouble: str = ""
+    groups: List[Tuple[int, str, str, int]] = field(default_factory=list)  # call, tensor, cause, elements
+
+    def causes_without(self, tensors):
+        """`causes`, without those of these tensors, (call, name), for which the tolerance was not meant. NaN is out of any."""
+        found = collections.Counter()
+        for call, tensor, cause, count in self.groups:
+            if cause == "non_finite" or (call, tensor) not in tensors:
+                found[cause] += count
+        return found
 
 
 def command(path, start):
@@ -32,11 +43,15 @@ def command(path, start):
 
 
 def explain(path):
-    program = find_program("msda-replay")
-    if program is None:
-        return Explanation(trouble="msda-replay is not found: add its folder to PATH")
+    from ..command import CommandError, find_command
+
+    try:
+        program = find_command()
+    except CommandError as error:
+        return Explanation(trouble=str(error))
     variables = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("MSDA_RECORD_")}
-    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as complaint:
+    text = functools.partial(tempfile.TemporaryFile, "w+", errors="replace")
+    with text() as said, text() as complaint:
         try:
             # On the CPU: the findings are the same, and the GPU is the tests'.
             status = subprocess.run([program, "run", str(path), "--device", "cpu", "--json", "-"], stdin=subprocess.DEVNULL,
@@ -58,6 +73,8 @@ def explain(path):
 def _of_result(result):
     verdict = result["verdict"]
     explanation = Explanation(verdict["summary"], causes=dict(verdict["causes"]))
+    explanation.groups = [(invocation["id"], group["tensor"], group["cause"], group["count"])
+                          for invocation in result["invocations"] for group in invocation["groups"] if not group.get("advisory")]
     findings = [(invocation, finding) for invocation in result["invocations"] for finding in invocation["findings"]
                 if not finding.get("advisory")]
     # What the test compared with comes first.

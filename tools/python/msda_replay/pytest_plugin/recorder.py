@@ -8,8 +8,9 @@ import sys
 import tempfile
 
 from ..programs import find_library, find_program
+from . import files
 
-_RESTARTED = "MSDA_PYTEST_RESTARTED"  # the session's folder, for the process that was started again
+_RESTARTED = "MSDA_PYTEST_RESTARTED"  # for the process that was started again: the descriptor of its lock, a colon, the session's folder
 _LONGEST_PATH = 4096
 
 
@@ -101,11 +102,13 @@ class Launch:
         try:
             os.makedirs(self.directory, exist_ok=True)
             session = tempfile.mkdtemp(prefix=f".session-{os.getpid()}-", dir=self.directory)
+            lock = files.lock(session)
         except OSError as error:
             self.obstacle = f"{self.directory}: cannot create a folder there: {error.strerror}"
             return
         try:
             variables = self._environment(session)
+            variables[_RESTARTED] = f"{'' if lock is None else lock}:{session}"
             for stream in (sys.stdout, sys.stderr):
                 stream.flush()
             os.chdir(self.config.invocation_params.dir)
@@ -126,10 +129,12 @@ class Launch:
         variables["MSDA_RECORD_WRITER"] = self.program
         # Each process has its own capture: xdist's workers, and what tests start.
         variables["MSDA_RECORD_OUTPUT"] = os.path.join(session.replace("%", "%%"), "%p.h5")
-        variables[_RESTARTED] = session
         return variables
 
 
 def take_session():
     """The session's folder, in the process that was started again; otherwise None. Its children do not see it."""
-    return os.environ.pop(_RESTARTED, None)
+    lock, _, session = os.environ.pop(_RESTARTED, "").partition(":")
+    if lock:
+        os.set_inheritable(int(lock), False)
+    return session or None

@@ -30,6 +30,25 @@ def _never_fails(function):
     return guarded
 
 
+def fail_unjudged(report, why):
+    """A check that silently checks nothing is worse than none."""
+    if report.when == "call" and report.passed:
+        report.outcome = "failed"
+        report.longrepr = f"--msda-fail-on: the calls of this test could not be judged: {why}"
+
+
+class Unjudged:
+    """In place of the recording, with --msda-fail-on, in a worker of pytest-xdist that cannot record."""
+
+    def __init__(self, obstacle):
+        self.obstacle = obstacle
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self):
+        outcome = yield
+        fail_unjudged(outcome.get_result(), f"nothing is recorded: {self.obstacle}")
+
+
 class TestRecording:
     """Between tests nothing is recorded; what a test does is labelled with its node id.
 
@@ -44,6 +63,7 @@ class TestRecording:
         watch.eager = bool(settings.fail_on or settings.keep_all or settings.keep_last)
         self.trouble, self.warning = "", ""
         self.owners = [[]]  # of the calls from now on: lists of parts; the test's, then those of fixtures being set up
+        self.notes = []  # what the test's assertions compared
         self.fixtures = {}  # fixture definition -> its parts
         self.attempts = collections.Counter()
         self.passing = collections.deque()  # captures of passing tests that are kept
@@ -60,7 +80,7 @@ class TestRecording:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item):
         self.label(item, "call")
-        self.watch.notes = self.notes
+        self.watch.notes = None if self.trouble else self.notes
         yield
         self.watch.notes = None
 
@@ -74,6 +94,8 @@ class TestRecording:
         outcome = yield
         report = outcome.get_result()
         self.judge(item, report)
+        if self.trouble and self.settings.fail_on:
+            fail_unjudged(report, f"recording ended early: {self.trouble}")
         if report.when == "teardown":
             self.end()
         if self.trouble or self.warning:
@@ -163,8 +185,8 @@ class TestRecording:
         """The captures of processes that this test started and that have ended."""
         folder = files.session_folder()
         since = self.since - 1  # the file system's clock is coarse
-        return [path for path in (files.of_ended_processes(folder, wait) if folder else [])
-                if path.stat().st_mtime >= since and files.test_of(files.label_of(path)) == self.item.nodeid]
+        return [path for path in (files.of_ended_processes(folder, wait, since) if folder else [])
+                if files.test_of(files.label_of(path)) == self.item.nodeid]
 
     @staticmethod
     def remove(parts):
@@ -176,12 +198,12 @@ class TestRecording:
         """The capture of the test's calls so far, None if there are none; and the assertions that told something about them."""
         self.take()
         of_fixtures = [part for fixturedef, parts in self.fixtures.items() for part in parts
-                       if fixturedef.argname in item.fixturenames and item.nodeid.startswith(fixturedef.baseid)]
+                       if fixturedef.argname in item.fixturenames and files.is_below(item.nodeid, fixturedef.baseid)]
         self.owners[0] += map(str, self.of_children(wait=True))
         parts = of_fixtures + self.owners[0]
         if not parts:
-            return None, []
-        from .attach import attach, join
+            return None, None
+        from .attach import Told, attach, join
 
         whole = parts[0]
         if of_fixtures or len(parts) > 1:
@@ -191,7 +213,7 @@ class TestRecording:
             return whole, attach(whole, self.notes, self.marker)
         except Exception as error:  # a full disk, for example: the calls are worth keeping without it
             self.warning = f"{item.nodeid}: tolerance and reference are not in its capture: {error}"
-            return whole, []
+            return whole, Told()
 
     def keep(self, item, report):
         whole, told = self.capture(item)
@@ -219,8 +241,8 @@ class TestRecording:
         lines = [explanation.headline or f"not explained: {explanation.trouble}"]
         if explanation.finding:
             lines.append(explanation.finding)
-        if told:
-            lines.append(f"tolerance and reference as {' and '.join(told)} had them")
+        if told.by:
+            lines.append(f"tolerance and reference as {' and '.join(told.by)} had them")
         lines.append(opens)
         self.note(item, report, path, explanation, opens)
         report.sections.append(("msda-replay", "\n".join(lines)))
@@ -245,7 +267,8 @@ class TestRecording:
         if whole is None:
             return
         explanation = explain(whole)
-        found = sorted(self.settings.fail_on & set(explanation.causes))
+        causes = explanation.causes_without(told.otherwise_judged)
+        found = sorted(self.settings.fail_on & set(causes))
         if not found and explanation.headline:
             if whole not in self.owners[0]:
                 os.unlink(whole)
@@ -254,7 +277,7 @@ class TestRecording:
         path = files.keep(whole, self.settings.directory, self.name(item))
         report.outcome = "failed"
         report.longrepr = (
-            f"--msda-fail-on: {', '.join(f'{explanation.causes[cause]} elements by {cause}' for cause in found)}"
+            f"--msda-fail-on: {', '.join(f'{causes[cause]} elements by {cause}' for cause in found)}"
             if found else f"--msda-fail-on: the calls of this test could not be judged: {explanation.trouble}")
         self.tell(item, report, path, told, explanation)
 

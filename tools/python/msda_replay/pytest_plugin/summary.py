@@ -1,7 +1,6 @@
 """What the session ends with: the section msda-replay, and what crashed workers left behind."""
 
 import os
-import re
 import shutil
 import textwrap
 
@@ -61,19 +60,21 @@ class Summary:
     def adopt_earlier_sessions(self):
         """Keeps what pytests left behind that were killed while they recorded into the same folder."""
         for folder in self.settings.directory.glob(".session-*"):
-            process = re.match(r"\.session-(\d+)-", folder.name)
-            if not process or os.path.exists(f"/proc/{process.group(1)}"):
-                continue
-            try:
-                for path in files.of_ended_processes(folder, wait=False):
-                    test = files.test_of(files.label_of(path))
-                    if test:
-                        kept = files.keep(path, self.settings.directory, files.name_of(test, 0))
-                        self.interrupted.append((test, command(kept, self.config.invocation_params.dir)))
-                if not list(folder.glob("*.spool")):
-                    shutil.rmtree(folder, ignore_errors=True)
-            except Exception as error:  # this session goes on
-                self.troubles.append(f"{folder}: left behind by an earlier session, and cannot be read: {error}")
+            with files.abandoned(folder) as is_abandoned:
+                if is_abandoned:
+                    self.adopt(folder)
+
+    def adopt(self, folder):
+        try:
+            for path in files.of_ended_processes(folder, wait=False):
+                test = files.test_of(files.label_of(path))
+                if test:
+                    kept = files.keep(path, self.settings.directory, files.name_of(test, 0))
+                    self.interrupted.append((test, command(kept, self.config.invocation_params.dir)))
+            if not list(folder.glob("*.spool")) and not files.holds_captures_of_the_living(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        except Exception as error:  # this session goes on
+            self.troubles.append(f"{folder}: left behind by an earlier session, and cannot be read: {error}")
 
     def pytest_terminal_summary(self, terminalreporter):
         write = terminalreporter.write_line
@@ -113,8 +114,4 @@ class Summary:
     def pytest_unconfigure(self):
         if self.session is not None:
             files.of_ended_processes(self.session, wait=True)  # their writers must not find the folder gone
-            shutil.rmtree(self.session, ignore_errors=True)
-        try:
-            os.rmdir(self.settings.directory)
-        except OSError:
-            pass  # it holds captures
+            files.remove_session(self.session, self.settings.directory)

@@ -1,36 +1,42 @@
 """Multi-scale deformable attention, deterministic forward and backward."""
 
+from collections.abc import Sequence
+from typing import Optional
+
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from .. import libmsda
 from . import calls, receipts
 
-_shapes_on_host = WeakIdKeyDictionary()  # spatial_shapes on a GPU: (version, copy)
+_GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
+_on_hosts = WeakIdKeyDictionary()  # spatial_shapes and level_start_index on a GPU: (version, copy)
 
 
-def _on_host(spatial_shapes):
+def _on_host(name, sizes, value):
     # The C ABI wants the sizes of the levels on the host. Copying them waits for the GPU, and is not possible while a CUDA
-    # graph is captured: models pass the same tensor again and again, so once is enough.
-    if not spatial_shapes.is_cuda:
-        return spatial_shapes
-    if spatial_shapes.is_inference():  # It does not tell when it changes.
-        return spatial_shapes.cpu()
-    known = _shapes_on_host.get(spatial_shapes)
-    if known is None or known[0] != spatial_shapes._version:
-        known = _shapes_on_host[spatial_shapes] = (spatial_shapes._version, spatial_shapes.cpu())
+    # graph is captured: models pass the same tensor again and again, so once is enough. What changes it past PyTorch's
+    # count of versions (through .data, by another program's kernel, by a CUDA graph that is replayed) is not noticed.
+    if sizes is None or sizes.device.type == "cpu":
+        return sizes
+    calls.check_together({"value": value, name: sizes})
+    if sizes.is_inference():  # It does not tell when it changes.
+        return sizes.cpu()
+    known = _on_hosts.get(sizes)
+    if known is None or known[0] != sizes._version:
+        known = _on_hosts[sizes] = (sizes._version, sizes.cpu())
     return known[1]
 
 
-def _call(value, shapes, locations, weights, dialect, padding_mode, align_corners):
-    calls.check_together({"value": value, "sampling_locations": locations, "attention_weights": weights})
+def _call(value, shapes, starts, locations, weights, dialect, padding_mode, align_corners, **others):
+    calls.check_together({"value": value, "sampling_locations": locations, "attention_weights": weights, **others})
     return libmsda.Call(
         libmsda.choice("dialect", libmsda.DIALECTS, dialect),
         libmsda.choice("padding_mode", libmsda.PADDINGS, padding_mode),
         align_corners,
         calls.described("value", value),
         calls.described("spatial_shapes", shapes),
-        libmsda.derived(),
+        libmsda.derived() if starts is None else calls.described("level_start_index", starts),
         calls.described("sampling_locations", locations),
         calls.described("attention_weights", weights),
     )
@@ -39,9 +45,9 @@ def _call(value, shapes, locations, weights, dialect, padding_mode, align_corner
 @torch.library.custom_op("msda_replay::attention", mutates_args=())
 def _attention(value: torch.Tensor, spatial_shapes: torch.Tensor, sampling_locations: torch.Tensor,
                attention_weights: torch.Tensor, dialect: str, padding_mode: str,
-               align_corners: bool) -> torch.Tensor:  # fmt: skip
-    shapes = _on_host(spatial_shapes)
-    call = _call(value, shapes, sampling_locations, attention_weights, dialect, padding_mode, align_corners)
+               align_corners: bool, level_start_index: Optional[torch.Tensor] = None) -> torch.Tensor:  # fmt: skip
+    shapes, starts = _on_host("spatial_shapes", spatial_shapes, value), _on_host("level_start_index", level_start_index, value)
+    call = _call(value, shapes, starts, sampling_locations, attention_weights, dialect, padding_mode, align_corners)
     output = _empty_output(value, sampling_locations)
     calls.run("forward", value, call, None, calls.described("output", output))
     return output
@@ -53,50 +59,57 @@ def _empty_output(value, sampling_locations):
 
 
 @_attention.register_fake
-def _(value, spatial_shapes, sampling_locations, attention_weights, dialect, padding_mode, align_corners):
+def _(value, spatial_shapes, sampling_locations, attention_weights, dialect, padding_mode, align_corners,
+      level_start_index=None):  # fmt: skip
     return _empty_output(value, sampling_locations)
 
 
 @torch.library.custom_op("msda_replay::attention_backward", mutates_args=())
 def _attention_backward(grad_output: torch.Tensor, value: torch.Tensor, spatial_shapes: torch.Tensor,
                         sampling_locations: torch.Tensor, attention_weights: torch.Tensor, dialect: str,
-                        padding_mode: str, align_corners: bool
-                        ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    shapes = _on_host(spatial_shapes)
-    call = _call(value, shapes, sampling_locations, attention_weights, dialect, padding_mode, align_corners)
-    gradients = _empty_gradients(value, sampling_locations, attention_weights)
-    names = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
-    outputs = [calls.described(name, gradient) for name, gradient in zip(names, gradients)]
+                        padding_mode: str, align_corners: bool, level_start_index: Optional[torch.Tensor],
+                        wanted: Sequence[bool]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    shapes, starts = _on_host("spatial_shapes", spatial_shapes, value), _on_host("level_start_index", level_start_index, value)
+    call = _call(value, shapes, starts, sampling_locations, attention_weights, dialect, padding_mode, align_corners,
+                 grad_output=grad_output)  # fmt: skip
+    gradients = _empty_gradients(wanted, value, sampling_locations, attention_weights)
+    outputs = [calls.described(*named) if is_wanted else None for named, is_wanted in zip(zip(_GRADIENTS, gradients), wanted)]
     calls.run("backward", value, call, calls.described("grad_output", grad_output), None, *outputs)
     receipts.add(
         "attention_backward",
         {"grad_output": grad_output, "value": value, "spatial_shapes": shapes, "sampling_locations": sampling_locations,
          "attention_weights": attention_weights},
-        dict(zip(names, gradients)),
+        {name: gradient for name, gradient, is_wanted in zip(_GRADIENTS, gradients, wanted) if is_wanted},
+        {"dialect": dialect, "padding_mode": padding_mode, "align_corners": align_corners},
     )  # fmt: skip
     return gradients
 
 
-def _empty_gradients(*inputs):
-    return tuple(torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor in inputs)
+def _empty_gradients(wanted, *inputs):
+    """A custom operator cannot return None: those that are not wanted have no elements."""
+    return tuple(torch.empty(tensor.shape if is_wanted else 0, dtype=tensor.dtype, device=tensor.device)
+                 for tensor, is_wanted in zip(inputs, wanted))  # fmt: skip
 
 
 @_attention_backward.register_fake
-def _(grad_output, value, spatial_shapes, sampling_locations, attention_weights, dialect, padding_mode, align_corners):
-    return _empty_gradients(value, sampling_locations, attention_weights)
+def _(grad_output, value, spatial_shapes, sampling_locations, attention_weights, dialect, padding_mode, align_corners,
+      level_start_index, wanted):  # fmt: skip
+    return _empty_gradients(wanted, value, sampling_locations, attention_weights)
 
 
 def _remember(ctx, inputs, output):
-    *tensors, ctx.dialect, ctx.padding_mode, ctx.align_corners = inputs
-    ctx.save_for_backward(*tensors)
+    *tensors, ctx.dialect, ctx.padding_mode, ctx.align_corners, starts = inputs
+    ctx.save_for_backward(*tensors, starts)
 
 
 def _differentiate(ctx, grad_output):
-    value, shapes, locations, weights = ctx.saved_tensors
+    value, shapes, locations, weights, starts = ctx.saved_tensors
+    wanted = [ctx.needs_input_grad[place] for place in (0, 2, 3)]
     gradients = _attention_backward(
-        grad_output, value, shapes, locations, weights, ctx.dialect, ctx.padding_mode, ctx.align_corners
+        grad_output, value, shapes, locations, weights, ctx.dialect, ctx.padding_mode, ctx.align_corners, starts, wanted
     )
-    return gradients[0], None, gradients[1], gradients[2], None, None, None
+    of_value, of_locations, of_weights = (one if is_wanted else None for one, is_wanted in zip(gradients, wanted))
+    return of_value, None, of_locations, of_weights, None, None, None, None
 
 
 _attention.register_autograd(_differentiate, setup_context=_remember)
@@ -107,10 +120,11 @@ def multi_scale_deformable_attention(value, spatial_shapes, level_start_index, s
     """Deformable DETR's operator, with the arguments of its `MSDeformAttnFunction.apply`. Returns [B, Q, M*D].
 
     value [B,S,M,D], spatial_shapes [L,2] (height, width), sampling_locations [B,Q,M,L,P,2] (x, y) in [0,1],
-    attention_weights [B,Q,M,L,P]. level_start_index is derived from spatial_shapes, im2col_step changes nothing. The tensors may
+    attention_weights [B,Q,M,L,P]. level_start_index is None or what follows from spatial_shapes, im2col_step changes nothing. The tensors may
     differ in type, as under autocast; each gradient has the type of its tensor. Raises ValueError and TypeError.
     """
-    output = _attention(value, spatial_shapes, sampling_locations, attention_weights, "deformable_detr", "zeros", False)
+    output = _attention(value, spatial_shapes, sampling_locations, attention_weights, "deformable_detr", "zeros", False,
+                        level_start_index)  # fmt: skip
     return output.flatten(2)
 
 

@@ -8,10 +8,12 @@ import torch
 from ..digest import digest
 
 _FORMAT = "msda-receipt"
+_ROLES = ("options", "inputs", "outputs")  # what differs first is told first
 
 
 class Receipt:
-    """The calls of deterministic operators, in order: operator, digests of inputs and outputs."""
+    """The calls of deterministic operators, in order: operator; options, which are its conventions and the types and shapes of its
+    inputs; digests of inputs and outputs."""
 
     def __init__(self, calls=()):
         self.calls = list(calls)
@@ -33,8 +35,9 @@ class Receipt:
         for i, (own, others) in enumerate(zip(self.calls, other.calls)):
             if own["operator"] != others["operator"]:
                 return f"call {i} is {own['operator']} here, {others['operator']} there"
-            for role in ("inputs", "outputs"):
-                changed = [name for name in own[role] if own[role][name] != others[role].get(name)]
+            for role in _ROLES:
+                names = dict.fromkeys([*own[role], *others[role]])
+                changed = [name for name in names if own[role].get(name) != others[role].get(name)]
                 if changed:
                     return f"call {i} ({own['operator']}): {role} differ: {', '.join(changed)}"
         if len(self.calls) != len(other.calls):
@@ -42,15 +45,23 @@ class Receipt:
         return None
 
 
+def _checked(call):
+    """A call of a receipt in a file, without what is unknown. Raises KeyError or TypeError if it is none."""
+    digests = [text for role in _ROLES[1:] for text in call[role].values()]
+    if not isinstance(call["options"], dict) or not all(isinstance(text, str) for text in (call["operator"], *digests)):
+        raise TypeError
+    return {name: call[name] for name in ("operator", *_ROLES)}
+
+
 def read_receipt(path):
     """The receipt in a file that Receipt.write made. Raises ValueError if it is none."""
     with open(path, encoding="utf-8") as file:
         try:
             content = json.load(file)
-            if content["format"] != _FORMAT:
+            if content["format"] != _FORMAT or not isinstance(content["calls"], list):
                 raise KeyError
-            return Receipt({k: call[k] for k in ("operator", "inputs", "outputs")} for call in content["calls"])
-        except (KeyError, TypeError, ValueError):
+            return Receipt(map(_checked, content["calls"]))
+        except (AttributeError, KeyError, TypeError, ValueError):
             raise ValueError(f"{path}: not a receipt of msda_replay.torch") from None
 
 
@@ -73,15 +84,17 @@ class kept:
 
 
 def _digest(tensor):
-    data = tensor.detach().cpu().contiguous().view(torch.uint8 if tensor.dim() else tensor.dtype)
-    return digest(data.numpy())
+    # A copy: a tensor with sizes of 1 may count as contiguous with any strides, and cannot be viewed as bytes then.
+    data = tensor.detach().cpu().reshape(-1).clone(memory_format=torch.contiguous_format)
+    return digest(data.view(torch.uint8).numpy())
 
 
-def add(operator, inputs, outputs):
-    """Adds a call to every receipt that is kept. Costs nothing otherwise; with one, it waits for the GPU."""
+def add(operator, inputs, outputs, options=()):
+    """`options` are the conventions. Adds a call to every receipt that is kept. Costs nothing otherwise; with one, it waits for the GPU."""
     if not kept._open:
         return
+    types = {name: f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}" for name, tensor in inputs.items()}
     digests = [{name: _digest(tensor) for name, tensor in tensors.items()} for tensors in (inputs, outputs)]
     with kept._lock:
         for receipt in kept._open:
-            receipt.calls.append({"operator": operator, "inputs": digests[0], "outputs": digests[1]})
+            receipt.calls.append({"operator": operator, "options": {**dict(options), **types}, "inputs": digests[0], "outputs": digests[1]})

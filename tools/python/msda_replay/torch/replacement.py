@@ -35,6 +35,7 @@ def _grid_sample_backward(grad_output, input, grid, interpolation, padding, alig
         "grid_sample_backward",
         {"grad_output": grad_output, "input": input, "grid": grid},
         {name: gradient for name, gradient in gradients.items() if gradient is not None},
+        {"interpolation": _INTERPOLATIONS[interpolation], "padding_mode": _PADDINGS[padding], "align_corners": bool(align_corners)},
     )
     return tuple(gradients.values())
 
@@ -70,28 +71,37 @@ def _restore(library):
 
 
 @contextlib.contextmanager
+def _replaced(device):
+    with _lock:
+        if _users.get(device, 0) == 0:
+            _libraries[device] = _replace(device)
+        _users[device] = _users.get(device, 0) + 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users[device] -= 1
+            if _users[device] == 0:
+                _restore(_libraries.pop(device))
+
+
+@contextlib.contextmanager
 def deterministic(devices=("cuda",), receipt=None):
     """While it lasts, backward passes of grid_sample (2D, 3D, cuDNN's) are libmsda's, in all threads.
 
     devices: "cuda", "cpu" or both; PyTorch's own passes on CPUs are deterministic, but have other bits. receipt: a
     Receipt, to which the calls' digests are added; this waits for the GPU after each call. Then
-    torch.use_deterministic_algorithms(True) does not refuse these operators. Contexts may be nested.
+    torch.use_deterministic_algorithms(True) does not refuse these operators. Contexts may be nested. Raises ValueError.
     """
     devices = (devices,) if isinstance(devices, str) else tuple(devices)
     for device in devices:
         libmsda.choice("devices", {"cuda": 0, "cpu": 1}, device)
-    libmsda.library()  # Fails here rather than in a backward pass.
-    with _lock:
+    library = libmsda.library()  # Fails here rather than in a backward pass.
+    if "cuda" in devices and torch.cuda.is_available() and library.msda_cuda_device_count() == 0:
+        raise ValueError("devices: 'cuda'; this libmsda reaches no GPU, which PyTorch does: build it with CUDA (docs/building.md)")
+    with contextlib.ExitStack() as contexts:
         for device in devices:
-            if _users.get(device, 0) == 0:
-                _libraries[device] = _replace(device)
-            _users[device] = _users.get(device, 0) + 1
-    try:
-        with receipts.kept(receipt) if receipt is not None else contextlib.nullcontext():
-            yield
-    finally:
-        with _lock:
-            for device in devices:
-                _users[device] -= 1
-                if _users[device] == 0:
-                    _restore(_libraries.pop(device))
+            contexts.enter_context(_replaced(device))
+        if receipt is not None:
+            contexts.enter_context(receipts.kept(receipt))
+        yield
