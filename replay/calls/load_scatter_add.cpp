@@ -48,12 +48,12 @@ void check_indices(const analysis::ScatterAddCall& call, const std::string& wher
 // An index for each source row, of indices that were sorted together with the rows that they belong to.
 std::shared_ptr<const analysis::OwnedTensor> unsorted(const analysis::Tensor& index, const analysis::Tensor& rows,
                                                       const std::string& where) {
-  check_tensor(index, index.shape, "index", where);
-  check_tensor(rows, index.shape, "source_row", where);
-  const int64_t count = index.elements();
-  if (index.shape.size() != 1 || index.dtype != MSDA_INT64 || rows.dtype != MSDA_INT64) {
-    throw BadInput(fmt::format("{}: source_row goes with an int64 index of one dimension, and is int64 itself", where));
+  if (index.shape.size() != 1 || rows.shape != index.shape || index.dtype != MSDA_INT64 || rows.dtype != MSDA_INT64) {
+    throw BadInput(
+        fmt::format("{}: index has shape {} and source_row {}; a sorted index has one dimension, and both are int64",
+                    where, index.shape, rows.shape));
   }
+  const int64_t count = index.elements();
   auto result = std::make_shared<analysis::OwnedTensor>("index", MSDA_INT64, index.shape);
   std::vector<bool> seen(static_cast<size_t>(count));
   for (int64_t i = 0; i < count; ++i) {

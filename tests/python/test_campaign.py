@@ -335,6 +335,7 @@ def test_what_was_judged_wrong_once(seed, number, why):
 @pytest.mark.parametrize("operator_of, seed, number, why", [
     ("scatter_add", 2, 59, "partial sums overflow float16, in a sum of whose elements too few are finite to tell that it was added up in it"),
     ("scatter_add", 3, 25, "the campaign itself put the only element right before it asked for its bound"),
+    ("interpolate", 1, 1015, "10.5 / 2.1 is 5, and was less to the campaign, as no float64 is 2.1"),
 ])
 def test_what_was_judged_wrong_of_scattering_operators_once(operator_of, seed, number, why):
     done = run("--operator", operator_of, "--captures", 1, "--first", number, "--seed", seed, "--jobs", 1, "--replay", REPLAY, "--assert")

@@ -160,6 +160,57 @@ def test_operators_that_scatter(replay, tmp_path, kernel):
     assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
 
 
+SUMS = {
+    "index_add": {"index": (20,), "source": (20, 5)},
+    "index_put": {"index": (20,), "source_row": (20,), "source": (20, 5)},
+    "embedding": {"index": (20,), "source": (20, 5)},
+}
+
+
+@pytest.mark.parametrize("kernel", SUMS)
+def test_sums_of_rows(replay, tmp_path, kernel):
+    """Recorded with the numbers that NumPy sums to the result, and explained; a sum without what it held before is not."""
+    capture = tmp_path / "a.h5"
+    arguments = ["--kernel", kernel, "--launches", "4", "--seed", "5"]
+    done = record(CLIENT, *arguments, options=["-o", capture])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == 4
+    for number, call in enumerate(invocations):
+        assert {name: tensor.shape for name, tensor in call.inputs.items()} == SUMS[kernel]
+        assert (call.facts["reduce"], call.facts["dim"], call.facts["dim_size"]) == ("sum", 0, 9)
+        assert call.facts.get("padding_idx") == (3 if kernel == "embedding" and number % 2 else None)
+        expected = call.outputs_before["sum"].astype(np.float64)
+        index, source = call.inputs["index"], call.inputs["source"].astype(np.float64)
+        if kernel == "index_put":
+            assert np.all(np.diff(index) >= 0)
+            source = source[call.inputs["source_row"]]
+        kept = index != call.facts.get("padding_idx")
+        np.add.at(expected, index[kept], source[kept])
+        np.testing.assert_allclose(call.outputs["sum"], expected, rtol=1e-5, atol=1e-6)
+    replay("verify", capture, expect=0)
+    told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
+    assert {call["operator"] for call in told} == {"scatter_add"}
+    assert {judged["cause"] for call in told for judged in call["judged"]} <= {"accumulation_order", "ill_conditioned"}
+    for call in invocations:
+        call.outputs["sum"] = call.outputs["sum"] - call.outputs_before["sum"] + (kernel == "embedding")
+    write_capture(capture, invocations, overwrite=True)
+    told = replay("run", capture, "--json", "-", expect=1).json["invocations"]
+    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
+
+
+@pytest.mark.parametrize("rows, text", [
+    ([0, 1, 1], "source_row[2] is 1; it is to name each of 3 rows once"), ([0, 1, 3], "source_row[2] is 3"), ([0, -1, 1], "source_row[1] is -1"),
+    ([0, 1], "source_row"),
+])
+def test_source_rows_that_are_none(replay, tmp_path, rows, text):
+    call = Invocation(dialect="", inputs={"index": np.array([0, 1, 1]), "source_row": np.array(rows), "source": np.ones((3, 2), np.float32)},
+                      outputs={"sum": np.array([[1, 1], [2, 2]], np.float32)}, facts={"reduce": "sum", "dim": 0, "dim_size": 2, "include_self": 0})
+    write_capture(tmp_path / "a.h5", [call])
+    done = replay("run", tmp_path / "a.h5", expect=2)
+    assert text in done.err and done.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("axes", SAMPLERS)
 def test_recorded_grid_sample_is_explained(replay, tmp_path, axes):
     """With a tolerance of 0 by rounding alone; a gradient of the last axis that is doubled, as such."""

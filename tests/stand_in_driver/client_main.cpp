@@ -65,6 +65,9 @@ auto other_launch(const Options& options) -> std::string (*)(const Client&, cons
   if (options.kernel == "roi_align") return launch_roi_align;
   if (options.kernel == "upsample_bilinear2d") return launch_upsample_bilinear2d;
   if (options.kernel == "upsample_nearest2d") return launch_upsample_nearest2d;
+  if (options.kernel == "index_add") return launch_index_add;
+  if (options.kernel == "index_put") return launch_index_put;
+  if (options.kernel == "embedding") return launch_embedding;
   if (options.kernel == "scale_add") return launch_scale_add;
   if (options.kernel.starts_with("poison_")) return launch_poison;
   return options.kernel == "whereabouts" ? launch_whereabouts : nullptr;

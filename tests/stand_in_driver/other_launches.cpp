@@ -8,6 +8,7 @@
 #include "tests/stand_in_driver/client_numbers.h"
 #include "tests/stand_in_driver/other_kernels.h"
 #include "tests/stand_in_driver/poison_kernels.h"
+#include "tests/stand_in_driver/scatter_kernels.h"
 
 namespace msda::stand_in {
 namespace {
@@ -162,6 +163,78 @@ std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& l
   client.launch(launch.way, launch.load(client, kUpsampleNearest2d), {1}, {256}, stage.stream(), arguments);
   stage.wait();
   return stage.told(launch, "grad_input", grad_input, 6 * 4 * 5);
+}
+
+namespace {
+
+constexpr int kRows = 9, kSources = 20, kChannels = 5;
+
+// The last row is always among them.
+std::vector<int64_t> indices(const OtherLaunch& launch) {
+  std::mt19937_64 random(launch.seed + 1000 * static_cast<uint64_t>(launch.number));
+  std::vector<int64_t> all(kSources);
+  for (int64_t& index : all) index = static_cast<int64_t>(random() % kRows);
+  all[7] = kRows - 1;
+  return all;
+}
+
+}  // namespace
+
+std::string launch_index_add(const Client& client, const OtherLaunch& launch) {
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const auto info = [](auto* data, int rows, int channels) {
+    TensorInfo<std::remove_pointer_t<decltype(data)>, int> tensor{data, {rows, channels}, {channels, 1}, 2};
+    return tensor;
+  };
+  float* const sums = stage.upload(uniform<float>(random, kRows * kChannels, -1, 1));
+  const auto sum = info(sums, 1, kChannels);
+  const auto source = info(stage.upload(uniform<float>(random, kSources * kChannels, -1, 1)), 1, kChannels);
+  auto index = info(stage.upload(indices(launch)), kSources, 1);
+  index.dims = 1;
+  const int dim = 0;
+  const uint32_t total = kSources * kChannels, inner = kChannels;
+  const int64_t rows = kRows, elements = kRows * kChannels;
+  const void* const op = &dim;  // of the host
+  const float alpha = 1;
+  const Argument arguments[] = {sum, source, index, dim, dim, total, inner, rows, elements, op, alpha};
+  client.launch(launch.way, launch.load(client, kIndexAdd), {1}, {128}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "sum", sums, kRows * kChannels);
+}
+
+std::string launch_index_put(const Client& client, const OtherLaunch& launch) {
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const std::vector<int64_t> index = indices(launch);
+  std::vector<int64_t> from(kSources), sorted;
+  std::iota(from.begin(), from.end(), int64_t{0});
+  std::stable_sort(from.begin(), from.end(),
+                   [&](int64_t a, int64_t b) { return index[static_cast<size_t>(a)] < index[static_cast<size_t>(b)]; });
+  for (const int64_t row : from) sorted.push_back(index[static_cast<size_t>(row)]);
+  const int64_t *const where = stage.upload(sorted), *const rows = stage.upload(from);
+  const float* const source = stage.upload(uniform<float>(random, kSources * kChannels, -1, 1));
+  float* const sum = stage.upload(uniform<float>(random, kRows * kChannels, -1, 1));
+  const int64_t count = kSources, channels = kChannels, outer_stride = 0, outer = 1;
+  const bool accumulate = true;
+  const Argument arguments[] = {where, rows, source, sum, count, channels, outer_stride, outer, accumulate};
+  client.launch(launch.way, launch.load(client, kIndexPut), {1}, {128}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "sum", sum, kRows * kChannels);
+}
+
+std::string launch_embedding(const Client& client, const OtherLaunch& launch) {
+  std::mt19937_64 random(launch.seed);
+  Stage stage(client);
+  const int64_t* const index = stage.upload(indices(launch));
+  const float* const source = stage.upload(uniform<float>(random, kSources * kChannels, -1, 1));
+  float* const sum = stage.upload(std::vector<float>(kRows * kChannels, 0));
+  const int count = kSources, padding = launch.number % 2 == 1 ? 3 : -1;
+  const int64_t channels = kChannels;
+  const Argument arguments[] = {index, source, sum, count, channels, padding};
+  client.launch(launch.way, launch.load(client, kEmbedding), {1}, {128}, stage.stream(), arguments);
+  stage.wait();
+  return stage.told(launch, "sum", sum, kRows * kChannels);
 }
 
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {

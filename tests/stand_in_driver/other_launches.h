@@ -35,6 +35,11 @@ std::string launch_roi_align(const Client& client, const OtherLaunch& launch);
 std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& launch);
 std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& launch);
 
+// Of 20 rows into 9, whose indices change with the launch. Every second launch of embedding has a padding_idx.
+std::string launch_index_add(const Client& client, const OtherLaunch& launch);
+std::string launch_index_put(const Client& client, const OtherLaunch& launch);
+std::string launch_embedding(const Client& client, const OtherLaunch& launch);
+
 std::string launch_scale_add(const Client& client, const OtherLaunch& launch);
 std::string launch_whereabouts(const Client& client, const OtherLaunch& launch);
 std::string launch_poison(const Client& client, const OtherLaunch& launch);  // poison_kernels.h

@@ -1,6 +1,6 @@
-"""PyTorch's own kernels and generators: grid_sample's backward, seeds."""
+"""PyTorch's own kernels and generators: grid_sample's backward, operators that scatter, seeds."""
 
-from .bench import expect, invocations_of, same, saved_tensors
+from .bench import expect, invocations_of, same, saved_tensors, tail
 from .kernels import expect_explained
 from .registry import check
 
@@ -40,6 +40,37 @@ def as_saved(members):
         padding, align, interpolation = map(int, name.rsplit("-", 1)[1])
         facts = (call.facts["padding_mode"], int(call.facts["align_corners"]), call.facts["interpolation"])
         expect(facts == (PADDINGS[padding], align, INTERPOLATIONS[interpolation]), f"{name}: {facts}")
+    return f"{len(members)} calls"
+
+
+@check("scatter", "PyTorch's sums of rows, and interpolate's backward passes: calls, results, explanations", ["torch"])
+def scatter(bench):
+    """The order of atomic additions changes results, but not from what the recorder saw to what the program has."""
+    done, capture, saved_in = bench.outcome_kept(bench.target("scatter"), unstable=["result"])
+    saved, calls = list(saved_tensors(saved_in).items()), invocations_of(capture, done)
+
+    def count():
+        kernels = [call.kernel[-60:] for call in calls]
+        expect(len(calls) == len(saved), f"{len(calls)} calls are recorded, {len(saved)} were launched: {tail(done.stderr)}; {kernels[:4]}")
+        return f"{len(calls)} calls"
+
+    yield "every call once", count
+    groups = {}
+    for call, (name, real) in zip(calls, saved):
+        groups.setdefault(name.split("-")[1], []).append((call, name, real["result"]))
+    for group, members in groups.items():
+        yield group, lambda members=members: results_as_saved(members)
+    yield "explained", lambda: expect_explained(bench, capture)
+
+
+def results_as_saved(members):
+    """Sums that end with the largest index are shorter than the program's; batches and channels may be one number."""
+    for call, name, real in members:
+        ((_, recorded),) = call.outputs.items()
+        rows = real.reshape(-1)[: recorded.size]
+        same(recorded.reshape(-1), rows, name)
+        whole = "embedding" in name or "index_put" in name
+        expect(whole or recorded.size == real.size, f"{name}: {recorded.size} of {real.size} elements are recorded")
     return f"{len(members)} calls"
 
 

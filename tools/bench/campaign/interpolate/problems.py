@@ -136,7 +136,8 @@ def coordinate(conventions, at, out, side, scale, t):
     if conventions.nearest:
         shift = 0.5 if conventions.mode == "nearest-exact" else 0.0
         if exact:
-            low = np.floor((at + shift) / scale) if scale else np.floor((2 * at + 2 * shift) * side / (2 * out))
+            # A factor such as 2.1 stands for the decimal number: what float64 cannot tell from a whole number is one.
+            low = np.floor(((at + shift) / scale).astype(float)) if scale else np.floor((2 * at + 2 * shift) * side / (2 * out))
         elif t.inverse:
             low = by_inverse(at, out, side, scale, shift)
         else:

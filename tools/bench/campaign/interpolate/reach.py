@@ -36,7 +36,7 @@ def along_axis(conventions, out, side, scale, real):
     unit = max(real.unit, 2.0**-24)  # coordinates are computed in float32 at least
     if conventions.nearest:
         error = (error * 2.0**-24).astype(float)[:, None]
-        low = np.clip(np.floor(pixel), 0, side - 1)[:, None]
+        low = np.clip(np.floor(pixel.astype(float)), 0, side - 1)[:, None]
         given = (low == np.arange(side)).astype(float)
         # Mode nearest-exact may also round what is compared with the half.
         error = error * 2 + 2.0**-23 * out / max(side, 1) * (side / out)
