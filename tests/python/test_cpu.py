@@ -57,6 +57,10 @@ def test_layout_and_byte_order_of_an_input_do_not_matter():
     ({"value": np.zeros((1, 6, 1, 1), np.complex64)}, TypeError, "value: complex64"),
     ({"value": np.zeros((1, 5, 1, 1))}, ValueError, "value"),
     ({"grad_output": np.zeros((1,) * 8)}, ValueError, "grad_output: 8 dimensions"),
+    ({"threads": 2**32 + 1}, ValueError, "threads: 4294967297; it must be"),
+    ({"threads": -1}, ValueError, "threads: -1; it must be from 0 to 2147483647"),
+    ({"seed": 2**64}, ValueError, "seed: 18446744073709551616; it must be"),
+    ({"seed": -1}, ValueError, "seed: -1"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused(change, error, message):
     with pytest.raises(error, match=message):

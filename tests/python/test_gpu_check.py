@@ -226,6 +226,21 @@ def test_tuner_output_is_read():
         "b": ("BLOCK: 4, num_warps: 2", {"value": digest[:-1] + "1"})}
 
 
+def test_a_kernel_that_is_not_relaunched_is_missed(bench, monkeypatch):
+    """Whatever the recorder says: no GPU is needed to find nothing."""
+    from gpu_check import poison
+
+    done = type("Done", (), {"stdout": '{"relaunched": []}', "stderr": ""})()
+    monkeypatch.setattr(bench, "poison_runs", 2)
+    monkeypatch.setattr(bench, "program", lambda name: name)
+    monkeypatch.setattr(bench, "record", lambda *_: (done, "a.h5"))
+    monkeypatch.setattr(bench, "replay", lambda *_, **__: done)
+    monkeypatch.setattr(poison, "invocations_of", lambda *_: [None] * len(poison.SHARED))
+    checks = dict(poison.poison(bench))
+    with pytest.raises(benches.Failed, match="of 2 runs right are"):
+        checks["shared memory"]()
+
+
 def test_targets_are_python():
     targets = sorted((SOURCE / "tools" / "gpu_check" / "targets").glob("*.py"))
     assert len(targets) >= 8

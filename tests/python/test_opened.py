@@ -1,7 +1,9 @@
 """Captures opened in Python, the command run from Python, and its findings: lazily, by name, with the command's own messages."""
 
 import os
+import pathlib
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from support import backward, make_problem
 from test_grid_sample import call_of
 
 import msda_replay
-from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, run, write_capture
+from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, read_capture, run, write_capture
 
 
 @pytest.fixture
@@ -166,6 +168,20 @@ class TestRunning:
         with pytest.raises(CommandError, match=f"MSDA_REPLAY={tmp_path}: is no program"):
             run(capture)
 
+    def test_only_our_own_source_tree_is_searched(self, tmp_path, monkeypatch):
+        from msda_replay import programs
+
+        monkeypatch.delenv("MSDA_BUILD", raising=False)
+        program = tmp_path / "build" / "bin" / "msda-nothing"
+        program.parent.mkdir(parents=True)
+        program.touch(0o755)
+        monkeypatch.setattr(programs, "_PACKAGE", tmp_path / "tools" / "python" / "msda_replay")
+        assert programs.find_program("msda-nothing") is None
+        shutil.copy(SOURCE / "CMakeLists.txt", tmp_path)
+        assert programs.find_program("msda-nothing") == str(program)
+        monkeypatch.setattr(programs, "_PACKAGE", pathlib.Path("/msda_replay"))
+        assert programs.find_program("msda-nothing") is None
+
     def test_a_package_without_the_command(self, tmp_path):
         """Away from the source tree, and on the PATH."""
         subprocess.run(["cp", "-r", str(SOURCE / "tools" / "python" / "msda_replay"), str(tmp_path)], check=True)
@@ -237,6 +253,44 @@ class TestDataFrame:
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(ModuleNotFoundError, match="python3-pandas, or pip install pandas"):
             run(capture).findings().to_dataframe()
+
+
+class TestHostileFiles:
+    def damaged(self, capture, tmp_path, change):
+        path = tmp_path / "damaged.h5"
+        shutil.copy(capture, path)
+        with h5py.File(path, "r+") as file:
+            outputs = next(iter(file["invocations"].values()))["outputs"]
+            del outputs["grad_value"]
+            change(outputs, tmp_path)
+        return path
+
+    def refused(self, path, why):
+        with pytest.raises(CaptureError, match=f"damaged.h5: .*{why}"):
+            read_capture(path)
+        with pytest.raises(CaptureError, match=f"damaged.h5: .*{why}"), open_capture(path) as opened:
+            opened[0].outputs["grad_value"][()]
+
+    @pytest.mark.parametrize("options", [{"chunks": (1 << 16,)}, {"chunks": (1 << 16,), "compression": "gzip"}], ids=["", "gzip"])
+    def test_sizes_that_the_file_does_not_hold(self, capture, tmp_path, options):
+        path = self.damaged(capture, tmp_path, lambda group, _: group.create_dataset("grad_value", (10**13,), "f4", **options))
+        self.refused(path, "declares 40000000000000 bytes")
+
+    def test_external_storage(self, capture, tmp_path):
+        def change(group, folder):
+            (folder / "secret").write_bytes(b"12345678")
+            group.create_dataset("grad_value", (2,), "f4", external=[(str(folder / "secret"), 0, 8)])
+
+        self.refused(self.damaged(capture, tmp_path, change), "has its data in another file")
+
+    def test_external_links(self, capture, tmp_path):
+        with h5py.File(tmp_path / "other.h5", "w") as other:
+            other["x"] = np.zeros(3, np.float32)
+
+        def change(group, folder):
+            group["grad_value"] = h5py.ExternalLink(str(folder / "other.h5"), "/x")
+
+        self.refused(self.damaged(capture, tmp_path, change), "outputs/grad_value is a link to another file")
 
 
 def test_imports_with_h5py_and_numpy_alone(tmp_path):

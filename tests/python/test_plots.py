@@ -11,7 +11,7 @@ from conftest import SOURCE
 from support import backward, make_problem
 from test_grid_sample import call_of
 
-from msda_replay import CaptureError, Invocation, open_capture, plot_cell, plot_errors, plot_pyramid, run, write_capture
+from msda_replay import CaptureError, Invocation, Result, open_capture, plot_cell, plot_errors, plot_pyramid, run, write_capture
 from msda_replay.plots.errors import ulp_distance
 from msda_replay.plots.samples import addends_of, coordinate, exact_coordinate, sample_of
 
@@ -96,6 +96,15 @@ class TestCells:
         for one in seen.values():
             assert one.name in drawn(plot_cell(one), tmp_path)
 
+    def test_a_sample_that_is_nowhere(self, tmp_path, rng):
+        inputs = make_problem(rng)
+        inputs["sampling_locations"][0, 0, 0, 0, 0, 0] = np.nan
+        outputs = {name: array.astype(np.float32) for name, array in backward(make_problem(rng)).items()}
+        write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "msda_triton"))
+        one = [one for one in run(tmp_path / "a.h5").findings() if one.tensor == "grad_sampling_locations" and one.index[:5] == (0,) * 5][0]
+        with pytest.raises(CaptureError, match="its sample lies at nan, .*not finite"):
+            plot_cell(one)
+
     def test_coordinates_of_the_dialects(self, rng):
         """As determinism.md writes them, rounded after every operation by way of float64."""
         def rounded(x):
@@ -170,6 +179,26 @@ class TestErrors:
         text = drawn(plot_errors(tmp_path / "a.h5"), tmp_path)
         assert "2 not finite" in text and "grad_value against float64: 2 of 672" in text and "customary for float32" in text
         drawn(plot_pyramid(tmp_path / "a.h5", "grad_value"), tmp_path)
+
+    def test_not_finite_elements_are_judged_as_by_run(self, tmp_path, rng, replay):
+        """Against a reference equal infinities are no difference, against float64 they are one; NaN always is."""
+        inputs = make_problem(rng)
+        outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+        expected = {name: array.copy() for name, array in outputs.items()}
+        for tensors in (outputs, expected):
+            tensors["grad_value"][0, 0, 0, :3] = np.inf, -np.inf, np.nan
+        outputs["grad_value"][0, 3, 0, 0] = expected["grad_value"][0, 3, 0, 0] = np.inf  # the only one of its pixel
+        path = tmp_path / "a.h5"
+        write_capture(path, Invocation(inputs, outputs, "msda_triton", results={"reference": Result(expected, "reference")}))
+        (call,) = replay("run", path, "--json", "-", expect=1).json["invocations"]
+        for against in ("reference", "float64"):
+            (judged,) = [one["mismatched"] for one in call["comparisons"]
+                         if (one["tensor"], one["observed"], one["expected"]) == ("grad_value", "recorded", against)]
+            assert judged == {"reference": 1, "float64": 4}[against]
+            text = drawn(plot_errors(path, "grad_value", against), tmp_path)
+            assert f"grad_value against {against}: {judged} of 672" in text and f"{judged} not finite" in text
+            pixels = "1 pixel" if against == "reference" else "2 pixels"
+            assert f"level 0, 6 x 5\n{pixels} out of tolerance" in drawn(plot_pyramid(path, "grad_value", against), tmp_path)
 
     def test_units_in_the_last_place(self):
         one = np.float32(1)

@@ -1,6 +1,7 @@
 """msda_replay.save_call: a capture from a test's tensors, of NumPy or torch, and wrong ones refused by their names."""
 
 import os
+import zipfile
 
 import h5py
 import numpy as np
@@ -9,6 +10,7 @@ from support import backward, make_problem
 from test_grid_sample import GRADIENTS, INPUTS, RECORDED, conventions_of
 
 from msda_replay import CaptureError, open_capture, read_capture, save_call
+from msda_replay.importer import import_case
 
 
 class Tensor:
@@ -48,6 +50,31 @@ def call(rng):
 
 def is_tensor(value):
     return isinstance(value, np.ndarray)
+
+
+@pytest.mark.parametrize("rank", [8, 11, 70])
+def test_more_dimensions_than_the_operators_take(tmp_path, rank):
+    """Rank 11 took minutes, to try all orders; NumPy itself has up to 32 or 64."""
+    archive = tmp_path / "a.npz"
+    shape = f"({', '.join(['1'] * rank)},)"
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + b"\0" * 4
+    np.savez(archive, operator="scatter_add", index=np.zeros(1, np.int64), dim=0)
+    with zipfile.ZipFile(archive, "a") as file:
+        file.writestr("source.npy", data)
+        file.writestr("observed_sum.npy", data)
+    with pytest.raises(CaptureError, match=f"a.npz: source has rank {rank}; operators take at most 7 dimensions"):
+        import_case(archive, tmp_path / "a.h5")
+    if rank <= 32:
+        with pytest.raises(CaptureError, match=f"source has rank {rank}"):
+            save_call(tmp_path / "a.h5", operator="scatter_add", index=np.zeros(1, np.int64), source=np.zeros((1,) * rank, np.float32))
+
+
+def test_unknown_names_are_told_before_anything_else(tmp_path, call):
+    call.pop("value")
+    with pytest.raises(CaptureError, match="the call has no argument values; there are value"):
+        save_call(tmp_path / "a.h5", **call, values=1)
 
 
 def test_arrays(tmp_path, call, replay):

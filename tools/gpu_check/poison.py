@@ -42,7 +42,8 @@ def poison(bench):
                 right[name] += as_wanted
                 if not as_wanted:
                     wrong[name] = f"{one['poison']['verdict']}: {tensor['why']}"
-        expect(not wrong, f"of {bench.poison_runs} runs right are {right}; {wrong}")
+        as_often = all(count == bench.poison_runs for count in right.values())
+        expect(not wrong and as_often, f"of {bench.poison_runs} runs right are {right}; {wrong}")
         return f"{len(verdicts)} of {len(verdicts)} kernels", f"right in {bench.poison_runs} of {bench.poison_runs} runs"
 
     yield "verdicts", lambda: judged(VERDICTS)

@@ -20,6 +20,7 @@ from .digest import digest
 
 FORMAT = "msda-capture"
 FORMAT_VERSION = 1
+_MOST_COMPRESSED = 1032  # bytes in one of deflate
 
 _VALUE = ("batch", "pixel", "head", "channel")
 _LOCATIONS = ("batch", "query", "head", "level", "point", "xy")
@@ -284,8 +285,30 @@ def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, ov
             os.unlink(partial)
 
 
+def _refuse_sizes(dataset):
+    """Raises CaptureError if data are in another file, or are more than the file or this machine's memory holds."""
+    if dataset.external or dataset.is_virtual:
+        raise CaptureError(f"{dataset.file.filename}: {dataset.name} has its data in another file; a capture holds its own")
+    count, held = dataset.size or 0, dataset.id.get_storage_size()
+    declared = count * dataset.id.get_type().get_size()
+    most = held * (_MOST_COMPRESSED if dataset.id.get_create_plist().get_nfilters() else 1)
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if declared > most or count * dataset.dtype.itemsize > memory:
+        raise CaptureError(f"{dataset.file.filename}: {dataset.name} declares {declared} bytes; the file holds {held}, this machine's "
+                           f"memory {memory}")
+
+
+def read_data(dataset, index=()):
+    """The array at an index, by default all of it. Raises CaptureError, for hostile sizes before anything is allocated."""
+    _refuse_sizes(dataset)
+    try:
+        return dataset[index]
+    except MemoryError as error:
+        raise CaptureError(f"{dataset.file.filename}: memory does not suffice for {dataset.name}") from error
+
+
 def _tensors(group):
-    return {name: dataset[()] for name, dataset in group.items() if isinstance(dataset, h5py.Dataset)}
+    return {name: read_data(dataset) for name, dataset in group.items() if isinstance(dataset, h5py.Dataset)}
 
 
 def plain(value):
@@ -312,7 +335,7 @@ def _read_invocation(group):
     sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
     results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
     groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
-    stages = {name: stage["full"][()] for name, stage in groups.items() if "full" in stage}
+    stages = {name: read_data(stage["full"]) for name, stage in groups.items() if "full" in stage}
     summaries = {name: read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
     digests = {name: plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
     dialect = attributes.get("dialect", "")
@@ -331,7 +354,7 @@ def _read_invocation(group):
 def _read_seeds(table):
     if not table.dtype.names:
         raise CaptureError(f"{table.file.filename}: /run/seeds is not a table")
-    seeds = [{name: plain(row[name]) for name in table.dtype.names} for row in table[()]]
+    seeds = [{name: plain(row[name]) for name in table.dtype.names} for row in read_data(table)]
     return [{name: value for name, value in seed.items() if (name, value) != ("invocation", -1)} for seed in seeds]
 
 
@@ -342,6 +365,9 @@ def check_format(file, path):
     version = file.attrs.get("format_version")
     if version != FORMAT_VERSION:
         raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
+    link = file.id.links.visit(lambda name, info: name if info.type == h5py.h5l.TYPE_EXTERNAL else None, info=True)
+    if link is not None:
+        raise CaptureError(f"{path}: {link.decode(errors='replace')} is a link to another file; a capture holds its own data")
 
 
 def read_capture(path):
@@ -361,5 +387,5 @@ def read_capture(path):
                     run["seeds"] = _read_seeds(file["run/seeds"])
             invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
             return Capture(invocations, run, plain(file.attrs.get("tool_version", "")), plain(file.attrs.get("created", "")))
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         raise CaptureError(f"{path}: cannot read it: {error}") from error

@@ -25,6 +25,9 @@ def backward(value, spatial_shapes, sampling_locations, attention_weights, grad_
     one a core. Returns grad_value, grad_sampling_locations, grad_attention_weights by name. Raises
     TypeError, ValueError, and FileNotFoundError where libmsda.so is not installed.
     """
+    for name, number, most in (("threads", threads, 2**31 - 1), ("seed", seed, 2**64 - 1)):  # ctypes would wrap it
+        if not 0 <= number <= most:
+            raise ValueError(f"{name}: {number}; it must be from 0 to {most}")
     inputs = {
         "value": value, "spatial_shapes": spatial_shapes, "sampling_locations": sampling_locations,
         "attention_weights": attention_weights, "grad_output": grad_output,

@@ -8,10 +8,22 @@ _PACKAGE = pathlib.Path(__file__).resolve().parent
 _OWN = _PACKAGE / "bin"  # in a wheel
 
 
+def _of_source_tree():
+    """build/bin of the source tree that the package lies in; nothing if it lies elsewhere, where a `build` may be anybody's."""
+    if len(_PACKAGE.parents) < 3:
+        return []
+    root = _PACKAGE.parents[2]
+    try:
+        is_ours = "project(msda_replay" in (root / "CMakeLists.txt").read_text(errors="replace")
+    except OSError:
+        is_ours = False
+    return [root / "build" / "bin"] if is_ours else []
+
+
 def find_program(name):
     """The path of msda-record or msda-replay, or None. Searched: MSDA_BUILD/bin, this package, PATH, and, in a source tree,
     build/bin."""
-    folders = [_OWN, *os.get_exec_path(), _PACKAGE.parents[2] / "build" / "bin"]
+    folders = [_OWN, *os.get_exec_path(), *_of_source_tree()]
     if build := os.environ.get("MSDA_BUILD"):
         folders.insert(0, pathlib.Path(build) / "bin")
     return shutil.which(name, path=os.pathsep.join(map(str, folders)))

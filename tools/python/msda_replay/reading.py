@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from . import operators
-from .capture import CaptureError, check_format, plain, read_summary
+from .capture import CaptureError, check_format, plain, read_data, read_summary
 
 
 class Tensor:
@@ -44,7 +44,7 @@ class Tensor:
         if not self._dataset:
             raise CaptureError(f"{self.name}: its capture is closed; open it again with open_capture")
         try:
-            return self._dataset[index]
+            return read_data(self._dataset, index)
         except OSError as error:
             raise CaptureError(f"{self._dataset.file.filename}: {self._dataset.name}: cannot read it: {error}") from error
 

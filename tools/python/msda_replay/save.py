@@ -90,9 +90,9 @@ def save_call(path: Union[str, os.PathLike[str]], *, overwrite: bool = False, **
     as the document lists them. Tensors are torch tensors
     (bfloat16, too, on any device) or NumPy arrays. Raises CaptureError and leaves no file behind."""
     source = _Arguments(os.fspath(path), call)
-    invocation, used, _ = read_call(source)
-    unknown = sorted(set(call) - set(used) - {"operator"})
+    schema = keys_of(source)
+    unknown = sorted(set(call) - {*schema.tensors, *schema.scalars})
     if unknown:
-        schema = keys_of(source)
         source.fail("the call", f"has no argument {', '.join(unknown)}; there are {', '.join((*schema.tensors, *schema.scalars))}")
+    invocation, _, _ = read_call(source)
     write_capture(path, invocation, overwrite=overwrite)

@@ -1,6 +1,7 @@
 """Reads what an archive says beside its tensors: the operator, and its conventions."""
 
 from . import archive_keys
+from .libmsda import MAX_RANK
 
 
 def read_scalar(source, name, valid):
@@ -27,7 +28,10 @@ def keys_of(source):
         return archive_keys.MSDA
 
     def rank(key, otherwise):
-        return len(source.header(key).shape) if key in source else otherwise
+        found = len(source.header(key).shape) if key in source else otherwise
+        if found > MAX_RANK:
+            source.fail(key, f"has rank {found}; operators take at most {MAX_RANK} dimensions")
+        return found
 
     if operator == "grid_sample":
         return archive_keys.grid_sample(5 if rank("input", 4) == 5 else 4)

@@ -4,7 +4,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .figures import BAD, MUTED, OBSERVED, Source, call_of, expected_of, gradients_of, new_figure, tolerance_of
+from .figures import BAD, MUTED, OBSERVED, Source, call_of, expected_of, gradients_of, judged, new_figure, tolerance_of
 
 
 def ulp_distance(observed: np.ndarray, expected: np.ndarray, type_: str) -> np.ndarray:
@@ -60,14 +60,10 @@ def plot_errors(source: Source, tensor: Optional[str] = None, against: Optional[
         observed = call.outputs[name][()].astype(np.float64).ravel()
         expected, side = expected_of(call, name, against)
         expected = expected.ravel()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            error = np.abs(observed - expected)
-            share = np.where(error == 0, 0, error / (atol + rtol * np.abs(expected)))
-        unequal = ~np.isfinite(error)
-        # Equal infinities, or two NaN, are no difference; the rest is one that no histogram can show.
-        same = unequal & ((observed == expected) | (np.isnan(observed) & np.isnan(expected)))
-        outside = int((share[~unequal] > 1).sum() + (unequal & ~same).sum())
-        _histogram(row[0], share[~unequal], 1e-12, 1e12, 1, f"{name} against {side}: {outside:,} of {error.size:,} out of tolerance")
+        error, share = judged(observed, expected, side, atol, rtol)
+        finite = ~np.isnan(error)
+        outside, not_finite = int((share > 1).sum()), int((share[~finite] > 1).sum())
+        _histogram(row[0], share[finite], 1e-12, 1e12, 1, f"{name} against {side}: {outside:,} of {error.size:,} out of tolerance")
         row[0].axvline(1, color=BAD, linewidth=1)
         row[0].set_xlabel(f"error / allowed (atol {atol:g}, rtol {rtol:g}, {origin})")
         distance = ulp_distance(observed, expected, call.outputs[name].type)
@@ -75,7 +71,7 @@ def plot_errors(source: Source, tensor: Optional[str] = None, against: Optional[
         middle = f"half are within {np.median(distance):,.0f} ULP" if distance.size else "no finite elements"
         _histogram(row[1], distance, 1, 1e19, None, middle)
         row[1].set_xlabel(f"distance in ULP of {call.outputs[name].type}")
-        if (unequal & ~same).any():
-            row[0].annotate(f"{int((unequal & ~same).sum()):,} not finite", (0.98, 0.9), xycoords="axes fraction", ha="right", color=BAD)
+        if not_finite:  # which no histogram can show
+            row[0].annotate(f"{not_finite:,} not finite", (0.98, 0.9), xycoords="axes fraction", ha="right", color=BAD)
     figure.suptitle(f"call {call.id} of {call.path}", fontsize=9, color=MUTED)
     return figure

@@ -58,6 +58,19 @@ def expected_of(call: Call, tensor: str, against: Optional[str] = None) -> Tuple
     return call.replay(against)[tensor].astype(np.float64), against
 
 
+def judged(observed: np.ndarray, expected: np.ndarray, side: str, atol: float, rtol: float) -> Tuple[np.ndarray, np.ndarray]:
+    """The error of each element, NaN where a side is not finite, and its share of what the tolerance allows: above 1 exactly where
+    `msda-replay run` says that it is out of tolerance. Two NaN are; equal infinities are if float64 is a side."""
+    finite = np.isfinite(observed) & np.isfinite(expected)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        error = np.where(finite, np.abs(observed - expected), np.nan)
+        allowed = atol + rtol * np.abs(expected)
+        share = np.where(error == 0, 0, error / allowed)
+        share = np.where(error > allowed, np.maximum(share, np.nextafter(1, 2)), np.minimum(share, 1))  # whatever dividing rounds
+    same = (observed == expected) & (side != "float64")
+    return error, np.where(finite, share, np.where(same, 0, np.inf))
+
+
 def tolerance_of(call: Call, atol: Optional[float], rtol: Optional[float]) -> Tuple[float, float, str]:
     """atol, rtol, and where they are from."""
     recorded = call.tolerance

@@ -6,7 +6,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from ..reading import Call
-from .figures import BAD, MUTED, Source, call_of, expected_of, gradients_of, new_figure, tolerance_of
+from .figures import BAD, MUTED, Source, call_of, expected_of, gradients_of, judged, new_figure, tolerance_of
 
 _MOST_COLUMNS = 4
 
@@ -88,14 +88,10 @@ def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional
     for name in names:
         observed = call.outputs[name][()].astype(np.float64)
         expected, side = expected_of(call, name, against)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            error = np.abs(observed - expected)
-            share = np.where(error == 0, 0, error / (atol + rtol * np.abs(expected)))
-        share = np.where(np.isfinite(error), share, np.inf)
+        error, share = judged(observed, expected, side, atol, rtol)
         if chosen is None or (chosen[3].max(initial=0) <= 1 < share.max(initial=0)):
             chosen = (name, side, error, share)
     name, side, error, share = chosen
-    error = np.where(np.isfinite(error), error, np.nan)
     maps = (_msda_maps(call, name, np.nan_to_num(error), share) if call.operator == "msda"
             else _image_maps(name, call.outputs[name].dims, np.nan_to_num(error), share))
     columns = min(len(maps), _MOST_COLUMNS)

@@ -140,6 +140,8 @@ def sample_of(call: Call, finding: Finding) -> Sample:
         real = _real_of(call, "grid")
     else:
         raise CaptureError(f"{call.path}: call {call.id} is of {call.operator or 'a kernel without a known operator'}, which has no cells")
+    if not np.isfinite(at).all():
+        raise CaptureError(f"{finding.name}: its sample lies at {', '.join(map(str, at))}: a place that is not finite cannot be drawn")
     placed = [_padded(call, exact_coordinate(dialect, call.align_corners, a, s), s) for a, s in zip(at, image.shape[::-1])]
     exact, signs = (tuple(values) for values in zip(*placed))
     return Sample(image, tuple(at), exact, real, dialect, call.padding_mode, call.align_corners, weight, where, signs)
