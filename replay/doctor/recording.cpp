@@ -29,7 +29,7 @@ constexpr const char* kObservations = "MSDA_RECORD_OBSERVATIONS";
 std::string recorder_program() { return (record::this_program().parent_path() / "msda-record").string(); }
 
 // The recorder appends to this file, and never makes it.
-std::string make_observations_file(const TemporaryFolder& folder) {
+std::string make_observations_file(const ObservedRunFolder& folder) {
   const std::string path = folder.file("observations");
   std::ofstream file(path);
   if (!file) throw BadInput(path + ": cannot write it; set TMPDIR to a folder with room");
@@ -90,7 +90,7 @@ Json json_of(const Observations& seen, const std::vector<CaptureRead>& captures,
 }
 
 std::vector<std::string> command_line(const std::vector<std::string>& command, const std::vector<std::string>& adapters,
-                                      const TemporaryFolder& folder) {
+                                      const ObservedRunFolder& folder) {
   if (fs::path(command[0]).filename() == "msda-record") return command;
   // The last call tells as much as all of them, and needs no room.
   std::vector<std::string> all{recorder_program(), "--output", folder.file("capture.%p.h5"), "--keep", "last:1"};
@@ -136,7 +136,7 @@ Check check_test_recording() {
   using Clock = std::chrono::steady_clock;
   Check check{.name = "recording", .health = Health::kError, .remedy = reinstall()};
   try {
-    const TemporaryFolder folder;
+    const ObservedRunFolder folder;
     const std::string capture = folder.file("test.h5"), output = folder.file("output");
     const auto begin = Clock::now();
     const int status = spawn_and_wait({.command = {recorder_program(), "--output", capture, "--",
@@ -174,7 +174,7 @@ Check check_test_recording() {
 }
 
 ProgramCheck check_program(const std::vector<std::string>& command, const std::vector<std::string>& adapters) {
-  const TemporaryFolder folder;
+  const ObservedRunFolder folder;
   ProgramRun run = started_for(command[0]);
   run.status = spawn_and_wait({.command = command_line(command, adapters, folder),
                                .variables = {{kObservations, make_observations_file(folder)}}});

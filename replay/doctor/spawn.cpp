@@ -74,7 +74,7 @@ int wait_for(pid_t child, const std::optional<std::chrono::milliseconds>& limit)
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder() {
+ObservedRunFolder::ObservedRunFolder() {
   constexpr const char* kRemedy = "set TMPDIR to a folder that you can write to";
   std::error_code error;
   const fs::path temporary = fs::temp_directory_path(error);
@@ -84,7 +84,7 @@ TemporaryFolder::TemporaryFolder() {
   throw BadInput(fmt::format("{}: cannot make it: {}; {}", path_, std::strerror(errno), kRemedy));
 }
 
-TemporaryFolder::~TemporaryFolder() {
+ObservedRunFolder::~ObservedRunFolder() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
 }

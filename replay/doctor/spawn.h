@@ -10,12 +10,12 @@
 namespace msda::replay {
 
 // A folder for temporary files that is removed with everything in it.
-class TemporaryFolder {
+class ObservedRunFolder {
  public:
-  TemporaryFolder();  // in TMPDIR; throws BadInput
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ObservedRunFolder();  // in TMPDIR; throws BadInput
+  ~ObservedRunFolder();
+  ObservedRunFolder(const ObservedRunFolder&) = delete;
+  ObservedRunFolder& operator=(const ObservedRunFolder&) = delete;
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
  private:
