@@ -25,3 +25,5 @@ def operator(bench):
         yield name, lambda name=name: part("operator_bits", name)
     for name in ("modes", "atomic", "repeat"):
         yield f"grid_sample, {name}", lambda name=name: part("grid_bits", name)
+    for name in ("modes", "repeat"):
+        yield f"scatter_add, {name}", lambda name=name: part("scatter_bits", name)

@@ -1,4 +1,4 @@
-"""libmsda's C ABI (kernels/msda.h, kernels/grid_sample.h) by ctypes: structures, the library, errors."""
+"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h) by ctypes: structures, the library, errors."""
 
 import ctypes
 import functools
@@ -10,6 +10,7 @@ DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
 PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+SCATTER_SCALES = {"sum": 0, "mean": 1, "by_frequency": 2}
 MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
 MAX_RANK = 7
 
@@ -34,6 +35,13 @@ class GridCall(ctypes.Structure):
 
     _fields_ = [("interpolation", ctypes.c_int32), ("padding", ctypes.c_int32), ("align_corners", ctypes.c_int32),
                 ("input", Tensor), ("grid", Tensor)]  # fmt: skip
+
+
+class ScatterCall(ctypes.Structure):
+    """msda_scatter_add_call."""
+
+    _fields_ = [("scale", ctypes.c_int32), ("dim", ctypes.c_int32), ("include_self", ctypes.c_int32),
+                ("padding", ctypes.c_int64), ("index", Tensor), ("source", Tensor)]  # fmt: skip
 
 
 class Options(ctypes.Structure):
