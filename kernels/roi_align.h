@@ -1,5 +1,5 @@
-/* The backward pass of ROIAlign, in libmsda: the gradient of feature maps that boxes were cut out of, as torchvision, mmcv
- * and Detectron2 do. Arithmetic, errors and options are those of msda.h; the modes are deterministic and float64.
+/* The backward pass of ROIAlign, in libmsda: the gradient of feature maps that boxes were cut out of, as torchvision,
+ * mmcv and Detectron2 do. Arithmetic, errors and options are those of msda.h; the modes are deterministic and float64.
  *
  * Shapes. N images, C channels, K boxes, each of which is divided into h times w bins.
  *
@@ -29,9 +29,9 @@ typedef struct msda_roi_align_call {
 MSDA_API msda_status msda_roi_align_backward(const msda_roi_align_call* call, const msda_options* options,
                                              const msda_tensor* grad_input);
 
-/* The same on the current GPU, with the same bits, for at most 32 bins along each axis; all tensors are in memory of that
- * GPU. The work is enqueued on `stream`, a cudaStream_t (null: the default stream), and the function does not wait for it:
- * boxes of no image are left out. `threads` is ignored. */
+/* The same on the current GPU, with the same bits, for at most 32 bins along each axis; all tensors are in memory of
+ * that GPU. The work is enqueued on `stream`, a cudaStream_t (null: the default stream), and the function does not wait
+ * for it: boxes of no image are left out. `threads` is ignored. */
 MSDA_API msda_status msda_cuda_roi_align_backward(const msda_roi_align_call* call, const msda_options* options,
                                                   const msda_tensor* grad_input, void* stream);
 

@@ -71,7 +71,8 @@ void add_box(const RoiSizes& s, const Box<Real>& box, const In* grad_output, Rea
             [&](int32_t l) { return static_cast<Real>(bins[l]); });
       };
       Real& sum = sums[int64_t{row} * s.sides[0] + column];
-      sum = sum + gather_sum<Real>(down.end - down.first, [&](int32_t k) { return of_row[down.first + k]; }, of_bins);
+      sum = sum + gather_sum<Real>(
+                      down.end - down.first, [&](int32_t k) { return of_row[down.first + k]; }, of_bins);
     }
   }
 }

@@ -44,7 +44,8 @@ struct RoiAxis {
   MSDA_HOST_DEVICE bool may_reach(int32_t bins, int32_t first, int32_t last) const {
     const Real end = start + bin * static_cast<Real>(bins), low = end < start ? end : start,
                high = end < start ? start : end;
-    const Real slack = Real(2) + Real(1e-5) * (magnitude(start) + magnitude(end));  // pixels that a point reads, rounding
+    const Real slack =
+        Real(2) + Real(1e-5) * (magnitude(start) + magnitude(end));  // pixels that a point reads, rounding
     return !(low - slack > static_cast<Real>(last)) && !(high + slack < static_cast<Real>(first));
   }
 
@@ -95,8 +96,8 @@ struct RoiAxis {
   }
 };
 
-// The bins of a box that read a pixel: from the first of them to the last, with their weights. weights[i * step] is that
-// of bin i, of all bins.
+// The bins of a box that read a pixel: from the first of them to the last, with their weights. weights[i * step] is
+// that of bin i, of all bins.
 template <class Real>
 struct RoiReaders {
   int32_t first, end;

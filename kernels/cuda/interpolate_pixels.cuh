@@ -53,8 +53,9 @@ struct TileTables {
 
 // The sum of several planes at one pixel, all of whose readers are listed.
 template <class Stored, class Real>
-__device__ inline Several<Real, kSeveral> sum_listed(const InterpolateCall<Stored, Real>& p, const TileTables<Real>& tables,
-                                           int column, int line, const Stored* const (&planes)[kSeveral]) {
+__device__ inline Several<Real, kSeveral> sum_listed(const InterpolateCall<Stored, Real>& p,
+                                                     const TileTables<Real>& tables, int column, int line,
+                                                     const Stored* const (&planes)[kSeveral]) {
   const int32_t width = p.axes[0].out, height = p.axes[1].out;
   const int32_t across = tables.x.count[column], down = tables.y.count[line], deep = tables.z.count[0];
   if (across == 0 || down == 0 || deep == 0) return {};

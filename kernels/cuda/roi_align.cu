@@ -1,8 +1,7 @@
-#include "kernels/cuda/roi_align.h"
-
 #include <algorithm>
 
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/roi_align.h"
 #include "kernels/cuda/roi_tiles.cuh"
 
 namespace msda::kernels::cuda {

@@ -1,7 +1,7 @@
 // grad_input of ROIAlign on a GPU: each pixel gathers what boxes send to it, so nothing has to be added atomically, or
-// cleared. A block takes a tile of pixels and eight channels, a thread a pixel. It looks for boxes that may reach the tile,
-// in their order; of a few of them at a time it keeps, in shared memory, which bins read each column and each row of the
-// tile, with which weights, and the bins' gradients.
+// cleared. A block takes a tile of pixels and eight channels, a thread a pixel. It looks for boxes that may reach the
+// tile, in their order; of a few of them at a time it keeps, in shared memory, which bins read each column and each row
+// of the tile, with which weights, and the bins' gradients.
 #pragma once
 
 #include "kernels/cuda/samples.cuh"
@@ -145,7 +145,8 @@ __global__ void __launch_bounds__(kRoiThreads) roi_tiles_kernel(RoiCall<Stored> 
                 return read;
               });
         };
-        const Channels sum = gather_run(down.y, [&](int32_t j) { return of_rows[j * kRoiSides]; }, of_row);
+        const Channels sum = gather_run(
+            down.y, [&](int32_t j) { return of_rows[j * kRoiSides]; }, of_row);
 #pragma unroll
         for (int c = 0; c < kRoiChannels; ++c) run.at[c] = run.at[c] + sum.at[c];
       }

@@ -10,8 +10,10 @@ from conftest import BUILD, SOURCE
 
 sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
 import grid_bits  # noqa: E402
+import interpolate_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402
 import plain_bits  # noqa: E402
+import roi_align_bits  # noqa: E402
 import scatter_bits  # noqa: E402
 
 LIBRARY = BUILD / "stand_in" / "libmsda_emulated.so"
@@ -108,3 +110,15 @@ def test_scatter_add(plain_sides):
 def test_long_lists_of_scatter_add(plain_sides):
     crowded = functools.partial(scatter_bits.crowded, work=500_000)
     assert plain_bits.repeat(*plain_sides, lambda number, _: crowded(number), 2, 0) == (True, "repeat: 2 runs, 1 digest, the CPU's among them")
+
+
+@pytest.mark.parametrize("module", [interpolate_bits, roi_align_bits])
+def test_gathers(plain_sides, module):
+    assert plain_bits.modes(*plain_sides, module.Problem, 40, 20000) == (True, "modes: 40 of 40 problems equal")
+
+
+def test_bins_that_the_gpu_has_not(plain_sides):
+    problem = roi_align_bits.Problem(1, 100)
+    problem.inputs["grad_output"] = bits.Laid("float32", (problem.K, problem.C, 1, 33), contents=np.zeros)
+    with pytest.raises(RuntimeError, match="status 4: the GPU's kernels have at most 32 bins"):
+        plain_sides[1].once(problem, problem.result("float32"), "deterministic")

@@ -3,8 +3,8 @@
 
     python3 tools/bench/scatter_bench.py [--assert] [--rows NAME,...] [--types float32,...] [--json FILE]
 
-Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_ adds atomically; its
-backward pass of embedding sorts if there are many indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of
+Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_, interpolate (but for nearest
+pixels) and torchvision's roi_align add atomically; PyTorch's backward pass of embedding sorts if there are many indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of
 medians. Before it is timed, each contender's result is compared with PyTorch's in float64. Promise: libmsda takes at most as long
 as PyTorch, in float32 with a cold cache, in the rows that have it.
 
@@ -25,7 +25,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libmsda import ScatterCall, tensor_at  # noqa: E402
+from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, tensor_at  # noqa: E402
 
 SKIPPED, PROMISED, ROUNDING = 77, 1.0, 1e-2
 TYPES = ("float32", "float16", "bfloat16", "float64")
@@ -85,6 +85,80 @@ class IndexAdd:
         return lambda: result.index_add_(0, index, source)
 
 
+@dataclasses.dataclass(frozen=True)
+class Interpolate:
+    """The backward pass of an image that was resized."""
+
+    N: int
+    C: int
+    image: tuple
+    out: tuple
+    mode: str = "linear"
+    align_corners: bool = False
+    promised: bool = True
+    types: tuple = TYPES
+    MODES = {"nearest": 0, "linear": 2, "cubic": 3}
+    NAMES = {("linear", 2): "bilinear2d", ("cubic", 2): "bicubic2d", ("linear", 3): "trilinear3d", ("nearest", 2): "nearest2d"}
+
+    def __str__(self):
+        return f"interpolate {self.mode} {self.N}x{self.C}x{'x'.join(map(str, self.image))} to {'x'.join(map(str, self.out))}"
+
+    def draw(self, torch, dtype, generator):
+        return (torch.randn(self.N, self.C, *self.out, generator=generator, device="cuda").to(dtype),)
+
+    def ours(self, torch, library, tensors):
+        result = torch.empty(self.N, self.C, *self.image, device="cuda", dtype=tensors[0].dtype)
+        call = InterpolateCall(self.MODES[self.mode], self.align_corners, (0, 0, 0), describe(tensors[0]))
+        return on_gpu(torch, library, "msda_cuda_interpolate_backward", call, result, (tensors, result))
+
+    def pytorchs(self, torch, tensors):
+        axes = len(self.image)
+        kernel = getattr(torch.ops.aten, f"upsample_{self.NAMES[self.mode, axes]}_backward")
+        aligned = () if self.mode == "nearest" else (self.align_corners,)
+        return lambda: kernel(tensors[0], self.out, (self.N, self.C, *self.image), *aligned, *axes * (None,))
+
+
+@dataclasses.dataclass(frozen=True)
+class RoiAlign:
+    """Boxes of about `size` pixels of feature maps, seven bins wide, as Mask R-CNN trains with."""
+
+    N: int
+    C: int
+    image: tuple
+    K: int
+    size: float
+    bins: int = 7
+    ratio: int = 2
+    promised: bool = True
+    types: tuple = ("float32", "float16", "float64")
+
+    def __str__(self):
+        return f"roi_align {self.N}x{self.C}x{'x'.join(map(str, self.image))}, {self.K} boxes of {self.size:g}, {self.bins} bins"
+
+    def draw(self, torch, dtype, generator):
+        def uniform(*shape):
+            return torch.rand(*shape, generator=generator, device="cuda")
+
+        sides = self.size * (0.5 + uniform(self.K, 2))
+        first = uniform(self.K, 2) * (torch.tensor(self.image[::-1], device="cuda") - sides)
+        images = torch.randint(self.N, (self.K, 1), generator=generator, device="cuda")
+        boxes = torch.cat([images, first, first + sides], dim=1)
+        grad_output = torch.randn(self.K, self.C, self.bins, self.bins, generator=generator, device="cuda")
+        return boxes.to(dtype), grad_output.to(dtype)
+
+    def ours(self, torch, library, tensors):
+        result = torch.empty(self.N, self.C, *self.image, device="cuda", dtype=tensors[0].dtype)
+        call = RoiAlignCall(1, self.ratio, False, *map(describe, tensors))
+        return on_gpu(torch, library, "msda_cuda_roi_align_backward", call, result, (tensors, result))
+
+    def pytorchs(self, torch, tensors):
+        import torchvision  # noqa: F401  registers the operator
+
+        boxes, grad_output = tensors
+        sizes = (self.N, self.C, *self.image)
+        return lambda: torch.ops.torchvision._roi_align_backward(grad_output, boxes, 1.0, self.bins, self.bins, *sizes, self.ratio, False)
+
+
 ROWS = {
     "edges-1m": IndexAdd(1_000_000, 64, 100_000),
     "edges-1m-graph": IndexAdd(1_000_000, 64, 100_000, "graph"),
@@ -97,6 +171,19 @@ ROWS = {
     "tokens-64k-hot": IndexAdd(65_536, 768, 50_257, "hot", embedding=True),
     "tokens-2k": IndexAdd(2_048, 768, 50_257, embedding=True),
     "tokens-2k-hot": IndexAdd(2_048, 768, 50_257, "hot", embedding=True),
+    "fpn-2x": Interpolate(4, 256, (100, 152), (200, 304)),
+    "fpn-2x-aligned": Interpolate(4, 256, (100, 152), (200, 304), align_corners=True),
+    "masks-4x": Interpolate(8, 100, (128, 128), (512, 512)),
+    "bicubic-2x": Interpolate(8, 3, (256, 256), (512, 512), "cubic"),
+    "volume-2x": Interpolate(2, 32, (48, 48, 48), (96, 96, 96)),
+    "half": Interpolate(8, 64, (256, 256), (128, 128)),
+    "pooled": Interpolate(8, 256, (1, 1), (64, 64)),
+    "nearest-2x": Interpolate(4, 256, (100, 152), (200, 304), "nearest", promised=False),
+    "mask-rcnn-p2": RoiAlign(2, 256, (200, 304), 700, 16),
+    "mask-rcnn-p3": RoiAlign(2, 256, (100, 152), 250, 20),
+    "mask-rcnn-p5": RoiAlign(2, 256, (25, 38), 50, 16),
+    "mask-rcnn-masks": RoiAlign(2, 256, (200, 304), 128, 20, bins=14),
+    "c4": RoiAlign(2, 1024, (50, 76), 512, 16, bins=14, ratio=0),
 }
 
 
