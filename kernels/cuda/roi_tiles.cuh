@@ -93,7 +93,7 @@ __device__ inline void fill_room(const RoiCall<Stored>& p, const RoiList& list, 
 }
 
 template <class Stored, class Real>
-__global__ void __launch_bounds__(kRoiThreads) roi_tiles_kernel(RoiCall<Stored> p) {
+__global__ void __launch_bounds__(kRoiThreads, 3) roi_tiles_kernel(RoiCall<Stored> p) {
   using Channels = Several<Real, kRoiChannels>;
   __shared__ RoiList list;
   const RoiRoom<Real> room(dynamic_shared<uint4>(), p.together, p.bins_of_box(), p.most_bins);

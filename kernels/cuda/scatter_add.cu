@@ -2,6 +2,7 @@
 #include "kernels/cuda/scatter_add.h"
 #include "kernels/cuda/scatter_sums.cuh"
 #include "kernels/cuda/stable_sort.h"
+#include "kernels/names.h"
 
 namespace msda::kernels::cuda {
 namespace {
@@ -19,6 +20,11 @@ class Run {
     p_.source = source;
     p_.sum = sum;
     p_.is_plain = is_contiguous(sum);
+    p_.is_whole =
+        p_.is_plain && p_.D % 4 == 0 && reinterpret_cast<uintptr_t>(sum.data) % (4 * bytes_of(sum.dtype)) == 0;
+    // Where most rows have no addends, one write of zeros is faster than a thread for each.
+    clears_ = !checked.include_self && p_.is_plain && p_.n < p_.rows / 4;
+    p_.is_clear = checked.include_self || clears_;
     while (p_.lanes() < kMostLanes && 4 * p_.lanes() < p_.D) ++p_.lanes_log;
     p_.slabs = blocks_of(p_.D, 4 * p_.lanes());
     // Where there are few rows, their lists are shared among more threads.
@@ -40,6 +46,10 @@ class Run {
     workspace.want(queue.list_of_tile, most_tiles_);
     if (p_.n > kTile) workspace.want(sums, most_tiles_ * p_.outer * p_.D);
     workspace.take();
+    if (clears_) {
+      const int64_t bytes = p_.outer * p_.rows * p_.D * bytes_of(p_.sum.dtype);
+      check(cudaMemsetAsync(p_.sum.data, 0, static_cast<size_t>(bytes), stream_), "cudaMemsetAsync");
+    }
     const ScatterLists lists = group(ranges, queue);
     sum_up(lists, queue, sums);
   }
@@ -65,7 +75,10 @@ class Run {
     const auto parts = static_cast<unsigned>(std::min(p_.parts(), kMostRowsOfGrid));
     const auto rows = static_cast<unsigned>(blocks_of(p_.rows, kRowThreads >> p_.lanes_log));
     const auto of_rows = whole ? scatter_rows_kernel<true, Stored, Real> : scatter_rows_kernel<false, Stored, Real>;
-    launch("scatter_rows_kernel", of_rows, dim3(rows, parts), kRowThreads, 0, stream_, p_, lists, queue);
+    // A thread that takes several parts of a row reads its list once for all of them from memory.
+    const int64_t wanted = blocks_of(32 * device_.processors * int64_t{kRowThreads}, p_.rows * p_.lanes());
+    launch("scatter_rows_kernel", of_rows, dim3(rows, static_cast<unsigned>(std::min<int64_t>(parts, wanted))),
+           kRowThreads, 0, stream_, p_, lists, queue);
     if (most_lists_ == 0) return;
     const int threads = kRun * p_.lanes();
     const auto blocks = [&](int64_t most) {
@@ -84,6 +97,7 @@ class Run {
   StableSort sort_;
   cudaStream_t stream_;
   int64_t most_lists_ = 0, most_tiles_ = 0;
+  bool clears_ = false;
 };
 
 template <class Stored, class Real>

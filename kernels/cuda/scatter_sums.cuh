@@ -20,6 +20,8 @@ struct ScatterCall : ScatterSizes {
   uint32_t longest;  // list that one group sums up
   msda_tensor sum;
   bool is_plain;  // the sum is contiguous
+  bool is_whole;  // and so aligned that four channels are written at a time
+  bool is_clear;  // rows without addends need nothing
 
   MSDA_HOST_DEVICE int lanes() const { return 1 << lanes_log; }
   MSDA_HOST_DEVICE int64_t parts() const { return outer * slabs; }
@@ -114,6 +116,17 @@ __device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t row, con
                                   int channels, uint32_t count, const Real (&total)[kCount]) {
   const int64_t first = (slab.outer * p.rows + row) * p.D + channel;
   visit_elements(p.sum.data, p.sum.dtype, [&]<class To>(To* to) {
+    if (kCount == 4 && p.is_whole) {
+      auto& four = *reinterpret_cast<Four<To>*>(to + first);
+      Four<To> sums = p.include_self ? four : Four<To>{};
+#pragma unroll
+      for (int c = 0; c < kCount; ++c) {
+        const Real held = p.include_self ? static_cast<Real>(widened(sums.at[c])) : Real(0);
+        sums.at[c] = narrowed<To>(finished(p, held, total[c], count));
+      }
+      four = sums;
+      return;
+    }
 #pragma unroll
     for (int c = 0; c < kCount; ++c) {
       if (c >= channels) continue;
@@ -133,7 +146,7 @@ __global__ void __launch_bounds__(kRowThreads)
   if (row >= p.rows) return;
   const uint2 range = lists.ranges[row];
   const uint32_t count = range.y - range.x;
-  if (count == 0 && p.include_self) return;
+  if (count == 0 && p.is_clear) return;
   if (count > p.longest) {
     if (lane == 0 && blockIdx.y == 0) queue_list(queue, static_cast<uint32_t>(row), count);
     return;
