@@ -113,6 +113,14 @@ struct GridTaps {
   Real slope[kMostTaps];  // d weight / d pixel coordinate
 };
 
+// Keys' polynomial at a distance of at most one pixel (`inner`), or of one to two.
+template <class Real>
+MSDA_HOST_DEVICE inline Real cubic_weight(Real x, bool inner) {
+  const Real a(-0.75);
+  return inner ? (((a + Real(2)) * x - (a + Real(3))) * x) * x + Real(1)
+               : ((a * x - Real(5) * a) * x + Real(8) * a) * x - Real(4) * a;
+}
+
 template <class Real>
 MSDA_HOST_DEVICE inline void cubic_taps(Real fraction, GridTaps<Real>& taps) {
   const Real a(-0.75), one(1);
@@ -120,8 +128,7 @@ MSDA_HOST_DEVICE inline void cubic_taps(Real fraction, GridTaps<Real>& taps) {
   for (int i = 0; i < 4; ++i) {
     const Real x = distance[i], sign = i < 2 ? Real(1) : Real(-1);
     const bool inner = i == 1 || i == 2;
-    taps.weight[i] = inner ? (((a + Real(2)) * x - (a + Real(3))) * x) * x + one
-                           : ((a * x - Real(5) * a) * x + Real(8) * a) * x - Real(4) * a;
+    taps.weight[i] = cubic_weight(x, inner);
     taps.slope[i] = sign * (inner ? (Real(3) * (a + Real(2)) * x - Real(2) * (a + Real(3))) * x
                                   : (Real(3) * a * x - Real(10) * a) * x + Real(8) * a);
   }

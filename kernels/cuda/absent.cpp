@@ -1,7 +1,10 @@
 // The GPU's functions of a library that is built without the CUDA toolkit: they report MSDA_UNAVAILABLE.
 #include "kernels/grid_sample.h"
 #include "kernels/guarded.h"
+#include "kernels/interpolate.h"
 #include "kernels/msda.h"
+#include "kernels/roi_align.h"
+#include "kernels/scatter_add.h"
 
 using namespace msda::kernels;  // NOLINT: the functions below are C
 
@@ -23,5 +26,15 @@ msda_status msda_cuda_stages(const msda_call*, const msda_tensor*, const msda_op
 }
 msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call*, const msda_tensor*, const msda_options*,
                                            const msda_tensor*, const msda_tensor*, void*) {
+  return absent();
+}
+msda_status msda_cuda_interpolate_backward(const msda_interpolate_call*, const msda_options*, const msda_tensor*,
+                                           void*) {
+  return absent();
+}
+msda_status msda_cuda_roi_align_backward(const msda_roi_align_call*, const msda_options*, const msda_tensor*, void*) {
+  return absent();
+}
+msda_status msda_cuda_scatter_add(const msda_scatter_add_call*, const msda_options*, const msda_tensor*, void*) {
   return absent();
 }

@@ -3,20 +3,12 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/storage.cuh"
+#include "kernels/strided.h"
 
 namespace msda::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-
-__device__ int64_t offset_of(const msda_tensor& tensor, int64_t index) {
-  int64_t offset = 0;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    offset += index % tensor.shape[i] * tensor.stride[i];
-    index /= tensor.shape[i];
-  }
-  return offset;
-}
 
 template <bool kContiguous, class Real>
 __global__ void widen_kernel(msda_tensor from, Real* to, int64_t count) {

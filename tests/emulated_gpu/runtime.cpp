@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cuda/grouping.h"
+#include "kernels/cuda/stable_sort.h"
 #include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
 
@@ -104,6 +105,22 @@ CellSamples Grouping::grouped(int64_t of_head, cudaStream_t) {
     begin_[cell] = std::lower_bound(cell_[1], cell_[1] + samples_, static_cast<uint64_t>(cell)) - cell_[1];
   }
   return {of_head, begin_, sample_[1]};
+}
+
+StableSort::StableSort(int64_t count, int64_t most) : count_(count), most_(most) {}
+void StableSort::want(Workspace& workspace) {
+  for (auto*& memory : keys_) workspace.want(memory, count_);
+  for (auto*& memory : numbers_) workspace.want(memory, count_);
+}
+StableSort::Sorted StableSort::sorted(cudaStream_t) {
+  std::vector<int64_t> order(static_cast<size_t>(count_));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return keys_[0][a] < keys_[0][b]; });
+  for (int64_t i = 0; i < count_; ++i) {
+    keys_[1][i] = keys_[0][order[static_cast<size_t>(i)]];
+    numbers_[1][i] = numbers_[0][order[static_cast<size_t>(i)]];
+  }
+  return {keys_[1], numbers_[1]};
 }
 
 // The stages' kernels are not among those that are emulated.

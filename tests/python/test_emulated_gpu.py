@@ -1,6 +1,7 @@
 """Compares the CUDA kernels' results with the CPU's, bit for bit, with the host's fibers as the GPU's threads."""
 
 import ctypes
+import functools
 import sys
 
 import numpy as np
@@ -9,7 +10,11 @@ from conftest import BUILD, SOURCE
 
 sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
 import grid_bits  # noqa: E402
+import interpolate_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402
+import plain_bits  # noqa: E402
+import roi_align_bits  # noqa: E402
+import scatter_bits  # noqa: E402
 
 LIBRARY = BUILD / "stand_in" / "libmsda_emulated.so"
 
@@ -91,3 +96,29 @@ def test_what_grid_sample_does_not_have_on_a_gpu(grid_sides, conventions, mode):
     problem.conventions = conventions
     with pytest.raises(RuntimeError, match="status 4: the GPU's kernels .* the CPU's have"):
         grid_sides[1].once(problem, [problem.result(name) for name in problem.results], mode)
+
+
+@pytest.fixture
+def plain_sides(comparison):
+    return plain_bits.Side(comparison.cpu.library, bits.Host()), plain_bits.Side(comparison.gpu.library, Emulated())
+
+
+def test_scatter_add(plain_sides):
+    assert plain_bits.modes(*plain_sides, scatter_bits.Problem, 100, 60000) == (True, "modes: 100 of 100 problems equal")
+
+
+def test_long_lists_of_scatter_add(plain_sides):
+    crowded = functools.partial(scatter_bits.crowded, work=500_000)
+    assert plain_bits.repeat(*plain_sides, lambda number, _: crowded(number), 2, 0) == (True, "repeat: 2 runs, 1 digest, the CPU's among them")
+
+
+@pytest.mark.parametrize("module", [interpolate_bits, roi_align_bits])
+def test_gathers(plain_sides, module):
+    assert plain_bits.modes(*plain_sides, module.Problem, 40, 20000) == (True, "modes: 40 of 40 problems equal")
+
+
+def test_bins_that_the_gpu_has_not(plain_sides):
+    problem = roi_align_bits.Problem(1, 100)
+    problem.inputs["grad_output"] = bits.Laid("float32", (problem.K, problem.C, 1, 33), contents=np.zeros)
+    with pytest.raises(RuntimeError, match="status 4: the GPU's kernels have at most 32 bins"):
+        plain_sides[1].once(problem, problem.result("float32"), "deterministic")

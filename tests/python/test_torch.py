@@ -1,5 +1,6 @@
 """msda_replay.torch: deterministic operators for PyTorch, on the CPU and, where there is one, on a GPU."""
 
+import functools
 import json
 
 import numpy as np
@@ -377,3 +378,100 @@ def test_a_gpu_that_libmsda_does_not_reach_is_told_at_once(monkeypatch):
 def test_an_unknown_device_is_refused():
     with pytest.raises(ValueError, match="devices: 'tpu'"), deterministic_torch.deterministic("tpu"):
         pass
+
+
+def drawn(device, *shape, dtype=torch.float64, seed=3):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(device, dtype)
+
+
+def scattered(device, dtype=torch.float64):
+    """Operators that scatter, by the name of their call in a receipt: functions of no arguments."""
+    numbers = functools.partial(drawn, device, dtype=dtype)
+    rows = (torch.arange(600) * 7 % 50).to(device)
+    functional = torch.nn.functional
+    weight, table, volume = numbers(2, 3, 6, 7), numbers(50, 5), numbers(1, 2, 3, 4, 5)
+
+    def backward(tensor, output):
+        leaf = tensor.clone().requires_grad_()
+        return torch.autograd.grad((result := output(leaf)), leaf, numbers(*result.shape, seed=4))[0]
+
+    def resized(tensor, mode, size, **more):
+        return lambda: backward(tensor, lambda image: functional.interpolate(image, size, mode=mode, **more))
+
+    return [
+        ("index_add", lambda: numbers(50, 5).index_add_(0, rows, numbers(600, 5, seed=5), alpha=0.5)),
+        ("index_add", lambda: torch.index_add(numbers(4, 50, 2), -2, rows, numbers(4, 600, 2, seed=5))),
+        ("index_add", lambda: torch.index_add(numbers(()), 0, 0 * rows[0], numbers((), seed=5))),
+        ("index_add", lambda: backward(table, lambda of: of.index_select(0, rows))),
+        ("scatter_add", lambda: numbers(50, 5).scatter_add_(0, rows[:, None].expand(600, 3), numbers(600, 4, seed=5))),
+        ("scatter_add", lambda: torch.scatter_add(numbers(4, 50), 1, rows.reshape(3, 200), numbers(3, 200, seed=5))),
+        ("scatter_add", lambda: backward(table, lambda of: of.gather(1, rows.reshape(50, 12) % 5))),
+        ("embedding_dense_backward", lambda: backward(table, lambda of: functional.embedding(rows, of, 3))),
+        ("embedding_dense_backward",
+         lambda: backward(table, lambda of: functional.embedding(rows.reshape(2, 300), of, scale_grad_by_freq=True))),
+        ("interpolate_backward", resized(weight[:, :, 0], "linear", 13)),
+        ("interpolate_backward", resized(weight, "bilinear", (13, 20))),
+        ("interpolate_backward", resized(weight, "bilinear", (3, 15), align_corners=True)),
+        ("interpolate_backward", lambda: backward(weight, lambda image: functional.interpolate(image, scale_factor=2.3, mode="bilinear"))),
+        ("interpolate_backward", resized(weight, "bicubic", (9, 21))),
+        ("interpolate_backward", resized(volume, "trilinear", (5, 6, 9), align_corners=True)),
+    ]
+
+
+@on_devices
+def test_sums_that_scatter_are_replaced_by_the_same_formula(device):
+    for operator, function in scattered(device):
+        expected, receipt = function(), Receipt()
+        with deterministic(device, receipt):
+            found = function()
+        assert [call["operator"] for call in receipt.calls] == [operator]  # ours ran
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_sums_that_scatter_have_the_cpus_bits(device, dtype):
+    with deterministic(("cpu", "cuda") if device == "cuda" else "cpu"):
+        for (operator, function), (_, on_cpu) in zip(scattered(device, dtype), scattered("cpu", dtype)):
+            if operator != "interpolate_backward" or dtype == torch.float32:  # whose forward pass some CPUs lack
+                assert torch.equal(function().cpu(), on_cpu()), operator
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_other_numbers_are_added_too(device, dtype):
+    index = torch.tensor([2, 0, 2, 2], device=device)
+    into, numbers = torch.zeros(3, 2, dtype=dtype, device=device), torch.ones(4, 2, dtype=dtype, device=device)
+    expected = into.index_add(0, index, numbers), into.scatter_add(0, index[:, None].expand(4, 2), numbers)
+    with deterministic(device):
+        found = into.index_add(0, index, numbers), into.scatter_add(0, index[:, None].expand(4, 2), numbers)
+    assert all(map(torch.equal, found, expected))
+
+
+@on_devices
+@pytest.mark.parametrize("ratio", [-1, 2])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_roi_align_is_replaced_by_the_same_formula(device, ratio, aligned):
+    ops = pytest.importorskip("torchvision", reason="needs torchvision").ops
+    image = drawn(device, 2, 3, 20, 30).requires_grad_()
+    boxes = torch.tensor([[0, 1.5, 2, 20, 14], [1, -4, -3, 50, 9], [0, 5, 5, 5.5, 5.25], [1, 28, 18, 33, 25]], device=device, dtype=torch.float64)
+
+    def gradient():
+        output = ops.roi_align(image, boxes, (3, 4), 0.8, ratio, aligned)
+        return torch.autograd.grad(output, image, drawn(device, *output.shape, seed=4))[0]
+
+    expected, receipt = gradient(), Receipt()
+    with deterministic(device, receipt):
+        found = gradient()
+    assert [call["operator"] for call in receipt.calls] == ["roi_align_backward"]
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_sums_that_scatter_refuse_what_pytorch_refuses():
+    with deterministic("cpu"):
+        with pytest.raises(ValueError, match="index: number 1 is 3; sum has 3 rows"):
+            torch.zeros(3).index_add_(0, torch.tensor([0, 3]), torch.ones(2))
+        with pytest.raises(RuntimeError, match="they must be of one type"):
+            torch.zeros(3).index_add_(0, torch.tensor([0]), torch.ones(1, dtype=torch.float64))
+        with pytest.raises(IndexError, match="dim is 1"):
+            torch.zeros(3).scatter_add_(1, torch.tensor([0]), torch.ones(1))

@@ -25,3 +25,6 @@ def operator(bench):
         yield name, lambda name=name: part("operator_bits", name)
     for name in ("modes", "atomic", "repeat"):
         yield f"grid_sample, {name}", lambda name=name: part("grid_bits", name)
+    for operator, target in (("scatter_add", "scatter_bits"), ("interpolate", "interpolate_bits"), ("roi_align", "roi_align_bits")):
+        for name in ("modes", "repeat"):
+            yield f"{operator}, {name}", lambda target=target, name=name: part(target, name)

@@ -1,4 +1,4 @@
-"""libmsda's C ABI (kernels/msda.h, kernels/grid_sample.h) by ctypes: structures, the library, errors."""
+"""libmsda's C ABI (kernels/msda.h, grid_sample.h, scatter_add.h, interpolate.h, roi_align.h) by ctypes: structures, the library, errors."""
 
 import ctypes
 import functools
@@ -10,6 +10,8 @@ DIALECTS = {"deformable_detr": 0, "msda_triton": 1, "grid_sample": 2}
 PADDINGS = {"zeros": 0, "border": 1}
 INTERPOLATIONS = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+SCATTER_SCALES = {"sum": 0, "mean": 1, "by_frequency": 2}
+RESIZES = {"nearest": 0, "nearest-exact": 1, "linear": 2, "cubic": 3}
 MODES = {"deterministic": 0, "atomic": 1, "float64": 2, "mixed": 3}
 MAX_RANK = 7
 
@@ -34,6 +36,27 @@ class GridCall(ctypes.Structure):
 
     _fields_ = [("interpolation", ctypes.c_int32), ("padding", ctypes.c_int32), ("align_corners", ctypes.c_int32),
                 ("input", Tensor), ("grid", Tensor)]  # fmt: skip
+
+
+class ScatterCall(ctypes.Structure):
+    """msda_scatter_add_call."""
+
+    _fields_ = [("scale", ctypes.c_int32), ("dim", ctypes.c_int32), ("include_self", ctypes.c_int32),
+                ("padding", ctypes.c_int64), ("index", Tensor), ("source", Tensor)]  # fmt: skip
+
+
+class InterpolateCall(ctypes.Structure):
+    """msda_interpolate_call."""
+
+    _fields_ = [("mode", ctypes.c_int32), ("align_corners", ctypes.c_int32), ("scale", ctypes.c_double * 3),
+                ("grad_output", Tensor)]  # fmt: skip
+
+
+class RoiAlignCall(ctypes.Structure):
+    """msda_roi_align_call."""
+
+    _fields_ = [("spatial_scale", ctypes.c_double), ("sampling_ratio", ctypes.c_int32), ("aligned", ctypes.c_int32),
+                ("boxes", Tensor), ("grad_output", Tensor)]  # fmt: skip
 
 
 class Options(ctypes.Structure):

@@ -89,9 +89,14 @@ def _digest(tensor):
     return digest(data.view(torch.uint8).numpy())
 
 
+def are_kept():
+    """Whether a receipt is kept, so that what a call overwrites must be copied."""
+    return bool(kept._open)
+
+
 def add(operator, inputs, outputs, options=()):
     """`options` are the conventions. Adds a call to every receipt that is kept. Costs nothing otherwise; with one, it waits for the GPU."""
-    if not kept._open:
+    if not are_kept():
         return
     types = {name: f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}" for name, tensor in inputs.items()}
     digests = [{name: _digest(tensor) for name, tensor in tensors.items()} for tensors in (inputs, outputs)]

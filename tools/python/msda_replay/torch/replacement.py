@@ -7,7 +7,7 @@ import warnings
 import torch
 
 from .. import libmsda
-from . import calls, receipts
+from . import calls, receipts, scatter
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
 _PADDINGS = ("zeros", "border", "reflection")
@@ -46,9 +46,10 @@ def _cudnn_backward(input, grid, grad_output):
 
 
 _REPLACED = {
-    "grid_sampler_2d_backward": _grid_sample_backward,
-    "grid_sampler_3d_backward": _grid_sample_backward,
-    "cudnn_grid_sampler_backward": _cudnn_backward,
+    "aten::grid_sampler_2d_backward": _grid_sample_backward,
+    "aten::grid_sampler_3d_backward": _grid_sample_backward,
+    "aten::cudnn_grid_sampler_backward": _cudnn_backward,
+    **scatter.REPLACED,
 }
 _lock = threading.Lock()
 _users = {}  # device type: how many contexts are open
@@ -56,18 +57,22 @@ _libraries = {}
 
 
 def _replace(device):
-    library = torch.library.Library("aten", "IMPL")
+    libraries = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that an operator is overridden, which is the purpose.
         for operator, function in _REPLACED.items():
-            if operator.startswith("cudnn") and device != "cuda":
-                continue
-            library.impl(operator, function, device.upper())
-    return library
+            namespace, name = operator.split("::")
+            if "cudnn" in name and device != "cuda" or not hasattr(getattr(torch.ops, namespace), name.split(".")[0]):
+                continue  # torchvision has not been imported
+            if namespace not in libraries:
+                libraries[namespace] = torch.library.Library(namespace, "IMPL")
+            libraries[namespace].impl(name, function, device.upper())
+    return libraries.values()
 
 
-def _restore(library):
-    library._destroy()
+def _restore(libraries):
+    for library in libraries:
+        library._destroy()
 
 
 @contextlib.contextmanager
@@ -87,7 +92,8 @@ def _replaced(device):
 
 @contextlib.contextmanager
 def deterministic(devices=("cuda",), receipt=None):
-    """While it lasts, backward passes of grid_sample (2D, 3D, cuDNN's) are libmsda's, in all threads.
+    """While it lasts, these are libmsda's, in all threads: index_add, scatter_add, and the backward passes of grid_sample
+    (2D, 3D, cuDNN's), embedding, interpolate (linear, bilinear, trilinear, bicubic) and torchvision's roi_align.
 
     devices: "cuda", "cpu" or both; PyTorch's own passes on CPUs are deterministic, but have other bits. receipt: a
     Receipt, to which the calls' digests are added; this waits for the GPU after each call. Then

@@ -1,0 +1,31 @@
+// Numbers sorted by their keys; those of equal keys keep their order.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/memory.h"
+
+namespace msda::kernels::cuda {
+
+// Keys go from 0 to `most`.
+class StableSort {
+ public:
+  StableSort(int64_t count, int64_t most);
+  void want(Workspace& workspace);
+  // To be filled in.
+  uint32_t* keys() const { return keys_[0]; }
+  uint32_t* numbers() const { return numbers_[0]; }
+  struct Sorted {
+    const uint32_t *keys, *numbers;
+  };
+  Sorted sorted(cudaStream_t stream);
+
+ private:
+  int64_t count_, most_;
+  uint32_t* keys_[2] = {};
+  uint32_t* numbers_[2] = {};
+  char* temporary_ = nullptr;
+  size_t temporary_bytes_ = 0;
+};
+
+}  // namespace msda::kernels::cuda

@@ -1,0 +1,27 @@
+// Where the elements of a strided tensor are.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/sample.h"
+
+namespace msda::kernels {
+inline namespace MSDA_ISA {
+
+// Of element number `flat`, counted row-major, from the tensor's data on.
+MSDA_HOST_DEVICE inline int64_t offset_of(const msda_tensor& tensor, int64_t flat) {
+  int64_t offset = 0;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    offset += flat % tensor.shape[i] * tensor.stride[i];
+    flat /= tensor.shape[i];
+  }
+  return offset;
+}
+
+MSDA_HOST_DEVICE inline int64_t integer_at(const msda_tensor& tensor, int64_t offset) {
+  if (tensor.dtype == MSDA_INT32) return static_cast<const int32_t*>(tensor.data)[offset];
+  return static_cast<const int64_t*>(tensor.data)[offset];
+}
+
+}  // namespace MSDA_ISA
+}  // namespace msda::kernels
