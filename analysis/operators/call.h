@@ -329,7 +329,8 @@ class Call {
   // The part of sum(grad_output * output) that hangs on one input element, with `x` in its place: on the one whose
   // gradient is `id`. In float64, by its formula alone.
   virtual Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const = 0;
-  // The input that a gradient is of, "grad_" less, if there is one; and which of an element's axes it moves a sample along, if any.
+  // The input that a gradient is of, "grad_" less, if there is one; and which of an element's axes it moves a sample
+  // along, if any.
   Tensor input_of(Gradient gradient) const;
   virtual std::optional<size_t> moved_axis(const ElementId& id) const = 0;
 

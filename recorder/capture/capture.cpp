@@ -22,6 +22,17 @@ const TensorInfo* find(std::span<const TensorInfo> tensors, std::string_view nam
   return found == tensors.end() ? nullptr : &*found;
 }
 
+void share_images(std::vector<KernelImage>& kernels) {
+  std::map<std::string_view, const KernelImage*> with_image;
+  for (const KernelImage& kernel : kernels) {
+    if (!kernel.image.empty()) with_image[kernel.digest] = &kernel;
+  }
+  for (KernelImage& kernel : kernels) {
+    const auto same = with_image.find(kernel.digest);
+    if (kernel.image.empty() && same != with_image.end()) kernel.image = same->second->image;
+  }
+}
+
 std::optional<KernelImage> code_of(const CallFacts& facts, const std::vector<KernelImage>& kernels) {
   if (facts.kernel_digest.empty()) return std::nullopt;
   const KernelImage* same_image = nullptr;

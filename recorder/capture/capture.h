@@ -103,6 +103,9 @@ struct CallFacts {
   std::map<std::string, int64_t> integers;
 };
 
+// Gives each function its image, which a capture holds once.
+void share_images(std::vector<KernelImage>& kernels);
+
 // The function that a call launched. Captures of older recorders have the facts of one function of an image only: there
 // the others have none.
 std::optional<KernelImage> code_of(const CallFacts& facts, const std::vector<KernelImage>& kernels);

@@ -291,7 +291,11 @@ const std::string& IsolatedReader::created() const { return impl_->opened.create
 const std::vector<int64_t>& IsolatedReader::invocation_ids() const { return impl_->opened.ids; }
 Run IsolatedReader::run() const { return impl_->get<Run>("run"); }
 std::vector<Seed> IsolatedReader::seeds() const { return impl_->get<std::vector<Seed>>("seeds"); }
-std::vector<KernelImage> IsolatedReader::kernels() const { return impl_->get<std::vector<KernelImage>>("kernels"); }
+std::vector<KernelImage> IsolatedReader::kernels() const {
+  auto kernels = impl_->get<std::vector<KernelImage>>("kernels");
+  share_images(kernels);  // here: other processes' copies would cost time and count towards the limit of memory
+  return kernels;
+}
 Invocation IsolatedReader::invocation(int64_t id) const { return impl_->get<Invocation>("invocation", id); }
 std::vector<Invocation> IsolatedReader::outlines(std::span<const int64_t> ids) const {
   return impl_->get<std::vector<Invocation>>("outlines", std::vector(ids.begin(), ids.end()));

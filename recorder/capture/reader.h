@@ -29,6 +29,7 @@ class Reader {
 
   Run run() const;
   std::vector<Seed> seeds() const;
+  // Of several functions of one image, one has the image (share_images).
   std::vector<KernelImage> kernels() const;
 
   // Numbers of the invocations in the file, ascending; a number may be missing where a recorder kept only some.

@@ -1,7 +1,6 @@
 // Reads what a capture says of the run as a whole: machine, seeds, the kernels' code.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "recorder/capture/reader_impl.h"
@@ -97,10 +96,6 @@ std::vector<KernelImage> Reader::kernels() const {
     const Node dataset = impl_->open_member(group, "image");
     const Tensor image = impl_->read(dataset, impl_->tensor_info(dataset, nullptr));
     kernel.image.assign(image.bytes().begin(), image.bytes().end());
-  }
-  for (KernelImage& kernel : kernels) {
-    const auto same = std::ranges::find(kernels, kernel.digest, &KernelImage::digest);
-    if (kernel.image.empty()) kernel.image = same->image;
   }
   return kernels;
 }

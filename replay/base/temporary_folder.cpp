@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,8 +22,9 @@ static_assert(std::atomic<const char*>::is_always_lock_free);
 // By system calls alone, which a signal's handler may make.
 void remove_files(int folder) {
   alignas(dirent64) char entries[4096];
-  for (ssize_t size; (size = getdents64(folder, entries, sizeof entries)) > 0;) {
-    for (ssize_t at = 0; at < size;) {
+  // glibc 2.28 has no getdents64().
+  for (long size; (size = syscall(SYS_getdents64, folder, entries, sizeof entries)) > 0;) {
+    for (long at = 0; at < size;) {
       const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
       unlinkat(folder, entry->d_name, 0);
       at += entry->d_reclen;

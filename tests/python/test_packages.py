@@ -39,7 +39,7 @@ def works(programs, folder, env=None):
 
 
 # Of the machine that builds: its headers and its C++ library make calls of them; the wheel is built with others.
-OF_THE_MACHINE = re.compile("__isoc23_.*|_dl_find_object|__libc_single_threaded|__libc_start_main|[fl]?stat(64)?|fstatat(64)?|mknod(at)?")
+OF_THE_MACHINE = re.compile(r"__isoc23_.*|_dl_find_object|__libc_single_threaded|__libc_start_main|[fl]?stat(64)?|fstatat(64)?|mknod(at)?|pthread_(mutex|rwlock|cond)_clock\w+")
 
 
 @pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")

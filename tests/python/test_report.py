@@ -479,7 +479,7 @@ def test_every_printed_command_does_what_it_says(replay, pasted, tmp_path, rng, 
         if " run " in command:
             assert json.loads(done.stdout)["verdict"] == told["verdict"], command
     text = html.unescape((tmp_path / "page.html").read_text())
-    assert "pytest 'it'\\''s; echo $HOME' -k 'a b'" in text
+    assert "pytest 'it'\\''s; echo $HOME' '-k' 'a b'" in text
 
 
 def test_printed_commands_of_many_captures(replay, pasted, tmp_path, rng):

@@ -34,14 +34,14 @@ def expect_recorded(saved, calls, outputs=True):
     return found
 
 
-def kernel_facts(capture, digest):
+def kernel_facts(capture, digest, function):
     import h5py
 
     with h5py.File(capture, "r") as file:
         expect(digest is not None and digest in file.get("kernels", {}), "its code is not in the capture")
         kernel = file["kernels"][digest]
         expect("image" in kernel and bytes(kernel["image"][:4]) == b"\x7fELF", "its image is no cubin")
-        return dict(kernel.attrs)
+        return dict(file["kernels"].get(f"{digest} {function}", kernel).attrs)
 
 
 def expect_explained(bench, capture):
@@ -80,7 +80,7 @@ def variants(bench):
                 expect(call.facts["shared_bytes"] == shared, f"shared_bytes is {call.facts['shared_bytes']}, not {shared}")
                 for tensor, before in call.outputs_before.items():
                     expect(not before.any(), f"outputs_before/{tensor} is not zero, as it was")
-                facts = kernel_facts(ordered["capture"], call.facts.get("kernel_digest"))
+                facts = kernel_facts(ordered["capture"], call.facts.get("kernel_digest"), call.facts.get("kernel"))
                 expect(facts.get("registers", 0) > 0, "the kernel's registers are missing")
                 if can_disassemble:
                     expect(facts.get("atomics", 0) > 0, f"atomics are {facts.get('atomics', 'missing')}")

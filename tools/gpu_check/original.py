@@ -120,7 +120,8 @@ def original(bench):
 
         def no_code(file):
             for kernel in file["kernels"].values():
-                kernel["image"][-64:] = 0
+                if "image" in kernel:  # not in the groups of its other functions
+                    kernel["image"][-64:] = 0
 
         def heads(file):  # a million of them: the kernel reads far beyond its tensors
             parameters = file["invocations/000000/parameters"]
