@@ -115,8 +115,7 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader, co
         explain_invocation(options, reader, pairing, original, devices, id, count, progress, look_and_save));
     add_altered(found.results.back().altered, beside);
   }
-  // What cannot be judged ends with an error, and leaves no file.
-  if (saved && (conclude(found).compared || !found.relaunched.empty())) saved->publish();
+  if (saved && !(found.results.empty() && found.relaunched.empty())) saved->publish();
   progress.show("");
   return found;
 }

@@ -60,7 +60,9 @@ int run_one(const Options& options) {
     print_raw(to_text(options.capture, results, relaunched, not_replayed, conclusion, report_settings(options)).text());
   if (!options.json.empty())
     write_json(options.json, to_json(options.capture, results, relaunched, not_replayed, conclusion));
-  if (!conclusion.compared && relaunched.empty()) refuse_nothing_to_compare(options, results);
+  // The replays that were to be saved are there, whatever there is to compare them with.
+  const bool is_done = conclusion.compared || !relaunched.empty() || !options.save_replays.empty();
+  if (!is_done) refuse_nothing_to_compare(options, results);
   return status_of(conclusion);
 }
 

@@ -226,6 +226,12 @@ class TestReplays:
                 for mode, digests in one["digests"].items():
                     assert {name: tensor.digest for name, tensor in call.results[mode].items()} == digests
         assert "exists" in replay("run", capture, "--save-replays", saved, expect=2).err
+        shutil.copyfile(capture, tmp_path / "inputs.h5")
+        with h5py.File(tmp_path / "inputs.h5", "r+") as file:
+            for name in {"outputs", "outputs_before", "results"} & set(file["invocations/000000"]):
+                del file["invocations/000000"][name]
+        replay("run", tmp_path / "inputs.h5", "--invocation", 0, "--damaged", "--save-replays", tmp_path / "alone.h5", expect=0)
+        assert read_capture(tmp_path / "alone.h5").invocations[0].results
         assert "name only one" in replay("run", capture, capture, "--save-replays", tmp_path / "b.h5", expect=2).err
 
     def test_a_mode_that_gives_nothing(self, capture):
