@@ -14,6 +14,15 @@ void SumBound::add(double term, int group, double growth) {
   ++terms_;
 }
 
+void SumBound::add(const SumBound& others) {
+  sum_ += others.sum_;
+  magnitude_ += others.magnitude_;
+  squares_ += others.squares_;
+  for (size_t i = 0; i < groups_.size(); ++i) groups_[i] += others.groups_[i];
+  growths_ += others.growths_;
+  terms_ += others.terms_;
+}
+
 double SumBound::certain(const Precision& precision) const {
   if (terms_ == 0) return 0;
   const auto n = static_cast<double>(terms_);

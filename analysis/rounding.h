@@ -35,6 +35,8 @@ class SumBound {
   // `group`: one of 16 sets of terms that share a factor. `growth`: if a product of some factors underflows, the
   // other factors multiply its error by at most this; at least 1.
   void add(double term, int group, double growth);
+  // The terms of another sum.
+  void add(const SumBound& others);
 
   double sum() const { return sum_; }
   double magnitude() const { return magnitude_; }

@@ -160,6 +160,22 @@ TEST(Bounds, OfSumsHoldAndAreClose) {
   }
 }
 
+// Terms that come together, as those of another sum, count as if each had come alone.
+TEST(Bounds, OfTwoSumsTogetherAreThoseOfAllTheirTerms) {
+  analysis::SumBound all, some, others;
+  for (int i = 0; i < 40; ++i) {
+    const double term = (i % 3 == 0 ? -1 : 1) * std::ldexp(1.0, i % 7);  // sums of these are exact in any order
+    all.add(term, i % 4, i);
+    (i % 5 < 2 ? some : others).add(term, i % 4, i);
+  }
+  some.add(others);
+  EXPECT_EQ(some.terms(), 40);
+  EXPECT_EQ(some.sum(), all.sum());
+  EXPECT_EQ(some.magnitude(), all.magnitude());
+  EXPECT_EQ(some.certain(kFloat), all.certain(kFloat));
+  EXPECT_EQ(some.bound(kFloat), all.bound(kFloat));
+}
+
 // Ten thousand equal addends: their roundings are all biased one way, more than independent roundings.
 TEST(Bounds, OfEqualAddendsAreFoundByTryingOrders) {
   Problem problem =

@@ -49,10 +49,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     changes.add(term.error, 0, 1);
     element.largest_partial += std::max(1.0, std::abs(weight) + error) * std::abs(go);
   }
-  for (const int64_t sample : contributions.anywhere()) {
-    const double go = call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c));
-    if (std::isfinite(go)) changes.add(most_weight(call, /*sloped=*/false) * std::abs(go), 0, 1);
-  }
+  changes.add(contributions.from_anywhere(pixel.c));
   element.cancelled = sum.magnitude();
   element.from_coordinates = changes.sum() + changes.bound(precision);
   return finished(element, sum, precision);

@@ -60,6 +60,7 @@ double most_weight(const GridSampleCall& call, bool sloped) {
 GridContributions::GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision,
                                      const Reduction* reduction) {
   std::vector<Found> exact, computed;
+  from_anywhere_.resize(static_cast<size_t>(call.C));
   const double rounding = weight_error(call.interpolation, precision);
   for (int64_t at = 0; at < call.samples; ++at) {
     std::vector<Landings> along;
@@ -73,7 +74,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     // The weights of pixels that only one way of landing reaches jump, where those of others are continuous.
     const bool jumps = call.interpolation == MSDA_NEAREST;
     const bool anywhere = std::ranges::any_of(along, [](const Landings& of) { return !std::isfinite(of[0].error); });
-    if (anywhere) anywhere_.push_back(at);
+    if (anywhere) add_from_anywhere(call, {n, at});
     size_t ways = 1;
     for (const Landings& landings : along) ways *= landings.size();
     bool is_exact = true;
@@ -107,6 +108,14 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
   }
   sort(exact, call.pixels, exact_, exact_begin_);
   sort(computed, call.pixels, computed_, computed_begin_);
+}
+
+void GridContributions::add_from_anywhere(const GridSampleCall& call, const GridSampleCall::SampleId& sample) {
+  const double weight = most_weight(call, /*sloped=*/false);
+  for (int64_t c = 0; c < call.C; ++c) {
+    const double go = call.grad_output.at(call.grad_output_of(sample, c));
+    if (std::isfinite(go)) from_anywhere_[static_cast<size_t>(c)].add(weight * std::abs(go), 0, 1);
+  }
 }
 
 void GridContributions::sort(const std::vector<Found>& found, int64_t pixels, std::vector<Addend>& addends,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "analysis/operators/grid_sample/call.h"
+#include "analysis/rounding.h"
 
 namespace msda::analysis {
 
@@ -37,8 +38,9 @@ class GridContributions {
 
   // With exact weights. A sample that can only land here through rounding is included, with weight 0 and its error.
   std::span<const Addend> exact(int64_t pixel) const { return of(exact_, exact_begin_, pixel); }
-  // Samples that rounding may carry anywhere.
-  const std::vector<int64_t>& anywhere() const { return anywhere_; }
+  // What samples that rounding may carry anywhere may add to any pixel of channel c. One sum for all pixels: in 16 bits
+  // they may be a large part of all samples.
+  const SumBound& from_anywhere(int64_t c) const { return from_anywhere_[static_cast<size_t>(c)]; }
   // Of the batch's input.
   double largest_input() const { return largest_input_; }
   // As kernels compute them.
@@ -54,10 +56,12 @@ class GridContributions {
     const auto at = static_cast<size_t>(pixel);
     return {addends.data() + begin[at], addends.data() + begin[at + 1]};
   }
+  void add_from_anywhere(const GridSampleCall& call, const GridSampleCall::SampleId& sample);
   void sort(const std::vector<Found>& found, int64_t pixels, std::vector<Addend>& addends, std::vector<int64_t>& begin);
 
   std::vector<Addend> exact_, computed_;
-  std::vector<int64_t> exact_begin_, computed_begin_, anywhere_;
+  std::vector<int64_t> exact_begin_, computed_begin_;
+  std::vector<SumBound> from_anywhere_;  // by channel
   double largest_input_ = 0;
 };
 
