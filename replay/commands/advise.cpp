@@ -20,6 +20,7 @@ namespace stress = analysis::stress;
 
 struct AdviseOptions : SimulationOptions {
   bool markdown = false, patch = false;
+  int64_t check_runs = 0;  // with the advised tolerance; 0: as many as `runs`
   AdviseOptions() { runs = 500; }
 };
 
@@ -33,11 +34,11 @@ double rounded_up(double x) {
   return std::stod(fmt::format("{:.1e}", std::ceil(x / unit - 1e-9) * unit));
 }
 
-stress::Tally simulate(const AdviseOptions& options, const stress::Plan& plan, int64_t first, const Progress& progress,
-                       const char* step) {
+stress::Tally simulate(const AdviseOptions& options, const stress::Plan& plan, int64_t first, int64_t runs,
+                       const Progress& progress, const char* step) {
   stress::Effort effort;
   effort.first = first;
-  effort.most_runs = options.runs;
+  effort.most_runs = runs;
   effort.width = 0;
   effort.threads = static_cast<int>(options.threads);
   effort.stop = &StopSignals::received;
@@ -169,6 +170,9 @@ std::string to_markdown(const Json& a, const std::string& patch) {
 }
 
 int run(const AdviseOptions& options) {
+  if (options.check_runs < 0 || options.check_runs > 1'000'000'000) {
+    throw BadInput(fmt::format("--check-runs {}: from 0 to 1000000000", options.check_runs));
+  }
   if (options.markdown && options.patch) throw BadInput("--markdown prints the patch, too: give one of both");
   const capture::IsolatedReader reader(options.capture);
   Simulated simulated = plan_simulation(options, reader);
@@ -184,7 +188,7 @@ int run(const AdviseOptions& options) {
   };
 
   Json advice = describe(simulated, options);
-  const stress::Tally as_it_is = simulate(options, plan, 0, progress, "as it is");
+  const stress::Tally as_it_is = simulate(options, plan, 0, options.runs, progress, "as it is");
   const double needed_now = stress::tolerance_of_all_but(kShare, as_it_is.needed_atol, as_it_is.runs, own.atol);
   const auto faults_at_that = faults_of({needed_now, own.rtol}, {});
   const bool blind = std::ranges::any_of(faults_at_that, [](const stress::Fault& fault) {
@@ -197,12 +201,14 @@ int run(const AdviseOptions& options) {
 
   plan.mask.units = stress::units_needed(call, plan.observed, plan.expected);
   plan.look = {own.atol / 4, own.rtol};
-  const stress::Tally masked = simulate(options, plan, 0, progress, "with the mask");
+  const stress::Tally masked = simulate(options, plan, 0, options.runs, progress, "with the mask");
   const double needed = stress::tolerance_of_all_but(kShare, masked.needed_atol, masked.runs, own.atol / 4);
   const double atol = needed > own.atol ? rounded_up(1.25 * needed) : own.atol;
   plan.criterion.tolerance.atol = atol;
   plan.look = {INFINITY, INFINITY};
-  const stress::Tally checked = simulate(options, plan, options.runs, progress, "with the advised tolerance");
+  const int64_t check_runs = options.check_runs == 0 ? options.runs : options.check_runs;
+  const stress::Tally checked =
+      simulate(options, plan, options.runs, check_runs, progress, "with the advised tolerance");
   const auto faults = faults_of(plan.criterion.tolerance, plan.mask);
   advice["advised"] = {
       {"units", plan.mask.units}, {"atol", atol}, {"rtol", own.rtol}, {"needed_atol", needed}, {"runs", masked.runs}};
@@ -232,6 +238,8 @@ void add_advise_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("advise", "A mask and a tolerance that make the test sound, and what it then finds");
   add_simulation(*command, *options);
+  add_count(*command, "--check-runs", options->check_runs,
+            "Other runs to simulate with the advised tolerance; 0: as many as --runs");
   command->add_flag("--markdown", options->markdown, "Print the text of a pull request");
   command->add_flag("--patch", options->patch, "Print the comparison as Python code");
   command->callback([options, &status] { status = run(*options); });

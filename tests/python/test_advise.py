@@ -101,7 +101,9 @@ def test_the_advice_holds(recorded, advise):  # noqa: F811
 
 def test_the_patch_finds_faults(tmp_path, advise):
     path = as_library_tests_do(tmp_path, padding_mode="border")
-    told = advise(path, "--runs", 50)
+    told = advise(path, "--runs", 50, "--check-runs", 200)
+    assert told["as_it_is"]["failure_probability"]["runs"] == told["advised"]["runs"] == 50
+    assert told["advised"]["failure_probability"]["runs"] == 200
     (call,) = read_capture(path).invocations
     inputs = call.inputs
     exact = backward(inputs, "border")
@@ -129,5 +131,6 @@ def test_markdown_and_patch(tmp_path, replay):
     patch = replay("advise", path, "--runs", 20, "--patch", expect=0).out
     assert patch in text
     compile(patch, "patch", "exec")
+    assert "from 0 to" in replay("advise", path, "--check-runs", -1, expect=2).err
     assert "one of both" in replay("advise", path, "--markdown", "--patch", expect=2).err
     assert "with a tolerance" in replay("advise", path, "--criterion", "anchored:2", expect=2).err
