@@ -85,6 +85,10 @@ struct Parameters {
   std::vector<int64_t> offsets, sizes;  // of each parameter in `bytes`
 };
 
+// The text of a call whose outputs other conventions than the recorded ones explain as well: all of them, as "zeros,
+// border" or "zeros align_corners, border align_corners".
+inline constexpr char kFittingConventions[] = "fitting_conventions";
+
 // The attributes of one recorded call.
 struct CallFacts {
   std::string kernel;         // its name as the driver knows it

@@ -227,6 +227,9 @@ void Writer::set_conventions(int64_t invocation, const std::string& padding_mode
   const Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
   impl_->attribute(group.get(), "padding_mode", padding_mode);
   impl_->attribute(group.get(), "align_corners", align_corners);
+  if (H5Aexists(group.get(), kFittingConventions) > 0) {
+    impl_->check(H5Adelete(group.get(), kFittingConventions), fmt::format("delete {}", kFittingConventions));
+  }
 }
 
 void Writer::set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs) {

@@ -56,7 +56,7 @@ class Writer {
   // An input as it was written.
   std::vector<std::byte> read_input(int64_t invocation, const std::string& name) const;
 
-  // Sets facts of an invocation after it was written.
+  // Sets facts of an invocation after it was written. Conventions that are set are the only ones that fit.
   void set_conventions(int64_t invocation, const std::string& padding_mode, bool align_corners);
   void set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs);
 

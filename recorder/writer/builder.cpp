@@ -230,7 +230,8 @@ bool Builder::settle(Pending& pending) {
   }
   texts["padding_mode"] = msda_padding_name(conventions->padding);
   pending.begin.integers["align_corners"] = conventions->align_corners;
-  pending.ambiguous = !conventions->only_ones;
+  pending.ambiguous = !conventions->are_only_ones();
+  if (pending.ambiguous) texts[capture::kFittingConventions] = conventions->all();
   return true;
 }
 

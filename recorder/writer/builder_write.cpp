@@ -303,6 +303,7 @@ void Builder::write_run() {
     if (const auto call = calls_.find(number); call != calls_.end()) {
       call->second.facts.padding_mode = msda_padding_name(conventions.padding);
       call->second.facts.align_corners = conventions.align_corners;
+      call->second.facts.texts.erase(capture::kFittingConventions);
     }
   }
   std::vector<capture::Seed> seeds = seeds_;

@@ -91,9 +91,9 @@ std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, con
           misses(recorded_locations, exact_locations, in_16_bits) + misses(recorded_weights, exact_weights, in_16_bits);
       if (count < fewest) {
         fewest = count;
-        best = Conventions{padding, align, true, type};
+        best = Conventions{padding, align, type};
       } else if (best && count == fewest) {
-        best->only_ones = false;
+        best->others.emplace_back(padding, align);
       }
     }
   }
@@ -105,7 +105,7 @@ std::optional<Conventions> confirm_as(msda_dialect dialect, const Tensors& tenso
   constexpr int64_t kFew = 64;
   const auto by_few = confirm_by(kFew, dialect, tensors);
   const int64_t all = tensors.at("sampling_locations").shape[1];
-  return (by_few && by_few->only_ones) || all <= kFew ? by_few : confirm_by(all, dialect, tensors);
+  return (by_few && by_few->are_only_ones()) || all <= kFew ? by_few : confirm_by(all, dialect, tensors);
 }
 
 // Whether the tensors have the operator's ranks; the operator checks the rest.
@@ -133,6 +133,15 @@ bool are_of_a_call(const Tensors& tensors) {
 bool is_float(msda_dtype type) { return type != MSDA_INT32 && type != MSDA_INT64; }
 
 }  // namespace
+
+std::string Conventions::all() const {
+  const auto words = [](msda_padding one, bool aligned) {
+    return std::string(msda_padding_name(one)) + (aligned ? " align_corners" : "");
+  };
+  std::string text = words(padding, align_corners);
+  for (const auto& [other, aligned] : others) text += ", " + words(other, aligned);
+  return text;
+}
 
 std::optional<Conventions> confirm(msda_dialect dialect, const Tensors& tensors) {
   if (!are_of_a_call(tensors) || !is_float(tensors.at("grad_sampling_locations").dtype) ||

@@ -9,6 +9,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/msda.h"
 
@@ -17,14 +19,19 @@ namespace msda::record {
 struct Conventions {
   msda_padding padding;
   bool align_corners;
-  bool only_ones;                        // no other conventions give the recorded outputs as well
   msda_dtype float_type = MSDA_FLOAT32;  // the type of all floating-point tensors
+  // Others that give the recorded outputs as well: padding, and whether align_corners.
+  std::vector<std::pair<msda_padding, bool>> others = {};
+
+  bool are_only_ones() const { return others.empty(); }
+  // All of them, in words of a capture: "zeros align_corners, border align_corners".
+  std::string all() const;
 };
 
 // Tensors by name: value, spatial_shapes, sampling_locations, attention_weights, grad_output, and the recorded
 // grad_sampling_locations and grad_attention_weights. Empty if no conventions of the dialect explain the outputs. If
-// several do, as zeros and border do for a call whose samples all lie inside, the first is returned, and only_ones is
-// false. Tensors assumed to be float16 may turn out to be bfloat16.
+// several do, as zeros and border do for a call whose samples all lie inside, the first is returned, with the others.
+// Tensors assumed to be float16 may turn out to be bfloat16.
 std::optional<Conventions> confirm(msda_dialect dialect, const std::map<std::string, msda_tensor>& tensors);
 
 }  // namespace msda::record

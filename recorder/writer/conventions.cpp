@@ -13,7 +13,7 @@ std::optional<Conventions> ConventionsOfKernels::find(uint64_t invocation, const
                                                       const std::map<std::string, msda_tensor>& tensors) {
   const auto conventions = confirm(dialect, tensors);
   if (conventions && !image.empty()) {
-    if (conventions->only_ones) {
+    if (conventions->are_only_ones()) {
       decided_[image] = *conventions;
     } else {
       undecided_[{invocation, image}] = *conventions;

@@ -169,11 +169,19 @@ void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
   }
 }
 
-capture::Invocation Pairing::invocation(int64_t id) const {
+capture::Invocation Pairing::paired(int64_t id) const {
   capture::Invocation invocation = reader_.invocation(id);
   if (const auto reference = reference_of_.find(id); reference != reference_of_.end()) {
     take_reference(options_.capture, invocation, reader_.invocation(reference->second));
   }
+  return invocation;
+}
+
+capture::Invocation Pairing::invocation(int64_t id) const {
+  capture::Invocation invocation = paired(id);
+  auto settled = settled_.find(id);
+  if (settled == settled_.end()) settled = settled_.emplace(id, settle(options_, reader_, invocation)).first;
+  take(settled->second, invocation.facts);
   return invocation;
 }
 
@@ -206,6 +214,8 @@ std::vector<std::string> Pairing::notes(int64_t id) const {
         others->second.size() == 1 ? "" : "s", fmt::join(others->second, ", "),
         others->second.size() == 1 ? "has" : "have", other, id, other, other, id));
   }
+  const auto settled = settled_.find(id);
+  if (settled != settled_.end() && !settled->second.note.empty()) notes.push_back(settled->second.note);
   return notes;
 }
 

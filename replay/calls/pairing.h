@@ -8,6 +8,7 @@
 
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
+#include "replay/calls/settle.h"
 
 namespace msda::replay {
 
@@ -27,10 +28,12 @@ class Pairing {
   // not explained themselves because of it. Their digests say that their inputs are equal, so all of their tensors are
   // read.
   std::vector<std::string> altered_beside(int64_t id) const;
-  // How it was paired, in sentences.
+  // How it was paired, and by which conventions that fit it is replayed, in sentences.
   std::vector<std::string> notes(int64_t id) const;
 
  private:
+  // With its reference, if it has one in another call.
+  capture::Invocation paired(int64_t id) const;
   void pair_as_asked(const std::vector<int64_t>& chosen, bool all);
   void pair_by_dialect(const std::vector<int64_t>& chosen);
   void pair_equals(const std::vector<capture::Invocation>& equals);
@@ -41,6 +44,7 @@ class Pairing {
   std::map<int64_t, int64_t> reference_of_;            // by the call that is compared with it
   std::map<int64_t, int64_t> compared_with_;           // of a reference: a call that is compared with it
   std::map<int64_t, std::vector<int64_t>> undecided_;  // calls of equal inputs, but other outputs
+  mutable std::map<int64_t, Settled> settled_;         // by the calls that were asked for
 };
 
 }  // namespace msda::replay

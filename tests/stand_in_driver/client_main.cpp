@@ -28,7 +28,7 @@ constexpr char kUsage[] =
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
-    "                [--tune N] [--change K]\n"
+    "                [--tune N] [--change K] [--inside N]\n"
     "                [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
@@ -39,6 +39,7 @@ constexpr char kUsage[] =
     "launch "
     "K\n"
     "  all the attention weights become others\n"
+    "  --inside N: the samples of the first N launches lie inside the image\n"
     "  --hidden launches by a function that no hook knows; --image, which may come again, is loaded for the kernel, "
     "and\n"
     "  launches take the images in turn; --cupti loads libcupti first, as PyTorch does; --profile N subscribes to "
@@ -47,7 +48,7 @@ constexpr char kUsage[] =
 
 struct Options {
   std::string kernel = "col2im17";
-  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1;
+  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1, inside = 0;
   uint64_t seed = 1;
   Via via = Via::kDlsym;
   LaunchWay way;
@@ -95,6 +96,8 @@ Options parse(int count, char** arguments) {
       options.tune = std::stoi(value());
     } else if (name == "--change") {
       options.change = std::stoi(value());
+    } else if (name == "--inside") {
+      options.inside = std::stoi(value());
     } else if (name == "--seed") {
       options.seed = std::stoull(value());
     } else if (name == "--via") {
@@ -191,7 +194,8 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
   const CUdeviceptr value = upload(uniform<T>(random, size_t{B} * S * M * D, -1, 1));
   const CUdeviceptr shapes = upload(std::vector<int64_t>{9, 7, 5, 4});
   const CUdeviceptr starts = upload(std::vector<int64_t>{0, 63});
-  const CUdeviceptr locations = upload(uniform<T>(random, 2 * kSamples, -0.1, 1.1));
+  const bool inside = launch < options.inside;
+  const CUdeviceptr locations = upload(uniform<T>(random, 2 * kSamples, inside ? 0.2 : -0.1, inside ? 0.8 : 1.1));
   const CUdeviceptr attention = upload(uniform<T>(random, kSamples, 0, 1));
   const CUdeviceptr grad_output = upload(uniform<T>(random, size_t{B} * Q * M * D, -1, 1));
   // With --ptsz the default stream is the thread's; copies have no twins in the stand-in, but that stream has a handle.

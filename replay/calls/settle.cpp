@@ -1,0 +1,99 @@
+#include "replay/calls/settle.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <sstream>
+#include <vector>
+
+#include "analysis/analyze.h"
+#include "analysis/compare.h"
+#include "analysis/stress/simulate.h"
+#include "kernels/names.h"
+#include "replay/base/errors.h"
+#include "replay/calls/loaded_call.h"
+
+namespace msda::replay {
+namespace {
+
+// "zeros align_corners, border align_corners"
+std::vector<analysis::Conventions> named_in(const std::string& text, const std::string& where) {
+  std::vector<analysis::Conventions> all;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    std::istringstream words(part);
+    std::string padding, aligned, more;
+    words >> padding >> aligned >> more;
+    const auto known = kernels::padding_named(padding);
+    if (!known || !(aligned.empty() || aligned == "align_corners") || !more.empty()) {
+      throw BadInput(
+          fmt::format("{}: {} says \"{}\", not such as \"zeros, border\"", where, capture::kFittingConventions, text));
+    }
+    analysis::Conventions one;
+    one.padding = *known;
+    one.align_corners = !aligned.empty();
+    all.push_back(one);
+  }
+  return all;
+}
+
+std::string words_of(const analysis::Conventions& of) {
+  return fmt::format("{}{}", msda_padding_name(of.padding), of.align_corners ? " with align_corners" : "");
+}
+
+// Elements of the reference that its own arithmetic, by these conventions, does not give.
+int64_t missed_by(const analysis::Conventions& fitting, const LoadedCall& loaded, int threads) {
+  const analysis::Side& reference = *loaded.reference();
+  analysis::Arithmetic by{"reference", reference.conventions, MSDA_MODE_DETERMINISTIC};
+  by.conventions.padding = fitting.padding;
+  by.conventions.align_corners = fitting.align_corners;
+  analysis::stress::Gradients computed;
+  analysis::stress::compute(loaded.call(), by, 0, threads, computed);
+  int64_t missed = 0;
+  for (const analysis::Gradient gradient : loaded.call().gradients()) {
+    const analysis::Tensor& recorded = reference.of(gradient);
+    if (!recorded) continue;
+    const analysis::Tolerance tolerance = analysis::customary_tolerance(recorded.dtype);
+    const analysis::Tensor& expected = computed.tensors[gradient.place()];
+    missed += compare(recorded, expected, tolerance, analysis::NonFinite::kAsTorch, /*most_mismatches=*/0, threads)
+                  .mismatched;
+  }
+  return missed;
+}
+
+}  // namespace
+
+Settled settle(const Options& options, const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+  const auto text = invocation.facts.texts.find(capture::kFittingConventions);
+  if (text == invocation.facts.texts.end() || invocation.facts.dialect.empty()) return {};
+  const auto fitting = named_in(text->second, fmt::format("{}: {}", reader.path(), invocation.path));
+  std::vector<std::string> names;
+  for (const auto& one : fitting) names.push_back(words_of(one));
+  const std::string alike = fmt::format("the recorded outputs fit padding {} alike", fmt::join(names, " and "));
+  const analysis::Conventions* best = nullptr;
+  int64_t fewest = 0, most = 0;
+  if (invocation.reference() != nullptr && why_not_replayed(invocation).empty()) {
+    const LoadedCall loaded(options, reader, invocation);
+    for (const analysis::Conventions& one : fitting) {
+      const int64_t missed = missed_by(one, loaded, static_cast<int>(options.threads));
+      most = std::max(most, missed);
+      if (best != nullptr && missed >= fewest) continue;
+      best = &one;
+      fewest = missed;
+    }
+  }
+  if (best == nullptr || fewest == most) {
+    return {"", false, fmt::format("{}; {} is taken", alike, invocation.facts.padding_mode)};
+  }
+  return {msda_padding_name(best->padding), best->align_corners,
+          fmt::format("{}; {} is taken, which the reference fits best", alike, words_of(*best))};
+}
+
+void take(const Settled& settled, capture::CallFacts& facts) {
+  if (settled.padding_mode.empty()) return;
+  facts.padding_mode = settled.padding_mode;
+  facts.align_corners = settled.align_corners;
+  facts.texts.erase(capture::kFittingConventions);
+}
+
+}  // namespace msda::replay
