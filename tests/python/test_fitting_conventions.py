@@ -4,7 +4,8 @@ import h5py
 import numpy as np
 import pytest
 from support import backward, make_problem
-from test_launches import CLIENT
+from test_hooks import make_cubin
+from test_launches import CLIENT, TRITON
 from test_recording import record
 
 from msda_replay import Invocation, Result, read_capture, write_capture
@@ -69,8 +70,9 @@ def test_what_cannot_be_read_is_told(replay, written, text):
 @pytest.mark.parametrize("inside, known", [(2, [False, False]), (1, [True, True])])
 def test_the_recorder_tells_what_fits(tmp_path, inside, known):
     """Samples inside fit both paddings, unless another launch of the same code has samples outside."""
-    capture = tmp_path / "a.h5"
-    done = record(CLIENT, "--kernel", "triton", "--launches", "2", "--inside", str(inside), options=["-o", capture])
+    capture, image = tmp_path / "a.h5", tmp_path / "a.cubin"
+    image.write_bytes(make_cubin([TRITON], bytes(64)))
+    done = record(CLIENT, "--kernel", "triton", "--image", image, "--launches", "2", "--inside", str(inside), options=["-o", capture])
     assert done.returncode == 0, done.stderr
     assert ("the outputs do not show which padding was used" in done.stderr) == (not all(known))
     for call, decided in zip(read_capture(capture).invocations, known):
