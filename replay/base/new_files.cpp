@@ -65,11 +65,12 @@ void NewFiles::check(const std::string& path) const {
 
 std::string NewFiles::temporary_beside(const std::string& path) {
   try {
-    if (!folder_) folder_.emplace(path);
+    // Beside `path`, so that files can be renamed to that.
+    if (!folder_) folder_.emplace(path.substr(0, path.rfind('/') + 1) + ".msda-new-");
   } catch (const std::system_error& error) {
     fail(path, error.code().value());
   }
-  return fmt::format("{}/{}", folder_->path(), ++temporaries_);
+  return folder_->file(std::to_string(++temporaries_));
 }
 
 std::string NewFiles::create(const std::string& path) {

@@ -70,8 +70,7 @@ void handle_signals() {
 
 }  // namespace
 
-TemporaryFolder::TemporaryFolder(const std::string& path)
-    : path_(path.substr(0, path.rfind('/') + 1) + ".msda-new-XXXXXX") {
+TemporaryFolder::TemporaryFolder(const std::string& prefix) : path_(prefix + "XXXXXX") {
   handle_signals();
   if (mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category());
   for (auto& folder : folders) {

@@ -1,4 +1,4 @@
-// A folder for files that are not finished.
+// A folder for files that are not finished, or not kept.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@ namespace msda::replay {
 // make files of its own there, as libzip does.
 class TemporaryFolder {
  public:
-  // Beside `path`, so that its files can be renamed to that. Throws std::system_error.
-  explicit TemporaryFolder(const std::string& path);
+  // Its path begins with `prefix`. Throws std::system_error.
+  explicit TemporaryFolder(const std::string& prefix);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  const std::string& path() const { return path_; }
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
 
  private:
   std::string path_;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "kernels/msda.h"
 #include "recorder/capture/isolated_reader.h"
@@ -14,6 +15,7 @@
 #include "recorder/writer/installation.h"
 #include "recorder/writer/program_file.h"
 #include "replay/base/errors.h"
+#include "replay/base/temporary_folder.h"
 #include "replay/doctor/diagnosis.h"
 #include "replay/doctor/observations.h"
 #include "replay/doctor/spawn.h"
@@ -28,8 +30,22 @@ constexpr const char* kObservations = "MSDA_RECORD_OBSERVATIONS";
 
 std::string recorder_program() { return (record::this_program().parent_path() / "msda-record").string(); }
 
+// In TMPDIR, for what a run of the recorder leaves. Throws BadInput.
+TemporaryFolder temporary_folder() {
+  constexpr const char* kRemedy = "set TMPDIR to a folder that you can write to";
+  std::error_code error;
+  const fs::path temporary = fs::temp_directory_path(error);
+  if (error) throw BadInput(fmt::format("no folder for temporary files: TMPDIR: {}; {}", error.message(), kRemedy));
+  const std::string prefix = (fs::absolute(temporary) / "msda-doctor-").string();
+  try {
+    return TemporaryFolder(prefix);
+  } catch (const std::system_error& failed) {
+    throw BadInput(fmt::format("{}XXXXXX: cannot make it: {}; {}", prefix, failed.code().message(), kRemedy));
+  }
+}
+
 // The recorder appends to this file, and never makes it.
-std::string make_observations_file(const ObservedRunFolder& folder) {
+std::string make_observations_file(const TemporaryFolder& folder) {
   const std::string path = folder.file("observations");
   std::ofstream file(path);
   if (!file) throw BadInput(path + ": cannot write it; set TMPDIR to a folder with room");
@@ -90,7 +106,7 @@ Json json_of(const Observations& seen, const std::vector<CaptureRead>& captures,
 }
 
 std::vector<std::string> command_line(const std::vector<std::string>& command, const std::vector<std::string>& adapters,
-                                      const ObservedRunFolder& folder) {
+                                      const TemporaryFolder& folder) {
   if (fs::path(command[0]).filename() == "msda-record") return command;
   // The last call tells as much as all of them, and needs no room.
   std::vector<std::string> all{recorder_program(), "--output", folder.file("capture.%p.h5"), "--keep", "last:1"};
@@ -136,7 +152,7 @@ Check check_test_recording() {
   using Clock = std::chrono::steady_clock;
   Check check{.name = "recording", .health = Health::kError, .remedy = reinstall()};
   try {
-    const ObservedRunFolder folder;
+    const TemporaryFolder folder = temporary_folder();
     const std::string capture = folder.file("test.h5"), output = folder.file("output");
     const auto begin = Clock::now();
     const int status = spawn_and_wait({.command = {recorder_program(), "--output", capture, "--",
@@ -174,7 +190,7 @@ Check check_test_recording() {
 }
 
 ProgramCheck check_program(const std::vector<std::string>& command, const std::vector<std::string>& adapters) {
-  const ObservedRunFolder folder;
+  const TemporaryFolder folder = temporary_folder();
   ProgramRun run = started_for(command[0]);
   run.status = spawn_and_wait({.command = command_line(command, adapters, folder),
                                .variables = {{kObservations, make_observations_file(folder)}}});

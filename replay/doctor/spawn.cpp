@@ -8,10 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "replay/base/errors.h"
@@ -20,8 +17,6 @@ extern char** environ;
 
 namespace msda::replay {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -73,21 +68,6 @@ int wait_for(pid_t child, const std::optional<std::chrono::milliseconds>& limit)
 }
 
 }  // namespace
-
-ObservedRunFolder::ObservedRunFolder() {
-  constexpr const char* kRemedy = "set TMPDIR to a folder that you can write to";
-  std::error_code error;
-  const fs::path temporary = fs::temp_directory_path(error);
-  if (error) throw BadInput(fmt::format("no folder for temporary files: TMPDIR: {}; {}", error.message(), kRemedy));
-  path_ = (fs::absolute(temporary) / "msda-doctor-XXXXXX").string();
-  if (mkdtemp(path_.data()) != nullptr) return;
-  throw BadInput(fmt::format("{}: cannot make it: {}; {}", path_, std::strerror(errno), kRemedy));
-}
-
-ObservedRunFolder::~ObservedRunFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 int spawn_and_wait(const Spawn& spawn) {
   std::vector<std::string> command = spawn.command, variables = environment_of(spawn);

@@ -9,19 +9,6 @@
 
 namespace msda::replay {
 
-// A folder for temporary files that is removed with everything in it.
-class ObservedRunFolder {
- public:
-  ObservedRunFolder();  // in TMPDIR; throws BadInput
-  ~ObservedRunFolder();
-  ObservedRunFolder(const ObservedRunFolder&) = delete;
-  ObservedRunFolder& operator=(const ObservedRunFolder&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
 struct Spawn {
   std::vector<std::string> command{};
   std::map<std::string, std::string> variables{};    // set beside this process' environment

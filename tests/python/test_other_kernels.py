@@ -131,16 +131,36 @@ SCATTERS = {
 }
 
 
+def recorded(capture, kernel, launches):
+    """The calls of a kernel that adds, written to `capture`; the program's results are those that it has alone."""
+    arguments = ["--kernel", kernel, "--launches", str(launches), "--seed", "5"]
+    done = record(CLIENT, *arguments, options=["-o", capture])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
+    invocations = read_capture(capture).invocations
+    assert len(invocations) == launches
+    return invocations
+
+
+def expect_rounding_alone(replay, capture, operator):
+    told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
+    assert {call["operator"] for call in told} == {operator}
+    causes = {judged["cause"] for call in told for judged in call["judged"]}
+    assert causes <= {"accumulation_order", "ill_conditioned"}, causes
+
+
+def expect_errors(replay, capture, invocations):
+    """All of them are implementation errors."""
+    write_capture(capture, invocations, overwrite=True)
+    told = replay("run", capture, "--json", "-", expect=1).json["invocations"]
+    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
+
+
 @pytest.mark.parametrize("kernel", SCATTERS)
 def test_operators_that_scatter(replay, tmp_path, kernel):
     """Recorded, and explained by rounding alone; a doubled gradient is not."""
     operator, shapes, result, facts = SCATTERS[kernel]
     capture = tmp_path / "a.h5"
-    arguments = ["--kernel", kernel, "--launches", "6", "--seed", "5"]
-    done = record(CLIENT, *arguments, options=["-o", capture])
-    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
-    invocations = read_capture(capture).invocations
-    assert len(invocations) == 6
+    invocations = recorded(capture, kernel, 6)
     for call in invocations:
         assert {name: tensor.shape for name, tensor in call.inputs.items()} == shapes
         assert {name: tensor.shape for name, tensor in call.outputs.items()} == {"grad_input": result}
@@ -149,15 +169,10 @@ def test_operators_that_scatter(replay, tmp_path, kernel):
     if kernel == "upsample_bilinear2d":
         assert [call.facts["align_corners"] for call in invocations] == [0, 1] * 3
         assert ["scale_height" in call.facts for call in invocations] == [False, False, True] + 3 * [False]
-    told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
-    assert {call["operator"] for call in told} == {operator}
-    causes = {judged["cause"] for call in told for judged in call["judged"]}
-    assert causes <= {"accumulation_order", "ill_conditioned"}, causes
+    expect_rounding_alone(replay, capture, operator)
     for call in invocations:
         call.outputs["grad_input"] *= 2
-    write_capture(capture, invocations, overwrite=True)
-    told = replay("run", capture, "--json", "-", expect=1).json["invocations"]
-    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
+    expect_errors(replay, capture, invocations)
 
 
 SUMS = {
@@ -171,11 +186,7 @@ SUMS = {
 def test_sums_of_rows(replay, tmp_path, kernel):
     """Recorded with the numbers that NumPy sums to the result, and explained; a sum without what it held before is not."""
     capture = tmp_path / "a.h5"
-    arguments = ["--kernel", kernel, "--launches", "4", "--seed", "5"]
-    done = record(CLIENT, *arguments, options=["-o", capture])
-    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
-    invocations = read_capture(capture).invocations
-    assert len(invocations) == 4
+    invocations = recorded(capture, kernel, 4)
     for number, call in enumerate(invocations):
         assert {name: tensor.shape for name, tensor in call.inputs.items()} == SUMS[kernel]
         assert (call.facts["reduce"], call.facts["dim"], call.facts["dim_size"]) == ("sum", 0, 9)
@@ -189,14 +200,10 @@ def test_sums_of_rows(replay, tmp_path, kernel):
         np.add.at(expected, index[kept], source[kept])
         np.testing.assert_allclose(call.outputs["sum"], expected, rtol=1e-5, atol=1e-6)
     replay("verify", capture, expect=0)
-    told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
-    assert {call["operator"] for call in told} == {"scatter_add"}
-    assert {judged["cause"] for call in told for judged in call["judged"]} <= {"accumulation_order", "ill_conditioned"}
+    expect_rounding_alone(replay, capture, "scatter_add")
     for call in invocations:
         call.outputs["sum"] = call.outputs["sum"] - call.outputs_before["sum"] + (kernel == "embedding")
-    write_capture(capture, invocations, overwrite=True)
-    told = replay("run", capture, "--json", "-", expect=1).json["invocations"]
-    assert all({judged["cause"] for judged in call["judged"]} == {"implementation_error"} for call in told)
+    expect_errors(replay, capture, invocations)
 
 
 @pytest.mark.parametrize("rows, text", [

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <type_traits>
 
 #include "tests/stand_in_driver/client_numbers.h"
@@ -26,8 +27,12 @@ class Stage {
     client_.api().cuStreamDestroy_v2(stream_);
   }
 
-  CUstream stream() const { return stream_; }
-  void wait() const { client_.check(client_.api().cuStreamSynchronize(stream_)); }
+  // Launches the kernel and waits for it.
+  void run(const OtherLaunch& launch, CUfunction kernel, Extent grid, Extent block,
+           std::span<const Argument> arguments) const {
+    client_.launch(launch.way, kernel, grid, block, stream_, arguments);
+    client_.check(client_.api().cuStreamSynchronize(stream_));
+  }
 
   template <class T>
   T* upload(const std::vector<T>& values) {
@@ -99,8 +104,7 @@ std::string launch_grid_sampler(const Client& client, const OtherLaunch& launch)
   const CUfunction function = launch.load(client, flat   ? wide ? kGridSamplerDouble : kGridSamplerFloat
                                                   : wide ? kGridSampler3dDouble
                                                          : kGridSampler3dFloat);
-  client.launch(launch.way, function, {1}, {256}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, function, {1}, {256}, arguments);
   return stage.told(launch, "grad_input", sums, static_cast<size_t>(count_of(pixels))) +
          stage.told(launch, "grad_grid", grad_grid.data, static_cast<size_t>(count_of(places)));
 }
@@ -130,8 +134,7 @@ std::string launch_roi_align(const Client& client, const OtherLaunch& launch) {
   const int per_box = channels * rows * columns, per_channel = rows * columns, one = 1;
   const Argument arguments[] = {threads, grad_output, scale, channels, height,      width,   rows, columns, points,
                                 aligned, grad_input,  where, per_box,  per_channel, columns, one,  span};
-  client.launch(launch.way, launch.load(client, kRoiAlign), {1}, {512}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kRoiAlign), {1}, {512}, arguments);
   return stage.told(launch, "grad_input", grad_input, static_cast<size_t>(span));
 }
 
@@ -146,8 +149,7 @@ std::string launch_upsample_bilinear2d(const Client& client, const OtherLaunch& 
   const float rows = aligned ? 3.0f / 6 : launch.number % 4 == 2 ? 0.55f : 4.0f / 7;
   const float columns = aligned ? 4.0f / 14 : 5.0f / 15;
   const Argument arguments[] = {planes, in[0], in[1], out[0], out[1], rows, columns, aligned, grad_input, grad_output};
-  client.launch(launch.way, launch.load(client, kUpsampleBilinear2d), {1}, {256}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kUpsampleBilinear2d), {1}, {256}, arguments);
   return stage.told(launch, "grad_input", grad_input, planes * 4 * 5);
 }
 
@@ -160,8 +162,7 @@ std::string launch_upsample_nearest2d(const Client& client, const OtherLaunch& l
   float* const grad_input = stage.upload(std::vector<float>(6 * 4 * 5, 7));
   const Argument arguments[] = {grad_output, batches, channels,   out[0], out[1],
                                 in[0],       in[1],   grad_input, rows,   columns};
-  client.launch(launch.way, launch.load(client, kUpsampleNearest2d), {1}, {256}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kUpsampleNearest2d), {1}, {256}, arguments);
   return stage.told(launch, "grad_input", grad_input, 6 * 4 * 5);
 }
 
@@ -198,8 +199,7 @@ std::string launch_index_add(const Client& client, const OtherLaunch& launch) {
   const void* const op = &dim;  // of the host
   const float alpha = 1;
   const Argument arguments[] = {sum, source, index, dim, dim, total, inner, rows, elements, op, alpha};
-  client.launch(launch.way, launch.load(client, kIndexAdd), {1}, {128}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kIndexAdd), {1}, {128}, arguments);
   return stage.told(launch, "sum", sums, kRows * kChannels);
 }
 
@@ -218,8 +218,7 @@ std::string launch_index_put(const Client& client, const OtherLaunch& launch) {
   const int64_t count = kSources, channels = kChannels, outer_stride = 0, outer = 1;
   const bool accumulate = true;
   const Argument arguments[] = {where, rows, source, sum, count, channels, outer_stride, outer, accumulate};
-  client.launch(launch.way, launch.load(client, kIndexPut), {1}, {128}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kIndexPut), {1}, {128}, arguments);
   return stage.told(launch, "sum", sum, kRows * kChannels);
 }
 
@@ -232,8 +231,7 @@ std::string launch_embedding(const Client& client, const OtherLaunch& launch) {
   const int count = kSources, padding = launch.number % 2 == 1 ? 3 : -1;
   const int64_t channels = kChannels;
   const Argument arguments[] = {index, source, sum, count, channels, padding};
-  client.launch(launch.way, launch.load(client, kEmbedding), {1}, {128}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kEmbedding), {1}, {128}, arguments);
   return stage.told(launch, "sum", sum, kRows * kChannels);
 }
 
@@ -247,8 +245,7 @@ std::string launch_scale_add(const Client& client, const OtherLaunch& launch) {
   unsigned char* const positive = stage.upload(std::vector<unsigned char>(count, 0xFF));
   const Scale scale{columns, 0.5f};
   const Argument arguments[] = {rows, scale, x, y, positive};
-  client.launch(launch.way, launch.load(client, kScaleAdd), {2}, {64}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kScaleAdd), {2}, {64}, arguments);
   return stage.told(launch, "y", y, count) + stage.told(launch, "positive", positive, count);
 }
 
@@ -262,8 +259,7 @@ std::string launch_whereabouts(const Client& client, const OtherLaunch& launch) 
   float* const sums = pool + 1000 + 5 * launch.number;
   auto* const places = reinterpret_cast<int64_t*>(pool + 2006);
   const Argument arguments[] = {kCount, x, y, sums, places};
-  client.launch(launch.way, launch.load(client, kWhereabouts), {1}, {32}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, kWhereabouts), {1}, {32}, arguments);
   return stage.told(launch, "pool", pool, 4096);
 }
 
@@ -277,8 +273,7 @@ std::string launch_poison(const Client& client, const OtherLaunch& launch) {
   float* const scratch = y + kCount;
   const Argument arguments[] = {kCount, x, y, scratch};
   const std::string name = poison_kernel_name(launch.which.substr(launch.which.find('_') + 1));
-  client.launch(launch.way, launch.load(client, name), {1}, {256}, stage.stream(), arguments);
-  stage.wait();
+  stage.run(launch, launch.load(client, name), {1}, {256}, arguments);
   return stage.told(launch, "y", y, kCount);
 }
 

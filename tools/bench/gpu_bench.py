@@ -20,31 +20,13 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from gpu import names, report, svg  # noqa: E402
+from gpu import names, program, report, svg  # noqa: E402
 from gpu.problems import CONTENTIONS, GROWTH, ROWS, TYPES, growth_problem  # noqa: E402
+from gpu.program import listed  # noqa: E402
 
 MODES = ("deterministic", "atomic", "float64")
-SKIPPED = 77
 # Limits for the rounds of a line of the table and of a point of the plot, so that a slow peer does not make the run long.
 LINE_SECONDS, POINT_SECONDS = 5, 1.5
-
-
-class Skip(Exception):
-    """There is nothing to measure with here."""
-
-
-def listed(known):
-    """An argparse type: some of `known`, separated by commas, or "none"."""
-    by_text = {str(one): one for one in known}
-
-    def parse(argument):
-        texts = [] if argument == "none" else argument.split(",")
-        for text in texts:
-            if text not in by_text:
-                raise argparse.ArgumentTypeError(f"'{text}' is none of {', '.join(by_text)}")
-        return [by_text[text] for text in dict.fromkeys(texts)]
-
-    return parse
 
 
 def queries(argument):
@@ -61,7 +43,7 @@ def run_count(argument):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program.parser_of(__doc__)
     add = parser.add_argument
     add("--rows", type=listed(ROWS), help="of the table, by number; default 1,2,3,4")
     add("--types", type=listed(TYPES), help=f"default {','.join(TYPES)}")
@@ -71,12 +53,10 @@ def parse(arguments):
     add("--growth", type=queries, help="numbers of queries in the plot, or none; default 100,300,...,1000000")
     add("--runs", type=run_count, default=30, help="timed runs each, at most; default 30")
     add("--deformable-detr", metavar="LIB.so", help="a build of the Deformable DETR kernels that exports dd_backward_f32 ...")
-    add("--library", type=pathlib.Path, default=pathlib.Path(os.environ.get("MSDA_BUILD", "build")) / "lib" / "libmsda.so",
-        help="default build/lib/libmsda.so")
+    program.add_library(parser)
     add("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: by wall clock, what there is for the CPU")
     add("--quick", action="store_true", help="two rows, two types, a plot of four points: below a minute")
-    add("--assert", dest="judge", action="store_true", help="exit status 1 if a promise is missed")
-    add("--json", type=pathlib.Path, metavar="FILE", help="all figures")
+    program.add_outcome(parser)
     add("--markdown", type=pathlib.Path, metavar="FILE", help="the tables; in a file that has the marks, between them")
     add("--svg", type=pathlib.Path, metavar="FILE", help="the plot")
     add("--from", dest="source", type=pathlib.Path, metavar="FILE", help="measure nothing: read what --json wrote")
@@ -98,24 +78,14 @@ def cells_of(chosen):
 
 
 def device_here(chosen):
-    """PyTorch's device, libmsda and a clock, or Skip."""
-    try:
-        import torch
-    except ImportError:
-        raise Skip("PyTorch is not installed here: nothing to measure with") from None
+    """PyTorch's device, libmsda and a clock, or program.Skip."""
+    torch = program.pytorch("measure")
     from gpu import clock, contenders
 
-    library = contenders.load(str(chosen.library))
     if chosen.device == "cpu":
-        return torch.device("cpu"), library, clock.HostClock()
-    if not torch.cuda.is_available():
-        raise Skip("no GPU that PyTorch can use")
-    torch.cuda.init()
-    device = torch.device("cuda", torch.cuda.current_device())
-    torch.zeros(1, device=device)  # makes the context that libmsda joins
-    if not hasattr(library, "msda_cuda_device_count") or library.msda_cuda_device_count() == 0:
-        raise Skip(f"{chosen.library} is built without CUDA")
-    return device, library, clock.DeviceClock()
+        return torch.device("cpu"), contenders.load(str(chosen.library)), clock.HostClock()
+    library = program.on_gpu(torch, chosen.library)
+    return torch.device("cuda", torch.cuda.current_device()), library, clock.DeviceClock()
 
 
 def machine(device):
@@ -204,19 +174,15 @@ def main(arguments=None):
             part.write_text(json.dumps(found, indent=1) + "\n")
             part.replace(chosen.json)
 
-    try:
+    def failures():
         command = shlex.join(["python3", "tools/bench/gpu_bench.py", *arguments])
         found = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen, command, keep)
-    except Skip as why:
-        print(f"gpu_bench: {why}")
-        return SKIPPED
-    write(chosen, found)
-    wrong = report.failures([*found["cells"], *found["growth"]])
-    missed = [f"{one['where']}: {one['what']}: {one['figure']:.2f}, at most {one['limit']:.2f} is promised"
-              for one in report.promises(found["cells"]) if one["held"] is False]
-    for line in [*wrong, *(missed if chosen.judge else [])]:
-        print(f"gpu_bench: {line}", file=sys.stderr)
-    return int(bool(wrong) or chosen.judge and bool(missed))
+        write(chosen, found)
+        missed = [f"{one['where']}: {one['what']}: {one['figure']:.2f}, at most {one['limit']:.2f} is promised"
+                  for one in report.promises(found["cells"]) if one["held"] is False]
+        return [*report.failures([*found["cells"], *found["growth"]]), *(missed if chosen.judge else [])]
+
+    return program.ended("gpu_bench", failures)
 
 
 if __name__ == "__main__":

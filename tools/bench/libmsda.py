@@ -14,6 +14,15 @@ BUILD = os.environ.setdefault("MSDA_BUILD", str(pathlib.Path(__file__).resolve()
 DETERMINISTIC, ATOMIC, FLOAT64 = (MODES[mode] for mode in ("deterministic", "atomic", "float64"))
 
 
+def type_name(tensor):
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def describe(tensor):
+    """PyTorch's tensor, for the C ABI."""
+    return tensor_at(tensor.data_ptr(), type_name(tensor), tensor.shape, tensor.stride())
+
+
 class Operator:
     """backward(inputs) by one dialect (0 deformable_detr, 1 msda_triton, 2 grid_sample) and padding (0 zeros, 1 border)."""
 

@@ -3,37 +3,28 @@
 
     python3 tools/bench/scatter_bench.py [--assert] [--rows NAME,...] [--types float32,...] [--json FILE]
 
-Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_, interpolate (but for nearest
-pixels) and torchvision's roi_align add atomically; PyTorch's backward pass of embedding sorts if there are many indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of
-medians. Before it is timed, each contender's result is compared with PyTorch's in float64. Promise: libmsda takes at most as long
-as PyTorch, in float32 with a cold cache, in the rows that have it.
+Each contender goes from its inputs to the finished result, clearing included. PyTorch's index_add_, interpolate (but for
+nearest pixels) and torchvision's roi_align add atomically; PyTorch's backward pass of embedding sorts if there are many
+indices. Times by CUDA events, as gpu/clock.py takes them; ratios are those of medians. Before it is timed, each contender's
+result is compared with PyTorch's in float64. Promise: libmsda takes at most as long as PyTorch, in float32 with a cold cache,
+in the rows that have it.
 
 Prints a table in Markdown. Exit status 1 if a result of libmsda is wrong or, with --assert, a promise is missed; 77 if there is
 no PyTorch, no GPU, or libmsda.so was built without CUDA.
 """
 
-import argparse
 import ctypes
 import dataclasses
-import datetime
-import json
-import math
-import os
 import pathlib
-import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, tensor_at  # noqa: E402
+from gpu import program  # noqa: E402
+from gpu.program import PYTORCH, TYPES  # noqa: E402
+from libmsda import InterpolateCall, RoiAlignCall, ScatterCall, describe  # noqa: E402
 
-SKIPPED, PROMISED, ROUNDING = 77, 1.0, 1e-2
-TYPES = ("float32", "float16", "bfloat16", "float64")
-OURS, PYTORCH = "libmsda", "PyTorch"
-
-
-def describe(tensor):
-    return tensor_at(tensor.data_ptr(), str(tensor.dtype).removeprefix("torch."), tensor.shape, tensor.stride())
+OURS = "libmsda"
 
 
 def on_gpu(torch, library, function, call, result, keep):
@@ -187,104 +178,30 @@ ROWS = {
 }
 
 
-def share_off(torch, result, truth, dtype):
-    """The share of elements that are further from float64 than rounding may carry them."""
-    tolerance = {"float64": 1e-8, "float32": 1e-3}.get(dtype, 3e-2)
-    near = (result.double() - truth).abs() <= tolerance * (truth.abs() + truth.abs().mean())
-    return 1 - near.double().mean().item()
-
-
-def measured(torch, clock_module, library, row, dtype, runs):
-    """By contender: {"cold": [ms], "warm": [ms]}; and the share of libmsda's result that is off."""
-    clock = clock_module.DeviceClock()
-
-    def draw(seed):
-        return row.draw(torch, getattr(torch, dtype), torch.Generator("cuda").manual_seed(seed))
-
-    first = draw(0)
-    number = max(2, min(8, math.ceil(1.2 * clock.cache_bytes / sum(tensor.nbytes for tensor in first))))
-    sets = [first] + [draw(seed) for seed in range(1, number)]
+def measured(chosen, torch, library, clock, row, dtype):
+    """Times by contender, the share of libmsda's result that is off, and failures."""
+    sets = program.input_sets(lambda seed: row.draw(torch, getattr(torch, dtype), torch.Generator("cuda").manual_seed(seed)),
+                              clock.cache_bytes, 2)
     calls = [{OURS: row.ours(torch, library, tensors), PYTORCH: row.pytorchs(torch, tensors)} for tensors in sets]
-    truth = row.pytorchs(torch, [tensor.double() if tensor.is_floating_point() else tensor for tensor in first])()
-    off = share_off(torch, calls[0][OURS](), truth, dtype)
+    truth = row.pytorchs(torch, [tensor.double() if tensor.is_floating_point() else tensor for tensor in sets[0]])()
+    off = program.share_off(calls[0][OURS](), truth, dtype)
     del truth
-    found, tracks = {name: {cache: [] for cache in clock.caches} for name in calls[0]}, {}
-    for name, call in calls[0].items():
-        tracks[name] = clock_module.Track()
-        for cache in 2 * clock.caches:
-            clock.milliseconds(call, cache, tracks[name])
-        tracks[name].widen()
-    for turn in range(runs):
-        names = list(found)
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
-            for cache in clock.caches:
-                found[name][cache].append(clock.milliseconds(calls[turn % len(calls)][name], cache, tracks[name]))
-    clock.release()
-    return found, off
-
-
-def listed(known):
-    def parse(argument):
-        texts = argument.split(",")
-        for text in texts:
-            if text not in known:
-                raise argparse.ArgumentTypeError(f"'{text}' is none of {', '.join(known)}")
-        return texts
-
-    return parse
+    found = program.alternating(clock, calls, chosen.runs)
+    failures = [f"{row}, {dtype}: {off:.2g} of the sum differ from float64's"] if off > program.ROUNDING else []
+    if chosen.judge and program.missed(row, dtype, "cold", found, OURS):
+        failures.append(f"{row}: libmsda takes longer than {PYTORCH}")
+    return {"off": off, "contenders": found}, failures
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=listed(ROWS), default=list(ROWS), help=f"default {','.join(ROWS)}")
-    parser.add_argument("--types", type=listed(TYPES), default=["float32", "float16"], help="default float32,float16")
-    parser.add_argument("--runs", type=int, default=31, help="timed runs each; default 31")
-    build = os.environ.get("MSDA_BUILD", "build")
-    parser.add_argument("--library", type=pathlib.Path, default=pathlib.Path(build) / "lib" / "libmsda.so", help="default build/lib/libmsda.so")
-    parser.add_argument("--assert", dest="judge", action="store_true", help="exit status 1 if a promise is missed")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="all figures")
+    parser = program.parser_of(__doc__)
+    program.add_comparison(parser, ROWS, ("float32", "float16"))
     return parser.parse_args()
 
 
 def main():
     chosen = parse()
-    try:
-        import torch
-    except ImportError:
-        print("scatter_bench: PyTorch is not installed here: nothing to compare with")
-        return SKIPPED
-    if not torch.cuda.is_available():
-        print("scatter_bench: no GPU that PyTorch can use")
-        return SKIPPED
-    from gpu import clock as clock_module
-
-    torch.zeros(1, device="cuda")  # makes the context that libmsda joins
-    library = ctypes.CDLL(str(chosen.library))
-    library.msda_last_error.restype = ctypes.c_char_p
-    if not hasattr(library, "msda_cuda_device_count") or library.msda_cuda_device_count() == 0:
-        print(f"scatter_bench: {chosen.library} is built without CUDA")
-        return SKIPPED
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, {datetime.datetime.now(datetime.timezone.utc):%F}, "
-          f"microseconds, medians of {chosen.runs} runs\n")
-    print(f"| call | type | L2 | {OURS} | {PYTORCH} | {OURS} / {PYTORCH} |\n|---|---|---|---|---|---|")
-    figures, failures = [], []
-    for name in chosen.rows:
-        row = ROWS[name]
-        for dtype in [one for one in chosen.types if one in row.types]:
-            found, off = measured(torch, clock_module, library, row, dtype, chosen.runs)
-            figures.append({"row": name, "type": dtype, "off": off, "contenders": found})
-            if off > ROUNDING:
-                failures.append(f"{row}, {dtype}: {off:.2g} of the sum differ from float64's")
-            for cache in ("cold", "warm"):
-                ours, peer = (statistics.median(found[one][cache]) for one in (OURS, PYTORCH))
-                print(f"| {row} | {dtype} | {cache} | {1e3 * ours:.1f} | {1e3 * peer:.1f} | {ours / peer:.2f} |", flush=True)
-                if chosen.judge and row.promised and dtype == "float32" and cache == "cold" and ours > PROMISED * peer:
-                    failures.append(f"{row}: libmsda takes longer than {PYTORCH}")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(figures))
-    for failure in failures:
-        print(f"scatter_bench: {failure}", file=sys.stderr)
-    return int(bool(failures))
+    return program.ended("scatter_bench", lambda: program.compare(chosen, ROWS, "call", [OURS], measured))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import ctypes
 
 import torch
 import torch.nn.functional as F
-from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, tensor_at
+from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, describe, type_name
 
 from . import names
 
@@ -20,14 +20,6 @@ DIFFERENTIABLE = ("value", "sampling_locations", "attention_weights")
 
 class Refused(Exception):
     """A contender cannot do this problem; the text says why."""
-
-
-def type_name(tensor):
-    return str(tensor.dtype).removeprefix("torch.")
-
-
-def describe(tensor):
-    return tensor_at(tensor.data_ptr(), type_name(tensor), tensor.shape, tensor.stride())
 
 
 class Ours:

@@ -3,17 +3,14 @@ variant, type and layout, atomic additions within their bound, repeated runs. Ne
 for each part and for each problem that differs; exit status 1 if one does, 0 otherwise. Without a GPU it says so and ends
 with 0."""
 
-import argparse
 import ctypes
-import hashlib
-import os
-import pathlib
 import sys
 
 import numpy as np
 
 import operator_bits as bits
-from operator_bits import GUARD, MODES, Gpu, Host, Laid
+from bits_program import Host, parser_of, repeated, run_parts
+from operator_bits import GUARD, MODES, Laid
 
 sys.path.insert(0, str(bits.SOURCE / "tools" / "bench"))
 from libmsda import GridCall, Options  # noqa: E402
@@ -186,42 +183,19 @@ def repeat(cpu, gpu, runs, work):
     problem = Problem(number, work, seed=11)
     results = [Laid("float32", shape, contiguous=True) for shape in problem.results.values()]
 
-    def digest(memories):
-        return hashlib.blake2b(b"".join(memory.tobytes() for memory in memories)).hexdigest()
-
-    ours = digest(cpu.once(problem, results, "deterministic"))
-    found = {digest(memories) for memories in gpu.run(problem, results, "deterministic", runs)}
-    return found == {ours}, f"repeat: {runs} runs, {len(found)} digest{'s' * (len(found) != 1)}, the CPU's {'' if ours in found else 'not '}among them"
+    ours = cpu.once(problem, results, "deterministic")
+    return repeated(ours, gpu.run(problem, results, "deterministic", runs), runs)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    build = pathlib.Path(os.environ.get("MSDA_BUILD", bits.SOURCE / "build"))
-    parser.add_argument("--library", type=pathlib.Path, default=build / "lib" / "libmsda.so", help="(default: build/lib/libmsda.so)")
-    parser.add_argument("--part", choices=PARTS, action="append", help="this part; may be repeated (default: all)")
-    parser.add_argument("--problems", type=int, default=500, metavar="N", help="of the part modes (500)")
-    parser.add_argument("--runs", type=int, default=1000, metavar="N", help="of the part repeat (1000)")
-    parser.add_argument("--device", default="0", help="the GPU's number; `host`: the CPU against itself, which tests this program")
-    chosen = parser.parse_args()
-    library = ctypes.CDLL(str(chosen.library))
-    library.msda_last_error.restype = ctypes.c_char_p
-    if chosen.device == "host":
-        device = Host()
-    else:
-        count, why = Gpu.count()
-        if count == 0:
-            print(f"skipped: {why}")
-            return 0
-        device = Gpu(int(chosen.device))
-    cpu, gpu, work = Side(library, Host()), Side(library, device), 1_000_000
-    parts = {"modes": lambda: modes(cpu, gpu, chosen.problems, work), "atomic": lambda: atomic(cpu, gpu, chosen.problems // 2, work),
-             "repeat": lambda: repeat(cpu, gpu, chosen.runs, work)}
-    all_good = True
-    for name in chosen.part or PARTS:
-        good, text = parts[name]()
-        print(text, flush=True)
-        all_good &= good
-    return 0 if all_good else 1
+    chosen = parser_of(__doc__, PARTS).parse_args()
+
+    def parts(library, device, _):
+        cpu, gpu, work = Side(library, Host()), Side(library, device), 1_000_000
+        return {"modes": lambda: modes(cpu, gpu, chosen.problems, work), "atomic": lambda: atomic(cpu, gpu, chosen.problems // 2, work),
+                "repeat": lambda: repeat(cpu, gpu, chosen.runs, work)}
+
+    return run_parts(chosen, parts)
 
 
 if __name__ == "__main__":

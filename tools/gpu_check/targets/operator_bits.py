@@ -3,16 +3,13 @@ stages, atomic additions within their bound, repeated runs, large calls, several
 Prints a line for each part and for each problem that differs; exit status 1 if one does, 0 otherwise. Without a GPU it says
 so and ends with 0."""
 
-import argparse
 import ctypes
-import hashlib
-import os
-import pathlib
 import sys
 
 import numpy as np
 
-SOURCE = pathlib.Path(__file__).resolve().parents[3]
+from bits_program import SOURCE, Gpu, Host, digest, parser_of, run_parts
+
 sys.path.insert(0, str(SOURCE / "tools" / "bench"))
 from gpu.problems import ROWS, Problem as Sizes  # noqa: E402
 from libmsda import Call, Options, Tensor  # noqa: E402
@@ -28,80 +25,6 @@ GUARD = 64  # bytes after every tensor
 PARTS = ("modes", "atomic", "stages", "repeat", "large", "devices")
 # The rows of docs/benchmarks.md, and others whose sums do not fit into a second-level cache either.
 LARGE = [vars(sizes) for sizes in (*ROWS.values(), Sizes(1, 1500, 3, 4, 256), Sizes(3, 2000, 5, 2, 71))]
-
-
-class Host:
-    """The CPU's functions, on host memory."""
-
-    prefix, name, needs_stream = "msda_", "CPU", False
-
-    def to_device(self, data):
-        return data.ctypes.data
-
-    def to_host(self, pointer, data):
-        pass  # it is the same memory
-
-    def free(self, pointer):
-        pass
-
-    def wait(self):
-        pass
-
-    def stream(self, number):
-        return None
-
-
-class Gpu:
-    """The GPU's functions, on memory of one GPU, by the driver's C interface."""
-
-    prefix, needs_stream = "msda_cuda_", True
-
-    @staticmethod
-    def count():
-        """GPUs, or why there are none."""
-        try:
-            driver = ctypes.CDLL("libcuda.so.1")
-        except OSError:
-            return 0, "no CUDA driver, libcuda.so.1"
-        count = ctypes.c_int(0)
-        error = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
-        return count.value, f"the CUDA driver has no device (error {error})"
-
-    def __init__(self, number):
-        self.driver, self.name, self.context, self.streams = ctypes.CDLL("libcuda.so.1"), f"GPU {number}", ctypes.c_void_p(), {}
-        self.do("cuInit", 0)
-        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), number)
-
-    def do(self, function, *arguments):
-        error = getattr(self.driver, function)(*arguments)
-        if error:
-            raise RuntimeError(f"{function}: error {error} of the CUDA driver")
-
-    def to_device(self, data):
-        pointer = ctypes.c_uint64()
-        self.do("cuCtxSetCurrent", self.context)
-        self.do("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(data.nbytes))
-        self.do("cuMemcpyHtoD_v2", pointer, ctypes.c_void_p(data.ctypes.data), ctypes.c_size_t(data.nbytes))
-        return pointer.value
-
-    def to_host(self, pointer, data):
-        self.do("cuMemcpyDtoH_v2", ctypes.c_void_p(data.ctypes.data), ctypes.c_uint64(pointer), ctypes.c_size_t(data.nbytes))
-
-    def free(self, pointer):
-        self.do("cuMemFree_v2", ctypes.c_uint64(pointer))
-
-    def wait(self):
-        self.do("cuCtxSetCurrent", self.context)
-        self.do("cuCtxSynchronize")
-
-    def stream(self, number):
-        """0: the default stream; others do not wait for it."""
-        if number and number not in self.streams:
-            stream = ctypes.c_void_p()
-            self.do("cuCtxSetCurrent", self.context)
-            self.do("cuStreamCreate", ctypes.byref(stream), 1)
-            self.streams[number] = stream
-        return self.streams.get(number)
 
 
 class Laid:
@@ -376,10 +299,6 @@ def repeat(comparison, runs, work):
         problem = Problem(number, work, seed=11)
         results = [Laid("float32", problem.stage_shapes[stage], contiguous=True) for stage in GRADIENTS.values()]
         options = (MODES[mode], 0, 0, 0b101010101)
-
-        def digest(memories):
-            return hashlib.blake2b(b"".join(memory.tobytes() for memory in memories)).hexdigest()
-
         cpu = digest(comparison.cpu.run(problem, "backward", results, options))
         found = comparison.gpu.run(problem, "backward", results, options, lambda once: {digest(once()) for _ in range(times)})
         if found != {cpu}:
@@ -401,54 +320,48 @@ def large(comparison, sizes):
     return f"large: {equal} of {problems} problems equal"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    build = pathlib.Path(os.environ.get("MSDA_BUILD", SOURCE / "build"))
-    parser.add_argument("--library", type=pathlib.Path, default=build / "lib" / "libmsda.so", help="(default: build/lib/libmsda.so)")
-    parser.add_argument("--part", choices=PARTS, action="append", help="this part; may be repeated (default: all)")
-    parser.add_argument("--problems", type=int, default=500, metavar="N", help="of the part modes (500)")
+def devices(cpu, gpus, counts, work):
+    """Modes and stages on all GPUs, in turn in one process."""
+    if gpus < 2:
+        return True, "devices: skipped: one GPU"
+    others = [Comparison(cpu, Side(cpu.library, Gpu(number))) for number in range(gpus)]
+    texts = [f"{other.gpu.device.name} {run(other, min(count, 40), work)}" for run, count in zip((modes, stages), counts) for other in others]
+    return not any(other.differing for other in others), "devices: " + ", ".join(texts)
+
+
+def options():
+    parser = parser_of(__doc__, PARTS)
     parser.add_argument("--stage-problems", type=int, default=200, metavar="N", help="of the part stages (200)")
-    parser.add_argument("--runs", type=int, default=1000, metavar="N", help="of the part repeat (1000)")
     parser.add_argument("--quick", action="store_true", help="few and small problems, as for compute-sanitizer")
-    parser.add_argument("--device", default="0", help="the GPU's number; `host`: the CPU against itself, which tests this program")
     chosen = parser.parse_args()
     if chosen.quick:
         chosen.problems, chosen.stage_problems, chosen.runs = (min(n, most) for n, most in (
             (chosen.problems, 40), (chosen.stage_problems, 40), (chosen.runs, 20)))
+    return chosen
+
+
+def main():
+    chosen = options()
     work, crowd = (40_000, 200_000) if chosen.quick else (1_000_000, 2_000_000)
 
-    library = ctypes.CDLL(str(chosen.library))
-    library.msda_last_error.restype = ctypes.c_char_p
-    on_host = chosen.device == "host"
-    gpus, why = (1, "") if on_host else Gpu.count()
-    if not on_host and gpus and not library.msda_cuda_device_count():
-        gpus, why = 0, f"{chosen.library} was built without CUDA"
-    if not gpus:
-        print(f"skipped: {why}")
-        return 0
-    device = Host() if on_host else Gpu(int(chosen.device))
-    cpu = Side(library, Host())
-    comparison = Comparison(cpu, Side(library, device))
-    parts = chosen.part or PARTS
-    if "modes" in parts:
-        print(modes(comparison, chosen.problems, work), flush=True)
-    if "atomic" in parts:
-        print(atomic(comparison, chosen.problems // 2, work), flush=True)
-    if "stages" in parts:
-        print(stages(comparison, chosen.stage_problems, work), flush=True)
-    if "repeat" in parts:
-        print(repeat(comparison, chosen.runs, crowd), flush=True)
-    if "large" in parts:
-        print(large(comparison, LARGE[:1] if chosen.quick else 3 * LARGE), flush=True)
-    if "devices" in parts and gpus < 2:
-        print("devices: skipped: one GPU")
-    elif "devices" in parts:  # uses all of them in one process, in turn
-        others = [Comparison(cpu, Side(library, Gpu(number))) for number in range(gpus)]
-        texts = [f"{other.gpu.device.name} {run(other, min(count, 40), work)}"
-                 for run, count in ((modes, chosen.problems), (stages, chosen.stage_problems)) for other in others]
-        comparison.differing += sum(other.differing for other in others)
-        print("devices: " + ", ".join(texts))
-    return int(comparison.differing > 0)
+    def parts(library, device, gpus):
+        cpu = Side(library, Host())
+
+        def compared(part, *arguments):
+            comparison = Comparison(cpu, Side(library, device))
+            text = part(comparison, *arguments)
+            return comparison.differing == 0, text
+
+        return {
+            "modes": lambda: compared(modes, chosen.problems, work),
+            "atomic": lambda: compared(atomic, chosen.problems // 2, work),
+            "stages": lambda: compared(stages, chosen.stage_problems, work),
+            "repeat": lambda: compared(repeat, chosen.runs, crowd),
+            "large": lambda: compared(large, LARGE[:1] if chosen.quick else 3 * LARGE),
+            "devices": lambda: devices(cpu, gpus, (chosen.problems, chosen.stage_problems), work),
+        }
+
+    return run_parts(chosen, parts)
 
 
 if __name__ == "__main__":

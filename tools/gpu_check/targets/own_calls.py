@@ -12,7 +12,7 @@ from common import tell
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "tools" / "bench"))
-from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, tensor_at  # noqa: E402
+from libmsda import ATOMIC, DETERMINISTIC, FLOAT64, Call, Options, describe  # noqa: E402
 
 MIXED = 3
 LEVELS = torch.tensor([[32, 48], [16, 24], [8, 12], [1, 5]])
@@ -43,21 +43,17 @@ def sliced(tensor):
     return wide[..., 1::2]
 
 
-def described(tensor):
-    return tensor_at(tensor.data_ptr(), str(tensor.dtype).removeprefix("torch."), tensor.shape, tensor.stride())
-
-
 class Problem:
     def __init__(self, name, seed, dtype=torch.float32, conventions=(1, 1, 0), mode=DETERMINISTIC, laid=lambda tensor: tensor,
                  want=DIFFERENTIABLE, stages=0):
         self.name = name
         self.inputs = {key: laid(tensor) for key, tensor in inputs_of(seed, dtype).items()}
         self.results = {key: laid(torch.full_like(self.inputs[key], 7)) for key in want}
-        tensors = {key: described(tensor) for key, tensor in self.inputs.items()}
-        self.call = Call(*conventions, tensors["value"], described(LEVELS), described(STARTS), tensors["sampling_locations"],
+        tensors = {key: describe(tensor) for key, tensor in self.inputs.items()}
+        self.call = Call(*conventions, tensors["value"], describe(LEVELS), describe(STARTS), tensors["sampling_locations"],
                          tensors["attention_weights"])
         self.grad_output, self.options = tensors["grad_output"], Options(mode, 0, 0, stages)
-        self.described = {key: described(tensor) for key, tensor in self.results.items()}
+        self.described = {key: describe(tensor) for key, tensor in self.results.items()}
 
     def run(self, library, stream):
         """The status; does not wait."""

@@ -1,17 +1,14 @@
 """What scatter_bits.py, interpolate_bits.py and roi_align_bits.py share: a call of an operator with one result, run on the CPU
 and on a GPU; the parts of the check, and the program."""
 
-import argparse
 import ctypes
-import hashlib
-import os
-import pathlib
 import sys
 
 import numpy as np
 
 import operator_bits as bits
-from operator_bits import MODES, Gpu, Host, Laid
+from bits_program import Host, parser_of, repeated, run_parts
+from operator_bits import MODES, Laid
 
 sys.path.insert(0, str(bits.SOURCE / "tools" / "bench"))
 from libmsda import Options  # noqa: E402
@@ -111,40 +108,15 @@ def repeat(cpu, gpu, crowded, runs, work):
     problem = next(filter(None, (crowded(number, work) for number in range(10**6))))
     result = problem.result("float32")
 
-    def digest(memory):
-        return hashlib.blake2b(memory.tobytes()).hexdigest()
-
-    ours = digest(cpu.once(problem, result, "deterministic"))
-    found = {digest(memory) for memory in gpu.run(problem, result, "deterministic", runs)}
-    return found == {ours}, f"repeat: {runs} runs, {len(found)} digest{'s' * (len(found) != 1)}, the CPU's {'' if ours in found else 'not '}among them"
+    ours = cpu.once(problem, result, "deterministic")
+    return repeated([ours], ([memory] for memory in gpu.run(problem, result, "deterministic", runs)), runs)
 
 
 def main(what, make, crowded):
-    parser = argparse.ArgumentParser(description=what)
-    build = pathlib.Path(os.environ.get("MSDA_BUILD", bits.SOURCE / "build"))
-    parser.add_argument("--library", type=pathlib.Path, default=build / "lib" / "libmsda.so", help="(default: build/lib/libmsda.so)")
-    parser.add_argument("--part", choices=PARTS, action="append", help="this part; may be repeated (default: all)")
-    parser.add_argument("--problems", type=int, default=500, metavar="N", help="of the part modes (500)")
-    parser.add_argument("--runs", type=int, default=1000, metavar="N", help="of the part repeat (1000)")
-    parser.add_argument("--device", default="0", help="the GPU's number; `host`: the CPU against itself, which tests this program")
-    chosen = parser.parse_args()
-    library = ctypes.CDLL(str(chosen.library))
-    library.msda_last_error.restype = ctypes.c_char_p
-    if chosen.device == "host":
-        device = Host()
-    else:
-        count, why = Gpu.count()
-        if count and not library.msda_cuda_device_count():
-            count, why = 0, f"{chosen.library} was built without CUDA"
-        if count == 0:
-            print(f"skipped: {why}")
-            return 0
-        device = Gpu(int(chosen.device))
-    cpu, gpu, work = Side(library, Host()), Side(library, device), 1_000_000
-    parts = {"modes": lambda: modes(cpu, gpu, make, chosen.problems, work), "repeat": lambda: repeat(cpu, gpu, crowded, chosen.runs, work)}
-    all_good = True
-    for name in chosen.part or PARTS:
-        good, text = parts[name]()
-        print(text, flush=True)
-        all_good &= good
-    return 0 if all_good else 1
+    chosen = parser_of(what, PARTS).parse_args()
+
+    def parts(library, device, _):
+        cpu, gpu, work = Side(library, Host()), Side(library, device), 1_000_000
+        return {"modes": lambda: modes(cpu, gpu, make, chosen.problems, work), "repeat": lambda: repeat(cpu, gpu, crowded, chosen.runs, work)}
+
+    return run_parts(chosen, parts)

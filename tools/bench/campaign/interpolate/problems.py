@@ -9,7 +9,7 @@ from ..grid_sample.operator import joined, spread
 from ..grid_sample.taps import CUBIC, polynomial
 from ..rounding import round_to
 from ..scatter.numbers import NUMBERS, TYPES, chosen, draw_arithmetic, draw_reference  # noqa: F401
-from ..scatter.operator import Samples, Sent
+from ..scatter.operator import ImageGradient, Samples, Sent, SharedConventions
 from .reach import along_axis
 
 AXES = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
@@ -17,7 +17,7 @@ NAMES = ("width", "height", "depth")
 
 
 @dataclass(frozen=True)
-class Conventions:
+class Conventions(SharedConventions):
     mode: str = "bilinear"
     align_corners: bool = False
 
@@ -28,9 +28,6 @@ class Conventions:
     def attributes(self):
         return {"mode": self.mode, **({} if self.nearest else {"align_corners": int(self.align_corners)})}
 
-    def of_reference(self):
-        return {}
-
 
 NEAREST = (Conventions("nearest"), Conventions("nearest-exact"))
 SMOOTH = tuple(Conventions(mode, align) for mode in ("bilinear", "bilinear", "linear", "trilinear", "bicubic") for align in (False, True))
@@ -38,7 +35,7 @@ CONVENTIONS = (*NEAREST, *SMOOTH)
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(ImageGradient):
     """grad_output, in a float64 array of numbers that `type` has. Places are pixels; channels those of all batches."""
 
     numbers: np.ndarray     # grad_output [N,C,(D,)(H,)W]
@@ -48,10 +45,7 @@ class Problem:
     strides: Dict[str, tuple] = field(default_factory=dict)
 
     operator = "interpolate"
-    gradients = ("grad_input",)
-    scattered = "grad_input"
     narrow_kernels = False
-    begins_with = {}
 
     @property
     def out(self):
@@ -87,12 +81,6 @@ class Problem:
     @property
     def target_count(self):
         return int(np.prod(self.sides))
-
-    def held(self, conventions):
-        return np.zeros((self.target_count, self.numbers.shape[0] * self.numbers.shape[1]))
-
-    def divisor(self, conventions):
-        return np.ones(self.target_count)
 
     def samples(self, conventions, t, tampering):
         index = np.arange(int(np.prod(self.out)))

@@ -7,29 +7,26 @@ import numpy as np
 
 from ..rounding import round_to
 from ..scatter.numbers import NUMBERS, TYPES, chosen, draw_arithmetic, draw_reference  # noqa: F401
-from ..scatter.operator import Samples, Sent
+from ..scatter.operator import ImageGradient, Samples, Sent, SharedConventions
 from .reach import reach
 
 MOST_POINTS = 2500
 
 
 @dataclass(frozen=True)
-class Conventions:
+class Conventions(SharedConventions):
     sampling_ratio: int = 2  # points of a bin along each axis; 0: as many as it has pixels, rounded up
     aligned: bool = False
 
     def attributes(self):
         return {"sampling_ratio": self.sampling_ratio, "aligned": int(self.aligned)}
 
-    def of_reference(self):
-        return {}
-
 
 CONVENTIONS = tuple(Conventions(ratio, aligned) for ratio in (0, 1, 2, 2, 3) for aligned in (False, True))
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(ImageGradient):
     """Inputs, in float64 arrays of numbers that `type` has. Places are bins of boxes and pixels of batches."""
 
     boxes: np.ndarray    # [K,5]: batch, x1, y1, x2, y2
@@ -41,10 +38,7 @@ class Problem:
     strides: Dict[str, tuple] = field(default_factory=dict)
 
     operator = "roi_align"
-    gradients = ("grad_input",)
-    scattered = "grad_input"
     narrow_kernels = True
-    begins_with = {}
 
     @property
     def bins(self):
@@ -77,12 +71,6 @@ class Problem:
     @property
     def target_count(self):
         return self.batches * self.sides[0] * self.sides[1]
-
-    def held(self, conventions):
-        return np.zeros((self.target_count, self.numbers.shape[1]))
-
-    def divisor(self, conventions):
-        return np.ones(self.target_count)
 
     def samples(self, conventions, t, tampering):
         """Of each point: its bin, and what `send` needs to know of it."""

@@ -13,6 +13,28 @@ from ..rounding import round_to
 from ..steps import EXACT, Tampering, scatter
 
 
+class SharedConventions:
+    """Conventions that a reference has too, so that a capture tells them once."""
+
+    def of_reference(self):
+        """The attributes of the results of a reference that has these conventions."""
+        return {}
+
+
+class ImageGradient:
+    """A problem whose result is an image's gradient, which begins with 0 and is not divided."""
+
+    gradients = ("grad_input",)
+    scattered = "grad_input"
+    begins_with = {}
+
+    def held(self, conventions):
+        return np.zeros((self.target_count, self.rows().shape[1]))
+
+    def divisor(self, conventions):
+        return np.ones(self.target_count)
+
+
 @dataclass
 class Samples:
     """What sends: the source place of each, and the part of the call that it belongs to: a batch, or a box."""

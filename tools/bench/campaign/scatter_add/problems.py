@@ -7,13 +7,13 @@ import numpy as np
 
 from ..rounding import round_to
 from ..scatter.numbers import NUMBERS, TYPES, chosen, draw_arithmetic, draw_reference  # noqa: F401
-from ..scatter.operator import Samples, Sent
+from ..scatter.operator import Samples, Sent, SharedConventions
 
 MOST_ADDENDS = 4000  # rows times channels
 
 
 @dataclass(frozen=True)
-class Conventions:
+class Conventions(SharedConventions):
     reduce: str = "sum"
     include_self: bool = True
     by_frequency: bool = False       # each row is divided by how many have its index
@@ -26,9 +26,6 @@ class Conventions:
         padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx}
         return {"reduce": self.reduce, "include_self": int(self.include_self), "scale_grad_by_freq": int(self.by_frequency),
                 "wraps_negative": int(self.wraps), **padding}
-
-    def of_reference(self):
-        return {}
 
 
 INDEX_ADD, SCATTER = Conventions(), Conventions(per_element=True)
