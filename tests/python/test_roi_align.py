@@ -94,6 +94,18 @@ def test_bins_of_whole_pixels_hide_no_mistake(judged, boxes, rows, columns, alig
     assert accused >= far > 0, causes
 
 
+def test_a_count_of_a_fast_division_is_rounding(judged):
+    """60 * 0.3 / 3 is 6 as written in float32 and in float64; a product with one over 3 may be above it, and have 7 points."""
+    boxes, fast = [[0, 0, 0, 60, 60]], [[0, 0, 0, 60.0001, 60.0001]]
+    grad = gradient(boxes, 3, 3)
+    seven = roi_align(fast, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
+    exact = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
+    assert np.abs(seven - exact).max() > 4e-3
+    for observed in (exact, seven):
+        told = judged(members(boxes, grad, observed, scale=0.3), "--atol", 1e-3, "--rtol", 1e-3, expect=None)
+        assert "implementation_error" not in {cause for cause, _ in causes_of(told)}
+
+
 @pytest.mark.parametrize("scale", [0.3, 1 / 7, 1 / 16])
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_roundings_of_far_edges_are_within_the_bound(judged, scale, ratio):
