@@ -30,22 +30,39 @@ std::optional<size_t> computed_candidate(const Call& call, const Side& side, con
   return std::nullopt;
 }
 
+// The candidates that have these addends, with what multiplies their sums beside the first one's: where an axis has no
+// cells, all do, and differ by what the sum is divided by.
+std::vector<std::pair<size_t, double>> with_scales(const Call& call, const ElementId& id, size_t computed,
+                                                   const std::vector<Match>& candidates) {
+  std::vector<std::pair<size_t, double>> all{{computed, 1}};
+  const Axes axes = call.axes(id);
+  const double first = candidates[computed].element.value;
+  if (axes.empty() || axes[0].size != 0 || first == 0) return all;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (i != computed) all.emplace_back(i, candidates[i].element.value / first);
+  }
+  return all;
+}
+
 // Orders of the addends may go farther than the probable bound where their roundings lean one way.
 void try_other_orders(const Call& call, const Side& side, const ElementId& id, msda_dtype arithmetic,
                       Explanation& explanation, Cache& cache) {
   constexpr int kShuffles = 16;
   const auto computed = computed_candidate(call, side, id, explanation.candidates);
   if (!computed) return;
-  Match& match = explanation.candidates[*computed];
-  if (match.residual > match.bound + 2 * match.element.certain) return;  // no order goes that far
-  const Addends addends = call.addends(side.conventions, id, cache);
-  if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) return;
-  const Spread spread = try_orders(addends, arithmetic, Orders::kLikely, kShuffles);
-  const double bound = match.element.from_coordinates + reach_of(spread, match.element.value) +
-                       storage_error(side, id.gradient, match.element.value);
-  if (!(match.residual <= bound)) return;
-  match.bound = bound;
-  explanation.matches.push_back(*computed);
+  for (const auto& [candidate, scale] : with_scales(call, id, *computed, explanation.candidates)) {
+    Match& match = explanation.candidates[candidate];
+    if (match.residual > match.bound + 2 * match.element.certain) continue;  // no order goes that far
+    Addends addends = call.addends(side.conventions, id, cache);
+    if (addends.values.size() < 3 || !std::isfinite(addends.magnitude())) continue;
+    addends.scale *= scale;
+    const Spread spread = try_orders(addends, arithmetic, Orders::kLikely, kShuffles);
+    const double bound = match.element.from_coordinates + reach_of(spread, match.element.value) +
+                         storage_error(side, id.gradient, match.element.value);
+    if (!(match.residual <= bound)) continue;
+    match.bound = bound;
+    explanation.matches.push_back(candidate);
+  }
 }
 
 Precisions precisions_of(msda_dtype arithmetic, const Reduction* reduction) {

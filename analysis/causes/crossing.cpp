@@ -44,6 +44,7 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
   // Of axes that differ, one in which the cells do tells more.
   const Place &observed = pair->observed->place, &expected = pair->expected->place;
   const Axes axes = s.call.axes(s.id);
+  if (std::ranges::any_of(axes, [](const Axis& axis) { return axis.size == 0; })) return std::nullopt;  // no cells
   std::optional<size_t> differs;
   for (size_t axis = 0; axis < axes.size(); ++axis) {
     if (observed[axis] == expected[axis]) continue;

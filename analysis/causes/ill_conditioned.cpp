@@ -8,6 +8,28 @@
 
 namespace msda::analysis {
 
+namespace {
+
+// How a side that is rounded has evaluated what has no cells: "divided by 2048, at which ..."; empty of coordinates.
+std::string way_of(const Suspect& s, const Side& side, const Match& match) {
+  const Axes axes = s.call.axes(s.id);
+  if (axes.empty() || axes[0].size != 0) return "";
+  for (const Evaluation& way : s.call.evaluations(side.conventions, axes[0], side.arithmetic_of(s.id.gradient))) {
+    if (way.landing == match.place[0]) return way.name;
+  }
+  return "";
+}
+
+// Where two sides differ in it.
+std::string text_of_ways(const Suspect& s, const MatchPair& pair) {
+  if (pair.same_landing()) return "";
+  const std::string observed = way_of(s, s.observed, *pair.observed), expected = way_of(s, s.expected, *pair.expected);
+  if (observed.empty() || expected.empty()) return "";
+  return fmt::format("{}: the sum is {}; {}: {}. Besides, ", s.observed.name, observed, s.expected.name, expected);
+}
+
+}  // namespace
+
 std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
   if (s.reduced()) return std::nullopt;
   const auto pair = best_pair(s);
@@ -47,7 +69,8 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
     e["coordinates"] = coordinates;
   }
   const char* parts = s.id.gradient.scattered() ? "contributions" : "channels";
-  diagnosis.why = fmt::format(
+  diagnosis.why = text_of_ways(s, *pair);
+  diagnosis.why += fmt::format(
       "{:.6g} is what is left of {} of total magnitude {:.6g} (condition number {:.3g}): rounding may move it by "
       "{:.3g} ({:.3g} of "
       "that through the coordinates), the tolerance allows {:.3g}, the difference is {:.3g}",

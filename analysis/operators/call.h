@@ -125,7 +125,7 @@ struct NamedAddend {
 // An axis along which an element's sample has a coordinate.
 struct Axis {
   double location;    // as recorded
-  int32_t size;       // of the level or image, in pixels
+  int32_t size;       // of the level or image, in pixels; 0: it has no cells, landings differ in something else
   msda_dtype stored;  // the type of the location
   int number = 0;     // 0 is x, 1 is y, 2 is z: for operators in which the sizes do not tell all
 };

@@ -118,6 +118,10 @@ std::string operator_of(const capture::Invocation& invocation) {
   return "";
 }
 
+std::string why_too_large(const capture::Invocation& invocation, const std::string& where, const GetInput& input) {
+  return operator_of(invocation) == "roi_align" ? why_roi_align_is_too_large(invocation, where, input) : "";
+}
+
 std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
                                               const GetInput& input, const GetResult& before,
                                               const GetResult& recorded) {

@@ -20,6 +20,10 @@ using GetInput = std::function<analysis::Tensor(const char* name)>;
 // The output of that name, or what its buffer held before the call; without data if it was not recorded.
 using GetResult = std::function<analysis::Tensor(const char* name)>;
 
+// Why a call is not looked at though its operator is known: it would take too long. Empty for others, and for those
+// that call_of() refuses. Asks for inputs of which it needs no data, but of roi_align's boxes.
+std::string why_too_large(const capture::Invocation& invocation, const std::string& where, const GetInput& input);
+
 // Throws BadInput for an unknown one.
 msda_dialect dialect_from(const std::string& name, const std::string& where);
 

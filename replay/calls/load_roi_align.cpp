@@ -12,7 +12,7 @@
 namespace msda::replay {
 namespace {
 
-// Finite, of a batch that there is, and of no more points than are looked at.
+// Finite, and of a batch that there is.
 void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
   const analysis::Tensor& boxes = call.boxes;
   for (int64_t box = 0; box < boxes.shape[0]; ++box) {
@@ -26,11 +26,14 @@ void check_boxes(const analysis::RoiAlignCall& call, const std::string& where) {
                                  call.input.shape[0] - 1));
     }
   }
+}
+
+// Why its points are too many to be looked at; empty if they are not.
+std::string why_too_many(const analysis::RoiAlignCall& call) {
   const long double points = call.point_count();
-  if (points > static_cast<long double>(analysis::RoiAlignCall::kMostPoints)) {
-    throw BadInput(fmt::format("{}: the bins of the boxes have {:.3g} points; 2^22 are looked at at most", where,
-                               static_cast<double>(points)));
-  }
+  if (points <= static_cast<long double>(analysis::RoiAlignCall::kMostPoints)) return "";
+  return fmt::format("the bins of the boxes have {:.3g} points; 2^22 are looked at at most",
+                     static_cast<double>(points));
 }
 
 // The input, or its shape alone: kernels of the backward pass are not given it.
@@ -44,9 +47,8 @@ analysis::Tensor image_of(const capture::Invocation& invocation, const std::stri
   return {nullptr, grad_output.dtype, shape};
 }
 
-}  // namespace
-
-std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
+// Without its numbers of points.
+std::shared_ptr<analysis::RoiAlignCall> unsized_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input) {
   auto call = std::make_shared<analysis::RoiAlignCall>();
   call->conventions.dialect = MSDA_GRID_SAMPLE;
@@ -74,13 +76,35 @@ std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocatio
   if (!scale || !std::isfinite(*scale)) {
     throw BadInput(fmt::format("{}: spatial_scale is \"{}\"; it is to be a number", where, scale_text));
   }
+  if (!std::isfinite(analysis::rounded_to(*scale, call->arithmetic()))) {
+    throw BadInput(fmt::format("{}: spatial_scale is \"{}\", beyond {}'s largest number", where, scale_text,
+                               msda_dtype_name(call->arithmetic())));
+  }
   call->spatial_scale = *scale;
   call->sampling_ratio = std::max<int64_t>(0, integer_in(invocation, "sampling_ratio", -1, 1 << 15, where));
   call->aligned = flag_of(invocation, "aligned", where);
   for (size_t axis = 0; axis < 2; ++axis) call->bins[axis] = out[3 - axis];
   check_boxes(*call, where);
+  return call;
+}
+
+}  // namespace
+
+std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
+                                                        const GetInput& input) {
+  auto call = unsized_call_of(invocation, where, input);
+  if (const std::string why = why_too_many(*call); !why.empty()) throw BadInput(fmt::format("{}: {}", where, why));
   call->take_sizes();
   return call;
+}
+
+std::string why_roi_align_is_too_large(const capture::Invocation& invocation, const std::string& where,
+                                       const GetInput& input) {
+  try {
+    return why_too_many(*unsized_call_of(invocation, where, input));
+  } catch (const BadInput&) {
+    return "";
+  }
 }
 
 }  // namespace msda::replay

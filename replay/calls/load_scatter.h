@@ -16,4 +16,8 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
 std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input);
 
+// As why_too_large().
+std::string why_roi_align_is_too_large(const capture::Invocation& invocation, const std::string& where,
+                                       const GetInput& input);
+
 }  // namespace msda::replay

@@ -42,10 +42,29 @@ std::string shown_name(const std::string& name) {
   return is_ours || name.starts_with("stored ") ? "stored " + name : name;
 }
 
-std::string why_not_replayed(const capture::Invocation& invocation) {
+namespace {
+
+// What is damaged, or does not fit the rest, is told when the call is loaded.
+std::string why_too_large_in(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
+  capture::Tensor boxes;
+  try {
+    return why_too_large(invocation, "", [&](const char* name) {
+      const capture::TensorInfo* info = find(invocation.inputs, name);
+      if (info == nullptr) throw BadInput(name);
+      if (info->name == "boxes") boxes = reader.read(*info);
+      return analysis::Tensor{info->name == "boxes" ? boxes.data.get() : nullptr, dtype_of(info->type), info->shape};
+    });
+  } catch (const capture::Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
+std::string why_not_replayed(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   if (invocation.inputs.empty() && !invocation.digests.empty()) return "only digests were recorded (--digest-only)";
-  if (!operator_of(invocation).empty()) return "";
+  if (!operator_of(invocation).empty()) return why_too_large_in(reader, invocation);
   return fmt::format("kernel {} is known only by its machine code",
                      facts.kernel.empty() ? "(not named)" : facts.kernel);
 }

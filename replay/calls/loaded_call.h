@@ -17,8 +17,9 @@ namespace msda::replay {
 // The operator's type for an element type of the file; uint8, which the operator lacks, becomes float32.
 msda_dtype dtype_of(capture::ElementType type);
 
-// Why an invocation of another kernel is not replayed, to follow "is not replayed: "; empty for calls of the operator.
-std::string why_not_replayed(const capture::Invocation& invocation);
+// Why an invocation is not replayed, to follow "is not replayed: ": it is of another kernel, or too large. Empty for
+// those that are.
+std::string why_not_replayed(const capture::IsolatedReader& reader, const capture::Invocation& invocation);
 
 class LoadedCall {
  public:

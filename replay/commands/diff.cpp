@@ -52,7 +52,7 @@ capture::Invocation invocation_for_slices(const Operand& operand, const char* wh
     throw BadInput(fmt::format("--slices: {} has {} invocations: name one, as FILE:0", which, operand.ids.size()));
   }
   capture::Invocation invocation = operand.reader.invocation(operand.ids.front());
-  if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+  if (const std::string why = why_not_replayed(operand.reader, invocation); !why.empty()) {
     throw Unavailable(fmt::format("{}: invocation {} cannot be sliced: {}", operand.reader.path(), invocation.id, why));
   }
   return invocation;

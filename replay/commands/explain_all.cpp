@@ -100,7 +100,7 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader, co
   Found found;
   for (const int64_t id : ids) {
     const capture::Invocation invocation = reader.invocation(id);
-    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+    if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
       const auto report = [&](const std::string& step) { progress.show(fmt::format("invocation {}: {}", id, step)); };
       relaunch(options, reader, original, invocation, why, report, found);
       continue;

@@ -132,7 +132,7 @@ InvocationResult find_call(const Source& source) {
   std::string not_replayed;
   for (const int64_t id : source.pairing.chosen()) {
     const capture::Invocation invocation = source.pairing.invocation(id);
-    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+    if (const std::string why = why_not_replayed(source.reader, invocation); !why.empty()) {
       if (not_replayed.empty()) not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
       continue;
     }
@@ -274,7 +274,7 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
   std::vector<std::string> altered;
   std::string not_replayed;
   for (const int64_t id : source.pairing.chosen()) {
-    if (const std::string why = why_not_replayed(source.pairing.invocation(id)); !why.empty()) {
+    if (const std::string why = why_not_replayed(source.reader, source.pairing.invocation(id)); !why.empty()) {
       if (not_replayed.empty()) not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
       continue;
     }

@@ -19,7 +19,7 @@ std::vector<AtomicPlace> atomics_of(const capture::IsolatedReader& reader, const
 void find_orders_in(const OrderOptions& options, const capture::IsolatedReader& reader,
                     const capture::Invocation& invocation, const Progress& progress, std::vector<FoundOrders>& found,
                     std::vector<NoOrders>& none) {
-  if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+  if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
     none.push_back({invocation.id, why});
     return;
   }

@@ -134,7 +134,7 @@ int run(const GradcheckOptions& options) {
   for (const int64_t id : chosen_invocations(options, reader)) {
     progress.show(fmt::format("gradcheck: invocation {}", id));
     const capture::Invocation invocation = reader.invocation(id);
-    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+    if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
       json["not_checked"].push_back({{"id", id}, {"why", why}});
       lines.add("Invocation {}: not checked: {}", id, why);
       continue;

@@ -330,7 +330,7 @@ int run(const MinimizeOptions& options) {
   std::string not_replayed;
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
-    if (const std::string why = why_not_replayed(invocation); !why.empty()) {
+    if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
       not_replayed = fmt::format("invocation {} is not replayed: {}", id, why);
       continue;
     }

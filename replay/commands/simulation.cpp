@@ -24,7 +24,7 @@ capture::Invocation choose(const SimulationOptions& options, const capture::Isol
   std::optional<capture::Invocation> first;
   for (const int64_t id : pairing.chosen()) {
     capture::Invocation invocation = pairing.invocation(id);
-    const std::string left_out = why_not_replayed(invocation);
+    const std::string left_out = why_not_replayed(reader, invocation);
     if (!left_out.empty()) {
       if (why.empty()) why = fmt::format("invocation {}: {}", id, left_out);
     } else if (first) {

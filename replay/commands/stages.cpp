@@ -91,7 +91,7 @@ int run(const StagesOptions& options) {
   const Pairing pairing(options, reader);
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
-    const std::string why = why_not_replayed(invocation);
+    const std::string why = why_not_replayed(reader, invocation);
     if (why.empty()) {
       json["invocations"].push_back(tell({options, reader, pairing, original, devices, progress}, invocation, lines));
       continue;

@@ -8,7 +8,7 @@ namespace msda::replay {
 FindOrders find_orders_of(const Options& options, const capture::IsolatedReader& reader,
                           const capture::Invocation& invocation) {
   return [&](const PoisonedOutput& output, const std::vector<std::byte>& bytes) -> std::optional<PoisonOrders> {
-    if (!why_not_replayed(invocation).empty()) return std::nullopt;
+    if (!why_not_replayed(reader, invocation).empty()) return std::nullopt;
     const LoadedCall loaded(options, reader, invocation);
     for (const auto gradient : loaded.call().gradients()) {
       if (!gradient.scattered() || gradient.name() != output.name) continue;

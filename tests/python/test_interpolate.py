@@ -1,6 +1,8 @@
 """interpolate beside PyTorch's formulas written in NumPy: where rounding lands output pixels in mode nearest, and scale factors
 that some of its kernels do not heed."""
 
+import time
+
 import numpy as np
 import pytest
 from test_run import check_schema
@@ -99,7 +101,59 @@ def test_pixels_that_float32_moves_are_on_a_boundary(judged, dtype):
     assert sides["recorded"]["evaluation"] == "as written"
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("inside, outside", [(64, 64), (64, 128), (32, 128), (128, 64)])
+def test_where_nothing_is_rounded_an_output_pixel_too_far_is_a_mistake(judged, mode, inside, outside):
+    grad = gradient(1, 2, outside)
+    right = inverse_pixels(inside, outside)
+    if (mode, outside) == ("nearest-exact", inside // 2):
+        right = 2 * np.arange(outside) + 1
+    judged(members(mode, grad, summed(grad, right, inside)), expect=0)
+    for shifted in (np.append(right[1:], -1), np.append(-1, right[:-1])):
+        told = judged(members(mode, grad, summed(grad, shifted, inside)), expect=1)
+        assert causes_of(told) == {"implementation_error"}
+
+
+def test_orders_do_not_begin_with_what_nearest_kernels_overwrite(replay, imported):
+    grad = gradient(1, 2, 40)
+    observed = summed(grad, inverse_pixels(10, 40), 10)
+    path = imported(members("nearest", grad, observed) | {"before_grad_input": np.full_like(observed, 1e3)})
+    summary = replay("order", path, "--json", "-", expect=0).json["invocations"][0]["summary"]
+    assert summary["impossible"] == 0 and summary["explained"] == summary["elements"] == 10, summary
+
+
 # --- Scale factors.
+
+
+def test_gpu_kernels_leave_out_what_the_factor_does_not_reach(judged):
+    """min(ceil(5 * 1.1), 8) is 6: nobody adds the output pixels 6 and 7."""
+    grad = gradient(1, 2, 8)
+    left_out = inverse_pixels(5, 8, 1.1)
+    assert list(left_out[-3:]) == [4, -1, -1]
+    for kernel in ({}, {"kernel": "upsample_nearest1d_backward_out_frame"}):
+        judged(members("nearest", grad, summed(grad, left_out, 5), scale_width=1.1, **kernel), expect=0)
+    every = np.where(left_out < 0, 4, left_out)
+    judged(members("nearest", grad, summed(grad, every, 5), scale_width=1.1), expect=0)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e9, 1e-300, 5e-324])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_factors_of_any_size_take_no_time(judged, mode, scale):
+    """All output pixels belong to the first pixel, or nearly all to the last one."""
+    size = 1 << 14
+    grad, right = gradient(1, 1, size), np.zeros((1, 1, size), np.float32)
+    right[0, 0, 0 if scale > 1 else -1] = grad.astype(float).sum()
+    begin = time.monotonic()
+    for kernel in ({}, {"kernel": "upsample_nearest1d_backward_out_frame"}):
+        judged(members(mode, grad, right, scale_width=scale, **kernel), expect=None)
+    assert time.monotonic() - begin < 30
+
+
+def test_an_operators_name_is_no_gpus(judged):
+    """PyTorch's operators have one name for both devices."""
+    grad = gradient(1, 2, 10)
+    right = grad.reshape(1, 2, 5, 2).sum(3)
+    judged(members("nearest", grad, right, scale_width=2.1, kernel="aten::upsample_nearest1d_backward"), expect=0)
 
 
 @pytest.mark.parametrize("mode, inside, outside, scale", [

@@ -1,12 +1,13 @@
 """roi_align beside torchvision's kernel written in NumPy: adaptive sampling, boxes of every size, the order of additions."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from test_run import check_schema
 
-from msda_replay import CaptureError
+from msda_replay import CaptureError, read_capture, write_capture
 from msda_replay.importer import import_case
 
 SIDE = 20  # of the image
@@ -93,6 +94,18 @@ def test_bins_of_whole_pixels_hide_no_mistake(judged, boxes, rows, columns, alig
     assert accused >= far > 0, causes
 
 
+def test_a_count_of_a_fast_division_is_rounding(judged):
+    """60 * 0.3 / 3 is 6 as written in float32 and in float64; a product with one over 3 may be above it, and have 7 points."""
+    boxes, fast = [[0, 0, 0, 60, 60]], [[0, 0, 0, 60.0001, 60.0001]]
+    grad = gradient(boxes, 3, 3)
+    seven = roi_align(fast, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
+    exact = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
+    assert np.abs(seven - exact).max() > 4e-3
+    for observed in (exact, seven):
+        told = judged(members(boxes, grad, observed, scale=0.3), "--atol", 1e-3, "--rtol", 1e-3, expect=None)
+        assert "implementation_error" not in {cause for cause, _ in causes_of(told)}
+
+
 @pytest.mark.parametrize("scale", [0.3, 1 / 7, 1 / 16])
 @pytest.mark.parametrize("ratio", [0, 2])
 def test_roundings_of_far_edges_are_within_the_bound(judged, scale, ratio):
@@ -120,13 +133,52 @@ def test_other_conventions_of_huge_boxes_are_not_tried(judged, edge):
     assert ("implementation_error", "observed") in causes_of(told)
 
 
-def test_too_many_points_are_refused(replay, tmp_path):
+def imported(path, given):
+    np.savez(path.with_suffix(".npz"), **given)
+    import_case(path.with_suffix(".npz"), path, overwrite=True)
+    return path
+
+
+def test_too_many_points_are_not_replayed(replay, tmp_path):
     boxes = [[0, 0, 0, 16, 16]]
-    np.savez(tmp_path / "case.npz", **members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), ratio=8192))
-    import_case(tmp_path / "case.npz", tmp_path / "case.h5")
+    path = imported(tmp_path / "case.h5", members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), ratio=8192))
     begin = time.monotonic()
-    assert "points" in replay("run", tmp_path / "case.h5", expect=2).err
-    assert time.monotonic() - begin < 10
+    for command in ("run", "order", "stages", "stress", "minimize"):
+        output = ["-o", tmp_path / "small.h5"] if command == "minimize" else []
+        err = replay(command, path, *output, expect=3).err
+        assert "the bins of the boxes have 6.71e+07 points; 2^22 are looked at at most" in err
+    assert time.monotonic() - begin < 20
+
+
+def test_other_calls_beside_one_of_too_many_points_are_judged(replay, tmp_path):
+    boxes = [[0, 0, 0, 16, 16]]
+    grad = gradient(boxes, 1, 1)
+    right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.25, 2, 1)
+    path = imported(tmp_path / "case.h5", members(boxes, grad, right, ratio=2))
+    call, = read_capture(path).invocations
+    write_capture(tmp_path / "both.h5", [replace(call, facts={**call.facts, "sampling_ratio": 8192}), call])
+    told = replay("run", tmp_path / "both.h5", "--invocation", "all", "--json", "-", expect=0).json
+    assert [one["id"] for one in told["not_replayed"]] == [0] and "points" in told["not_replayed"][0]["why"]
+    assert [one["id"] for one in told["invocations"]] == [1]
+
+
+@pytest.mark.parametrize("boxes, stored, scale, ratio", [
+    ([[0, 0, 0, 60000, 1]] * 4, np.float16, 4.0, 0),  # in float16 beyond its largest number, and so as many points as an int holds
+    ([[0, 0, 0, 1e30, 1e30]], np.float32, 1e30, 2),  # an edge beyond float32, and its length is NaN
+    ([[0, 1e30, 0, 1e30, 1]], np.float32, 1e30, 0),
+])
+def test_sides_that_are_not_finite_take_no_time(replay, tmp_path, boxes, stored, scale, ratio):
+    grad = gradient(boxes, 1, 1).astype(stored)
+    given = members(boxes, grad, np.zeros((1, 2, SIDE, SIDE)), scale=scale, ratio=ratio, aligned=0) | {"boxes": np.array(boxes, stored)}
+    begin = time.monotonic()
+    assert replay("run", imported(tmp_path / "case.h5", given)).status in (0, 1, 3)
+    assert time.monotonic() - begin < 60
+
+
+def test_a_scale_beyond_the_kernels_type_is_refused(replay, tmp_path):
+    boxes = [[0, 0, 5, 1, -5]]
+    path = imported(tmp_path / "case.h5", members(boxes, gradient(boxes, 1, 1), np.zeros((1, 2, SIDE, SIDE)), scale=1e39))
+    assert "beyond float32's largest number" in replay("run", path, expect=2).err
 
 
 # --- Other conventions.

@@ -198,21 +198,16 @@ def test_a_wrong_convention_is_named(imported, judged):
     assert "sampling_ratio 3 in place of 2" in told["verdict"]["summary"]
 
 
-def test_nearest_pixels_on_a_boundary_are_named(imported, judged):
-    """7 to 21 pixels: coordinates i / 3 are whole numbers at every third, but for the rounding of 1/3."""
+def test_nearest_pixels_that_no_formula_moves_are_mistakes(imported, judged):
+    """7 to 21 pixels: coordinates i / 3 are whole numbers at every third, and so they are after the rounding of 1/3."""
     call = imported("interpolate_nearest_0_1d_0-float32")
-    grad = call.inputs["grad_output"][0, 0]
     moved = np.zeros((1, 2, 7), np.float32)
     for output in range(21):  # output pixel 6 landed one pixel early
         moved[0, :, 1 if output == 6 else output // 3] += call.inputs["grad_output"][0, :, output]
     call.outputs["grad_input"] = moved
     told = judged(call)[0]
-    assert set(causes_of(told)) == {("cell_boundary", "observed")} and len(grad) == 21
+    assert set(causes_of(told)) == {("implementation_error", "observed")}
     assert sorted(tuple(finding["index"]) for finding in told["findings"]) == [(0, c, x) for c in range(2) for x in (1, 2)]
-    # Output pixel 7 has a coordinate of 2 1/3: nothing carries it to pixel 1.
-    moved[0, :, 1] += call.inputs["grad_output"][0, :, 7]
-    moved[0, :, 2] -= call.inputs["grad_output"][0, :, 7]
-    assert ("implementation_error", "observed") in causes_of(judged(call)[0])
 
 
 # --- Other commands.
@@ -296,7 +291,6 @@ def test_bad_indices_are_refused(imported, replay, tmp_path, change, words):
 @pytest.mark.parametrize("case, change, words", [
     ("roi_align_1_2-float32", {"boxes": np.full((6, 5), np.nan, np.float32)}, "boxes[0,0] is nan"),
     ("roi_align_1_2-float32", {"boxes": np.full((6, 5), 7, np.float32)}, "input has batches 0 to 1"),
-    ("roi_align_1_0-float32", {"boxes": np.tile(np.float32([0, 0, 0, 1e9, 1e9]), (6, 1))}, "2^22 are looked at at most"),
     ("interpolate_nearest_0_1d_0-float32", {"align_corners": 1}, "align_corners with mode nearest"),
     ("interpolate_bilinear_0_2d_0-float32", {"mode": "trilinear"}, "unknown mode"),
 ])

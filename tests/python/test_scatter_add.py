@@ -78,6 +78,23 @@ def test_what_is_not_finite_in_self_is_an_input(judged):
     assert finding["evidence"]["first"] == "inputs/self" and finding["evidence"]["first_index"] == [1, 1]
 
 
+@pytest.mark.parametrize("kernel, impossible", [("indexing_backward_kernel", True), ("indexing_backward_kernel_stride_1", False),
+                                                ("indexing_backward_kernel_small_stride", False)])
+def test_kernels_that_sum_before_they_add_lose_no_addend(replay, path_of, kernel, impossible):
+    """A warp sums 32 rows of one index in pairs: no order of single additions gives that."""
+    rng = np.random.default_rng(9)
+    source = rng.standard_normal((32 * 24, 1)).astype(np.float32)
+    held = 100 * rng.standard_normal((24, 1)).astype(np.float32)
+    sums = source.reshape(24, 32)
+    while sums.shape[1] > 1:
+        half = sums.shape[1] // 2
+        sums = sums[:, :half] + sums[:, half:]
+    path = path_of(index=np.repeat(np.arange(24), 32), source=source, self=held, observed_sum=held + sums, kernel=kernel)
+    told = replay("order", path, "--json", "-", expect=None)
+    assert told.json["invocations"][0]["one_at_a_time"] == impossible
+    assert ("lost" in replay("order", path).out) <= impossible
+
+
 # --- Many rows of one index.
 
 
@@ -126,6 +143,32 @@ def test_a_mean_whose_sum_overflows(judged):
                       observed_sum=total if rows.stop is None else np.where(np.arange(20)[:, None] == 0, total, np.float16(0)))
         assert causes_of(told) == {("non_finite", "tolerance"): 8}
         assert all("partial sums may reach" in finding["why"] for finding in told["findings"])
+
+
+def mean_of(source, observed):
+    rows = len(source)
+    return {"index": np.zeros(rows, int), "source": source, "dim_size": 2, "reduce": "mean", "include_self": 0,
+            "observed_sum": np.array([[observed], [0]], source.dtype)}
+
+
+@pytest.mark.parametrize("period, observed", [(2, 2048 / 2048), (3, 1365 / 2048)])
+def test_a_count_stops_where_its_type_has_no_next_number(judged, period, observed):
+    """PyTorch's kernels for GPUs count by adding 1 in the tensor's type: 2048 + 1 is 2048 in float16."""
+    ones = np.arange(4096) % period == 1
+    source = ones[:, None].astype(np.float16)
+    tolerance = ("--atol", 1e-3, "--rtol", 1e-2)
+    judged(expect=0, **mean_of(source, observed))  # rounding explains it
+    told = judged(*tolerance, expect=1, **mean_of(source, observed))
+    assert causes_of(told) == {("ill_conditioned", "tolerance"): 1}
+    assert "divided by 2048, at which a count of its 4096 addends stops in float16" in told["findings"][0]["why"]
+    judged(*tolerance, expect=0, **mean_of(source, ones.mean()))
+    told = judged(expect=1, **mean_of(source, 1.7 * observed))
+    assert causes_of(told) == {("implementation_error", "observed"): 1}
+
+
+def test_a_count_in_float32_does_not_stop_there(judged):
+    source = (np.arange(4096) % 2)[:, None].astype(np.float32)
+    assert causes_of(judged(expect=1, **mean_of(source, 1))) == {("implementation_error", "observed"): 1}
 
 
 # --- Sizes.

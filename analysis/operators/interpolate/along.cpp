@@ -19,6 +19,34 @@ double cubic_weight(double distance) {
 // The shift of pixel centres that a mode takes into account.
 bool is_centred(ResizeMode mode, bool align_corners) { return mode != ResizeMode::kNearest && !align_corners; }
 
+// A number of pixels, of which a scale factor may make any number: 0 for NaN, as GPUs convert it.
+int64_t within(double x, int64_t most) {
+  return std::isnan(x) ? 0 : static_cast<int64_t>(std::clamp(x, 0.0, static_cast<double>(most)));
+}
+
+// The pixel at or before a coordinate; cubic interpolation begins one before the image.
+double cell_of(double coordinate, int64_t last) {
+  return std::isnan(coordinate) ? 0 : std::clamp(std::floor(coordinate), -1.0, static_cast<double>(last));
+}
+double fraction_in(double coordinate, double cell) {
+  return std::isnan(coordinate) ? 0 : std::clamp(coordinate - cell, 0.0, 1.0);
+}
+
+// The first of 0 <= i < count that a condition holds of, which holds of all that follow; count if it holds of none.
+template <class Holds>
+int64_t first_of(int64_t count, const Holds& holds) {
+  int64_t low = 0, high = count;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (holds(middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
 }  // namespace
 
 Coordinate InterpolateCall::coordinate_of(const Resized& side, int64_t output, const Precision& precision) const {
@@ -54,23 +82,51 @@ double InterpolateCall::computed_coordinate(const Resized& side, int64_t output,
   return by.variant == kContracted ? rounded(std::fma(ratio, at, -0.5)) : rounded(rounded(ratio * at) - 0.5);
 }
 
+double InterpolateCall::forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const {
+  return by == kWritten ? computed_coordinate(side, output, {"", MSDA_FLOAT32, kWritten})
+                        : coordinate_of(side, output, Precision::of(MSDA_FLOAT32)).exact;
+}
+
 int64_t InterpolateCall::end_by_inverse(const Resized& side, int64_t boundary) const {
-  if (boundary >= side.in) return side.out;
-  const float inverse =
+  const auto inverse =
       static_cast<float>(side.scale > 0 ? side.scale : static_cast<double>(side.out) / static_cast<double>(side.in));
   const auto at = static_cast<float>(boundary);
   const float end = mode == ResizeMode::kNearestExact ? std::fma(at, inverse, -0.5f) : at * inverse;
-  return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(end)), 0, side.out);
+  return within(std::ceil(end), side.out);
 }
 
-int64_t InterpolateCall::nearest_pixel(const Resized& side, int64_t output, const FactorArithmetic& by) const {
-  const double at = by.variant == kWritten ? computed_coordinate(side, output, by)
-                                           : coordinate_of(side, output, Precision::of(MSDA_FLOAT64)).exact;
-  int64_t pixel = std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, side.in - 1);
-  if (by.variant != kInverse) return pixel;
-  while (pixel > 0 && end_by_inverse(side, pixel) > output) --pixel;
-  while (end_by_inverse(side, pixel + 1) <= output) ++pixel;
-  return pixel;
+int64_t InterpolateCall::last_end(const Resized& side) const {
+  if (!is_for_gpu || side.scale <= 0) return side.out;
+  const double shift = mode == ResizeMode::kNearestExact ? 0.5 : 0;
+  const long double end = static_cast<long double>(side.in) * static_cast<long double>(side.scale);
+  return within(std::ceil(static_cast<double>(end) - shift), side.out);
+}
+
+int64_t InterpolateCall::end_of(const Resized& side, int64_t boundary, ResizeVariant by) const {
+  if (by == kInverse) return end_by_inverse(side, boundary);
+  if (boundary <= 0) return 0;
+  const int64_t last = by == kUnrounded ? last_end(side) : side.out;
+  if (boundary >= side.in) return last;        // indices are clipped there
+  return first_of(last, [&](int64_t output) {  // the coordinate rises with the output pixel
+    return forward_coordinate(side, output, by) >= static_cast<double>(boundary);
+  });
+}
+
+std::optional<int64_t> InterpolateCall::nearest_pixel(const Resized& side, int64_t output, ResizeVariant by) const {
+  if (output >= end_of(side, side.in, by)) return std::nullopt;
+  if (by != kInverse) return within(std::floor(forward_coordinate(side, output, by)), side.in - 1);
+  return first_of(side.in, [&](int64_t pixel) { return end_by_inverse(side, pixel + 1) > output; });
+}
+
+ResizeTaps InterpolateCall::nearest_taps(const Resized& side, int64_t output) const {
+  ResizeTaps taps;
+  for (const ResizeVariant by : kNearestVariants) {
+    const auto pixel = nearest_pixel(side, output, by);
+    if (!pixel || std::ranges::find(taps, *pixel, &ResizeTap::pixel) != taps.end()) continue;
+    // Element by element nearest.cpp says which of them an output pixel is added to.
+    taps.push_back({*pixel, taps.empty() ? 1.0 : 0.0, taps.empty() ? 0.0 : 1.0});
+  }
+  return taps;
 }
 
 ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double error, double unit) const {
@@ -86,17 +142,8 @@ ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double 
     }
     taps.push_back({pixel, weight, off});
   };
-  if (is_nearest()) {
-    // Element by element nearest.cpp says what an output pixel on a boundary does.
-    const double low = std::floor(coordinate), nearest = std::nearbyint(coordinate);
-    if (error > 0 && std::abs(coordinate - nearest) <= error)
-      add(static_cast<int64_t>(nearest == low ? low - 1 : low + 1), 0, 1);
-    add(static_cast<int64_t>(low), 1, 0);
-    return taps;
-  }
   if (mode == ResizeMode::kCubic) {
-    const double low = std::min(std::floor(coordinate), static_cast<double>(last));
-    const double fraction = std::clamp(coordinate - low, 0.0, 1.0);
+    const double low = cell_of(coordinate, last), fraction = fraction_in(coordinate, low);
     // Slopes are at most 1.4, and polynomials have intermediate results up to 9.
     const double off = error > 0 ? 1.5 * error + 40 * unit : 0;
     if (error > 0 && fraction <= error) add(static_cast<int64_t>(low) - 2, 0, off);
@@ -105,7 +152,7 @@ ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double 
     return taps;
   }
   const double at = conventions.align_corners ? coordinate : std::max(coordinate, 0.0);
-  const double low = std::min(std::floor(at), static_cast<double>(last)), fraction = std::clamp(at - low, 0.0, 1.0);
+  const double low = cell_of(at, last), fraction = fraction_in(at, low);
   if (error > 0 && fraction <= error) add(static_cast<int64_t>(low) - 1, 0, error);
   add(static_cast<int64_t>(low), 1 - fraction, error);
   add(static_cast<int64_t>(low) + 1, fraction, error);
@@ -113,23 +160,8 @@ ResizeTaps InterpolateCall::taps(const Resized& side, double coordinate, double 
   return taps;
 }
 
-Readers InterpolateCall::readers(const Resized& side, int64_t pixel) const {
-  const Precision precision = Precision::of(MSDA_FLOAT64);
-  const auto first_from = [&](int64_t boundary) {
-    if (boundary <= 0) return int64_t{0};
-    if (boundary >= side.in) return side.out;
-    int64_t low = 0, high = side.out;  // the coordinate rises with the output pixel
-    while (low < high) {
-      const int64_t middle = (low + high) / 2;
-      if (coordinate_of(side, middle, precision).exact >= static_cast<double>(boundary)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
-  };
-  return {first_from(pixel), first_from(pixel + 1)};
+Readers InterpolateCall::readers(const Resized& side, int64_t pixel, ResizeVariant by) const {
+  return {end_of(side, pixel, by), end_of(side, pixel + 1, by)};
 }
 
 }  // namespace msda::analysis

@@ -99,7 +99,9 @@ void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const Vis
     const int64_t output = rest % side.out;
     rest /= side.out;
     if (is_nearest()) {
-      along[axis] = {{nearest_pixel(side, output, by), 1, 0}};
+      const auto pixel = nearest_pixel(side, output, static_cast<ResizeVariant>(by.variant));
+      if (!pixel) return;
+      along[axis] = {{*pixel, 1, 0}};
       continue;
     }
     along[axis] = taps(side, computed_coordinate(side, output, by), 0, 0);
@@ -124,9 +126,10 @@ void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordina
   int64_t rest = from_place;
   for (int axis = 0; axis < axes_count; ++axis) {
     const Resized& side = sides[axis];
-    const auto [exact, error] = coordinate_of(side, rest % side.out, coordinates);
+    const int64_t output = rest % side.out;
     rest /= side.out;
-    along[axis] = taps(side, exact, error, coordinates.unit);
+    const auto [exact, error] = coordinate_of(side, output, coordinates);
+    along[axis] = is_nearest() ? nearest_taps(side, output) : taps(side, exact, error, coordinates.unit);
   }
   for (int axis = axes_count; axis < 3; ++axis) along[axis] = {{0, 1, 0}};
   for (const ResizeTap& z : along[2]) {

@@ -31,6 +31,8 @@ struct InterpolateDimension {
 // How a coordinate is computed, or which output pixels are a pixel's: as PyTorch's kernels for CPUs write it, with a
 // fused multiply-add, by the inverse of the ratio as those for GPUs do in mode nearest, or without rounding.
 enum ResizeVariant : int { kWritten, kContracted, kInverse, kUnrounded };
+// Those of mode nearest, the exact one first.
+inline constexpr ResizeVariant kNearestVariants[] = {kUnrounded, kWritten, kInverse};
 
 enum class ResizeMode { kNearest, kNearestExact, kLinear, kCubic };
 
@@ -50,6 +52,7 @@ using ResizeTaps = boost::container::static_vector<ResizeTap, 6>;
 // The output pixels that read a pixel along an axis, of mode nearest: first <= i < end.
 struct Readers {
   int64_t first, end;
+  bool operator==(const Readers&) const = default;
 };
 
 // The shape of grad_output fits; take_sizes() has been called.
@@ -58,6 +61,8 @@ struct InterpolateCall final : ScatterCall {
   int axes_count = 2;
   int64_t N = 0, C = 0;
   Resized sides[3];  // by axis: x, y, z
+  // Mode nearest: the output pixels beyond the image times the scale factor are added to none.
+  bool is_for_gpu = false;
   Tensor grad_output;
 
   bool is_nearest() const { return mode == ResizeMode::kNearest || mode == ResizeMode::kNearestExact; }
@@ -75,6 +80,7 @@ struct InterpolateCall final : ScatterCall {
   std::vector<std::string> weight_names() const override;
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
+  double start(int64_t, double before) const override { return is_nearest() ? 0 : before; }  // nearest overwrites
   FactorArithmetic exact_arithmetic() const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
   void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
@@ -83,8 +89,8 @@ struct InterpolateCall final : ScatterCall {
   std::string sample_text(int64_t sample) const override;
   std::vector<Alternative> alternatives() const override;
 
-  // Of mode nearest an element has an axis for each of the image's: the output pixels that it adds up may change at
-  // both ends. The location is its pixel.
+  // Of mode nearest an element has an axis for each of the image's: the output pixels that it adds up may be others by
+  // each of kNearestVariants. The location is its pixel.
   Axes axes(const ElementId& id) const override;
   Coordinate coordinate(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
   Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
@@ -122,18 +128,24 @@ struct InterpolateCall final : ScatterCall {
   Coordinate coordinate_of(const Resized& side, int64_t output, const Precision& precision) const;
   // Rounded as kernels compute it: to a type, of mode nearest to float32.
   double computed_coordinate(const Resized& side, int64_t output, const FactorArithmetic& by) const;
-  // Of mode nearest: the pixel that an output pixel is added to.
-  int64_t nearest_pixel(const Resized& side, int64_t output, const FactorArithmetic& by) const;
-  // Of mode nearest, as kernels for GPUs find the output pixels of a pixel: the first that is not before a boundary.
-  int64_t end_by_inverse(const Resized& side, int64_t boundary) const;
+  // Of mode nearest: the pixel that an output pixel is added to; none where kernels for GPUs leave it out.
+  std::optional<int64_t> nearest_pixel(const Resized& side, int64_t output, ResizeVariant by) const;
+  // Of mode nearest: the first output pixel that is not before a boundary.
+  int64_t end_of(const Resized& side, int64_t boundary, ResizeVariant by) const;
+  // Of mode nearest: end_of() the last pixel, without rounding.
+  int64_t last_end(const Resized& side) const;
+  // Of mode nearest: the output pixels that read a pixel.
+  Readers readers(const Resized& side, int64_t pixel, ResizeVariant by) const;
   // Of a coordinate that may be off by `error`; more pixels where rounding may land it in the next cell.
   ResizeTaps taps(const Resized& side, double coordinate, double error, double unit) const;
-  // Of mode nearest, by exact coordinates.
-  Readers readers(const Resized& side, int64_t pixel) const;
+  // Of mode nearest: the pixel in exact arithmetic, and those of the other variants.
+  ResizeTaps nearest_taps(const Resized& side, int64_t output) const;
 
  private:
-  // The output pixel at an end of a pixel's readers whose coordinate lies on the cell's boundary, but for rounding.
-  std::optional<int64_t> at_boundary(const Resized& side, int64_t boundary, const Precision& precision) const;
+  // Of mode nearest, by variants that begin with the output pixel.
+  double forward_coordinate(const Resized& side, int64_t output, ResizeVariant by) const;
+  // As kernels for GPUs compute it.
+  int64_t end_by_inverse(const Resized& side, int64_t boundary) const;
 
   PlaceLayout from_, to_;
 };

@@ -1,5 +1,8 @@
-// Mode nearest: each pixel adds up the output pixels between two ends, and rounding may move either end by one.
+// Mode nearest: each pixel adds up the output pixels between two ends, and rounding may move either end, where one of
+// the ways in which kernels compute them says so. Where coordinates have no roundings, as for images of twice the size,
+// it moves none, and an output pixel that is added elsewhere is a mistake.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "analysis/operators/interpolate/call.h"
@@ -8,11 +11,43 @@
 namespace msda::analysis {
 namespace {
 
-// A landing's region says by how much its ends differ from the exact ones: -1, 0 or 1 each.
-int32_t region_of(int64_t first, int64_t end) { return static_cast<int32_t>((first + 1) * 3 + end + 1); }
+constexpr size_t kWays = std::size(kNearestVariants);
 
-Readers moved(const Readers& exact, int32_t region) {
-  return {exact.first + region / 3 - 1, exact.end + region % 3 - 1};
+// What a pixel adds up by each of kNearestVariants.
+class Ways {
+ public:
+  Ways(const InterpolateCall& call, const Resized& side, int64_t pixel) : pixel_(pixel) {
+    for (size_t i = 0; i < kWays; ++i) all_[i] = call.readers(side, pixel, kNearestVariants[i]);
+    for (const Readers& way : all_) {
+      if (way.first != all_[0].first) disputed_ = std::min(way.first, all_[0].first);
+    }
+    for (const Readers& way : all_) {
+      if (!disputed_ && way.end != all_[0].end) disputed_ = std::min(way.end, all_[0].end);
+    }
+  }
+
+  // An output pixel that is not the same pixel's by all of them, or else the first that is added.
+  int64_t output() const { return disputed_.value_or(all_[0].first); }
+
+  // A landing's region is the first way that has its readers.
+  Landing landing(ResizeVariant by) const {
+    const Readers& read = all_[static_cast<size_t>(std::ranges::find(kNearestVariants, by) - kNearestVariants)];
+    Landing landing{};
+    const auto same = std::ranges::find_if(all_, [&](const Readers& way) { return way == read; });
+    landing.region = static_cast<int32_t>(same - all_.begin());
+    const int64_t away = !disputed_ ? 0 : *disputed_ < read.first ? -1 : *disputed_ >= read.end ? 1 : 0;
+    landing.low = static_cast<int32_t>(pixel_ + away);
+    return landing;
+  }
+
+ private:
+  int64_t pixel_;
+  std::array<Readers, kWays> all_{};
+  std::optional<int64_t> disputed_;
+};
+
+Ways ways_of(const InterpolateCall& call, const Axis& axis) {
+  return {call, call.sides[axis.number], static_cast<int64_t>(axis.location)};
 }
 
 }  // namespace
@@ -29,93 +64,32 @@ Axes InterpolateCall::axes(const ElementId& id) const {
   return all;
 }
 
-std::optional<int64_t> InterpolateCall::at_boundary(const Resized& side, int64_t boundary,
-                                                    const Precision& precision) const {
-  if (boundary <= 0 || boundary >= side.in) return std::nullopt;  // indices are clipped there
-  const int64_t first = readers(side, boundary).first;
-  std::optional<int64_t> nearest;
-  double least = INFINITY;
-  for (const int64_t output : {first, first - 1}) {
-    if (output < 0 || output >= side.out) continue;
-    const Coordinate at = coordinate_of(side, output, precision);
-    const double distance = std::abs(at.exact - static_cast<double>(boundary));
-    if (distance > at.error || distance >= least) continue;
-    least = distance;
-    nearest = output;
+Coordinate InterpolateCall::coordinate(const Conventions&, const Axis& axis, const Precision& precision) const {
+  return coordinate_of(sides[axis.number], ways_of(*this, axis).output(), coordinate_precision(precision));
+}
+
+Landings InterpolateCall::landings(const Conventions&, const Axis& axis, const Precision&) const {
+  const Ways ways = ways_of(*this, axis);
+  Landings all;
+  for (const ResizeVariant by : kNearestVariants) {
+    const Landing landing = ways.landing(by);
+    if (std::ranges::find(all, landing) == all.end()) all.push_back(landing);
   }
-  return nearest;
+  return all;
 }
 
-Coordinate InterpolateCall::coordinate(const Conventions&, const Axis& axis, const Precision& given) const {
-  const Precision precision = coordinate_precision(given);
+std::vector<Evaluation> InterpolateCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
+  const Ways ways = ways_of(*this, axis);
   const Resized& side = sides[axis.number];
-  const auto pixel = static_cast<int64_t>(axis.location);
-  auto output = at_boundary(side, pixel, precision);
-  if (!output) output = at_boundary(side, pixel + 1, precision);
-  return coordinate_of(side, output.value_or(readers(side, pixel).first), precision);
-}
-
-Landings InterpolateCall::landings(const Conventions&, const Axis& axis, const Precision& given) const {
-  const Precision precision = coordinate_precision(given);
-  const Resized& side = sides[axis.number];
-  const auto pixel = static_cast<int64_t>(axis.location);
-  const Readers exact = readers(side, pixel);
-  const auto lower = at_boundary(side, pixel, precision), upper = at_boundary(side, pixel + 1, precision);
-  const auto cell = [&](int64_t output, const Readers& read) {
-    return static_cast<int32_t>(output < read.first ? pixel - 1 : output >= read.end ? pixel + 1 : pixel);
-  };
-  Landings result;
-  const auto add = [&](int64_t first, int64_t end) {
-    const Readers read{exact.first + first, exact.end + end};
-    Landing landing{};
-    landing.low = lower ? cell(*lower, read) : upper ? cell(*upper, read) : static_cast<int32_t>(pixel);
-    landing.region = region_of(first, end);
-    if (std::ranges::find(result, landing) == result.end()) result.push_back(landing);
-  };
-  // An output pixel at an end belongs to the next cell, or no longer to it.
-  const int64_t first = !lower ? 0 : *lower >= exact.first ? 1 : -1;
-  const int64_t end = !upper ? 0 : *upper < exact.end ? -1 : 1;
-  add(0, 0);
-  add(first, 0);
-  add(0, end);
-  add(first, end);
-  return result;
-}
-
-std::vector<Evaluation> InterpolateCall::evaluations(const Conventions& of, const Axis& axis, msda_dtype type) const {
-  const Resized& side = sides[axis.number];
-  const auto pixel = static_cast<int64_t>(axis.location);
-  const Readers exact = readers(side, pixel);
-  const FactorArithmetic by{"", type, kWritten};
-  const auto from_forward = [&](int64_t boundary, int64_t about) {
-    if (boundary <= 0) return int64_t{0};
-    if (boundary >= side.in) return side.out;
-    int64_t first = std::max<int64_t>(about - 2, 0);
-    while (first < std::min(about + 2, side.out) &&
-           std::floor(computed_coordinate(side, first, by)) < static_cast<double>(boundary))
-      ++first;
-    return first;
-  };
-  const Landings all = landings(of, axis, Precision::of(type));
-  const auto place = [&](int64_t first, int64_t end) {
-    Landing landing{};
-    landing.region =
-        region_of(std::clamp<int64_t>(first - exact.first, -1, 1), std::clamp<int64_t>(end - exact.end, -1, 1));
-    const auto same = std::ranges::find(all, landing);
-    return same == all.end() ? all.front() : *same;
-  };
-  const Precision precision = coordinate_precision(Precision::of(type));
-  auto output = at_boundary(side, pixel, precision);
-  if (!output) output = at_boundary(side, pixel + 1, precision);
-  const int64_t near = output.value_or(exact.first);
-  const double coordinate = computed_coordinate(side, near, by);
+  const double coordinate = computed_coordinate(side, ways.output(), {"", type, kWritten});
   // PyTorch's kernels for GPUs compute the ends themselves.
-  std::vector<Evaluation> ways{
-      {"as written", coordinate, place(from_forward(pixel, exact.first), from_forward(pixel + 1, exact.end))},
-      {"by the inverse ratio", coordinate, place(end_by_inverse(side, pixel), end_by_inverse(side, pixel + 1))}};
-  if (type == MSDA_FLOAT64)
-    ways.push_back({"without rounding", coordinate_of(side, near, precision).exact, all.front()});
-  return ways;
+  std::vector<Evaluation> all{{"as written", coordinate, ways.landing(kWritten)},
+                              {"by the inverse ratio", coordinate, ways.landing(kInverse)}};
+  if (type == MSDA_FLOAT64) {
+    const double exact = coordinate_of(side, ways.output(), Precision::of(MSDA_FLOAT32)).exact;
+    all.push_back({"without rounding", exact, ways.landing(kUnrounded)});
+  }
+  return all;
 }
 
 Element InterpolateCall::element(const Conventions& of, const ElementId& id, const Place& place,
@@ -125,8 +99,8 @@ Element InterpolateCall::element(const Conventions& of, const ElementId& id, con
   Readers along[3] = {{0, 1}, {0, 1}, {0, 1}};
   int64_t rest = at.place;
   for (int axis = 0; axis < axes_count; ++axis) {
-    const Readers exact = readers(sides[axis], rest % sides[axis].in);
-    along[axis] = moved(exact, place[static_cast<size_t>(axis)].region);
+    const auto way = static_cast<size_t>(place[static_cast<size_t>(axis)].region);
+    along[axis] = readers(sides[axis], rest % sides[axis].in, kNearestVariants[way]);
     rest /= sides[axis].in;
   }
   SumBound sum;

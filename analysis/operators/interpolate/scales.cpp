@@ -1,8 +1,10 @@
-// Which scale factors kernels heed. Where the sizes along an axis are equal, or in mode nearest one is twice the other,
-// PyTorch's kernels for CPUs take the pixels one by one, or by twos, and not by the factor that was given; those for
-// GPUs do so only where all sizes are equal, in which case no kernel runs but a copy.
+// Which scale factors kernels heed, and how. Where the sizes along an axis are equal, or in mode nearest one is twice
+// the other, PyTorch's kernels for CPUs take the pixels one by one, or by twos, and not by the factor that was given;
+// those for GPUs do so only where all sizes are equal, in which case no kernel runs but a copy.
 #include <algorithm>
 #include <functional>
+#include <random>
+#include <vector>
 
 #include "analysis/analyze.h"
 #include "analysis/operators/interpolate/call.h"
@@ -33,28 +35,45 @@ std::shared_ptr<InterpolateCall> as_on_a_cpu(const InterpolateCall& call) {
   });
 }
 
-// As those for GPUs: those of mode nearest run in 1D and 3D even where nothing is resized.
+// As those for GPUs: those of mode nearest run in 1D and 3D even where nothing is resized, and leave out output pixels
+// that the image times the factor does not reach.
 std::shared_ptr<InterpolateCall> as_on_a_gpu(const InterpolateCall& call) {
   const bool all_equal = std::all_of(call.sides, call.sides + call.axes_count, is_copied);
   const bool copies = all_equal && (!call.is_nearest() || call.axes_count == 2);
-  return without_scales(call, [&](const Resized&) { return copies; });
+  auto other = without_scales(call, [&](const Resized&) { return copies; });
+  other->is_for_gpu = true;
+  return other;
 }
 
-bool have_equal_scales(const InterpolateCall& one, const InterpolateCall& other) {
-  return std::equal(one.sides, one.sides + one.axes_count, other.sides,
-                    [](const Resized& a, const Resized& b) { return a.scale == b.scale; });
+bool are_alike(const InterpolateCall& cpu, const InterpolateCall& gpu) {
+  return std::equal(cpu.sides, cpu.sides + cpu.axes_count, gpu.sides, [&](const Resized& a, const Resized& b) {
+    return a.scale == b.scale && (!gpu.is_nearest() || gpu.last_end(b) == b.out);
+  });
+}
+
+// Chosen at random: every n-th may lie in the same columns.
+std::vector<int64_t> some_of(int64_t total) {
+  std::vector<int64_t> some;
+  std::mt19937_64 random;
+  for (int64_t i = 0; i < std::min(total, kMostExamined); ++i) {
+    some.push_back(total <= kMostExamined ? i : static_cast<int64_t>(random() % static_cast<uint64_t>(total)));
+  }
+  return some;
 }
 
 // How many of some elements of a gradient are not this call's.
 int64_t misses(const InterpolateCall& call, const Tensor& gradient) {
   const Tolerance tolerance = customary_tolerance(gradient.dtype);
   const auto cache = call.new_cache();
-  const int64_t total = gradient.elements(), step = std::max<int64_t>(1, total / kMostExamined);
-  int64_t count = 0;
-  for (int64_t flat = 0; flat < total; flat += step) {
-    count += !tolerance.holds(gradient.at(flat), call.exact_value(flat, *cache));
-  }
-  return count;
+  return std::ranges::count_if(some_of(gradient.elements()), [&](int64_t flat) {
+    return !tolerance.holds(gradient.at(flat), call.exact_value(flat, *cache));
+  });
+}
+
+// By its name: upsample_nearest2d_backward_out_frame, upsample_linear1d_out_frame_backward. PyTorch's operators, which
+// an archive may name for a CPU as well, are upsample_nearest2d_backward.
+bool is_for_gpus(std::string_view kernel) {
+  return kernel.find("upsample_") != kernel.npos && kernel.find("_out_frame") != kernel.npos;
 }
 
 }  // namespace
@@ -62,8 +81,8 @@ int64_t misses(const InterpolateCall& call, const Tensor& gradient) {
 std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::string_view kernel,
                                                                            const Tensor& recorded) const {
   auto on_cpu = as_on_a_cpu(*this), on_gpu = as_on_a_gpu(*this);
-  if (kernel.find("upsample_") != kernel.npos) return on_gpu;
-  if (!recorded || have_equal_scales(*on_cpu, *on_gpu)) return on_cpu;
+  if (is_for_gpus(kernel)) return on_gpu;
+  if (!recorded || are_alike(*on_cpu, *on_gpu)) return on_cpu;
   return misses(*on_gpu, recorded) < misses(*on_cpu, recorded) ? on_gpu : on_cpu;
 }
 

@@ -80,7 +80,8 @@ struct RoiAlignCall final : ScatterCall {
 
   // More points than this, in all, are not looked at: what is done for each of them would take minutes.
   static constexpr int64_t kMostPoints = int64_t{1} << 22;
-  // Of all boxes; to be known before take_sizes(), which numbers them. Needs bins alone.
+  // Of all boxes, by whichever type makes most of a box: kernels and references may have any. To be known before
+  // take_sizes(), which numbers them. Needs bins alone.
   long double point_count() const;
   void take_sizes();
   // Points of one bin of each box along an axis, in a type; exact in float64.

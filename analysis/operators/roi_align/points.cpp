@@ -28,22 +28,39 @@ BoxSide side_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type
   return side;
 }
 
-// Points of a bin by its length; kernels that a caller has checked make no more than an int holds.
+// Points of a bin by its length; kernels that a caller has checked make no more than an int holds. NaN is 0 to a GPU.
 int64_t rounded_up(double length) {
   constexpr double kMost = 1e9;
-  return static_cast<int64_t>(std::clamp(std::ceil(length), 0.0, kMost));
+  return std::isnan(length) ? 0 : static_cast<int64_t>(std::clamp(std::ceil(length), 0.0, kMost));
+}
+
+// Whether the operations as written round nothing. Products of float32 numbers are exact in float64.
+bool is_exact(const RoiAlignCall& call, const BoxSide& exact, const BoxSide& written, msda_dtype type) {
+  return rounded_to(call.spatial_scale, type) == call.spatial_scale && exact.start == written.start &&
+         exact.length == written.length && exact.bin == written.bin;
 }
 
 // The numbers of points of a bin along an axis: that of exact arithmetic, and those that kernels of a type may arrive
-// at, which are others only where rounding carries the bin's length over a whole number.
-using PointCounts = boost::container::static_vector<int64_t, 3>;
+// at, which are others only where rounding carries the bin's length over a whole number. A type in which the box is not
+// finite has none.
+using PointCounts = boost::container::static_vector<int64_t, 5>;
 PointCounts counts_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtype type) {
   if (call.sampling_ratio > 0) return {call.sampling_ratio};
-  PointCounts counts{rounded_up(side_in(call, box, axis, MSDA_FLOAT64).bin)};
-  for (const bool fused : {false, true}) {
-    const int64_t count = rounded_up(side_in(call, box, axis, type, fused).bin);
-    if (std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
-  }
+  const BoxSide exact = side_in(call, box, axis, MSDA_FLOAT64);
+  PointCounts counts{rounded_up(exact.bin)};
+  const auto add = [&](double length) {
+    const int64_t count = rounded_up(length);
+    if (std::isfinite(length) && std::ranges::find(counts, count) == counts.end()) counts.push_back(count);
+  };
+  const BoxSide written = side_in(call, box, axis, type);
+  add(written.bin);
+  add(side_in(call, box, axis, type, true).bin);
+  // Where something is rounded at all, fast divisions of float32 are 2 units in the last place off at most. 16-bit
+  // numbers are divided in float32, and rounded.
+  if (type != MSDA_FLOAT32 || is_exact(call, exact, written, type)) return counts;
+  constexpr double kFast = 0x1p-22;
+  add(written.bin * (1 - kFast));
+  add(written.bin * (1 + kFast));
   return counts;
 }
 
@@ -63,7 +80,7 @@ using PointTaps = boost::container::static_vector<PointTap, 4>;
 // What a point at a coordinate reads along an axis; nothing where it lies outside.
 PointTaps taps_at(double at, int64_t size) {
   const auto sides = static_cast<double>(size);
-  if (at < -1 || at > sides) return {};
+  if (!(at >= -1 && at <= sides)) return {};  // nor does NaN read anything
   at = std::max(at, 0.0);
   const auto low = static_cast<int64_t>(at);
   if (low >= size - 1) return {{size - 1, 1, 0}, {size - 1, 0, 0}};
@@ -74,6 +91,7 @@ PointTaps taps_at(double at, int64_t size) {
 // The same of a coordinate that rounding may carry somewhat away.
 PointTaps taps_within(double at, double error, int64_t size) {
   const auto sides = static_cast<double>(size);
+  if (std::isnan(at)) return {};
   const bool is_outside = at < -1 || at > sides;
   PointTaps taps = taps_at(is_outside ? std::clamp(at, -1.0, sides) : at, size);
   const bool may_cross = std::abs(at + 1) <= error || std::abs(at - sides) <= error;
@@ -97,11 +115,15 @@ int64_t RoiAlignCall::points_of(int64_t box, int axis, msda_dtype type) const {
 }
 
 long double RoiAlignCall::point_count() const {
+  const auto most = [&](int64_t box, int axis) {
+    int64_t count = 0;
+    for (const msda_dtype type : {MSDA_BFLOAT16, MSDA_FLOAT16, MSDA_FLOAT32, MSDA_FLOAT64}) {
+      count = std::max(count, std::ranges::max(counts_in(*this, box, axis, type)));
+    }
+    return static_cast<long double>(count);
+  };
   long double points = 0;
-  for (int64_t box = 0; box < boxes.shape[0]; ++box) {
-    points += static_cast<long double>(points_of(box, 0, arithmetic())) *
-              static_cast<long double>(points_of(box, 1, arithmetic()));
-  }
+  for (int64_t box = 0; box < boxes.shape[0]; ++box) points += most(box, 0) * most(box, 1);
   return points * static_cast<long double>(bins_of_box());
 }
 

@@ -90,6 +90,40 @@ double ScatterAddCall::divisor(int64_t target) const {
   return addends > 1 ? static_cast<double>(addends) : 1;
 }
 
+Axes ScatterAddCall::axes(const ElementId& id) const {
+  const bool narrow = arithmetic_of(values.dtype) != values.dtype;
+  const double addends = divisor(to_.at(id.flat).place);
+  if (!narrow || addends <= most_counted()) return {};
+  return {{addends, 0, values.dtype}};
+}
+
+Landings ScatterAddCall::landings(const Conventions&, const Axis&, const Precision& precision) const {
+  Landing all{}, stopped{};
+  stopped.region = 1;
+  if (precision.bits > Precision::of(values.dtype).bits) return {all};
+  return {all, stopped};
+}
+
+std::vector<Evaluation> ScatterAddCall::evaluations(const Conventions& of, const Axis& axis, msda_dtype) const {
+  const Landings both = landings(of, axis, Precision::of(values.dtype));
+  return {{fmt::format("divided by the {:g} addends", axis.location), axis.location, both[0]},
+          {fmt::format("divided by {:g}, at which a count of its {:g} addends stops in {}", most_counted(),
+                       axis.location, msda_dtype_name(values.dtype)),
+           most_counted(), both[1]}};
+}
+
+Element ScatterAddCall::element(const Conventions& of, const ElementId& id, const Place& place,
+                                const Precisions& precisions, const Reduction* reduction, Cache& cache) const {
+  Element element = ScatterCall::element(of, id, place, precisions, reduction, cache);
+  if (place.empty() || place[0].region == 0) return element;
+  const double larger = divisor(to_.at(id.flat).place) / most_counted();
+  for (double* const x :
+       {&element.value, &element.cancelled, &element.from_coordinates, &element.from_rounding, &element.certain}) {
+    *x *= larger;
+  }
+  return element;
+}
+
 std::vector<Cut> ScatterAddCall::cuts() const {
   // A shape has as many dimensions as there are symbols.
   static constexpr const char *kNames[] = {"dimension 0", "dimension 1", "dimension 2", "dimension 3",

@@ -5,6 +5,7 @@
 // `source`, and names for each of its elements the place in `sum` along `dim`.
 #pragma once
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,14 @@ struct ScatterAddCall final : ScatterCall {
   std::optional<double> held(int64_t flat) const override;
   double start(int64_t flat, double) const override { return held(flat).value_or(0); }
   double divisor(int64_t target) const override;
+
+  // Of a mean of 16-bit tensors, whose count PyTorch's kernels for GPUs add up in the tensor's type: it stops where the
+  // next number does not fit. Then an element has an axis, of no cells: it lands by one count, or by the other.
+  Axes axes(const ElementId& id) const override;
+  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis, msda_dtype type) const override;
+  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
+                  const Reduction* reduction, Cache& cache) const override;
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
   std::vector<Mistake> own_mistakes(const ElementId& id, const Element& exact, Cache& cache) const override;
@@ -89,6 +98,8 @@ struct ScatterAddCall final : ScatterCall {
   // The target that a place of the source names, and -1 for one that is left out.
   int64_t named_target(int64_t source) const;
   int64_t target_of(int64_t source) const;
+  // The largest that a count in the tensor's type reaches by adding 1.
+  double most_counted() const { return std::ldexp(1.0, Precision::of(values.dtype).bits); }
   int64_t count(int64_t target) const { return (*counts_)[static_cast<size_t>(target)]; }
   bool keeps_self(int64_t target) const { return include_self || count(target) == 0; }
 

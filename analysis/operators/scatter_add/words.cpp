@@ -63,6 +63,11 @@ KnownAdditions ScatterAddCall::known(std::string_view kernel) const {
     known.one_at_a_time = false;
     known.is_exact = false;
     known.text = "PyTorch's embedding backward sums rows of one index before it adds them";
+  } else if (is_of("indexing_backward_kernel_stride_1", "indexing_backward_kernel_small_stride",
+                   "indexing_backward_kernel_many_indices")) {
+    known.one_at_a_time = false;
+    known.is_exact = false;
+    known.text = "PyTorch's index_put of rows of few elements sums those of one index before it adds them";
   } else if (is_of("indexing_backward")) {
     known.text = "PyTorch's index_put sorts the indices, and adds the rows of one one after the other";
   } else {

@@ -181,6 +181,11 @@ def doubled(rng, most):
     return side, 2 * side, None
 
 
+def quadrupled(rng, most):
+    side = int(rng.integers(1, most // 4 + 1))
+    return side, 4 * side, None
+
+
 def halved(rng, most):
     out = int(rng.integers(1, most // 2 + 1))
     return 2 * out, out, None

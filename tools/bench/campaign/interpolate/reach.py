@@ -41,7 +41,8 @@ def along_axis(conventions, out, side, scale, real):
         # Mode nearest-exact may also round what is compared with the half.
         error = error * 2 + 2.0**-23 * out / max(side, 1) * (side / out)
         near = np.rint(pixel).astype(float)[:, None]
-        moves = np.abs(pixel[:, None] - near) <= error
+        # By a power of two nothing is rounded.
+        moves = (np.abs(pixel[:, None] - near) <= error) & (np.frexp(scale or side / out)[0] != 0.5)
         reached = moves & ((np.arange(side) == near) | (np.arange(side) == near - 1))
         return given, np.where(reached, 1.0, 0.0), np.where(reached | (given > 0), 1.0, 0.0)
     error = (error * unit * 1.01).astype(float)
