@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "kernels/sample.h"
 
 namespace msda::kernels {
@@ -155,6 +157,11 @@ bool is_contiguous(const msda_tensor& tensor) {
 void check_result(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape) {
   check_exact_shape(name, tensor, shape);
   check_float(name, tensor);
+  for (int i = 0; i < tensor.rank && std::ranges::count(shape, 0) == 0; ++i) {
+    if (tensor.shape[i] > 1 && tensor.stride[i] == 0) {
+      throw InvalidArgument(fmt::format("{} has stride 0 in dimension {}: elements would share memory", name, i));
+    }
+  }
 }
 
 CheckedCall check_call(const msda_call& call, const msda_tensor* grad_output) {

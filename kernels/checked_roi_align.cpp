@@ -15,7 +15,7 @@ CheckedRoiAlign check_roi_align(const msda_roi_align_call& call, const msda_tens
   check_exact_shape("boxes", call.boxes, {of_output[0], 5});
   check_float("boxes", call.boxes);
   check_float("grad_output", call.grad_output);
-  check_float("grad_input", grad_input);
+  check_result("grad_input", grad_input, shape_of(grad_input));
   if (!std::isfinite(call.spatial_scale)) {
     throw InvalidArgument(fmt::format("spatial_scale is {}", call.spatial_scale));
   }

@@ -19,7 +19,7 @@ extern "C" {
 
 typedef struct msda_roi_align_call {
   double spatial_scale;   /* from the boxes' units to pixels */
-  int32_t sampling_ratio; /* points of a bin along each axis; 0: as many as it is long, rounded up */
+  int32_t sampling_ratio; /* points of a bin along each axis; 0: as many as it is long, rounded up, at most 2^20 */
   int32_t aligned;        /* 1: pixel centres are half a pixel off, and boxes may be narrower than a pixel */
   msda_tensor boxes;
   msda_tensor grad_output;

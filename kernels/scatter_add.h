@@ -1,6 +1,6 @@
 /* Sums of the rows of a tensor that share an index, in libmsda: PyTorch's index_add, scatter_add, scatter_reduce (sum
- * and mean), index_put with accumulate, and the backward passes of embedding, index_select and gather. Arithmetic,
- * errors and options are those of msda.h; the modes are deterministic and float64.
+ * and mean, with include_self), index_put with accumulate, and the backward passes of embedding, index_select and
+ * gather. Arithmetic, errors and options are those of msda.h; the modes are deterministic and float64.
  *
  *     sum[.., r, ..] = what it held, or +0, + the sum over rows j with index[j] = r of  source[.., j, ..]
  *
@@ -28,13 +28,15 @@ typedef enum msda_scatter_scale MSDA_ENUM_TYPE {
 typedef struct msda_scatter_add_call {
   msda_scatter_scale scale;
   int32_t dim;          /* from 0 */
-  int32_t include_self; /* 1: each sum begins with what it held, and rows that no index names are left as they are */
+  int32_t include_self; /* 1: each sum begins with what it held, and rows that no index names are left as they are.
+                           0: each begins with +0, and such rows become +0, which scatter_reduce leaves as they are */
   int64_t padding;      /* rows of this index are left out; -1: none */
   msda_tensor index;
   msda_tensor source;
 } msda_scatter_add_call;
 
-/* `options` may be null. An index outside `sum` is an error. `sum` may not overlap the inputs. */
+/* `options` may be null. An index outside `sum` is an error. `sum` may not overlap the inputs, nor
+ * may its elements share memory. */
 MSDA_API msda_status msda_scatter_add(const msda_scatter_add_call* call, const msda_options* options,
                                       const msda_tensor* sum);
 

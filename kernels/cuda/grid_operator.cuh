@@ -103,7 +103,7 @@ void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan,
   if (all == 0) return;
   const auto kernel = grid_first_kernel<kAxes, kTaps, Stored, Real>;
   const int64_t bytes = std::max(plan.short_bytes, plan.plane_bytes);
-  allow_shared(kernel, bytes);
+  allow_shared(kernel);
   launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, stream, p, blocks, lists, plan.planes, partial,
          together);
 }

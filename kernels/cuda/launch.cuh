@@ -39,10 +39,14 @@ struct Device {
   }
 };
 
+// Lets a kernel's blocks have as much shared memory as the current device can give one. Never what one launch needs:
+// this is the function's state, which another thread may set between this and that launch.
 template <class Kernel>
-void allow_shared(Kernel* kernel, int64_t bytes) {
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "cudaFuncSetAttribute");
+void allow_shared(Kernel* kernel) {
+  cudaFuncAttributes own{};
+  check(cudaFuncGetAttributes(&own, kernel), "cudaFuncGetAttributes");
+  const int most = Device().shared_bytes - static_cast<int>(own.sharedSizeBytes);
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most), "cudaFuncSetAttribute");
 }
 
 // For a kernel whose blocks each process several items.

@@ -110,7 +110,7 @@ void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& p
                  const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights,
                  cudaStream_t stream) {
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
-  allow_shared(kernel, bytes);
+  allow_shared(kernel);
   launch("group_short_kernel", kernel, static_cast<unsigned>(plan.heads * p.L), kShortThreads, bytes, stream, p, plans,
          Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
 }
@@ -127,7 +127,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   const auto blocks = static_cast<unsigned>(plan.heads * plan.chunks);
   const Division by_chunks(plan.chunks);
   const auto count = count_kernel<Stored, Real>;
-  allow_shared(count, int64_t{room} * 4);
+  allow_shared(count);
   launch("count_kernel", count, blocks, kGroupThreads, room * 4, stream, p, plans, by_chunks, plan.points, to.counts,
          room);
   const dim3 chunk_grid(lists, static_cast<unsigned>((plan.most_cells + kSumCells - 1) / kSumCells));
@@ -136,7 +136,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   launch("scan_kernel", scan_kernel, lists, kScanThreads, 0, stream, static_cast<uint32_t>(p.L), plans, to.counts,
          to.cells, to.hot, to.hot_count, static_cast<uint32_t>(plan.most_hot));
   const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
-  allow_shared(place, int64_t{room} * 4);
+  allow_shared(place);
   launch("place_kernel", place, blocks, kGroupThreads, room * 4, stream, p, plans, by_chunks, plan.points, to.counts,
          room, to.cells, to.sorted, grad_locations, grad_weights);
 }

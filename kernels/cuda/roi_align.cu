@@ -23,7 +23,7 @@ void run(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_o
   const int64_t bytes = RoiRoom<Real>::bytes_of_box(p.bins_of_box(), p.most_bins);
   p.together = static_cast<int>(std::clamp<int64_t>(kRoom / bytes, 1, 8));
   const auto kernel = roi_tiles_kernel<Stored, Real>;
-  allow_shared(kernel, p.together * bytes);
+  allow_shared(kernel);
   const auto tiles = static_cast<unsigned>(p.N * p.tiles_across * p.tiles_down),
              channels = static_cast<unsigned>((p.C + kRoiChannels - 1) / kRoiChannels);
   launch("roi_tiles_kernel", kernel, dim3(tiles, channels), kRoiThreads, p.together * bytes, stream, p);

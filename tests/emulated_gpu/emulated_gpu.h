@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <utility>
 
 #undef __global__
@@ -120,8 +121,15 @@ T atomicExch(T* at, T with) {
 inline uint32_t atomicOr(uint32_t* at, uint32_t bits) { return std::exchange(*at, *at | bits); }
 
 template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel*, cudaFuncAttribute, int) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel*) {
+  *attributes = {};
   return cudaSuccess;
+}
+// Fails if a function's attribute is not always the same: host threads that launch it would race.
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {
+  static std::map<Kernel*, int> values;
+  return values.emplace(kernel, value).first->second == value ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 namespace msda::kernels::cuda {

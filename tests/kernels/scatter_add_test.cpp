@@ -162,6 +162,7 @@ TEST(ScatterAdd, RefusesBadCallsInOneLine) {
   expect_refused("sum has rank 1",
                  [&](auto&, auto& sum, auto&) { sum = msda_contiguous(sums.data(), MSDA_FLOAT32, 1, flat); });
   expect_refused("sum has shape [3, 5]", [](auto&, auto& sum, auto&) { sum.shape[1] = 5; });
+  expect_refused("sum has stride 0 in dimension 1", [](auto&, auto& sum, auto&) { sum.stride[1] = 0; });
   expect_refused("no mode atomic", [](auto&, auto&, auto& options) { options.mode = MSDA_MODE_ATOMIC; });
   rows.index[7] = 3;
   expect_refused("index: number 7 is 3; sum has 3 rows", [](auto&, auto&, auto&) {});

@@ -2,6 +2,9 @@
 
 import functools
 import json
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -467,11 +470,172 @@ def test_roi_align_is_replaced_by_the_same_formula(device, ratio, aligned):
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
 
 
-def test_sums_that_scatter_refuse_what_pytorch_refuses():
+def refused():
+    """Calls that PyTorch refuses, by what its message has: functions that make their tensors."""
+    zeros, ones, numbers, index = torch.zeros, torch.ones, functools.partial(torch.arange, 1.0), torch.tensor
+    calls = {
+        "out of range in self": [
+            lambda: zeros(3).index_add_(0, index([0, 3]), ones(2)),
+            lambda: zeros(3, dtype=torch.int64).index_add_(0, index([-1]), ones(1, dtype=torch.int64)),
+            lambda: zeros(3, dtype=torch.complex64).index_add(0, index([-1]), ones(1, dtype=torch.complex64))],
+        "is out of bounds for dimension 0 with size 3": [
+            lambda: zeros(3).scatter_add_(0, index([3]), ones(1)),
+            lambda: zeros(3, dtype=torch.int64).scatter_add_(0, index([-1]), ones(1, dtype=torch.int64)),
+            lambda: zeros(3, dtype=torch.complex64).scatter_add(0, index([-1]), ones(1, dtype=torch.complex64))],
+        "must have the same scalar type": [lambda: zeros(3).index_add_(0, index([0]), ones(1, dtype=torch.float64))],
+        "Expected dtype int32/int64 for index": [
+            lambda: zeros(3).index_add_(0, index([0], dtype=torch.int16), ones(1)),
+            lambda: zeros(3).scatter_add_(0, index([0], dtype=torch.int16), ones(1))],
+        "Dimension out of range": [
+            lambda: zeros(3).scatter_add_(1, index([0]), ones(1)), lambda: zeros(3).index_add_(-2, index([0]), ones(1))],
+        "Index is supposed to be a vector": [lambda: zeros(3).index_add_(0, index([[0]]), ones(1))],
+        "Number of indices": [lambda: zeros(3).index_add_(0, index([0, 1]), ones(3))],
+        "source tensor shape must match self tensor shape": [
+            lambda: zeros(()).index_add_(0, index([0]), ones(1)), lambda: zeros(3).index_add_(0, index([0]), ones(())),
+            lambda: zeros(3, 2).index_add_(0, index([0]), ones(1, 3))],
+        "Index tensor must have the same number of dimensions": [
+            lambda: zeros(3, 2).scatter_add_(0, index([0]), ones(1, 2)), lambda: zeros(3).scatter_add_(0, index([[0]]), ones(1, 1))],
+        "Expected index": [lambda: zeros(3).scatter_add_(0, index([0, 1]), ones(1)),
+                           lambda: zeros(3, 1).scatter_add_(0, index([[0, 1]]), ones(1, 2))],
+        "Expected out tensor to have dtype": [
+            lambda: torch.index_add(zeros(3), 0, index([0]), ones(1), out=zeros(3, dtype=torch.float64)),
+            lambda: torch.scatter_add(zeros(3), 0, index([0]), ones(1), out=zeros(3, dtype=torch.float64))],
+        "more than one element of the written-to tensor": [
+            lambda: zeros(1).expand(4).index_add_(0, index([0]), ones(1)), lambda: zeros(1).expand(4).scatter_add_(0, index([0]), ones(1))],
+        "some elements of the input tensor and the written-to tensor": [
+            lambda: (x := numbers(5)).index_add_(0, index([1, 2, 3, 0]), x),
+            lambda: (x := numbers(5))[1:].index_add_(0, index([0, 1, 2]), x[:-1]),
+            lambda: (x := numbers(5))[1:].scatter_add_(0, index([0, 1, 2]), x[:-1]),
+            lambda: (x := index([0, 1])).index_add_(0, x, index([1, 1])),
+            lambda: torch.index_add(zeros(4), 0, index([0, 0, 0, 0]), x := numbers(5), out=x),
+            lambda: torch.scatter_add(zeros(4), 0, index([0, 0, 0, 0]), x := numbers(5), out=x)],
+    }  # fmt: skip
+    return [(message, function) for message, functions in calls.items() for function in functions]
+
+
+@pytest.mark.parametrize("message, function", refused())
+def test_sums_that_scatter_refuse_what_pytorch_refuses(message, function):
+    with pytest.raises((IndexError, RuntimeError)) as of_pytorch:
+        function()
+    with deterministic("cpu"), pytest.raises(of_pytorch.type, match=message):
+        function()
+
+
+def test_tensors_that_do_not_overlap_are_not_refused():
+    x = torch.arange(8.0)
     with deterministic("cpu"):
-        with pytest.raises(ValueError, match="index: number 1 is 3; sum has 3 rows"):
-            torch.zeros(3).index_add_(0, torch.tensor([0, 3]), torch.ones(2))
-        with pytest.raises(RuntimeError, match="they must be of one type"):
-            torch.zeros(3).index_add_(0, torch.tensor([0]), torch.ones(1, dtype=torch.float64))
-        with pytest.raises(IndexError, match="dim is 1"):
-            torch.zeros(3).scatter_add_(1, torch.tensor([0]), torch.ones(1))
+        x[::2].index_add_(0, torch.tensor([3, 0]), x[1:4:2])
+        torch.index_add(x, 0, torch.tensor([1]), torch.ones(1), out=x)
+        torch.zeros(0, 1).expand(0, 5).index_add_(0, torch.tensor([], dtype=torch.int64), torch.ones(0, 5))
+    assert x.tolist() == [3, 2, 2, 3, 4, 5, 7, 7]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex64])
+def test_an_index_outside_is_left_out_on_a_gpu(dtype):
+    index, ones = torch.tensor([1, -1, 3], device="cuda"), torch.ones(3, dtype=dtype, device="cuda")
+    with deterministic():
+        for sums in (torch.zeros_like(ones).index_add_(0, index, ones), torch.zeros_like(ones).scatter_add_(0, index, ones)):
+            assert sums.tolist() == [0, 1, 0]
+
+
+@on_devices
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128, torch.int32])
+@pytest.mark.parametrize("dim", [0, 4, -2])
+def test_tensors_may_have_any_number_of_dimensions(device, dtype, dim):
+    sums, index = torch.arange(256).reshape((2,) * 8).to(device, dtype), torch.tensor([1, 0], device=device)
+    for size in (7, 8):
+        sums = sums.reshape((2,) * (size - 1) + (-1,)).transpose(1, 2)
+        places = (sums.real.to(torch.int64) * 7 // 3 % 2)[..., :1, :]
+        functions = [lambda t: t.index_add(dim, index, sums), lambda t: t.scatter_add(dim, places, sums),
+                     lambda t: t.clone(memory_format=torch.preserve_format).index_add_(dim, index, sums),
+                     lambda t: t.repeat_interleave(2, 0)[::2].scatter_add_(dim, places, sums)]  # fmt: skip
+        for function in functions:
+            expected = function(sums)
+            with deterministic(device):
+                found = function(sums)
+            assert torch.equal(found, expected) and found.stride() == expected.stride()
+
+
+@on_devices
+def test_an_embedding_may_have_no_channels(device):
+    index, table = torch.tensor([1, 2], device=device), torch.zeros(5, 0, device=device, requires_grad=True)
+    with deterministic(device):
+        torch.nn.functional.embedding(index, table).sum().backward()
+    assert table.grad.shape == (5, 0)
+
+
+@on_devices
+def test_results_have_the_strides_of_pytorchs(device):
+    index, upright, source = torch.tensor([1, 0], device=device), drawn(device, 4, 3).t(), drawn(device, 2, 4)
+    out = lambda: drawn(device, 4, 3).t()  # noqa: E731
+    image, volume = (drawn(device, *shape).contiguous(memory_format=last) for shape, last in (
+        ((2, 3, 6, 7), torch.channels_last), ((1, 2, 3, 4, 5), torch.channels_last_3d)))  # fmt: skip
+
+    def resized(image, *arguments):
+        leaf = image.detach().requires_grad_()
+        output = torch.nn.functional.interpolate(leaf, *arguments)
+        return torch.autograd.grad(output, leaf, torch.ones_like(output))[0]
+
+    functions = [lambda: upright.index_add(0, index, source), lambda: upright.scatter_add(0, index[:, None].expand(2, 4), source),
+                 lambda: torch.index_add(upright, 0, index, source, out=out()), lambda: resized(image, (5, 9), None, "bilinear"),
+                 lambda: resized(image, (5, 9), None, "bicubic"), lambda: resized(volume, (5, 9, 3), None, "trilinear")]  # fmt: skip
+    for function in functions:
+        expected = function()
+        with deterministic(device):
+            found = function()
+        assert found.stride() == expected.stride()
+        torch.testing.assert_close(found, expected)
+
+
+def ends_in_all(device):
+    """A function, and its inputs, whose gradients each come from another operator."""
+    rows, functional = (torch.arange(60) * 7 % 50).to(device), torch.nn.functional
+    tables = [drawn(device, 50, 5, dtype=torch.float32, seed=seed).requires_grad_() for seed in range(3)]
+    images = [drawn(device, 1, 2, 6, 7, dtype=torch.float32, seed=seed).requires_grad_() for seed in range(3)]
+    grid = drawn(device, 1, 2, 3, 2, dtype=torch.float32)
+
+    def function(selected, gathered, embedded, bilinear, bicubic, sampled):
+        parts = (
+            selected.index_select(0, rows), gathered.gather(0, rows[:, None]), functional.embedding(rows, embedded),
+            functional.interpolate(bilinear, scale_factor=1.7, mode="bilinear"), functional.interpolate(bicubic, (3, 5), mode="bicubic"),
+            functional.grid_sample(sampled, grid, align_corners=False))  # fmt: skip
+        return sum((part * 2).sum() for part in parts)
+
+    return function, (*tables, *images)
+
+
+@on_devices
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_functions_run_what_is_replaced_where_they_run(device, backend):
+    if backend == "inductor" and device == "cpu" and not shutil.which("g++"):
+        pytest.skip("needs g++")
+    function, inputs = ends_in_all(device)
+    compiled = torch.compile(function, backend=backend)
+    in_context, outside = Receipt(), Receipt()
+    outputs = compiled(*inputs), function(*inputs)  # before the context begins
+    with deterministic(device, in_context):
+        found, expected = (torch.autograd.grad(output, inputs) for output in outputs)
+    operators = sorted(call["operator"] for call in in_context.calls)
+    names = ("embedding_dense_backward", "grid_sample_backward", "index_add", "interpolate_backward", "interpolate_backward", "scatter_add")
+    assert operators == sorted(2 * names)
+    assert all(map(torch.equal, found, expected))
+    with receipts_kept(outside):
+        for one, other in zip(torch.autograd.grad(compiled(*inputs), inputs), expected):
+            torch.testing.assert_close(one, other)
+    assert not outside.calls
+
+
+def test_what_was_compiled_before_the_import_is_compiled_again():
+    program = """
+import torch
+resized = torch.compile(lambda image: torch.nn.functional.interpolate(image, (3, 5), mode="bilinear"), backend="aot_eager")
+image = torch.ones(1, 1, 2, 2, requires_grad=True)
+resized(image).sum().backward()
+from msda_replay.torch import Receipt, deterministic
+receipt = Receipt()
+with deterministic("cpu", receipt):
+    resized(image).sum().backward()
+print(*(call["operator"] for call in receipt.calls))
+"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "interpolate_backward\n"

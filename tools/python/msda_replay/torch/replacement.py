@@ -7,7 +7,7 @@ import warnings
 import torch
 
 from .. import libmsda
-from . import calls, receipts, scatter
+from . import calls, compiled, receipts, scatter
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
 _PADDINGS = ("zeros", "border", "reflection")
@@ -51,6 +51,8 @@ _REPLACED = {
     "aten::cudnn_grid_sampler_backward": _cudnn_backward,
     **scatter.REPLACED,
 }
+_names = (key.removeprefix("aten::") for key in _REPLACED if key.startswith("aten::") and "." not in key)
+compiled.keep_operators(tuple(name for name in _names if hasattr(torch.ops.aten, name)))
 _lock = threading.Lock()
 _users = {}  # device type: how many contexts are open
 _libraries = {}

@@ -1,11 +1,21 @@
 """PyTorch's and torchvision's sums that scatter, by libmsda: kernels to put in place of theirs."""
 
+import math
+
 import torch
+from torch._prims_common import suggest_memory_format
 
 from .. import libmsda
 from . import calls, receipts
+from . import scatter_checks as checks
 
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+RESIZES = {
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "linear",
+    "upsample_trilinear3d": "linear",
+    "upsample_bicubic2d": "cubic",
+}
 _MOST_BINS = 32  # of ROIAlign's kernels for GPUs
 
 
@@ -26,82 +36,125 @@ def _add(operator, total, dim, index, source, include_self=True, padding=-1, sca
     receipts.add(operator, {**held, "index": index, "source": source}, {"sum": total}, options)
 
 
-def _dimension(dim, tensor):
-    size = max(tensor.dim(), 1)
-    if not -size <= dim < size:
-        raise IndexError(f"dim is {dim}, of a tensor with {tensor.dim()} dimensions")
-    return dim % size
-
-
-def _check_types(operator, tensor, source):
-    if tensor.dtype != source.dtype:
-        raise RuntimeError(f"{operator}: self is {tensor.dtype}, the source {source.dtype}; they must be of one type")
-
-
 def _with_dimensions(*tensors):
     return [tensor.reshape(1) if tensor.dim() == 0 else tensor for tensor in tensors]
 
 
+def _collapsed(tensor, dim):
+    shape = tensor.shape
+    return tensor.reshape(math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
+
+
+def _add_by_index_put(total, dim, index, source):
+    """Sums of integers have no order."""
+    axes = range(source.dim())
+    along = lambda numbers, of: numbers.reshape([-1 if axis == of else 1 for axis in axes])  # noqa: E731
+    places = [along(torch.arange(source.shape[axis], device=index.device), axis) for axis in axes]
+    places[dim] = along(index, dim) if index.dim() == 1 else index
+    if index.is_cuda:  # whose kernels leave out what is outside, where index_put counts from the end or ends the program
+        if total.shape[dim] == 0:
+            return
+        outside = (places[dim] < 0) | (places[dim] >= total.shape[dim])
+        places[dim], source = places[dim].masked_fill(outside, 0), source.masked_fill(outside, 0)
+    total.index_put_(tuple(places), source, accumulate=True)
+
+
+def _add_any(operator, total, dim, index, source):
+    """Adds to `total`, whatever its type and its number of dimensions; index: one number for each row, or for each element."""
+    if total.is_complex():
+        total, source = torch.view_as_real(total), torch.view_as_real(source)
+        index = index if index.dim() == 1 else index[..., None].expand(*index.shape, 2)
+    if total.dim() > libmsda.MAX_RANK:
+        index = index if index.dim() == 1 else _collapsed(index, dim)
+        flat = _collapsed(total, dim)
+        _add_any(operator, flat, 1, index, _collapsed(source, dim))
+        if flat.untyped_storage().data_ptr() != total.untyped_storage().data_ptr():  # a copy
+            total.copy_(flat.view(total.shape))
+    elif total.dtype in _FLOATS:
+        _add(operator, total, dim, index, source)
+    else:
+        _add_by_index_put(total, dim, index, source)
+
+
+def _add_rows(total, dim, index, source, alpha):
+    rows, index, source = _with_dimensions(total, index, source if alpha == 1 else source * alpha)
+    _add_any("index_add", rows, dim, index, source)
+    return total
+
+
 def _index_add_(self, dim, index, source, *, alpha=1):
-    _check_types("index_add", self, source)
-    dim, index = _dimension(dim, self), index.reshape(-1)
-    rows, source = _with_dimensions(self, source if alpha == 1 else source * alpha)
-    if self.dtype in _FLOATS:
-        _add("index_add", rows, dim, index, source)
-    elif self.is_complex():
-        _index_add_(torch.view_as_real(rows), dim, index, torch.view_as_real(source))
-    else:  # sums of integers have no order
-        rows.movedim(dim, 0).index_put_((index,), source.movedim(dim, 0), accumulate=True)
-    return self
+    dim = checks.dimension(dim, self)
+    checks.check_index_add(self, dim, index, source)
+    checks.check_overlap(self, index, source)
+    return _add_rows(self, dim, index, source, alpha)
 
 
 def _index_add(self, dim, index, source, *, alpha=1):
-    return _index_add_(self.clone(), dim, index, source, alpha=alpha)
+    dim = checks.dimension(dim, self)
+    checks.check_index_add(self, dim, index, source)
+    return _add_rows(_copy(self), dim, index, source, alpha)
 
 
 def _index_add_out(self, dim, index, source, *, alpha=1, out):
-    if out is not self:
-        out.resize_(self.shape).copy_(self)
-    return _index_add_(out, dim, index, source, alpha=alpha)
+    dim = checks.dimension(dim, self)
+    checks.check_index_add(self, dim, index, source)
+    return _add_rows(_copy_to(out, self, index, source), dim, index, source, alpha)
 
 
-def _scatter_add_(self, dim, index, src):
-    _check_types("scatter_add", self, src)
-    dim = _dimension(dim, self)
+def _copy(tensor):
+    return tensor.clone(memory_format=torch.contiguous_format)  # as PyTorch's results are
+
+
+def _copy_to(out, tensor, *read):
+    checks.check_out(out, tensor, *read)
+    if out is tensor:
+        return out
+    return (out if out.shape == tensor.shape else out.resize_(tensor.shape)).copy_(tensor)
+
+
+def _add_elements(total, dim, index, source):
     if index.numel() == 0:
-        return self
-    rows, index, source = _with_dimensions(self, index, src)
+        return total
+    rows, index, source = _with_dimensions(total, index, source)
     for axis, size in enumerate(index.shape):  # which may be smaller than the others
         source = source.narrow(axis, 0, size)
         rows = rows if axis == dim else rows.narrow(axis, 0, size)
-    if self.dtype in _FLOATS:
-        _add("scatter_add", rows, dim, index, source)
-    else:
-        places = [
-            torch.arange(size, device=index.device).reshape([-1 if i == axis else 1 for i in range(index.dim())])
-            for axis, size in enumerate(index.shape)
-        ]
-        places[dim] = index
-        rows.index_put_(tuple(places), source, accumulate=True)
-    return self
+    _add_any("scatter_add", rows, dim, index, source)
+    return total
+
+
+def _scatter_add_(self, dim, index, src):
+    dim = checks.dimension(dim, self)
+    checks.check_scatter_add(self, dim, index, src)
+    checks.check_overlap(self, index, src)
+    return _add_elements(self, dim, index, src)
 
 
 def _scatter_add(self, dim, index, src):
-    return _scatter_add_(self.clone(), dim, index, src)
+    dim = checks.dimension(dim, self)
+    checks.check_scatter_add(self, dim, index, src)
+    return _add_elements(_copy(self), dim, index, src)
 
 
 def _scatter_add_out(self, dim, index, src, *, out):
-    if out is not self:
-        out.resize_(self.shape).copy_(self)
-    return _scatter_add_(out, dim, index, src)
+    dim = checks.dimension(dim, self)
+    checks.check_scatter_add(self, dim, index, src)
+    return _add_elements(_copy_to(out, self, index, src), dim, index, src)
 
 
 def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
-    source = grad_output.reshape(-1, grad_output.shape[-1])
+    checks.check_range(indices, num_weights)
+    source = grad_output.reshape(indices.numel(), grad_output.shape[-1])
     total = torch.empty(num_weights, source.shape[1], dtype=source.dtype, device=source.device)
     scale = "by_frequency" if scale_grad_by_freq else "sum"
     _add("embedding_dense_backward", total, 0, indices.reshape(-1), source, False, padding_idx, scale)
     return total
+
+
+def empty_grad_input(mode, grad_output, input_size):
+    """With the strides of PyTorch's."""
+    layout = torch.contiguous_format if mode == "cubic" else suggest_memory_format(grad_output)
+    return torch.empty(input_size, dtype=grad_output.dtype, device=grad_output.device, memory_format=layout)
 
 
 def _interpolate_backward(mode):
@@ -110,7 +163,7 @@ def _interpolate_backward(mode):
         for axis, scale in enumerate(reversed(scales)):
             call.scale[axis] = scale or 0
         call.grad_output = calls.described("grad_output", grad_output)
-        grad_input = torch.empty(input_size, dtype=grad_output.dtype, device=grad_output.device)
+        grad_input = empty_grad_input(mode, grad_output, input_size)
         calls.run("interpolate_backward", grad_output, call, None, calls.described("grad_input", grad_input))
         options = {"mode": mode, "input_size": list(input_size), "align_corners": align_corners, "scales": list(scales)}
         receipts.add("interpolate_backward", {"grad_output": grad_output}, {"grad_input": grad_input}, options)
@@ -141,9 +194,6 @@ REPLACED = {
     "aten::scatter_add_": _scatter_add_,
     "aten::scatter_add.out": _scatter_add_out,
     "aten::embedding_dense_backward": _embedding_dense_backward,
-    "aten::upsample_linear1d_backward": _interpolate_backward("linear"),
-    "aten::upsample_bilinear2d_backward": _interpolate_backward("linear"),
-    "aten::upsample_trilinear3d_backward": _interpolate_backward("linear"),
-    "aten::upsample_bicubic2d_backward": _interpolate_backward("cubic"),
+    **{f"aten::{operator}_backward": _interpolate_backward(mode) for operator, mode in RESIZES.items()},
     "torchvision::_roi_align_backward": _roi_align_backward,
 }

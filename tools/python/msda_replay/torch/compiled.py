@@ -1,0 +1,85 @@
+"""torch.compile: what it compiles calls PyTorch's operators that scatter, so that where it runs decides whose kernels they are.
+
+Otherwise PyTorch traces interpolate as reads of pixels, whose backward pass is index_put, and inductor makes kernels of its own
+of the others, which add atomically on a GPU.
+"""
+
+import functools
+import sys
+import warnings
+
+import torch
+
+from .scatter import RESIZES, empty_grad_input
+
+
+def _resize(whole, input, output_size, align_corners, scale_factors):
+    from torch._decomp.decompositions import upsample_compute_output_size
+
+    size = upsample_compute_output_size(input.size(), output_size, scale_factors)
+    return whole(input, size, align_corners, *(scale_factors or [None] * len(size)))
+
+
+def _grad_input(mode, grad_output, output_size, input_size, *_):
+    return empty_grad_input(mode, grad_output, input_size)
+
+
+def _keep_resizes():
+    """PyTorch's implementations in Python of interpolate stand in for it while a graph is traced, even before autograd."""
+    import torch._decomp.decompositions  # noqa: F401 (which registers them)
+
+    keys = torch._C.DispatchKey
+    for name, mode in RESIZES.items():
+        resize, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_backward").default
+        resize.default.py_kernels.pop(keys.Autograd, None)
+        for key in (keys.Autograd, keys.CompositeImplicitAutograd):
+            resize.vec.py_kernels[key] = functools.partial(_resize, resize.default)
+        backward.py_kernels[keys.Meta] = functools.partial(_grad_input, mode)  # PyTorch's knows no dynamic shapes
+        for overload in (resize.default, resize.vec, backward):
+            overload._dispatch_cache.clear()
+
+
+@functools.lru_cache(maxsize=1)
+def _keep_in_inductor(names):
+    """Once, when inductor first compiles: to import it takes seconds, which a program that does not compile need not wait."""
+    from torch._inductor import decomposition, lowering
+
+    tables = decomposition.decompositions, decomposition.fast_random_decomps()
+    for overload in (getattr(torch.ops.aten, name).default for name in RESIZES):  # forward passes are still inductor's
+        for table in tables:
+            table.setdefault(overload, torch._decomp.decomposition_table[overload])
+    for name in names:
+        operator = getattr(torch.ops.aten, name)
+        for overload in (getattr(operator, overload) for overload in operator.overloads()):
+            for table in tables:
+                table.pop(overload, None)
+            if overload not in lowering.fallbacks:
+                lowering.make_fallback(overload, warn=False, override_decomp=True)
+
+
+def _before_inductor(function):
+    """Has the wrapper of inductor, which torch.compile makes, call a function before it compiles."""
+    compile = torch._TorchCompileInductorWrapper.__call__
+
+    @functools.wraps(compile)
+    def call(self, *arguments):
+        function()
+        if self.config.get("cpp_wrapper", torch._inductor.config.cpp_wrapper):
+            warnings.warn("inductor's cpp_wrapper calls PyTorch's kernels directly: msda_replay.torch.deterministic() replaces none there")
+        return compile(self, *arguments)
+
+    torch._TorchCompileInductorWrapper.__call__ = call
+
+
+def keep_operators(names):
+    """`names`: of aten's operators that are replaced. What has been compiled already is compiled again."""
+    try:
+        _keep_resizes()
+        _before_inductor(functools.partial(_keep_in_inductor, names))
+    except (AttributeError, ImportError) as error:  # these are not PyTorch's public functions
+        warnings.warn(f"msda_replay.torch.deterministic() does not replace what torch.compile compiles with this PyTorch: {error}")
+        return
+    if hasattr(torch.compiler, "config"):  # what another program compiled and left on the disk
+        torch.compiler.config.cache_key_tag += "msda_replay.torch"
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
