@@ -206,14 +206,14 @@ TEST_F(RecordingTest, FunctionsOfOneImageHaveFactsOfTheirOwn) {
 
 // As before functions had facts of their own in captures.
 TEST_F(RecordingTest, AFunctionDoesNotGetTheFactsOfAnother) {
-  const capture::KernelImage f{"xxh3-128:a", "f", "sm_90", {{"registers", 10}}, {std::byte{1}}};
+  const capture::KernelImage f{"xxh3-128:a", "f", "sm_90", {{"registers", 10}}, {{std::byte{1}}}};
   capture::CallFacts facts;
   facts.kernel = "g";
   facts.kernel_digest = "xxh3-128:a";
   const auto code = capture::code_of(facts, {f});
   ASSERT_TRUE(code);
   EXPECT_EQ(code->name, "g");
-  EXPECT_EQ(code->image, f.image);
+  EXPECT_EQ(code->image.data(), f.image.data());
   EXPECT_TRUE(code->facts.empty());
   facts.kernel_digest = "xxh3-128:b";
   EXPECT_FALSE(capture::code_of(facts, {f}));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "recorder/capture/reader.h"
@@ -82,6 +83,26 @@ class BuilderTest : public testing::Test {
   Builder::Settings settings_;
   Appender spool_;
 };
+
+// As two threads may deliver functions of one image: the image comes with the second.
+TEST_F(BuilderTest, AnImageMayComeWithAnyOfItsFunctions) {
+  const std::byte image[] = {std::byte{7}, std::byte{8}};
+  kernel_digest_ = "digest";
+  spool_.append(Kernel{kernel_digest_, "k", "sm_90", {{"registers", 1}}});
+  call(0, 0, 10);
+  spool_.append(Kernel{kernel_digest_, "other", "sm_90", {{"registers", 2}}}, std::span(image));
+  call(1, 0, 11);
+  EXPECT_EQ(written(0).size(), 2u);
+  const capture::Reader reader(settings_.output);
+  auto kernels = reader.kernels();
+  capture::share_images(kernels);
+  for (const int64_t id : reader.invocation_ids()) {
+    const auto code = capture::code_of(reader.invocation(id).facts, kernels);
+    ASSERT_TRUE(code);
+    EXPECT_EQ(code->facts.at("registers"), 1);
+    EXPECT_TRUE(std::ranges::equal(std::span<const std::byte>(code->image), image));
+  }
+}
 
 class CutTest : public BuilderTest, public testing::WithParamInterface<int64_t> {};
 

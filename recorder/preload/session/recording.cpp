@@ -316,13 +316,12 @@ void Recording::deliver_code(const spool::Kernel& kernel, std::span<const std::b
   guarded([&] {
     if (!start()) return;
     State& mine = state();
-    {
-      const std::lock_guard lock(mine.mutex);
-      auto& functions = mine.code[kernel.digest];
-      const bool image_is_there = !functions.empty();
-      if (!functions.insert(kernel.name).second) return;
-      if (image_is_there) image = {};
-    }
+    // Held while the code is appended: it must come before the calls of other threads that find it delivered.
+    const std::lock_guard lock(mine.mutex);
+    auto& functions = mine.code[kernel.digest];
+    const bool image_is_there = !functions.empty();
+    if (!functions.insert(kernel.name).second) return;
+    if (image_is_there) image = {};
     mine.frames.append(kernel, image);
     say_trouble(mine);
   });
