@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -230,6 +231,27 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
   recording().finish();
   EXPECT_TRUE(delivered);
   device.join();
+}
+
+// The recorder waits and writes, where pthread_cancel takes effect, in functions that must not be left so.
+TEST_F(RecordingTest, ACancelledThreadEndsAfterTheRecordersWork) {
+  ASSERT_TRUE(recording().when_ready([] { return true; }, [] {}));
+  std::atomic<bool> done{false}, goes_on{false};
+  std::thread cancelled([&] {
+    pthread_cancel(pthread_self());
+    call(1, 10);
+    std::string output;
+    recording().complete_capture(output);
+    call(1, 10);
+    recording().discard_calls();
+    recording().finish();
+    done = true;
+    pthread_testcancel();
+    goes_on = true;
+  });
+  cancelled.join();
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(goes_on);
 }
 
 TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {
