@@ -47,6 +47,7 @@ class Builder {
   void finish();
 
   int64_t invocations() const { return written_; }  // in the capture since the last cut
+  int64_t completed() const { return completed_; }  // in the captures that cuts completed
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
@@ -166,7 +167,7 @@ class Builder {
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
-  int64_t written_ = 0, lost_ = 0, without_room_ = 0;
+  int64_t written_ = 0, completed_ = 0, lost_ = 0, without_room_ = 0;
   spool::CutDone last_cut_;
   bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;
 };

@@ -268,6 +268,7 @@ void Builder::cut(const spool::Cut& cut) {
   if (cut.keep) {
     complete_capture();
     last_cut_ = {cut.number, written_};
+    completed_ += written_;
   } else {
     discard_capture();
   }

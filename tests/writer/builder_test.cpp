@@ -151,6 +151,18 @@ TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
 
 INSTANTIATE_TEST_SUITE_P(KeepLast, CutTest, testing::Values(0, 2));
 
+TEST_F(BuilderTest, CountsTheCallsOfAllCompletedCaptures) {
+  settings_.cuts = true;
+  Builder builder(settings_);
+  for (uint64_t cut = 1; cut <= 2; ++cut) {
+    call(2 * cut, 0, 10);
+    call(2 * cut + 1, 0, 11);
+    spool_.append(Cut{cut, true});
+  }
+  builder.follow();
+  EXPECT_EQ(builder.completed(), 4);
+}
+
 TEST_F(BuilderTest, MakesOneCaptureOfAllCallsIfItIsNotToldToCut) {
   call(0, 0, 10);
   spool_.append(Cut{1, false});

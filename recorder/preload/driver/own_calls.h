@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "recorder/preload/driver/driver_api.h"
-#include "recorder/preload/session/cancellation.h"
+#include "recorder/spool/cancellation.h"
 
 namespace msda::record {
 
@@ -34,7 +34,7 @@ class Inside {
 // autotuner launches are not counted.
 template <class Work>
 void by_itself(Work&& work) noexcept {
-  const CancellationHeld uncancelled;
+  const spool::CancellationHeld uncancelled;
   const int saved = errno;
   {
     const Inside guard;

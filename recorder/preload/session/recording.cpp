@@ -17,7 +17,6 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/adapters/regex.h"
-#include "recorder/preload/session/cancellation.h"
 #include "recorder/preload/session/host_digests.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/observations.h"
@@ -25,6 +24,7 @@
 #include "recorder/preload/session/recording_state.h"
 #include "recorder/preload/session/seeds.h"
 #include "recorder/preload/session/warn.h"
+#include "recorder/spool/cancellation.h"
 
 namespace msda::record {
 namespace {
@@ -50,7 +50,7 @@ spool::OwnedDescriptor lock_session(const std::string& folder) {
 template <class Work>
 void Recording::guarded(Work&& work) noexcept {
   if (over_) return;
-  const CancellationHeld uncancelled;
+  const spool::CancellationHeld uncancelled;
   const int saved = errno;
   ++depth;
   try {
@@ -362,7 +362,7 @@ uint64_t Recording::cut(bool keep) noexcept {
 }
 
 int64_t Recording::complete_capture(std::string& output) noexcept {
-  const CancellationHeld uncancelled;
+  const spool::CancellationHeld uncancelled;
   const std::lock_guard lock(complete_mutex_);
   const uint64_t number = cut(/*keep=*/true);
   if (over_) return -1;
@@ -380,7 +380,7 @@ void Recording::discard_calls() noexcept {
 
 void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
-  const CancellationHeld uncancelled;
+  const spool::CancellationHeld uncancelled;
   drain();
   const int saved = errno;
   if (State* mine = state_) mine->writer.notify(spool::News::kEnding);
@@ -389,7 +389,7 @@ void Recording::finish() noexcept {
 
 size_t Recording::wait_for_launches() noexcept {
   if (over_ || depth > 0) return 0;
-  const CancellationHeld uncancelled;
+  const spool::CancellationHeld uncancelled;
   const int saved = errno;
   const size_t left = delivery_.drain();
   errno = saved;
