@@ -152,7 +152,7 @@ TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
 INSTANTIATE_TEST_SUITE_P(KeepLast, CutTest, testing::Values(0, 2));
 
 TEST_F(BuilderTest, CountsTheCallsOfAllCompletedCaptures) {
-  settings_.cuts = true;
+  settings_.cuts = settings_.force = true;
   Builder builder(settings_);
   for (uint64_t cut = 1; cut <= 2; ++cut) {
     call(2 * cut, 0, 10);
