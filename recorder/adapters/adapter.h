@@ -80,6 +80,9 @@ struct Call {
   // All pointers among the parameters; a launch on other buffers replaces them. A tensor that is read and written has
   // two entries.
   std::vector<Pointer> pointers = {};
+  // decode() has read data, as indices are, that change from launch to launch, and not only sizes: a recorder waits for
+  // them before each launch.
+  bool reads_data = false;
   // Further facts, which become attributes in the capture.
   std::map<std::string, std::string> texts = {};
   std::map<std::string, int64_t> integers = {};
@@ -88,6 +91,7 @@ struct Call {
 // Why a launch is not recorded, or cannot have another block size: one line.
 struct Refusal {
   std::string reason;
+  bool of_this_launch = false;  // because of what memory holds: the next launch with these parameters may be recorded
 };
 using Decoded = std::variant<Call, Refusal>;
 
@@ -97,7 +101,8 @@ struct LaunchShape {
   uint32_t shared_bytes = 0;
 };
 
-// Copies device memory to the host; false if it cannot. Adapters use it only for small tables (spatial_shapes).
+// Copies device memory to the host; false if it cannot. Adapters use it only for small tables (spatial_shapes) and a
+// few thousand indices. Where what was read of an input has changed, a launch with equal parameters is decoded anew.
 using ReadDevice = std::function<bool(uint64_t address, void* to, size_t bytes)>;
 
 class Adapter {

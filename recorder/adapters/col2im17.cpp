@@ -139,7 +139,7 @@ class Col2im17 final : public Adapter {
     if (n != product(columns)) return Refusal{"n is " + std::to_string(n) + ", not B*Q*M*D"};
 
     const auto adds_up = LevelTable(addresses.spatial_shapes, read).adds_up(sizes.L, sizes.S);
-    if (!adds_up) return Refusal{"spatial_shapes cannot be read"};
+    if (!adds_up) return Refusal{"spatial_shapes cannot be read", /*of_this_launch=*/true};
     if (!*adds_up) {
       return Refusal{"the levels do not add up to " + std::to_string(sizes.S) + " pixels: not in two dimensions?"};
     }

@@ -76,7 +76,7 @@ class Embedding final : public Adapter {
     if (count < 1 || count > kMostIndices) return Refusal{std::to_string(count) + " indices, not 1 to 3072"};
     const auto rows = signature->index == MSDA_INT64 ? rows_reached<int64_t>(index, count, read)
                                                      : rows_reached<int32_t>(index, count, read);
-    if (!rows) return Refusal{"indices that cannot be read, or of which one is no row"};
+    if (!rows) return Refusal{"indices that cannot be read, or of which one is no row", /*of_this_launch=*/true};
     Call call{.dialect = std::nullopt,
               .padding = std::nullopt,
               .align_corners = std::nullopt,
@@ -84,6 +84,7 @@ class Embedding final : public Adapter {
                          {"source", signature->type, {count, channels}, parameter<uint64_t>(launch, 1)}},
               .outputs = {{"sum", signature->type, {*rows, channels}, parameter<uint64_t>(launch, 2)}},
               .pointers = pointers_at(launch, {{0, "inputs/index"}, {1, "inputs/source"}, {2, "outputs/sum"}}),
+              .reads_data = true,
               .texts = {{"reduce", "sum"}},
               .integers = {{"dim", 0}, {"dim_size", *rows}}};
     if (padding >= 0) call.integers["padding_idx"] = padding;

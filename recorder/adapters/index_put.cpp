@@ -57,8 +57,8 @@ class IndexPut final : public Adapter {
                sum_outer = parameter<int64_t>(launch, 6), outer = parameter<int64_t>(launch, 7);
     if (!product(std::array{count, channels, outer})) return Refusal{"sizes that are not positive"};
     const auto rows = rows_of(sorted, count, channels, sum_outer, outer, read);
-    if (!rows) return Refusal{"a sum whose number of rows cannot be told"};
     const bool has_outer = outer > 1;
+    if (!rows) return Refusal{"a sum whose number of rows cannot be told", /*of_this_launch=*/!has_outer};
     const auto shape = [&](int64_t size) {
       return has_outer ? std::vector{outer, size, channels} : std::vector{size, channels};
     };
@@ -71,6 +71,7 @@ class IndexPut final : public Adapter {
               .outputs = {{"sum", *type, shape(*rows), parameter<uint64_t>(launch, 3)}},
               .pointers = pointers_at(
                   launch, {{0, "inputs/index"}, {1, "inputs/source_row"}, {2, "inputs/source"}, {3, "outputs/sum"}}),
+              .reads_data = !has_outer,
               .texts = {{"reduce", "sum"}},
               .integers = {{"dim", has_outer ? 1 : 0}, {"dim_size", *rows}}};
     for (const auto* group : {&call.inputs, &call.outputs}) {

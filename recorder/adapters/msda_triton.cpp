@@ -79,7 +79,7 @@ std::variant<Sizes, Refusal> sizes_of(std::span<const int64_t> integers, const L
   std::ranges::sort(candidates, {}, &Sizes::L);
   for (const Sizes& sizes : candidates) {
     const auto adds_up = table.adds_up(sizes.L, sizes.S);
-    if (!adds_up) return Refusal{"spatial_shapes cannot be read"};
+    if (!adds_up) return Refusal{"spatial_shapes cannot be read", /*of_this_launch=*/true};
     if (*adds_up) consistent.push_back(sizes);
   }
   if (consistent.empty()) return Refusal{words + " do not agree with spatial_shapes"};

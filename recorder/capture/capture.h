@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "recorder/capture/schema.h"
@@ -67,11 +68,27 @@ struct Seed {
   std::optional<int64_t> invocation;  // the first that was begun after it, or one more than there are
 };
 
+// Bytes that are never changed, and that copies share.
+class SharedBytes {
+ public:
+  SharedBytes() = default;
+  SharedBytes(std::vector<std::byte> bytes)  // NOLINT
+      : bytes_(std::make_shared<const std::vector<std::byte>>(std::move(bytes))) {}
+
+  const std::byte* data() const { return bytes_ ? bytes_->data() : nullptr; }
+  size_t size() const { return bytes_ ? bytes_->size() : 0; }
+  bool empty() const { return size() == 0; }
+  operator std::span<const std::byte>() const { return {data(), size()}; }  // NOLINT
+
+ private:
+  std::shared_ptr<const std::vector<std::byte>> bytes_;
+};
+
 // A recorded function and the cubin that defines it. A cubin may define several, which then share digest and image.
 struct KernelImage {
   std::string digest, name, architecture;
   std::map<std::string, int64_t> facts;  // registers, shared_bytes, atomics, ...
-  std::vector<std::byte> image;
+  SharedBytes image;
 };
 
 // A test's |observed - expected| <= atol + rtol * |expected|.
@@ -107,7 +124,7 @@ struct CallFacts {
   std::map<std::string, int64_t> integers;
 };
 
-// Gives each function its image, which a capture holds once.
+// Gives each function its image, which a capture and then all functions hold once.
 void share_images(std::vector<KernelImage>& kernels);
 
 // The function that a call launched. Captures of older recorders have the facts of one function of an image only: there

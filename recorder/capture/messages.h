@@ -36,6 +36,17 @@ struct adl_serializer<std::vector<std::byte>> {
   }
 };
 
+template <>
+struct adl_serializer<msda::capture::SharedBytes> {
+  static void to_json(json& to, const msda::capture::SharedBytes& bytes) {
+    const auto* begin = reinterpret_cast<const uint8_t*>(bytes.data());
+    to = json::binary({begin, begin + bytes.size()});
+  }
+  static void from_json(const json& from, msda::capture::SharedBytes& bytes) {
+    bytes = from.get<std::vector<std::byte>>();
+  }
+};
+
 }  // namespace nlohmann
 
 namespace msda::capture {

@@ -95,7 +95,7 @@ std::vector<KernelImage> Reader::kernels() const {
     if (!group.has("image")) continue;
     const Node dataset = impl_->open_member(group, "image");
     const Tensor image = impl_->read(dataset, impl_->tensor_info(dataset, nullptr));
-    kernel.image.assign(image.bytes().begin(), image.bytes().end());
+    kernel.image = std::vector<std::byte>(image.bytes().begin(), image.bytes().end());
   }
   return kernels;
 }

@@ -106,20 +106,22 @@ void Writer::write_run(const Run& run, const std::vector<Seed>& seeds) {
                  std::as_bytes(std::span(records)), kSeedDimension);
 }
 
-std::string Writer::Impl::path_of_kernel(const std::string& digest, const std::string& name) {
-  const std::string& first = first_functions.try_emplace(digest, name).first->second;
-  return "/kernels/" + digest + (name == first ? "" : kFunctionSeparator + name);
+std::string Writer::Impl::path_of_kernel(const std::string& digest, const std::string& name) const {
+  const auto with_image = functions_with_image.find(digest);
+  const bool has_image = with_image != functions_with_image.end() && with_image->second == name;
+  return "/kernels/" + digest + (has_image ? "" : kFunctionSeparator + name);
 }
 
 void Writer::add_kernel(const KernelImage& kernel) {
-  const bool is_first = !impl_->first_functions.contains(kernel.digest);
-  if (!is_first && kernel.name.find('/') != kernel.name.npos) return;  // no name of a group
+  const bool brings_image =
+      !kernel.image.empty() && impl_->functions_with_image.try_emplace(kernel.digest, kernel.name).second;
+  if (!brings_image && kernel.name.find('/') != kernel.name.npos) return;  // no name of a group
   const std::string name = impl_->path_of_kernel(kernel.digest, kernel.name);
   const Group group = impl_->group(name);
   impl_->attribute(group.get(), "name", kernel.name);
   impl_->attribute(group.get(), "architecture", kernel.architecture);
   for (const auto& [key, value] : kernel.facts) impl_->attribute(group.get(), key, value);
-  if (!is_first) return;
+  if (!brings_image) return;
   static constexpr std::string_view kByte[] = {"byte"};
   impl_->dataset(name + "/image", H5T_STD_U8LE, {static_cast<int64_t>(kernel.image.size())}, kernel.image, kByte);
 }

@@ -21,7 +21,7 @@ class Writer {
   ~Writer();  // closes; call close() to hear of errors
 
   void write_run(const Run& run, const std::vector<Seed>& seeds);
-  // Of several functions of one image, the first that is added brings the image.
+  // Of several functions of one image, the first that is added with the image brings it; the others need none.
   void add_kernel(const KernelImage& kernel);
   // Adds facts to a function that was added before.
   void add_kernel_facts(const std::string& digest, const std::string& name,

@@ -48,8 +48,8 @@ struct Writer::Impl {
     std::vector<int64_t> shape;
   };
   std::map<std::string, OpenStage> open_stages;
-  std::map<std::string, std::string> first_functions;  // by digest of the image
-  bool reserved = false;                               // the file may be longer than HDF5 needs it
+  std::map<std::string, std::string> functions_with_image;  // by its digest
+  bool reserved = false;                                    // the file may be longer than HDF5 needs it
   mutable bool broken = false;
 
   Impl(const std::string& to, bool replace) : output(to, replace), path(output.path()) {}
@@ -78,8 +78,8 @@ struct Writer::Impl {
     if (status < 0) fail(doing);
   }
 
-  // Where a function's facts are: the first function of an image is where its image is.
-  std::string path_of_kernel(const std::string& digest, const std::string& name);
+  // Where a function's facts are: those of the function that brought the image are beside it.
+  std::string path_of_kernel(const std::string& digest, const std::string& name) const;
 
   hdf5::Group group(const std::string& name) const {
     hdf5::Properties parents(H5Pcreate(H5P_LINK_CREATE));

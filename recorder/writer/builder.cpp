@@ -46,13 +46,10 @@ void Builder::take(const spool::Frame& frame) {
     case spool::Kind::kKernel: {
       auto kernel = spool::decode<spool::Kernel>(frame.message);
       spool::check_payload(kernel, frame.payload_bytes);
+      // Comes with one of its functions, which need not be the first.
+      if (frame.payload_bytes > 0) images_.try_emplace(kernel.digest, frame);
       const Function function{kernel.digest, kernel.name};
-      // The image came with the first function that was launched.
-      const auto same = std::ranges::find_if(code_, [&](const auto& one) {
-        return one.first.image == function.image && one.second.frame.payload_bytes > 0;
-      });
-      const bool has_none = frame.payload_bytes == 0 && same != code_.end();
-      code_.try_emplace(function, std::move(kernel), has_none ? same->second.frame : frame);
+      code_.try_emplace(function, Code{std::move(kernel)});
       return;
     }
     case spool::Kind::kBegin:

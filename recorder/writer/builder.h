@@ -47,6 +47,7 @@ class Builder {
   void finish();
 
   int64_t invocations() const { return written_; }  // in the capture since the last cut
+  int64_t completed() const { return completed_; }  // in the captures that cuts completed
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
@@ -70,10 +71,9 @@ class Builder {
 
  private:
   struct Code {
-    Code(spool::Kernel image, const spool::Frame& at) : kernel(std::move(image)), frame(at) {}
     spool::Kernel kernel;
-    spool::Frame frame;
-    bool written = false, is_variant = false, is_counted = false;
+    bool written = false, is_launched = false;  // in this capture: its facts; a call of it
+    bool is_counted = false;
   };
   struct Pending {
     spool::Begin begin;
@@ -124,7 +124,8 @@ class Builder {
   static Function function_of(const Pending& pending);
   Code* find_code(const Pending& pending);
   void write_code(const Pending& pending);
-  void write_image(Code& code);
+  int64_t image_bytes_to_write(const std::string& digest) const;
+  void write_function(Code& code);
   void write_variants();
   void write_instruction_counts();
   void write_superseding(Pending& pending);
@@ -150,6 +151,8 @@ class Builder {
   std::vector<capture::Seed> seeds_;  // until the end, `invocation` counts invocations begun, not written
   uint64_t begun_ = 0;
   std::map<Function, Code> code_;
+  std::map<std::string, spool::Frame> images_;                // by digest: several functions may be in one
+  std::set<std::string> images_written_;                      // in this capture; digests
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
   std::vector<std::future<InstructionCounts>> counting_;
   InstructionCounts counted_;
@@ -164,7 +167,7 @@ class Builder {
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
-  int64_t written_ = 0, lost_ = 0, without_room_ = 0;
+  int64_t written_ = 0, completed_ = 0, lost_ = 0, without_room_ = 0;
   spool::CutDone last_cut_;
   bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;
 };

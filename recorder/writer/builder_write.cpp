@@ -31,13 +31,25 @@ Builder::Code* Builder::find_code(const Pending& pending) {
 void Builder::write_code(const Pending& pending) {
   Code* code = find_code(pending);
   if (code == nullptr) return;
+  code->is_launched = true;
   kernels_written_.insert(code->kernel.name);
-  write_image(*code);
+  // Otherwise its image may still come, and both are written at the end.
+  if (images_.contains(code->kernel.digest)) write_function(*code);
 }
 
-void Builder::write_image(Code& code) {
+// What an image adds to the capture, which holds it once for all of its functions.
+int64_t Builder::image_bytes_to_write(const std::string& digest) const {
+  const auto image = images_.find(digest);
+  const bool is_new = image != images_.end() && !images_written_.contains(digest);
+  return is_new ? static_cast<int64_t>(image->second.payload_bytes) : 0;
+}
+
+void Builder::write_function(Code& code) {
   const auto& [digest, name, architecture, facts] = code.kernel;
-  writer().add_kernel({digest, name, architecture, facts, spool_.payload(code.frame)});
+  capture::KernelImage kernel{digest, name, architecture, facts, {}};
+  if (image_bytes_to_write(digest) > 0) kernel.image = spool_.payload(images_.at(digest));
+  writer().add_kernel(kernel);
+  if (!kernel.image.empty()) images_written_.insert(digest);
   code.written = true;
 }
 
@@ -46,12 +58,9 @@ void Builder::write_image(Code& code) {
 void Builder::write_variants() {
   constexpr int64_t kForFacts = 1 << 15;
   for (auto& [function, code] : code_) {
-    if (code.written || !kernels_written_.contains(function.name) || unexplained_code_.contains(function.image) ||
-        !writer().reserve(kForFacts + static_cast<int64_t>(code.frame.payload_bytes))) {
-      continue;
-    }
-    code.is_variant = true;
-    write_image(code);
+    if (code.written || !kernels_written_.contains(function.name)) continue;
+    if (!code.is_launched && unexplained_code_.contains(function.image)) continue;
+    if (writer().reserve(kForFacts + image_bytes_to_write(function.image))) write_function(code);
   }
 }
 
@@ -60,11 +69,15 @@ void Builder::begin_counting_instructions() {
   static constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
   std::set<Function> held;
   for (const Pending& pending : held_) held.insert(function_of(pending));
+  std::map<std::string, capture::SharedBytes> cubins;
   std::vector<CubinFunction> functions;
   for (auto& [function, code] : code_) {
-    if (code.is_counted || code.is_variant || !(code.written || held.contains(function))) continue;
+    const auto image = images_.find(function.image);
+    if (code.is_counted || image == images_.end() || !(code.is_launched || held.contains(function))) continue;
     code.is_counted = true;
-    functions.push_back({function, spool_.payload(code.frame), code.kernel.architecture});
+    capture::SharedBytes& cubin = cubins[function.image];
+    if (cubin.empty()) cubin = spool_.payload(image->second);
+    functions.push_back({function, cubin, code.kernel.architecture});
   }
   if (functions.empty()) return;
   std::vector<std::filesystem::path> folders;
@@ -99,7 +112,7 @@ bool Builder::has_room_for(const Pending& pending) {
   constexpr int64_t kForFacts = 1 << 17, kForDataset = 1 << 14;  // for attributes, and for alignment to pages
   int64_t bytes = kForFacts + static_cast<int64_t>(pending.parameter_bytes.size());
   for (const auto& [name, text] : pending.begin.texts) bytes += static_cast<int64_t>(text.size());
-  if (const Code* code = find_code(pending)) bytes += static_cast<int64_t>(code->frame.payload_bytes);
+  if (const Code* code = find_code(pending)) bytes += image_bytes_to_write(code->kernel.digest);
   for (const Item& item : pending.tensors) {
     const int64_t data = Payloads::row_major_bytes(item.tensor.description);
     if (__builtin_add_overflow(bytes, kForDataset + data, &bytes)) return false;
@@ -255,6 +268,7 @@ void Builder::cut(const spool::Cut& cut) {
   if (cut.keep) {
     complete_capture();
     last_cut_ = {cut.number, written_};
+    completed_ += written_;
   } else {
     discard_capture();
   }
@@ -266,7 +280,8 @@ void Builder::cut(const spool::Cut& cut) {
 // Calls under way belong to the next capture, as does code that was delivered: it is in the spool only once.
 void Builder::begin_next_capture() {
   writer_.reset();
-  for (auto& [function, code] : code_) code.written = code.is_variant = false;
+  for (auto& [function, code] : code_) code.written = code.is_launched = false;
+  images_written_.clear();
   kernels_written_.clear();
   number_.clear();
   first_number_.clear();

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "recorder/capture/capture.h"
+
 namespace msda::record {
 
 // instructions (without the padding behind the last), fused_multiply_adds (FFMA, DFMA; not HFMA2, by which compilers
@@ -48,7 +50,7 @@ struct Function {
 
 struct CubinFunction {
   Function function;
-  std::vector<std::byte> cubin;
+  capture::SharedBytes cubin;
   std::string architecture;  // "sm_90"; empty: unknown
 };
 

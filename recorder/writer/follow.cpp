@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -145,26 +146,25 @@ int follow(const Options& options) {
   SessionFile session(is_open(kSession) ? kSession : -1);
   const int shared_memory = is_open(kSharedMemory) ? kSharedMemory : -1;
   session.begin(options.output, options.spool);
-  int64_t completed = 0;  // invocations in the captures before the last
+  std::optional<Builder> made;
   try {
-    Builder builder({options.spool, options.output, options.force, options.keep_last, version(),
-                     /*release=*/true, shared_memory, /*trusted=*/true,
-                     stages_from(options.stages).value_or(Stages::kNone), /*cuts=*/true});
-    uint64_t cuts = 0;
+    Builder& builder =
+        made.emplace(Builder::Settings{options.spool, options.output, options.force, options.keep_last, version(),
+                                       /*release=*/true, shared_memory, /*trusted=*/true,
+                                       stages_from(options.stages).value_or(Stages::kNone), /*cuts=*/true});
     for (Target target; target.has_news();) {
       if (target.is_ending()) builder.begin_counting_instructions();
       builder.follow();
-      // The program waits for the answer to each cut: there is one at a time.
-      if (builder.last_cut().number != cuts) completed += builder.last_cut().invocations;
-      cuts = builder.last_cut().number;
       target.answer(builder.last_cut());
     }
     builder.finish();
     tell(options, builder);
     if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);
-    session.end(builder.invocations(), completed);
+    session.end(builder.invocations(), builder.completed());
     return 0;
   } catch (const std::exception& e) {
+    const int64_t completed = made ? made->completed() : 0;
+    made.reset();
     say(fmt::format("{}; msda-replay recover {} -o FILE gets what was recorded", e.what(), options.spool));
     session.end(std::nullopt, completed);
     return 1;

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <system_error>
 
 #include "replay/base/errors.h"
@@ -18,14 +19,38 @@ namespace {
 
 bool is_unsupported(int error) { return error == EINVAL || error == ENOSYS; }
 
-// Never replaces a file. Returns 0 or an errno.
+int rename_file(const std::string& from, const std::string& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+// 0 or an errno, also for what a file system lacks that has no hard links (FUSE).
+int link_file(const std::string& from, const std::string& to) {
+  return ::link(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+bool lacks_links(int error) { return error == EPERM || error == EOPNOTSUPP || is_unsupported(error); }
+
+// Never replaces a file, but for one that appears at that moment where the file system can do no better. Returns 0 or
+// an errno.
 int rename_without_replacing(const std::string& from, const std::string& to) {
   if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
   if (!is_unsupported(errno)) return errno;
-  // The file system lacks that.
-  if (::link(from.c_str(), to.c_str()) != 0) return errno;
-  ::unlink(from.c_str());
-  return 0;
+  if (const int error = link_file(from, to); !lacks_links(error)) {
+    if (error == 0) ::unlink(from.c_str());
+    return error;
+  }
+  struct stat there {};
+  if (lstat(to.c_str(), &there) == 0) return EEXIST;
+  return errno == ENOENT ? rename_file(from, to) : errno;
+}
+
+// A second name of the file or, where there are no links, a copy.
+int set_aside(const std::string& path, const std::string& aside) {
+  const int error = link_file(path, aside);
+  if (!lacks_links(error)) return error;
+  std::error_code failed;
+  std::filesystem::copy_file(path, aside, failed);
+  return failed.value();
 }
 
 int swap_names(const std::string& one, const std::string& other) {
@@ -47,7 +72,7 @@ int write_all(int fd, std::string_view text) {
 void NewFiles::fail(const std::string& path, int error) const {
   throw BadInput(fmt::format("{}{}{}: cannot write it: {}{}", flag_, flag_.empty() ? "" : " ", path,
                              std::strerror(error),
-                             error == EEXIST ? " (--force replaces it; or give another name)" : ""));
+                             error == EEXIST && !replace_ ? " (--force replaces it; or give another name)" : ""));
 }
 
 void NewFiles::check(const std::string& path) const {
@@ -66,7 +91,7 @@ void NewFiles::check(const std::string& path) const {
 std::string NewFiles::temporary_beside(const std::string& path) {
   try {
     // Beside `path`, so that files can be renamed to that.
-    if (!folder_) folder_.emplace(path.substr(0, path.rfind('/') + 1) + ".msda-new-");
+    if (!folder_) folder_ = std::make_unique<TemporaryFolder>(path.substr(0, path.rfind('/') + 1) + ".msda-new-");
   } catch (const std::system_error& error) {
     fail(path, error.code().value());
   }
@@ -88,28 +113,46 @@ void NewFiles::write(const std::string& path, std::string_view bytes) {
   if (error != 0) fail(path, error);
 }
 
-void NewFiles::put(File& file) const {
+int NewFiles::replace(File& file) {
+  file.state = File::kExchanged;
+  int error = swap_names(file.temporary, file.path);
+  if (!is_unsupported(error)) return error;
+  file.state = File::kReplaced;
+  file.aside = temporary_beside(file.path);
+  error = set_aside(file.path, file.aside);
+  return error != 0 ? error : rename_file(file.temporary, file.path);
+}
+
+void NewFiles::put(File& file) {
   check(file.path);
   struct stat there {};
-  const bool exists = stat(file.path.c_str(), &there) == 0;
   int error = 0;
-  if (!replace_ || !exists) {
+  if (!replace_ || stat(file.path.c_str(), &there) != 0) {
     error = rename_without_replacing(file.temporary, file.path);
     file.state = File::kMoved;
   } else if (chmod(file.temporary.c_str(), there.st_mode & 07777) != 0) {
     error = errno;
-  } else if (error = swap_names(file.temporary, file.path); error == 0) {
-    file.state = File::kExchanged;
-  } else if (is_unsupported(error)) {
-    error = rename(file.temporary.c_str(), file.path.c_str()) == 0 ? 0 : errno;
-    file.state = File::kReplaced;
+  } else {
+    error = replace(file);
   }
   if (error != 0) fail(file.path, error);
 }
 
-void NewFiles::take_back(const File& file) {
-  if (file.state == File::kMoved) rename(file.path.c_str(), file.temporary.c_str());
-  if (file.state == File::kExchanged) swap_names(file.path, file.temporary);
+// The first `count` files. Throws BadInput if a file that was replaced cannot be restored, and keeps it.
+void NewFiles::take_all_back(size_t count) {
+  std::string lost;
+  while (count-- > 0) {
+    const File& file = files_[count];
+    if (file.state == File::kMoved) rename_file(file.path, file.temporary);
+    const bool restored = file.state == File::kExchanged  ? swap_names(file.path, file.temporary) == 0
+                          : file.state == File::kReplaced ? rename_file(file.aside, file.path) == 0
+                                                          : true;
+    const std::string& kept = file.state == File::kExchanged ? file.temporary : file.aside;
+    if (!restored) lost += fmt::format("{}{} is now {}", lost.empty() ? "" : "; ", file.path, kept);
+  }
+  if (lost.empty()) return;
+  static_cast<void>(folder_.release());  // so that it stays
+  throw BadInput(fmt::format("cannot restore what was replaced: {}", lost));
 }
 
 void NewFiles::publish() {
@@ -117,7 +160,7 @@ void NewFiles::publish() {
   try {
     for (; done < files_.size(); ++done) put(files_[done]);
   } catch (...) {
-    while (done > 0) take_back(files_[--done]);
+    take_all_back(done);
     throw;
   }
   files_.clear();

@@ -1,7 +1,7 @@
 // Files that a command creates: each appears complete or not at all, and replaces another file only if asked.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,23 +29,26 @@ class NewFiles {
   // The name of a temporary file that never appears.
   std::string scratch(const std::string& path);
   void write(const std::string& path, std::string_view bytes);
-  // All of them or, throwing BadInput, none. A replaced file keeps its permissions.
+  // All of them or, throwing BadInput, none; if one that was replaced cannot be restored, the error names where it is.
+  // A replaced file keeps its permissions.
   void publish();
 
  private:
   struct File {
     std::string path, temporary;
     enum { kHere, kMoved, kExchanged, kReplaced } state = kHere;
+    std::string aside = {};  // kReplaced: what was there before
   };
-  void put(File& file) const;
-  static void take_back(const File& file);
+  void put(File& file);
+  int replace(File& file);
+  void take_all_back(size_t count);
   std::string temporary_beside(const std::string& path);
   [[noreturn]] void fail(const std::string& path, int error) const;
 
   std::string input_;
   bool replace_;
   std::string flag_;
-  std::optional<TemporaryFolder> folder_;
+  std::unique_ptr<TemporaryFolder> folder_;
   int temporaries_ = 0;
   std::vector<File> files_;
 };

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "replay/base/errors.h"
 #include "replay/base/new_files.h"
@@ -24,6 +24,19 @@ void write_in_place(const std::string& what, const std::string& path, const std:
   int error = fd < 0 ? errno : write_all(fd, text);
   if (fd >= 0 && ::close(fd) != 0 && error == 0) error = errno;
   if (error != 0) fail(what, path, error);
+}
+
+// A symbolic link is kept: its target, which need not exist, is replaced.
+std::string target_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as Linux follows
+  std::error_code error;
+  fs::path name = path;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(name, error)); ++i) {
+    name = name.parent_path() / fs::read_symlink(name, error);
+    if (error) return path;
+  }
+  return name.string();
 }
 
 // Whether it begins as every HDF5 file does.
@@ -66,12 +79,8 @@ void write_file(const std::string& what, const std::string& path, const std::str
   if (exists && is_hdf5(path)) {
     throw BadInput(fmt::format("{} {}: is an HDF5 file, and not replaced; give another name", what, path));
   }
-  // A symbolic link is kept: its target is replaced.
-  char* target = exists ? realpath(path.c_str(), nullptr) : nullptr;
-  const std::string name = target != nullptr ? target : path;
-  std::free(target);
   NewFiles files("", true, what);
-  files.write(name, text);
+  files.write(target_of(path), text);
   files.publish();
 }
 

@@ -171,6 +171,7 @@ Json simulate_failures(const StressOptions& options, const Simulated& simulated)
   if (tally.runs == 0) throw BadInput("interrupted before the first run ended");
 
   Json result = described;
+  if (const std::string content = content_of(simulated.invocation); !content.empty()) result["content"] = content;
   const auto known = stress::proportion(tally.failures, tally.runs, options.confidence);
   result["failure_probability"] = to_json(known);
   result["confidence"] = options.confidence;

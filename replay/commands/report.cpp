@@ -122,6 +122,7 @@ class Reporter {
     if (stress.is_null()) return;
     for (ReportedInvocation& one : report.invocations) {
       if (one.result.invocation.id != stress["invocation"]) continue;
+      if (!options_.stress_json.empty()) refuse_other_call(stress, one.result.invocation);
       one.stress = std::move(stress);
       return;
     }
@@ -137,18 +138,29 @@ class Reporter {
       Html tried;
       add_probability(tried, stress);
       stress.at("invocation").get<int64_t>();
-      refuse_other_capture(stress.at("capture"));
+      stress.at("capture").get<std::string>();
+      stress.value("content", "");
       return stress;
     } catch (const Json::exception&) {
       throw BadInput(fmt::format("--stress-json {}: not what msda-replay stress --json writes", options_.stress_json));
     }
   }
 
-  void refuse_other_capture(const std::string& simulated) const {
+  // By what the calls hold: since the simulation, the capture may have been moved. Simulations by older versions say
+  // only where it was.
+  void refuse_other_call(const Json& stress, const capture::Invocation& invocation) const {
+    const std::string simulated = stress["capture"], content = stress.value("content", ""),
+                      here = content_of(invocation);
+    const auto differs =
+        fmt::format("--stress-json {}: it is of {}, not of {}", options_.stress_json, simulated, options_.capture);
+    if (!content.empty() && !here.empty()) {
+      if (content != here) throw BadInput(differs + "; --stress N simulates this one");
+      return;
+    }
     std::error_code missing;
-    if (simulated == options_.capture || fs::equivalent(simulated, options_.capture, missing)) return;
-    throw BadInput(fmt::format("--stress-json {}: it is of {}, not of {}; --stress N simulates this one",
-                               options_.stress_json, simulated, options_.capture));
+    const fs::path from = fs::path(options_.stress_json).parent_path() / simulated;
+    if (fs::equivalent(simulated, options_.capture, missing) || fs::equivalent(from, options_.capture, missing)) return;
+    print_error(fmt::format("note: {}, or that has been moved since", differs));
   }
 
   Json simulate(int64_t invocation) {

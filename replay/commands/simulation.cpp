@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "analysis/analyze.h"
+#include "recorder/capture/digest.h"
 #include "recorder/text/numbers.h"
 #include "replay/base/errors.h"
 #include "replay/calls/load_operator.h"
@@ -204,6 +206,17 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
   plan.seed = options.seed;
   plan.every_element = options.every_element;
   return result;
+}
+
+std::string content_of(const capture::Invocation& invocation) {
+  std::string digests;
+  for (const auto* tensors : {&invocation.inputs, &invocation.outputs}) {
+    for (const capture::TensorInfo& tensor : *tensors) {
+      if (tensor.digest.empty()) return "";
+      digests += tensor.name + " " + tensor.digest + "\n";
+    }
+  }
+  return capture::digest(std::as_bytes(std::span(digests)));
 }
 
 Json describe(const Simulated& simulated, const SimulationOptions& options) {

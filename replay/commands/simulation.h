@@ -41,6 +41,8 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
 
 // What is simulated, for the result: operator, sizes, inputs, arithmetics, criterion, seed.
 Json describe(const Simulated& simulated, const SimulationOptions& options);
+// Identifies a recorded call by the digests of its tensors, wherever its file is; empty if the capture has none.
+std::string content_of(const capture::Invocation& invocation);
 Lines describe_text(const Json& described);
 
 Json to_json(const analysis::stress::Proportion& proportion);

@@ -361,7 +361,8 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
   std::optional<Invocation> twin;
   for (const int64_t id : reader.invocation_ids()) {
     Invocation other = reader.invocation(id);
-    if (other.facts.kernel_digest == code.digest && is_launch(other) && same_problem(other, invocation)) {
+    const bool same_code = other.facts.kernel_digest == code.digest && other.facts.kernel == plan.kernel;
+    if (same_code && is_launch(other) && same_problem(other, invocation)) {
       twin = std::move(other);
       break;
     }

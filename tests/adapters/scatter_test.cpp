@@ -462,6 +462,12 @@ TEST(ScatterAdd, Refusals) {
   EXPECT_THAT(reason(decode(broken, nullptr)), HasSubstr("dimensions"));
 }
 
+// Whether the next launch with the same parameters may be recorded.
+bool of_this_launch(const Decoded& decoded) {
+  const auto* refusal = std::get_if<Refusal>(&decoded);
+  return refusal != nullptr && refusal->of_this_launch;
+}
+
 // Device memory that holds one array.
 template <class Number>
 ReadDevice holding(uint64_t address, const std::vector<Number>& numbers) {
@@ -496,12 +502,15 @@ TEST(Embedding, RowsUpToTheLargestIndex) {
   EXPECT_THAT(describe(call.outputs), ElementsAre("sum 12288 f16 [12,16]"));
   EXPECT_EQ(call.integers, (Integers{{"dim", 0}, {"dim_size", 12}}));
   EXPECT_EQ(std::get<Call>(decode(embedding_launch(4, 3), memory)).integers.at("padding_idx"), 3);
+  EXPECT_TRUE(call.reads_data);
 }
 
 TEST(Embedding, Refusals) {
   const auto memory = holding<int64_t>(0x100, {3, -1, 11, 3});
   EXPECT_THAT(reason(decode(embedding_launch(4, -1), memory)), HasSubstr("no row"));
   EXPECT_THAT(reason(decode(embedding_launch(4, -1), nullptr)), HasSubstr("cannot be read"));
+  EXPECT_TRUE(of_this_launch(decode(embedding_launch(4, -1), memory)));
+  EXPECT_FALSE(of_this_launch(decode(embedding_launch(4000, -1), memory)));
   EXPECT_THAT(
       reason(decode(embedding_launch(4, -1), holding<int64_t>(0x100, {1, 2, std::numeric_limits<int64_t>::max(), 1}))),
       HasSubstr("no row"));
@@ -537,7 +546,9 @@ TEST(IndexPut, SortedIndicesAndTheirRows) {
   EXPECT_THAT(describe(call.inputs),
               ElementsAre("index 256 i64 [4]", "source_row 512 i64 [4]", "source 12288 f32 [4,8]"));
   EXPECT_THAT(describe(call.outputs), ElementsAre("sum 16384 f32 [10,8]"));
+  EXPECT_TRUE(call.reads_data);
   const Decoded outer = decode(index_put_launch(80, 3), nullptr);
+  EXPECT_FALSE(std::get<Call>(outer).reads_data);
   ASSERT_EQ(reason(outer), "not refused");
   EXPECT_THAT(describe(std::get<Call>(outer).outputs), ElementsAre("sum 16384 f32 [3,10,8]"));
   EXPECT_EQ(std::get<Call>(outer).integers, (Integers{{"dim", 1}, {"dim_size", 10}}));
@@ -547,6 +558,8 @@ TEST(IndexPut, Refusals) {
   const auto memory = holding<int64_t>(0x100, {-3, -2, -2, -1});
   EXPECT_THAT(reason(decode(index_put_launch(0, 1), memory)), HasSubstr("rows"));
   EXPECT_THAT(reason(decode(index_put_launch(0, 1), nullptr)), HasSubstr("rows"));
+  EXPECT_TRUE(of_this_launch(decode(index_put_launch(0, 1), memory)));
+  EXPECT_FALSE(of_this_launch(decode(index_put_launch(81, 3), memory)));
   EXPECT_THAT(reason(decode(index_put_launch(81, 3), memory)), HasSubstr("rows"));
   EXPECT_THAT(reason(decode(index_put_launch(80, 3, 0), memory)), HasSubstr("accumulate"));
   EXPECT_NE(reason(decode(index_put_launch(80, 0), memory)), "not refused");

@@ -208,3 +208,15 @@ def test_digests_alone(replay, tmp_path, kernel):
     assert "inputs/value" in replay("show", tmp_path / "digests.h5", expect=0).out
     assert "--digest-only" in replay("run", tmp_path / "digests.h5", expect=3).err
     replay("verify", tmp_path / "digests.h5", expect=0)
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+@pytest.mark.parametrize("kernel", ["index_add", "index_put", "embedding"])
+def test_digests_of_launches_whose_indices_change(tmp_path, kernel, asynchronous):
+    """As an allocator gives each launch the memory of the one before; the indices in it are others."""
+    arguments = ["--kernel", kernel, "--repeat", "8", "--seed", "5"]
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5", "--digest-only"], MSDA_STAND_IN_ASYNC=asynchronous)
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
+    assert "not recorded" not in done.stderr
+    calls = read_capture(tmp_path / "a.h5").invocations
+    assert len({call.digests["inputs/index"] for call in calls}) == 8

@@ -10,6 +10,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import browser
+import h5py
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY
@@ -257,6 +258,19 @@ def test_texts_of_a_capture_stay_texts(report, tmp_path, rng):
     assert page.text.count(shown) >= 4
 
 
+def test_code_is_that_of_the_launched_function(report, tmp_path, rng):
+    write_capture(tmp_path / "a.h5", wrong_call(rng))
+    digest = "xxh3-128:0123"
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        del file["contents"]
+        file["invocations/000000"].attrs.update(kernel="second", kernel_digest=digest)
+        for name, group, registers in (("first", digest, 10711), ("second", f"{digest} second", 10722), ("third", f"{digest} third", 10733)):
+            file.create_group(f"kernels/{group}").attrs.update(name=name, architecture="sm_90", registers=registers)
+    path, _ = report(tmp_path / "a.h5", "--no-stages")
+    text = read(path).text.replace(",", "")
+    assert "10722" in text and "10711" not in text and "10733" not in text
+
+
 def test_stages_order_and_probability(report, replay, shipped, tmp_path):
     replay("stress", shipped["h200"], "--runs", 60, "--curve-runs", 4, "--json", tmp_path / "stress.json", "--quiet")
     stress = json.loads((tmp_path / "stress.json").read_text())
@@ -339,10 +353,15 @@ def test_the_probability_is_of_this_capture(replay, shipped, tmp_path):
                       tmp_path / "stress.json", expect=expect).err
 
     (tmp_path / "link.h5").symlink_to(shipped["h200"])
-    for same in (shipped["h200"], tmp_path / "link.h5"):
-        made(stress_of(same), 1)
+    for same in (shipped["h200"], tmp_path / "link.h5", "link.h5"):  # a relative name is seen from the JSON's folder, too
+        assert "note:" not in made(stress_of(same), 1)
+    # Older simulations say only where the capture was.
     for other in (shipped["underflow.h5"], tmp_path / "missing.h5"):
-        assert f"it is of {other}, not of {shipped['h200']}" in made(stress_of(other), 2)
+        assert f"note: --stress-json {tmp_path / 'stress.json'}: it is of {other}, not of {shipped['h200']}" in made(stress_of(other), 1)
+    replay("stress", shipped["h200"], "--runs", 20, "--curve-runs", 2, "--json", tmp_path / "real.json", "--quiet")
+    real = json.loads((tmp_path / "real.json").read_text())
+    assert "note:" not in made({**real, "capture": "moved.h5"}, 1)
+    assert f"it is of {shipped['underflow.h5']}, not of" in made({**real, "capture": str(shipped["underflow.h5"]), "content": "xxh3-128:0"}, 2)
 
 
 def test_infinities_out_of_tolerance_are_counted(report, tmp_path, rng):

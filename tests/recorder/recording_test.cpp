@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -206,14 +207,14 @@ TEST_F(RecordingTest, FunctionsOfOneImageHaveFactsOfTheirOwn) {
 
 // As before functions had facts of their own in captures.
 TEST_F(RecordingTest, AFunctionDoesNotGetTheFactsOfAnother) {
-  const capture::KernelImage f{"xxh3-128:a", "f", "sm_90", {{"registers", 10}}, {std::byte{1}}};
+  const capture::KernelImage f{"xxh3-128:a", "f", "sm_90", {{"registers", 10}}, {{std::byte{1}}}};
   capture::CallFacts facts;
   facts.kernel = "g";
   facts.kernel_digest = "xxh3-128:a";
   const auto code = capture::code_of(facts, {f});
   ASSERT_TRUE(code);
   EXPECT_EQ(code->name, "g");
-  EXPECT_EQ(code->image, f.image);
+  EXPECT_EQ(code->image.data(), f.image.data());
   EXPECT_TRUE(code->facts.empty());
   facts.kernel_digest = "xxh3-128:b";
   EXPECT_FALSE(capture::code_of(facts, {f}));
@@ -230,6 +231,27 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
   recording().finish();
   EXPECT_TRUE(delivered);
   device.join();
+}
+
+// The recorder waits and writes, where pthread_cancel takes effect, in functions that must not be left so.
+TEST_F(RecordingTest, ACancelledThreadEndsAfterTheRecordersWork) {
+  ASSERT_TRUE(recording().when_ready([] { return true; }, [] {}));
+  std::atomic<bool> done{false}, goes_on{false};
+  std::thread cancelled([&] {
+    pthread_cancel(pthread_self());
+    call(1, 10);
+    std::string output;
+    recording().complete_capture(output);
+    call(1, 10);
+    recording().discard_calls();
+    recording().finish();
+    done = true;
+    pthread_testcancel();
+    goes_on = true;
+  });
+  cancelled.join();
+  EXPECT_TRUE(done);
+  EXPECT_FALSE(goes_on);
 }
 
 TEST_F(RecordingTest, TheLimitCountsWhatIsKept) {

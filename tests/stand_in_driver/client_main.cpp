@@ -34,7 +34,8 @@ constexpr char kUsage[] =
     "the\n"
     "  per-thread default stream; --as-kernel launches a CUkernel; --double is for col2im17, grid_sample\n"
     "  and grid_sample_3d;\n"
-    "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed\n"
+    "  --repeat R launches every problem R times, as an autotuner does: all but the last find grad_value not zeroed;\n"
+    "  sums of rows have other indices each time, in the same memory\n"
     "  --tune N measures N launches on the same buffers with events first, and waits; --change K: before measured "
     "launch "
     "K\n"
@@ -131,10 +132,12 @@ Options parse(int count, char** arguments) {
     }
   }
   const bool other = other_launch(options) != nullptr;
+  const bool sums_rows =
+      options.kernel == "index_add" || options.kernel == "index_put" || options.kernel == "embedding";
   const bool known = other || options.kernel == "col2im17" || options.kernel == "col2im17_gm" ||
                      options.kernel == "triton" || options.kernel == "tiny";
-  if (!known || (other && (options.threads > 1 || options.repeat > 1)) || options.launches < 0 || options.streams < 0 ||
-      options.threads < 1 || options.repeat < 1 ||
+  if (!known || (other && (options.threads > 1 || (options.repeat > 1 && !sums_rows))) || options.launches < 0 ||
+      options.streams < 0 || options.threads < 1 || options.repeat < 1 ||
       (options.float64 && options.kernel != "col2im17" && !options.kernel.starts_with("grid_sample"))) {
     throw std::invalid_argument("these arguments make no sense together");
   }
@@ -329,8 +332,8 @@ void run(const Options& options) {
   if (kernel.empty()) {
     const std::string image = options.images.empty() ? "" : read_file(options.images[0]);
     for (int i = 0; i < options.launches; ++i) {
-      const OtherLaunch launch{options.way, options.as_kernel, options.seed + static_cast<uint64_t>(i), i,
-                               image,       options.kernel};
+      const OtherLaunch launch{options.way,    options.as_kernel, options.seed + static_cast<uint64_t>(i), i, image,
+                               options.kernel, options.repeat};
       std::fputs(other_launch(options)(client, launch).c_str(), stdout);
     }
     return;

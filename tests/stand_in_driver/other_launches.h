@@ -15,6 +15,7 @@ struct OtherLaunch {
   int number;
   std::string image;  // of the kernel; empty: text
   std::string which;  // as --kernel names it
+  int repeat = 1;     // launches of a sum of rows on the same memory, each with indices of its own
 
   CUfunction load(const Client& client, const std::string& kernel) const {
     return image.empty() ? client.load(kernel, as_kernel) : client.load_image(kernel, image, "data", as_kernel);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "recorder/capture/reader.h"
@@ -83,6 +84,26 @@ class BuilderTest : public testing::Test {
   Appender spool_;
 };
 
+// As two threads may deliver functions of one image: the image comes with the second.
+TEST_F(BuilderTest, AnImageMayComeWithAnyOfItsFunctions) {
+  const std::byte image[] = {std::byte{7}, std::byte{8}};
+  kernel_digest_ = "digest";
+  spool_.append(Kernel{kernel_digest_, "k", "sm_90", {{"registers", 1}}});
+  call(0, 0, 10);
+  spool_.append(Kernel{kernel_digest_, "other", "sm_90", {{"registers", 2}}}, std::span(image));
+  call(1, 0, 11);
+  EXPECT_EQ(written(0).size(), 2u);
+  const capture::Reader reader(settings_.output);
+  auto kernels = reader.kernels();
+  capture::share_images(kernels);
+  for (const int64_t id : reader.invocation_ids()) {
+    const auto code = capture::code_of(reader.invocation(id).facts, kernels);
+    ASSERT_TRUE(code);
+    EXPECT_EQ(code->facts.at("registers"), 1);
+    EXPECT_TRUE(std::ranges::equal(std::span<const std::byte>(code->image), image));
+  }
+}
+
 class CutTest : public BuilderTest, public testing::WithParamInterface<int64_t> {};
 
 TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
@@ -129,6 +150,18 @@ TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(KeepLast, CutTest, testing::Values(0, 2));
+
+TEST_F(BuilderTest, CountsTheCallsOfAllCompletedCaptures) {
+  settings_.cuts = settings_.force = true;
+  Builder builder(settings_);
+  for (uint64_t cut = 1; cut <= 2; ++cut) {
+    call(2 * cut, 0, 10);
+    call(2 * cut + 1, 0, 11);
+    spool_.append(Cut{cut, true});
+  }
+  builder.follow();
+  EXPECT_EQ(builder.completed(), 4);
+}
 
 TEST_F(BuilderTest, MakesOneCaptureOfAllCallsIfItIsNotToldToCut) {
   call(0, 0, 10);

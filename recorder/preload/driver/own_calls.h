@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "recorder/preload/driver/driver_api.h"
+#include "recorder/spool/cancellation.h"
 
 namespace msda::record {
 
@@ -33,6 +34,7 @@ class Inside {
 // autotuner launches are not counted.
 template <class Work>
 void by_itself(Work&& work) noexcept {
+  const spool::CancellationHeld uncancelled;
   const int saved = errno;
   {
     const Inside guard;

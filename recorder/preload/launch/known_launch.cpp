@@ -15,24 +15,19 @@
 namespace msda::record {
 namespace {
 
-bool overlap(const Tensors& inputs, const Tensors& outputs) {
-  for (const DeviceRange& a : ranges_of(inputs)) {
-    for (const DeviceRange& b : ranges_of(outputs)) {
-      if (a.address < b.address + b.bytes && b.address < a.address + a.bytes) return true;
-    }
-  }
-  return false;
+bool overlap(const std::vector<DeviceRange>& some, const std::vector<DeviceRange>& others) {
+  return std::ranges::any_of(some, [&](const DeviceRange& a) {
+    return std::ranges::any_of(others, [&](const DeviceRange& b) {
+      return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
+    });
+  });
 }
 
-// Whether an adapter may have read the tensor's contents.
-bool is_table(const adapters::DeviceTensor& tensor) { return tensor.dtype == MSDA_INT32 || tensor.dtype == MSDA_INT64; }
-
-Digest tables_of(const adapters::Call& call, const Digests& digests) {
-  Digest tables;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (!is_table(call.inputs[i])) continue;
-    tables.first += digests[i].first;
-    tables.second += digests[i].second;
+std::vector<size_t> tables_among(const Tensors& inputs, const std::vector<DeviceRange>& read) {
+  std::vector<size_t> tables;
+  const std::vector<DeviceRange> all = ranges_of(inputs);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (overlap({all[i]}, read)) tables.push_back(i);
   }
   return tables;
 }
@@ -60,14 +55,15 @@ msda_dtype float_type_of(const Image& image, const std::string& kernel) {
 
 }  // namespace
 
-bool KnownLaunch::has_tables() const { return std::ranges::any_of(call.inputs, is_table); }
-
 bool KnownLaunch::same_tables(const Digests& digests) {
-  const Digest tables = tables_of(call, digests);
+  Digest now;
+  for (const size_t table : tables) {
+    now.first += digests[table].first;
+    now.second += digests[table].second;
+  }
   const std::lock_guard lock(mutex_);
-  if (!has_tables_) tables_ = tables;
-  has_tables_ = true;
-  return tables_ == tables;
+  if (!digest_of_tables_) digest_of_tables_ = now;
+  return *digest_of_tables_ == now;
 }
 
 LastContent KnownLaunch::last() {
@@ -131,11 +127,13 @@ bool wait_for(const Digests& digests, cuda::Stream stream) {
   return true;
 }
 
-std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-                                    adapters::Launch launch) {
+DecodedLaunch decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+                     adapters::Launch launch) {
   auto known = std::make_shared<KnownLaunch>();
   known->name = launch.kernel;
+  std::vector<DeviceRange> ranges_read;
   const auto read = [&](uint64_t address, void* to, size_t size) {
+    ranges_read.push_back({address, size});
     // When a digest is ready, the stream has finished its earlier work, and the copy does not wait.
     std::string failure;
     const DeviceRange first{address, 1};
@@ -149,17 +147,18 @@ std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Ad
   adapters::Decoded decoded = adapter.decode(launch, read);
   if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded)) {
     Functions::instance().refuse(launch.kernel, refusal->reason);
-    return nullptr;
+    return {nullptr, !refusal->of_this_launch};
   }
   known->call = std::get<adapters::Call>(std::move(decoded));
   if (const std::string name = stray(known->call); !name.empty()) {
     Functions::instance().refuse(launch.kernel, name + " does not lie in device memory from end to end");
-    return nullptr;
+    return {nullptr, !known->call.reads_data};
   }
-  known->inputs_stay = !overlap(known->call.inputs, known->call.outputs);
+  known->tables = tables_among(known->call.inputs, ranges_read);
+  known->inputs_stay = !overlap(ranges_of(known->call.inputs), ranges_of(known->call.outputs));
   known->code = std::to_string(reinterpret_cast<uintptr_t>(launched.function));
   known->launch = std::move(launch);
-  return known;
+  return {std::move(known)};
 }
 
 }  // namespace msda::record

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,12 @@ struct KnownLaunch {
   std::string name;
   adapters::Launch launch;
   adapters::Call call;
+  std::vector<size_t> tables;          // the inputs of which the adapter has read something
   std::string code;                    // the function's handle as text
   bool inputs_stay = false;            // no input is an output, too
   std::shared_ptr<const Image> image;  // null if the code is not known
 
-  // Whether some inputs decide how the others are read ("tables").
-  bool has_tables() const;
-  // Whether these inputs are unchanged; if not, the launch must be decoded anew.
+  // Whether the tables are unchanged; if not, the launch must be decoded anew.
   bool same_tables(const Digests& digests);
   LastContent last();
   void set_last(LastContent content);
@@ -47,14 +47,16 @@ struct KnownLaunch {
  private:
   std::mutex mutex_;
   std::atomic<bool> stale_{false};
-  bool has_tables_ = false;
-  Digest tables_;
+  std::optional<Digest> digest_of_tables_;
   LastContent last_;
 };
 
-// Null for a launch that the adapter cannot read; a warning says why.
-std::shared_ptr<KnownLaunch> decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
-                                    adapters::Launch launch);
+struct DecodedLaunch {
+  std::shared_ptr<KnownLaunch> known;  // null if the launch cannot be recorded; a warning says why
+  bool always = true;                  // if so: nor can others with these parameters
+};
+DecodedLaunch decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
+                     adapters::Launch launch);
 
 std::vector<DeviceRange> ranges_of(const Tensors& tensors);
 // The ranges of a launch's inputs, then of its outputs.

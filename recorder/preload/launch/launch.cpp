@@ -68,7 +68,7 @@ SnapshotMode mode_of(const KnownLaunch* known, const LastContent& last, const Th
 // copy is probably necessary unless the launch before had the same parameters, or the last launch with these parameters
 // had known contents. It is possible if no input on the device decides how the others are read.
 bool can_copy_ahead(const KnownLaunch& known, const LastContent& last, const KnownLaunch* launch_before) {
-  return !last.repeats && launch_before != &known && !known.has_tables();
+  return !last.repeats && launch_before != &known && known.tables.empty();
 }
 
 bool begin(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
@@ -78,7 +78,7 @@ bool begin(const Launched& launched, const adapters::Adapter& adapter, SnapshotS
     case SnapshotMode::kCopyAhead:
       return begin_copy_ahead(launched, state);
     case SnapshotMode::kDigest:
-      return begin_digest(launched, state);
+      return begin_digest(launched, adapter, state);
     case SnapshotMode::kAutotuner:
       return true;
   }
@@ -108,10 +108,11 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   mine.waits = waits_now;
   const KnownLaunch* launch_before = std::exchange(mine.last, nullptr);
   before_another(state->mode == SnapshotMode::kAutotuner ? known.get() : nullptr, state->last);
-  if (!known) known = decode(launched, *adapter, state->is_kernel, std::move(launch));
   if (!known) {
-    mine.refused.insert(key);
-    return;
+    const DecodedLaunch decoded = decode(launched, *adapter, state->is_kernel, std::move(launch));
+    known = decoded.known;
+    if (!known && decoded.always) mine.refused.insert(key);
+    if (!known) return;
   }
   state->known = known;
   state->stream = launched.stream;

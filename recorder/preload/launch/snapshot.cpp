@@ -138,7 +138,7 @@ Digests digest_before(const Launched& launched, const adapters::Adapter& adapter
       return {};
     }
     if (known->same_tables(digests)) return digests;
-    known = decode(launched, adapter, is_kernel, known->launch);
+    known = decode(launched, adapter, is_kernel, known->launch).known;
     if (!known) return {};
   }
   return {};
@@ -218,6 +218,14 @@ void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, L
   }
 }
 
+bool start_digests(const Launched& launched, SnapshotState& state) {
+  if (!recording().start()) return false;
+  std::string failure;
+  state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
+  if (!state.before) Functions::instance().refuse(state.known->name, failure);
+  return static_cast<bool>(state.before);
+}
+
 }  // namespace
 
 SnapshotState::~SnapshotState() {
@@ -235,16 +243,15 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, Snap
 }
 
 bool begin_copy_ahead(const Launched& launched, SnapshotState& state) {
-  return begin_digest(launched, state) && copy_before(state, {});
+  return start_digests(launched, state) && copy_before(state, {});
 }
 
-bool begin_digest(const Launched& launched, SnapshotState& state) {
+// Without a wait, a launch whose tables have changed is lost: only its digests would show it, after it.
+bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
+  if (!state.known->call.reads_data) return start_digests(launched, state);
   if (!recording().start()) return false;
-  std::string failure;
-  state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
-  if (state.before) return true;
-  Functions::instance().refuse(state.known->name, failure);
-  return false;
+  state.before = digest_before(launched, adapter, state.is_kernel, state.known);
+  return static_cast<bool>(state.before);
 }
 
 // Outputs are copied, then digested: when the digests are ready, so are the copies.

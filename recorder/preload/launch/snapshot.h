@@ -39,7 +39,7 @@ struct SnapshotState {
 // Called before a launch, by mode. False if it is not to be recorded.
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
 bool begin_copy_ahead(const Launched& launched, SnapshotState& state);
-bool begin_digest(const Launched& launched, SnapshotState& state);
+bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
 // Called after it, if its content is registered already, and if it is not.
 void end_registered(const Launched& launched, SnapshotState& state);
 void end_unregistered(const Launched& launched, SnapshotState& state);

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "recorder/preload/session/cancellation.h"
+#include "recorder/spool/cancellation.h"
 #include "recorder/spool/owned_descriptor.h"
 #include "recorder/spool/write_signals.h"
 
@@ -52,8 +52,8 @@ void observe(const char* event, std::string_view text) noexcept {
   const int saved = errno;
   try {
     const std::string line = as_line(event, text);
+    const spool::CancellationHeld uncancelled;  // first: the signals' end waits, too
     const spool::WriteSignalsHeld held;
-    const CancellationHeld uncancelled;
     // Opened for each line: the program may close or replace any descriptor that it did not open.
     const spool::OwnedDescriptor file(open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (is_regular(file.get()) && write(file.get(), line.data(), line.size()) < 0) {

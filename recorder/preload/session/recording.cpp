@@ -24,6 +24,7 @@
 #include "recorder/preload/session/recording_state.h"
 #include "recorder/preload/session/seeds.h"
 #include "recorder/preload/session/warn.h"
+#include "recorder/spool/cancellation.h"
 
 namespace msda::record {
 namespace {
@@ -49,6 +50,7 @@ spool::OwnedDescriptor lock_session(const std::string& folder) {
 template <class Work>
 void Recording::guarded(Work&& work) noexcept {
   if (over_) return;
+  const spool::CancellationHeld uncancelled;
   const int saved = errno;
   ++depth;
   try {
@@ -316,13 +318,12 @@ void Recording::deliver_code(const spool::Kernel& kernel, std::span<const std::b
   guarded([&] {
     if (!start()) return;
     State& mine = state();
-    {
-      const std::lock_guard lock(mine.mutex);
-      auto& functions = mine.code[kernel.digest];
-      const bool image_is_there = !functions.empty();
-      if (!functions.insert(kernel.name).second) return;
-      if (image_is_there) image = {};
-    }
+    // Held while the code is appended: it must come before the calls of other threads that find it delivered.
+    const std::lock_guard lock(mine.mutex);
+    auto& functions = mine.code[kernel.digest];
+    const bool image_is_there = !functions.empty();
+    if (!functions.insert(kernel.name).second) return;
+    if (image_is_there) image = {};
     mine.frames.append(kernel, image);
     say_trouble(mine);
   });
@@ -361,6 +362,7 @@ uint64_t Recording::cut(bool keep) noexcept {
 }
 
 int64_t Recording::complete_capture(std::string& output) noexcept {
+  const spool::CancellationHeld uncancelled;
   const std::lock_guard lock(complete_mutex_);
   const uint64_t number = cut(/*keep=*/true);
   if (over_) return -1;
@@ -378,6 +380,7 @@ void Recording::discard_calls() noexcept {
 
 void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
+  const spool::CancellationHeld uncancelled;
   drain();
   const int saved = errno;
   if (State* mine = state_) mine->writer.notify(spool::News::kEnding);
@@ -386,6 +389,7 @@ void Recording::finish() noexcept {
 
 size_t Recording::wait_for_launches() noexcept {
   if (over_ || depth > 0) return 0;
+  const spool::CancellationHeld uncancelled;
   const int saved = errno;
   const size_t left = delivery_.drain();
   errno = saved;

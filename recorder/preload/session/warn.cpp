@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "recorder/preload/session/observations.h"
+#include "recorder/spool/cancellation.h"
 #include "recorder/spool/write_signals.h"
 #include "recorder/text/escape.h"
 
@@ -46,6 +47,7 @@ void warn(const std::string& message) noexcept {
   const int saved = errno;
   try {
     const std::string line = "msda-record: " + text::escaped(message) + "\n";
+    const spool::CancellationHeld uncancelled;
     const spool::WriteSignalsHeld held;  // standard error may be a closed pipe
     if (is_standard_error() && write(STDERR_FILENO, line.data(), line.size()) < 0) {
     }  // the warning is lost

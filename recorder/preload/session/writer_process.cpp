@@ -14,8 +14,6 @@
 #include <cstring>
 #include <vector>
 
-#include "recorder/preload/session/cancellation.h"
-
 extern char** environ;
 
 namespace msda::record {
@@ -132,7 +130,6 @@ WriterProcess::Answer WriterProcess::notify(spool::News news) noexcept {
 
 int64_t WriterProcess::wait_for_cut(uint64_t number) noexcept {
   using Clock = std::chrono::steady_clock;
-  const CancellationHeld uncancelled;
   const auto end = Clock::now() + std::chrono::minutes(1);
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();

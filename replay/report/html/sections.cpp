@@ -299,6 +299,27 @@ void add_tensors(Html& html, const Json& invocation) {
 
 }  // namespace
 
+namespace {
+
+// The launched function's code, as capture::code_of() finds it: of another function of the same image only what they
+// share.
+Json code_of(const Json& invocation, const Json& kernels) {
+  Json same_image;
+  for (const Json& kernel : kernels) {
+    if (!invocation.contains("kernel_digest") || kernel["digest"] != invocation["kernel_digest"]) continue;
+    Json code = {
+        {"digest", kernel["digest"]}, {"architecture", kernel["architecture"]}, {"image_bytes", kernel["image_bytes"]}};
+    if (kernel["name"] == invocation.value("kernel", "")) {
+      code.update(kernel["facts"]);
+      return code;
+    }
+    same_image = std::move(code);
+  }
+  return same_image;
+}
+
+}  // namespace
+
 void add_launch(Html& html, const Json& invocation, const Json& kernels) {
   Json facts = Json::object();
   for (const auto& [name, value] : invocation.items()) {
@@ -307,12 +328,8 @@ void add_launch(Html& html, const Json& invocation, const Json& kernels) {
     if (!elsewhere) facts[name] = value;
   }
   add_facts(html, facts);
-  for (const Json& kernel : kernels) {
-    if (!invocation.contains("kernel_digest") || kernel["digest"] != invocation["kernel_digest"]) continue;
+  if (const Json code = code_of(invocation, kernels); !code.is_null()) {
     html.add("h4", "Code");
-    Json code = {
-        {"digest", kernel["digest"]}, {"architecture", kernel["architecture"]}, {"image_bytes", kernel["image_bytes"]}};
-    code.update(kernel["facts"]);
     add_facts(html, code);
   }
   html.add("h4", "Tensors");

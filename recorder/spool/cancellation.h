@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-namespace msda::record {
+namespace msda::spool {
 
 class CancellationHeld {
  public:
@@ -17,4 +17,4 @@ class CancellationHeld {
   int before_ = 0;
 };
 
-}  // namespace msda::record
+}  // namespace msda::spool
