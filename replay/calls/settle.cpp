@@ -72,7 +72,7 @@ Settled settle(const Options& options, const capture::IsolatedReader& reader, co
   const std::string alike = fmt::format("the recorded outputs fit padding {} alike", fmt::join(names, " and "));
   const analysis::Conventions* best = nullptr;
   int64_t fewest = 0, most = 0;
-  if (invocation.reference() != nullptr && why_not_replayed(invocation).empty()) {
+  if (invocation.reference() != nullptr && why_not_replayed(reader, invocation).empty()) {
     const LoadedCall loaded(options, reader, invocation);
     for (const analysis::Conventions& one : fitting) {
       const int64_t missed = missed_by(one, loaded, static_cast<int>(options.threads));
