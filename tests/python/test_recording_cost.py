@@ -10,6 +10,7 @@ import subprocess
 import sys
 import types
 
+import h5py
 import pytest
 from conftest import BUILD, SOURCE
 
@@ -194,6 +195,17 @@ def test_losses_and_stable_gradients_bit_for_bit():
 def test_calls_that_are_lost(mode, recorded, duplicates, broken):
     run = made(mode, recorded=recorded, duplicates=duplicates)
     assert bool(judge.failures([made(), made(), run])) == broken
+
+
+def test_calls_of_other_kernels_do_not_count(tmp_path):
+    with h5py.File(tmp_path / "capture.h5", "w") as file:
+        for number, (kernel, duplicates) in enumerate([("grid<float>", 1), ("embedding", 2), ("grid<double>", 0)]):
+            file.create_group(f"invocations/{number:06}").attrs.update(kernel=kernel, duplicates=duplicates)
+    assert runs.captured(tmp_path, "grid").items() >= {"recorded": 3, "duplicates": 3, "others": 3}.items()
+    assert runs.captured(tmp_path)["others"] == 0
+    seen = {"recorded": 3, "duplicates": 3, "others": 3}
+    assert not judge.failures([made(calls=3), made(calls=3), made("all", calls=3, **seen)])
+    assert "3 calls recorded of 4" in judge.failures([made(), made(), made("all", **seen)])[0]
 
 
 def by_mode(*sketches):

@@ -9,6 +9,7 @@ The line says what the program computed, so that runs with and without the recor
 - sketch: of each other parameter eight sums of its gradients with random signs (the same signs in every run). A changed
   element changes all eight; runs that add in another order differ in their last digits;
 - calls: how many grid_sample backward passes there were, which the recorder should record;
+- kernel: what the names of their kernels have in common;
 - step_seconds: the time of the steps alone, without imports and the model's construction.
 
 PyTorch's grid_sample adds to the gradient of its `input` atomically, in an order that changes from run to run. Which
@@ -32,6 +33,7 @@ import warnings
 SKIPPED, CLASSES, BOXES, SIGNS = 77, 20, 6, 8
 # The only operator whose atomics are accounted for.
 ACCOUNTED = "grid_sampler_2d_backward_cuda"
+KERNEL = "grid_sampler_2d_backward"
 
 
 def deformable_detr(transformers):
@@ -147,7 +149,7 @@ def train(torch, model, chosen):
                 digest.update(parameter.grad.contiguous().cpu().numpy().tobytes())
         optimizer.step()
         losses.append(loss.item().hex())
-    return {"calls": calls * chosen.steps, "losses": losses, "stable": digest.hexdigest(),
+    return {"calls": calls * chosen.steps, "kernel": KERNEL, "losses": losses, "stable": digest.hexdigest(),
             "stable_parameters": len(trained) - len(reached), "sketch": sketch.numbers()}
 
 

@@ -44,7 +44,8 @@ class Client:
             if status != 0:
                 raise Failed(f"{model}, {steps} steps, {mode}: exit status {status}: {tail(err)}")
             run = {"model": model, "steps": steps, "mode": mode, "seconds": seconds, "client": client_line(out)}
-            return run if arguments is None else {**run, **captured(folder), "said": last_line(err)}
+            kernel = run["client"].get("kernel", "")
+            return run if arguments is None else {**run, **captured(folder, kernel), "said": last_line(err)}
 
 
 def finish(command, limit):
@@ -83,19 +84,21 @@ def client_line(out):
     return found
 
 
-def captured(folder):
-    """Bytes on the disk, and how many calls the captures hold and count."""
+def captured(folder, kernel=""):
+    """Bytes on the disk, and how many calls the captures hold and count; of these, those of other kernels than the client counts."""
     import h5py  # here, because it loads slowly and only measurements need it
 
     files = [path for path in pathlib.Path(folder).rglob("*") if path.is_file()]
-    recorded = counted = 0
+    recorded = counted = others = 0
     for path in files:
         if path.suffix != ".h5":
             raise Failed(f"{path.name} is left beside the capture: it was not finished")
         with h5py.File(path, "r") as file:
-            recorded += len(file["invocations"])
-            counted += sum(int(one.attrs.get("duplicates", 0)) for one in file["invocations"].values())
-    return {"bytes": sum(path.stat().st_size for path in files), "recorded": recorded, "duplicates": counted}
+            for one in file["invocations"].values():
+                duplicates = int(one.attrs.get("duplicates", 0))
+                recorded, counted = recorded + 1, counted + duplicates
+                others += 0 if kernel in one.attrs.get("kernel", "") else 1 + duplicates
+    return {"bytes": sum(path.stat().st_size for path in files), "recorded": recorded, "duplicates": counted, "others": others}
 
 
 def write_speed(output_dir, size):
