@@ -72,6 +72,19 @@ Help for_reduced(const Group& group, const InvocationResult& result) {
                       type, type)};
 }
 
+Help for_order(const Group& group, const InvocationResult& result) {
+  const bool off = std::ranges::any_of(result.report.findings, [&](const Finding& f) {
+    return group.contains(f) && f.evidence.value("all_orders_off", false);
+  });
+  if (off) {
+    return {
+        "add up in a wider type, or in parts: in this one no order of these additions comes near the exact sum, and a "
+        "tolerance that covers that finds nothing."};
+  }
+  return {fmt::format("{}; a kernel that adds in one order, as mode deterministic does, does not vary.",
+                      wider_tolerance(largest(group, result, "any_order_bound")))};
+}
+
 Help for_mistake(const Group& group) {
   if (group.at_fault == AtFault::kReference) {
     return staged("compare with float64 in place of this reference.", "Its stages beside the kernel's arithmetic");
@@ -92,8 +105,7 @@ Help help_for(const Group& group, const InvocationResult& result) {
     case Cause::kBorderClamp:
       return {"leave locations on the border itself out of the comparison: both subgradients are right."};
     case Cause::kAccumulationOrder:
-      return {fmt::format("{}; a kernel that adds in one order, as mode deterministic does, does not vary.",
-                          wider_tolerance(largest(group, result, "any_order_bound")))};
+      return for_order(group, result);
     case Cause::kIllConditioned:
       return staged(wider_tolerance(largest(group, result, "rounding_bound")) + ".",
                     "A smaller one needs float64 in the stage where the two part");
