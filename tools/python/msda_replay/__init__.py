@@ -30,12 +30,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    # Imported on demand: the plugin is loaded by every pytest that finds this package, and most of them need no h5py.
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f".{module}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # it would make every wrong name one of any type
+
+    def __getattr__(name):
+        # Imported on demand: the plugin is loaded by every pytest that finds this package, and most of them need no h5py.
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(importlib.import_module(f".{module}", __name__), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__():

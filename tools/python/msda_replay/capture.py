@@ -4,7 +4,7 @@ import datetime
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 try:
     import h5py
@@ -18,6 +18,7 @@ except ModuleNotFoundError as error:
 from . import contents
 from .digest import digest
 
+Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
 FORMAT_VERSION = 1
 _MOST_COMPRESSED = 1032  # bytes in one of deflate
@@ -261,7 +262,8 @@ def _check_target(path, overwrite):
         raise CaptureError(f"{path}: exists; replace it with --force or overwrite=True, or give another name")
 
 
-def write_capture(path, invocations, run: Optional[Mapping[str, Any]] = None, overwrite: bool = False):
+def write_capture(path: Path, invocations: Union[Invocation, Iterable[Invocation]], run: Optional[Mapping[str, Any]] = None,
+                  overwrite: bool = False) -> None:
     """Writes a capture file, readable by its owner only.
 
     `invocations` is an Invocation or a list of them. Refuses to replace a file unless `overwrite`, and anything but a
@@ -370,7 +372,7 @@ def check_format(file, path):
         raise CaptureError(f"{path}: {link.decode(errors='replace')} is a link to another file; a capture holds its own data")
 
 
-def read_capture(path):
+def read_capture(path: Path) -> Capture:
     """Reads a whole capture into memory. bfloat16 tensors come as float32. Raises CaptureError."""
     path = os.fspath(path)
     try:

@@ -55,7 +55,7 @@ def _some_samples(schema, inputs, observed):
         return inputs, {name: array for name, array in observed.items() if name == "grad_grid"} or observed
     batch, queries, *others = inputs["attention_weights"].shape
     count = max(1, _SAMPLES // max(1, batch * math.prod(others)))
-    chosen = np.unique(np.linspace(0, queries - 1, min(count, queries)).astype(int)) if queries else []
+    chosen = np.unique(np.linspace(0, queries - 1, min(count, queries)).astype(int)) if queries else np.zeros(0, int)
 
     def part(tensors):
         return {name: array[:, chosen] if schema.dimensions[name][1] == "query" else array for name, array in tensors.items()

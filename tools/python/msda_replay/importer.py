@@ -1,9 +1,14 @@
 """Makes a capture file from a NumPy .npz archive of one backward call."""
 
+import os
+from typing import Any, Dict, List, Optional, Tuple, Union
+
 from . import archive_keys, conventions, shapes
 from .archive import Archive
 from .capture import CaptureError, Invocation, Result, widen, write_capture
 from .scalars import facts_of, keys_of, read_scalar
+
+_Path = Union[str, os.PathLike[str]]
 
 
 def read_call(source, given=None):
@@ -40,7 +45,7 @@ def read_call(source, given=None):
         results["reference"] = Result(sections["reference"], "reference", of_reference, notes)
     label = {"label": scalars["label"]} if scalars.get("label") else {}
     if schema is archive_keys.MSDA:
-        fields = {**chosen, "facts": label}
+        fields: Dict[str, Any] = {**chosen, "facts": label}
     else:
         facts = {**chosen, "align_corners": int(chosen["align_corners"])} if chosen else facts_of(source, schema, scalars)
         fields = {"dialect": "", "facts": {**facts, **label}}
@@ -50,8 +55,9 @@ def read_call(source, given=None):
     ), {*keys, *scalars}, told
 
 
-def import_case(source, target, dialect=None, reference_dialect=None, overwrite=False, padding_mode=None, align_corners=None,
-                interpolation=None):
+def import_case(source: _Path, target: _Path, dialect: Optional[str] = None, reference_dialect: Optional[str] = None,
+                overwrite: bool = False, padding_mode: Optional[str] = None, align_corners: Optional[bool] = None,
+                interpolation: Optional[str] = None) -> Tuple[List[str], str]:
     """Writes the capture `target` from the archive `source`; returns the archive's unused keys, and what was found out about the
     conventions (empty: the archive states them).
 

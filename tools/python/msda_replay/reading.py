@@ -8,6 +8,7 @@ import numpy as np
 
 from . import operators
 from .capture import CaptureError, check_format, plain, read_data, read_summary
+from .results import Findings
 
 
 class Tensor:
@@ -152,7 +153,7 @@ class Call:
             self._replays[mode] = replay(self.path, self.id, mode)
         return self._replays[mode]
 
-    def findings(self, **flags: Any):
+    def findings(self, **flags: Any) -> Findings:
         """What `run` finds in this call."""
         from .command import run
 
@@ -199,7 +200,7 @@ class OpenCapture:
             self.close()
             raise CaptureError(f"{self.path}: cannot read it: {error}; `msda-replay verify` tells what is damaged") from error
 
-    def findings(self, **flags: Any):
+    def findings(self, **flags: Any) -> Findings:
         """What `run` finds in all calls; `flags` are those of `msda_replay.run`."""
         from .command import run
 

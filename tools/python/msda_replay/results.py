@@ -131,7 +131,7 @@ class RunResult:
         return Findings([self._finding(call, one) for call in self.invocations for one in call["findings"]])
 
     def _finding(self, call: Dict[str, Any], one: Dict[str, Any]) -> Finding:
-        values = {name: number(one[name]) for name in ("observed", "expected", "float64")}
+        values: Dict[str, Any] = {name: number(one[name]) for name in ("observed", "expected", "float64")}
         texts = {name: one[name] for name in ("tensor", "count", "against", "cause", "at_fault", "why", "evidence")}
         return Finding(capture=self.capture, operator=call["operator"], invocation=call["id"], index=tuple(one["index"]),
                        advisory=one.get("advisory", False), **values, **texts)

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from typing import Dict
 
 import numpy as np
 
@@ -51,7 +52,8 @@ def _transposed(shape, dimensions, extents):
 
 def check_headers(source, schema, keys):
     """Refuses a wrong type or shape, and more data than this machine's memory holds."""
-    extents, sources, total = dict(schema.extents), {}, 0
+    sources: Dict[str, str] = {}
+    extents, total = dict(schema.extents), 0
     for key in sorted(keys, key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER)):
         header = source.header(key)
         dimensions = schema.dimensions[schema.tensors[key]]

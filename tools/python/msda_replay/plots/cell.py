@@ -39,7 +39,7 @@ def _draw_cells(axes: Any, sample: Sample, sides: List[Any], cells: List[int], a
         corner = [int(np.floor(at)) for at in sample.exact[:2]]
         if axis < 2:
             corner[axis] = cell
-        box = patches.Rectangle(corner, 1, 1, fill=False, edgecolor=colour, linewidth=2.4, linestyle=style)
+        box = patches.Rectangle((corner[0], corner[1]), 1, 1, fill=False, edgecolor=colour, linewidth=2.4, linestyle=style)
         box.set_label(f"cell {cell}: {side['name'].split(' (')[0]}")
         axes.add_patch(box)
     axes.plot(*sample.exact[:2], linestyle="none", marker="o", color=EXACT, markersize=8, markeredgecolor="white", label="the sample")

@@ -37,10 +37,11 @@ def _msda_maps(call: Call, tensor: str, error: np.ndarray, share: np.ndarray) ->
         else:
             at = locations[:, :, :, level]
             # Nearest pixels; padding and align_corners move a sample by less than what can be seen.
-            places = [np.nan_to_num(np.floor(np.clip(at[..., axis], 0, 1) * size)).astype(int).ravel() for axis, size in ((1, height), (0, width))]
+            rows, columns = (np.nan_to_num(np.floor(np.clip(at[..., axis], 0, 1) * size)).astype(int).ravel()
+                             for axis, size in ((1, height), (0, width)))
             parts = [part[:, :, :, level] for part in (error, share)]
             worst = [part.max(-1) if tensor == "grad_sampling_locations" else part for part in parts]
-            images = [_by_place(part.ravel(), *places, (height, width)) for part in worst]
+            images = [_by_place(part.ravel(), rows, columns, (height, width)) for part in worst]
         maps.append((title, images[0], images[1]))
         start += height * width
     return maps
@@ -84,13 +85,14 @@ def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional
     call = call_of(source)
     names = gradients_of(call, tensor)
     atol, rtol, origin = tolerance_of(call, atol, rtol)
-    chosen = None
+    chosen: Optional[Tuple[str, str, np.ndarray, np.ndarray]] = None
     for name in names:
         observed = call.outputs[name][()].astype(np.float64)
         expected, side = expected_of(call, name, against)
         error, share = judged(observed, expected, side, atol, rtol)
         if chosen is None or (chosen[3].max(initial=0) <= 1 < share.max(initial=0)):
             chosen = (name, side, error, share)
+    assert chosen is not None  # gradients_of gives at least one
     name, side, error, share = chosen
     maps = (_msda_maps(call, name, np.nan_to_num(error), share) if call.operator == "msda"
             else _image_maps(name, call.outputs[name].dims, np.nan_to_num(error), share))

@@ -163,21 +163,23 @@ def sides_of(call: Call, sample: Sample, finding: Finding, axis: int) -> List[Di
 def addends_of(call: Call, finding: Finding) -> Tuple[np.ndarray, np.ndarray, Tuple[int, ...], str]:
     """What the samples add to a pixel of a scattered gradient, in float64: the samples' coordinates, their addends, the pixel, and
     where it lies. All coordinates are in the order x, y, z."""
+    target: Tuple[int, ...]
+    sizes: Tuple[int, ...]
     if call.operator == "msda":
         b, pixel, m, channel = finding.index
         shapes = call.inputs["spatial_shapes"][()]
         ends = np.cumsum(shapes.prod(1))
         level = int(np.searchsorted(ends, pixel, side="right"))
         height, width = map(int, shapes[level])
-        at = pixel - int(ends[level - 1] if level else 0)
-        target, sizes = (at % width, at // width), (width, height)
+        first = pixel - int(ends[level - 1] if level else 0)
+        target, sizes = (first % width, first // width), (width, height)
         places = call.inputs["sampling_locations"][b, :, m, level].astype(np.float64).reshape(-1, 2)
         attention = call.inputs["attention_weights"][b, :, m, level].astype(np.float64)
         factors = (attention * call.inputs["grad_output"][b, :, m, channel].astype(np.float64)[:, None]).ravel()
         where = f"pixel ({target[0]}, {target[1]}) of level {level}, {height} x {width}"
     elif call.operator == "grid_sample":
-        n, channel, *pixel = finding.index
-        target, sizes = tuple(pixel[::-1]), call.inputs["input"].shape[:1:-1]
+        n, channel, *pixels = finding.index
+        target, sizes = tuple(pixels[::-1]), call.inputs["input"].shape[:1:-1]
         places = call.inputs["grid"][n].astype(np.float64).reshape(-1, len(sizes))
         factors = call.inputs["grad_output"][n, channel].astype(np.float64).ravel()
         where = f"pixel ({', '.join(map(str, target))})"

@@ -4,12 +4,16 @@ Loaded by the entry point pytest11 where the package is installed, otherwise by 
 nothing heavy: every pytest on the machine may load it.
 """
 
+from typing import Any
+
 import pytest
 
 from . import files, settings
 from .recorder import Launch, Recorder, take_session
 
-_WATCH, _OBSTACLE, _SESSION = pytest.StashKey(), pytest.StashKey(), pytest.StashKey()
+_WATCH: "pytest.StashKey[Any]" = pytest.StashKey()
+_OBSTACLE: "pytest.StashKey[str]" = pytest.StashKey()
+_SESSION: "pytest.StashKey[str]" = pytest.StashKey()
 
 
 def pytest_addoption(parser):

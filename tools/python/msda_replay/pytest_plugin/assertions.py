@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 # rtol and atol of torch.testing.assert_close where neither is given, by type; 0 for all others.
 _OF_TORCH_TYPES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
@@ -106,7 +106,7 @@ def _exact(*_):
     return 0.0, 0.0
 
 
-_ASSERTIONS = {
+_ASSERTIONS: Dict[str, Dict[str, Callable[..., Tuple[float, float]]]] = {
     "torch.testing": {"assert_close": _of_torch, "assert_allclose": _of_torch},
     "numpy.testing": {
         "assert_allclose": _of_allclose, "assert_array_almost_equal": _of_decimals, "assert_almost_equal": _of_decimals,
@@ -119,9 +119,9 @@ class Watch(importlib.abc.MetaPathFinder):
     """Notes comparisons, from install() on, while `notes` is a list. `eager`: copies also what passed, at once."""
 
     def __init__(self):
-        self.notes = None
+        self.notes: Optional[List[Comparison]] = None
         self.eager = False
-        self._wrapped = []  # module, name, original
+        self._wrapped: List[Tuple[Any, str, Any]] = []  # module, name, original
         self._inside = threading.local()
         self._finding = False
 
@@ -157,7 +157,7 @@ class Watch(importlib.abc.MetaPathFinder):
             run(module)
             self._wrap_all(module)
 
-        spec.loader.exec_module = run_and_wrap
+        setattr(spec.loader, "exec_module", run_and_wrap)  # noqa: B010: a type checker refuses a method as a target
         return spec
 
     def _wrap_all(self, module):
@@ -181,11 +181,11 @@ class Watch(importlib.abc.MetaPathFinder):
                 return result
             finally:
                 self._inside.assertion = False
-                self._note(original, args, kwargs, by, tolerance_of, failed)
+                self._note(self.notes, original, args, kwargs, by, tolerance_of, failed)
 
         return compared
 
-    def _note(self, original, args, kwargs, by, tolerance_of, failed):
+    def _note(self, notes, original, args, kwargs, by, tolerance_of, failed):
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
             bound.apply_defaults()
@@ -193,6 +193,6 @@ class Watch(importlib.abc.MetaPathFinder):
             keep = to_numpy if failed or self.eager else _Unchanged
             for one, other in _pairs(actual, expected):
                 atol, rtol = map(float, tolerance_of(bound.arguments, one, other))
-                self.notes.append(Comparison(keep(one), keep(other), atol, rtol, failed, by))
+                notes.append(Comparison(keep(one), keep(other), atol, rtol, failed, by))
         except Exception:  # what cannot be noted must not change what the test does
             pass

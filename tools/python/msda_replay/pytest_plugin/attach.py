@@ -51,7 +51,7 @@ def _join_kernels(kernels, others):
 def _seeds(file, first):
     if "run/seeds" in file:
         for row in file["run/seeds"][()]:
-            seed = {name: plain(row[name]) for name in _SEED.names}
+            seed = {name: plain(row[name]) for name in _SEED.names or ()}
             yield {**seed, "invocation": seed["invocation"] + first}
 
 
@@ -123,7 +123,11 @@ def _attach_one(calls, comparison, marker, otherwise_judged):
         return False
     for observed, expected in (arrays, arrays[::-1]):  # some tests name the expected result first
         for call in calls:
-            if (found := call.find(observed)) and _add(call, *found, expected, comparison, calls, marker, otherwise_judged):
+            found = call.find(observed)
+            if found is None:
+                continue
+            name, layout = found
+            if _add(call, name, layout, expected, comparison, calls, marker, otherwise_judged):
                 return True
     return False
 

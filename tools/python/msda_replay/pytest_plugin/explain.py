@@ -28,7 +28,7 @@ class Explanation:
 
     def causes_without(self, tensors):
         """`causes`, without those of these tensors, (call, name), for which the tolerance was not meant. NaN is out of any."""
-        found = collections.Counter()
+        found: Dict[str, int] = collections.Counter()
         for call, tensor, cause, count in self.groups:
             if cause == "non_finite" or (call, tensor) not in tensors:
                 found[cause] += count

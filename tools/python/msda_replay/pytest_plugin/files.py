@@ -87,7 +87,7 @@ def of_ended_processes(session, wait, since=0):
             complete = [path for name, path in entries.items()
                         if re.fullmatch(r"\d+(\.\d+)*\.h5", name) and f"{name}.spool" not in spools and _has_ended(path)]
             ages = {path: age for path in complete if (age := _age(path)) is not None and age >= since}
-            return sorted(ages, key=ages.get)
+            return sorted(ages, key=ages.__getitem__)
         time.sleep(0.05)
 
 

@@ -118,6 +118,7 @@ class Launch:
             self.obstacle = f"cannot start {sys.executable} again: {error.strerror}"
 
     def _environment(self, session):
+        assert self.program and self.library  # otherwise there is an obstacle
         library = self.library
         if not _fits_ld_preload(library):
             library = os.path.join(session, os.path.basename(self.library))

@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import time
+from typing import Any, Deque, Dict, List
 
 import pytest
 
@@ -62,11 +63,11 @@ class TestRecording:
         self.config, self.settings, self.recorder, self.watch = config, settings, recorder, watch
         watch.eager = bool(settings.fail_on or settings.keep_all or settings.keep_last)
         self.trouble, self.warning = "", ""
-        self.owners = [[]]  # of the calls from now on: lists of parts; the test's, then those of fixtures being set up
+        self.owners: List[List[Any]] = [[]]  # of the calls from now on: lists of parts; the test's, then those of fixtures being set up
         self.notes = []  # what the test's assertions compared
         self.fixtures = {}  # fixture definition -> its parts
-        self.attempts = collections.Counter()
-        self.passing = collections.deque()  # captures of passing tests that are kept
+        self.attempts: Dict[str, int] = collections.Counter()
+        self.passing: Deque[Any] = collections.deque()  # captures of passing tests that are kept
         self.failed_attempts = {}  # node id -> fingerprints of its kept captures, their paths and properties
         self.parts_taken = 0
 

@@ -3,11 +3,14 @@
 import os
 import shutil
 import textwrap
+from typing import Dict, Iterator, Tuple
 
 import pytest
 
 from . import files
 from .explain import command, explain
+
+_Line = Tuple[str, Dict[str, bool]]  # and its markup
 
 
 class Summary:
@@ -84,19 +87,19 @@ class Summary:
             for line, markup in lines:
                 write(line, **markup)
 
-    def lines_of_kept(self, width):
+    def lines_of_kept(self, width: int) -> Iterator[_Line]:
         for outcome, nodeid, kept in self.kept:
             if not os.path.exists(kept["capture"]):  # a later attempt failed with the same numbers
                 continue
             attempt = f" (attempt {kept['attempt']})" if kept["attempt"] else ""
             color = {"yellow": True} if outcome == "rerun" else {"red": True}
             yield f"{outcome.upper()} {nodeid}{attempt}", color
-            for text in filter(None, (kept["headline"], kept["finding"])):
+            for text in [said for said in (kept["headline"], kept["finding"]) if said]:
                 for line in textwrap.wrap(text, max(width - 2, 40), break_long_words=False, break_on_hyphens=False):
                     yield f"  {line}", {}
             yield f"  {kept['command']}", {"bold": True}
 
-    def lines_of_the_rest(self):
+    def lines_of_the_rest(self) -> Iterator[_Line]:
         if self.obstacle:
             yield f"nothing was recorded: {self.obstacle}", {"yellow": True}
         for trouble in self.troubles:

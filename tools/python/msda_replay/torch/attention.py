@@ -115,8 +115,9 @@ def _differentiate(ctx, grad_output):
 _attention.register_autograd(_differentiate, setup_context=_remember)
 
 
-def multi_scale_deformable_attention(value, spatial_shapes, level_start_index, sampling_locations, attention_weights,
-                                     im2col_step=64):  # fmt: skip
+def multi_scale_deformable_attention(value: torch.Tensor, spatial_shapes: torch.Tensor, level_start_index: Optional[torch.Tensor],
+                                     sampling_locations: torch.Tensor, attention_weights: torch.Tensor,
+                                     im2col_step: int = 64) -> torch.Tensor:  # fmt: skip
     """Deformable DETR's operator, with the arguments of its `MSDeformAttnFunction.apply`. Returns [B, Q, M*D].
 
     value [B,S,M,D], spatial_shapes [L,2] (height, width), sampling_locations [B,Q,M,L,P,2] (x, y) in [0,1],
@@ -128,7 +129,8 @@ def multi_scale_deformable_attention(value, spatial_shapes, level_start_index, s
     return output.flatten(2)
 
 
-def multiscale_deformable_attention(img, img_shapes, sampling_points, attention_weights, padding_mode="border",
-                                    align_corners=False):  # fmt: skip
+def multiscale_deformable_attention(img: torch.Tensor, img_shapes: torch.Tensor, sampling_points: torch.Tensor,
+                                    attention_weights: torch.Tensor, padding_mode: str = "border",
+                                    align_corners: bool = False) -> torch.Tensor:  # fmt: skip
     """msda-triton's operator, with its arguments: tensors as above, in its conventions. Returns [B, Q, M, D]."""
     return _attention(img, img_shapes, sampling_points, attention_weights, "msda_triton", padding_mode, align_corners)

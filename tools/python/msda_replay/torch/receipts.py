@@ -1,13 +1,16 @@
 """Receipts: digests of what deterministic operators read and wrote, which two machines can compare."""
 
 import json
+import os
 import threading
+from typing import Any, Dict, Iterable, List, Optional, Union
 
 import torch
 
 from ..digest import digest
 
 _FORMAT = "msda-receipt"
+_Path = Union[str, os.PathLike[str]]
 _ROLES = ("options", "inputs", "outputs")  # what differs first is told first
 
 
@@ -15,22 +18,22 @@ class Receipt:
     """The calls of deterministic operators, in order: operator; options, which are its conventions and the types and shapes of its
     inputs; digests of inputs and outputs."""
 
-    def __init__(self, calls=()):
+    def __init__(self, calls: Iterable[Dict[str, Any]] = ()):
         self.calls = list(calls)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<Receipt of {len(self.calls)} calls>"
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Receipt) and self.calls == other.calls
 
-    def write(self, path):
+    def write(self, path: _Path) -> None:
         """Writes the receipt as JSON."""
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"format": _FORMAT, "calls": self.calls}, file, indent=1)
             file.write("\n")
 
-    def difference(self, other):
+    def difference(self, other: "Receipt") -> Optional[str]:
         """The first difference from another receipt in one sentence, or None."""
         for i, (own, others) in enumerate(zip(self.calls, other.calls)):
             if own["operator"] != others["operator"]:
@@ -53,7 +56,7 @@ def _checked(call):
     return {name: call[name] for name in ("operator", *_ROLES)}
 
 
-def read_receipt(path):
+def read_receipt(path: _Path) -> Receipt:
     """The receipt in a file that Receipt.write made. Raises ValueError if it is none."""
     with open(path, encoding="utf-8") as file:
         try:
@@ -68,7 +71,7 @@ def read_receipt(path):
 class kept:
     """While it lasts, the calls of all threads' operators are added to `receipt`."""
 
-    _open = []
+    _open: List[Receipt] = []
     _lock = threading.Lock()
 
     def __init__(self, receipt):

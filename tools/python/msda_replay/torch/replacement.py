@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import warnings
+from typing import Any, Dict, Iterator, Optional, Sequence, Union
 
 import torch
 
@@ -54,8 +55,8 @@ _REPLACED = {
 _names = (key.removeprefix("aten::") for key in _REPLACED if key.startswith("aten::") and "." not in key)
 compiled.keep_operators(tuple(name for name in _names if hasattr(torch.ops.aten, name)))
 _lock = threading.Lock()
-_users = {}  # device type: how many contexts are open
-_libraries = {}
+_users: Dict[str, int] = {}  # device type: how many contexts are open
+_libraries: Dict[str, Any] = {}
 
 
 def _replace(device):
@@ -93,7 +94,7 @@ def _replaced(device):
 
 
 @contextlib.contextmanager
-def deterministic(devices=("cuda",), receipt=None):
+def deterministic(devices: Union[str, Sequence[str]] = ("cuda",), receipt: Optional[receipts.Receipt] = None) -> Iterator[None]:
     """While it lasts, these are libmsda's, in all threads: index_add, scatter_add, and the backward passes of grid_sample
     (2D, 3D, cuDNN's), embedding, interpolate (linear, bilinear, trilinear, bicubic) and torchvision's roi_align.
 
