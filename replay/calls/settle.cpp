@@ -8,7 +8,7 @@
 
 #include "analysis/analyze.h"
 #include "analysis/compare.h"
-#include "analysis/stress/simulate.h"
+#include "analysis/replay.h"
 #include "kernels/names.h"
 #include "replay/base/errors.h"
 #include "replay/calls/loaded_call.h"
@@ -44,17 +44,20 @@ std::string words_of(const analysis::Conventions& of) {
 // Elements of the reference that its own arithmetic, by these conventions, does not give.
 int64_t missed_by(const analysis::Conventions& fitting, const LoadedCall& loaded, int threads) {
   const analysis::Side& reference = *loaded.reference();
-  analysis::Arithmetic by{"reference", reference.conventions, MSDA_MODE_DETERMINISTIC};
-  by.conventions.padding = fitting.padding;
-  by.conventions.align_corners = fitting.align_corners;
-  analysis::stress::Gradients computed;
-  analysis::stress::compute(loaded.call(), by, 0, threads, computed);
+  analysis::Conventions conventions = reference.conventions;
+  conventions.padding = fitting.padding;
+  conventions.align_corners = fitting.align_corners;
+  msda_options options{};
+  options.mode = MSDA_MODE_DETERMINISTIC;
+  options.threads = threads;
+  auto computed = analysis::uncomputed_side(loaded.call(), reference.name, conventions, options.mode, reference);
+  analysis::compute_on_cpu(loaded.call(), options, computed);
   int64_t missed = 0;
   for (const analysis::Gradient gradient : loaded.call().gradients()) {
     const analysis::Tensor& recorded = reference.of(gradient);
     if (!recorded) continue;
     const analysis::Tolerance tolerance = analysis::customary_tolerance(recorded.dtype);
-    const analysis::Tensor& expected = computed.tensors[gradient.place()];
+    const analysis::Tensor& expected = computed.side.of(gradient);
     missed += compare(recorded, expected, tolerance, analysis::NonFinite::kAsTorch, /*most_mismatches=*/0, threads)
                   .mismatched;
   }
