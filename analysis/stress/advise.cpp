@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <functional>
+#include <span>
 
 namespace msda::analysis::stress {
 namespace {
@@ -29,6 +31,26 @@ std::vector<int64_t> some_elements(const Call& call, Gradient gradient, int64_t 
   return chosen;
 }
 
+struct TailFit {
+  double shape = 0, scale = 0;  // of a generalized Pareto distribution
+};
+
+// Of `tail`, sorted from the largest, beyond `begin`: by probability-weighted moments (Hosking and Wallis, 1987), with
+// the shape two standard errors heavier than estimated, since a tail that is taken too short makes a test fail.
+TailFit fit_tail(std::span<const double> tail, double begin) {
+  constexpr double kHeaviest = 0.5;
+  const auto count = static_cast<double>(tail.size());
+  double mean = 0, weighted = 0;  // weighted by the share of larger ones
+  for (size_t i = 0; i < tail.size(); ++i) {
+    mean += (tail[i] - begin) / count;
+    weighted += (tail[i] - begin) / count * (static_cast<double>(i) + 0.35) / count;
+  }
+  const double spread = mean - 2 * weighted;
+  const double estimate = spread > 0 ? std::max(0.0, 2 - mean / spread) : 0;
+  const double shape = std::min(estimate + 2 / std::sqrt(count), kHeaviest);
+  return {shape, mean * (1 - shape)};
+}
+
 }  // namespace
 
 double units_needed(const Call& call, const Arithmetic& observed, const Arithmetic& expected) {
@@ -53,16 +75,17 @@ double units_needed(const Call& call, const Arithmetic& observed, const Arithmet
   return std::ceil(most);
 }
 
-double tolerance_of_all_but(double share, std::vector<double> needed, int64_t runs, double least) {
-  if (needed.empty() || runs == 0) return least;
+double tolerance_of_all_but(double share, std::vector<double> needed, int64_t slices, double least) {
+  if (needed.empty() || slices <= 0) return least;
   std::ranges::sort(needed, std::greater<>());
-  const size_t tail = std::clamp<size_t>(static_cast<size_t>(runs / 10), 1, needed.size());
+  const size_t tail = std::clamp<size_t>(static_cast<size_t>(slices / 50), 1, needed.size());
   const double begin = tail < needed.size() ? needed[tail] : least;
-  double excess = 0;
-  for (size_t i = 0; i < tail; ++i) excess += needed[i] - begin;
-  excess /= static_cast<double>(tail);
-  const double part = static_cast<double>(tail) / static_cast<double>(runs);
-  return std::max(needed.front(), part > share ? begin + excess * std::log(part / share) : begin);
+  const double part = static_cast<double>(tail) / static_cast<double>(slices);
+  if (part <= share) return needed.front();
+  const auto [shape, scale] = fit_tail({needed.data(), tail}, begin);
+  const double times = part / share;
+  const double beyond = shape > 0 ? (std::pow(times, shape) - 1) / shape : std::log(times);
+  return std::max(needed.front(), begin + scale * beyond);
 }
 
 std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, const Tolerance& tolerance,

@@ -14,9 +14,10 @@ namespace msda::analysis::stress {
 // boundary in either arithmetic: from the bounds on their coordinates.
 double units_needed(const Call& call, const Arithmetic& observed, const Arithmetic& expected);
 
-// The tolerance that all but `share` of runs keep, from the largest that some runs needed: the tail beyond their upper
-// tenth is taken to fall off exponentially. `needed`: of the runs that needed more than `least`; `runs`: all of them.
-double tolerance_of_all_but(double share, std::vector<double> needed, int64_t runs, double least);
+// The tolerance that all but `share` of slices keep, from what some slices needed: the tail beyond their upper fiftieth
+// is taken for a generalized Pareto distribution. `needed`: of the slices that needed more than `least`, at least the
+// fiftieth that needed most; `slices`: how many there were.
+double tolerance_of_all_but(double share, std::vector<double> needed, int64_t slices, double least);
 
 // A fault of a kernel, planted into elements of a call.
 struct Fault {

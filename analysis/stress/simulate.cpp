@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <utility>
 
 #include "analysis/evaluate.h"
 #include "kernels/names.h"
@@ -236,6 +237,22 @@ void Simulator::run_anchored(int64_t number, Run& result) {
   }
 }
 
+void Simulator::compare_slice(int64_t run, int64_t slice, const Tolerance& look, Run& result) {
+  const Call& call = draw_slice(run, slice);
+  if (!screen_) {
+    compare_all(call, {true, true, true}, run, slice, result);
+    return;
+  }
+  screen_->find(call, look, suspects_);
+  if (std::ranges::find(suspects_.all, true) != suspects_.all.end()) {
+    compare_all(call, suspects_.all, run, slice, result);
+  }
+  for (const Gradient gradient : call.gradients()) {
+    if (suspects_.all[gradient.place()]) continue;
+    compare_some(call, gradient, suspects_.elements[gradient.place()], slice, result);
+  }
+}
+
 Run Simulator::run(int64_t number) {
   Run result;
   if (plan_.criterion.factor) {
@@ -247,19 +264,10 @@ Run Simulator::run(int64_t number) {
   result.needed_atol = look.atol;
   result.needed_rtol = look.rtol;
   for (int64_t slice = 0; slice < plan_.slices.count; ++slice) {
-    const Call& call = draw_slice(number, slice);
-    if (!screen_) {
-      compare_all(call, {true, true, true}, number, slice, result);
-      continue;
-    }
-    screen_->find(call, look, suspects_);
-    if (std::ranges::find(suspects_.all, true) != suspects_.all.end()) {
-      compare_all(call, suspects_.all, number, slice, result);
-    }
-    for (const Gradient gradient : call.gradients()) {
-      if (suspects_.all[gradient.place()]) continue;
-      compare_some(call, gradient, suspects_.elements[gradient.place()], slice, result);
-    }
+    const double by_others = std::exchange(result.needed_atol, look.atol);
+    compare_slice(number, slice, look, result);
+    if (result.needed_atol > look.atol) result.slices_needed_atol.push_back(result.needed_atol);
+    result.needed_atol = std::max(result.needed_atol, by_others);
   }
   return result;
 }

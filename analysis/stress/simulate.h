@@ -64,6 +64,7 @@ struct Run {
   // The largest |difference| - rtol * |expected| and, of elements beyond atol, (|difference| - atol) / |expected|: the
   // tolerances from which on the run passes, if they are above `look`'s.
   double needed_atol = 0, needed_rtol = 0;
+  std::vector<double> slices_needed_atol;  // of the slices whose own is above `look`'s
   std::array<bool, kMostGradients> failing{};  // by Gradient
 };
 inline constexpr size_t kMostMisses = 1000;
@@ -78,6 +79,7 @@ class Simulator {
   const Call& draw_slice(int64_t run, int64_t slice);
 
  private:
+  void compare_slice(int64_t run, int64_t slice, const Tolerance& look, Run& result);
   void compare_all(const Call& call, const std::array<bool, kMostGradients>& wanted, int64_t run, int64_t slice,
                    Run& result);
   void compare_some(const Call& call, Gradient gradient, const std::vector<int64_t>& elements, int64_t slice,

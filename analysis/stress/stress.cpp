@@ -1,6 +1,7 @@
 #include "analysis/stress/stress.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "kernels/parallel.h"
@@ -28,8 +29,11 @@ void count(const Plan& plan, const Run& run, int64_t number, const std::vector<d
   };
   count_all(atols, run.needed_atol, tally.by_atol);
   count_all(rtols, run.needed_rtol, tally.by_rtol);
-  const double least = std::min(plan.look.atol, plan.criterion.tolerance.atol);
-  if (run.needed_atol > least && tally.needed_atol.size() < kMostNeeded) tally.needed_atol.push_back(run.needed_atol);
+  tally.needed_atol.insert(tally.needed_atol.end(), run.slices_needed_atol.begin(), run.slices_needed_atol.end());
+  if (tally.needed_atol.size() > 2 * kMostNeeded) {
+    std::ranges::nth_element(tally.needed_atol, tally.needed_atol.begin() + kMostNeeded, std::greater<>());
+    tally.needed_atol.resize(kMostNeeded);
+  }
   for (const Miss& miss : run.misses) {
     if (tally.examples.size() >= kMostExamples) break;
     tally.examples.push_back({number, miss, plan.slices.outline->element_id(miss.gradient, miss.flat).index});

@@ -27,7 +27,7 @@ struct Tally {
   std::map<std::string, int64_t> by_cause, by_tensor;  // runs with such an element
   // Runs that would fail at each of the given atols, with the test's rtol, and at each rtol with its atol.
   std::vector<int64_t> by_atol, by_rtol;
-  std::vector<double> needed_atol;  // of the runs that need more than Plan::look.atol; the largest only
+  std::vector<double> needed_atol;  // of the slices that need more than Plan::look.atol; the largest only
   struct Example {
     int64_t run = 0;
     Miss miss;

@@ -68,6 +68,10 @@ void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& targ
   add_number<int64_t>(command, flag, target, help)->type_name("N");
 }
 
+void check_range(const char* flag, int64_t value, int64_t least, int64_t most) {
+  if (value < least || value > most) throw BadInput(fmt::format("{} {}: from {} to {}", flag, value, least, most));
+}
+
 void add_seed(CLI::App& command, uint64_t& target, const char* help) {
   add_number<uint64_t>(command, "--seed", target, help)->type_name("N");
 }
@@ -249,9 +253,7 @@ void check_numbers(const Options& options) {
       throw BadInput(fmt::format("{} {}: a tolerance is a number from 0 on", flag, *value));
     }
   }
-  if (options.repeat < 1 || options.repeat > 1000000) {
-    throw BadInput(fmt::format("--repeat {}: from 1 to 1000000", options.repeat));
-  }
+  check_range("--repeat", options.repeat, 1, 1'000'000);
   if (options.threads < 0 || options.threads > 1024) {
     throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one a core", options.threads));
   }

@@ -45,6 +45,8 @@ void add_json(CLI::App& command, Options& options);
 // Flags whose whole value must be a number of 64 bits.
 void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help);
 void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& target, const char* help);
+// Throws BadInput, with the flag's name, unless the number is from `least` to `most`.
+void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
 void add_seed(CLI::App& command, uint64_t& target, const char* help);
 // --atol and --rtol.
 void add_tolerance(CLI::App& command, Options& options);

@@ -21,11 +21,22 @@ namespace stress = analysis::stress;
 struct AdviseOptions : SimulationOptions {
   bool markdown = false, patch = false;
   int64_t check_runs = 0;  // with the advised tolerance; 0: as many as `runs`
-  AdviseOptions() { runs = 500; }
 };
 
 constexpr double kShare = 1e-6;     // of runs that may fail
+constexpr int64_t kRuns = 500, kSlices = 8'000;  // simulated at least, unless --runs says otherwise
 constexpr int64_t kElements = 400;  // in which faults are planted, of each gradient
+
+int64_t chosen_runs(const AdviseOptions& options, const stress::Plan& plan) {
+  return options.runs != 0 ? options.runs : std::max(kRuns, kSlices / plan.slices.count);
+}
+
+// The atol with which all but kShare of the runs pass; `least`: from which on the tally knows what slices need.
+double needed_atol(const stress::Plan& plan, const stress::Tally& tally, double least) {
+  const int64_t slices = plan.slices.count;
+  return stress::tolerance_of_all_but(kShare / static_cast<double>(slices), tally.needed_atol, tally.runs * slices,
+                                      least);
+}
 
 // Upwards, to two digits.
 double rounded_up(double x) {
@@ -170,9 +181,8 @@ std::string to_markdown(const Json& a, const std::string& patch) {
 }
 
 int run(const AdviseOptions& options) {
-  if (options.check_runs < 0 || options.check_runs > 1'000'000'000) {
-    throw BadInput(fmt::format("--check-runs {}: from 0 to 1000000000", options.check_runs));
-  }
+  check_range("--runs", options.runs, 0, kMostRuns);
+  check_range("--check-runs", options.check_runs, 0, kMostRuns);
   if (options.markdown && options.patch) throw BadInput("--markdown prints the patch, too: give one of both");
   const capture::IsolatedReader reader(options.capture);
   Simulated simulated = plan_simulation(options, reader);
@@ -188,8 +198,9 @@ int run(const AdviseOptions& options) {
   };
 
   Json advice = describe(simulated, options);
-  const stress::Tally as_it_is = simulate(options, plan, 0, options.runs, progress, "as it is");
-  const double needed_now = stress::tolerance_of_all_but(kShare, as_it_is.needed_atol, as_it_is.runs, own.atol);
+  const int64_t runs = chosen_runs(options, plan);
+  const stress::Tally as_it_is = simulate(options, plan, 0, runs, progress, "as it is");
+  const double needed_now = needed_atol(plan, as_it_is, own.atol);
   const auto faults_at_that = faults_of({needed_now, own.rtol}, {});
   const bool blind = std::ranges::any_of(faults_at_that, [](const stress::Fault& fault) {
     return fault.text == "it were zero throughout" && fault.found * 10 < fault.tried;
@@ -201,14 +212,13 @@ int run(const AdviseOptions& options) {
 
   plan.mask.units = stress::units_needed(call, plan.observed, plan.expected);
   plan.look = {own.atol / 4, own.rtol};
-  const stress::Tally masked = simulate(options, plan, 0, options.runs, progress, "with the mask");
-  const double needed = stress::tolerance_of_all_but(kShare, masked.needed_atol, masked.runs, own.atol / 4);
+  const stress::Tally masked = simulate(options, plan, 0, runs, progress, "with the mask");
+  const double needed = needed_atol(plan, masked, own.atol / 4);
   const double atol = needed > own.atol ? rounded_up(1.25 * needed) : own.atol;
   plan.criterion.tolerance.atol = atol;
   plan.look = {INFINITY, INFINITY};
-  const int64_t check_runs = options.check_runs == 0 ? options.runs : options.check_runs;
-  const stress::Tally checked =
-      simulate(options, plan, options.runs, check_runs, progress, "with the advised tolerance");
+  const int64_t check_runs = options.check_runs == 0 ? runs : options.check_runs;
+  const stress::Tally checked = simulate(options, plan, runs, check_runs, progress, "with the advised tolerance");
   const auto faults = faults_of(plan.criterion.tolerance, plan.mask);
   advice["advised"] = {
       {"units", plan.mask.units}, {"atol", atol}, {"rtol", own.rtol}, {"needed_atol", needed}, {"runs", masked.runs}};
@@ -238,6 +248,8 @@ void add_advise_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("advise", "A mask and a tolerance that make the test sound, and what it then finds");
   add_simulation(*command, *options);
+  add_count(*command, "--runs", options->runs,
+            "Runs of each of the three simulations; 0: as many as the tail of what they need takes, at least 500");
   add_count(*command, "--check-runs", options->check_runs,
             "Other runs to simulate with the advised tolerance; 0: as many as --runs");
   command->add_flag("--markdown", options->markdown, "Print the text of a pull request");

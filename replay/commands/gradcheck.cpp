@@ -118,9 +118,7 @@ void tell(Lines& lines, const Json& invocation, bool quiet) {
 
 int run(const GradcheckOptions& options) {
   check_numbers(options);
-  if (options.settings.samples < 1 || options.settings.samples > 100'000'000) {
-    throw BadInput(fmt::format("--samples {}: from 1 to 100000000", options.settings.samples));
-  }
+  check_range("--samples", options.settings.samples, 1, 100'000'000);
   const capture::IsolatedReader reader(options.capture);
   const Progress progress(!options.quiet);
   Json json = {

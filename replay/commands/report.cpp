@@ -268,10 +268,8 @@ int report_many(const ReportOptions& options, const Ranks& ranks) {
 
 int run(ReportOptions& options) {
   check_numbers(options);
-  if (options.findings < 0 || options.findings > 100'000)
-    throw BadInput(fmt::format("--findings {}: from 0 to 100000", options.findings));
-  if (options.stress_runs < 0 || options.stress_runs > 1'000'000'000)
-    throw BadInput(fmt::format("--stress {}: from 0 to 1000000000", options.stress_runs));
+  check_range("--findings", options.findings, 0, 100'000);
+  check_range("--stress", options.stress_runs, 0, kMostRuns);
   if (options.stress_runs > 0 && !options.stress_json.empty())
     throw BadInput("--stress and --stress-json: give one of them");
   const Ranks ranks;

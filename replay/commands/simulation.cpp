@@ -137,10 +137,7 @@ void choose_evaluations(const SimulationOptions& options, Simulated& simulated) 
 void check_sizes(const SimulationOptions& options) {
   for (const auto& [flag, size] :
        {std::pair{"--batch", options.batch}, {"--heads", options.heads}, {"--queries", options.queries}}) {
-    if (size && (*size < 1 || *size > 1'000'000)) throw BadInput(fmt::format("{} {}: from 1 to 1000000", flag, *size));
-  }
-  if (options.runs < 1 || options.runs > 1'000'000'000) {
-    throw BadInput(fmt::format("--runs {}: from 1 to 1000000000", options.runs));
+    if (size) check_range(flag, *size, 1, 1'000'000);
   }
 }
 
@@ -170,7 +167,6 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
                   "normal(MEAN,DEVIATION), softmax(DEVIATION,COUNT), resample; by default what the recorded numbers "
                   "look drawn by")
       ->type_name("TENSOR=GENERATOR");
-  add_count(command, "--runs", options.runs, "The most runs to simulate");
   add_tolerance(command, options);
   add_seed(command, options.seed, "Seed of the inputs: the same seed gives the same result");
   add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");

@@ -16,6 +16,8 @@ namespace msda::replay {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int64_t kMostRuns = 1'000'000'000;
+
 struct SimulationOptions : Options {
   std::optional<int64_t> batch, heads, queries;
   std::string against, criterion = "allclose", evaluation = "auto";

@@ -58,6 +58,7 @@ void check(const StressOptions& options) {
   if (!(options.confidence > 0 && options.confidence < 1)) {
     throw BadInput(fmt::format("--confidence {}: between 0 and 1", options.confidence));
   }
+  check_range("--runs", options.runs, 1, kMostRuns);
   if (options.curve_runs < 0) throw BadInput(fmt::format("--curve-runs {}: from 0 on", options.curve_runs));
 }
 
@@ -81,6 +82,7 @@ void add_stress_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("stress", "Simulate the test with other inputs: how often does it fail, and why");
   add_simulation(*command, *options);
+  add_count(*command, "--runs", options->runs, "The most runs to simulate");
   command->add_option("--width", options->width, "Stop when the interval is this wide")->type_name("X");
   command->add_option("--confidence", options->confidence, "Of the intervals")->type_name("X");
   add_count(*command, "--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none");

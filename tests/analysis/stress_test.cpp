@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <random>
 #include <set>
 
 #include "analysis/operators/grid_sample/call.h"
+#include "analysis/stress/advise.h"
 #include "analysis/stress/loops.h"
 #include "tests/support/problem.h"
 
@@ -48,6 +50,47 @@ TEST(Proportion, CoversEveryProbabilityAsOftenAsItSays) {
     }
     EXPECT_GE(covered, 0.95) << p;
   }
+}
+
+// What `slices` of tests need: by the inverse of the survival function of a generalized Pareto distribution.
+double quantile(double shape, double share_above) {
+  return shape > 0 ? (std::pow(share_above, -shape) - 1) / shape : -std::log(share_above);
+}
+
+TEST(Advise, TakesNoTailToBeShorterThanItIs) {
+  constexpr int64_t kSlices = 8'000;
+  constexpr double kShare = 1e-6, kLeast = 1;
+  constexpr int kRepeats = 200;
+  for (const double shape : {0.0, 0.1, 0.2}) {
+    std::mt19937_64 random(7);
+    std::uniform_real_distribution<double> uniform(1e-12, 1);
+    int too_short = 0, too_long = 0;
+    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+      std::vector<double> needed;
+      for (int64_t slice = 0; slice < kSlices; ++slice) {
+        const double needs = quantile(shape, uniform(random));
+        if (needs > kLeast) needed.push_back(needs);
+      }
+      const double told = stress::tolerance_of_all_but(kShare, needed, kSlices, kLeast), truth = quantile(shape, kShare);
+      too_short += 1.25 * told < truth;  // advise adds a quarter
+      too_long += told > 8 * truth;
+    }
+    EXPECT_LE(too_short, kRepeats / 20) << shape;
+    EXPECT_LE(too_long, kRepeats / 20) << shape;
+  }
+}
+
+TEST(Advise, TellsTolerancesOfFewAndOfNoSlices) {
+  EXPECT_EQ(stress::tolerance_of_all_but(1e-6, {}, 1000, 0.5), 0.5);
+  EXPECT_EQ(stress::tolerance_of_all_but(1e-6, {}, 0, 0.5), 0.5);
+  EXPECT_EQ(stress::tolerance_of_all_but(0.1, {3, 1, 2}, 100, 0.5), 3);  // what was seen, never less
+  const double of_one = stress::tolerance_of_all_but(1e-6, {0.75}, 1000, 0.5);
+  EXPECT_TRUE(std::isfinite(of_one));
+  EXPECT_GT(of_one, 0.75);
+  const double of_equals = stress::tolerance_of_all_but(1e-6, std::vector<double>(100, 0.75), 1000, 0.5);
+  EXPECT_TRUE(std::isfinite(of_equals));
+  EXPECT_GE(of_equals, 0.75);
+  EXPECT_EQ(stress::tolerance_of_all_but(1e-6, {INFINITY, 1}, 1000, 0.5), INFINITY);
 }
 
 std::vector<float> drawn(const Generator& generator, int64_t count, uint64_t seed = 1) {
