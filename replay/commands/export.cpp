@@ -15,6 +15,7 @@
 #include "replay/base/output.h"
 #include "replay/base/same_file.h"
 #include "replay/calls/damage.h"
+#include "replay/calls/element_argument.h"
 #include "replay/calls/load_operator.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
@@ -25,6 +26,7 @@
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
 #include "replay/export/tensorboard.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 namespace {
@@ -32,7 +34,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ExportOptions : Options {
-  std::string format, output;
+  std::string format, output, element;
   bool force = false;
   bool anonymous = false;
 };
@@ -116,17 +118,33 @@ struct Format {
   const char* ending;  // that the output's name must have, or ""
   const char* beside;  // the ending of a file with large tensors, or ""
   bool of_finding;     // there must be an element out of tolerance
-  bool any_operator;
   Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
 };
-constexpr Format kFormats[] = {{"pytest", ".py", kArchive, true, false, write_pytest},
-                               {"cpp", ".cpp", kTensorFile, true, false, write_cpp},
-                               {"npz", "", "", false, false, write_npz_archive},
-                               {"zip", "", "", false, true, write_zip}};
+constexpr Format kFormats[] = {{"pytest", ".py", kArchive, true, write_pytest},
+                               {"cpp", ".cpp", kTensorFile, true, write_cpp},
+                               {"npz", "", "", false, write_npz_archive},
+                               {"zip", "", "", false, write_zip}};
 constexpr char kTensorBoard[] = "tensorboard";
 
-// What is to be exported of the chosen invocations: the first with an element out of tolerance, else the first with
-// advice, else the first that can be replayed.
+// Throws BadInput for --element where no finding is of it.
+[[noreturn]] void refuse_element(const Source& source, const InvocationResult& result) {
+  const LoadedCall loaded(source.options, source.reader, result.invocation);
+  const analysis::ElementId id = parse_element(source.options.element, loaded.call());
+  for (const analysis::Group& group : result.report.groups) {
+    if (group.gradient != id.gradient || !group.contains(id.flat)) continue;
+    throw BadInput(fmt::format(
+        "--element {}: it is out of tolerance for the same cause as {}, which stands for it; name that one, "
+        "or another of the findings of run --json",
+        source.options.element, element_name(result.report.findings[group.farthest])));
+  }
+  throw BadInput(
+      fmt::format("--element {}: it is within tolerance in {}; the findings of run --json are those that a "
+                  "reproducer shows",
+                  source.options.element, source.options.capture));
+}
+
+// What is to be exported of the chosen invocations: the first with the element, or with any out of tolerance, else the
+// first with advice, else the first that can be replayed.
 InvocationResult find_call(const Source& source) {
   std::optional<InvocationResult> first, advice;
   std::string not_replayed;
@@ -137,20 +155,21 @@ InvocationResult find_call(const Source& source) {
       continue;
     }
     InvocationResult result = source.explain(id);
-    const analysis::Group* group = group_to_export(result.report);
-    if (group != nullptr && !group->advisory) return result;
-    if (group != nullptr && !advice)
+    const auto shown = shown_of(result.report, source.options.element);
+    if (shown && !shown->group->advisory) return result;
+    if (shown && !advice)
       advice = std::move(result);
     else if (!first)
       first = std::move(result);
   }
   if (advice) return *std::move(advice);
+  if (first && !source.options.element.empty()) refuse_element(source, *first);
   if (first) return *std::move(first);
   throw Unavailable(fmt::format("{}: {}", source.options.capture, not_replayed));
 }
 
 Json json_of(const ExportedCall& call) {
-  if (call.group == nullptr) return nullptr;
+  if (!call.shown) return nullptr;
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   return {{"tensor", finding.gradient.name()},
@@ -239,17 +258,11 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   source.progress.show(fmt::format("export: invocation {}", invocation.id));
   const LoadedCall loaded(options, source.reader, invocation);
   call.loaded = &loaded;
-  call.group = group_to_export(call.result().report);
+  call.shown = shown_of(call.result().report, options.element);
   const capture::TensorInfo* starts = find(invocation.inputs, "level_start_index");
   if (starts != nullptr) call.level_start_index = source.reader.read(*starts);
-  if (!format.any_operator && !call.is_known()) {
-    throw Unavailable(
-        fmt::format("{}: invocation {} is a call of {}: --to {} takes msda and grid_sample; --to zip and "
-                    "tensorboard take every operator",
-                    options.capture, invocation.id, operator_of(invocation), format.name));
-  }
   if (format.of_finding && !call.result().compared) refuse_nothing_to_compare(options, call.results);
-  if (format.of_finding && call.group == nullptr) {
+  if (format.of_finding && !call.shown) {
     throw BadInput(
         fmt::format("{}: nothing is out of tolerance: there is nothing to reproduce; --atol and --rtol set a "
                     "tolerance, --to npz and zip take any call",
@@ -304,6 +317,8 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
 int run(ExportOptions& options) {
   check_numbers(options);
   if (options.anonymous && options.format != "zip") throw BadInput("--anonymous is for --to zip");
+  const bool takes_element = options.format != "npz" && options.format != kTensorBoard;
+  if (!options.element.empty() && !takes_element) throw BadInput("--element is for --to pytest, cpp and zip");
   const Format* format =
       std::ranges::find(kFormats, options.format, [](const Format& one) { return std::string_view(one.name); });
   const bool is_call = format != std::end(kFormats);
@@ -343,6 +358,10 @@ void add_export_command(CLI::App& app, int& status) {
   command->add_flag("--force", options->force, "Replace files that exist");
   command->add_flag("--anonymous", options->anonymous,
                     "Of a zip: leave out arguments, environment, host, labels and machine code");
+  command
+      ->add_option("--element", options->element,
+                   "The finding to reproduce, as grad_value[0,17,3,5]; by default the one that run tells first")
+      ->type_name("ELEMENT");
   add_comparison(*command, *options);
   command->callback([options, &status] { status = run(*options); });
 }

@@ -8,6 +8,7 @@
 #include "kernels/names.h"
 #include "recorder/text/escape.h"
 #include "recorder/writer/version.h"
+#include "replay/export/operator_source.h"
 #include "replay/export/parts.h"
 #include "replay/export/source_text.h"
 #include "replay/report/diagnosis.h"
@@ -41,7 +42,7 @@ std::string constant(const char* name, std::string_view value) {
   return fmt::format("constexpr char {}[] = {};\n", name, string_literal(value));
 }
 
-std::string facts(const ExportedCall& call, const std::string& file) {
+std::string facts(const ExportedCall& call, const OperatorSource& of, const std::string& file) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text = constant("kTensor", finding.gradient.name());
@@ -53,12 +54,7 @@ std::string facts(const ExportedCall& call, const std::string& file) {
                   call.result().tolerance ? "" : "  // as tests of this operator usually have them; none was recorded");
   text += constant("kCause", name_of(finding.cause)) + constant("kAtFault", name_of(finding.at_fault));
   text += constant("kWhy", finding.why) + "\n";
-  const capture::CallFacts& facts = call.invocation().facts;
-  const bool is_msda = call.loaded->msda() != nullptr;
-  text += constant("kDialect", is_msda ? facts.dialect : "grid_sample");
-  if (!is_msda) text += constant("kInterpolation", facts.texts.at("interpolation"));
-  text += constant("kPaddingMode", is_msda ? facts.padding_mode : facts.texts.at("padding_mode"));
-  text += fmt::format("constexpr bool kAlignCorners = {};\n", call.call().conventions.align_corners);
+  text += definitions(of.conventions, Language::kCpp);
   std::vector<std::string> others;
   for (const std::string& one : call.other_dialects()) others.push_back(string_literal(one));
   text += fmt::format("const std::vector<const char*> kOtherDialects = {{{}}};\n", fmt::join(others, ", "));
@@ -80,13 +76,14 @@ std::string tensors_text(const ExportedCall& call, bool with_numbers) {
 }  // namespace
 
 std::string cpp_source(const ExportedCall& call, const std::string& file) {
-  std::string text = head(call, file) + facts(call, file);
+  const OperatorSource of = operator_source(call);
+  std::string text = head(call, file) + facts(call, of, file);
   text += parts::kCppTensors;
   text += tensors_text(call, file.empty());
   text += file.empty() ? "\nvoid read_tensors(const char*) {}\n" : parts::kCppReadFile;
   text += parts::kCppArithmetic;
   text += parts::kCppSteps;
-  text += call.loaded->msda() != nullptr ? parts::kCppMsda : parts::kCppGridSample;
+  text += of.cpp;
   return text + parts::kCppCheck;
 }
 

@@ -7,6 +7,7 @@
 #include "analysis/replay.h"
 #include "kernels/names.h"
 #include "replay/calls/load_operator.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 
@@ -31,7 +32,11 @@ msda_dtype ExportedCall::type_of_expected() const {
 
 std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
   std::vector<KeyedTensor> all;
-  for (const auto& [name, tensor] : call().all_inputs()) all.push_back({name, tensor});
+  const bool is_roi_align = operator_of(invocation()) == "roi_align";
+  for (const auto& [name, tensor] : call().all_inputs()) {
+    if (of_finding && is_roi_align && name == std::string_view("input")) continue;  // its gradient does not read it
+    all.push_back({name, tensor});
+  }
   if (!of_finding && level_start_index) {
     const capture::Tensor& starts = *level_start_index;
     all.push_back({"level_start_index", {starts.data.get(), dtype_of(starts.info.type), starts.info.shape}});
@@ -49,11 +54,6 @@ std::vector<KeyedTensor> ExportedCall::tensors(bool of_finding) const {
   return all;
 }
 
-bool ExportedCall::is_known() const {
-  const std::string name = operator_of(invocation());
-  return name == "msda" || name == "grid_sample";
-}
-
 std::vector<std::string> ExportedCall::other_dialects() const {
   if (loaded->msda() == nullptr) return {};
   msda_dialect other = call().conventions.dialect;
@@ -63,9 +63,16 @@ std::vector<std::string> ExportedCall::other_dialects() const {
   return {kernels::name_of(other)};
 }
 
-const analysis::Group* group_to_export(const analysis::Report& report) {
+std::optional<Shown> shown_of(const analysis::Report& report, const std::string& element) {
   // Advice is last.
-  return report.groups.empty() ? nullptr : &report.groups.front();
+  for (const analysis::Group& group : report.groups) {
+    if (element.empty()) return Shown{&group, group.farthest};
+    for (size_t i = 0; i < report.findings.size(); ++i) {
+      const analysis::Finding& finding = report.findings[i];
+      if (element_name(finding) == element && group.contains(finding)) return Shown{&group, i};
+    }
+  }
+  return std::nullopt;
 }
 
 std::string bits_text(const Tensor& tensor, int64_t flat) {

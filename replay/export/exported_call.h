@@ -20,16 +20,22 @@ struct KeyedTensor {
   std::span<const std::byte> bytes() const;
 };
 
+// What a reproducer shows: one of the findings, by its place, and the group that it belongs to.
+struct Shown {
+  const analysis::Group* group;
+  size_t finding;
+};
+
 struct ExportedCall {
   std::string capture;  // the file's name, without its folder
   std::string flags;    // that name, and what decides the comparison, as words of a command line
   const LoadedCall* loaded = nullptr;
   std::vector<InvocationResult> results;             // of this call alone, as reports take them
   std::optional<capture::Tensor> level_start_index;  // an input that the operator derives itself
-  const analysis::Group* group = nullptr;            // that the reproducer is of; null: nothing is out of tolerance
+  std::optional<Shown> shown;                        // nothing: nothing is out of tolerance
 
   const InvocationResult& result() const { return results.front(); }
-  const analysis::Finding& finding() const { return result().report.findings[group->farthest]; }
+  const analysis::Finding& finding() const { return result().report.findings[shown->finding]; }
   const capture::Invocation& invocation() const { return result().invocation; }
   const analysis::Call& call() const { return loaded->call(); }
   // The tolerance of the finding: the recorded one or that of the flags, else the customary one.
@@ -38,16 +44,15 @@ struct ExportedCall {
   const analysis::Tensor& recorded() const { return loaded->recorded().of(finding().gradient); }
   msda_dtype type_of_expected() const;
 
-  // All of them; with `of_finding` the inputs and what the finding compares.
+  // All of them; with `of_finding` the inputs that the gradient hangs on, and what the finding compares.
   std::vector<KeyedTensor> tensors(bool of_finding) const;
-  // Whether there are reproducers and keys of archives for its operator: of msda and grid_sample.
-  bool is_known() const;
   // Beside the recorded dialect: those whose arithmetic explains the finding.
   std::vector<std::string> other_dialects() const;
 };
 
-// The one that `run` tells first, advice only where there is nothing else; null where there is none.
-const analysis::Group* group_to_export(const analysis::Report& report);
+// The finding of an element, "grad_value[0,3,1,2]"; without a name the one that `run` tells first, advice only where
+// there is nothing else. Nothing where there is none.
+std::optional<Shown> shown_of(const analysis::Report& report, const std::string& element);
 
 // "0x3f800000": the element's bits as stored.
 std::string bits_text(const analysis::Tensor& tensor, int64_t flat);

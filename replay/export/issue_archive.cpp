@@ -94,7 +94,7 @@ std::string readme(const ExportedCall& call, const IssueArchive& archive) {
       "- `{}`: the recorded call, invocation {} of its capture. `msda-replay run {}` explains it.\n"
       "- `run.txt`, `run.json`: what `msda-replay run --device cpu` says of it.\n",
       kCapture, call.invocation().id, kCapture);
-  if (call.group != nullptr && call.is_known()) {
+  if (call.shown) {
     text += fmt::format(
         "- `{}`: fails while the recorded gradient is out of tolerance; needs only pytest and NumPy:\n"
         "  `python3 -m pytest {}`\n",
@@ -135,7 +135,7 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   const Conclusion conclusion = conclude(call.result());
   add("run.txt", to_text(kCapture, call.results, {}, {}, conclusion, {false, false, {}, kCapture}).text());
   add("run.json", text_of(to_json(kCapture, call.results, {}, {}, conclusion)));
-  if (call.group != nullptr && call.is_known()) {
+  if (call.shown) {
     const bool is_inline = fits_inline(call);
     add(kReproducer, python_source(call, is_inline ? "" : kTensors));
     if (!is_inline) {

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "kernels/names.h"
+#include "recorder/text/numbers.h"
+#include "replay/calls/conventions.h"
 #include "replay/calls/load_operator.h"
 #include "replay/export/zip_archive.h"
 
@@ -67,6 +69,15 @@ std::string text_scalar(std::string_view utf8) {
   return head_of(fmt::format("<U{}", points.size() / 4), {}) + points;
 }
 
+// A convention as the importer takes it: captures hold scale factors as texts, archives as numbers.
+std::string scalar_of(std::string_view name, const nlohmann::ordered_json& value) {
+  if (value.is_boolean()) return scalar("|b1", value.get<bool>());
+  if (value.is_number_integer()) return scalar("<i8", value.get<int64_t>());
+  const auto text = value.get<std::string>();
+  const auto number = name.find("scale") == name.npos ? std::nullopt : text::parse_number<double>(text);
+  return number ? scalar("<f8", *number) : text_scalar(text);
+}
+
 void add_scalars(ZipArchive& archive, const ExportedCall& call) {
   const capture::CallFacts& facts = call.invocation().facts;
   const auto add = [&](const char* name, std::string member) {
@@ -84,8 +95,10 @@ void add_scalars(ZipArchive& archive, const ExportedCall& call) {
     }
   } else {
     add_text("operator", operator_of(call.invocation()));
-    for (const char* name : {"interpolation", "padding_mode"}) add_text(name, facts.texts.at(name));
-    add("align_corners", scalar("|b1", facts.integers.at("align_corners") != 0));
+    const nlohmann::ordered_json conventions = conventions_of(call.invocation());
+    for (const auto& [name, value] : conventions.items()) {
+      add(name.c_str(), scalar_of(name, value));
+    }
   }
   if (const auto& tolerance = call.result().tolerance) {
     add("atol", scalar("<f8", tolerance->atol));

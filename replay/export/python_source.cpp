@@ -8,14 +8,12 @@
 #include "kernels/names.h"
 #include "recorder/text/escape.h"
 #include "recorder/writer/version.h"
-#include "replay/calls/load_operator.h"
+#include "replay/export/operator_source.h"
 #include "replay/export/parts.h"
 #include "replay/export/source_text.h"
 
 namespace msda::replay {
 namespace {
-
-const char* boolean(bool value) { return value ? "True" : "False"; }
 
 // A tuple, also of one number.
 std::string tuple(const analysis::Index& numbers) {
@@ -36,7 +34,7 @@ std::string head(const ExportedCall& call, const std::string& archive) {
   return text;
 }
 
-std::string facts(const ExportedCall& call) {
+std::string facts(const ExportedCall& call, const OperatorSource& of) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text;
@@ -48,15 +46,7 @@ std::string facts(const ExportedCall& call) {
   text += fmt::format("CAUSE, AT_FAULT = {}, {}\n", string_literal(name_of(finding.cause)),
                       string_literal(name_of(finding.at_fault)));
   text += fmt::format("WHY = {}\n\n", string_literal(finding.why));
-  const capture::CallFacts& facts = call.invocation().facts;
-  if (call.loaded->msda() != nullptr) {
-    text += fmt::format("DIALECT, PADDING_MODE, ALIGN_CORNERS = {}, {}, {}\n", string_literal(facts.dialect),
-                        string_literal(facts.padding_mode), boolean(facts.align_corners));
-  } else {
-    text += fmt::format("DIALECT, INTERPOLATION, PADDING_MODE = \"grid_sample\", {}, {}\nALIGN_CORNERS = {}\n",
-                        string_literal(facts.texts.at("interpolation")), string_literal(facts.texts.at("padding_mode")),
-                        boolean(call.call().conventions.align_corners));
-  }
+  text += definitions(of.conventions, Language::kPython);
   std::vector<std::string> others;
   for (const std::string& one : call.other_dialects()) others.push_back(string_literal(one));
   text += fmt::format("OTHER_DIALECTS = [{}]\n", fmt::join(others, ", "));
@@ -95,7 +85,8 @@ const char* read_tensors() {
 
 std::string python_source(const ExportedCall& call, const std::string& archive) {
   const std::vector<KeyedTensor> tensors = call.tensors(true);
-  std::string text = head(call, archive) + facts(call);
+  const OperatorSource of = operator_source(call);
+  std::string text = head(call, archive) + facts(call, of);
   text += "STORED = {  # the types that the tensors were recorded in\n";
   for (const KeyedTensor& one : tensors) {
     text += fmt::format("    {}: {},\n", string_literal(one.key), string_literal(kernels::name_of(one.tensor.dtype)));
@@ -104,12 +95,13 @@ std::string python_source(const ExportedCall& call, const std::string& archive) 
   text += archive.empty() ? inline_tensors(tensors) : read_tensors();
   text += "\n\n";
   text += parts::kPythonArithmetic;
-  text += call.loaded->msda() != nullptr ? parts::kPythonMsda : parts::kPythonGridSample;
+  text += of.python;
   text += parts::kPythonCheck;
   // Where torch's grid_sample computed what the recorded gradient was compared with, or what it should be.
   const std::vector<std::string> others = call.other_dialects();
   const bool is_other = std::ranges::find(others, "grid_sample") != others.end();
-  const bool by_torch = call.loaded->msda() == nullptr || call.invocation().facts.dialect == "grid_sample" || is_other;
+  const bool is_msda = call.loaded->msda() != nullptr;
+  const bool by_torch = of.with_torch && (!is_msda || call.invocation().facts.dialect == "grid_sample" || is_other);
   if (by_torch && call.finding().against != "float64") text += parts::kPythonWithTorch;
   return text + parts::kPythonMain;
 }

@@ -8,6 +8,7 @@
 
 #include "recorder/text/escape.h"
 #include "replay/report/diagnosis.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 namespace {
@@ -44,7 +45,11 @@ std::string diagnosis_comment(const ExportedCall& call, std::string_view prefix)
   Page page(Terminal{});
   page.paragraph({{call.result().report.verdict.summary}});
   page.blank();
-  add_diagnosis(page, *call.group, call.result(), {false, false, {}, call.flags}, false);
+  add_diagnosis(page, *call.shown->group, call.result(), {false, false, {}, call.flags}, false);
+  if (call.shown->finding != call.shown->group->farthest) {
+    page.blank();
+    page.paragraph({{fmt::format("Here: {}, {}", element_name(call.finding()), call.finding().why)}});
+  }
   std::string text;
   std::string_view rest = page.text();
   while (!rest.empty()) {

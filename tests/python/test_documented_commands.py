@@ -173,3 +173,17 @@ def test_commands_on_the_shipped_capture(demo_capture, tmp_path):
                     assert shown.strip() == "..." or shown in done.stdout, f"{page.name}: {command}: {shown}\n{done.stdout}"
                 ran += 1
     assert ran >= 3
+
+
+def test_every_variable_and_setting_is_documented():
+    """Environment variables that the programs and the package read, and pytest's ini keys."""
+    text = "".join(page.read_text() for page in (SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))))
+    sources = [path for folder in ("analysis", "kernels", "recorder", "replay", "tools/python")
+               for path in (SOURCE / folder).rglob("*") if path.suffix in (".cpp", ".h", ".py")]
+    read = {name for path in sources for name in re.findall(r"""["'](MSDA_[A-Z_]*[A-Z])["'=]""", path.read_text())}
+    assert {"MSDA_BUILD", "MSDA_CPU_ISA", "MSDA_RECORD_KEEP", "MSDA_REPLAY"} <= read
+    assert not {name for name in read if not re.search(rf"`\$?{name}[`=/]|\b{name}=", text)}
+    settings = (SOURCE / "tools" / "python" / "msda_replay" / "pytest_plugin" / "settings.py").read_text()
+    keys = re.findall(r'addini\("(\w+)"', settings)
+    assert "msda_dir" in keys
+    assert not [key for key in keys if not re.search(rf"\b{key}\b", (SOURCE / "docs" / "pytest.md").read_text())]

@@ -675,12 +675,6 @@ def test_refusals(replay, small_capture, demo_capture, tmp_path):
     assert replay("export", tmp_path / "missing.h5", "--to", "npz", "-o", tmp_path / "a", expect=2).err
     write_capture(tmp_path / "k.h5", Invocation({"x": np.zeros(3, np.float32)}, {}, "", kernel="another"))
     assert "is not replayed" in replay("export", tmp_path / "k.h5", "--to", "npz", "-o", tmp_path / "a", expect=3).err
-    facts = {"reduce": "sum", "dim": 0, "dim_size": 2, "include_self": 1}
-    tensors = {"index": np.array([0, 1, 1]), "source": np.ones((3, 2), np.float32)}
-    write_capture(tmp_path / "s.h5", Invocation(tensors, {"sum": np.zeros((2, 2), np.float32)}, "", facts=facts))
-    for to in ("pytest", "cpp", "npz"):
-        refused = replay("export", tmp_path / "s.h5", "--to", to, "-o", tmp_path / f"s{SUFFIX.get(to, '')}", expect=3)
-        assert f"is a call of scatter_add: --to {to} takes msda and grid_sample" in refused.err
     damaged = bytearray(demo_capture.read_bytes())
     value = np.load(DATA / "h200_border_noalign_0.npz")["value"].tobytes()
     damaged[damaged.index(value[:64]) + 5] ^= 1

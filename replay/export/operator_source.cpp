@@ -1,0 +1,128 @@
+#include "replay/export/operator_source.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+
+#include "analysis/operators/interpolate/call.h"
+#include "analysis/operators/roi_align/call.h"
+#include "analysis/operators/scatter_add/call.h"
+#include "replay/calls/load_operator.h"
+#include "replay/export/parts.h"
+
+namespace msda::replay {
+namespace {
+
+OperatorSource msda_source(const ExportedCall& call) {
+  const capture::CallFacts& facts = call.invocation().facts;
+  return {parts::kPythonMsda,
+          parts::kCppMsda,
+          true,
+          {{"dialect", facts.dialect}, {"padding_mode", facts.padding_mode}, {"align_corners", facts.align_corners}}};
+}
+
+OperatorSource grid_sample_source(const ExportedCall& call) {
+  const capture::CallFacts& facts = call.invocation().facts;
+  return {parts::kPythonGridSample,
+          parts::kCppGridSample,
+          true,
+          {{"dialect", "grid_sample"},
+           {"interpolation", facts.texts.at("interpolation")},
+           {"padding_mode", facts.texts.at("padding_mode")},
+           {"align_corners", call.call().conventions.align_corners}}};
+}
+
+OperatorSource scatter_source(const char* python, const char* cpp, std::vector<Convention> conventions) {
+  return {std::string(parts::kPythonScatter) + python, std::string(parts::kCppScatter) + cpp, false,
+          std::move(conventions)};
+}
+
+OperatorSource source_of(const analysis::ScatterAddCall& call) {
+  return scatter_source(parts::kPythonScatterAdd, parts::kCppScatterAdd,
+                        {{"dialect", "scatter_add"},
+                         {"dim", call.dim},
+                         {"reduce", call.mean ? "mean" : "sum"},
+                         {"include_self", call.include_self},
+                         {"wraps_negative", call.wraps},
+                         {"scale_grad_by_freq", call.by_frequency},
+                         {"has_padding_idx", call.padding.has_value()},
+                         {"padding_idx", call.padding.value_or(0)}});
+}
+
+// The scale factors are those that the kernel heeded, which may be fewer than the recorded ones.
+OperatorSource source_of(const analysis::InterpolateCall& call) {
+  std::vector<double> scales;
+  for (int axis = 0; axis < call.axes_count; ++axis) scales.push_back(call.sides[axis].scale);
+  return scatter_source(parts::kPythonInterpolate, parts::kCppInterpolate,
+                        {{"dialect", "interpolate"},
+                         {"mode", call.mode_name()},
+                         {"align_corners", call.conventions.align_corners},
+                         {"scales", scales},
+                         {"for_gpu", call.is_for_gpu}});
+}
+
+OperatorSource source_of(const analysis::RoiAlignCall& call) {
+  return scatter_source(parts::kPythonRoiAlign, parts::kCppRoiAlign,
+                        {{"dialect", "roi_align"},
+                         {"spatial_scale", std::vector<double>{call.spatial_scale}},
+                         {"sampling_ratio", call.sampling_ratio},
+                         {"aligned", call.aligned}});
+}
+
+std::string name_in(const std::string& name, Language language) {
+  std::string text = language == Language::kCpp ? "k" : "";
+  bool begins = true;
+  for (const char c : name) {
+    const char upper = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    if (language == Language::kPython) {
+      text += upper;
+    } else if (c != '_') {
+      text += begins ? upper : c;
+    }
+    begins = c == '_';
+  }
+  return text;
+}
+
+struct Definition {
+  std::string name;
+  Language language;
+
+  std::string of(const char* cpp_type, const std::string& value) const {
+    if (language == Language::kPython) return fmt::format("{} = {}\n", name, value);
+    return fmt::format("{} = {};\n", fmt::format(fmt::runtime(cpp_type), name), value);
+  }
+  std::string operator()(const std::string& text) const { return of("constexpr char {}[]", string_literal(text)); }
+  std::string operator()(bool flag) const {
+    const char* value = flag ? "true" : "false";
+    return of("constexpr bool {}", language == Language::kPython ? (flag ? "True" : "False") : value);
+  }
+  std::string operator()(int64_t number) const { return of("constexpr long {}", fmt::format("{}", number)); }
+  std::string operator()(const std::vector<double>& numbers) const {
+    const bool python = language == Language::kPython;
+    return of("constexpr double {}[]",
+              fmt::format("{}{}{}", python ? "[" : "{", fmt::join(numbers, ", "), python ? "]" : "}"));
+  }
+};
+
+}  // namespace
+
+OperatorSource operator_source(const ExportedCall& call) {
+  if (call.loaded->msda() != nullptr) return msda_source(call);
+  const analysis::Call* const of = &call.call();
+  if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(of)) return source_of(*sums);
+  if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(of)) return source_of(*resize);
+  if (const auto* boxes = dynamic_cast<const analysis::RoiAlignCall*>(of)) return source_of(*boxes);
+  if (operator_of(call.invocation()) == "grid_sample") return grid_sample_source(call);
+  throw std::logic_error(fmt::format("no reproducer of {}", operator_of(call.invocation())));
+}
+
+std::string definitions(const std::vector<Convention>& conventions, Language language) {
+  std::string text;
+  for (const Convention& one : conventions)
+    text += std::visit(Definition{name_in(one.name, language), language}, one.value);
+  return text;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,31 @@
+// What the reproducers say of an operator: its formulas in both languages, and the conventions that these read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "replay/export/exported_call.h"
+#include "replay/export/source_text.h"
+
+namespace msda::replay {
+
+// A convention by its name in captures: PADDING_MODE in Python, kPaddingMode in C++. Numbers may be of each axis.
+struct Convention {
+  std::string name;
+  std::variant<std::string, bool, int64_t, std::vector<double>> value;
+};
+
+struct OperatorSource {
+  std::string python, cpp;
+  bool with_torch;  // there is grad_by_torch() in Python
+  std::vector<Convention> conventions;
+};
+
+OperatorSource operator_source(const ExportedCall& call);
+
+// A line for each convention.
+std::string definitions(const std::vector<Convention>& conventions, Language language);
+
+}  // namespace msda::replay

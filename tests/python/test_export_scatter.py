@@ -1,0 +1,138 @@
+"""msda-replay export of the operators that scatter: reproducers run on their own and fail with the element and the bits that `run` names,
+in every variant that tests/data/scatter/torch_cpu.npz has; archives come back."""
+
+import re
+import runpy
+import zipfile
+
+import numpy as np
+import pytest
+from test_export import RUN, SUFFIX, check_report, export, finding_of, records, run_pytest, same_result  # noqa: F401
+from test_scatter import CASES, gradient_of, imported, operator_of, tensors_of  # noqa: F401
+
+from msda_replay import write_capture
+from msda_replay.digest import digest
+from msda_replay.importer import import_case
+
+# One for each operator, type of number and way of adding.
+SOME = [next(case for case in CASES if re.search(part, case)) for part in (
+    "^index_add", "float64.*scatter_add|scatter_add.*float64", "embedding_freq", "embedding_padding", "index_put", "mean", "interpolate_nearest_", "interpolate_nearest-exact",
+    "interpolate_trilinear", "interpolate_bicubic", "roi_align_0.*float32", "roi_align_1.*float32", "roi_align_1.*float64")]
+
+
+def wrong_sign(case, imported, path):  # noqa: F811
+    """A capture of a case whose largest element has the wrong sign."""
+    gradient = tensors_of(case)[gradient_of(case)]
+    values = gradient.reshape(-1)
+    values[np.argmax(np.abs(values))] *= -1
+    write_capture(path, imported(case, **{f"observed_{gradient_of(case)}": gradient}), overwrite=True)
+    return path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_variant_has_the_replays_bits(replay, export, imported, tmp_path, case):  # noqa: F811
+    """The reproducer's formulas, which are its own, give every bit of the replays, in every element."""
+    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+    call, finding = finding_of(replay, capture)
+    export(capture, "pytest", tmp_path / "a.py")
+    module = runpy.run_path(str(tmp_path / "a.py"))
+    assert (module["TENSOR"], module["INDEX"]) == (finding["tensor"], tuple(finding["index"]))
+    with pytest.raises(AssertionError) as failure:
+        module["test_recorded_gradient"]()
+    stored = str(tensors_of(case)[gradient_of(case)].dtype)
+    check_report(str(failure.value), finding, stored, "float64")
+    state = module["computed"].__globals__
+    # Tensors of float64 are computed once, exactly: their sums in the order of mode deterministic are not of interest.
+    modes = {"float64": np.float64, **({"deterministic": np.float32} if module["ARITHMETIC"] == "float32" else {})}
+    for mode, real in modes.items():
+        computed = np.zeros(module["TENSORS"][f"observed_{finding['tensor']}"].shape, real)
+        for state["INDEX"] in np.ndindex(computed.shape):
+            computed[state["INDEX"]] = module["computed"](operator_of(case), real)
+        replayed = computed if mode == "float64" else computed.astype(stored)  # replays store the recorded type
+        assert digest(replayed.tobytes()) == call["digests"][mode][finding["tensor"]], mode
+
+
+def steps_in(out):
+    """What a reproducer prints step by step, as bits."""
+    return set(re.findall(r"\((0x\w+)\)", out.split("why:")[1]))
+
+
+@pytest.mark.parametrize("case", SOME)
+def test_programs(replay, export, imported, tmp_path, case):  # noqa: F811
+    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+    _, finding = finding_of(replay, capture)
+    stored, said = str(tensors_of(case)[gradient_of(case)].dtype), {}
+    for to in ("pytest", "cpp"):
+        output = tmp_path / f"test_a{SUFFIX[to]}"
+        export(capture, to, output)
+        said[to] = RUN[to](output, 1)
+        check_report(said[to], finding, stored, "float64")
+    assert steps_in(said["pytest"]) == steps_in(said["cpp"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_archives_come_back(replay, export, imported, tmp_path, case):  # noqa: F811
+    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+    export(capture, "npz", tmp_path / "a.npz")
+    import_case(tmp_path / "a.npz", tmp_path / "b.h5")
+    assert same_result(replay, capture, tmp_path / "b.h5")["invocations"][0]["findings"]
+
+
+@pytest.mark.parametrize("case", [SOME[0], SOME[4], SOME[8]])
+def test_issues_and_events(replay, export, imported, tmp_path, case):  # noqa: F811
+    capture = wrong_sign(case, imported, tmp_path / "a.h5")
+    told = export(capture, "zip", tmp_path / "a.zip", "--anonymous")
+    assert "test_reproducer.py" in told["members"]
+    with zipfile.ZipFile(tmp_path / "a.zip") as archive:
+        archive.extractall(tmp_path / "issue")
+    _, finding = finding_of(replay, capture)
+    stored = str(tensors_of(case)[gradient_of(case)].dtype)
+    check_report(run_pytest(tmp_path / "issue" / "test_reproducer.py", 1), finding, stored, "float64")
+    (path,) = export(capture, "tensorboard", tmp_path / "logs")["files"]
+    events = b"".join(records(open(path, "rb").read()))
+    assert f"{gradient_of(case)}/recorded against float64/error".encode() in events
+
+
+def test_buffers_and_references_go_along(replay, export, imported, tmp_path):  # noqa: F811
+    """A sum that begins with what its buffer held, and a reference; a NaN among them, so that tensors are beside the source."""
+    index, source = np.array([2, 0, 2, 5]), np.float32([[1, 2], [3, 4], [5, 6], [7, np.nan]])
+    before = np.arange(12, dtype=np.float32).reshape(6, 2)
+    right = before.copy()
+    np.add.at(right, index, source)
+    wrong = right.copy()
+    wrong[2, 1] += 1
+    np.savez(tmp_path / "a.npz", operator="scatter_add", index=index, source=source, before_sum=before, observed_sum=wrong,
+             reference_sum=right, dim_size=6)
+    import_case(tmp_path / "a.npz", tmp_path / "a.h5")
+    for to in ("pytest", "cpp"):
+        told = export(tmp_path / "a.h5", to, tmp_path / f"test_a{SUFFIX[to]}", "--element", "sum[2,1]")
+        assert len(told["files"]) == 2
+        out = RUN[to](tmp_path / f"test_a{SUFFIX[to]}", 1)
+        assert "sum[2,1] is out of tolerance" in out and "recorded: 14 (" in out.replace("14.0", "14") and "reference: 13 (" in out.replace("13.0", "13")
+    export(tmp_path / "a.h5", "npz", tmp_path / "b.npz")
+    import_case(tmp_path / "b.npz", tmp_path / "b.h5")
+    same_result(replay, tmp_path / "a.h5", tmp_path / "b.h5")
+
+
+def test_another_element(replay, export, imported, tmp_path):  # noqa: F811
+    case = SOME[0]
+    gradient = tensors_of(case)["sum"]
+    gradient.reshape(-1)[[1, 4]] += [1, 2]
+    write_capture(tmp_path / "a.h5", imported(case, observed_sum=gradient))
+    _, first = finding_of(replay, tmp_path / "a.h5")
+    call = replay("run", tmp_path / "a.h5", "--json", "-").json["invocations"][0]
+    (other,) = [one for one in call["findings"] if one["index"] != first["index"]]
+    element = f"sum[{','.join(map(str, other['index']))}]"
+    for to in ("pytest", "cpp"):
+        told = export(tmp_path / "a.h5", to, tmp_path / f"test_a{SUFFIX[to]}", "--element", element)
+        assert told["finding"]["index"] == other["index"]
+        check_report(RUN[to](tmp_path / f"test_a{SUFFIX[to]}", 1), other, str(gradient.dtype), "float64")
+        assert f"Here: {element}" in (tmp_path / f"test_a{SUFFIX[to]}").read_text()
+
+    def refused(*flags, to="pytest"):
+        return replay("export", tmp_path / "a.h5", "--to", to, "-o", tmp_path / "b.py", *flags, expect=2).err
+
+    assert "--element sum[0,2]: it is within tolerance" in refused("--element", "sum[0,2]")
+    assert "no such tensor" in refused("--element", "mean[0,0]") and "indices within" in refused("--element", "sum[0]")
+    assert "--element is for --to pytest, cpp and zip" in refused("--element", element, to="npz")
+    assert not (tmp_path / "b.py").exists()
