@@ -25,6 +25,7 @@
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
 #include "replay/export/tensorboard.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -344,6 +345,7 @@ void add_export_command(CLI::App& app, int& status) {
   command->add_flag("--anonymous", options->anonymous,
                     "Of a zip: leave out arguments, environment, host, labels and machine code");
   add_comparison(*command, *options);
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 
