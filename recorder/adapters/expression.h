@@ -60,7 +60,7 @@ class Expression {
   const std::string& text() const { return text_; }
 
   bool is_element() const { return steps_.back().what == 't'; }  // of an expression without operators beside it
-  std::optional<size_t> plain_name() const;                     // if it is nothing but a name
+  std::optional<size_t> plain_name() const;                      // if it is nothing but a name
   const std::vector<Reference>& references() const { return references_; }
   // Names that stand elsewhere than as a whole index.
   const std::vector<size_t>& loose_names() const { return loose_; }
@@ -111,8 +111,10 @@ std::optional<Refusal> Expression::real(Real& result, const Values& values, cons
       const Real right = stack.back();
       stack.pop_back();
       Real& left = stack.back();
-      left = step.what == '+' ? left + right : step.what == '-' ? left - right : step.what == '*' ? left * right
-                                                                                                  : left / right;
+      left = step.what == '+'   ? left + right
+             : step.what == '-' ? left - right
+             : step.what == '*' ? left * right
+                                : left / right;
     }
   }
   result = stack.back();

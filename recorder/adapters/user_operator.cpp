@@ -120,8 +120,8 @@ class OperatorReader {
     for (IndexSpec& index : result_.indices) {
       const auto size = sizes.find(index.name.c_str());
       if (!size) continue;
-      index.size = size->reading_expression(
-          [&] { return Expression(size->expression(), names_of({}, false, Which::kLaunch)); });
+      index.size =
+          size->reading_expression([&] { return Expression(size->expression(), names_of({}, false, Which::kLaunch)); });
     }
   }
 
@@ -142,7 +142,8 @@ class OperatorReader {
     const Node tensor = node.at("tensor");
     const auto found = std::ranges::find(spec_.tensors, tensor.text(), &TensorSpec::name);
     if (found == spec_.tensors.end() || !found->is_output || !is_floating(found->type)) {
-      tensor.fail("is \"" + tensor.text() + "\", which is no tensor of role output or inout and of floating-point type");
+      tensor.fail("is \"" + tensor.text() +
+                  "\", which is no tensor of role output or inout and of floating-point type");
     }
     output.tensor = static_cast<size_t>(found - spec_.tensors.begin());
     if (std::ranges::find(result_.outputs, output.tensor, &OutputSpec::tensor) != result_.outputs.end()) {
@@ -189,8 +190,14 @@ class OperatorReader {
     }
     const Node location = node.at("location"), size = node.at("size"), value = node.at("value");
     // No coordinate may hang on another one.
-    const OutputSpec plain{.tensor = output.tensor, .index = output.index, .over = {}, .channels = {}, .where = {},
-                           .coordinates = {}, .start = {}, .addends = {}};
+    const OutputSpec plain{.tensor = output.tensor,
+                           .index = output.index,
+                           .over = {},
+                           .channels = {},
+                           .where = {},
+                           .coordinates = {},
+                           .start = {},
+                           .addends = {}};
     Expression of_location = location.reading_expression(
         [&] { return Expression(location.text(), names_of(plain, false, Which::kElement), tensors(true)); });
     check_inner(location, of_location, true);
@@ -203,8 +210,7 @@ class OperatorReader {
     Expression of_value = value.reading_expression([&] {
       return Expression(value.text(), names_of(plain, true, Which::kCoordinate), {}, Expression::Numbers::kReals);
     });
-    output.coordinates.push_back(
-        {name.text(), std::move(of_location), std::move(of_size), std::move(of_value)});
+    output.coordinates.push_back({name.text(), std::move(of_location), std::move(of_size), std::move(of_value)});
   }
 
   std::vector<AddendSpec> read_sum(const OutputSpec& output, const Node& node, auto which) {

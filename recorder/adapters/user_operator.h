@@ -41,13 +41,13 @@ struct AddendSpec {
 };
 
 struct OutputSpec {
-  size_t tensor;                             // among those of the adapter
-  std::vector<size_t> index;                 // of its dimensions, among the operator's indices
-  std::vector<size_t> over;                  // what the sum goes over, the slowest first
-  std::vector<size_t> channels;              // of `index`: those along which addends arrive together
-  std::vector<Condition> where;              // under which there are addends
-  std::vector<CoordinateSpec> coordinates;   // at most 3
-  std::vector<AddendSpec> start, addends;    // once for an element; once for each point of `over`
+  size_t tensor;                            // among those of the adapter
+  std::vector<size_t> index;                // of its dimensions, among the operator's indices
+  std::vector<size_t> over;                 // what the sum goes over, the slowest first
+  std::vector<size_t> channels;             // of `index`: those along which addends arrive together
+  std::vector<Condition> where;             // under which there are addends
+  std::vector<CoordinateSpec> coordinates;  // at most 3
+  std::vector<AddendSpec> start, addends;   // once for an element; once for each point of `over`
 };
 
 struct OperatorSpec {

@@ -130,8 +130,8 @@ std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocat
                                               const GetResult& recorded) {
   if (const OwnOperator* own = own_operator_of(invocation)) {
     const auto result = [&](const std::string& name) { return recorded(name.c_str()); };
-    auto call = std::make_shared<analysis::OwnCall>(
-        own->bind(invocation, where, [&](const std::string& name) { return input(name.c_str()); }, result));
+    auto call = std::make_shared<analysis::OwnCall>(own->bind(
+        invocation, where, [&](const std::string& name) { return input(name.c_str()); }, result));
     call->conventions.dialect = MSDA_GRID_SAMPLE;  // none of its own to be compared with this one
     return call;
   }

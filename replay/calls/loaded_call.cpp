@@ -68,7 +68,8 @@ std::string why_not_replayed(const capture::IsolatedReader& reader, const captur
   const std::string kernel = facts.kernel.empty() ? "(not named)" : facts.kernel;
   if (const auto own = facts.texts.find("operator"); own != facts.texts.end()) {
     return fmt::format("kernel {} computes {}, an operator of adapter {}: give the adapter's file by --operator FILE",
-                       kernel, own->second, facts.texts.contains("adapter") ? facts.texts.at("adapter") : "(not named)");
+                       kernel, own->second,
+                       facts.texts.contains("adapter") ? facts.texts.at("adapter") : "(not named)");
   }
   return fmt::format("kernel {} is known only by its machine code", kernel);
 }

@@ -141,7 +141,8 @@ int run(const GradcheckOptions& options) {
     }
     const LoadedCall loaded(options, reader, invocation);
     if (!loaded.call().has_forward()) {
-      const std::string why = fmt::format("the operator {} has no forward pass to compare with", operator_of(invocation));
+      const std::string why =
+          fmt::format("the operator {} has no forward pass to compare with", operator_of(invocation));
       json["not_checked"].push_back({{"id", id}, {"why", why}});
       lines.add("Invocation {}: not checked: {}", id, why);
       continue;

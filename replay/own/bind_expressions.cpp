@@ -18,8 +18,7 @@ using adapters::ScalarType;
 NamedValues values_of(const ExpressionOperator& op, const capture::Invocation& invocation, const std::string& where) {
   const adapters::UserSpec& spec = op.spec();
   NamedValues values;
-  const size_t names =
-      op.names().index(op.op().indices.size()) + 2 * std::max<size_t>(1, adapters::kMostCoordinates);
+  const size_t names = op.names().index(op.op().indices.size()) + 2 * std::max<size_t>(1, adapters::kMostCoordinates);
   values.integers.resize(names);
   values.reals.resize(names, 0);
   std::map<std::string, std::string> recorded;
@@ -33,9 +32,10 @@ NamedValues values_of(const ExpressionOperator& op, const capture::Invocation& i
     if (scalar.type == ScalarType::kPointer) continue;
     const auto found = recorded.find(scalar.name);
     if (found == recorded.end()) {
-      throw BadInput(fmt::format("{}: scalars has no {}, a parameter of adapter {}: it was recorded by another version of "
-                                 "the adapter; record again",
-                                 where, scalar.name, spec.name));
+      throw BadInput(
+          fmt::format("{}: scalars has no {}, a parameter of adapter {}: it was recorded by another version of "
+                      "the adapter; record again",
+                      where, scalar.name, spec.name));
     }
     const bool real = scalar.type == ScalarType::kFloat32 || scalar.type == ScalarType::kFloat64;
     const auto integer = real ? std::nullopt : text::parse_number<int64_t>(found->second);
@@ -79,8 +79,8 @@ std::vector<analysis::Tensor> tensors_of(const ExpressionOperator& op, const cap
     tensors.push_back(tensor);
   }
   if (!any_floating) {
-    throw BadInput(fmt::format("{}: the operator {} reads no floating-point tensor; nothing of it is rounded", where,
-                               op.name()));
+    throw BadInput(
+        fmt::format("{}: the operator {} reads no floating-point tensor; nothing of it is rounded", where, op.name()));
   }
   return tensors;
 }
@@ -100,18 +100,18 @@ std::shared_ptr<const analysis::OwnDefinition> ExpressionOperator::bind(const ca
       throw BadInput(fmt::format("{}/outputs has no {} of {} dimensions, which the operator {} computes", where, tensor,
                                  of.index.size(), name()));
     }
-    for (size_t i = 0; i < of.index.size(); ++i) sizes[of.index[i]] = recorded.shape[i];
+    for (size_t i = 0; i < of.index.size(); ++i) {
+      int64_t& size = sizes[of.index[i]];
+      if (size != 0 && size != recorded.shape[i]) {
+        throw BadInput(fmt::format("{}: operator {}: index {} is one of {} and of {} in the outputs", where, name(),
+                                   op().indices[of.index[i]].name, size, recorded.shape[i]));
+      }
+      size = recorded.shape[i];
+    }
   }
   auto bound = std::make_shared<BoundExpressions>(*this, values_of(*this, invocation, where),
                                                   tensors_of(*this, invocation, where, input), sizes,
                                                   fmt::format("{}: operator {}", where, name()));
-  for (size_t i = 0; i < op().outputs.size(); ++i) {
-    const std::string& tensor = spec_.tensors[op().outputs[i].tensor].name;
-    const analysis::Index recorded = output(tensor).shape;
-    if (recorded == bound->shape_of(i)) continue;
-    throw BadInput(fmt::format("{}: operator {}: {} has shape {}, and its indices the sizes {}", where, name(), tensor,
-                               recorded, bound->shape_of(i)));
-  }
   if (const auto fault = bound->fault(0)) throw BadInput(fmt::format("{}: operator {}: {}", where, name(), *fault));
   return bound;
 }

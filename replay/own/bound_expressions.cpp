@@ -12,7 +12,6 @@
 namespace msda::replay {
 
 using adapters::Expression;
-using adapters::OperatorNames;
 using adapters::OutputSpec;
 using adapters::Refusal;
 using analysis::Bounded;
@@ -55,8 +54,7 @@ Real coordinate_in(const ExpressionOperator& op, const NamedValues& scalars, con
 }  // namespace
 
 BoundExpressions::BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<Tensor> tensors,
-                                   const analysis::Coordinates& sizes, std::string where,
-                                   const BoundExpressions* given)
+                                   const analysis::Coordinates& sizes, std::string where, const BoundExpressions* given)
     : op_(op), scalars_(std::move(scalars)), where_(std::move(where)) {
   input_of_.resize(op.spec().tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -64,6 +62,7 @@ BoundExpressions::BoundExpressions(const ExpressionOperator& op, NamedValues sca
     inputs_.push_back({op.spec().tensors[op.inputs()[i]].name.c_str(), std::move(tensors[i])});
   }
   take_sizes(sizes);
+  if (given == nullptr) check_outputs(sizes);  // before anything is allocated by a size
   bool same = given != nullptr && given->sizes_ == sizes_, have_data = true;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Tensor& tensor = inputs_[i].tensor;
@@ -101,11 +100,11 @@ void BoundExpressions::take_sizes(const analysis::Coordinates& sizes) {
       for (const auto& extent : op_.extents_of(index)) {
         const int64_t size = inputs_[input_of_[extent.tensor]].tensor.shape[extent.dimension];
         if (told != nullptr && size != sizes_[index]) {
-          throw BadInput(fmt::format("{}: index {} is one of {} in dimension {} of {}, and of {} in dimension {} of {}; "
-                                     "give its size in \"sizes\" if it does not go over all",
-                                     where_, name, sizes_[index], told->dimension,
-                                     op_.spec().tensors[told->tensor].name, size, extent.dimension,
-                                     op_.spec().tensors[extent.tensor].name));
+          throw BadInput(
+              fmt::format("{}: index {} is one of {} in dimension {} of {}, and of {} in dimension {} of {}; "
+                          "give its size in \"sizes\" if it does not go over all",
+                          where_, name, sizes_[index], told->dimension, op_.spec().tensors[told->tensor].name, size,
+                          extent.dimension, op_.spec().tensors[extent.tensor].name));
         }
         sizes_[index] = size;
         told = &extent;
@@ -121,6 +120,16 @@ void BoundExpressions::take_sizes(const analysis::Coordinates& sizes) {
     if (domain <= static_cast<long double>(kLargestDomain)) continue;
     throw BadInput(fmt::format("{}: the sum of {} goes over {:.3g} points; 2^26 are looked at at most", where_,
                                op_.spec().tensors[output.tensor].name, static_cast<double>(domain)));
+  }
+}
+
+void BoundExpressions::check_outputs(const analysis::Coordinates& recorded) const {
+  for (size_t i = 0; i < op_.op().outputs.size(); ++i) {
+    analysis::Index shape;
+    for (const size_t index : op_.op().outputs[i].index) shape.push_back(recorded[index]);
+    if (shape == shape_of(i)) continue;
+    throw BadInput(fmt::format("{}: {} has shape {}, and its indices the sizes {}", where_, op_.gradients()[i].name(),
+                               shape, shape_of(i)));
   }
 }
 
@@ -155,10 +164,10 @@ void BoundExpressions::check_work() const {
   for (size_t output = 0; output < joins_.size(); ++output) {
     const int64_t points = points_of(output);
     if (points <= kMostPoints) continue;
-    throw BadInput(
-        fmt::format("{}: {} has {:.3g} addends to look at; 2^28 are looked at at most. A condition such as "
-                    "\"segment[r] == s\", of an index of the output alone, finds an element's addends without trying all",
-                    where_, op_.spec().tensors[op_.op().outputs[output].tensor].name, static_cast<double>(points)));
+    throw BadInput(fmt::format(
+        "{}: {} has {:.3g} addends to look at; 2^28 are looked at at most. A condition such as "
+        "\"segment[r] == s\", of an index of the output alone, finds an element's addends without trying all",
+        where_, op_.spec().tensors[op_.op().outputs[output].tensor].name, static_cast<double>(points)));
   }
 }
 
@@ -183,37 +192,42 @@ void BoundExpressions::join(size_t output) {
       const auto name = named->plain_name();
       const auto axis = std::ranges::find_if(of.index, [&](size_t i) { return name == op_.names().index(i); });
       if (!name || axis == of.index.end() || !key_of(*key)) continue;
-      auto found = std::make_shared<Join>();
-      found->condition = condition;
-      found->axis = static_cast<size_t>(axis - of.index.begin());
-      const int64_t keys = sizes_[*axis], points = domain_of(output);
-      NamedValues values = scalars_;
-      const auto visit_all = [&](const auto& visit) {
-        for (int64_t point = 0; point < points; ++point) {
-          set_point(output, point, values);
-          const auto value = key->value(
-              [&](size_t one) -> Expression::Value {
-                return values.integers[one] ? Expression::Value(*values.integers[one]) : Refusal{"no integer"};
-              },
-              [&](size_t tensor, std::span<const int64_t> at) { return element(tensor, at); });
-          // One that has no value, or that of no element, belongs nowhere; fault() tells of the first kind.
-          const auto* number = std::get_if<int64_t>(&value);
-          if (number == nullptr) throw BadInput(fmt::format("{}: {}", where_, std::get<Refusal>(value).reason));
-          if (*number >= 0 && *number < keys) visit(*number, point);
-        }
-      };
-      found->begin.assign(static_cast<size_t>(keys) + 1, 0);
-      visit_all([&](int64_t at, int64_t) { ++found->begin[static_cast<size_t>(at) + 1]; });
-      for (size_t i = 1; i < found->begin.size(); ++i) found->begin[i] += found->begin[i - 1];
-      found->points.resize(static_cast<size_t>(found->begin.back()));
-      std::vector<int64_t> next(found->begin.begin(), found->begin.end() - 1);
-      visit_all([&](int64_t at, int64_t point) {
-        found->points[static_cast<size_t>(next[static_cast<size_t>(at)]++)] = static_cast<uint32_t>(point);
-      });
-      joins_[output] = std::move(found);
+      joins_[output] = sorted_by(output, *key, condition, static_cast<size_t>(axis - of.index.begin()));
       return;
     }
   }
+}
+
+std::shared_ptr<const BoundExpressions::Join> BoundExpressions::sorted_by(size_t output, const Expression& key,
+                                                                          size_t condition, size_t axis) const {
+  auto found = std::make_shared<Join>();
+  found->condition = condition;
+  found->axis = axis;
+  const int64_t keys = shape_of(output)[axis], points = domain_of(output);
+  NamedValues values = scalars_;
+  const Expression::Values named = [&](size_t one) -> Expression::Value {
+    if (!values.integers[one]) return Refusal{"a number that it names was not recorded, or is no integer"};
+    return *values.integers[one];
+  };
+  const Expression::Elements elements = [&](size_t tensor, std::span<const int64_t> at) { return element(tensor, at); };
+  // One that is no element's belongs nowhere.
+  const auto visit_all = [&](const auto& visit) {
+    for (int64_t point = 0; point < points; ++point) {
+      set_point(output, point, values);
+      const auto value = key.value(named, elements);
+      const auto* number = std::get_if<int64_t>(&value);
+      if (number == nullptr) throw BadInput(fmt::format("{}: {}", where_, std::get<Refusal>(value).reason));
+      if (*number >= 0 && *number < keys) visit(static_cast<size_t>(*number), point);
+    }
+  };
+  found->begin.assign(static_cast<size_t>(keys) + 1, 0);
+  visit_all([&](size_t at, int64_t) { ++found->begin[at + 1]; });
+  for (size_t i = 1; i < found->begin.size(); ++i) found->begin[i] += found->begin[i - 1];
+  found->points.resize(static_cast<size_t>(found->begin.back()));
+  std::vector<int64_t> next(found->begin.begin(), found->begin.end() - 1);
+  visit_all(
+      [&](size_t at, int64_t point) { found->points[static_cast<size_t>(next[at]++)] = static_cast<uint32_t>(point); });
+  return found;
 }
 
 void BoundExpressions::set_point(size_t output, int64_t point, NamedValues& values) const {
@@ -241,8 +255,7 @@ std::vector<int> BoundExpressions::axes_of(std::string_view tensor) const {
 
 analysis::Coordinate BoundExpressions::coordinate(const analysis::Axis& axis,
                                                   const analysis::Precision& precision) const {
-  const auto value =
-      coordinate_in<Bounded>(op_, scalars_, axis, [&](double x) { return Bounded(x, precision); });
+  const auto value = coordinate_in<Bounded>(op_, scalars_, axis, [&](double x) { return Bounded(x, precision); });
   return {value.value(), value.error()};
 }
 

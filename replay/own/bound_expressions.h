@@ -23,8 +23,8 @@ struct NamedValues {
 
 class BoundExpressions final : public analysis::OwnDefinition {
  public:
-  // Tensors in the order of inputs(). `sizes`: of the indices that only outputs tell, and of those that all do where
-  // `given` is the same call. Throws BadInput for sizes that contradict each other.
+  // Tensors in the order of inputs(). `sizes`: of the indices of the outputs, as they were recorded; of a call made of
+  // another one, `given`, those of that one. Throws BadInput for sizes that contradict each other.
   BoundExpressions(const ExpressionOperator& op, NamedValues scalars, std::vector<analysis::Tensor> tensors,
                    const analysis::Coordinates& sizes, std::string where, const BoundExpressions* given = nullptr);
 
@@ -66,8 +66,11 @@ class BoundExpressions final : public analysis::OwnDefinition {
   enum class Faults { kLeaveOut, kTell };
 
   void take_sizes(const analysis::Coordinates& sizes);
+  void check_outputs(const analysis::Coordinates& recorded) const;
   void check_work() const;
   void join(size_t output);
+  std::shared_ptr<const Join> sorted_by(size_t output, const adapters::Expression& key, size_t condition,
+                                        size_t axis) const;
   int64_t domain_of(size_t output) const;
   int64_t points_of(size_t output) const;  // that all elements look at
   void set_point(size_t output, int64_t point, NamedValues& values) const;

@@ -69,8 +69,8 @@ void ExpressionOperator::find_cuts() {
   }
   for (size_t index = 0; index < op().indices.size(); ++index) {
     if (op().indices[index].size || loose_.contains(index) || extents_[index].empty()) continue;
-    const bool alone = std::ranges::all_of(
-        extents_[index], [&](const Extent& at) { return axes_[at.tensor][at.dimension] == index; });
+    const bool alone =
+        std::ranges::all_of(extents_[index], [&](const Extent& at) { return axes_[at.tensor][at.dimension] == index; });
     if (alone) cuts_.push_back(index);
   }
 }

@@ -1,8 +1,7 @@
 #include "replay/own/own_operator.h"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <vector>
 
@@ -33,14 +32,15 @@ void read_operators(const std::string& file) {
     any = true;
     for (const auto& known : operators()) {
       if (known->adapter() == spec.name) {
-        throw BadInput(fmt::format("--operator {}: a second adapter named {}; give each its own name", file, spec.name));
+        throw BadInput(
+            fmt::format("--operator {}: a second adapter named {}; give each its own name", file, spec.name));
       }
     }
     operators().push_back(std::make_unique<ExpressionOperator>(std::move(spec)));
   }
   if (!any) {
-    throw BadInput(
-        fmt::format("--operator {}: none of its adapters has an \"operator\"; docs/own-operators.md describes it", file));
+    throw BadInput(fmt::format(
+        "--operator {}: none of its adapters has an \"operator\"; docs/own-operators.md describes it", file));
   }
 }
 

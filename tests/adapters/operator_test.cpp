@@ -1,6 +1,4 @@
 // The key "operator" of adapter files: how sums are read, what is refused, and that no file crashes its reader.
-#include "recorder/adapters/user_operator.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 #include <random>
 
 #include "recorder/adapters/user.h"
+#include "recorder/adapters/user_operator.h"
 #include "recorder/adapters/user_spec.h"
 #include "tests/adapters/launches.h"
 
@@ -88,8 +87,8 @@ TEST(UserOperator, Refuses) {
   const auto refuses = [](const std::string& pointer, const Json& value, const std::string& why) {
     Json json = good_file();
     json["adapters"][0]["operator"][Json::json_pointer(pointer)] = value;
-    EXPECT_THAT([&] { parse(json); },
-                ThrowsMessage<BadAdapterFile>(testing::AllOf(HasSubstr("a.json: /adapters/0/operator"), HasSubstr(why))))
+    EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(
+                                          testing::AllOf(HasSubstr("a.json: /adapters/0/operator"), HasSubstr(why))))
         << pointer << " " << value;
   };
   refuses("/name", "scatter_add", "is built in");

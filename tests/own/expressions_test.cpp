@@ -87,7 +87,8 @@ std::vector<float> random_floats(size_t count, uint64_t seed) {
 }
 
 std::vector<double> float64_of(const OwnCall& call) {
-  std::vector<double> values(static_cast<size_t>(Tensor{nullptr, MSDA_FLOAT32, call.shape_of(call.gradients()[0])}.elements()));
+  std::vector<double> values(
+      static_cast<size_t>(Tensor{nullptr, MSDA_FLOAT32, call.shape_of(call.gradients()[0])}.elements()));
   analysis::evaluate(call, call.gradients()[0], analysis::EvaluationMode::kFloat64, 0, 2,
                      [&](int64_t flat, double value) { values[static_cast<size_t>(flat)] = value; });
   return values;
@@ -95,7 +96,8 @@ std::vector<double> float64_of(const OwnCall& call) {
 
 void expect_near_all(const std::vector<double>& observed, const std::vector<double>& expected) {
   ASSERT_EQ(observed.size(), expected.size());
-  for (size_t i = 0; i < observed.size(); ++i) EXPECT_NEAR(observed[i], expected[i], 1e-12 * (1 + std::abs(expected[i])));
+  for (size_t i = 0; i < observed.size(); ++i)
+    EXPECT_NEAR(observed[i], expected[i], 1e-12 * (1 + std::abs(expected[i])));
 }
 
 Recorded segments() {
@@ -166,11 +168,13 @@ TEST(OwnExpressions, BoundsHoldEveryOrder) {
   const auto cache = call.new_cache();
   const auto precision = analysis::Precision::of(MSDA_FLOAT32);
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    analysis::evaluate(call, call.gradients()[0], analysis::EvaluationMode::kAtomic, seed, 1, [&](int64_t flat, double x) {
-      const auto element = call.element({}, {call.gradients()[0], flat, {}}, {}, {precision, precision}, nullptr, *cache);
-      EXPECT_LE(std::abs(x - element.value), element.bound());
-      EXPECT_LE(element.bound(), 1e-5 * (1 + element.cancelled));
-    });
+    analysis::evaluate(
+        call, call.gradients()[0], analysis::EvaluationMode::kAtomic, seed, 1, [&](int64_t flat, double x) {
+          const auto element =
+              call.element({}, {call.gradients()[0], flat, {}}, {}, {precision, precision}, nullptr, *cache);
+          EXPECT_LE(std::abs(x - element.value), element.bound());
+          EXPECT_LE(element.bound(), 1e-5 * (1 + element.cancelled));
+        });
   }
 }
 
@@ -210,7 +214,8 @@ TEST(OwnExpressions, Coordinates) {
   EXPECT_EQ(landings(1)[1].low, 1);
   // The coordinate's error reaches the value by its weights.
   const auto cache = call.new_cache();
-  const auto element = call.element({}, {call.gradients()[0], 0, {}}, {landings(0)[0]}, {precision, precision}, nullptr, *cache);
+  const auto element =
+      call.element({}, {call.gradients()[0], 0, {}}, {landings(0)[0]}, {precision, precision}, nullptr, *cache);
   const double error = landings(0)[0].error;
   EXPECT_GT(error, 0);
   EXPECT_NEAR(element.from_coordinates, error * 2 * (2 + 4), error * 0.1);
@@ -269,10 +274,17 @@ TEST(OwnExpressions, Refuses) {
   other.floats.erase("x");
   refuses(other, kSegments, "has no x of type float32");
   // Sizes that nothing may be allocated by.
-  refuses(segments(), R"({"name": "mine", "sizes": {"r": "n * 100000000"}, "outputs": [{"tensor": "y", "index": ["s", "c"],
-                          "over": ["r"], "addends": "x[0, c]"}]})", "2^26 are looked at at most");
-  refuses(segments(), R"({"name": "mine", "sizes": {"r": "n * 1000000"}, "outputs": [{"tensor": "y", "index": ["s", "c"],
-                          "over": ["r"], "addends": "x[0, c]"}]})", "2^28 are looked at at most");
+  refuses(segments(), R"({"name": "mine", "sizes": {"s": "n * 10000000000"}, "outputs": [{"tensor": "y",
+                          "index": ["s", "c"], "over": ["r"], "where": ["i_row[r] == s"], "addends": "x[r, c]"}]})",
+          "y has shape [7, 3], and its indices the sizes [400000000000, 3]");
+  refuses(segments(),
+          R"({"name": "mine", "sizes": {"r": "n * 100000000"}, "outputs": [{"tensor": "y", "index": ["s", "c"],
+                          "over": ["r"], "addends": "x[0, c]"}]})",
+          "2^26 are looked at at most");
+  refuses(segments(),
+          R"({"name": "mine", "sizes": {"r": "n * 1000000"}, "outputs": [{"tensor": "y", "index": ["s", "c"],
+                          "over": ["r"], "addends": "x[0, c]"}]})",
+          "2^28 are looked at at most");
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ def test_a_wrong_formula_is_named(replay, call):
     assert verdict["at_fault"] == "observed" and set(verdict["causes"]) == {"implementation_error"}
     worst = told["findings"][0]
     assert worst["index"][0] == segment[5] and "as if the addend of r 5 were missing" in json.dumps(worst)
-    verdict, _ = run(replay, call(summed(source * np.float32(0.999), segment, order)), expect=1)
+    verdict, _ = run(replay, call(summed(source * np.float32(0.9), segment, order)), expect=1)
     assert verdict["at_fault"] == "observed" and set(verdict["causes"]) == {"implementation_error"}
 
 
