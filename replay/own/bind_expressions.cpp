@@ -96,9 +96,13 @@ std::shared_ptr<const analysis::OwnDefinition> ExpressionOperator::bind(const ca
   for (const adapters::OutputSpec& of : op().outputs) {
     const std::string& tensor = spec_.tensors[of.tensor].name;
     const analysis::Tensor recorded = output(tensor);
-    if (recorded.shape.size() != of.index.size()) {
-      throw BadInput(fmt::format("{}/outputs has no {} of {} dimensions, which the operator {} computes", where, tensor,
-                                 of.index.size(), name()));
+    const capture::TensorInfo* info = find(invocation.outputs, tensor.c_str());
+    const bool is_real = info != nullptr && info->type != capture::ElementType::kUInt8 && is_floating(recorded.dtype);
+    if (!is_real || recorded.shape.size() != of.index.size()) {
+      throw BadInput(
+          fmt::format("{}/outputs has no {} of floating-point type and {} dimensions, which the operator {} "
+                      "computes",
+                      where, tensor, of.index.size(), name()));
     }
     for (size_t i = 0; i < of.index.size(); ++i) {
       int64_t& size = sizes[of.index[i]];

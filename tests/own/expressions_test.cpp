@@ -28,9 +28,11 @@ struct Recorded {
   std::map<std::string, std::pair<Index, std::vector<int64_t>>> integers;
   std::map<std::string, Index> outputs;
   std::string scalars;
+  capture::ElementType output_type = capture::ElementType::kFloat32;
 
-  static void add(capture::Invocation& to, const std::string& name, capture::ElementType type, const Index& shape) {
-    capture::TensorInfo& info = to.inputs.emplace_back();
+  static void add(std::vector<capture::TensorInfo>& to, const std::string& name, capture::ElementType type,
+                  const Index& shape) {
+    capture::TensorInfo& info = to.emplace_back();
     info.name = name;
     info.type = type;
     info.shape = shape;
@@ -39,11 +41,12 @@ struct Recorded {
     capture::Invocation one;
     one.facts.texts["scalars"] = scalars;
     for (const auto& [name, tensor] : floats) {
-      add(one, name, capture::ElementType::kFloat32, tensor.first);
+      add(one.inputs, name, capture::ElementType::kFloat32, tensor.first);
     }
     for (const auto& [name, tensor] : integers) {
-      add(one, name, capture::ElementType::kInt64, tensor.first);
+      add(one.inputs, name, capture::ElementType::kInt64, tensor.first);
     }
+    for (const auto& [name, shape] : outputs) add(one.outputs, name, output_type, shape);
     return one;
   }
   OwnCall bind(const OwnOperator& op) const {
@@ -273,6 +276,9 @@ TEST(OwnExpressions, Refuses) {
   other = segments();
   other.floats.erase("x");
   refuses(other, kSegments, "has no x of type float32");
+  other = segments();
+  other.output_type = capture::ElementType::kUInt8;
+  refuses(other, kSegments, "/outputs has no y of floating-point type and 2 dimensions");
   // Sizes that nothing may be allocated by.
   refuses(segments(), R"({"name": "mine", "sizes": {"s": "n * 10000000000"}, "outputs": [{"tensor": "y",
                           "index": ["s", "c"], "over": ["r"], "where": ["i_row[r] == s"], "addends": "x[r, c]"}]})",
