@@ -82,6 +82,10 @@ void LoadedCall::read_all(const capture::IsolatedReader& reader, const capture::
 }
 
 analysis::Tensor LoadedCall::tensor(const capture::TensorInfo& info) const {
+  // As any other type it would be read beyond its end.
+  if (info.type == capture::ElementType::kUInt8) {
+    throw BadInput(fmt::format("{}: {} has type uint8, which no operator takes", file_, info.path));
+  }
   return {memory_.at(info.path).data.get(), dtype_of(info.type), info.shape};
 }
 

@@ -161,6 +161,15 @@ def test_files_and_captures_that_are_refused(replay, call, tmp_path):
     assert "an operator of adapter other: give the adapter's file" in other
 
 
+def test_bytes_are_no_numbers(replay, tmp_path):
+    """Of a built-in operator, too: they were read as float32, beyond their end."""
+    source, index = np.ones((4000, 64), np.uint8), np.zeros(4000, np.int64)
+    write_capture(tmp_path / "a.h5", Invocation({"source": source, "index": index}, {"sum": np.zeros((2, 64), np.float32)}, "",
+                                                facts={"dim": 0, "dim_size": 2, "reduce": "sum"}, kernel="k"))
+    refused = replay("run", tmp_path / "a.h5", expect=2).err
+    assert "inputs/source has type uint8, which no operator takes" in refused and refused.count("\n") == 1
+
+
 def test_recorded_and_judged(replay, tmp_path):
     """The stand-in's kernel of docs/user-adapters.md: y += alpha * x."""
     text = (SOURCE / "docs" / "user-adapters.md").read_text()
