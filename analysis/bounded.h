@@ -33,6 +33,12 @@ class Bounded {
     if (b.value_ == 0.5 && b.error_ == 0) return a.exactly(a.value_ * 0.5, error);
     return round(a, b, a.value_ * b.value_, error);
   }
+  friend Bounded operator/(const Bounded& a, const Bounded& b) {
+    // Of a divisor that may be 0 nothing is known.
+    const double least = std::abs(b.value_) - b.error_;
+    const double error = least > 0 ? (a.error_ + std::abs(a.value_ / b.value_) * b.error_) / least : INFINITY;
+    return round(a, b, a.value_ / b.value_, error);
+  }
   friend Bounded operator-(const Bounded& a) { return a.exactly(-a.value_, a.error_); }
   friend Bounded fma(const Bounded& a, const Bounded& b, const Bounded& c) {
     const double error = std::abs(a.value_) * b.error_ + std::abs(b.value_) * a.error_ + a.error_ * b.error_ + c.error_;

@@ -29,7 +29,7 @@ AtFault rounding_fault(const Suspect& s) {
 
 ArithmeticNames arithmetic_names(const Suspect& s) {
   const msda_dialect observed = s.observed.conventions.dialect, expected = s.expected.conventions.dialect;
-  if (s.against_float64) return {msda_dialect_name(observed), "float64"};
+  if (s.against_float64) return {s.call.arithmetic_name(s.observed.conventions), "float64"};
   if (observed == expected) return {s.observed.name, s.expected.name};
   return {msda_dialect_name(observed), msda_dialect_name(expected)};
 }

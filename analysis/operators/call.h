@@ -325,7 +325,8 @@ class Call {
   // but for rounding. Empty where several samples have a grad_output of their own.
   virtual Inputs merged_channels() const = 0;
 
-  // --- The forward pass, of which the gradients are the derivatives.
+  // --- The forward pass, of which the gradients are the derivatives, if the operator says what it is.
+  virtual bool has_forward() const { return true; }
   // The part of sum(grad_output * output) that hangs on one input element, with `x` in its place: on the one whose
   // gradient is `id`. In float64, by its formula alone.
   virtual Loss loss_at(const Conventions& conventions, const ElementId& id, double x) const = 0;
@@ -354,6 +355,8 @@ class Call {
   virtual std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const = 0;
 
   // --- Words.
+  // What the kernels' arithmetic is called beside another one.
+  virtual std::string arithmetic_name(const Conventions& of) const { return msda_dialect_name(of.dialect); }
   virtual std::string text_of_sizes() const = 0;  // "batch 1, queries 1000, ..."
   // "query 3", "level 1 (32 x 32)", "x".
   virtual std::string text_of(Dimension dimension, int64_t index) const;

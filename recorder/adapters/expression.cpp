@@ -21,8 +21,14 @@ std::string quoted(std::string_view text) { return "\"" + std::string(text) + "\
 // Reads by recursive descent: sums of products of factors.
 class ExpressionReader {
  public:
-  ExpressionReader(std::string_view text, const Expression::Names& names, std::vector<Expression::Step>& steps)
-      : text_(text), names_(names), steps_(steps) {}
+  ExpressionReader(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors,
+                   Expression::Numbers numbers, Expression& expression)
+      : text_(text),
+        names_(names),
+        tensors_(tensors),
+        reals_(numbers == Expression::Numbers::kReals),
+        expression_(expression),
+        steps_(expression.steps_) {}
 
   void read() {
     if (text_.size() > kLongest) throw BadExpression("an expression of more than 1000 characters");
@@ -47,10 +53,16 @@ class ExpressionReader {
   void chain(std::string_view operators, Operand operand) {
     operand();
     for (char c = next(); c != '\0' && is_one_of(c, operators); c = next()) {
+      if (c == '%' && reals_ && indices_ == 0) throw BadExpression(quoted(text_) + " has %, which is for integers");
       ++at_;
       operand();
-      steps_.push_back({c, 0});
+      push({c, 0});
     }
+  }
+
+  void push(Expression::Step step) {
+    step.in_index = indices_ > 0;
+    steps_.push_back(step);
   }
   void sum() {
     chain("+-", [this] { product(); });
@@ -69,68 +81,139 @@ class ExpressionReader {
       ++at_;
     } else if (c == '-') {
       ++at_;
-      steps_.push_back({'#', 0});
+      push({'#', 0});
       factor();
-      steps_.push_back({'-', 0});
+      push({'-', 0});
     } else if (c != '\0' && is_one_of(c, kDigits)) {
-      int64_t number = 0;
-      const auto parsed = std::from_chars(text_.data() + at_, text_.data() + text_.size(), number);
-      if (parsed.ec != std::errc()) fail("a number of at most 63 bits");
-      at_ = static_cast<size_t>(parsed.ptr - text_.data());
-      steps_.push_back({'#', number});
+      number();
     } else if (c != '\0' && is_one_of(c, kLetters)) {
       const size_t end =
           std::min(text_.find_first_not_of(std::string(kLetters) + std::string(kDigits) + ".", at_), text_.size());
-      const size_t name = names_(text_.substr(at_, end - at_));
+      const std::string_view name = text_.substr(at_, end - at_);
       at_ = end;
-      steps_.push_back({'n', static_cast<int64_t>(name)});
+      if (tensors_ && next() == '[') {
+        element(name);
+      } else {
+        const size_t known = names_(name);
+        expression_.loose_.push_back(known);
+        if (indices_ > 0) expression_.in_indices_.push_back(known);
+        push({'n', static_cast<int64_t>(known)});
+      }
     } else {
       fail("a number, a name or \"(\"");
     }
     --depth_;
   }
 
+  void number() {
+    const char* const from = text_.data() + at_;
+    const char* const end = text_.data() + text_.size();
+    int64_t whole = 0;
+    const auto parsed = std::from_chars(from, end, whole);
+    if (reals_ && indices_ == 0 && parsed.ptr != end && is_one_of(*parsed.ptr, ".eE")) {
+      double decimal = 0;
+      const auto real = std::from_chars(from, end, decimal);
+      if (real.ec != std::errc()) fail("a number that float64 holds");
+      at_ = static_cast<size_t>(real.ptr - text_.data());
+      push({.what = 'd', .number = 0, .decimal = decimal});
+      return;
+    }
+    if (parsed.ec != std::errc()) fail("a number of at most 63 bits");
+    at_ = static_cast<size_t>(parsed.ptr - text_.data());
+    push({'#', whole});
+  }
+
+  // The indices of a tensor's element, from the bracket on.
+  void element(std::string_view name) {
+    Expression::Reference reference{0, {}};
+    ++indices_;
+    do {
+      ++at_;
+      const size_t first = steps_.size();
+      sum();
+      const bool is_name = steps_.size() == first + 1 && steps_.back().what == 'n';
+      reference.plain.push_back(is_name ? std::optional(static_cast<size_t>(steps_.back().number)) : std::nullopt);
+      if (is_name) expression_.loose_.pop_back();
+    } while (next() == ',');
+    if (next() != ']') fail("\",\" or \"]\"");
+    ++at_;
+    --indices_;
+    reference.tensor = tensors_(name, reference.plain.size());
+    const int rank = static_cast<int>(reference.plain.size());
+    push({.what = 't', .number = static_cast<int64_t>(reference.tensor), .rank = rank});
+    expression_.references_.push_back(std::move(reference));
+  }
+
   std::string_view text_;
   const Expression::Names& names_;
+  const Expression::Tensors& tensors_;
+  bool reals_;
+  int indices_ = 0;  // of elements that are open
+  Expression& expression_;
   std::vector<Expression::Step>& steps_;
   size_t at_ = 0;
   int depth_ = 0;
 };
 
-Expression::Expression(std::string_view text, const Names& names) : text_(text) {
-  ExpressionReader(text, names, steps_).read();
+Expression::Expression(std::string_view text, const Names& names, const Tensors& tensors, Numbers numbers)
+    : text_(text) {
+  ExpressionReader(text, names, tensors, numbers, *this).read();
 }
 
-Expression::Value Expression::value(const Values& values) const {
+std::optional<size_t> Expression::plain_name() const {
+  if (steps_.size() != 1 || steps_[0].what != 'n') return std::nullopt;
+  return static_cast<size_t>(steps_[0].number);
+}
+
+std::optional<Refusal> Expression::apply(const Step& step, std::vector<int64_t>& stack, const Values& values,
+                                         const Elements& elements) const {
+  const char what = step.what;
+  if (what == '#') {
+    stack.push_back(step.number);
+    return std::nullopt;
+  }
+  if (what == 'n' || what == 't') {
+    const auto rank = static_cast<size_t>(step.rank);
+    const Value value = what == 'n' ? values(static_cast<size_t>(step.number))
+                                    : elements(static_cast<size_t>(step.number), std::span(stack).last(rank));
+    if (const auto* refusal = std::get_if<Refusal>(&value)) return *refusal;
+    stack.resize(stack.size() - rank);
+    stack.push_back(std::get<int64_t>(value));
+    return std::nullopt;
+  }
+  const int64_t right = stack.back();
+  stack.pop_back();
+  int64_t& left = stack.back();
+  const bool divides = what == '/' || what == '%';
+  if (divides && right == 0) return Refusal{text_ + " divides by zero"};
+  bool overflow = false;
+  if (what == '+') overflow = __builtin_add_overflow(left, right, &left);
+  if (what == '-') overflow = __builtin_sub_overflow(left, right, &left);
+  if (what == '*') overflow = __builtin_mul_overflow(left, right, &left);
+  if (what == '/' && right == -1) {  // the one quotient that may be too large
+    overflow = __builtin_sub_overflow(int64_t{0}, left, &left);
+  } else if (divides) {
+    left = what == '/' ? left / right : right == -1 ? 0 : left % right;
+  }
+  if (overflow) return Refusal{text_ + " is more than 63 bits hold"};
+  return std::nullopt;
+}
+
+Expression::Value Expression::value(const Values& values, const Elements& elements) const {
   std::vector<int64_t> stack;
-  for (const auto& [what, number] : steps_) {
-    if (what == '#') {
-      stack.push_back(number);
-      continue;
-    }
-    if (what == 'n') {
-      const Value value = values(static_cast<size_t>(number));
-      if (const auto* refusal = std::get_if<Refusal>(&value)) return *refusal;
-      stack.push_back(std::get<int64_t>(value));
-      continue;
-    }
-    const int64_t right = stack.back();
-    stack.pop_back();
-    int64_t& left = stack.back();
-    const bool divides = what == '/' || what == '%';
-    if (divides && right == 0) return Refusal{text_ + " divides by zero"};
-    bool overflow = false;
-    if (what == '+') overflow = __builtin_add_overflow(left, right, &left);
-    if (what == '-') overflow = __builtin_sub_overflow(left, right, &left);
-    if (what == '*') overflow = __builtin_mul_overflow(left, right, &left);
-    if (what == '/' && right == -1) {  // the one quotient that may be too large
-      overflow = __builtin_sub_overflow(int64_t{0}, left, &left);
-    } else if (divides) {
-      left = what == '/' ? left / right : right == -1 ? 0 : left % right;
-    }
-    if (overflow) return Refusal{text_ + " is more than 63 bits hold"};
+  for (const Step& step : steps_) {
+    if (auto fault = apply(step, stack, values, elements)) return *std::move(fault);
   }
   return stack.back();
+}
+
+std::optional<Refusal> Expression::place(const Values& values, const Elements& elements,
+                                         std::vector<int64_t>& at) const {
+  at.clear();
+  for (const Step& step : std::span(steps_).first(steps_.size() - 1)) {
+    if (auto fault = apply(step, at, values, elements)) return fault;
+  }
+  return std::nullopt;
 }
 
 namespace {
@@ -148,14 +231,33 @@ std::pair<size_t, size_t> comparison_in(std::string_view text) {
 
 }  // namespace
 
-Condition::Condition(std::string_view text, const Expression::Names& names)
-    : Condition(text, comparison_in(text), names) {}
+Condition::Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors)
+    : Condition(text, comparison_in(text), names, tensors) {}
 
-Condition::Condition(std::string_view text, std::pair<size_t, size_t> comparison, const Expression::Names& names)
+Condition::Condition(std::string_view text, std::pair<size_t, size_t> comparison, const Expression::Names& names,
+                     const Expression::Tensors& tensors)
     : text_(text),
       comparison_(text.substr(comparison.first, comparison.second)),
-      left_(text.substr(0, comparison.first), names),
-      right_(text.substr(comparison.first + comparison.second), names) {}
+      left_(text.substr(0, comparison.first), names, tensors),
+      right_(text.substr(comparison.first + comparison.second), names, tensors) {}
+
+bool Condition::compare(int64_t a, int64_t b) const {
+  return comparison_ == "=="   ? a == b
+         : comparison_ == "!=" ? a != b
+         : comparison_ == "<"  ? a < b
+         : comparison_ == "<=" ? a <= b
+         : comparison_ == ">"  ? a > b
+                               : a >= b;
+}
+
+std::variant<bool, Refusal> Condition::holds(const Expression::Values& values,
+                                             const Expression::Elements& elements) const {
+  const auto left = left_.value(values, elements);
+  if (const auto* refusal = std::get_if<Refusal>(&left)) return *refusal;
+  const auto right = right_.value(values, elements);
+  if (const auto* refusal = std::get_if<Refusal>(&right)) return *refusal;
+  return compare(std::get<int64_t>(left), std::get<int64_t>(right));
+}
 
 std::optional<Refusal> Condition::fault(const Expression::Values& values) const {
   const auto left = left_.value(values), right = right_.value(values);
@@ -163,13 +265,7 @@ std::optional<Refusal> Condition::fault(const Expression::Values& values) const 
     if (const auto* refusal = std::get_if<Refusal>(side)) return *refusal;
   }
   const int64_t a = std::get<int64_t>(left), b = std::get<int64_t>(right);
-  const bool holds = comparison_ == "=="   ? a == b
-                     : comparison_ == "!=" ? a != b
-                     : comparison_ == "<"  ? a < b
-                     : comparison_ == "<=" ? a <= b
-                     : comparison_ == ">"  ? a > b
-                                           : a >= b;
-  if (holds) return std::nullopt;
+  if (compare(a, b)) return std::nullopt;
   return Refusal{text_ + " does not hold: its sides are " + std::to_string(a) + " and " + std::to_string(b)};
 }
 

@@ -1,9 +1,14 @@
-// Integer expressions of user adapters, such as "grid.x * block.x / 32": numbers, names, + - * / % and parentheses; in
+// Expressions of user adapters, such as "grid.x * block.x / 32": numbers, names, + - * / % and parentheses; in
 // conditions also one comparison. Computed in int64, checked: an expression has its mathematical value or none.
+//
+// Those of an operator (user_operator.h) may also hold elements of tensors, "x[row[r], c]", and, where real numbers are
+// meant, decimals; real() computes these in a type of the caller's, in which a bound on rounding may ride along.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -27,34 +32,113 @@ class Expression {
   // The index of a name; throws BadExpression for an unknown name.
   using Names = std::function<size_t(std::string_view name)>;
 
-  // Throws BadExpression. A text is at most a thousand characters long.
-  Expression(std::string_view text, const Names& names);
+  // The number of a tensor that is to have as many dimensions; throws BadExpression for another one.
+  using Tensors = std::function<size_t(std::string_view name, size_t rank)>;
+  // An element of a tensor by its number.
+  using Elements = std::function<Value(size_t tensor, std::span<const int64_t> at)>;
+  enum class Numbers { kIntegers, kReals };
+
+  // A tensor's element, and for each of its dimensions the name that is its whole index, if one is.
+  struct Reference {
+    size_t tensor;
+    std::vector<std::optional<size_t>> plain;
+  };
+
+  // Throws BadExpression. A text is at most a thousand characters long. Without `tensors` it may hold no elements.
+  Expression(std::string_view text, const Names& names, const Tensors& tensors = {},
+             Numbers numbers = Numbers::kIntegers);
 
   // Division rounds towards zero. Refused on division by zero, and if 63 bits are too few.
-  Value value(const Values& values) const;
+  Value value(const Values& values, const Elements& elements = {}) const;
+  // Of an expression that is one tensor's element, the element's place: as value(), but for the element itself.
+  std::optional<Refusal> place(const Values& values, const Elements& elements, std::vector<int64_t>& at) const;
+  // In a type with + - * /. real_of(name) and element_of(tensor, at) give leaves, number(double) those in the text.
+  // Indices of elements are integers, by value()'s rules. Whether they all have a value.
+  template <class Real, class Number, class RealOf, class ElementOf>
+  std::optional<Refusal> real(Real& result, const Values& values, const Elements& elements, const Number& number,
+                              const RealOf& real_of, const ElementOf& element_of) const;
   const std::string& text() const { return text_; }
+
+  bool is_element() const { return steps_.back().what == 't'; }  // of an expression without operators beside it
+  std::optional<size_t> plain_name() const;                      // if it is nothing but a name
+  const std::vector<Reference>& references() const { return references_; }
+  // Names that stand elsewhere than as a whole index.
+  const std::vector<size_t>& loose_names() const { return loose_; }
+  // Names in indices, where integers are wanted.
+  const std::vector<size_t>& index_names() const { return in_indices_; }
 
  private:
   friend class ExpressionReader;
-  // In the order of evaluation: numbers and names are pushed, an operator takes two and pushes one.
+  // In the order of evaluation: numbers and names are pushed, an operator takes two and pushes one, and a tensor's
+  // element takes its indices. The steps of an index are marked: they are integers in an expression of reals, too.
   struct Step {
-    char what;       // '#' number, 'n' name, or an operator
-    int64_t number;  // for '#'; for 'n' the name's index
+    char what;       // '#' number, 'd' decimal, 'n' name, 't' element, or an operator
+    int64_t number;  // for '#'; for 'n' the name's index, for 't' the tensor's number
+    int rank = 0;    // for 't'
+    bool in_index = false;
+    double decimal = 0;  // for 'd'
   };
+  // Does a step with integers on the stack.
+  std::optional<Refusal> apply(const Step& step, std::vector<int64_t>& stack, const Values& values,
+                               const Elements& elements) const;
+
   std::string text_;
   std::vector<Step> steps_;
+  std::vector<Reference> references_;
+  std::vector<size_t> loose_, in_indices_;
 };
+
+template <class Real, class Number, class RealOf, class ElementOf>
+std::optional<Refusal> Expression::real(Real& result, const Values& values, const Elements& elements,
+                                        const Number& number, const RealOf& real_of,
+                                        const ElementOf& element_of) const {
+  std::vector<Real> stack;
+  std::vector<int64_t> indices;
+  for (const Step& step : steps_) {
+    if (step.in_index) {
+      if (auto fault = apply(step, indices, values, elements)) return fault;
+    } else if (step.what == '#') {
+      stack.push_back(number(static_cast<double>(step.number)));
+    } else if (step.what == 'd') {
+      stack.push_back(number(step.decimal));
+    } else if (step.what == 'n') {
+      stack.push_back(real_of(static_cast<size_t>(step.number)));
+    } else if (step.what == 't') {
+      const std::span<const int64_t> at(indices);
+      stack.push_back(element_of(static_cast<size_t>(step.number), at.last(static_cast<size_t>(step.rank))));
+      indices.resize(indices.size() - static_cast<size_t>(step.rank));
+    } else {
+      const Real right = stack.back();
+      stack.pop_back();
+      Real& left = stack.back();
+      left = step.what == '+'   ? left + right
+             : step.what == '-' ? left - right
+             : step.what == '*' ? left * right
+                                : left / right;
+    }
+  }
+  result = stack.back();
+  return std::nullopt;
+}
 
 // Two expressions and == != < <= > >= between them.
 class Condition {
  public:
-  Condition(std::string_view text, const Expression::Names& names);
+  Condition(std::string_view text, const Expression::Names& names, const Expression::Tensors& tensors = {});
 
   // Why it does not hold; nothing if it does.
   std::optional<Refusal> fault(const Expression::Values& values) const;
+  // Whether it holds.
+  std::variant<bool, Refusal> holds(const Expression::Values& values, const Expression::Elements& elements) const;
+
+  const Expression& left() const { return left_; }
+  const Expression& right() const { return right_; }
+  bool is_equality() const { return comparison_ == "=="; }
 
  private:
-  Condition(std::string_view text, std::pair<size_t, size_t> comparison, const Expression::Names& names);
+  Condition(std::string_view text, std::pair<size_t, size_t> comparison, const Expression::Names& names,
+            const Expression::Tensors& tensors);
+  bool compare(int64_t a, int64_t b) const;
 
   std::string text_, comparison_;
   Expression left_, right_;

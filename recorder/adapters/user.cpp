@@ -190,6 +190,7 @@ class UserAdapter final : public Adapter {
               .inputs = {},
               .outputs = {},
               .texts = {{"adapter", spec_.name}, {"scalars", reading.scalars()}}};
+    if (spec_.op) call.texts["operator"] = spec_.op->name;
     call.pointers = reading.pointers();
     for (const TensorSpec& spec : spec_.tensors) {
       auto tensor = reading.tensor(spec);

@@ -9,6 +9,7 @@
 #include "recorder/adapters/adapter.h"
 #include "recorder/adapters/expression.h"
 #include "recorder/adapters/regex.h"
+#include "recorder/adapters/user_operator.h"
 
 namespace msda::adapters {
 
@@ -42,9 +43,14 @@ struct UserSpec {
   std::optional<msda_dialect> dialect;
   std::optional<msda_padding> padding;
   std::optional<bool> align_corners;
+  std::optional<OperatorSpec> op;  // of the user's own
 };
 
 inline constexpr const char* kExtents[] = {"grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"};
+
+// The specs of a file, as read_user_adapters() (user.h).
+std::vector<UserSpec> read_user_specs(const std::string& path);
+std::vector<UserSpec> parse_user_specs(const std::string& path, const std::string& text);
 
 // The adapter that decodes launches by the spec.
 std::unique_ptr<const Adapter> user_adapter(UserSpec spec);

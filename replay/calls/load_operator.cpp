@@ -8,11 +8,13 @@
 #include "analysis/operators/abi.h"
 #include "analysis/operators/grid_sample/call.h"
 #include "analysis/operators/msda/call.h"
+#include "analysis/operators/own/call.h"
 #include "kernels/names.h"
 #include "kernels/sample.h"
 #include "replay/base/errors.h"
 #include "replay/calls/facts.h"
 #include "replay/calls/load_scatter.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -109,6 +111,7 @@ msda_dialect dialect_from(const std::string& name, const std::string& where) {
 std::string operator_of(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   if (!facts.dialect.empty()) return "msda";
+  if (const OwnOperator* own = own_operator_of(invocation)) return own->name();
   const auto has = [&](auto... names) { return ((find(invocation.inputs, names) != nullptr) && ...); };
   if (facts.texts.contains("interpolation") && has("input", "grid", "grad_output")) return "grid_sample";
   if (facts.integers.contains("dim_size") && has("index", "source")) return "scatter_add";
@@ -125,6 +128,13 @@ std::string why_too_large(const capture::Invocation& invocation, const std::stri
 std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
                                               const GetInput& input, const GetResult& before,
                                               const GetResult& recorded) {
+  if (const OwnOperator* own = own_operator_of(invocation)) {
+    const auto result = [&](const std::string& name) { return recorded(name.c_str()); };
+    auto call = std::make_shared<analysis::OwnCall>(own->bind(
+        invocation, where, [&](const std::string& name) { return input(name.c_str()); }, result));
+    call->conventions.dialect = MSDA_GRID_SAMPLE;  // none of its own to be compared with this one
+    return call;
+  }
   const std::string name = operator_of(invocation);
   if (name == "grid_sample") return grid_sample_call_of(invocation, where, input);
   if (name == "scatter_add") return scatter_add_call_of(invocation, where, input, before);

@@ -65,8 +65,13 @@ std::string why_not_replayed(const capture::IsolatedReader& reader, const captur
   const capture::CallFacts& facts = invocation.facts;
   if (invocation.inputs.empty() && !invocation.digests.empty()) return "only digests were recorded (--digest-only)";
   if (!operator_of(invocation).empty()) return why_too_large_in(reader, invocation);
-  return fmt::format("kernel {} is known only by its machine code",
-                     facts.kernel.empty() ? "(not named)" : facts.kernel);
+  const std::string kernel = facts.kernel.empty() ? "(not named)" : facts.kernel;
+  if (const auto own = facts.texts.find("operator"); own != facts.texts.end()) {
+    return fmt::format("kernel {} computes {}, an operator of adapter {}: give the adapter's file by --operator FILE",
+                       kernel, own->second,
+                       facts.texts.contains("adapter") ? facts.texts.at("adapter") : "(not named)");
+  }
+  return fmt::format("kernel {} is known only by its machine code", kernel);
 }
 
 void LoadedCall::read_all(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
@@ -77,6 +82,10 @@ void LoadedCall::read_all(const capture::IsolatedReader& reader, const capture::
 }
 
 analysis::Tensor LoadedCall::tensor(const capture::TensorInfo& info) const {
+  // As any other type it would be read beyond its end.
+  if (info.type == capture::ElementType::kUInt8) {
+    throw BadInput(fmt::format("{}: {} has type uint8, which no operator takes", file_, info.path));
+  }
   return {memory_.at(info.path).data.get(), dtype_of(info.type), info.shape};
 }
 

@@ -12,6 +12,7 @@
 #include "replay/base/stop_signals.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/simulation.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -254,6 +255,7 @@ void add_advise_command(CLI::App& app, int& status) {
             "Other runs to simulate with the advised tolerance; 0: as many as --runs");
   command->add_flag("--markdown", options->markdown, "Print the text of a pull request");
   command->add_flag("--patch", options->patch, "Print the comparison as Python code");
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

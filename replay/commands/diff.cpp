@@ -13,6 +13,7 @@
 #include "replay/commands/commands.h"
 #include "replay/diff/differences.h"
 #include "replay/diff/slices.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -220,6 +221,7 @@ void add_diff_command(CLI::App& app, int& status) {
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the first line only");
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

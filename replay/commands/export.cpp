@@ -26,6 +26,7 @@
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
 #include "replay/export/tensorboard.h"
+#include "replay/own/own_operator.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
@@ -363,6 +364,7 @@ void add_export_command(CLI::App& app, int& status) {
                    "The finding to reproduce, as grad_value[0,17,3,5]; by default the one that run tells first")
       ->type_name("ELEMENT");
   add_comparison(*command, *options);
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

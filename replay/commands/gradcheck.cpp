@@ -15,6 +15,7 @@
 #include "replay/calls/load_operator.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -55,9 +56,8 @@ Json json_of(const analysis::GradientCheck& check) {
   return json;
 }
 
-Json check_invocation(const GradcheckOptions& options, const capture::IsolatedReader& reader,
+Json check_invocation(const GradcheckOptions& options, const LoadedCall& loaded,
                       const capture::Invocation& invocation) {
-  const LoadedCall loaded(options, reader, invocation);
   const analysis::Call& call = loaded.call();
   msda_options float64{};
   float64.mode = MSDA_MODE_FLOAT64;
@@ -137,7 +137,15 @@ int run(const GradcheckOptions& options) {
       lines.add("Invocation {}: not checked: {}", id, why);
       continue;
     }
-    json["invocations"].push_back(check_invocation(options, reader, invocation));
+    const LoadedCall loaded(options, reader, invocation);
+    if (!loaded.call().has_forward()) {
+      const std::string why =
+          fmt::format("the operator {} has no forward pass to compare with", operator_of(invocation));
+      json["not_checked"].push_back({{"id", id}, {"why", why}});
+      lines.add("Invocation {}: not checked: {}", id, why);
+      continue;
+    }
+    json["invocations"].push_back(check_invocation(options, loaded, invocation));
     const Json& checked = json["invocations"].back();
     if (!checked["passed"].get<bool>()) json["passed"] = false;
     tell(lines, checked, options.quiet);
@@ -169,6 +177,7 @@ void add_gradcheck_command(CLI::App& app, int& status) {
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the verdict only");
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

@@ -13,6 +13,7 @@
 #include "replay/calls/conventions.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -109,10 +110,17 @@ std::string columns_of(const capture::Invocation& invocation) {
   return fmt::format("{:<15}  {:<10}  {:<13}", dialect, padding, align_corners ? "align_corners" : "");
 }
 
+// An operator of the user's own goes by the name that its adapter gave it, whether or not this command was given it.
+std::string shown_operator(const capture::Invocation& invocation) {
+  const auto own = invocation.facts.texts.find("operator");
+  const std::string known = operator_of(invocation);
+  return known.empty() && own != invocation.facts.texts.end() ? own->second : known;
+}
+
 std::string line_of(const capture::Invocation& invocation) {
   const auto* value = typical(invocation);
   const capture::CallFacts& facts = invocation.facts;
-  std::vector<std::string> words{fmt::format("{:>6}  {:<11}", invocation.id, operator_of(invocation)),
+  std::vector<std::string> words{fmt::format("{:>6}  {:<11}", invocation.id, shown_operator(invocation)),
                                  columns_of(invocation),
                                  fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
                                              static_cast<double>(bytes_of(invocation)) / 1e6),
@@ -162,6 +170,7 @@ void add_list_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("list", "List the invocations of captures, a line each");
   command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required();
   add_json(*command, *options);
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

@@ -23,6 +23,7 @@
 #include "replay/commands/explain.h"
 #include "replay/minimize/small_capture.h"
 #include "replay/minimize/state.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -365,6 +366,7 @@ void add_minimize_command(CLI::App& app, int& status) {
   command->add_option("--cause", options->cause, "Keep the first finding of this cause")->type_name("CAUSE");
   command->add_flag("--from-scratch", options->from_scratch, "Do not continue an earlier search for the same output");
   add_comparison(*command, *options);
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

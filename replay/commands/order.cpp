@@ -10,6 +10,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/found_orders.h"
 #include "replay/many/many.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -120,6 +121,7 @@ void add_order_command(CLI::App& app, int& status) {
   command->add_flag("--damaged", options->damaged, "Continue with data that do not match their digests");
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print how many pixels an order explains only");
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

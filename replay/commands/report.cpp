@@ -16,6 +16,7 @@
 #include "replay/commands/found_orders.h"
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
+#include "replay/own/own_operator.h"
 #include "replay/report/html/document.h"
 #include "replay/report/html/sections.h"
 #include "replay/report/joined.h"
@@ -297,6 +298,7 @@ void add_report_command(CLI::App& app, int& status) {
   command->add_option("--stress-json", options->stress_json, "Add the failure probability that stress --json wrote")
       ->type_name("FILE");
   add_replay(*command, *options);
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

@@ -11,6 +11,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
 #include "replay/many/many.h"
+#include "replay/own/own_operator.h"
 #include "replay/report/joined.h"
 #include "replay/report/result_text.h"
 
@@ -97,6 +98,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--color", options->colour, "When to print in colours")
       ->option_text("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

@@ -176,6 +176,16 @@ void add_simulation(CLI::App& command, SimulationOptions& options) {
   add_json(command, options);
 }
 
+namespace {
+
+bool has_elements(const analysis::Call& call) {
+  return std::ranges::any_of(call.gradients(), [&](analysis::Gradient one) {
+    return std::ranges::all_of(call.shape_of(one), [](int64_t size) { return size > 0; });
+  });
+}
+
+}  // namespace
+
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader) {
   check_numbers(options);
   check_sizes(options);
@@ -189,7 +199,7 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
   } catch (const std::invalid_argument& e) {
     throw BadInput(fmt::format("{}: {}", options.capture, e.what()));
   }
-  if (plan.slices.count == 0 || plan.slices.outline->sample_count() == 0) {
+  if (plan.slices.count == 0 || !has_elements(*plan.slices.outline)) {
     throw BadInput(fmt::format("{}: {} has no samples to simulate", options.capture, result.invocation.path));
   }
   choose_generators(options, call, result);

@@ -10,6 +10,7 @@
 #include "replay/calls/load_operator.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
+#include "replay/own/own_operator.h"
 #include "replay/stages/stage_table.h"
 
 namespace msda::replay {
@@ -91,7 +92,11 @@ int run(const StagesOptions& options) {
   const Pairing pairing(options, reader);
   for (const int64_t id : pairing.chosen()) {
     const capture::Invocation invocation = pairing.invocation(id);
-    const std::string why = why_not_replayed(reader, invocation);
+    std::string why = why_not_replayed(reader, invocation);
+    if (why.empty() && own_operator_of(invocation) != nullptr) {
+      why = fmt::format("the operator {} tells no intermediate tensors; run and order judge its outputs",
+                        operator_of(invocation));
+    }
     if (why.empty()) {
       json["invocations"].push_back(tell({options, reader, pairing, original, devices, progress}, invocation, lines));
       continue;
@@ -121,6 +126,7 @@ void add_stages_command(CLI::App& app, int& status) {
       ->add_option("--element", options->elements,
                    "An element of a gradient, as grad_value[0,17,3,5]; by default the first findings")
       ->type_name("TENSOR[INDEX]");
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

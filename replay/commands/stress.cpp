@@ -6,6 +6,7 @@
 #include "replay/base/errors.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/failure_probability.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -89,6 +90,7 @@ void add_stress_command(CLI::App& app, int& status) {
   command->add_option("--state", options->state, "Continue the runs in this file, and keep them there")
       ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "Print the probability only");
+  add_operator(*command);
   command->callback([options, &status] { status = run(*options); });
 }
 

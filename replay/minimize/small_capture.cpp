@@ -11,11 +11,12 @@
 #include "recorder/writer/version.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/tensor_views.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
 
-// Attributes that say how the recorded kernel was launched.
+// Attributes that say how the recorded kernel was launched. An operator of the user's own is described in their terms.
 bool is_of_the_launch(std::string_view name) {
   constexpr std::string_view kNames[] = {"pointers",  "cooperative", "cluster_x",
                                          "cluster_y", "cluster_z",   "programmatic_serialization",
@@ -23,7 +24,9 @@ bool is_of_the_launch(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-capture::CallFacts facts_of(const capture::CallFacts& whole) {
+capture::CallFacts facts_of(const capture::Invocation& invocation) {
+  const capture::CallFacts& whole = invocation.facts;
+  const bool is_own = own_operator_of(invocation) != nullptr;
   capture::CallFacts facts;
   facts.kernel = whole.kernel;
   facts.dialect = whole.dialect;
@@ -32,7 +35,12 @@ capture::CallFacts facts_of(const capture::CallFacts& whole) {
   facts.label = whole.label;
   facts.texts = whole.texts;
   facts.integers = whole.integers;
-  std::erase_if(facts.texts, [](const auto& one) { return is_of_the_launch(one.first); });
+  if (is_own) facts.grid = whole.grid;
+  if (is_own) facts.block = whole.block;
+  std::erase_if(facts.texts, [&](const auto& one) {
+    const bool names_it = one.first == "adapter" || one.first == "scalars";
+    return is_of_the_launch(one.first) && !(is_own && names_it);
+  });
   std::erase_if(facts.integers, [](const auto& one) { return is_of_the_launch(one.first); });
   return facts;
 }
@@ -76,7 +84,7 @@ void write_small_capture(const std::string& path, bool replace, const std::strin
                          const capture::Invocation& invocation, const std::optional<analysis::Tolerance>& tolerance,
                          const std::string& element, const analysis::Minimized& minimized) {
   const analysis::Material& material = minimized.call->material;
-  capture::CallFacts facts = facts_of(invocation.facts);
+  capture::CallFacts facts = facts_of(invocation);
   if (tolerance) facts.tolerance = {tolerance->atol, tolerance->rtol};
   facts.texts["minimized_from"] = fmt::format("{} invocation {}", from, invocation.id);
   facts.texts["minimized_element"] = element;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "replay/calls/load_operator.h"
+#include "replay/own/own_operator.h"
+
 namespace msda::replay {
 
 using analysis::AtFault;
@@ -92,9 +95,15 @@ Help for_mistake(const Group& group) {
   return staged("", "look for the stage at which the value leaves float64");
 }
 
-}  // namespace
+// An operator of the user's own has no stages to lead to: its definition is what there is to compare with.
+Help without_stages(const Help& help, const InvocationResult& result) {
+  const size_t last = help.text.rfind(". ");
+  if (last != help.text.npos) return {help.text.substr(0, last + 1)};
+  return {fmt::format("compare the kernel, addend by addend, with what its adapter's file says of {}.",
+                      operator_of(result.invocation))};
+}
 
-Help help_for(const Group& group, const InvocationResult& result) {
+Help help_with_stages(const Group& group, const InvocationResult& result) {
   switch (group.cause) {
     case Cause::kNonFinite:
       return staged("", "look for where the first NaN or infinity comes from");
@@ -115,6 +124,13 @@ Help help_for(const Group& group, const InvocationResult& result) {
       break;
   }
   return for_mistake(group);
+}
+
+}  // namespace
+
+Help help_for(const Group& group, const InvocationResult& result) {
+  const Help help = help_with_stages(group, result);
+  return help.stages && own_operator_of(result.invocation) != nullptr ? without_stages(help, result) : help;
 }
 
 }  // namespace msda::replay

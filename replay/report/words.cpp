@@ -196,7 +196,10 @@ std::string tolerance_text(const InvocationResult& result) {
 
 std::string conventions_told(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
-  if (facts.dialect.empty()) return fmt::format("{}, {}", operator_of(invocation), conventions_text(invocation));
+  if (facts.dialect.empty()) {
+    const std::string conventions = conventions_text(invocation);
+    return operator_of(invocation) + (conventions.empty() ? "" : ", " + conventions);
+  }
   return fmt::format("dialect {}, padding {}, align_corners {}", facts.dialect, facts.padding_mode,
                      facts.align_corners);
 }

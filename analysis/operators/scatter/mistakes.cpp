@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "analysis/groups.h"
+#include "analysis/operators/by_chance.h"
 #include "analysis/operators/scatter/table.h"
 #include "analysis/side.h"
 
@@ -24,18 +25,6 @@ int64_t misses(const ScatterCall& call, const Side& side, const std::vector<int6
 struct BySource {
   std::vector<std::pair<int64_t, double>> added;
   double unweighted = 0;
-
-  // Whether a value that is wrong for another reason may well be that without one of them, or with one twice: of how
-  // many chance makes that, if what they add is evenly spread, and values are told apart by twice the bound.
-  bool leave_it_to_chance(double bound) const {
-    constexpr double kMostByChance = 0.01;
-    double low = INFINITY, high = -INFINITY;
-    for (const auto& [source, x] : added) {
-      low = std::min(low, x);
-      high = std::max(high, x);
-    }
-    return 2 * static_cast<double>(added.size()) * bound > kMostByChance * std::max(high - low, std::abs(high));
-  }
 };
 
 }  // namespace
@@ -63,7 +52,9 @@ std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& 
     by_source.added.back().second += weight * number / divided;
     by_source.unweighted += number;
   }
-  const bool names_sources = !by_source.leave_it_to_chance(exact.bound());
+  SpreadOfAddends spread;
+  for (const auto& [from_place, added] : by_source.added) spread.add(added);
+  const bool names_sources = !spread.leaves_it_to_chance(exact.bound());
   for (const auto& [from_place, added] : by_source.added) {
     if (!names_sources) break;
     const std::string text = fmt::format("the contribution of {} {} were", source_name(), from_place);

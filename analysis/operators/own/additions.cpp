@@ -1,0 +1,108 @@
+// The additions to an output of the user's own operator, as `order` reads their order back: each addend as it is
+// computed, as if it were one factor. Kernels may compute it in other roundings, which is why nothing is impossible.
+#include "analysis/operators/additions.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "analysis/operators/own/call.h"
+
+namespace msda::analysis {
+namespace {
+
+constexpr int64_t kMostAddends = int64_t{1} << 24;  // a table of all of them
+
+class OwnAdditions final : public Additions {
+ public:
+  OwnAdditions(const OwnCall& call, Gradient gradient) : call_(call), gradient_(gradient) {
+    const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, call.shape_of(gradient)}.elements();
+    for (int64_t flat = 0; flat < elements; ++flat) elements_of_[call.weights_of(gradient, flat)].push_back(flat);
+  }
+
+  std::vector<std::string> factor_names() const override { return {"addend"}; }
+  std::vector<FactorArithmetic> arithmetics() const override { return {{"as written", call_.arithmetic(), 0}}; }
+  KnownAdditions known(std::string_view) const override {
+    KnownAdditions known;
+    known.products = {"addend"};
+    known.text = "each addend of " + call_.definition().name() + " is taken to be added by itself";
+    return known;
+  }
+
+  int64_t family_count() const override { return 1; }
+
+  // A sample is an addend of a target, numbered through all targets.
+  std::vector<SharedAddend> addends(int64_t, const FactorArithmetic&) const override {
+    make_table();
+    std::vector<SharedAddend> all;
+    all.reserve(table_.size());
+    for (size_t i = 0; i < table_.size(); ++i) all.push_back({table_[i].target, static_cast<int64_t>(i), 0, {}});
+    return all;
+  }
+
+  std::vector<int64_t> elements_of(int64_t target) const override { return elements_of_.at(target); }
+
+  void channel_factors(int64_t sample, std::span<double> factors) const override {
+    make_table();
+    const auto& first = table_[static_cast<size_t>(sample)].first_value;
+    std::copy_n(values_.begin() + static_cast<std::ptrdiff_t>(first), factors.size(), factors.begin());
+  }
+
+  // What an element begins with is one of its addends.
+  double start(int64_t, double before) const override {
+    return call_.definition().begins_with_itself(gradient_.place()) ? 0 : before;
+  }
+
+  int64_t launch_index(int64_t sample) const override {
+    make_table();
+    return table_[static_cast<size_t>(sample)].number;
+  }
+  const char* launch_index_name() const override { return "addend"; }
+  std::string name_of(const SharedAddend& addend) const override {
+    make_table();
+    return call_.definition().name_of_term(gradient_.place(), table_[static_cast<size_t>(addend.sample)].number);
+  }
+
+ private:
+  struct Entry {
+    int64_t target, number;
+    size_t first_value;
+  };
+
+  void make_table() const {
+    std::call_once(made_, [&] {
+      for (const auto& [target, elements] : elements_of_) {
+        const size_t first = values_.size(), channels = elements.size();
+        for (size_t c = 0; c < channels; ++c) {
+          const auto addends = call_.addends_in({gradient_, elements[c], {}}, call_.arithmetic());
+          if (c == 0) {
+            values_.resize(first + addends.size() * channels);
+            for (size_t i = 0; i < addends.size(); ++i) {
+              table_.push_back({target, addends[i].number, first + i * channels});
+            }
+          }
+          // Channels whose addends are others than the first one's are no channels: the definition says they are.
+          for (size_t i = 0; i < addends.size() && first + i * channels + c < values_.size(); ++i) {
+            values_[first + i * channels + c] = addends[i].value;
+          }
+        }
+      }
+    });
+  }
+
+  const OwnCall& call_;
+  Gradient gradient_;
+  std::map<int64_t, std::vector<int64_t>> elements_of_;  // by target
+  mutable std::once_flag made_;
+  mutable std::vector<Entry> table_;
+  mutable std::vector<double> values_;  // [entry][channel]
+};
+
+}  // namespace
+
+std::unique_ptr<Additions> OwnCall::additions(Gradient gradient) const {
+  if (is_->term_count(gradient.place()) > kMostAddends) return nullptr;
+  return std::make_unique<OwnAdditions>(*this, gradient);
+}
+
+}  // namespace msda::analysis

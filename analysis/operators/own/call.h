@@ -1,0 +1,126 @@
+// A call of an operator that a user described: everything that the engine asks, answered from its definition.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analysis/operators/call.h"
+#include "analysis/operators/own/definition.h"
+
+namespace msda::analysis {
+
+class OwnCall final : public Call {
+ public:
+  explicit OwnCall(std::shared_ptr<const OwnDefinition> definition);
+
+  std::span<const Gradient> gradients() const override { return is_->outputs(); }
+  Index shape_of(Gradient gradient) const override { return is_->shape_of(gradient.place()); }
+  std::vector<NamedTensor> inputs() const override;
+  std::vector<NamedTensor> all_inputs() const override { return is_->inputs(); }
+  msda_dtype arithmetic() const override;
+
+  Axes axes(const ElementId& id) const override { return is_->axes(id.gradient.place(), id.flat); }
+  Coordinate coordinate(const Conventions&, const Axis& axis, const Precision& precision) const override {
+    return is_->coordinate(axis, precision);
+  }
+  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
+                                      msda_dtype arithmetic) const override;
+
+  std::unique_ptr<Cache> new_cache() const override { return std::make_unique<Cache>(); }
+  Element element(const Conventions& conventions, const ElementId& id, const Place& place, const Precisions& precisions,
+                  const Reduction* reduction, Cache& cache) const override;
+  Addends addends(const Conventions& conventions, const ElementId& id, Cache& cache) const override;
+  bool adds_to_output() const override;
+  std::unique_ptr<Additions> additions(Gradient gradient) const override;
+
+  int64_t family_of(Gradient, int64_t) const override { return 0; }
+  int64_t samples_of_family() const override { return 0; }
+  std::vector<int64_t> some_of_family(Gradient gradient, int64_t family, int64_t most) const override;
+  // Of the elements along its channels.
+  int64_t weights_of(Gradient gradient, int64_t flat) const override;
+
+  bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
+                    Cache& cache, const VisitInput& visit) const override;
+  bool visit_stages(const Conventions& conventions, const ElementId& id, const Precision& precision, Cache& cache,
+                    const VisitStage& visit) const override;
+
+  // Nothing is known of what is on the way to a sum but its addends.
+  std::vector<Intermediate> intermediates() const override { return {}; }
+  int64_t sample_count() const override { return 0; }
+  std::vector<double> numbers_of(const Intermediate&, const Conventions&, int64_t, int64_t, msda_mode,
+                                 int) const override {
+    return {};
+  }
+  std::vector<NamedAddend> named_addends(const Conventions&, const ElementId&, Cache&) const override { return {}; }
+  double scattered_value(const Conventions& conventions, const ElementId& id, msda_mode mode,
+                         Cache& cache) const override;
+  std::vector<NamedConventions> conventions_to_show(const Conventions*) const override {
+    return {{"deterministic", conventions}};
+  }
+
+  std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
+                                const Element& exact, const Precision& precision, Cache& cache) const override;
+  std::string mistake_of(const Group&) const override { return {}; }
+  std::vector<Fit> fitting_conventions(const Side&, const std::vector<Group>&, const Tolerance&, int) const override {
+    return {};
+  }
+  Steps input_steps(Gradient) const override { return kGradOutput; }
+  Steps inner_steps(Gradient) const override { return kAddends; }
+  const char* name_of(Step step) const override;
+
+  std::span<const Dimension> dimensions() const override { return is_->dimensions(); }
+  Coordinates sizes() const override { return is_->sizes(); }
+  Coordinates coordinates_of(Gradient gradient, int64_t flat) const override;
+  std::span<const Part> parts() const override { return parts_; }
+
+  std::span<const char* const> stages() const override { return {}; }
+  bool run_kernels(const Conventions&, const msda_options&, std::span<const Tensor>) const override { return false; }
+  std::unique_ptr<DeviceCall> device_call(const Conventions&, const msda_options&,
+                                          std::span<const Tensor>) const override {
+    return nullptr;
+  }
+
+  std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  std::vector<Cut> cuts() const override;
+  Kept kept_of(std::string_view tensor, const Kept& kept) const override;
+  std::vector<int64_t> cut_indices(const ElementId& id) const override;
+  std::vector<Image> images() const override { return {}; }
+  Inputs cropped(size_t, size_t, int64_t, int64_t) const override { return {}; }
+  Inputs merged_channels() const override { return {}; }
+
+  // There is no forward pass to compare with: gradcheck asks has_forward() first.
+  bool has_forward() const override { return false; }
+  Loss loss_at(const Conventions&, const ElementId&, double) const override { return {}; }
+  std::optional<size_t> moved_axis(const ElementId&) const override { return std::nullopt; }
+
+  Slices slices(const CallSizes& sizes) const override;
+  std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
+  std::vector<int64_t> normalized_together(size_t) const override { return {}; }
+  std::vector<Arithmetic> arithmetics() const override;
+  std::unique_ptr<Screen> screen(const Arithmetic&, const Arithmetic&) const override { return nullptr; }
+
+  std::string arithmetic_name(const Conventions&) const override { return is_->name(); }
+  std::string text_of_sizes() const override;
+  std::vector<std::string> text_of_place(Gradient gradient, int64_t flat) const override;
+  std::shared_ptr<const Call> outline() const override;
+
+  const OwnDefinition& definition() const { return *is_; }
+  // What an element adds up, each product rounded to a type, with the sample where exact arithmetic has it.
+  struct NumberedAddend {
+    int64_t number;
+    double value;
+  };
+  std::vector<NumberedAddend> addends_in(const ElementId& id, msda_dtype type) const;
+
+ private:
+  OwnCells cells_of(const Place& place) const;
+  Place exact_place(const ElementId& id) const;
+  std::shared_ptr<const Call> with_tensors(std::vector<Tensor> tensors) const;
+
+  std::shared_ptr<const OwnDefinition> is_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace msda::analysis

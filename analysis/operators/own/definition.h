@@ -1,0 +1,77 @@
+// What a user says that a kernel computes, bound to the tensors of one call: each element of an output is a sum of
+// terms, products of input elements and a weight. Weights hang on nothing but sizes and coordinates.
+//
+// Whoever implements this has checked, before an OwnCall asks: no term reads outside of a tensor, and no weight is NaN,
+// wherever the coordinates' own rounding may bring them.
+#pragma once
+
+#include <boost/container/static_vector.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/landing.h"
+#include "analysis/operators/call.h"
+
+namespace msda::analysis {
+
+struct OwnTerm {
+  struct Input {
+    size_t tensor;  // among OwnDefinition::inputs()
+    int64_t flat;
+  };
+  boost::container::static_vector<Input, 4> inputs;
+  double weight = 1;
+  int64_t number = 0;  // names it among the element's: name_of_term()
+};
+using VisitTerm = std::function<void(const OwnTerm&)>;
+
+// Where an element's coordinate is taken to lie: exact arithmetic's cell or one beside it, and the distance from it.
+struct OwnCell {
+  int32_t cell;
+  double fraction;
+};
+using OwnCells = boost::container::static_vector<OwnCell, 3>;
+
+class OwnDefinition {
+ public:
+  virtual ~OwnDefinition() = default;
+
+  // --- What is the same for every call, and never destroyed.
+  virtual std::span<const Gradient> outputs() const = 0;
+  virtual std::span<const Dimension> dimensions() const = 0;  // one for each name of an index
+  virtual const std::string& name() const = 0;                // "segment_sum"
+
+  // --- Of this call.
+  virtual const std::vector<NamedTensor>& inputs() const = 0;  // integers, too
+  virtual Index shape_of(size_t output) const = 0;
+  virtual const Coordinates& sizes() const = 0;  // by dimension
+  // The dimensions of an output's axes, and those along which addends arrive together.
+  virtual std::span<const size_t> dimensions_of(size_t output) const = 0;
+  virtual std::span<const size_t> channels_of(size_t output) const = 0;
+  // Dimensions whose indices may be left out, and those of a tensor's axes; -1: an axis that stays whole.
+  virtual std::span<const size_t> cuts() const = 0;
+  virtual std::vector<int> axes_of(std::string_view tensor) const = 0;
+  // Whether an output begins with what it held, which is an input of its name.
+  virtual bool begins_with_itself(size_t output) const = 0;
+
+  virtual Axes axes(size_t output, int64_t flat) const = 0;
+  virtual Coordinate coordinate(const Axis& axis, const Precision& precision) const = 0;
+  // As kernels compute it in a type.
+  virtual double computed(const Axis& axis, msda_dtype type) const = 0;
+  // In their order; what an element begins with first. Of a cell that only rounding of fewer bits reaches, those that
+  // read outside of a tensor are left out.
+  virtual void terms(size_t output, int64_t flat, const OwnCells& cells, const VisitTerm& visit) const = 0;
+  // No fewer than all elements of an output have together.
+  virtual int64_t term_count(size_t output) const = 0;
+  virtual std::string name_of_term(size_t output, int64_t number) const = 0;
+
+  // The same for other inputs, in the order of inputs(); data may be null where nothing is to be computed.
+  virtual std::shared_ptr<const OwnDefinition> with_inputs(std::vector<Tensor> tensors) const = 0;
+};
+
+}  // namespace msda::analysis

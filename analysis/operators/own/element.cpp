@@ -1,0 +1,122 @@
+// The elements of an operator of the user's own: exact values with bounds, and their addends.
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/evaluate.h"
+#include "analysis/operators/own/call.h"
+#include "analysis/rounding.h"
+
+namespace msda::analysis {
+namespace {
+
+// How far the coordinates' errors may move the weight of each of an element's terms: weights change evenly between the
+// ends of these errors, so that one of the ends is the farthest.
+std::vector<double> errors_of_weights(const OwnDefinition& is, const ElementId& id, const Place& place,
+                                      const OwnCells& cells) {
+  std::vector<double> weights, errors;
+  is.terms(id.gradient.place(), id.flat, cells, [&](const OwnTerm& term) { weights.push_back(term.weight); });
+  errors.resize(weights.size());
+  const bool anywhere = std::ranges::any_of(place, [](const Landing& at) { return !std::isfinite(at.error); });
+  if (anywhere) {
+    std::ranges::fill(errors, INFINITY);
+    return errors;
+  }
+  for (unsigned ends = 0; ends < 1u << place.size(); ++ends) {
+    OwnCells moved = cells;
+    for (size_t axis = 0; axis < place.size(); ++axis) {
+      moved[axis].fraction += (ends >> axis & 1) != 0 ? place[axis].error : -place[axis].error;
+    }
+    size_t i = 0;
+    is.terms(id.gradient.place(), id.flat, moved, [&](const OwnTerm& term) {
+      errors[i] = std::max(errors[i], std::abs(term.weight - weights[i]));
+      ++i;
+    });
+  }
+  return errors;
+}
+
+}  // namespace
+
+Element OwnCall::element(const Conventions&, const ElementId& id, const Place& place, const Precisions& precisions,
+                         const Reduction* reduction, Cache&) const {
+  const Precision& precision = precisions.rest;
+  const OwnCells cells = cells_of(place);
+  const auto errors = place.empty() ? std::vector<double>{} : errors_of_weights(*is_, id, place, cells);
+  const auto& tensors = is_->inputs();
+  Element element;
+  // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
+  SumBound sum, changes;
+  size_t number = 0;
+  is_->terms(id.gradient.place(), id.flat, cells, [&](const OwnTerm& term) {
+    double product = 1, growth = at_least_1(term.weight);
+    for (const OwnTerm::Input& input : term.inputs) {
+      const double x = tensors[input.tensor].tensor.at(input.flat);
+      product *= reduction == nullptr ? x : reduction->round(kGradOutput, x);
+      growth *= at_least_1(x);
+    }
+    const double error = errors.empty() ? 0 : errors[number++];
+    Uncertain one{term.weight * product, error == 0 || product == 0 ? 0 : error * std::abs(product)};
+    if (reduction != nullptr) one = reduction->round(kAddends, one);
+    sum.add(one.value, 0, growth);
+    if (one.error > 0) changes.add(one.error, 0, 1);
+    element.largest_partial += growth + one.error;
+  });
+  element.value = sum.sum();
+  element.terms = sum.terms();
+  element.cancelled = sum.magnitude();
+  element.from_coordinates = changes.sum() + changes.bound(precision);
+  element.from_rounding = sum.bound(precision);
+  element.certain = sum.certain(precision);
+  return element;
+}
+
+std::vector<OwnCall::NumberedAddend> OwnCall::addends_in(const ElementId& id, msda_dtype type) const {
+  const auto& tensors = is_->inputs();
+  std::vector<NumberedAddend> all;
+  is_->terms(id.gradient.place(), id.flat, cells_of(exact_place(id)), [&](const OwnTerm& term) {
+    double product = rounded_to(term.weight, type);
+    for (size_t i = 0; i < term.inputs.size(); ++i) {
+      const double x = tensors[term.inputs[i].tensor].tensor.at(term.inputs[i].flat);
+      // Times 1 is exact, and so is a sign: the order of the products is that of the inputs.
+      product = i == 0 && std::abs(product) == 1 ? product * x : rounded_to(product * x, type);
+    }
+    all.push_back({term.number, rounded_to(product, type)});
+  });
+  return all;
+}
+
+Addends OwnCall::addends(const Conventions&, const ElementId& id, Cache&) const {
+  Addends addends;
+  for (const NumberedAddend& one : addends_in(id, arithmetic())) addends.values.push_back(one.value);
+  return addends;
+}
+
+double OwnCall::scattered_value(const Conventions& by, const ElementId& id, msda_mode mode, Cache& cache) const {
+  if (mode != MSDA_MODE_FLOAT64) return tree_sum_of(addends(by, id, cache), arithmetic());
+  const Precision precision = Precision::of(MSDA_FLOAT64);
+  return element(by, id, exact_place(id), {precision, precision}, nullptr, cache).value;
+}
+
+bool OwnCall::visit_inputs(const Conventions&, const ElementId& id, const Place& place, const Precision&, Cache&,
+                           const VisitInput& visit) const {
+  const auto& tensors = is_->inputs();
+  // Terms cannot be left early, so that those after the first hit are passed over.
+  bool found = false;
+  is_->terms(id.gradient.place(), id.flat, cells_of(place.empty() ? exact_place(id) : place), [&](const OwnTerm& term) {
+    for (const OwnTerm::Input& input : term.inputs) {
+      if (!found) found = visit(tensors[input.tensor].name, tensors[input.tensor].tensor, input.flat);
+    }
+  });
+  return found;
+}
+
+bool OwnCall::visit_stages(const Conventions& of, const ElementId& id, const Precision&, Cache& cache,
+                           const VisitStage& visit) const {
+  const Addends all = addends(of, id, cache);
+  if (visit("addends", all.values)) return true;
+  double sum = 0;
+  for (const double addend : all.values) sum = rounded_to(sum + addend, arithmetic());
+  return visit(id.gradient.name(), {sum});
+}
+
+}  // namespace msda::analysis

@@ -1,0 +1,361 @@
+#include "recorder/adapters/user_operator.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "recorder/adapters/user_node.h"
+#include "recorder/adapters/user_spec.h"
+
+namespace msda::adapters {
+namespace {
+
+constexpr size_t kMostAddends = 16, kMostWhere = 16, kMostWeights = 8;
+// What commands and results know by these names is built in.
+constexpr std::array kBuiltIn{"msda", "grid_sample", "scatter_add", "interpolate", "roi_align"};
+
+bool is_floating(const ElementType& type) {
+  return type == MSDA_FLOAT16 || type == MSDA_BFLOAT16 || type == MSDA_FLOAT32 || type == MSDA_FLOAT64;
+}
+
+bool is_real(ScalarType type) { return type == ScalarType::kFloat32 || type == ScalarType::kFloat64; }
+
+// The text of a sum, cut where + and - stand between its terms, and these where * and / stand between factors.
+struct SplitFactor {
+  bool divides;
+  std::string_view text;
+};
+struct SplitTerm {
+  bool negative = false;
+  std::vector<SplitFactor> factors;
+};
+
+std::vector<SplitTerm> split(std::string_view text) {
+  std::vector<SplitTerm> terms(1);
+  size_t from = 0;
+  int depth = 0;
+  bool divides = false, after_operand = false;
+  const auto end_factor = [&](size_t at) { terms.back().factors.push_back({divides, text.substr(from, at - from)}); };
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == ' ') continue;
+    depth += (c == '(' || c == '[') - (c == ')' || c == ']');
+    // After an e that ends digits, a sign is part of a number: 1e-3.
+    const bool exponent = at > 1 && (text[at - 1] == 'e' || text[at - 1] == 'E') &&
+                          std::string_view("0123456789.").find(text[at - 2]) != std::string_view::npos &&
+                          text.substr(from, at - from).find_first_not_of(" 0123456789.eE") == std::string_view::npos;
+    if (depth == 0 && after_operand && (c == '*' || c == '/')) {
+      end_factor(at);
+      divides = c == '/';
+      from = at + 1;
+      after_operand = false;
+    } else if (depth == 0 && (c == '+' || c == '-') && after_operand && !exponent) {
+      end_factor(at);
+      terms.push_back({c == '-', {}});
+      divides = false;
+      from = at + 1;
+      after_operand = false;
+    } else if (depth == 0 && c == '-' && !after_operand && terms.back().factors.empty() &&
+               text.substr(from, at - from).find_first_not_of(' ') == std::string_view::npos) {
+      terms.back().negative = !terms.back().negative;
+      from = at + 1;
+    } else {
+      after_operand = true;
+    }
+  }
+  end_factor(text.size());
+  return terms;
+}
+
+class OperatorReader {
+ public:
+  OperatorReader(const UserSpec& spec, const Node& node) : spec_(spec), node_(node), names_(spec) {}
+
+  OperatorSpec read() {
+    node_.with_keys({"name", "sizes", "outputs"});
+    const Node name = node_.at("name");
+    result_.name = name.identifier();
+    if (std::ranges::find(kBuiltIn, result_.name) != kBuiltIn.end()) {
+      name.fail("is \"" + result_.name + "\", which is built in; give the operator another name");
+    }
+    const auto outputs = node_.at("outputs").list(1, kMostOperatorOutputs);
+    // Their names first: expressions may refer to any.
+    for (const Node& output : outputs) read_indices(output);
+    if (result_.indices.empty()) node_.fail("has no index");
+    if (const auto sizes = node_.find("sizes")) read_sizes(*sizes);
+    for (const Node& output : outputs) read_output(output);
+    return std::move(result_);
+  }
+
+ private:
+  size_t index_named(const Node& node) {
+    const std::string name = node.identifier();
+    const auto found = std::ranges::find(result_.indices, name, &IndexSpec::name);
+    if (found != result_.indices.end()) return static_cast<size_t>(found - result_.indices.begin());
+    const bool taken = std::ranges::find(spec_.scalars, name, &ScalarSpec::name) != spec_.scalars.end() ||
+                       std::ranges::find(spec_.tensors, name, &TensorSpec::name) != spec_.tensors.end() ||
+                       name == "grid" || name == "block" || name == "location" || name == "size";
+    if (taken) node.fail("is \"" + name + "\", which has another meaning; give the index another name");
+    if (result_.indices.size() == kMostIndices) {
+      node.fail("is one index too many; there may be " + std::to_string(kMostIndices));
+    }
+    result_.indices.push_back({name, std::nullopt});
+    return result_.indices.size() - 1;
+  }
+
+  void read_indices(const Node& output) {
+    output.with_keys({"tensor", "index", "over", "where", "channels", "coordinates", "start", "addends"});
+    for (const char* key : {"index", "over"}) {
+      const auto list = output.find(key);
+      if (!list && key == std::string_view("index")) output.fail("has no \"index\"");
+      if (!list) continue;
+      for (const Node& name : list->list(0, kMostIndices)) index_named(name);
+    }
+  }
+
+  void read_sizes(const Node& sizes) {
+    std::vector<std::string_view> known;
+    for (const IndexSpec& index : result_.indices) known.push_back(index.name);
+    sizes.with_keys(known);
+    for (IndexSpec& index : result_.indices) {
+      const auto size = sizes.find(index.name.c_str());
+      if (!size) continue;
+      index.size =
+          size->reading_expression([&] { return Expression(size->expression(), names_of({}, false, Which::kLaunch)); });
+    }
+  }
+
+  std::vector<size_t> read_list(const Node& output, const char* key) {
+    std::vector<size_t> list;
+    const auto node = output.find(key);
+    if (!node) return list;
+    for (const Node& name : node->list(0, kMostIndices)) {
+      const size_t index = index_named(name);
+      if (std::ranges::find(list, index) != list.end()) name.fail("is \"" + name.text() + "\", which is there twice");
+      list.push_back(index);
+    }
+    return list;
+  }
+
+  void read_output(const Node& node) {
+    OutputSpec output;
+    const Node tensor = node.at("tensor");
+    const auto found = std::ranges::find(spec_.tensors, tensor.text(), &TensorSpec::name);
+    if (found == spec_.tensors.end() || !found->is_output || !is_floating(found->type)) {
+      tensor.fail("is \"" + tensor.text() +
+                  "\", which is no tensor of role output or inout and of floating-point type");
+    }
+    output.tensor = static_cast<size_t>(found - spec_.tensors.begin());
+    if (std::ranges::find(result_.outputs, output.tensor, &OutputSpec::tensor) != result_.outputs.end()) {
+      tensor.fail("is \"" + tensor.text() + "\", which another output is");
+    }
+    output.index = read_list(node, "index");
+    if (output.index.size() != found->shape.size()) {
+      node.at("index").fail("has " + std::to_string(output.index.size()) + " names, and " + found->name + " has " +
+                            std::to_string(found->shape.size()) + " dimensions");
+    }
+    output.over = read_list(node, "over");
+    for (const size_t index : output.over) {
+      if (std::ranges::find(output.index, index) != output.index.end()) {
+        node.at("over").fail("has " + result_.indices[index].name + ", which is an index of the output");
+      }
+    }
+    output.channels = read_list(node, "channels");
+    for (const size_t index : output.channels) {
+      if (std::ranges::find(output.index, index) == output.index.end()) {
+        node.at("channels").fail("has " + result_.indices[index].name + ", which is no index of the output");
+      }
+    }
+    if (const auto coordinates = node.find("coordinates")) {
+      for (const Node& one : coordinates->list(1, kMostCoordinates)) read_coordinate(output, one);
+    }
+    if (const auto where = node.find("where")) {
+      for (const Node& one : where->list(0, kMostWhere)) {
+        output.where.push_back(one.reading_expression(
+            [&] { return Condition(one.text(), names_of(output, false, Which::kPoint), tensors(false)); }));
+        check_channels(output, one, output.where.back());
+      }
+    }
+    if (const auto start = node.find("start")) output.start = read_sum(output, *start, Which::kElement);
+    output.addends = read_sum(output, node.at("addends"), Which::kPoint);
+    result_.outputs.push_back(std::move(output));
+  }
+
+  void read_coordinate(OutputSpec& output, const Node& node) {
+    node.with_keys({"name", "location", "size", "value"});
+    const Node name = node.at("name");
+    const auto same = [&](const CoordinateSpec& other) { return other.name == name.text(); };
+    if (name.identifier() == "grid" || name.text() == "block" || std::ranges::any_of(output.coordinates, same)) {
+      name.fail("is \"" + name.text() + "\", which has another meaning; give the coordinate another name");
+    }
+    const Node location = node.at("location"), size = node.at("size"), value = node.at("value");
+    // No coordinate may hang on another one.
+    const OutputSpec plain{.tensor = output.tensor,
+                           .index = output.index,
+                           .over = {},
+                           .channels = {},
+                           .where = {},
+                           .coordinates = {},
+                           .start = {},
+                           .addends = {}};
+    Expression of_location = location.reading_expression(
+        [&] { return Expression(location.text(), names_of(plain, false, Which::kElement), tensors(true)); });
+    check_inner(location, of_location, true);
+    const auto& references = of_location.references();
+    if (!of_location.is_element() || !is_floating(spec_.tensors[references.back().tensor].type)) {
+      location.fail("is \"" + location.text() + "\", which is no element of a floating-point tensor");
+    }
+    Expression of_size = size.reading_expression(
+        [&] { return Expression(size.expression(), names_of(plain, false, Which::kElement), tensors(false)); });
+    Expression of_value = value.reading_expression([&] {
+      return Expression(value.text(), names_of(plain, true, Which::kCoordinate), {}, Expression::Numbers::kReals);
+    });
+    output.coordinates.push_back({name.text(), std::move(of_location), std::move(of_size), std::move(of_value)});
+  }
+
+  std::vector<AddendSpec> read_sum(const OutputSpec& output, const Node& node, auto which) {
+    std::vector<AddendSpec> addends;
+    const std::string& text = node.text();
+    if (text.size() > 1000) node.fail("has more than 1000 characters");
+    for (const SplitTerm& term : split(text)) {
+      AddendSpec addend{term.negative, {}, {}};
+      for (const SplitFactor& factor : term.factors) read_factor(output, node, which, factor, addend);
+      addends.push_back(std::move(addend));
+    }
+    if (addends.size() > kMostAddends) node.fail("has more than " + std::to_string(kMostAddends) + " addends");
+    return addends;
+  }
+
+  void read_factor(const OutputSpec& output, const Node& node, auto which, const SplitFactor& factor,
+                   AddendSpec& addend) {
+    Expression expression = node.reading_expression([&] {
+      return Expression(factor.text, names_of(output, true, which), tensors(true), Expression::Numbers::kReals);
+    });
+    const bool is_input =
+        expression.is_element() && is_floating(spec_.tensors[expression.references().back().tensor].type);
+    check_inner(node, expression, is_input);
+    if (is_input && factor.divides) {
+      node.fail("divides by " + expression.text() + "; an addend is a product of elements of floating-point tensors");
+    }
+    if (is_input && addend.inputs.size() == kMostInputFactors) {
+      node.fail("has an addend of more than " + std::to_string(kMostInputFactors) + " elements");
+    }
+    if (!is_input && addend.weights.size() == kMostWeights) {
+      node.fail("has an addend of more than " + std::to_string(kMostWeights) + " weights");
+    }
+    if (is_input) {
+      addend.inputs.push_back(std::move(expression));
+    } else {
+      addend.weights.push_back({factor.divides, std::move(expression)});
+    }
+  }
+
+  // Elements along the channels have the same addends: what is asked of one of them holds for all.
+  void check_channels(const OutputSpec& output, const Node& node, const Condition& condition) const {
+    for (const Expression* side : {&condition.left(), &condition.right()}) {
+      std::vector<size_t> used = side->loose_names();
+      for (const auto& reference : side->references()) {
+        for (const auto& plain : reference.plain) used.push_back(plain.value_or(SIZE_MAX));
+      }
+      for (const size_t channel : output.channels) {
+        if (std::ranges::find(used, names_.index(channel)) == used.end()) continue;
+        node.fail("has " + result_.indices[channel].name +
+                  ", which is a channel: the addends of all channels are the same; leave it out of \"channels\"");
+      }
+    }
+  }
+
+  // All but the last element of an input factor are integers.
+  void check_inner(const Node& node, const Expression& expression, bool may_be_input) const {
+    for (const size_t name : expression.index_names()) {
+      const bool real = name < spec_.scalars.size() ? is_real(spec_.scalars[name].type)
+                                                    : name >= names_.index(result_.indices.size()) && is_fraction(name);
+      if (real) node.fail("has an index in \"" + expression.text() + "\" that is no integer");
+    }
+    const auto& references = expression.references();
+    for (size_t i = 0; i < references.size(); ++i) {
+      const TensorSpec& tensor = spec_.tensors[references[i].tensor];
+      if (!is_floating(tensor.type) || (may_be_input && i + 1 == references.size())) continue;
+      node.fail("has " + tensor.name + " in \"" + expression.text() +
+                "\", where integers are wanted; elements of floating-point tensors are factors of an addend, and stand "
+                "in no parentheses");
+    }
+  }
+
+  bool is_fraction(size_t name) const { return (name - names_.index(result_.indices.size())) % 2 == 1; }
+
+  // Which names an expression may have.
+  enum class Which { kLaunch, kElement, kPoint, kCoordinate };
+
+  Expression::Names names_of(const OutputSpec& output, bool reals, Which which) const {
+    return [this, &output, reals, which](std::string_view name) { return name_of(output, reals, which, name); };
+  }
+
+  size_t name_of(const OutputSpec& output, bool reals, Which which, std::string_view name) const {
+    const auto scalar = std::ranges::find(spec_.scalars, name, &ScalarSpec::name);
+    if (scalar != spec_.scalars.end()) {
+      if (scalar->type == ScalarType::kPointer) throw BadExpression(scalar->name + " is no number");
+      if (is_real(scalar->type) && !reals) throw BadExpression(scalar->name + " is no integer");
+      return static_cast<size_t>(scalar - spec_.scalars.begin());
+    }
+    const auto extent = std::ranges::find(kExtents, name);
+    if (extent != std::end(kExtents)) return spec_.scalars.size() + static_cast<size_t>(extent - std::begin(kExtents));
+    const size_t after = names_.index(result_.indices.size());
+    if (which == Which::kCoordinate && name == "location") return after;
+    if (which == Which::kCoordinate && name == "size") return after + 1;
+    std::vector<std::string> known;
+    const auto is_in = [](const std::vector<size_t>& list, size_t i) {
+      return std::ranges::find(list, i) != list.end();
+    };
+    for (size_t i = 0; i < result_.indices.size(); ++i) {
+      const bool of_element = which == Which::kElement || which == Which::kPoint;
+      if (!(of_element && is_in(output.index, i)) && !(which == Which::kPoint && is_in(output.over, i))) continue;
+      if (result_.indices[i].name == name) return names_.index(i);
+      known.push_back(result_.indices[i].name);
+    }
+    for (size_t i = 0; which != Which::kLaunch && i < output.coordinates.size(); ++i) {
+      const std::string& of = output.coordinates[i].name;
+      if (name == of + ".cell") return after + 2 * i;
+      if (name == of + ".fraction" && !reals) throw BadExpression(std::string(name) + " is no integer");
+      if (name == of + ".fraction") return after + 2 * i + 1;
+      known.insert(known.end(), {of + ".cell", of + ".fraction"});
+    }
+    if (which == Which::kCoordinate) known.insert(known.end(), {"location", "size"});
+    for (const ScalarSpec& one : spec_.scalars) {
+      if (one.type != ScalarType::kPointer) known.push_back(one.name);
+    }
+    known.insert(known.end(), std::begin(kExtents), std::end(kExtents));
+    throw BadExpression("there is no \"" + std::string(name) + "\" here; there are " + listed(known));
+  }
+
+  Expression::Tensors tensors(bool floating) const {
+    return [this, floating](std::string_view name, size_t rank) {
+      const auto found = std::ranges::find(spec_.tensors, name, &TensorSpec::name);
+      if (found == spec_.tensors.end() || !found->is_input) {
+        throw BadExpression("there is no tensor \"" + std::string(name) + "\" of role input or inout");
+      }
+      if (found->type == ElementType::uint8()) {
+        throw BadExpression(found->name + " is of type uint8, which operators do not read");
+      }
+      if (!floating && is_floating(found->type)) throw BadExpression(found->name + " has no integers");
+      if (rank != found->shape.size()) {
+        throw BadExpression(found->name + " has " + std::to_string(found->shape.size()) + " dimensions, not " +
+                            std::to_string(rank));
+      }
+      return static_cast<size_t>(found - spec_.tensors.begin());
+    };
+  }
+
+  const UserSpec& spec_;
+  const Node& node_;
+  OperatorNames names_;
+  OperatorSpec result_;
+};
+
+}  // namespace
+
+OperatorNames::OperatorNames(const UserSpec& spec) : first(spec.scalars.size() + std::size(kExtents)) {}
+
+OperatorSpec read_operator(const UserSpec& spec, const Node& node) { return OperatorReader(spec, node).read(); }
+
+}  // namespace msda::adapters

@@ -1,0 +1,76 @@
+// What a user's kernel computes, as the key "operator" of its adapter says: each element of an output is a sum of
+// products. docs/own-operators.md is the format. The recorder checks it, and takes the name alone; msda-replay
+// evaluates it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recorder/adapters/expression.h"
+
+namespace msda::adapters {
+
+class Node;
+struct UserSpec;
+
+// A name to iterate by. Without a size, the tensors that it is an index of tell it.
+struct IndexSpec {
+  std::string name;
+  std::optional<Expression> size;
+};
+
+// A coordinate of an element, at whose whole numbers the output is not smooth.
+struct CoordinateSpec {
+  std::string name;           // "px": expressions have its "px.cell" and "px.fraction"
+  Expression location, size;  // an element of a tensor, and how many cells there are
+  Expression value;           // of reals: of "location" and "size"
+};
+
+// A factor that is no element of a floating-point tensor.
+struct WeightSpec {
+  bool divides;
+  Expression factor;
+};
+
+// A product.
+struct AddendSpec {
+  bool negative = false;
+  std::vector<Expression> inputs;  // elements of floating-point tensors
+  std::vector<WeightSpec> weights;
+};
+
+struct OutputSpec {
+  size_t tensor;                            // among those of the adapter
+  std::vector<size_t> index;                // of its dimensions, among the operator's indices
+  std::vector<size_t> over;                 // what the sum goes over, the slowest first
+  std::vector<size_t> channels;             // of `index`: those along which addends arrive together
+  std::vector<Condition> where;             // under which there are addends
+  std::vector<CoordinateSpec> coordinates;  // at most 3
+  std::vector<AddendSpec> start, addends;   // once for an element; once for each point of `over`
+};
+
+struct OperatorSpec {
+  std::string name;
+  std::vector<IndexSpec> indices;
+  std::vector<OutputSpec> outputs;
+};
+
+// The numbers of names in an operator's expressions: the adapter's scalars, the launch's extents, then these.
+struct OperatorNames {
+  size_t first;  // of the indices
+
+  explicit OperatorNames(const UserSpec& spec);
+  size_t index(size_t i) const { return first + i; }
+  // After all indices: by coordinate of the output, and in the expression of a coordinate.
+  static size_t cell(const OperatorSpec& spec, const OperatorNames& names, size_t coordinate) {
+    return names.index(spec.indices.size()) + 2 * coordinate;
+  }
+};
+
+inline constexpr size_t kMostOperatorOutputs = 3, kMostIndices = 8, kMostCoordinates = 3, kMostInputFactors = 4;
+
+// Reads the operator of an adapter whose parameters and tensors have been read. Throws BadAdapterFile.
+OperatorSpec read_operator(const UserSpec& spec, const Node& node);
+
+}  // namespace msda::adapters

@@ -1,0 +1,86 @@
+#include "replay/own/expression_operator.h"
+
+#include <algorithm>
+
+namespace msda::replay {
+
+using adapters::AddendSpec;
+using adapters::Expression;
+using adapters::OutputSpec;
+
+ExpressionOperator::ExpressionOperator(adapters::UserSpec spec) : spec_(std::move(spec)), names_(spec_) {
+  extents_.resize(op().indices.size());
+  for (const OutputSpec& output : op().outputs) {
+    for (const auto& condition : output.where) {
+      look_at(condition.left());
+      look_at(condition.right());
+    }
+    for (const auto& coordinate : output.coordinates) {
+      look_at(coordinate.location);
+      look_at(coordinate.size);
+    }
+    for (const auto* sum : {&output.start, &output.addends}) {
+      for (const AddendSpec& addend : *sum) {
+        for (const Expression& input : addend.inputs) look_at(input);
+        for (const auto& weight : addend.weights) look_at(weight.factor);
+      }
+    }
+  }
+  for (const auto& [tensor, axes] : axes_) inputs_.push_back(tensor);
+  for (size_t i = 0; i < op().outputs.size(); ++i) {
+    described_gradients_.push_back({spec_.tensors[op().outputs[i].tensor].name.c_str(), static_cast<int>(i), true});
+  }
+  for (size_t i = 0; i < op().indices.size(); ++i) {
+    described_dimensions_.push_back({op().indices[i].name.c_str(), static_cast<int>(i), false, false});
+  }
+  for (const auto& one : described_gradients_) gradients_.emplace_back(one);
+  for (const auto& one : described_dimensions_) dimensions_.emplace_back(one);
+  find_cuts();
+}
+
+// Takes down which index each tensor's dimension has.
+void ExpressionOperator::look_at(const Expression& expression) {
+  const auto index_of = [&](size_t name) -> std::optional<size_t> {
+    const bool is_index = name >= names_.first && name < names_.index(op().indices.size());
+    return is_index ? std::optional(name - names_.first) : std::nullopt;
+  };
+  for (const size_t name : expression.loose_names()) {
+    if (const auto index = index_of(name)) loose_.insert(*index);
+  }
+  for (const Expression::Reference& reference : expression.references()) {
+    const auto [known, is_new] = axes_.try_emplace(reference.tensor, reference.plain.size());
+    for (size_t i = 0; i < reference.plain.size(); ++i) {
+      const auto index = reference.plain[i] ? index_of(*reference.plain[i]) : std::nullopt;
+      if (!is_new && known->second[i] != index) mixed_.insert({reference.tensor, i});
+      known->second[i] = index;
+      if (index) extents_[*index].push_back({reference.tensor, i});
+    }
+  }
+}
+
+// An index may lose some of its values if it does nothing but name rows of tensors that nothing else names.
+void ExpressionOperator::find_cuts() {
+  for (const auto& [tensor, dimension] : mixed_) axes_[tensor][dimension] = std::nullopt;
+  for (const OutputSpec& output : op().outputs) {
+    const auto axes = axes_.find(output.tensor);
+    for (size_t i = 0; axes != axes_.end() && i < output.index.size(); ++i) {
+      if (axes->second[i] != output.index[i]) axes->second[i] = std::nullopt;
+    }
+  }
+  for (size_t index = 0; index < op().indices.size(); ++index) {
+    if (op().indices[index].size || loose_.contains(index) || extents_[index].empty()) continue;
+    const bool alone =
+        std::ranges::all_of(extents_[index], [&](const Extent& at) { return axes_[at.tensor][at.dimension] == index; });
+    if (alone) cuts_.push_back(index);
+  }
+}
+
+bool ExpressionOperator::begins_with_itself(size_t output) const {
+  const OutputSpec& of = op().outputs[output];
+  return std::ranges::any_of(of.start, [&](const AddendSpec& addend) {
+    return std::ranges::any_of(addend.inputs,
+                               [&](const Expression& input) { return input.references().back().tensor == of.tensor; });
+  });
+}
+
+}  // namespace msda::replay

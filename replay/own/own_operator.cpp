@@ -1,0 +1,71 @@
+#include "replay/own/own_operator.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "recorder/adapters/user.h"
+#include "recorder/adapters/user_spec.h"
+#include "replay/base/errors.h"
+#include "replay/own/expression_operator.h"
+
+namespace msda::replay {
+namespace {
+
+// Of the files that the command line names; their names and descriptions are never destroyed, as gradients want it.
+std::vector<std::unique_ptr<const OwnOperator>>& operators() {
+  static auto* const all = new std::vector<std::unique_ptr<const OwnOperator>>;
+  return *all;
+}
+
+void read_operators(const std::string& file) {
+  std::vector<adapters::UserSpec> specs;
+  try {
+    specs = adapters::read_user_specs(file);
+  } catch (const adapters::BadAdapterFile& e) {
+    throw BadInput(fmt::format("--operator {}", e.what()));
+  }
+  bool any = false;
+  for (adapters::UserSpec& spec : specs) {
+    if (!spec.op) continue;
+    any = true;
+    for (const auto& known : operators()) {
+      if (known->adapter() == spec.name) {
+        throw BadInput(
+            fmt::format("--operator {}: a second adapter named {}; give each its own name", file, spec.name));
+      }
+    }
+    operators().push_back(std::make_unique<ExpressionOperator>(std::move(spec)));
+  }
+  if (!any) {
+    throw BadInput(fmt::format(
+        "--operator {}: none of its adapters has an \"operator\"; docs/own-operators.md describes it", file));
+  }
+}
+
+}  // namespace
+
+void add_operator(CLI::App& command) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--operator",
+          [](const std::vector<std::string>& files) {
+            for (const std::string& file : files) read_operators(file);
+          },
+          "An adapter file whose operators are replayed, too; may be given more than once")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+}
+
+const OwnOperator* own_operator_of(const capture::Invocation& invocation) {
+  const capture::CallFacts& facts = invocation.facts;
+  const auto adapter = facts.texts.find("adapter");
+  if (!facts.dialect.empty() || adapter == facts.texts.end()) return nullptr;
+  for (const auto& known : operators()) {
+    if (known->adapter() == adapter->second) return known.get();
+  }
+  return nullptr;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,39 @@
+// Operators that a user describes in an adapter file, and names on the command line. A capture names at most its
+// adapter: no file is read because a capture says so.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "analysis/operators/own/definition.h"
+#include "recorder/capture/capture.h"
+
+namespace CLI {
+class App;
+}
+
+namespace msda::replay {
+
+// Gives a tensor of the invocation by its name; one without data and shape if it was not recorded.
+using GetOwnTensor = std::function<analysis::Tensor(const std::string& name)>;
+
+class OwnOperator {
+ public:
+  virtual ~OwnOperator() = default;
+
+  virtual const std::string& name() const = 0;     // "segment_sum"
+  virtual const std::string& adapter() const = 0;  // whose launches it is of
+  // Bound to a call, whose every term has been looked at. Throws BadInput, whose message begins with `where`.
+  virtual std::shared_ptr<const analysis::OwnDefinition> bind(const capture::Invocation& invocation,
+                                                              const std::string& where, const GetOwnTensor& input,
+                                                              const GetOwnTensor& output) const = 0;
+};
+
+// --operator FILE, for every command that replays. Its files are read as the command line is, and stay for the process.
+void add_operator(CLI::App& command);
+
+// The operator of the invocation's adapter; null if no file that was named has it.
+const OwnOperator* own_operator_of(const capture::Invocation& invocation);
+
+}  // namespace msda::replay
