@@ -11,6 +11,7 @@ from test_launches import CLIENT
 from test_recording import pytestmark, record  # noqa: F401
 
 from msda_replay import Invocation, read_capture, write_capture
+from msda_replay import run as run_from_python
 
 PAGE = (SOURCE / "docs" / "own-operators.md").read_text()
 EXAMPLE = json.loads(re.search(r"```json\n(.*?)```", PAGE, re.S)[1])
@@ -52,6 +53,13 @@ def run(replay, capture, *arguments, expect=0):
     found = json.loads(result.out)
     jsonschema.validate(found, json.loads((SOURCE / "docs" / "run.schema.json").read_text()))
     return found["verdict"], found["invocations"][0]
+
+
+def test_from_python(call):
+    capture = call()
+    file = capture.parent / "segment_sum.json"
+    for given in (file, [file]):
+        assert run_from_python(capture, operator=given).within_tolerance
 
 
 def test_another_order_is_no_mistake(replay, call):

@@ -75,6 +75,7 @@ def run(
     *,
     invocation: Union[int, str, None] = None,
     reference: Optional[int] = None,
+    operator: Union[Path, Sequence[Path], None] = None,
     mode: Union[str, Sequence[str], None] = None,
     float64_stages: Union[str, Sequence[str], None] = None,
     device: Optional[str] = None,
@@ -99,6 +100,9 @@ def run(
         "seed": seed, "atol": atol, "rtol": rtol, "poison": poison, "damaged": damaged,
         "save_replays": None if save_replays is None else os.fspath(save_replays),
     })
+    definitions = [] if operator is None else operator if isinstance(operator, (list, tuple)) else [operator]
+    for file in definitions:
+        flags += ["--operator", os.fspath(file)]
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         target = os.path.join(folder, "run.json")  # not a pipe: a large result would be in memory twice
         messages = _execute(["run", "--quiet", "--json", target, *flags, "--", path], timeout)
