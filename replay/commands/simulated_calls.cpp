@@ -20,11 +20,14 @@ namespace {
 
 std::string digest_of(const std::string& text) { return capture::digest(std::as_bytes(std::span(text))); }
 
-// What tells the inputs of a test's call from those of others. Those of a capture without digests are equal to none.
-std::string identity_of(const StressOptions& options, const capture::Invocation& invocation) {
+// What tells the inputs of a test's call from those of others. Those without digests, or with other data than their
+// digests say, are equal to none.
+std::string identity_of(const StressOptions& options, const Simulated& simulated) {
+  const capture::Invocation& invocation = simulated.invocation;
+  const bool altered = !simulated.loaded->altered().empty();
   std::string text = invocation.facts.label + "\n";
   for (const capture::TensorInfo& input : invocation.inputs) {
-    if (input.digest.empty()) return fmt::format("{}\n{}\n{}", text, options.capture, invocation.path);
+    if (altered || input.digest.empty()) return fmt::format("{}\n{}\n{}", text, options.capture, invocation.path);
     text += fmt::format("{} {} [{}]\n", input.name, input.digest, fmt::join(input.shape, ","));
   }
   return text;
@@ -100,8 +103,8 @@ void SimulatedCalls::add_call(const StressOptions& options, const capture::Isola
     return leave_out(outcome, id, why);
   }
   if (StopSignals::received()) throw BadInput("interrupted before it was simulated");
-  const std::string identity = identity_of(options, invocation);
   Simulated simulated = plan_simulation(options, reader, invocation);
+  const std::string identity = identity_of(options, simulated);
   simulated.plan.seed = seed_of(options, identity);
   Json described = describe(simulated, options);
   described.erase("capture");
