@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <new>
+#include <set>
 #include <span>
-#include <vector>
+#include <string>
+#include <utility>
 
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
@@ -47,8 +50,25 @@ std::string key_of(const std::string& identity, const capture::Invocation& invoc
   return digest_of(identity + conventions.dump(-1, ' ', false, kReplace) + described.dump(-1, ' ', false, kReplace));
 }
 
+// What is simulated, with the call's own seed; without where it was recorded.
+Json what_is_simulated(const StressOptions& options, const Simulated& simulated, const std::string& identity) {
+  Json described = describe(simulated, options);
+  described.erase("capture");
+  described.erase("invocation");
+  described["seed"] = seed_of(options, identity);
+  return described;
+}
+
 void leave_out(Outcome& outcome, int64_t id, const std::string& why) {
   outcome["not_simulated"].push_back({{"id", id}, {"why", why}});
+}
+
+void add_error(Outcome& outcome, const std::string& capture, int64_t id, std::string why) {
+  if (why.starts_with(capture + ": ")) why.erase(0, capture.size() + 2);
+  leave_out(outcome, id, why);
+  outcome["status"] = kBadInput;
+  if (outcome.contains("error")) return;  // the first, of several calls; not_simulated has all
+  outcome["error"] = fmt::format("{}: invocation {}: {}", capture, id, why);
 }
 
 // Distinct, in the order in which they occur.
@@ -61,66 +81,72 @@ Json labels_of(const Outcome& outcome) {
   return labels;
 }
 
-// `bad`: messages, of calls with bad input.
-void conclude(const StressOptions& options, const std::vector<std::string>& bad, Outcome& outcome) {
-  const bool fails = std::ranges::any_of(outcome["calls"], [](const Json& call) {
-    return call["result"]["failure_probability"]["failures"].get<int64_t>() > 0;
-  });
-  outcome["status"] = fails ? kDrift : kWithinTolerance;
-  if (!bad.empty()) {
-    outcome["status"] = kBadInput;
-    const size_t others = bad.size() - 1;
-    outcome["error"] =
-        bad.front() + (others == 0 ? "" : fmt::format("; {} other call{} too", others, others == 1 ? "" : "s"));
-  } else if (outcome["calls"].empty()) {
-    const Json& first = outcome["not_simulated"].front();
-    throw Unavailable(fmt::format("{}: no call can be simulated; invocation {}: {}", options.capture,
-                                  first["id"].get<int64_t>(), first["why"].get<std::string>()));
+// Numbers drawn in a run.
+uint64_t cost_of(const stress::Plan& plan) {
+  uint64_t numbers = 0;
+  for (const auto& input : plan.slices.outline->inputs()) numbers += static_cast<uint64_t>(input.tensor.elements());
+  return numbers * static_cast<uint64_t>(plan.slices.count);
+}
+
+// Each call once, where it comes first.
+std::vector<Work> work_of(const std::vector<Outcome>& outcomes) {
+  std::vector<Work> work;
+  std::set<std::string> known;
+  for (const Outcome& outcome : outcomes) {
+    for (const Json& call : outcome.value("calls", Json::array())) {
+      if (!known.insert(call["key"]).second) continue;
+      const auto capture = outcome["capture"].get<std::string>();
+      work.push_back({fmt::format("{}, invocation {}", capture, call["invocation"].get<int64_t>()),
+                      {{"capture", capture}, {"invocation", call["invocation"]}, {"key", call["key"]}},
+                      call["cost"].get<uint64_t>()});
+    }
+  }
+  return work;
+}
+
+// Puts what was found for its calls into an outcome. `found`: by key.
+void complete(Outcome& outcome, const std::map<std::string, Json>& found) {
+  const Json planned = std::exchange(outcome["calls"], Json::array());
+  for (Json call : planned) {
+    const Json& result = found.at(call["key"]);
+    if (result.contains("error")) {
+      outcome["interrupted"] = outcome["interrupted"].get<bool>() || result["interrupted"].get<bool>();
+      add_error(outcome, outcome["capture"], call["invocation"], result["error"]);
+      continue;
+    }
+    const bool fails = result["result"]["failure_probability"]["failures"].get<int64_t>() > 0;
+    if (fails && outcome["status"] == kWithinTolerance) outcome["status"] = kDrift;
+    outcome["interrupted"] = outcome["interrupted"].get<bool>() || result["result"]["interrupted"].get<bool>();
+    call.update(result);
+    outcome["calls"].push_back(std::move(call));
   }
 }
 
 }  // namespace
 
-Json SimulatedCalls::simulate(const StressOptions& options, const Simulated& simulated) const {
-  stress::Tally tally;
-  stress::stress(simulated.plan, effort_of(options), {}, {}, tally);
-  if (tally.runs == 0) throw BadInput("interrupted before the first run ended");
-  Json result = describe(simulated, options);
-  result.erase("capture");
-  result.erase("invocation");
-  result["failure_probability"] = to_json(stress::proportion(tally.failures, tally.runs, options.confidence));
-  result["elements_out_of_tolerance"] = tally.elements;
-  result["by_cause"] = proportions_of(tally.by_cause, tally, options.confidence);
-  result["by_tensor"] = proportions_of(tally.by_tensor, tally, options.confidence);
-  result["interrupted"] = StopSignals::received();
-  return {{"result", result}, {"failing", {{"runs", tally.failing}, {"by_cause", tally.failing_by_cause}}}};
+StressOptions SimulatedCalls::options_for(const Options& of_one) const {
+  StressOptions options = options_;
+  static_cast<Options&>(options) = of_one;
+  return options;
 }
 
-void SimulatedCalls::add_call(const StressOptions& options, const capture::IsolatedReader& reader,
-                              const Pairing& pairing, int64_t id, Outcome& outcome) {
+void SimulatedCalls::plan_call(const StressOptions& options, const capture::IsolatedReader& reader,
+                               const Pairing& pairing, int64_t id, Outcome& outcome) const {
   const capture::Invocation invocation = pairing.invocation(id);
   if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
     return leave_out(outcome, id, why);
   }
-  if (StopSignals::received()) throw BadInput("interrupted before it was simulated");
-  Simulated simulated = plan_simulation(options, reader, invocation);
+  const Simulated simulated = plan_simulation(options, reader, invocation);
   const std::string identity = identity_of(options, simulated);
-  simulated.plan.seed = seed_of(options, identity);
-  Json described = describe(simulated, options);
-  described.erase("capture");
-  described.erase("invocation");
-  const std::string key = key_of(identity, invocation, described);
-  auto known = known_.find(key);
-  if (known == known_.end()) known = known_.emplace(key, simulate(options, simulated)).first;
-  Json call = {{"invocation", id}, {"key", key}};
+  Json call = {{"invocation", id}};
   if (!invocation.facts.label.empty()) call["label"] = invocation.facts.label;
-  call.update(known->second);
+  call["key"] = key_of(identity, invocation, what_is_simulated(options, simulated, identity));
+  call["cost"] = cost_of(simulated.plan);
   outcome["calls"].push_back(std::move(call));
 }
 
-Outcome SimulatedCalls::outcome_of(const Options& of_one) {
-  StressOptions options = options_;
-  static_cast<Options&>(options) = of_one;
+Outcome SimulatedCalls::plan(const Options& of_one) const {
+  const StressOptions options = options_for(of_one);
   if (StopSignals::received()) {
     return {{"capture", options.capture},
             {"status", kBadInput},
@@ -129,26 +155,66 @@ Outcome SimulatedCalls::outcome_of(const Options& of_one) {
   }
   const capture::IsolatedReader reader(options.capture);
   const Pairing pairing(options, reader);
-  Outcome outcome = {{"capture", options.capture}, {"status", kWithinTolerance}, {"calls", Json::array()}};
+  Outcome outcome = {
+      {"capture", options.capture}, {"status", kWithinTolerance}, {"calls", Json::array()}, {"interrupted", false}};
   const auto environment = reader.run().environment;
   if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
-  std::vector<std::string> bad;
   for (const int64_t id : pairing.chosen()) {
     try {
-      add_call(options, reader, pairing, id, outcome);
+      plan_call(options, reader, pairing, id, outcome);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception& error) {  // the other calls are simulated
-      const std::string why = error.what();
-      leave_out(outcome, id, why);
-      bad.push_back(why.starts_with(options.capture) ? why
-                                                     : fmt::format("{}: invocation {}: {}", options.capture, id, why));
+      add_error(outcome, options.capture, id, error.what());
     }
   }
   if (Json labels = labels_of(outcome); !labels.empty()) outcome["labels"] = std::move(labels);
-  outcome["interrupted"] = StopSignals::received();
-  conclude(options, bad, outcome);
+  if (outcome["calls"].empty() && !outcome.contains("error")) {
+    const Json& first = outcome["not_simulated"].front();
+    outcome["status"] = kUnavailable;
+    outcome["error"] = fmt::format("{}: no call can be simulated; invocation {}: {}", options.capture,
+                                   first["id"].get<int64_t>(), first["why"].get<std::string>());
+  }
   return outcome;
+}
+
+// The call was planned before, perhaps by another rank.
+Json SimulatedCalls::simulate_call(const Options& of_one, const nlohmann::json& call) const {
+  try {
+    if (StopSignals::received()) throw BadInput("interrupted before it was simulated");
+    StressOptions options = options_for(of_one);
+    options.capture = call["capture"].get<std::string>();
+    const capture::IsolatedReader reader(options.capture);
+    const Pairing pairing(options, reader);
+    Simulated simulated = plan_simulation(options, reader, pairing.invocation(call["invocation"]));
+    Json result = what_is_simulated(options, simulated, identity_of(options, simulated));
+    simulated.plan.seed = result["seed"];
+    stress::Tally tally;
+    stress::stress(simulated.plan, effort_of(options), {}, {}, tally);
+    if (tally.runs == 0) throw BadInput("interrupted before the first run ended");
+    result["failure_probability"] = to_json(stress::proportion(tally.failures, tally.runs, options.confidence));
+    result["elements_out_of_tolerance"] = tally.elements;
+    result["by_cause"] = proportions_of(tally.by_cause, tally, options.confidence);
+    result["by_tensor"] = proportions_of(tally.by_tensor, tally, options.confidence);
+    result["interrupted"] = StopSignals::received();
+    return {{"result", result}, {"failing", {{"runs", tally.failing}, {"by_cause", tally.failing_by_cause}}}};
+  } catch (const std::bad_alloc&) {
+    return {{"error", "out of memory: the capture is too large for this machine"}, {"interrupted", false}};
+  } catch (const std::exception& error) {
+    return {{"error", error.what()}, {"interrupted", StopSignals::received()}};
+  }
+}
+
+void SimulatedCalls::simulate(std::vector<Outcome>& outcomes) const {
+  const std::vector<Work> work = work_of(outcomes);
+  std::vector<Json> results =
+      over_work(options_, ranks_, "call", work,
+                [&](const Options& of_one, const nlohmann::json& call) { return simulate_call(of_one, call); });
+  std::map<std::string, Json> found;
+  for (size_t i = 0; i < work.size(); ++i) found[work[i].what["key"]] = std::move(results[i]);
+  for (Outcome& outcome : outcomes) {
+    if (outcome.contains("calls")) complete(outcome, found);
+  }
 }
 
 }  // namespace msda::replay

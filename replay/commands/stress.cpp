@@ -72,7 +72,7 @@ int run_one(const StressOptions& options) {
   const Simulated simulated = plan_simulation(options, reader);
   const Json result = simulate_failures(options, simulated);
   if (simulated.others > 0 && !options.quiet) {
-    print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one", simulated.others));
+    print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one, or all", simulated.others));
   }
   if (options.json != "-") print(to_text(result, options.quiet));
   if (!options.json.empty()) write_json(options.json, result);
@@ -103,10 +103,10 @@ int run(StressOptions& options, bool every_call) {
     return run_one(options);
   }
   check_many(options);
-  SimulatedCalls calls(options);
+  const SimulatedCalls calls(options, ranks);
   return over_captures(
-      options, ranks, [&](const Options& of_one) { return calls.outcome_of(of_one); },
-      [&](const auto& outcomes) { report_many(options, outcomes); });
+      options, ranks, [&](const Options& of_one) { return calls.plan(of_one); },
+      [&](const auto& outcomes) { report_many(options, outcomes); }, [&](auto& outcomes) { calls.simulate(outcomes); });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """stress over several captures: which tests fail how often, and how often at least one does; by one process and by ranks."""
 
 import json
+import os
 import signal
 import subprocess
 import time
@@ -132,6 +133,19 @@ def test_every_call_of_one_capture(captures, replay, stress):
         "test_b", "test_c"]
 
 
+def test_progress_on_a_terminal(captures):
+    """Each distinct call is simulated once: four, of the five that were recorded."""
+    terminal, end = os.openpty()
+    done = subprocess.run([REPLAY, "stress", captures, "--runs", "5", "--json", os.devnull], stdout=subprocess.PIPE, stderr=end, timeout=120)
+    os.close(end)
+    shown = os.read(terminal, 100_000).decode()
+    os.close(terminal)
+    assert done.returncode in (0, 1)
+    assert f"capture 3 of 3: {captures}/c.h5" in shown
+    assert [line.split(":")[0] for line in shown.split("\r\033[K") if line.startswith("call")] == [f"call {i} of 4" for i in (1, 2, 3, 4)]
+    assert f"call 3 of 4: {captures}/b.h5, invocation 1" in shown
+
+
 def test_text(captures, replay):
     told = replay("stress", captures, "--json", captures / "told.json", expect=1)
     lines = told.out.splitlines()
@@ -158,13 +172,13 @@ def test_captures_that_cannot_be_simulated_are_named_and_the_others_are(captures
     assert [one["status"] for one in told["captures"]][3:] == [2, 3, 2, 2]
     errors = [one.get("error", "") for one in told["captures"]]
     assert "d.h5: cannot read it" in errors[3] and "e.h5: no call can be simulated; invocation 0: kernel another" in errors[4]
-    assert "f.h5: value is not finite throughout: say with --draw" in errors[5] and "no.h5: no such file" in errors[6]
+    assert "f.h5: invocation 0: value is not finite throughout: say with --draw" in errors[5] and "no.h5: no such file" in errors[6]
     assert told["captures"][5]["not_simulated"][0]["id"] == 0 and told["calls"][-1]["label"] == "test_f"
     assert done.err.splitlines() == ["msda-replay: " + error for error in errors if error]
     assert replay("stress", captures / "e.h5", captures / "e.h5", captures, "--runs", 5, "--quiet", expect=2).out
     nothing = stress(captures / "e.h5", "--invocation", "all", expect=3)
     assert nothing["calls"] == [] and nothing["failure_probability"] == {"estimate": 0, "low": 0, "high": 1, "failures": 0, "runs": 0}
-    assert replay("stress", captures / "e.h5", "--invocation", "all", expect=3).out == "No call was simulated.\n"
+    assert replay("stress", captures / "e.h5", "--invocation", "all", expect=3).out.startswith("No call was simulated.\nNot simulated\n")
 
 
 def test_damaged_data(captures, replay):
@@ -174,7 +188,7 @@ def test_damaged_data(captures, replay):
     (captures / "a.h5").write_bytes(data)
     done = replay("stress", captures, "--runs", 10, "--json", "-", expect=2)
     jsonschema.validate(done.json, SCHEMA)
-    assert "a.h5: damaged, so there is no verdict: the data of /invocations/000000/inputs/value" in done.err and done.err.count("\n") == 1
+    assert "a.h5: invocation 0: damaged, so there is no verdict: the data of /invocations/000000/inputs/value" in done.err and done.err.count("\n") == 1
     # The whole copy of rank 1 is simulated.
     assert done.json["calls"][1]["recorded"] == [{"capture": str(captures / "b.h5"), "invocation": 0, "rank": "1"}]
     # The damaged inputs are no longer those of the other rank, whatever their digest says.
@@ -216,7 +230,8 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     assert [one["interrupted"] for one in told["calls"]] == [False, True]
     assert told["calls"][0]["failure_probability"]["runs"] == 448
     assert 0 < told["failure_probability"]["runs"] == told["calls"][1]["failure_probability"]["runs"] < 400
-    assert err == f"msda-replay: {tmp_path}/c.h5: interrupted before it was simulated\n"
+    assert err == f"msda-replay: {tmp_path}/c.h5: invocation 0: interrupted before it was simulated\n"
+    assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "interrupted before it was simulated"}]
 
 
 @needs_mpi
@@ -228,6 +243,15 @@ def test_ranks_give_the_report_of_one_process(captures, replay, tmp_path, ranks)
     assert done.returncode == 2, done.stderr
     assert done.stdout == alone.out
     assert (tmp_path / "ranks.json").read_bytes() == (tmp_path / "alone.json").read_bytes()
+
+
+@needs_mpi
+def test_ranks_divide_the_calls_of_one_capture(captures, stress, tmp_path):
+    """Of one file: under mpirun the report is that of --invocation all."""
+    alone = stress(captures / "b.h5", "--invocation", "all", "--runs", 50, expect=None)
+    done = mpirun(2, "stress", captures / "b.h5", "--runs", "50", "--json", tmp_path / "ranks.json")
+    assert done.returncode in (0, 1), done.stderr
+    assert json.loads((tmp_path / "ranks.json").read_text()) == alone and len(alone["calls"]) == 2
 
 
 def test_a_recorded_capture(replay, stress):
