@@ -20,6 +20,10 @@ void count(const Plan& plan, const Run& run, int64_t number, const std::vector<d
   std::set<std::string> causes;
   for (const Miss& miss : run.misses) causes.insert(name_of(miss.cause));
   for (const std::string& cause : causes) ++tally.by_cause[cause];
+  if (number < Tally::kMostListed) {
+    if (run.fails) tally.failing.push_back(number);
+    for (const std::string& cause : causes) tally.failing_by_cause[cause].push_back(number);
+  }
   for (const Gradient gradient : plan.slices.outline->gradients()) {
     tally.by_tensor[gradient.name()] += run.failing[gradient.place()];
   }
@@ -64,7 +68,7 @@ void stress(const Plan& plan, const Effort& effort, const std::vector<double>& a
     if (effort.progress) effort.progress(tally);
     if (finished < batch) return;
     const Proportion known = proportion(tally.failures, tally.runs, effort.confidence);
-    if (known.high - known.low <= effort.width) return;
+    if (tally.runs >= effort.least_runs && known.high - known.low <= effort.width) return;
   }
 }
 

@@ -14,7 +14,8 @@ namespace msda::analysis::stress {
 struct Effort {
   int64_t first = 0;  // number of the first run
   int64_t most_runs = 0;
-  double width = 0.015;  // of the interval for the probability that the test fails
+  int64_t least_runs = 0;  // in all, those before `first` counted
+  double width = 0.015;    // of the interval for the probability that the test fails
   double confidence = 0.95;
   int threads = 0;                                    // as in msda_options
   std::function<bool()> stop;                         // asked between runs
@@ -27,6 +28,11 @@ struct Tally {
   std::map<std::string, int64_t> by_cause, by_tensor;  // runs with such an element
   // Runs that would fail at each of the given atols, with the test's rtol, and at each rtol with its atol.
   std::vector<int64_t> by_atol, by_rtol;
+  // The numbers of the runs that fail, and of those with such an element, in ascending order; of runs whose number is
+  // below kMostListed.
+  static constexpr int64_t kMostListed = 1 << 20;
+  std::vector<int64_t> failing;
+  std::map<std::string, std::vector<int64_t>> failing_by_cause;
   std::vector<double> needed_atol;  // of the slices that need more than Plan::look.atol; the largest only
   struct Example {
     int64_t run = 0;

@@ -128,6 +128,10 @@ void add_replay(CLI::App& command, Options& options) {
   command.add_flag("--poison", options.poison,
                    "Launch in mode original with other contents of outputs, scratch and shared memory, too: finds "
                    "races and reads of unwritten memory");
+  command
+      .add_option("--poison-folder", options.poison_folder,
+                  "Keep the results of --poison in a file in this folder, in place of memory")
+      ->type_name("FOLDER");
   add_number<int64_t>(command, "--repeat", options.repeat,
                       "Run every replay this often; atomic with another seed each time")
       ->type_name("N");
@@ -256,6 +260,9 @@ void check_numbers(const Options& options) {
   check_range("--repeat", options.repeat, 1, 1'000'000);
   if (options.threads < 0 || options.threads > 1024) {
     throw BadInput(fmt::format("--threads {}: from 1 to 1024, or 0 for one a core", options.threads));
+  }
+  if (!options.poison_folder.empty() && !options.poison) {
+    throw BadInput("--poison-folder: is where the results of --poison are kept, which is not given");
   }
   chosen_original(options);
   const auto modes = chosen_modes(options);

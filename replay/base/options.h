@@ -35,6 +35,7 @@ struct Options {
   bool quiet = false;
   bool verbose = false;
   bool poison = false;          // launch in mode original with other contents of unwritten memory, too
+  std::string poison_folder;    // where the results of --poison are kept; empty: in memory
   std::string colour = "auto";  // or "always", "never"
 };
 

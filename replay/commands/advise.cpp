@@ -248,6 +248,7 @@ void add_advise_command(CLI::App& app, int& status) {
   auto options = std::make_shared<AdviseOptions>();
   CLI::App* command =
       app.add_subcommand("advise", "A mask and a tolerance that make the test sound, and what it then finds");
+  add_capture(*command, *options);
   add_simulation(*command, *options);
   add_count(*command, "--runs", options->runs,
             "Runs of each of the three simulations; 0: as many as the tail of what they need takes, at least 500");

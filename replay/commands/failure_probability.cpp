@@ -130,14 +130,25 @@ Json curve(const StressOptions& options, const stress::Plan& plan, const stress:
   return curve;
 }
 
-Json split(const std::map<std::string, int64_t>& counts, const stress::Tally& tally, double confidence) {
+}  // namespace
+
+stress::Effort effort_of(const StressOptions& options) {
+  stress::Effort effort;
+  effort.most_runs = options.runs;
+  effort.least_runs = options.least_runs;
+  effort.width = options.width;
+  effort.confidence = options.confidence;
+  effort.threads = static_cast<int>(options.threads);
+  effort.stop = &StopSignals::received;
+  return effort;
+}
+
+Json proportions_of(const std::map<std::string, int64_t>& counts, const stress::Tally& tally, double confidence) {
   Json parts = Json::object();
   for (const auto& [name, failures] : counts)
     parts[name] = to_json(stress::proportion(failures, tally.runs, confidence));
   return parts;
 }
-
-}  // namespace
 
 Json simulate_failures(const StressOptions& options, const Simulated& simulated) {
   const stress::Plan& plan = simulated.plan;
@@ -153,20 +164,17 @@ Json simulate_failures(const StressOptions& options, const Simulated& simulated)
     if (!options.state.empty()) write_json(options.state, state_of(described, options, so_far));
     written = std::chrono::steady_clock::now();
   };
-  stress::Effort effort;
+  stress::Effort effort = effort_of(options);
   effort.first = tally.runs;
   effort.most_runs = std::max<int64_t>(0, options.runs - tally.runs);
-  effort.width = options.width;
-  effort.confidence = options.confidence;
-  effort.threads = static_cast<int>(options.threads);
-  effort.stop = &StopSignals::received;
   effort.progress = [&](const stress::Tally& so_far) {
     const auto known = stress::proportion(so_far.failures, so_far.runs, options.confidence);
     progress.show(fmt::format("{} runs: {}", so_far.runs, percent(to_json(known))));
     if (std::chrono::steady_clock::now() - written > std::chrono::seconds(5)) keep(so_far);
   };
   const auto before = stress::proportion(tally.failures, tally.runs, options.confidence);
-  if (before.high - before.low > options.width) stress::stress(plan, effort, atols, rtols, tally);
+  if (before.high - before.low > options.width || tally.runs < options.least_runs)
+    stress::stress(plan, effort, atols, rtols, tally);
   keep(tally);
   if (tally.runs == 0) throw BadInput("interrupted before the first run ended");
 
@@ -176,8 +184,8 @@ Json simulate_failures(const StressOptions& options, const Simulated& simulated)
   result["failure_probability"] = to_json(known);
   result["confidence"] = options.confidence;
   result["elements_out_of_tolerance"] = tally.elements;
-  result["by_cause"] = split(tally.by_cause, tally, options.confidence);
-  result["by_tensor"] = split(tally.by_tensor, tally, options.confidence);
+  result["by_cause"] = proportions_of(tally.by_cause, tally, options.confidence);
+  result["by_tensor"] = proportions_of(tally.by_tensor, tally, options.confidence);
   progress.show("the recorded inputs");
   result["by_source"] = by_source(options, simulated, result["failure_probability"]);
   if (by_tolerance) {

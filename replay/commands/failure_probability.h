@@ -10,9 +10,15 @@ namespace msda::replay {
 struct StressOptions : SimulationOptions {
   double width = 0.015, confidence = 0.95;
   std::string state;
-  int64_t curve_runs = 40;
+  int64_t least_runs = 0, curve_runs = 40;
   StressOptions() { runs = 100'000; }
 };
+
+// How many runs, as the flags say; without progress.
+analysis::stress::Effort effort_of(const StressOptions& options);
+// The intervals for counts of runs, by name.
+Json proportions_of(const std::map<std::string, int64_t>& counts, const analysis::stress::Tally& tally,
+                    double confidence);
 
 // docs/stress.schema.json. Ctrl-C ends the runs. Throws BadInput for a --state that does not fit, and where it is
 // interrupted before the first run ended.

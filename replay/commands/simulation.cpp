@@ -144,7 +144,6 @@ void check_sizes(const SimulationOptions& options) {
 }  // namespace
 
 void add_simulation(CLI::App& command, SimulationOptions& options) {
-  add_capture(command, options);
   add_invocation(command, options);
   command.add_option("--against", options.against, "Arithmetic of the test's reference")
       ->type_name("grid_sample|float64|DIALECT");
@@ -187,10 +186,18 @@ bool has_elements(const analysis::Call& call) {
 }  // namespace
 
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader) {
+  int64_t others = 0;
+  Simulated result = plan_simulation(options, reader, choose(options, reader, others));
+  result.others = others;
+  return result;
+}
+
+Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader,
+                          capture::Invocation invocation) {
   check_numbers(options);
   check_sizes(options);
   Simulated result;
-  result.invocation = choose(options, reader, result.others);
+  result.invocation = std::move(invocation);
   result.loaded = std::make_unique<LoadedCall>(options, reader, result.invocation);
   const analysis::Call& call = result.loaded->call();
   stress::Plan& plan = result.plan;

@@ -26,7 +26,7 @@ struct SimulationOptions : Options {
   bool every_element = false;
 };
 
-// Flags for the call, the sizes, the generators, the criterion and the seed.
+// Flags for the invocation, the sizes, the generators, the criterion and the seed.
 void add_simulation(CLI::App& command, SimulationOptions& options);
 
 // One call of a capture, and the plan to simulate it.
@@ -38,8 +38,11 @@ struct Simulated {
   bool evaluation_seen = false;     // in the recorded gradients
   int64_t others = 0;               // calls of the capture that were not chosen
 };
-// Throws BadInput or Unavailable.
+// Of the first chosen call that can be replayed. Throws BadInput or Unavailable.
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader);
+// Of this call, which can be replayed. Throws BadInput.
+Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader,
+                          capture::Invocation invocation);
 
 // What is simulated, for the result: operator, sizes, inputs, arithmetics, criterion, seed.
 Json describe(const Simulated& simulated, const SimulationOptions& options);

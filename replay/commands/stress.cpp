@@ -6,6 +6,9 @@
 #include "replay/base/errors.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/failure_probability.h"
+#include "replay/commands/joined_failures.h"
+#include "replay/commands/simulated_calls.h"
+#include "replay/many/many.h"
 #include "replay/own/own_operator.h"
 
 namespace msda::replay {
@@ -60,20 +63,50 @@ void check(const StressOptions& options) {
     throw BadInput(fmt::format("--confidence {}: between 0 and 1", options.confidence));
   }
   check_range("--runs", options.runs, 1, kMostRuns);
+  check_range("--least-runs", options.least_runs, 0, options.runs);
   if (options.curve_runs < 0) throw BadInput(fmt::format("--curve-runs {}: from 0 on", options.curve_runs));
 }
 
-int run(const StressOptions& options) {
-  check(options);
+int run_one(const StressOptions& options) {
   const capture::IsolatedReader reader(options.capture);
   const Simulated simulated = plan_simulation(options, reader);
   const Json result = simulate_failures(options, simulated);
   if (simulated.others > 0 && !options.quiet) {
-    print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one", simulated.others));
+    print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one, or all", simulated.others));
   }
   if (options.json != "-") print(to_text(result, options.quiet));
   if (!options.json.empty()) write_json(options.json, result);
   return result["failure_probability"]["failures"] == 0 ? kWithinTolerance : kDrift;
+}
+
+void check_many(const StressOptions& options) {
+  check_numbers(options);
+  if (!options.state.empty()) throw BadInput("--state: keeps the runs of one call; name one capture, and one call");
+  check_range("--runs", options.runs, 1, analysis::stress::Tally::kMostListed);
+}
+
+void report_many(const StressOptions& options, const std::vector<Outcome>& outcomes) {
+  const Json joined = join_failures(outcomes, options.confidence);
+  for (const Outcome& one : outcomes) {
+    if (one.contains("error")) print_error(one["error"].get<std::string>());
+  }
+  if (options.json != "-") print(joined_failures_text(joined, options.quiet, options.verbose));
+  if (!options.json.empty()) write_json(options.json, joined);
+}
+
+// `every_call`: --invocation all was given, and did not only happen to be so.
+int run(StressOptions& options, bool every_call) {
+  check(options);
+  const Ranks ranks;
+  if (!takes_many(options, ranks) && !every_call) {
+    options.capture = options.captures.front();
+    return run_one(options);
+  }
+  check_many(options);
+  const SimulatedCalls calls(options, ranks);
+  return over_captures(
+      options, ranks, [&](const Options& of_one) { return calls.plan(of_one); },
+      [&](const auto& outcomes) { report_many(options, outcomes); }, [&](auto& outcomes) { calls.simulate(outcomes); });
 }
 
 }  // namespace
@@ -82,16 +115,23 @@ void add_stress_command(CLI::App& app, int& status) {
   auto options = std::make_shared<StressOptions>();
   CLI::App* command =
       app.add_subcommand("stress", "Simulate the test with other inputs: how often does it fail, and why");
+  add_captures(*command, *options);
   add_simulation(*command, *options);
-  add_count(*command, "--runs", options->runs, "The most runs to simulate");
+  add_count(*command, "--runs", options->runs, "The most runs to simulate, of each call");
+  add_count(*command, "--least-runs", options->least_runs, "The fewest runs, however narrow the interval is");
   command->add_option("--width", options->width, "Stop when the interval is this wide")->type_name("X");
   command->add_option("--confidence", options->confidence, "Of the intervals")->type_name("X");
   add_count(*command, "--curve-runs", options->curve_runs, "Runs for tolerances tighter than the test's; 0 for none");
   command->add_option("--state", options->state, "Continue the runs in this file, and keep them there")
       ->type_name("FILE");
   command->add_flag("--quiet", options->quiet, "Print the probability only");
+  command->add_flag("--verbose", options->verbose,
+                    "Of several captures: list the tests that never failed, and every place of each test, too");
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, command, &status] {
+    const bool every_call = command->count("--invocation") > 0 && options->invocation == "all";
+    status = run(*options, every_call);
+  });
 }
 
 }  // namespace msda::replay

@@ -47,23 +47,16 @@ std::vector<std::string> captures_of(const Options& options) {
   return captures;
 }
 
-// The rank of each capture: the largest first, each to the rank that has least to read so far.
-std::vector<int> divide(const std::vector<std::string>& captures, int ranks) {
-  std::vector<uintmax_t> bytes;
-  for (const std::string& capture : captures) {
-    std::error_code failed;
-    const uintmax_t size = fs::file_size(capture, failed);
-    bytes.push_back(failed ? 0 : size);
-  }
-  std::vector<size_t> order(captures.size());
+// The rank of each piece: the dearest first, each to the rank that has least to do so far.
+std::vector<int> divide(const std::vector<Work>& work, int ranks) {
+  std::vector<size_t> order(work.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes[a] > bytes[b]; });
-  constexpr uintmax_t kOfEach = 1 << 20;  // what a capture costs however small it is, in bytes
-  std::vector<uintmax_t> load(static_cast<size_t>(ranks));
-  std::vector<int> rank_of(captures.size());
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return work[a].cost > work[b].cost; });
+  std::vector<uint64_t> load(static_cast<size_t>(ranks));
+  std::vector<int> rank_of(work.size());
   for (const size_t i : order) {
     const auto least = std::min_element(load.begin(), load.end());
-    *least += bytes[i] + kOfEach;
+    *least += work[i].cost;
     rank_of[i] = static_cast<int>(least - load.begin());
   }
   return rank_of;
@@ -101,53 +94,28 @@ int status_of(const std::vector<Outcome>& outcomes) {
   return kWithinTolerance;
 }
 
-// The captures, and each one's rank; decided by the first rank, in case the others see another folder. Or "error".
-nlohmann::json shared_work(const Options& options, const Ranks& ranks) {
-  nlohmann::json work;
-  if (ranks.is_first()) {
-    try {
-      work["captures"] = captures_of(options);
-      work["ranks"] = divide(work["captures"], ranks.count());
-    } catch (const std::exception& error) {
-      work = {{"error", error.what()}};
+// The captures as the first rank sees them, in case the others see another folder. Empty on the others, and if there
+// are none: then all get "error".
+std::vector<Work> work_of(const Options& options, const Ranks& ranks, std::string& error) {
+  std::vector<Work> work;
+  try {
+    if (ranks.is_first()) {
+      for (const std::string& capture : captures_of(options)) {
+        std::error_code failed;
+        const uintmax_t size = fs::file_size(capture, failed);
+        constexpr uint64_t kOfEach = 1 << 20;  // what a capture costs however small it is, in bytes
+        work.push_back({capture, capture, (failed ? 0 : size) + kOfEach});
+      }
     }
+  } catch (const std::exception& e) {
+    error = e.what();
   }
-  return nlohmann::json::parse(ranks.share(text_of(work)));
-}
-
-// Those of all ranks, in the order of the captures, on the first rank; nothing on the others.
-std::vector<Outcome> find_outcomes(const Options& options, const Ranks& ranks, const nlohmann::json& work,
-                                   const std::function<Outcome(const Options&)>& one) {
-  const std::vector<std::string> captures = work["captures"];
-  const Progress progress(!options.quiet && ranks.is_first());
-  nlohmann::ordered_json mine = nlohmann::ordered_json::array();
-  const auto all = std::count(work["ranks"].begin(), work["ranks"].end(), ranks.rank());
-  for (size_t i = 0; i < captures.size(); ++i) {
-    if (work["ranks"][i] != ranks.rank()) continue;
-    progress.show(fmt::format("capture {} of {}: {}", mine.size() + 1, all, captures[i]));
-    Options of_one = options;
-    of_one.capture = captures[i];
-    of_one.quiet = true;  // one line of progress suffices
-    if (of_one.threads == 0 && ranks.count() > 1) {
-      const auto here = static_cast<unsigned>(ranks.on_this_machine());
-      of_one.threads = std::max<int64_t>(std::thread::hardware_concurrency() / here, 1);
-    }
-    mine.push_back({{"place", i}, {"outcome", outcome_of(of_one, one)}});
-  }
-  progress.show("");
-  std::vector<Outcome> outcomes;
-  for (const std::string& of_rank : ranks.gather(text_of(mine))) {
-    for (auto& found : nlohmann::ordered_json::parse(of_rank)) {
-      outcomes.resize(captures.size());
-      outcomes[found["place"].get<size_t>()] = std::move(found["outcome"]);
-    }
-  }
-  return outcomes;
+  error = ranks.share(error);
+  return work;
 }
 
 // On the first rank.
-int report_status(const std::vector<Outcome>& outcomes,
-                  const std::function<void(const std::vector<Outcome>&)>& report) {
+int report_status(const std::vector<Outcome>& outcomes, const Report& report) {
   try {
     report(outcomes);
     return status_of(outcomes);
@@ -164,14 +132,52 @@ bool takes_many(const Options& options, const Ranks& ranks) {
   return ranks.count() > 1 || options.captures.size() > 1 || fs::is_directory(options.captures.front(), ignored);
 }
 
+std::vector<nlohmann::ordered_json> over_work(
+    const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
+    const std::function<nlohmann::ordered_json(const Options&, const nlohmann::json&)>& one) {
+  nlohmann::json shared = nlohmann::json::array();
+  const std::vector<int> rank_of = divide(work, ranks.count());
+  for (size_t i = 0; i < work.size(); ++i) shared.push_back({rank_of[i], work[i].title, work[i].what});
+  shared = nlohmann::json::parse(ranks.share(text_of(shared)));
+  Options of_one = options;
+  of_one.quiet = true;  // one line of progress suffices
+  if (of_one.threads == 0 && ranks.count() > 1) {
+    const auto here = static_cast<unsigned>(ranks.on_this_machine());
+    of_one.threads = std::max<int64_t>(std::thread::hardware_concurrency() / here, 1);
+  }
+  const Progress progress(!options.quiet && ranks.is_first());
+  const auto all =
+      std::count_if(shared.begin(), shared.end(), [&](const auto& piece) { return piece[0] == ranks.rank(); });
+  nlohmann::ordered_json mine = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < shared.size(); ++i) {
+    if (shared[i][0] != ranks.rank()) continue;
+    progress.show(fmt::format("{} {} of {}: {}", noun, mine.size() + 1, all, shared[i][1].get<std::string>()));
+    mine.push_back({{"place", i}, {"result", one(of_one, shared[i][2])}});
+  }
+  progress.show("");
+  std::vector<nlohmann::ordered_json> results(work.size());
+  for (const std::string& of_rank : ranks.gather(text_of(mine))) {
+    for (auto& found : nlohmann::ordered_json::parse(of_rank)) {
+      results[found["place"].get<size_t>()] = std::move(found["result"]);
+    }
+  }
+  return results;
+}
+
 int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& one,
-                  const std::function<void(const std::vector<Outcome>&)>& report) {
-  const nlohmann::json work = shared_work(options, ranks);
-  if (work.contains("error")) {
-    if (ranks.is_first()) print_error(work["error"].get<std::string>());
+                  const Report& report, const Complete& complete) {
+  std::string error;
+  const std::vector<Work> captures = work_of(options, ranks, error);
+  if (!error.empty()) {
+    if (ranks.is_first()) print_error(error);
     return kBadInput;
   }
-  const std::vector<Outcome> outcomes = find_outcomes(options, ranks, work, one);
+  const auto of_capture = [&](Options of_one, const nlohmann::json& capture) {
+    of_one.capture = capture.get<std::string>();
+    return outcome_of(of_one, one);
+  };
+  std::vector<Outcome> outcomes = over_work(options, ranks, "capture", captures, of_capture);
+  if (complete) complete(outcomes);
   const int status = ranks.is_first() ? report_status(outcomes, report) : kWithinTolerance;
   return std::stoi(ranks.share(std::to_string(status)));
 }

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,11 +21,28 @@ bool takes_many(const Options& options, const Ranks& ranks);
 // the message, if the capture could not be read or judged.
 using Outcome = nlohmann::ordered_json;
 
-// Calls `one` for each capture of this rank, with options whose `capture` it is; it may throw. Then calls `report` with
-// all outcomes, on the first rank. A folder stands for its files *.h5, by name. Throws BadInput if there are none.
-// Returns the exit status, the same on all ranks: bad input if a capture could not be read, otherwise unavailable if
-// one could not be judged here, otherwise drift if there is any.
+// What is done with the outcomes on the first rank.
+using Report = std::function<void(const std::vector<Outcome>&)>;
+// Completes the outcomes, which the first rank has, with work that the ranks do together: all ranks call it.
+using Complete = std::function<void(std::vector<Outcome>&)>;
+
+// Calls `one` for each capture of this rank, with options whose `capture` it is; it may throw. Then calls `complete`,
+// if there is one, on all ranks, and `report` with all outcomes on the first. A folder stands for its files *.h5, by
+// name. Throws BadInput if there are none. Returns the exit status, the same on all ranks: bad input if a capture could
+// not be read, otherwise unavailable if one could not be judged here, otherwise drift if there is any.
 int over_captures(const Options& options, const Ranks& ranks, const std::function<Outcome(const Options&)>& one,
-                  const std::function<void(const std::vector<Outcome>&)>& report);
+                  const Report& report, const Complete& complete = {});
+
+// A piece of work for one of the ranks.
+struct Work {
+  std::string title;    // for the line of progress
+  nlohmann::json what;  // in UTF-8
+  uint64_t cost = 0;    // beside that of the others
+};
+// Divides the first rank's work among the ranks, all of which must call it, and calls `one` with options of one process
+// and the piece; it must not throw. Returns the results on the first rank, in the order of the work.
+std::vector<nlohmann::ordered_json> over_work(
+    const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
+    const std::function<nlohmann::ordered_json(const Options&, const nlohmann::json&)>& one);
 
 }  // namespace msda::replay

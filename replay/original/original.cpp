@@ -17,17 +17,27 @@ namespace msda::replay {
 
 namespace {
 
-// The judge keeps the lowest and the highest result of each setting.
-void check_room_for(const std::vector<PoisonSetting>& settings, const std::vector<PoisonedOutput>& outputs) {
+constexpr double kGiB = 0x1p30;
+
+// The judge keeps the lowest and the highest result of each setting: in memory, or in the folder of --poison-folder.
+KeptResults room_for(const Options& options, const std::vector<PoisonSetting>& settings,
+                     const std::vector<PoisonedOutput>& outputs) {
   uint64_t bytes = 0;
   for (const PoisonedOutput& output : outputs) bytes += output.before.size();
-  const uint64_t needed = 2 * (settings.size() + 1) * bytes;
+  const uint64_t kept = 2 * settings.size() * bytes;
+  // The outputs before the launch and after the first; those of a setting as they arrive; and what one is filled with.
+  const uint64_t beside = 8 * bytes;
+  const bool in_file = !options.poison_folder.empty();
+  const uint64_t needed = in_file ? beside : kept + 2 * bytes;
   const auto memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (needed <= memory / 2) return;
+  if (needed <= memory / 2) return in_file ? KeptResults(options.poison_folder, kept) : KeptResults();
   throw CannotRelaunch(fmt::format(
-      "--poison would keep {:.1f} GiB of results, more than half of this machine's memory; give it a smaller problem "
-      "(msda-replay minimize)",
-      static_cast<double>(needed) / 0x1p30));
+      "--poison would keep {:.1f} GiB of results in memory, more than half of this machine's; {}give it a smaller "
+      "problem (msda-replay minimize)",
+      static_cast<double>(needed) / kGiB,
+      in_file ? ""
+              : fmt::format("name a folder with {:.1f} GiB of room by --poison-folder, or ",
+                            static_cast<double>(kept) / kGiB)));
 }
 
 }  // namespace
@@ -130,8 +140,8 @@ PoisonResult Original::poison(const capture::Invocation& invocation, const Relau
                        buffer.before->shape,
                        {before.data.get(), before.data.get() + before.info.bytes()}});
   }
-  check_room_for(settings, outputs);
-  PoisonJudge judge(settings, std::move(outputs));
+  KeptResults kept = room_for(options_, settings, outputs);
+  PoisonJudge judge(settings, std::move(outputs), std::move(kept));
   PoisonResult result;
   result.runs = poison_runs(options_);
   result.settings = run_settings(options_, invocation, settings,

@@ -48,17 +48,24 @@ AtomicsOfCode atomics_of(const capture::KernelImage& code) {
   return atomics;
 }
 
-PoisonJudge::PoisonJudge(const std::vector<PoisonSetting>& settings, std::vector<PoisonedOutput> outputs)
-    : settings_(settings), outputs_(std::move(outputs)), ranges_(settings.size()) {}
+PoisonJudge::PoisonJudge(const std::vector<PoisonSetting>& settings, std::vector<PoisonedOutput> outputs,
+                         KeptResults kept)
+    : settings_(settings), outputs_(std::move(outputs)), kept_(std::move(kept)), ranges_(settings.size()) {}
 
-void PoisonJudge::add(size_t setting, std::vector<Range> ranges) {
-  for (size_t i = 0; setting > 0 && i < ranges.size(); ++i) {
-    ranges[i].first.clear();
-    if (ranges[i].lowest == ranges_[0][i].lowest && ranges[i].highest == ranges_[0][i].highest) {
-      ranges[i].lowest = ranges[i].highest = {};
+void PoisonJudge::add(size_t setting, std::vector<RepeatedLaunch::Range> ranges) {
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    RepeatedLaunch::Range& given = ranges[i];
+    Range& range = ranges_[setting].emplace_back();
+    range.distinct = given.distinct;
+    if (setting == 0) {
+      first_.push_back(std::move(given.first));
+    } else if (std::ranges::equal(given.lowest, ranges_[0][i].lowest) &&
+               std::ranges::equal(given.highest, ranges_[0][i].highest)) {
+      continue;
     }
+    range.lowest = kept_.keep(std::move(given.lowest));
+    range.highest = kept_.keep(std::move(given.highest));
   }
-  ranges_[setting] = std::move(ranges);
 }
 
 // One output.
@@ -99,11 +106,11 @@ class PoisonJudge::OfTensor {
     return own.lowest.empty() ? all_.ranges_[0][number_] : own;
   }
   bool is_fixed(size_t setting) const { return all_.ranges_[setting][number_].distinct == 1; }
-  bool same_bits(const std::vector<std::byte>& a, const std::vector<std::byte>& b, int64_t flat) const {
+  bool same_bits(std::span<const std::byte> a, std::span<const std::byte> b, int64_t flat) const {
     const size_t at = static_cast<size_t>(flat) * size_;
     return std::memcmp(a.data() + at, b.data() + at, size_) == 0;
   }
-  double at(const std::vector<std::byte>& bytes, int64_t flat) const {
+  double at(std::span<const std::byte> bytes, int64_t flat) const {
     return element_of(output_.type, bytes.data(), flat);
   }
   // The setting that changes what this output held; nothing if it did not run.
@@ -202,14 +209,14 @@ class PoisonJudge::OfTensor {
 
   // Whether the kernel adds to what the element held: the pattern comes on top of what zero gives, and NaN gives NaN.
   bool is_added_to(std::optional<size_t> zero, std::optional<size_t> nan, std::optional<size_t> pattern,
-                   const std::vector<std::byte>& fill, int64_t flat) const {
+                   std::span<const std::byte> fill, int64_t flat) const {
     if (!zero || !pattern) return false;
     if (nan && !(std::isnan(at(range(*nan).lowest, flat)) && std::isnan(at(range(*nan).highest, flat)))) return false;
     // A sum of many addends is rounded otherwise if it begins elsewhere.
     const double roundings = is_half(output_.type) ? 16 : 64, base = at(fill, flat);
     const double limit = roundings * epsilon_of(output_.type) * (std::abs(base) + spreads_[*zero].largest) +
                          std::max(spreads_[*zero].widest, spreads_[*pattern].widest);
-    const auto near = [&](const std::vector<std::byte>& with, const std::vector<std::byte>& without) {
+    const auto near = [&](std::span<const std::byte> with, std::span<const std::byte> without) {
       return std::abs(at(with, flat) - (at(without, flat) + base)) <= limit;
     };
     return near(range(*pattern).lowest, range(*zero).lowest) && near(range(*pattern).highest, range(*zero).highest);
@@ -245,7 +252,7 @@ class PoisonJudge::OfTensor {
     if (!capture::is_float(output_.type)) {
       return give(PoisonVerdict::kRace, varying + ", in integers" + or_atomics);
     }
-    tensor_.orders = orders(output_, all_.ranges_[0][number_].first);
+    tensor_.orders = orders(output_, all_.first_[number_]);
     if (tensor_.orders && tensor_.orders->impossible > 0) {
       return give(PoisonVerdict::kRace, fmt::format("{}, and no order of additions gives {} of {} pixels", varying,
                                                     tensor_.orders->impossible, tensor_.orders->pixels));

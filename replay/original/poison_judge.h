@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "recorder/capture/capture.h"
+#include "replay/original/kept_results.h"
 #include "replay/original/poison_result.h"
 #include "replay/original/repeated_launch.h"
 
@@ -36,19 +38,25 @@ using FindOrders = std::function<std::optional<PoisonOrders>(const PoisonedOutpu
 
 class PoisonJudge {
  public:
-  // Keeps a reference to the settings, of which the first is as recorded.
-  PoisonJudge(const std::vector<PoisonSetting>& settings, std::vector<PoisonedOutput> outputs);
+  // Keeps a reference to the settings, of which the first is as recorded, and the ranges in `kept`: at most two of each
+  // output in each setting.
+  PoisonJudge(const std::vector<PoisonSetting>& settings, std::vector<PoisonedOutput> outputs, KeptResults kept);
 
   // The ranges of all outputs in a setting. A setting that failed has none; the first must have them.
   void add(size_t setting, std::vector<RepeatedLaunch::Range> ranges);
   std::vector<PoisonTensor> judge(AtomicsOfCode atomics, const FindOrders& orders) const;
 
  private:
-  using Range = RepeatedLaunch::Range;
+  struct Range {
+    int64_t distinct = 0;
+    std::span<const std::byte> lowest, highest;
+  };
   class OfTensor;
 
   const std::vector<PoisonSetting>& settings_;
   std::vector<PoisonedOutput> outputs_;
+  KeptResults kept_;
+  std::vector<std::vector<std::byte>> first_;  // by output: of the first launch as recorded
   std::vector<std::vector<Range>> ranges_;  // by setting and output; without bytes where they are the first setting's
 };
 

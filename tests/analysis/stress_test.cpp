@@ -71,7 +71,8 @@ TEST(Advise, TakesNoTailToBeShorterThanItIs) {
         const double needs = quantile(shape, uniform(random));
         if (needs > kLeast) needed.push_back(needs);
       }
-      const double told = stress::tolerance_of_all_but(kShare, needed, kSlices, kLeast), truth = quantile(shape, kShare);
+      const double told = stress::tolerance_of_all_but(kShare, needed, kSlices, kLeast),
+                   truth = quantile(shape, kShare);
       too_short += 1.25 * told < truth;  // advise adds a quarter
       too_long += told > 8 * truth;
     }
@@ -299,8 +300,8 @@ TEST(Stress, DependsOnThePlanAlone) {
       effort.most_runs = part;
       stress::stress(plan, effort, {1e-5, 1e-3}, {1e-3, 1}, tally);
     }
-    return std::tuple{tally.runs,      tally.failures, tally.elements, tally.by_cause,
-                      tally.by_tensor, tally.by_atol,  tally.by_rtol};
+    return std::tuple{tally.runs,    tally.failures, tally.elements, tally.by_cause,        tally.by_tensor,
+                      tally.by_atol, tally.by_rtol,  tally.failing,  tally.failing_by_cause};
   };
   const auto one = tally_of(1, {200});
   EXPECT_GT(std::get<1>(one), 0);
@@ -309,6 +310,37 @@ TEST(Stress, DependsOnThePlanAlone) {
   EXPECT_EQ(one, tally_of(2, {70, 130}));
   EXPECT_EQ(std::get<5>(one)[0], std::get<1>(one));  // the test's own atol
   EXPECT_LE(std::get<5>(one)[1], std::get<5>(one)[0]);
+}
+
+TEST(Stress, ListsTheRunsThatFail) {
+  Sizes sizes;
+  sizes.Q = 200;
+  sizes.levels = {{32, 32}};
+  const Problem problem = make_problem(sizes, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, true}, MSDA_FLOAT32, 1);
+  const auto call = problem.call();
+  const stress::Plan plan = plan_of(call, call.arithmetics()[1], {1e-5, 1e-3},
+                                    {"normal(0,1)", "uniform(0,1)", "softmax(1,2)", "uniform(0,1)"});
+  stress::Tally tally;
+  stress::Effort effort;
+  effort.width = 1;  // one batch would do
+  effort.most_runs = 200;
+  effort.least_runs = 150;
+  stress::stress(plan, effort, {}, {}, tally);
+  EXPECT_EQ(tally.runs, 192);  // whole batches
+  std::vector<int64_t> failing;
+  std::map<std::string, std::vector<int64_t>> by_cause;
+  stress::Simulator simulator(plan);
+  for (int64_t number = 0; number < tally.runs; ++number) {
+    const stress::Run run = simulator.run(number);
+    if (run.fails) failing.push_back(number);
+    std::set<std::string> causes;
+    for (const auto& miss : run.misses) causes.insert(name_of(miss.cause));
+    for (const auto& cause : causes) by_cause[cause].push_back(number);
+  }
+  EXPECT_EQ(tally.failing, failing);
+  EXPECT_EQ(tally.failing_by_cause, by_cause);
+  EXPECT_EQ(static_cast<int64_t>(failing.size()), tally.failures);
+  EXPECT_GT(tally.failures, 0);
 }
 
 // How often coordinates cross a boundary, against the number of generator outputs that do, counted one by one.

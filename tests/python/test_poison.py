@@ -2,13 +2,15 @@
 
 import json
 import re
+import resource
+import subprocess
 import sys
 
 import h5py
 import jsonschema
 import numpy as np
 import pytest
-from conftest import SOURCE
+from conftest import REPLAY, SOURCE
 from test_hooks import make_cubin
 from test_launches import CLIENT
 from test_original import SCHEMA, on_stand_in
@@ -99,6 +101,45 @@ def test_what_is_told(launched, poisoned):
     sums = poisoned(launched("order_only"), expect=0)[0]["tensors"]["y"]
     assert (sums["within"], sums["adds"], sums["never_written"]) == (4, 4, COUNT - 4) and 0 < sums["spread"] < 1e-4
     assert len(x) == COUNT
+
+
+@pytest.mark.parametrize("kernel", ["none", "adds", "reads_output", "reads_scratch", "reads_shared"])
+def test_results_kept_in_a_folder_give_the_same(launched, poisoned, tmp_path, kernel):
+    capture, folder = launched(kernel), tmp_path / "kept"
+    folder.mkdir()
+    faulty = VERDICTS[kernel][0] == "reads_unwritten"
+    in_memory, in_file = (poisoned(capture, *more, expect=int(faulty)) for more in ((), ("--poison-folder", folder)))
+    assert in_file == in_memory and ("example" in in_file[0]["tensors"]["y"]) == faulty
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("kernel", ["race", "order_only"])
+def test_what_varies_is_kept_in_a_folder(launched, poisoned, tmp_path, kernel):
+    (result,) = poisoned(launched(kernel), "--poison-folder", tmp_path, expect=int(kernel == "race"))
+    tensor = result["tensors"]["y"]
+    assert tensor["verdict"] == kernel and len(tensor["example"]["values"]) == 13
+    assert any(value["lowest"] != value["highest"] for value in tensor["example"]["values"])
+
+
+def test_folders_without_room(launched, replay, tmp_path):
+    """What the disk does not take is known before the first launch."""
+    capture = launched("none")
+    assert "--poison-folder: is where the results of --poison are kept" in replay(
+        "run", capture, "--poison-folder", tmp_path, expect=2, env=on_stand_in()).err
+    missing = replay("run", capture, "--poison", "--poison-folder", tmp_path / "no", expect=2, env=on_stand_in())
+    assert re.fullmatch(r"msda-replay: --poison-folder .*/no: cannot keep \S+ GiB there: No such file or directory; .*\n", missing.err)
+    room = 2 * 13 * 4 * COUNT  # the lowest and the highest result of each setting
+
+    def run_with(most):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))  # noqa: E731
+        # Python ignores SIGXFSZ, and so does what it starts.
+        return subprocess.run([REPLAY, "run", capture, "--poison", "--poison-folder", tmp_path], capture_output=True, text=True, timeout=120,
+                              env=on_stand_in(), preexec_fn=limit, restore_signals=False)
+
+    full = run_with(room - 1)
+    assert full.returncode == 2 and "cannot keep" in full.stderr and "File too large; name a folder on a larger disk" in full.stderr
+    assert run_with(room).returncode == 0
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".cubin", ".h5", ".json"]
 
 
 def test_text_and_exit_status(launched, replay):

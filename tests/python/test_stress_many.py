@@ -1,0 +1,260 @@
+"""stress over several captures: which tests fail how often, and how often at least one does; by one process and by ranks."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import DATA, REPLAY, SOURCE
+from support import make_problem
+from test_many import mpirun, needs_mpi
+
+from msda_replay import Invocation, write_capture
+
+SCHEMA = json.loads((SOURCE / "docs" / "stress-many.schema.json").read_text())
+TIGHT = {"atol": 2e-6, "rtol": 1e-3}  # fails now and then
+WIDE = {"atol": 1e-3, "rtol": 1e-2}  # hardly ever
+
+
+def call(seed, label="", outputs=None, **facts):
+    rng = np.random.default_rng(seed)
+    inputs = make_problem(rng, queries=100, levels=((32, 30), (9, 8)))
+    inputs["sampling_locations"] = rng.random(inputs["sampling_locations"].shape).astype(np.float32)
+    return Invocation(inputs, outputs or {}, "msda_triton", facts={"label": label}, **{**TIGHT, **facts})
+
+
+def of_another_kernel():
+    return Invocation({"x": np.ones(3, np.float32)}, {"y": np.ones(3, np.float32)}, "", kernel="another")
+
+
+def write(path, calls, rank=None):
+    write_capture(path, calls, {"environment": {"RANK": str(rank)}} if rank is not None else None, overwrite=True)
+
+
+@pytest.fixture
+def captures(tmp_path):
+    """Two ranks that recorded test_a with equal inputs; a call without a label beside one that cannot be simulated."""
+    folder = tmp_path / "nightly"
+    folder.mkdir()
+    write(folder / "a.h5", [call(1, "test_a"), call(2, "test_b", **WIDE)], rank=0)
+    write(folder / "b.h5", [call(1, "test_a"), call(3, "test_c")], rank=1)
+    write(folder / "c.h5", [of_another_kernel(), call(4)])
+    return folder
+
+
+@pytest.fixture
+def stress(replay):
+    def run(*arguments, expect):
+        done = replay("stress", *arguments, "--json", "-", expect=expect)
+        jsonschema.validate(done.json, SCHEMA)
+        return done.json
+
+    return run
+
+
+def test_each_test_has_its_probability_and_its_places(captures, stress):
+    told = stress(captures, expect=1)
+    assert [one["status"] for one in told["captures"]] == [1, 1, 1]
+    assert [one.get("calls") for one in told["captures"]] == [[0, 1], [0, 2], [3]]
+    assert told["captures"][0]["labels"] == ["test_a", "test_b"] and told["captures"][1]["rank"] == "1"
+    assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "kernel another is known only by its machine code"}]
+    a, b = str(captures / "a.h5"), str(captures / "b.h5")
+    assert told["calls"][0]["recorded"] == [{"capture": a, "invocation": 0, "rank": "0"}, {"capture": b, "invocation": 0, "rank": "1"}]
+    assert [one.get("label") for one in told["calls"]] == ["test_a", "test_b", "test_c", None]
+    assert len({one["seed"] for one in told["calls"]}) == 4
+    tests = {one.get("label", one.get("capture")): one for one in told["tests"]}
+    assert set(tests) == {"test_a", "test_b", "test_c", str(captures / "c.h5")}
+    rates = [one["failure_probability"]["estimate"] for one in told["tests"]]
+    assert rates == sorted(rates, reverse=True)
+    assert tests["test_b"]["failure_probability"]["failures"] == 0 and tests["test_b"]["by_cause"] == {}
+    for name, number in (("test_a", 0), ("test_c", 2)):
+        for part in ("failure_probability", "by_cause"):
+            assert tests[name][part] == told["calls"][number][part]
+        assert 0 < tests[name]["failure_probability"]["low"] < tests[name]["failure_probability"]["high"] < 0.2
+    assert told["by_cause"] and not told["interrupted"]
+    for cause, part in told["by_cause"].items():
+        assert part["calls"] == [place for place, one in enumerate(told["calls"]) if cause in one["by_cause"]]
+
+
+def test_a_call_alone_gives_the_same_runs(captures, replay, stress):
+    told = stress(captures, "--runs", 200, expect=1)
+    for number, (name, invocation) in enumerate((("a", 0), ("a", 1), ("b", 1), ("c", 1))):
+        one = told["calls"][number]
+        alone = replay("stress", captures / f"{name}.h5", "--invocation", invocation, "--seed", one["seed"], "--runs", 200,
+                       "--curve-runs", 0, "--json", "-").json
+        for part in set(one) - {"recorded", "label"}:
+            assert one[part] == alone[part], part
+
+
+def test_a_run_of_the_suite_fails_if_a_run_of_any_test_does(captures, replay, stress):
+    """Run by run: the command with one run more tells whether that one failed."""
+    runs = 24
+    tight = ("--rtol", 1e-4, "--width", 0.001, "--runs")
+    told = stress(captures, *tight, runs, expect=1)
+    failing, by_call = set(), []
+    for name, invocation, seed in (("a", 0, told["calls"][0]["seed"]), ("b", 1, told["calls"][2]["seed"]), ("c", 1, told["calls"][3]["seed"]),
+                                   ("a", 1, told["calls"][1]["seed"])):
+        counts = [replay("stress", captures / f"{name}.h5", "--invocation", invocation, "--seed", seed, *tight, count,
+                         "--curve-runs", 0, "--json", "-").json["failure_probability"]["failures"] for count in range(1, runs + 1)]
+        by_call.append({run for run in range(runs) if counts[run] > (counts[run - 1] if run else 0)})
+        failing |= by_call[-1]
+    assert told["failure_probability"]["failures"] == len(failing) and told["failure_probability"]["runs"] == runs
+    # Tests fail in different runs, and some in the same: neither the sum nor the largest is the answer.
+    assert max(map(len, by_call)) < len(failing) < sum(map(len, by_call))
+
+
+def test_tests_draw_inputs_of_their_own(tmp_path, stress):
+    """Equal inputs under another label, and other inputs under one: each draws its own; calls of one test with equal inputs do not."""
+    write(tmp_path / "a.h5", [call(1, "test_a")])
+    write(tmp_path / "b.h5", [call(1, "test_b"), call(2, "test_b")])
+    write(tmp_path / "c.h5", [call(1, "test_a", padding_mode="border")])
+    told = stress(tmp_path, "--runs", 10, expect=None)
+    assert [one.get("label") for one in told["calls"]] == ["test_a", "test_b", "test_b", "test_a"]
+    seeds = [one["seed"] for one in told["calls"]]
+    assert seeds[0] == seeds[3] and len(set(seeds)) == 3
+    assert [(one["label"], one["calls"]) for one in sorted(told["tests"], key=lambda one: one["label"])] == [("test_a", [0, 3]), ("test_b", [1, 2])]
+    other = stress(tmp_path, "--runs", 10, "--seed", 7, expect=None)
+    assert not set(seeds) & {one["seed"] for one in other["calls"]}
+
+
+def test_every_call_of_one_capture(captures, replay, stress):
+    told = stress(captures / "b.h5", "--invocation", "all", "--least-runs", 4000, expect=1)
+    assert [one["label"] for one in told["calls"]] == ["test_a", "test_c"]
+    assert told["captures"][0]["failure_probability"] == told["failure_probability"]
+    assert told["failure_probability"]["runs"] == 4032  # whole batches of 64
+    # Without --invocation it is the first call, told as ever.
+    alone = replay("stress", captures / "b.h5", "--runs", 20, "--json", "-", "--curve-runs", 0).json
+    assert alone["invocation"] == 0 and "captures" not in alone
+    assert [one["label"] for one in stress(captures / "a.h5", captures / "b.h5", "--invocation", 1, "--runs", 10, expect=None)["calls"]] == [
+        "test_b", "test_c"]
+
+
+def test_progress_on_a_terminal(captures):
+    """Each distinct call is simulated once: four, of the five that were recorded."""
+    terminal, end = os.openpty()
+    done = subprocess.run([REPLAY, "stress", captures, "--runs", "5", "--json", os.devnull], stdout=subprocess.PIPE, stderr=end, timeout=120)
+    os.close(end)
+    shown = os.read(terminal, 100_000).decode()
+    os.close(terminal)
+    assert done.returncode in (0, 1)
+    assert f"capture 3 of 3: {captures}/c.h5" in shown
+    assert [line.split(":")[0] for line in shown.split("\r\033[K") if line.startswith("call")] == [f"call {i} of 4" for i in (1, 2, 3, 4)]
+    assert f"call 3 of 4: {captures}/b.h5, invocation 1" in shown
+
+
+def test_text(captures, replay):
+    told = replay("stress", captures, "--json", captures / "told.json", expect=1)
+    lines = told.out.splitlines()
+    joined = json.loads((captures / "told.json").read_text())["failure_probability"]
+    assert lines[0] == (f"At least one of 4 tests fails in {100 * joined['estimate']:.2f} % ({100 * joined['low']:.2f} to {100 * joined['high']:.2f}) "
+                        f"of runs: {joined['failures']} of {joined['runs']} simulated, 95 % interval.")
+    assert lines[1] == "  4 calls of 3 captures, which draw their inputs independently of each other"
+    assert f"      in {captures}/b.h5, invocation 0 (rank 1)" in lines
+    assert "  0 of the simulated runs: 1 test in at most 1.43 % (--verbose lists)" in lines and "test_b" not in told.out
+    assert lines[-2:] == ["Not simulated", f"  {captures}/c.h5, invocation 0: kernel another is known only by its machine code"]
+    assert "  test_b\n" in replay("stress", captures, "--verbose", expect=1).out
+    assert replay("stress", captures, "--quiet", expect=1).out.splitlines() == lines[:1]
+
+
+def test_captures_that_cannot_be_simulated_are_named_and_the_others_are(captures, replay, stress, tmp_path):
+    (captures / "d.h5").write_bytes(b"no capture")
+    write(captures / "e.h5", [of_another_kernel()])
+    empty = call(5, "test_e")
+    empty.inputs["value"][0, 0, 0, 0] = np.nan
+    write(captures / "f.h5", [empty, call(6, "test_f")])
+    done = replay("stress", captures, tmp_path / "no.h5", "--runs", 50, "--json", "-", expect=2)
+    told = done.json
+    jsonschema.validate(told, SCHEMA)
+    assert [one["status"] for one in told["captures"]][3:] == [2, 3, 2, 2]
+    errors = [one.get("error", "") for one in told["captures"]]
+    assert "d.h5: cannot read it" in errors[3] and "e.h5: no call can be simulated; invocation 0: kernel another" in errors[4]
+    assert "f.h5: invocation 0: value is not finite throughout: say with --draw" in errors[5] and "no.h5: no such file" in errors[6]
+    assert told["captures"][5]["not_simulated"][0]["id"] == 0 and told["calls"][-1]["label"] == "test_f"
+    assert done.err.splitlines() == ["msda-replay: " + error for error in errors if error]
+    assert replay("stress", captures / "e.h5", captures / "e.h5", captures, "--runs", 5, "--quiet", expect=2).out
+    nothing = stress(captures / "e.h5", "--invocation", "all", expect=3)
+    assert nothing["calls"] == [] and nothing["failure_probability"] == {"estimate": 0, "low": 0, "high": 1, "failures": 0, "runs": 0}
+    assert replay("stress", captures / "e.h5", "--invocation", "all", expect=3).out.startswith("No call was simulated.\nNot simulated\n")
+
+
+def test_damaged_data(captures, replay):
+    data = bytearray((captures / "a.h5").read_bytes())
+    value = call(1).inputs["value"].tobytes()
+    data[data.index(value) + 5] ^= 1
+    (captures / "a.h5").write_bytes(data)
+    done = replay("stress", captures, "--runs", 10, "--json", "-", expect=2)
+    jsonschema.validate(done.json, SCHEMA)
+    assert "a.h5: invocation 0: damaged, so there is no verdict: the data of /invocations/000000/inputs/value" in done.err and done.err.count("\n") == 1
+    # The whole copy of rank 1 is simulated.
+    assert done.json["calls"][1]["recorded"] == [{"capture": str(captures / "b.h5"), "invocation": 0, "rank": "1"}]
+    # The damaged inputs are no longer those of the other rank, whatever their digest says.
+    damaged = replay("stress", captures, "--runs", 10, "--damaged", "--json", "-").json
+    assert [len(one["recorded"]) for one in damaged["calls"]] == [1] * 5 and [one["status"] for one in damaged["captures"]] != [2, 0, 0]
+    assert damaged["calls"][0]["label"] == damaged["calls"][2]["label"] == "test_a"
+
+
+@pytest.mark.parametrize("options, message", [
+    (("--state", "state.json"), "--state: keeps the runs of one call"),
+    (("--runs", 2_000_000), "--runs 2000000: from 1 to 1048576"),
+    (("--runs", 5, "--least-runs", 6), "--least-runs 6: from 0 to 5"),
+    (("--against", "torch"), "there are float64, grid_sample"),
+    (("--invocation", 9), "9"),
+    (("--invocation", "some"), "give a number or all"),
+])
+def test_bad_flags_are_refused(captures, replay, tmp_path, options, message):
+    assert message in replay("stress", captures, *options, expect=2, cwd=tmp_path).err
+
+
+def test_an_interrupt_tells_what_is_known(captures, tmp_path):
+    """Ctrl-C while the second of three captures is simulated: the first is told whole, the last not at all."""
+    write(tmp_path / "a.h5", [call(1, "test_a", **WIDE)])
+    slow = Invocation(make_problem(np.random.default_rng(1), batch=4, heads=8, channels=32, queries=3000, levels=((64, 64),) * 3), {}, "msda_triton",
+                      facts={"label": "test_b"}, **WIDE)
+    write(tmp_path / "b.h5", [slow])
+    write(tmp_path / "c.h5", [call(3, "test_c")])
+    names = [tmp_path / f"{name}.h5" for name in "abc"]
+    process = subprocess.Popen([REPLAY, "stress", *names, "--json", tmp_path / "told.json", "--least-runs", "400", "--threads", "1"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    told = json.loads((tmp_path / "told.json").read_text())
+    jsonschema.validate(told, SCHEMA)
+    assert process.returncode == 2 and told["interrupted"]
+    assert out.splitlines()[1] == "Interrupted: this is what was known then."
+    assert [one["label"] for one in told["calls"]] == ["test_a", "test_b"]
+    assert [one["interrupted"] for one in told["calls"]] == [False, True]
+    assert told["calls"][0]["failure_probability"]["runs"] == 448
+    assert 0 < told["failure_probability"]["runs"] == told["calls"][1]["failure_probability"]["runs"] < 400
+    assert err == f"msda-replay: {tmp_path}/c.h5: invocation 0: interrupted before it was simulated\n"
+    assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "interrupted before it was simulated"}]
+
+
+@needs_mpi
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_give_the_report_of_one_process(captures, replay, tmp_path, ranks):
+    (captures / "d.h5").write_bytes(b"no capture")
+    alone = replay("stress", captures, "--invocation", "all", "--json", tmp_path / "alone.json", expect=2)
+    done = mpirun(ranks, "stress", captures, "--invocation", "all", "--json", tmp_path / "ranks.json")
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == alone.out
+    assert (tmp_path / "ranks.json").read_bytes() == (tmp_path / "alone.json").read_bytes()
+
+
+@needs_mpi
+def test_ranks_divide_the_calls_of_one_capture(captures, stress, tmp_path):
+    """Of one file: under mpirun the report is that of --invocation all."""
+    alone = stress(captures / "b.h5", "--invocation", "all", "--runs", 50, expect=None)
+    done = mpirun(2, "stress", captures / "b.h5", "--runs", "50", "--json", tmp_path / "ranks.json")
+    assert done.returncode in (0, 1), done.stderr
+    assert json.loads((tmp_path / "ranks.json").read_text()) == alone and len(alone["calls"]) == 2
+
+
+def test_a_recorded_capture(replay, stress):
+    """A call of PyTorch's, not one of ours."""
+    told = stress(DATA / "v0.1", "--runs", 20, expect=None)
+    assert told["calls"] and all(one["failure_probability"]["runs"] == 20 for one in told["calls"])
