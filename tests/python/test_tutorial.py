@@ -53,7 +53,8 @@ def test_every_command_of_the_tutorial(tmp_path):
 def test_every_command_of_the_skill(tmp_path, demo_capture, replay):
     """In its order, on a small capture; as quick as its commands allow."""
     shutil.copy(demo_capture, tmp_path / "CASE.h5")
-    for name in ("OLD.h5", "NEW.h5"):
+    (tmp_path / "FOLDER").mkdir()
+    for name in ("OLD.h5", "NEW.h5", "FOLDER/night.h5"):
         shutil.copy(demo_capture, tmp_path / name)
     environment = {**os.environ, "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}"}
     commands = re.findall(r"`(msda-replay \w+ [^`]*)`", SKILL)

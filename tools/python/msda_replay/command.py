@@ -88,6 +88,7 @@ def run(
     atol: Optional[float] = None,
     rtol: Optional[float] = None,
     poison: bool = False,
+    poison_folder: Optional[Path] = None,
     damaged: bool = False,
     save_replays: Optional[Path] = None,
     timeout: Optional[float] = None,
@@ -98,6 +99,7 @@ def run(
         "invocation": invocation, "reference": reference, "mode": mode, "float64_stages": float64_stages, "device": device,
         "device_memory": device_memory, "block": block, "kernel_digest": kernel_digest, "repeat": repeat, "threads": threads,
         "seed": seed, "atol": atol, "rtol": rtol, "poison": poison, "damaged": damaged,
+        "poison_folder": None if poison_folder is None else os.fspath(poison_folder),
         "save_replays": None if save_replays is None else os.fspath(save_replays),
     })
     definitions = [] if operator is None else operator if isinstance(operator, (list, tuple)) else [operator]
