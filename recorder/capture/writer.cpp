@@ -126,14 +126,6 @@ void Writer::add_kernel(const KernelImage& kernel) {
   impl_->dataset(name + "/image", H5T_STD_U8LE, {static_cast<int64_t>(kernel.image.size())}, kernel.image, kByte);
 }
 
-void Writer::add_kernel_facts(const std::string& digest, const std::string& name,
-                              const std::map<std::string, int64_t>& facts) {
-  const std::string path = impl_->path_of_kernel(digest, name);
-  if (H5Lexists(impl_->file.get(), path.c_str(), H5P_DEFAULT) <= 0) return;
-  const Group group = impl_->group(path);
-  for (const auto& [key, value] : facts) impl_->attribute(group.get(), key, value);
-}
-
 int64_t Writer::begin_invocation(const CallFacts& facts, const Parameters& parameters) {
   const int64_t id = impl_->invocations++;
   continue_invocation(id);

@@ -23,9 +23,6 @@ class Writer {
   void write_run(const Run& run, const std::vector<Seed>& seeds);
   // Of several functions of one image, the first that is added with the image brings it; the others need none.
   void add_kernel(const KernelImage& kernel);
-  // Adds facts to a function that was added before.
-  void add_kernel_facts(const std::string& digest, const std::string& name,
-                        const std::map<std::string, int64_t>& facts);
 
   // Begins the next invocation and returns its number; the add_ functions then fill it.
   int64_t begin_invocation(const CallFacts& facts, const Parameters& parameters = {});

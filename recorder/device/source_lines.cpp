@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "recorder/device/cubin.h"
+#include "recorder/device/instructions.h"
 
 namespace msda::record {
 namespace {
@@ -226,53 +227,16 @@ Table table_of(std::span<const std::byte> cubin, std::string_view function) {
   return {};
 }
 
-// By the lowest nine bits; the three above say what kind of operands it has. Checked against nvdisasm for sm_75 to
-// sm_120.
-const char* atomic_opcode(unsigned opcode, int architecture) {
-  switch (opcode) {
-    case 0x18A:
-    case 0x18B:  // CAS
-      return "ATOM";
-    case 0x18C:
-    case 0x18D:  // CAS
-      return "ATOMS";
-    case 0x1A8:
-    case 0x1A9:  // CAS
-      return "ATOMG";
-    case 0x18E:
-      return "RED";
-    // Of floating-point numbers.
-    case 0x1A2:
-      return architecture >= 90 ? "ATOM" : nullptr;
-    case 0x1A3:
-      return architecture >= 90 ? "ATOMG" : nullptr;
-    case 0x1A6:
-      return architecture >= 90 ? "RED" : nullptr;
-    // Of a tile of a tensor, of a block of memory, in a cluster's shared memory.
-    case 0x1B6:
-      return architecture >= 90 ? "UTMAREDG" : nullptr;
-    case 0x1BB:
-      return architecture >= 90 ? "UBLKRED" : nullptr;
-    case 0x1BE:
-      return architecture >= 90 ? "REDAS" : nullptr;
-    default:
-      return nullptr;
-  }
-}
-
 }  // namespace
 
 std::vector<AtomicInstruction> atomics_in(std::span<const std::byte> cubin, std::string_view function,
-                                          int architecture) {
-  constexpr size_t kInstruction = 16;
-  constexpr int kOldest = 70, kNewest = 129;
+                                          std::string_view architecture) {
   std::vector<AtomicInstruction> atomics;
-  if (architecture < kOldest || architecture > kNewest) return atomics;
-  const std::span<const std::byte> code = code_of(cubin, function);
-  for (size_t at = 0; at + kInstruction <= code.size(); at += kInstruction) {
-    uint16_t word = 0;
-    std::memcpy(&word, code.data() + at, sizeof word);
-    if (const char* const opcode = atomic_opcode(word & 0x1FFu, architecture)) atomics.push_back({at, opcode, {}});
+  const auto number = decodable_architecture(architecture);
+  const std::span<const std::byte> code = number ? code_of(cubin, function) : std::span<const std::byte>();
+  for (size_t at = 0; at + kInstructionBytes <= code.size(); at += kInstructionBytes) {
+    const auto atomic = atomic_in(code.subspan(at).first<kInstructionBytes>(), *number);
+    if (atomic) atomics.push_back({at, atomic->opcode, {}});
   }
   if (atomics.empty()) return atomics;
   const Table table = table_of(cubin, function);

@@ -27,9 +27,8 @@ struct AtomicInstruction {
   std::vector<SourceLine> lines;
 };
 
-// The instructions RED, ATOM, ATOMG, ATOMS, UTMAREDG, UBLKRED and REDAS, ascending by offset, for sm_70 to sm_129; none
-// for other architectures, whose encoding is not known. `architecture`: 90 for sm_90.
+// The atomic instructions (instructions.h), ascending by offset; none if the architecture ("sm_90") is not decodable.
 std::vector<AtomicInstruction> atomics_in(std::span<const std::byte> cubin, std::string_view function,
-                                          int architecture);
+                                          std::string_view architecture);
 
 }  // namespace msda::record

@@ -1,15 +1,10 @@
-// What the target and its writer send each other through their socket. A byte of News may be lost if the socket is full
-// of others.
+// What the target and its writer send each other through their socket. The target sends a byte when the spool has new
+// frames; it may be lost if the socket is full of others.
 #pragma once
 
 #include <cstdint>
 
 namespace msda::spool {
-
-enum class News : char {
-  kFrames = 0,  // the spool has new frames
-  kEnding = 1   // the target is ending, and all that it has recorded is in the spool
-};
 
 // The writer's answer to a Cut (messages.h) that completes a capture: the file is closed.
 struct CutDone {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <future>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,7 +14,6 @@
 #include "recorder/capture/writer.h"
 #include "recorder/spool/follower.h"
 #include "recorder/spool/news.h"
-#include "recorder/writer/code_facts.h"
 #include "recorder/writer/conventions.h"
 #include "recorder/writer/payloads.h"
 #include "recorder/writer/stages.h"
@@ -31,8 +29,6 @@ class Builder {
     std::string tool_version;
     bool release = true;     // free the spool's disk space once its content is in the capture
     int shared_memory = -1;  // descriptor of the memory shared with the target; -1 if there is none
-    // The spool belongs to a process of the same user: programs that came with its libraries may be run.
-    bool trusted = false;
     Stages stages = Stages::kNone;
     bool cuts = false;  // end captures where the target does; otherwise all calls go into one
   };
@@ -41,8 +37,6 @@ class Builder {
 
   // Processes what the spool holds now.
   void follow();
-  // Starts the disassembler in parallel: it takes about a second for a kernel. finish() waits for it.
-  void begin_counting_instructions();
   // The spool has ended: writes held calls, and closes the file.
   void finish();
 
@@ -70,10 +64,15 @@ class Builder {
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of an incomplete frame
 
  private:
+  // Names a function: several may be in one image.
+  struct Function {
+    std::string image;  // its digest
+    std::string name;
+    friend auto operator<=>(const Function&, const Function&) = default;
+  };
   struct Code {
     spool::Kernel kernel;
     bool written = false, is_launched = false;  // in this capture: its facts; a call of it
-    bool is_counted = false;
   };
   struct Pending {
     spool::Begin begin;
@@ -127,7 +126,6 @@ class Builder {
   int64_t image_bytes_to_write(const std::string& digest) const;
   void write_function(Code& code);
   void write_variants();
-  void write_instruction_counts();
   void write_superseding(Pending& pending);
   void replace(int64_t number, Pending& pending);
   void write_sharing_inputs(int64_t first, Pending& pending);
@@ -154,8 +152,6 @@ class Builder {
   std::map<std::string, spool::Frame> images_;                // by digest: several functions may be in one
   std::set<std::string> images_written_;                      // in this capture; digests
   std::set<std::string> kernels_written_, unexplained_code_;  // names; digests
-  std::vector<std::future<InstructionCounts>> counting_;
-  InstructionCounts counted_;
   std::map<std::pair<uint64_t, uint32_t>, Pending> open_;
   // Complete calls that are not written yet: with keep_last, and those that may be discarded.
   std::deque<Pending> held_;

@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <deque>
-#include <filesystem>
 
+#include "recorder/device/instructions.h"
 #include "recorder/writer/builder.h"
-#include "recorder/writer/code_facts.h"
 #include "recorder/writer/facts.h"
 #include "recorder/writer/types.h"
 
 namespace msda::record {
 
-Function Builder::function_of(const Pending& pending) {
+Builder::Function Builder::function_of(const Pending& pending) {
   const auto text = [&](const char* name) {
     const auto found = pending.begin.texts.find(name);
     return found == pending.begin.texts.end() ? std::string() : found->second;
@@ -47,9 +46,12 @@ int64_t Builder::image_bytes_to_write(const std::string& digest) const {
 void Builder::write_function(Code& code) {
   const auto& [digest, name, architecture, facts] = code.kernel;
   capture::KernelImage kernel{digest, name, architecture, facts, {}};
-  if (image_bytes_to_write(digest) > 0) kernel.image = spool_.payload(images_.at(digest));
+  if (const auto image = images_.find(digest); image != images_.end()) {
+    std::vector<std::byte> cubin = spool_.payload(image->second);
+    kernel.facts.merge(count_instructions(cubin, name, architecture));
+    if (images_written_.insert(digest).second) kernel.image = std::move(cubin);
+  }
   writer().add_kernel(kernel);
-  if (!kernel.image.empty()) images_written_.insert(digest);
   code.written = true;
 }
 
@@ -61,49 +63,6 @@ void Builder::write_variants() {
     if (code.written || !kernels_written_.contains(function.name)) continue;
     if (!code.is_launched && unexplained_code_.contains(function.image)) continue;
     if (writer().reserve(kForFacts + image_bytes_to_write(function.image))) write_function(code);
-  }
-}
-
-// For the code of calls that are in the capture or held for it.
-void Builder::begin_counting_instructions() {
-  static constexpr std::chrono::seconds kLimit{10}, kLimitOfAll{30};
-  std::set<Function> held;
-  for (const Pending& pending : held_) held.insert(function_of(pending));
-  std::map<std::string, capture::SharedBytes> cubins;
-  std::vector<CubinFunction> functions;
-  for (auto& [function, code] : code_) {
-    const auto image = images_.find(function.image);
-    if (code.is_counted || image == images_.end() || !(code.is_launched || held.contains(function))) continue;
-    code.is_counted = true;
-    capture::SharedBytes& cubin = cubins[function.image];
-    if (cubin.empty()) cubin = spool_.payload(image->second);
-    functions.push_back({function, cubin, code.kernel.architecture});
-  }
-  if (functions.empty()) return;
-  std::vector<std::filesystem::path> folders;
-  const auto triton = run_.libraries.find("libtriton.so");  // comes with a disassembler
-  if (settings_.trusted && triton != run_.libraries.end()) {
-    folders.push_back(std::filesystem::path(triton->second).parent_path().parent_path() / "backends/nvidia/bin");
-  }
-  // If no thread can be started, finish() does it.
-  counting_.push_back(std::async(std::launch::async | std::launch::deferred,
-                                 [functions = std::move(functions), disassembler = find_disassembler(folders)] {
-                                   return count_instructions(disassembler, functions, kLimit, kLimitOfAll);
-                                 }));
-}
-
-void Builder::write_instruction_counts() {
-  constexpr int64_t kForFacts = 1 << 15;
-  begin_counting_instructions();
-  for (auto& counting : counting_) {
-    counted_.merge(counting.get());
-  }
-  counting_.clear();
-  for (const auto& [function, counts] : counted_) {
-    const auto code = code_.find(function);
-    if (code == code_.end() || !code->second.written || !writer().reserve(kForFacts)) continue;
-    writer().add_kernel_facts(function.image, function.name, counts);
-    writer().flush();
   }
 }
 
@@ -245,7 +204,6 @@ void Builder::complete_capture() {
   write_run();
   writer().flush();
   if (settings_.stages != Stages::kNone) write_stages();
-  write_instruction_counts();
   writer().close();
   // At the end of the target the spool is removed, unless it holds more.
   if (settings_.release && spool_holds_more_) release_written_frames();

@@ -65,7 +65,6 @@ int run(const DoctorOptions& options) {
                             check_disk(),
                             check_limits()};
   for (Check& check : check_adapters(adapters)) checks.push_back(std::move(check));
-  checks.push_back(check_disassembler());
   Json program;
   const bool adapters_are_bad = std::ranges::count(checks, Health::kError, [](const Check& check) {
                                   return check.name == "adapter" ? check.health : Health::kOk;

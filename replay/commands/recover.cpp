@@ -23,7 +23,7 @@ int run(const RecoverOptions& options) {
   refuse_to_replace(options.spool, options.output);
   try {
     record::Builder builder({options.spool, options.output, options.force, 0, record::version(), /*release=*/false,
-                             /*shared_memory=*/-1, /*trusted=*/false,
+                             /*shared_memory=*/-1,
                              record::stages_from(options.stages).value_or(record::Stages::kNone)});
     builder.finish();
     if (builder.invocations() == 0 && builder.without_room() > 0) {

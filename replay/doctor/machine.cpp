@@ -16,7 +16,6 @@
 #include "recorder/device/cupti_libraries.h"
 #include "recorder/spool/output.h"
 #include "recorder/text/numbers.h"
-#include "recorder/writer/code_facts.h"
 #include "replay/gpu/driver.h"
 
 namespace msda::replay {
@@ -118,17 +117,6 @@ Check check_cupti(int driver_version) {
       "own, "
       "which the recorder uses. Otherwise put its folder into LD_LIBRARY_PATH";
   return check;
-}
-
-Check check_disassembler() {
-  const fs::path found = record::find_disassembler();
-  if (!found.empty()) return {.name = "disassembler", .summary = found.string()};
-  return {.name = "disassembler",
-          .health = Health::kWarning,
-          .summary = "neither nvdisasm nor cuobjdump is found",
-          .remedy =
-              "captures then have no counts of atomics and fused multiply-adds, unless the program brings Triton, "
-              "which has a disassembler; or install CUDA's (nvdisasm) and put it on the PATH"};
 }
 
 Check check_disk() {

@@ -9,7 +9,6 @@
 namespace msda::replay {
 
 Check check_cupti(int driver_version);
-Check check_disassembler();
 Check check_disk();
 Check check_limits();
 // The files of MSDA_RECORD_ADAPTERS and of --adapter. Nothing if there are none.

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "recorder/text/numbers.h"
-
 namespace msda::replay {
 namespace {
 
@@ -29,14 +27,9 @@ std::string words_of(const AtomicPlace& place) {
 }  // namespace
 
 std::vector<AtomicPlace> atomic_places(const capture::KernelImage& code) {
-  constexpr std::string_view kSm = "sm_";
-  const std::string_view architecture = code.architecture;
-  // "sm_90a" is encoded as sm_90.
-  const std::string_view digits = architecture.starts_with(kSm) ? architecture.substr(kSm.size()) : "";
-  const auto number = text::parse_number<int>(digits.substr(0, digits.find_first_not_of("0123456789")));
   std::vector<AtomicPlace> places;
   std::map<std::pair<std::string, std::vector<record::SourceLine>>, size_t> numbers;  // of the places
-  for (const auto& atomic : record::atomics_in(code.image, code.name, number.value_or(0))) {
+  for (const auto& atomic : record::atomics_in(code.image, code.name, code.architecture)) {
     if (atomic.lines.empty()) continue;
     const auto [known, is_new] = numbers.try_emplace({atomic.opcode, atomic.lines}, places.size());
     if (is_new) {

@@ -16,61 +16,16 @@
 #include <string>
 
 #include "recorder/device/source_lines.h"
+#include "tests/device/made_cubin.h"
 
 namespace msda::record {
 namespace {
 
+using test::bytes_of;
+using test::make_cubin;
+using test::Section;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-template <class T>
-std::string bytes_of(const T& value) {
-  return std::string(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-struct Section {
-  std::string name;
-  uint32_t type;
-  std::string content;
-};
-
-// An ELF file with a section .text.<name> for each name, and others: header, contents, names, section headers.
-std::string make_cubin(const std::vector<std::string>& functions, const std::string& code = "code",
-                       const std::vector<Section>& others = {}) {
-  std::string names(1, '\0');
-  std::vector<Elf64_Shdr> sections(1);
-  std::string body;
-  const auto add = [&](const std::string& name, uint32_t type, const std::string& content) {
-    Elf64_Shdr section{};
-    section.sh_name = static_cast<uint32_t>(names.size());
-    section.sh_type = type;
-    section.sh_offset = sizeof(Elf64_Ehdr) + body.size();
-    section.sh_size = content.size();
-    names += name + '\0';
-    body += content;
-    sections.push_back(section);
-  };
-  for (const std::string& function : functions) add(".text." + function, SHT_PROGBITS, code);
-  for (const Section& other : others) add(other.name, other.type, other.content);
-  add(".nv.shared", SHT_NOBITS, "");
-  sections.back().sh_size = 1 << 20;  // takes no space in the file
-  add(".shstrtab", SHT_STRTAB, "");
-  sections.back().sh_size = names.size();
-  body += names;
-  for (Elf64_Shdr& section : sections) section.sh_link = static_cast<uint32_t>(sections.size() - 1);  // the names
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_machine = 190;
-  header.e_shoff = sizeof header + body.size();
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = static_cast<uint16_t>(sections.size());
-  header.e_shstrndx = static_cast<uint16_t>(sections.size() - 1);
-  std::string file = bytes_of(header) + body;
-  for (const Elf64_Shdr& section : sections) file += bytes_of(section);
-  return file;
-}
 
 std::string make_entry(uint16_t kind, uint32_t architecture, const std::string& content) {
   std::string entry = bytes_of(kind) + bytes_of(uint16_t{0x101}) + bytes_of(uint32_t{64}) +
@@ -190,7 +145,7 @@ TEST(Atomics, OfWholeBlocksAreFoundFromHopperOn) {
   const std::string file = make_cubin({"f"}, code);
   const auto found = [&](int architecture) {
     std::vector<std::string> opcodes;
-    for (const auto& atomic : atomics_in(std::as_bytes(std::span(file)), "f", architecture)) {
+    for (const auto& atomic : atomics_in(std::as_bytes(std::span(file)), "f", "sm_" + std::to_string(architecture))) {
       opcodes.emplace_back(atomic.opcode);
     }
     return opcodes;
@@ -222,7 +177,7 @@ std::string with_lines(size_t atomics, const std::string& folder, const std::vec
                      {".symtab", SHT_SYMTAB, bytes_of(Elf64_Sym{}) + bytes_of(symbol)}});
 }
 std::vector<AtomicInstruction> atomics_of(const std::string& cubin) {
-  return atomics_in(std::as_bytes(std::span(cubin)), "f", 90);
+  return atomics_in(std::as_bytes(std::span(cubin)), "f", "sm_90");
 }
 
 TEST(Atomics, HaveTheLinesOfTheTable) {

@@ -38,7 +38,7 @@ def launched(tmp_path):
         done = record(CLIENT, "--kernel", f"poison_{kernel}", "--image", image, "--seed", "7", "--launches", str(launches),
                       options=["-o", capture, "--adapter", adapter])
         assert done.returncode == 0 and capture.exists(), done.stderr
-        if atomics is not None:  # no disassembler has counted them in this code, which is none
+        if atomics is not None:  # they cannot be counted in this code, which is none
             with h5py.File(capture, "r+") as file:
                 for code in file["kernels"].values():
                     code.attrs.update(atomics)

@@ -183,7 +183,7 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
     }
     spool.append(spool::End{number, 0});
     block->hand_over();
-    writer.notify(spool::News::kFrames);
+    writer.notify();
   }
   ring.close();  // as when the process ends
   writer.close_in_child();

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 from .bench import Skip, expect, expect_calls, invocations_of, recorder_lines, same, saved_tensors, tail
 from .registry import check
@@ -55,8 +54,6 @@ def expect_explained(bench, capture):
 @check("variants", "six kernels of the Deformable DETR family, three types: outcome, tensors, code, replay", ["nvcc"])
 def variants(bench):
     program = bench.program("col2im17")
-    path = None if shutil.which("nvdisasm") or shutil.which("cuobjdump") else "/usr/local/cuda/bin"
-    can_disassemble = shutil.which("nvdisasm", path=path) or shutil.which("cuobjdump", path=path)
     for kind in ("float", "double", "half"):
         command = [program, "--variant", "all", "--type", kind, "--seed", "3"]
         ordered = {}
@@ -82,9 +79,8 @@ def variants(bench):
                     expect(not before.any(), f"outputs_before/{tensor} is not zero, as it was")
                 facts = kernel_facts(ordered["capture"], call.facts.get("kernel_digest"), call.facts.get("kernel"))
                 expect(facts.get("registers", 0) > 0, "the kernel's registers are missing")
-                if can_disassemble:
-                    expect(facts.get("atomics", 0) > 0, f"atomics are {facts.get('atomics', 'missing')}")
-                return f"{facts['registers']} registers", f"atomics: {facts.get('atomics', 'no disassembler here')}"
+                expect(facts.get("atomics", 0) > 0, f"atomics are {facts.get('atomics', 'missing')}")
+                return f"{facts['registers']} registers", f"atomics: {facts['atomics']}"
 
             yield f"{kind}, {variant}", as_launched
 

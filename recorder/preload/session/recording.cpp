@@ -159,8 +159,7 @@ void Recording::say_trouble(State& mine) {
 
 void Recording::notify_writer(State& mine) {
   say_trouble(mine);
-  if (mine.writer.notify(spool::News::kFrames) != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false))
-    return;
+  if (mine.writer.notify() != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false)) return;
   warn("the writer of " + mine.frames.output() + " ended unexpectedly; recording continues into " +
        mine.frames.spool_path() + kRecover);
 }
@@ -382,9 +381,6 @@ void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
   const spool::CancellationHeld uncancelled;
   drain();
-  const int saved = errno;
-  if (State* mine = state_) mine->writer.notify(spool::News::kEnding);
-  errno = saved;
 }
 
 size_t Recording::wait_for_launches() noexcept {

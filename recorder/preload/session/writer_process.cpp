@@ -119,11 +119,12 @@ int WriterProcess::start(const WriterSettings& settings) noexcept {
   return error;
 }
 
-WriterProcess::Answer WriterProcess::notify(spool::News news) noexcept {
+WriterProcess::Answer WriterProcess::notify() noexcept {
   if (!socket_.was_opened()) return Answer::kThere;  // no writer was started
   const int socket = socket_.get();
   if (socket < 0) return Answer::kUnreachable;
-  const ssize_t sent = send(socket, &news, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  constexpr char kNewFrames = 0;
+  const ssize_t sent = send(socket, &kNewFrames, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   const bool heard = sent == 1 || errno == EAGAIN || errno == EWOULDBLOCK;  // a full buffer notifies it as well
   return heard ? Answer::kThere : Answer::kGone;
 }

@@ -29,7 +29,7 @@ class WriterProcess {
     kGone,        // the writer has ended
     kUnreachable  // the program closed the recorder's socket; the writer polls the spool
   };
-  Answer notify(spool::News news) noexcept;
+  Answer notify() noexcept;
 
   // Waits until the writer has completed the capture that ends with the cut of this number. Returns the number of its
   // invocations; -1 if the writer has ended, cannot be reached, or takes longer than a minute.
