@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <ctime>
 #include <iterator>
 #include <new>
@@ -50,42 +51,30 @@ bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
 }
 
 std::optional<RingBlock> TargetRing::reserve(uint64_t bytes) noexcept {
+  using Clock = std::chrono::steady_clock;
   constexpr std::chrono::seconds kPatience{10};
+  constexpr timespec kPause{0, 200000};
   if (header_ == nullptr || bytes > most_bytes_) return std::nullopt;
-  bytes = std::max(in_pages(bytes), kPage);
   try {
     auto since = Clock::now();
     uint64_t given_back = given_back_;
-    bool has_spared = false;
     for (bool first = true;; first = false) {
-      bool is_full = false;
       {
         const std::lock_guard lock(mutex_);
         collect();
-        auto block = take(bytes);
-        if (!block && is_worth_growing(bytes)) {
-          is_full = !grow(bytes);
-          block = take(bytes);
-        }
+        auto block = take(std::max(in_pages(bytes), kPage));
+        if (!block && grow(in_pages(bytes))) block = take(std::max(in_pages(bytes), kPage));
         if (block) return block;
       }
-      if (is_full && !std::exchange(has_spared, true)) owner_.spare();
+      if (first) owner_.spare();
       if (given_back_ != given_back) since = Clock::now();
       given_back = given_back_;
       if (!first && (!owner_.is_read() || Clock::now() - since > kPatience)) return std::nullopt;
-      pause();
+      nanosleep(&kPause, nullptr);
     }
   } catch (...) {
   }
   return std::nullopt;
-}
-
-void TargetRing::pause() noexcept {
-  constexpr timespec kPause{0, 200000};
-  const auto begin = Clock::now();
-  nanosleep(&kPause, nullptr);
-  const std::lock_guard lock(mutex_);
-  waited_ += Clock::now() - begin;
 }
 
 void TargetRing::close() noexcept {
@@ -176,38 +165,22 @@ void TargetRing::drop_empty_segments(uint64_t bytes) {
   }
 }
 
-// At first space for several calls, then twice as much. Nothing if that is more than the limit.
-std::optional<uint64_t> TargetRing::next_segment(uint64_t bytes) const {
-  const uint64_t so_far = segment_bytes();
-  if (so_far + bytes > most_bytes_) return std::nullopt;
-  return std::min(std::max({bytes, so_far > 0 ? so_far : 6 * bytes, kSmallestSegment}),
-                  std::max(bytes, in_pages(most_bytes_ - so_far)));
-}
-
-// Pinning memory takes about as long as the writer takes to write and free as much, and disturbs what the device is
-// doing, such as an autotuner's measurements. The ring therefore grows only when the program has waited for the writer
-// for as long as the growth will take: then waiting and growing together take at most twice the time of the better one.
-bool TargetRing::is_worth_growing(uint64_t bytes) const {
-  if (std::ranges::none_of(segments_, [&](const Segment& segment) { return segment.bytes >= bytes; })) return true;
-  const auto size = next_segment(bytes);
-  return !size || waited_ >= seconds_per_byte_ * static_cast<double>(*size);
-}
-
+// At first space for several calls, then twice as much: pinning is slow, and disturbs what the device is doing, such as
+// an autotuner's measurements.
 bool TargetRing::grow(uint64_t bytes) {
   drop_empty_segments(bytes);
-  const auto size = next_segment(bytes);
+  const uint64_t so_far = segment_bytes();
   const int file = file_.get();
-  if (file < 0 || !size) return false;
-  const auto begin = Clock::now();
+  if (file < 0 || so_far + bytes > most_bytes_) return false;
+  const uint64_t size = std::min(std::max({bytes, so_far > 0 ? so_far : 6 * bytes, kSmallestSegment}),
+                                 std::max(bytes, in_pages(most_bytes_ - so_far)));
   segments_.reserve(segments_.size() + 1);
-  void* memory = map_shared(file, end_, *size);
+  void* memory = map_shared(file, end_, size);
   if (memory == nullptr) return false;
-  segments_.push_back({end_, *size, static_cast<std::byte*>(memory), {}, ~uint64_t{0}});
-  segments_.back().free.emplace(end_, *size);
+  segments_.push_back({end_, size, static_cast<std::byte*>(memory), {}, ~uint64_t{0}});
+  segments_.back().free.emplace(end_, size);
   pin_again(segments_.back());
-  end_ += *size;
-  seconds_per_byte_ = Seconds(Clock::now() - begin) / static_cast<double>(*size);
-  waited_ = {};
+  end_ += size;
   return true;
 }
 

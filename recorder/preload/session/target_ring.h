@@ -1,10 +1,9 @@
 // The recorded process' side of the memory shared with the writer (spool/ring.h): blocks of pinned memory into which
-// device tensors are copied. When it is full, reserve() waits for the writer, and where that takes longer it grows, up
-// to MSDA_RECORD_RING_BYTES.
+// device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES; when it is full, reserve() waits for the
+// writer.
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -59,7 +58,7 @@ class TargetRing {
   struct Owner {
     void (*pin)(void* memory, uint64_t bytes);  // pins memory for fast copies, if there is a device
     void (*unpin)(void* memory);                // undoes pin()
-    void (*spare)() noexcept;                   // frees what can be spared, when the ring cannot grow
+    void (*spare)() noexcept;                   // frees what can be spared, when the ring is full
     bool (*is_read)() noexcept;                 // the writer lives
   };
 
@@ -92,17 +91,11 @@ class TargetRing {
     uint64_t pin_epoch;
   };
 
-  using Clock = std::chrono::steady_clock;
-  using Seconds = std::chrono::duration<double>;
-
   std::optional<RingBlock> take(uint64_t bytes);
   void collect();
   void add_free(Range range);
   void drop_empty_segments(uint64_t bytes);
-  std::optional<uint64_t> next_segment(uint64_t bytes) const;
-  bool is_worth_growing(uint64_t bytes) const;
   bool grow(uint64_t bytes);
-  void pause() noexcept;
   void pin_again(Segment& segment);
   uint64_t segment_bytes() const;
 
@@ -111,7 +104,6 @@ class TargetRing {
   spool::RingHeader* header_ = nullptr;
   uint64_t end_ = spool::RingHeader::kBytes, most_bytes_ = 0;
   std::atomic<uint64_t> given_back_{0}, pin_epoch_{0};
-  Seconds waited_{}, seconds_per_byte_{};  // for the writer since the last growth; of that growth
   Owner owner_{};
   std::vector<Segment> segments_;
   std::map<uint32_t, Range> taken_;
