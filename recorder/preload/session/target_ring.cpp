@@ -2,15 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <iterator>
 #include <new>
-
-#include "recorder/spool/write_signals.h"
+#include <utility>
 
 namespace msda::record {
 namespace {
@@ -20,17 +18,6 @@ constexpr uint64_t kSmallestSegment = 128 << 20;
 
 uint64_t in_pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// Null if there is no memory. All pages are allocated before anything is written: a page without memory would be a
-// SIGBUS in the program.
-void* map_shared(int file, uint64_t offset, uint64_t bytes) {
-  const spool::WriteSignalsHeld held;  // the limit on file sizes applies to this file, too
-  if (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return nullptr;
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
-  if (memory == MAP_FAILED) return nullptr;
-  madvise(memory, bytes, MADV_DONTFORK);  // a forked child does not need it
-  return memory;
-}
-
 }  // namespace
 
 bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
@@ -38,14 +25,14 @@ bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
   owner_ = owner;
   file_ = spool::OwnedDescriptor(memfd_create("msda-record", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int file = file_.get();
-  void* header = file >= 0 ? map_shared(file, 0, spool::RingHeader::kBytes) : nullptr;
-  if (header == nullptr) {
+  if (file >= 0) header_memory_ = SegmentMemory::make(file, 0, spool::RingHeader::kBytes);
+  if (!header_memory_) {
     file_.close();
     return false;
   }
   if (fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
   }  // without the seal, the writer could shrink the file
-  header_ = new (header) spool::RingHeader{};
+  header_ = new (header_memory_->data()) spool::RingHeader{};
   header_->most_bytes = most_bytes;
   return true;
 }
@@ -55,21 +42,31 @@ std::optional<RingBlock> TargetRing::reserve(uint64_t bytes) noexcept {
   constexpr std::chrono::seconds kPatience{10};
   constexpr timespec kPause{0, 200000};
   if (header_ == nullptr || bytes > most_bytes_) return std::nullopt;
+  bytes = std::max(in_pages(bytes), kPage);
   try {
     auto since = Clock::now();
     uint64_t given_back = given_back_;
+    bool has_spared = false;
     for (bool first = true;; first = false) {
+      bool is_full = false;
       {
         const std::lock_guard lock(mutex_);
         collect();
-        auto block = take(std::max(in_pages(bytes), kPage));
-        if (!block && grow(in_pages(bytes))) block = take(std::max(in_pages(bytes), kPage));
-        if (block) return block;
+        auto block = take(bytes);
+        if (!block) {
+          is_full = !grow(bytes);
+          block = take(bytes);
+        }
+        if (block) {
+          prepare_next();
+          return block;
+        }
       }
-      if (first) owner_.spare();
+      if (is_full && !std::exchange(has_spared, true)) owner_.spare();
       if (given_back_ != given_back) since = Clock::now();
       given_back = given_back_;
-      if (!first && (!owner_.is_read() || Clock::now() - since > kPatience)) return std::nullopt;
+      const bool is_gone = is_full && !owner_.is_read();
+      if (!first && (is_gone || Clock::now() - since > kPatience)) return std::nullopt;
       nanosleep(&kPause, nullptr);
     }
   } catch (...) {
@@ -79,14 +76,12 @@ std::optional<RingBlock> TargetRing::reserve(uint64_t bytes) noexcept {
 
 void TargetRing::close() noexcept {
   const std::lock_guard lock(mutex_);
-  for (const Segment& segment : segments_) {
-    if (owner_.unpin != nullptr && segment.pin_epoch == pin_epoch_) owner_.unpin(segment.memory);
-    munmap(segment.memory, segment.bytes);
-  }
+  for (const Segment& segment : segments_) unpin(segment);
   segments_.clear();
+  next_.reset();
   taken_.clear();
-  if (header_ != nullptr) munmap(header_, spool::RingHeader::kBytes);
   header_ = nullptr;
+  header_memory_.reset();
   file_.close();
 }
 
@@ -104,7 +99,8 @@ std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
     if (size > bytes) segment.free.emplace(offset + bytes, size - bytes);
     pin_again(segment);
     header_->taken[number].store(1, std::memory_order_release);
-    return RingBlock(&header_->taken[number], number, offset, segment.memory + (offset - segment.offset));
+    return RingBlock(&header_->taken[number], number, offset,
+                     segment.memory->data() + (offset - segment.memory->offset()));
   }
   return std::nullopt;
 }
@@ -124,7 +120,8 @@ void TargetRing::collect() {
 
 void TargetRing::add_free(Range range) {
   const auto segment = std::ranges::find_if(segments_, [&](const Segment& candidate) {
-    return range.offset >= candidate.offset && range.offset < candidate.offset + candidate.bytes;
+    const uint64_t begin = candidate.memory->offset();
+    return range.offset >= begin && range.offset < begin + candidate.memory->bytes();
   });
   if (segment == segments_.end()) return;
   auto at = segment->free.emplace(range.offset, range.bytes).first;
@@ -142,7 +139,7 @@ void TargetRing::add_free(Range range) {
 
 uint64_t TargetRing::segment_bytes() const {
   uint64_t bytes = 0;
-  for (const Segment& segment : segments_) bytes += segment.bytes;
+  for (const Segment& segment : segments_) bytes += segment.memory->bytes();
   return bytes;
 }
 
@@ -150,45 +147,76 @@ uint64_t TargetRing::segment_bytes() const {
 void TargetRing::drop_empty_segments(uint64_t bytes) {
   for (size_t i = 0; i < segments_.size() && segment_bytes() + bytes > most_bytes_;) {
     const Segment& segment = segments_[i];
-    const bool empty = segment.free.size() == 1 && segment.free.begin()->second == segment.bytes;
+    const uint64_t size = segment.memory->bytes(), begin = segment.memory->offset();
+    const bool empty = segment.free.size() == 1 && segment.free.begin()->second == size;
     if (!empty) {
       ++i;
       continue;
     }
-    if (owner_.unpin != nullptr && segment.pin_epoch == pin_epoch_) owner_.unpin(segment.memory);
-    munmap(segment.memory, segment.bytes);
-    if (const int file = file_.get(); file >= 0) {
-      fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(segment.offset),
-                static_cast<off_t>(segment.bytes));
-    }
+    unpin(segment);
     segments_.erase(segments_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (const int file = file_.get(); file >= 0) {
+      fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin), static_cast<off_t>(size));
+    }
   }
 }
 
-// At first space for several calls, then twice as much: pinning is slow, and disturbs what the device is doing, such as
-// an autotuner's measurements.
-bool TargetRing::grow(uint64_t bytes) {
-  drop_empty_segments(bytes);
+// At first space for several calls, then twice as much. Nothing if that exceeds the limit.
+std::optional<uint64_t> TargetRing::next_size(uint64_t bytes) const {
   const uint64_t so_far = segment_bytes();
+  if (so_far + bytes > most_bytes_) return std::nullopt;
+  return std::min(std::max({bytes, so_far > 0 ? so_far : 6 * bytes, kSmallestSegment}),
+                  std::max(bytes, in_pages(most_bytes_ - so_far)));
+}
+
+// Prepares the next segment when half of the ring is in use.
+void TargetRing::prepare_next() {
+  uint64_t free = 0;
+  for (const Segment& segment : segments_) {
+    for (const auto& [offset, bytes] : segment.free) free += bytes;
+  }
+  const auto size = next_size(kSmallestSegment);
   const int file = file_.get();
-  if (file < 0 || so_far + bytes > most_bytes_) return false;
-  const uint64_t size = std::min(std::max({bytes, so_far > 0 ? so_far : 6 * bytes, kSmallestSegment}),
-                                 std::max(bytes, in_pages(most_bytes_ - so_far)));
-  segments_.reserve(segments_.size() + 1);
-  void* memory = map_shared(file, end_, size);
-  if (memory == nullptr) return false;
-  segments_.push_back({end_, size, static_cast<std::byte*>(memory), {}, ~uint64_t{0}});
-  segments_.back().free.emplace(end_, size);
-  pin_again(segments_.back());
-  end_ += size;
+  if (next_ || has_failed_ || !size || file < 0 || free > segment_bytes() / 2) return;
+  next_ = SegmentMemory::prepare(file, end_, *size);
+  has_failed_ = !next_;
+  end_ += *size;  // also if it has failed: the writer may have mapped that part of the file
+}
+
+// False if the ring has reached its limit, or there is no memory. While a segment is being prepared, it does not grow.
+bool TargetRing::grow(uint64_t bytes) {
+  if (next_ && next_->state() == SegmentMemory::State::kUnderWay) return true;
+  if (next_ && next_->state() == SegmentMemory::State::kReady) {
+    add(std::exchange(next_, nullptr));
+    if (segments_.back().memory->bytes() >= bytes) return true;
+  }
+  has_failed_ = has_failed_ || next_;
+  next_.reset();
+  drop_empty_segments(bytes);
+  const auto size = next_size(bytes);
+  const int file = file_.get();
+  auto memory = file >= 0 && size ? SegmentMemory::make(file, end_, *size) : nullptr;
+  if (!memory) return false;
+  end_ += *size;
+  add(std::move(memory));
   return true;
+}
+
+void TargetRing::add(std::unique_ptr<SegmentMemory> memory) {
+  std::map<uint64_t, uint64_t> free{{memory->offset(), memory->bytes()}};
+  segments_.push_back({std::move(memory), std::move(free), ~uint64_t{0}});
+  pin_again(segments_.back());
 }
 
 void TargetRing::pin_again(Segment& segment) {
   const uint64_t epoch = pin_epoch_;
   if (owner_.pin == nullptr || segment.pin_epoch == epoch) return;
-  owner_.pin(segment.memory, segment.bytes);
+  owner_.pin(segment.memory->data(), segment.memory->bytes());
   segment.pin_epoch = epoch;
+}
+
+void TargetRing::unpin(const Segment& segment) {
+  if (owner_.unpin != nullptr && segment.pin_epoch == pin_epoch_) owner_.unpin(segment.memory->data());
 }
 
 }  // namespace msda::record

@@ -1,17 +1,19 @@
 // The recorded process' side of the memory shared with the writer (spool/ring.h): blocks of pinned memory into which
-// device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES; when it is full, reserve() waits for the
-// writer.
+// device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES, and prepares for that ahead; when it is
+// full, reserve() waits for the writer.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "recorder/preload/session/segment_memory.h"
 #include "recorder/spool/owned_descriptor.h"
 #include "recorder/spool/ring.h"
 
@@ -85,8 +87,7 @@ class TargetRing {
     uint64_t offset, bytes;
   };
   struct Segment {
-    uint64_t offset, bytes;
-    std::byte* memory;
+    std::unique_ptr<SegmentMemory> memory;
     std::map<uint64_t, uint64_t> free;  // offset to bytes
     uint64_t pin_epoch;
   };
@@ -95,17 +96,24 @@ class TargetRing {
   void collect();
   void add_free(Range range);
   void drop_empty_segments(uint64_t bytes);
+  std::optional<uint64_t> next_size(uint64_t bytes) const;
+  void prepare_next();
   bool grow(uint64_t bytes);
+  void add(std::unique_ptr<SegmentMemory> memory);
   void pin_again(Segment& segment);
+  void unpin(const Segment& segment);
   uint64_t segment_bytes() const;
 
   std::mutex mutex_;
   spool::OwnedDescriptor file_;
+  std::unique_ptr<SegmentMemory> header_memory_;
   spool::RingHeader* header_ = nullptr;
   uint64_t end_ = spool::RingHeader::kBytes, most_bytes_ = 0;
   std::atomic<uint64_t> given_back_{0}, pin_epoch_{0};
   Owner owner_{};
   std::vector<Segment> segments_;
+  std::unique_ptr<SegmentMemory> next_;  // segment, while it is being prepared
+  bool has_failed_ = false;              // to prepare one: it will again
   std::map<uint32_t, Range> taken_;
 };
 

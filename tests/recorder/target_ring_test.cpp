@@ -1,0 +1,112 @@
+#include "recorder/preload/session/target_ring.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+namespace msda::record {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kFirstSegment = 128 * kMiB;  // the smallest
+constexpr uint64_t kPage = 4096;
+
+long faults() {
+  rusage used{};
+  getrusage(RUSAGE_THREAD, &used);
+  return used.ru_minflt;
+}
+
+// What the ring asked its owner for, and how it is answered.
+std::atomic<int> spares;
+std::atomic<bool> reads;
+std::vector<uint64_t> pinned;     // bytes
+std::vector<long> faults_to_pin;  // page faults, by which the kernel maps pages that are not yet mapped
+
+class Ring : public testing::Test {
+ protected:
+  void SetUp() override {
+    spares = 0;
+    reads = true;
+    pinned.clear();
+    faults_to_pin.clear();
+  }
+  void TearDown() override { ring_.close(); }
+  void open(uint64_t most) {
+    const auto pin = [](void* memory, uint64_t bytes) {
+      const long before = faults();
+      auto* touched = static_cast<volatile std::byte*>(memory);
+      for (uint64_t at = 0; at < bytes; at += kPage) touched[at] = std::byte{1};
+      faults_to_pin.push_back(faults() - before);
+      pinned.push_back(bytes);
+    };
+    ASSERT_TRUE(
+        ring_.open(most, {pin, [](void*) {}, []() noexcept { ++spares; }, []() noexcept { return reads.load(); }}));
+  }
+  std::vector<RingBlock> reserve(int count, uint64_t bytes) {
+    std::vector<RingBlock> blocks;
+    for (int i = 0; i < count; ++i) {
+      auto block = ring_.reserve(bytes);
+      if (!block) break;
+      std::memset(block->memory(), i, bytes);
+      blocks.push_back(*std::move(block));
+    }
+    return blocks;
+  }
+  TargetRing ring_;
+};
+
+TEST_F(Ring, GrowsToItsLimitAndThenAsksForWhatCanBeSpared) {
+  open(512 * kMiB);
+  std::vector<RingBlock> held = reserve(64, 8 * kMiB);  // calls that are kept, for example
+  ASSERT_EQ(held.size(), 64U);
+  EXPECT_EQ(pinned, (std::vector<uint64_t>{128 * kMiB, 128 * kMiB, 256 * kMiB}));
+  EXPECT_EQ(spares, 0);
+  for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(std::to_integer<size_t>(held[i].memory()[8 * kMiB - 1]), i);
+  reads = false;
+  EXPECT_FALSE(ring_.reserve(8 * kMiB));
+  EXPECT_EQ(spares, 1);
+  held.clear();
+  EXPECT_TRUE(ring_.reserve(8 * kMiB));
+}
+
+// The pages of the first segment are mapped when it is pinned; those of the others before.
+TEST_F(Ring, PreparesTheNextSegmentBeforeItIsNeeded) {
+  open(512 * kMiB);
+  const std::vector<RingBlock> held = reserve(64, 8 * kMiB);
+  ASSERT_EQ(faults_to_pin.size(), 3U);
+  constexpr long kFew = 100, kMany = 1000;
+  EXPECT_GT(faults_to_pin[0], kMany);
+  EXPECT_LT(faults_to_pin[1], kFew);
+  EXPECT_LT(faults_to_pin[2], kFew);
+}
+
+TEST_F(Ring, GrowsForABlockThatFitsNoSegment) {
+  open(1024 * kMiB);
+  const std::vector<RingBlock> small = reserve(1, kMiB), large = reserve(1, kFirstSegment + kMiB);
+  EXPECT_EQ(large.size(), 1U);
+  EXPECT_EQ(pinned.size(), 2U);
+  EXPECT_TRUE(reserve(1, 1025 * kMiB).empty());
+}
+
+TEST_F(Ring, ClosesWhileASegmentIsBeingPrepared) {
+  open(4096 * kMiB);
+  EXPECT_EQ(reserve(12, 8 * kMiB).size(), 12U);
+  ring_.close();
+}
+
+// Blocks given back are used again: the ring does not grow.
+TEST_F(Ring, UsesFreedBlocksAgain) {
+  open(1024 * kMiB);
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<RingBlock> blocks = reserve(4, 8 * kMiB);
+    ASSERT_EQ(blocks.size(), 4U);
+  }
+  EXPECT_EQ(pinned.size(), 1U);
+}
+
+}  // namespace
+}  // namespace msda::record
