@@ -56,7 +56,7 @@ def launched(tmp_path):
         images = []
         for i in range(variants):
             image = tmp_path / f"{i}.cubin"
-            image.write_bytes(make_cubin([KERNELS[kernel]], bytes([i]) * (64 + i)))
+            image.write_bytes(make_cubin([KERNELS[kernel]], bytes([i]) * (8 + i)))
             images += ["--image", image]
         done = record(CLIENT, "--kernel", *kernel.split(), *images, "--seed", "4", *map(str, arguments),
                       options=["-o", capture, "--adapter", adapter], **variables)
