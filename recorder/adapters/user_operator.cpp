@@ -10,7 +10,7 @@
 namespace msda::adapters {
 namespace {
 
-constexpr size_t kMostAddends = 16, kMostWhere = 16, kMostWeights = 8;
+constexpr size_t kMostAddends = 16, kMostWhere = 16, kMostWeights = 8, kLongestPath = 4096;
 // What commands and results know by these names is built in.
 constexpr std::array kBuiltIn{"msda", "grid_sample", "scatter_add", "interpolate", "roi_align"};
 
@@ -72,11 +72,25 @@ class OperatorReader {
   OperatorReader(const UserSpec& spec, const Node& node) : spec_(spec), node_(node), names_(spec) {}
 
   OperatorSpec read() {
-    node_.with_keys({"name", "sizes", "outputs"});
+    const auto library = node_.find("library");
+    if (library) {
+      node_.with_keys({"name", "library"});
+    } else {
+      node_.with_keys({"name", "sizes", "outputs", "library"});
+    }
     const Node name = node_.at("name");
     result_.name = name.identifier();
     if (std::ranges::find(kBuiltIn, result_.name) != kBuiltIn.end()) {
       name.fail("is \"" + result_.name + "\", which is built in; give the operator another name");
+    }
+    if (library) {
+      result_.library = library->text();
+      const auto is_printable = [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 0x7f; };
+      if (result_.library.empty() || result_.library.size() > kLongestPath ||
+          !std::ranges::all_of(result_.library, is_printable)) {
+        library->fail("is no path of 1 to 4096 printable characters");
+      }
+      return std::move(result_);
     }
     const auto outputs = node_.at("outputs").list(1, kMostOperatorOutputs);
     // Their names first: expressions may refer to any.

@@ -1,6 +1,6 @@
 // What a user's kernel computes, as the key "operator" of its adapter says: each element of an output is a sum of
-// products. docs/own-operators.md is the format. The recorder checks it, and takes the name alone; msda-replay
-// evaluates it.
+// products, by expressions or by a library. docs/own-operators.md is the format. The recorder checks it, takes the
+// name alone, and never looks at a library; msda-replay evaluates it.
 #pragma once
 
 #include <optional>
@@ -52,6 +52,7 @@ struct OutputSpec {
 
 struct OperatorSpec {
   std::string name;
+  std::string library;  // a path as the file has it, from the file's folder on; then there are no indices and outputs
   std::vector<IndexSpec> indices;
   std::vector<OutputSpec> outputs;
 };

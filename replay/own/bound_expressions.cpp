@@ -8,6 +8,7 @@
 
 #include "analysis/bounded.h"
 #include "replay/base/errors.h"
+#include "replay/own/rounded.h"
 
 namespace msda::replay {
 
@@ -21,18 +22,6 @@ namespace {
 
 // About a minute and a half of one core.
 constexpr int64_t kMostPoints = int64_t{1} << 28, kLargestDomain = int64_t{1} << 26;
-
-// A number whose every operation is rounded to a type.
-struct Rounded {
-  double value = 0;
-  msda_dtype type = MSDA_FLOAT64;
-
-  friend Rounded operator+(const Rounded& a, const Rounded& b) { return a.of(a.value + b.value); }
-  friend Rounded operator-(const Rounded& a, const Rounded& b) { return a.of(a.value - b.value); }
-  friend Rounded operator*(const Rounded& a, const Rounded& b) { return a.of(a.value * b.value); }
-  friend Rounded operator/(const Rounded& a, const Rounded& b) { return a.of(a.value / b.value); }
-  Rounded of(double x) const { return {analysis::rounded_to(x, type), type}; }
-};
 
 // The value of a coordinate's expression.
 template <class Real, class Make>

@@ -7,19 +7,9 @@
 #include <vector>
 
 #include "replay/own/expression_operator.h"
+#include "replay/own/recorded_call.h"
 
 namespace msda::replay {
-
-// What names mean in expressions, by their numbers; a name without an integer is one of reals only.
-struct NamedValues {
-  std::vector<std::optional<int64_t>> integers;
-  std::vector<double> reals;
-
-  void set(size_t name, int64_t integer) {
-    integers[name] = integer;
-    reals[name] = static_cast<double>(integer);
-  }
-};
 
 class BoundExpressions final : public analysis::OwnDefinition {
  public:

@@ -2,14 +2,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 
-#include "analysis/operators/own/call.h"
-#include "kernels/parallel.h"
 #include "replay/own/bound_expressions.h"
+#include "replay/own/looked_at.h"
 
 namespace msda::replay {
 
@@ -190,49 +187,14 @@ std::optional<std::string> BoundExpressions::fault_of(size_t output, int64_t fla
   for (size_t i = 0; i < op_.op().outputs[output].coordinates.size(); ++i) {
     if (auto fault = looker.location(i, axis)) return fault;
   }
-  const analysis::OwnCall call(std::shared_ptr<const OwnDefinition>(std::shared_ptr<void>(), this));
-  std::vector<analysis::OwnCells> places{{}};
-  for (const analysis::Axis& one : axes(output, flat)) {
-    std::vector<analysis::OwnCells> longer;
-    for (const auto& landing : call.landings({}, one, analysis::Precision::of(call.arithmetic()))) {
-      for (analysis::OwnCells cells : places) {
-        cells.push_back({landing.low, std::isfinite(landing.fraction) ? landing.fraction : 0});
-        longer.push_back(cells);
-      }
-    }
-    places = std::move(longer);
-  }
-  for (const analysis::OwnCells& cells : places) {
+  for (const analysis::OwnCells& cells : reachable_cells(*this, output, flat)) {
     if (auto fault = look(output, flat, cells, Faults::kTell, [](const analysis::OwnTerm&) {})) return fault;
   }
   return std::nullopt;
 }
 
 std::optional<std::string> BoundExpressions::fault(int threads) const {
-  constexpr int64_t kOfATask = 256;
-  for (size_t output = 0; output < joins_.size(); ++output) {
-    const analysis::Index shape = shape_of(output);
-    const int64_t elements = Tensor{nullptr, MSDA_FLOAT32, shape}.elements();
-    const int64_t tasks = (elements + kOfATask - 1) / kOfATask;
-    std::atomic<int64_t> first = elements;  // of the elements with a fault, as every number of threads finds it
-    std::string found;
-    std::mutex mutex;
-    kernels::parallel_for(tasks, kernels::thread_count(threads, tasks), [&](int64_t task, int) {
-      for (int64_t flat = task * kOfATask; flat < std::min(elements, (task + 1) * kOfATask); ++flat) {
-        if (flat > first) return;
-        const auto fault = fault_of(output, flat);
-        if (!fault) continue;
-        const std::lock_guard lock(mutex);
-        if (flat >= first) return;
-        first = flat;
-        found = *fault;
-      }
-    });
-    if (first == elements) continue;
-    return fmt::format("{}[{}]: {}", op_.gradients()[output].name(),
-                       fmt::join(Tensor{nullptr, MSDA_FLOAT32, shape}.index_of(first), ","), found);
-  }
-  return std::nullopt;
+  return first_fault(*this, threads, [this](size_t output, int64_t flat) { return fault_of(output, flat); });
 }
 
 }  // namespace msda::replay

@@ -3,12 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <vector>
 
 #include "recorder/adapters/user.h"
 #include "recorder/adapters/user_spec.h"
 #include "replay/base/errors.h"
 #include "replay/own/expression_operator.h"
+#include "replay/own/library_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -17,6 +19,15 @@ namespace {
 std::vector<std::unique_ptr<const OwnOperator>>& operators() {
   static auto* const all = new std::vector<std::unique_ptr<const OwnOperator>>;
   return *all;
+}
+
+std::unique_ptr<const OwnOperator> operator_of(adapters::UserSpec spec, const std::string& file) {
+  if (spec.op->library.empty()) return std::make_unique<ExpressionOperator>(std::move(spec));
+  try {
+    return std::make_unique<LibraryOperator>(std::move(spec), std::filesystem::path(file).parent_path().string());
+  } catch (const BadInput& e) {
+    throw BadInput(fmt::format("--operator {}: {}", file, e.what()));
+  }
 }
 
 void read_operators(const std::string& file) {
@@ -36,7 +47,7 @@ void read_operators(const std::string& file) {
             fmt::format("--operator {}: a second adapter named {}; give each its own name", file, spec.name));
       }
     }
-    operators().push_back(std::make_unique<ExpressionOperator>(std::move(spec)));
+    operators().push_back(operator_of(std::move(spec), file));
   }
   if (!any) {
     throw BadInput(fmt::format(

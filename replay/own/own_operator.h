@@ -1,5 +1,5 @@
 // Operators that a user describes in an adapter file, and names on the command line. A capture names at most its
-// adapter: no file is read because a capture says so.
+// adapter: no file is read and no library is loaded because a capture says so.
 #pragma once
 
 #include <functional>

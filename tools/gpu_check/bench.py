@@ -52,10 +52,10 @@ def tail(text, lines=4):
 class Bench:
     """Folders and programs of one run of gpu-check."""
 
-    def __init__(self, binaries, python, work, arch="native", limit=150, tuner_runs=3, poison_runs=100):
+    def __init__(self, binaries, python, work, arch="native", limit=150, tuner_runs=3, poison_runs=100, scatter_problems=300):
         self.record_program, self.replay_program = binaries / "msda-record", binaries / "msda-replay"
         self.python, self.work, self.arch, self.limit = python, work, arch, limit
-        self.tuner_runs, self.poison_runs = tuner_runs, poison_runs
+        self.tuner_runs, self.poison_runs, self.scatter_problems = tuner_runs, poison_runs, scatter_problems
         self._programs, self._plain, self._modules, self._number = {}, {}, None, 0
 
     # What is here
@@ -66,7 +66,7 @@ class Bench:
             return "" if find_nvcc() else "no nvcc in PATH, CUDA_HOME/bin or /usr/local/cuda/bin"
         if self._modules is None:
             code = ("import importlib.util as u\n"
-                    "for n in ('torch', 'triton', 'msda_triton', 'h5py', 'numpy', 'pytest'):\n"
+                    "for n in ('torch', 'torchvision', 'triton', 'msda_triton', 'h5py', 'numpy', 'pytest'):\n"
                     "    if u.find_spec(n): print(n)\n"
                     "import torch; torch.cuda.is_available() and print('cuda')\n")
             done = subprocess.run([self.python, "-c", code], capture_output=True, text=True, timeout=self.limit)
@@ -147,8 +147,8 @@ class Bench:
         expect(one == other, f"prints other than without the recorder: {first_difference(one, other)}; {tail(done.stderr)}")
         return done, capture, saved
 
-    def replay(self, *arguments, expected=(0,)):
-        return self.run([self.replay_program, *arguments], expected)
+    def replay(self, *arguments, expected=(0,), limit=None):
+        return self.run([self.replay_program, *arguments], expected, limit)
 
 
 def stable(text, unstable):

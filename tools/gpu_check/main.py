@@ -67,6 +67,7 @@ def main(arguments=None):
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the table as JSON as well")
     parser.add_argument("--tuner-runs", type=int, default=3, metavar="N", help="runs of the autotuner with and without (3)")
     parser.add_argument("--poison-runs", type=int, default=100, metavar="N", help="runs of the check poison (100)")
+    parser.add_argument("--scatter-problems", type=int, default=300, metavar="N", help="random problems of each operator in scatter (300)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="a new folder for captures and programs, not removed")
     chosen = parser.parse_args(arguments)
 
@@ -104,7 +105,8 @@ def run_checks(table, chosen, names):
             sys.exit(f"gpu-check: --keep {chosen.keep}: {error.strerror}: name a folder that is not there yet")
     work = chosen.keep.resolve() if chosen.keep else pathlib.Path(tempfile.mkdtemp(prefix="msda-gpu-check-"))
     try:
-        bench = Bench(binaries, chosen.python, work, tuner_runs=chosen.tuner_runs, poison_runs=chosen.poison_runs)
+        bench = Bench(binaries, chosen.python, work, tuner_runs=chosen.tuner_runs, poison_runs=chosen.poison_runs,
+                      scatter_problems=chosen.scatter_problems)
         begin = time.monotonic()
         for name in names:
             run_check(table, bench, CHECKS[name])

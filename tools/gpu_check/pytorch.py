@@ -3,6 +3,7 @@
 from .bench import expect, invocations_of, same, saved_tensors, tail
 from .kernels import expect_explained
 from .registry import check
+from .scatter import random_problems
 
 PADDINGS, INTERPOLATIONS = ("zeros", "border", "reflection"), ("bilinear", "nearest")
 
@@ -43,7 +44,7 @@ def as_saved(members):
     return f"{len(members)} calls"
 
 
-@check("scatter", "PyTorch's sums of rows, and interpolate's backward passes: calls, results, explanations", ["torch"])
+@check("scatter", "sums of rows, interpolate's and roi_align's backward passes: calls, tensors, explanations, orders", ["torch"])
 def scatter(bench):
     """The order of atomic additions changes results, but not from what the recorder saw to what the program has."""
     done, capture, saved_in = bench.outcome_kept(bench.target("scatter"), unstable=["result"])
@@ -61,6 +62,7 @@ def scatter(bench):
     for group, members in groups.items():
         yield group, lambda members=members: results_as_saved(members)
     yield "explained", lambda: expect_explained(bench, capture)
+    yield from random_problems(bench)
 
 
 def results_as_saved(members):

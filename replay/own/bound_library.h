@@ -1,0 +1,76 @@
+// What a library says of one call, on the call's tensors.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "replay/own/library_call.h"
+#include "replay/own/library_operator.h"
+
+namespace msda::replay {
+
+class BoundLibrary final : public analysis::OwnDefinition {
+ public:
+  // As BoundExpressions. Nothing is asked of the library before a term or a coordinate is; then what is wrong with it
+  // is thrown as BadInput.
+  BoundLibrary(const LibraryOperator& op, NamedValues values, std::vector<analysis::Tensor> tensors,
+               const analysis::Coordinates& sizes, std::string where, const BoundLibrary* given = nullptr);
+
+  std::span<const analysis::Gradient> outputs() const override { return op_.gradients(); }
+  std::span<const analysis::Dimension> dimensions() const override { return op_.dimensions(); }
+  const std::string& name() const override { return op_.name(); }
+
+  const std::vector<analysis::NamedTensor>& inputs() const override { return inputs_; }
+  analysis::Index shape_of(size_t output) const override;
+  const analysis::Coordinates& sizes() const override { return sizes_; }
+  std::span<const size_t> dimensions_of(size_t output) const override { return op_.dimensions_of(output); }
+  std::span<const size_t> channels_of(size_t output) const override { return op_.channels_of(output); }
+  std::span<const size_t> cuts() const override { return op_.cuts(); }
+  std::vector<int> axes_of(std::string_view tensor) const override;
+  bool begins_with_itself(size_t output) const override { return op_.begins_with_itself(output); }
+
+  analysis::Axes axes(size_t output, int64_t flat) const override;
+  analysis::Coordinate coordinate(const analysis::Axis& axis, const analysis::Precision& precision) const override;
+  double computed(const analysis::Axis& axis, msda_dtype type) const override;
+  void terms(size_t output, int64_t flat, const analysis::OwnCells& cells,
+             const analysis::VisitTerm& visit) const override;
+  // 0 of what has no data.
+  int64_t term_count(size_t output) const override;
+  std::string name_of_term(size_t output, int64_t number) const override;
+  std::shared_ptr<const OwnDefinition> with_inputs(std::vector<analysis::Tensor> tensors) const override;
+
+  // Looks at every term of every element, wherever rounding may bring its coordinates. Throws BadInput.
+  void check() const;
+
+ private:
+  void take_sizes(const analysis::Coordinates& sizes);
+  bool has_coordinates(size_t output) const { return op_.schema().outputs[output].coordinates > 0; }
+  const LibraryCall& call() const;
+  const TermTable& table(size_t output) const;
+
+  // Open at the first question; the same for all calls that differ in nothing that the library is told.
+  struct Opened {
+    std::mutex mutex;
+    std::shared_ptr<const LibraryCall> call;
+    std::atomic<const LibraryCall*> ready = nullptr;  // the same, without waiting for other threads
+  };
+  struct Table {
+    std::shared_ptr<const TermTable> table;
+    std::atomic<const TermTable*> ready = nullptr;
+  };
+
+  const LibraryOperator& op_;
+  NamedValues values_;
+  std::vector<analysis::NamedTensor> inputs_;
+  analysis::Coordinates sizes_{};
+  std::string where_;
+  std::shared_ptr<Opened> opened_;
+  mutable std::mutex mutex_;
+  mutable std::array<Table, analysis::kMostGradients> tables_;  // by output
+};
+
+}  // namespace msda::replay

@@ -1,0 +1,103 @@
+// In the process of a library: a call as the library is given it, and what it answers, checked and put into words.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "replay/own/library_schema.h"
+
+namespace msda::replay {
+
+// A text of somebody else's, cut, with ? for what is not printable.
+std::string shown(const char* text, size_t most);
+
+class OpenedCall {
+ public:
+  OpenedCall(const msda_own_operator_description& of, std::vector<int64_t> sizes,
+             std::vector<std::vector<int64_t>> shapes);
+  OpenedCall(const OpenedCall&) = delete;
+  OpenedCall& operator=(const OpenedCall&) = delete;
+
+  void add_value(std::string name, bool is_integer, int64_t integer, double real);
+  size_t tensor_count() const { return shapes_.size(); }
+  std::vector<int64_t>& numbers(size_t tensor) { return numbers_[tensor]; }
+
+  // After all of these have been given. What the library refuses the call for, or nothing.
+  std::string open();
+  void close();
+
+  const msda_own_call& call() const { return call_; }
+  void* state() const { return state_; }
+  const std::vector<int64_t>& sizes() const { return sizes_; }
+  const std::vector<int64_t>& shape(size_t tensor) const { return shapes_[tensor]; }
+  // The place of an element of a floating-point input; or what is wrong with it.
+  std::string find(const msda_own_element& element, uint64_t& place) const;
+
+ private:
+  const msda_own_operator_description& of_;
+  std::vector<int64_t> sizes_;
+  std::vector<std::vector<int64_t>> shapes_, numbers_;
+  std::vector<msda_own_data> data_;
+  std::deque<std::string> names_;
+  std::vector<msda_own_value> values_;
+  msda_own_call call_{};
+  void* state_ = nullptr;
+};
+
+// Words of the elements of one request, and the first fault of the last element.
+class Answers {
+ public:
+  std::vector<uint64_t>& words() { return words_; }
+  const std::string& fault() const { return fault_; }
+  bool has_too_many() const { return too_many_; }
+  using Send = std::function<void(std::vector<uint64_t>&)>;
+  void when_full(size_t words, Send send) {
+    full_ = words;
+    send_ = std::move(send);
+  }
+
+ protected:
+  Answers(const msda_own_operator_description& of, const OpenedCall& call, size_t output);
+  std::vector<int64_t> index_of(int64_t flat) const;
+  void take_fault(const std::string& fault) {
+    if (fault_.empty()) fault_ = fault;
+  }
+
+  const msda_own_operator_description& of_;
+  const OpenedCall& call_;
+  const msda_own_output& output_;
+  int32_t number_;
+  std::vector<uint64_t> words_;
+  std::string fault_;
+  bool too_many_ = false;
+  size_t full_ = 0;
+  Send send_;
+};
+
+class Coordinates : public Answers {
+ public:
+  Coordinates(const msda_own_operator_description& of, const OpenedCall& call, size_t output)
+      : Answers(of, call, output) {}
+  void of_element(int64_t flat);
+
+ private:
+  std::string add(const msda_own_coordinate& coordinate);
+};
+
+class Addends : public Answers {
+ public:
+  Addends(const msda_own_operator_description& of, const OpenedCall& call, size_t output);
+  void of_element(int64_t flat, std::span<const int32_t> cells);
+
+ private:
+  static const char* take(void* to, const msda_own_addend* addend);
+  std::string add(const msda_own_addend& addend);
+
+  int64_t most_, last_ = 0, count_ = 0;  // numbers of this output; the last one; all addends of the request
+};
+
+}  // namespace msda::replay

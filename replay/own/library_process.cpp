@@ -1,0 +1,208 @@
+#include "replay/own/library_process.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "replay/base/errors.h"
+#include "replay/own/library_server.h"
+
+namespace msda::replay {
+namespace {
+
+using Json = nlohmann::json;
+using Kind = capture::Channel::Kind;
+
+// No answer has more: each addend at most seven words, and a word for each element.
+constexpr uint64_t kMostWords = uint64_t{MSDA_OWN_MOST_ADDENDS} * 8;
+
+// A process whose end of the socket is closed ends within 2 s, or is ended.
+constexpr int kTriesToWait = 1000, kBetweenTries = 2000;  // us
+
+LibrarySchema schema_of(const Json& json) {
+  LibrarySchema schema;
+  schema.name = json.at("name");
+  schema.has_coordinates = json.at("has_coordinates");
+  for (const Json& one : json.at("dimensions")) schema.dimensions.push_back({one.at(0), one.at(1)});
+  for (const Json& one : json.at("tensors")) schema.tensors.push_back({one.at(0), one.at(1), one.at(2), one.at(3)});
+  for (const Json& one : json.at("outputs")) {
+    schema.outputs.push_back({one.at(0), one.at(1), one.at(2), one.at(3), one.at(4)});
+  }
+  return schema;
+}
+
+std::span<const std::byte> bytes_of(const std::vector<int64_t>& numbers) { return std::as_bytes(std::span(numbers)); }
+
+}  // namespace
+
+struct LibraryProcess::Request {
+  const char* words;  // what was asked, for messages
+  Json json;
+  std::span<const std::vector<int64_t>> data = {};
+};
+
+LibraryProcess::LibraryProcess(std::string path, Limits limits) : path_(std::move(path)), limits_(limits) {
+  struct stat status {};
+  if (stat(path_.c_str(), &status) != 0) {
+    throw BadInput(fmt::format("{}: {}; compile the library, or correct the adapter file's key \"library\"", path_,
+                               std::strerror(errno)));
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw BadInput(
+        fmt::format("{}: is not a file; give a shared library by the adapter file's key \"library\"", path_));
+  }
+  // A name without a folder would be looked for among the system's libraries.
+  if (path_.find('/') == path_.npos) path_ = "./" + path_;
+  start();
+}
+
+LibraryProcess::~LibraryProcess() {
+  channel_.reset();  // the child ends with it, unless the library keeps it
+  if (child_ <= 0) return;
+  kill(child_, SIGKILL);
+  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void LibraryProcess::start() {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    fail(fmt::format("cannot start a process for the library: {}", std::strerror(errno)));
+  }
+  const pid_t parent = getpid();
+  child_ = fork();
+  if (child_ == 0) serve_library(sockets[1], parent, path_, limits_.cpu_seconds);
+  const int error = errno;
+  ::close(sockets[1]);
+  channel_.emplace(sockets[0]);
+  if (child_ < 0) fail(fmt::format("cannot start a process for the library: {}", std::strerror(error)));
+  const timeval patience{limits_.wall_seconds, 0};
+  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO}) {
+    setsockopt(sockets[0], SOL_SOCKET, which, &patience, sizeof patience);
+  }
+  errno = 0;  // which tells whether the time is over
+  const auto header = channel_->receive_header();
+  if (!header) has_ended("as it is loaded");
+  const auto body = channel_->receive_body(*header);
+  if (!body) has_ended("as it is loaded");
+  Json description;
+  try {
+    const auto* begin = reinterpret_cast<const uint8_t*>(body->data());
+    description = Json::from_cbor(begin, begin + body->size());
+    if (description.contains("error")) fail(description.at("error"));
+    schema_ = schema_of(description);
+  } catch (const Json::exception&) {
+    refuse_answer();
+  }
+}
+
+std::variant<int64_t, std::string> LibraryProcess::open(const NewCall& call) {
+  Json values = Json::array();
+  for (const Value& one : call.values)
+    values.push_back({one.name, one.integer.has_value(), one.integer.value_or(0), one.real});
+  const std::lock_guard lock(mutex_);
+  const int64_t number = calls_++;
+  const Answer answer = ask({"in open()",
+                             {{"open", number}, {"sizes", call.sizes}, {"shapes", call.shapes}, {"values", values}},
+                             call.numbers});
+  if (!answer.fault.empty()) return answer.fault;
+  return number;
+}
+
+void LibraryProcess::close(int64_t call) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    if (failed_.empty()) ask({"in close()", {{"close", call}}});
+  } catch (const std::exception&) {  // whoever asks next is told
+  }
+}
+
+LibraryProcess::Answer LibraryProcess::coordinates(int64_t call, size_t output, int64_t first, int64_t count) {
+  const std::lock_guard lock(mutex_);
+  return ask({"in coordinates()", {{"coordinates", call}, {"output", output}, {"first", first}, {"count", count}}});
+}
+
+LibraryProcess::Answer LibraryProcess::addends(int64_t call, size_t output, int64_t first, int64_t count,
+                                               std::span<const int32_t> cells) {
+  const std::lock_guard lock(mutex_);
+  return ask({"in addends()",
+              {{"addends", call},
+               {"output", output},
+               {"first", first},
+               {"count", count},
+               {"cells", std::vector<int32_t>(cells.begin(), cells.end())}}});
+}
+
+void LibraryProcess::send(const Request& request) {
+  const std::vector<uint8_t> message = Json::to_cbor(request.json);
+  bool sent = channel_->send(Kind::kMessage, std::as_bytes(std::span(message)));
+  for (const auto& numbers : request.data) sent = sent && channel_->send(Kind::kData, bytes_of(numbers));
+  if (!sent) has_ended(request.words);
+}
+
+LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
+  if (!failed_.empty()) throw BadInput(failed_);
+  errno = 0;  // which tells whether the time is over
+  send(request);
+  Answer answer;
+  for (;;) {
+    const auto header = channel_->receive_header();
+    if (!header) has_ended(request.words);
+    if (header->kind == Kind::kData) {
+      const size_t had = answer.words.size();
+      if (header->bytes % sizeof(uint64_t) != 0 || header->bytes / sizeof(uint64_t) > kMostWords - had) refuse_answer();
+      answer.words.resize(had + header->bytes / sizeof(uint64_t));
+      if (!channel_->receive_into(std::as_writable_bytes(std::span(answer.words).subspan(had)))) {
+        has_ended(request.words);
+      }
+      continue;
+    }
+    const auto body = channel_->receive_body(*header);
+    if (!body) has_ended(request.words);
+    try {
+      const auto* begin = reinterpret_cast<const uint8_t*>(body->data());
+      const Json json = Json::from_cbor(begin, begin + body->size());
+      answer.element = json.at("element");
+      answer.fault = json.at("fault");
+      if (json.at("too_many").get<bool>()) throw BadInput(fmt::format("{}: {}", path_, answer.fault));
+    } catch (const Json::exception&) {
+      refuse_answer();
+    }
+    return answer;
+  }
+}
+
+void LibraryProcess::refuse_answer() { fail("answers what is no answer: it has overwritten memory of its process"); }
+
+void LibraryProcess::fail(const std::string& what) {
+  failed_ = fmt::format("{}: {}; kernels/own_operator.h says what a library does", path_, what);
+  throw BadInput(failed_);
+}
+
+void LibraryProcess::has_ended(const char* asked) {
+  const bool waited = errno == EAGAIN || errno == EWOULDBLOCK;
+  // It may have closed the socket and run on.
+  int status = 0;
+  for (int tries = 0; waitpid(child_, &status, WNOHANG) == 0; ++tries) {
+    if (waited || tries == kTriesToWait) kill(child_, SIGKILL);
+    usleep(kBetweenTries);
+  }
+  child_ = -1;
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (waited) fail(fmt::format("does not answer within {} s {}", limits_.wall_seconds, asked));
+  if (signal == SIGXCPU) {
+    fail(fmt::format("does not come to an end within {} s of computing time {}", limits_.cpu_seconds, asked));
+  }
+  if (signal != 0) fail(fmt::format("crashes {} ({})", asked, strsignal(signal)));
+  fail(fmt::format("ends its process {} (exit status {})", asked, WEXITSTATUS(status)));
+}
+
+}  // namespace msda::replay

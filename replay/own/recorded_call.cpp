@@ -1,0 +1,113 @@
+#include "replay/own/recorded_call.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <sstream>
+
+#include "recorder/text/numbers.h"
+#include "replay/base/errors.h"
+
+namespace msda::replay {
+
+using adapters::ScalarType;
+
+bool is_floating(msda_dtype type) { return type != MSDA_INT32 && type != MSDA_INT64; }
+
+NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const capture::Invocation& invocation,
+                            const std::string& where) {
+  NamedValues values;
+  values.integers.resize(names);
+  values.reals.resize(names, 0);
+  std::map<std::string, std::string> recorded;
+  const auto text = invocation.facts.texts.find("scalars");
+  std::istringstream words(text == invocation.facts.texts.end() ? "" : text->second);
+  for (std::string word; words >> word;) {
+    if (const size_t at = word.find('='); at != word.npos) recorded[word.substr(0, at)] = word.substr(at + 1);
+  }
+  for (size_t i = 0; i < spec.scalars.size(); ++i) {
+    const adapters::ScalarSpec& scalar = spec.scalars[i];
+    if (scalar.type == ScalarType::kPointer) continue;
+    const auto found = recorded.find(scalar.name);
+    if (found == recorded.end()) {
+      throw BadInput(
+          fmt::format("{}: scalars has no {}, a parameter of adapter {}: it was recorded by another version of "
+                      "the adapter; record again",
+                      where, scalar.name, spec.name));
+    }
+    const bool real = scalar.type == ScalarType::kFloat32 || scalar.type == ScalarType::kFloat64;
+    const auto integer = real ? std::nullopt : text::parse_number<int64_t>(found->second);
+    const auto number = text::parse_number<double>(found->second);
+    if (integer) values.set(i, *integer);
+    if (!integer && number) values.reals[i] = *number;
+    if (!integer && !number) {
+      throw BadInput(fmt::format("{}: scalars has {}={}, which is no number", where, scalar.name, found->second));
+    }
+  }
+  const auto extents = [&](const std::optional<std::array<int64_t, 3>>& sizes, size_t first) {
+    for (size_t i = 0; sizes && i < 3; ++i) values.set(spec.scalars.size() + first + i, (*sizes)[i]);
+  };
+  extents(invocation.facts.grid, 0);
+  extents(invocation.facts.block, 3);
+  return values;
+}
+
+std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, std::span<const size_t> numbers,
+                                              const capture::Invocation& invocation, const std::string& where,
+                                              const GetOwnTensor& input) {
+  std::vector<analysis::Tensor> tensors;
+  bool any_floating = false;
+  for (const size_t number : numbers) {
+    const adapters::TensorSpec& wanted = spec.tensors[number];
+    const capture::TensorInfo* info = find(invocation.inputs, wanted.name.c_str());
+    if (info == nullptr || info->type == capture::ElementType::kUInt8) {
+      throw BadInput(fmt::format("{}/inputs has no {} of type {}, which the operator {} reads", where, wanted.name,
+                                 wanted.type.name, spec.op->name));
+    }
+    const analysis::Tensor tensor = input(wanted.name);
+    const bool integers = wanted.type == MSDA_INT32 || wanted.type == MSDA_INT64;
+    if (tensor.shape.size() != wanted.shape.size() || is_floating(tensor.dtype) == integers) {
+      throw BadInput(fmt::format("{}: {} has type {} and shape {}, and adapter {} says {} of {} dimensions", where,
+                                 wanted.name, msda_dtype_name(tensor.dtype), tensor.shape, spec.name, wanted.type.name,
+                                 wanted.shape.size()));
+    }
+    any_floating = any_floating || !integers;
+    tensors.push_back(tensor);
+  }
+  if (!any_floating) {
+    throw BadInput(fmt::format("{}: the operator {} reads no floating-point tensor; nothing of it is rounded", where,
+                               spec.op->name));
+  }
+  return tensors;
+}
+
+analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OutputAxes> outputs,
+                                     std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
+                                     const std::string& where, const GetOwnTensor& output) {
+  analysis::Coordinates sizes;
+  sizes.fill(0);
+  for (const OutputAxes& of : outputs) {
+    const std::string& tensor = spec.tensors[of.tensor].name;
+    const analysis::Tensor recorded = output(tensor);
+    const capture::TensorInfo* info = find(invocation.outputs, tensor.c_str());
+    const bool is_real = info != nullptr && info->type != capture::ElementType::kUInt8 && is_floating(recorded.dtype);
+    if (!is_real || recorded.shape.size() != of.dimensions.size()) {
+      throw BadInput(
+          fmt::format("{}/outputs has no {} of floating-point type and {} dimensions, which the operator {} "
+                      "computes",
+                      where, tensor, of.dimensions.size(), spec.op->name));
+    }
+    for (size_t i = 0; i < of.dimensions.size(); ++i) {
+      int64_t& size = sizes[of.dimensions[i]];
+      if (size != 0 && size != recorded.shape[i]) {
+        throw BadInput(fmt::format("{}: operator {}: index {} is one of {} and of {} in the outputs", where,
+                                   spec.op->name, names[of.dimensions[i]].name(), size, recorded.shape[i]));
+      }
+      size = recorded.shape[i];
+    }
+  }
+  return sizes;
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,49 @@
+// What operators of the user's own take from an invocation: numbers of the launch, inputs, and sizes of outputs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "analysis/operators/call.h"
+#include "recorder/adapters/user_spec.h"
+#include "recorder/capture/capture.h"
+#include "replay/own/own_operator.h"
+
+namespace msda::replay {
+
+// What names mean in expressions, by their numbers; a name without an integer is one of reals only.
+struct NamedValues {
+  std::vector<std::optional<int64_t>> integers;
+  std::vector<double> reals;
+
+  void set(size_t name, int64_t integer) {
+    integers[name] = integer;
+    reals[name] = static_cast<double>(integer);
+  }
+};
+
+// The numbers that the launch had, as its adapter recorded them: "rows=6 scale.alpha=0.5". In the order of the
+// adapter's scalars and then kExtents, with room for `names` in all.
+NamedValues recorded_values(const adapters::UserSpec& spec, size_t names, const capture::Invocation& invocation,
+                            const std::string& where);
+
+// The tensors of these numbers in the adapter, of the ranks and kinds that it says.
+std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, std::span<const size_t> tensors,
+                                              const capture::Invocation& invocation, const std::string& where,
+                                              const GetOwnTensor& input);
+
+// An output, and which dimension each of its axes is.
+struct OutputAxes {
+  size_t tensor;  // in the adapter
+  std::vector<size_t> dimensions;
+};
+// Their sizes as they were recorded, 0 for dimensions that no output has. `names`: of the dimensions.
+analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<const OutputAxes> outputs,
+                                     std::span<const analysis::Dimension> names, const capture::Invocation& invocation,
+                                     const std::string& where, const GetOwnTensor& output);
+
+bool is_floating(msda_dtype type);
+
+}  // namespace msda::replay

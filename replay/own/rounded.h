@@ -1,0 +1,19 @@
+// A number whose every operation is rounded to a type: coordinates as kernels compute them.
+#pragma once
+
+#include "analysis/tensor.h"
+
+namespace msda::replay {
+
+struct Rounded {
+  double value = 0;
+  msda_dtype type = MSDA_FLOAT64;
+
+  friend Rounded operator+(const Rounded& a, const Rounded& b) { return a.of(a.value + b.value); }
+  friend Rounded operator-(const Rounded& a, const Rounded& b) { return a.of(a.value - b.value); }
+  friend Rounded operator*(const Rounded& a, const Rounded& b) { return a.of(a.value * b.value); }
+  friend Rounded operator/(const Rounded& a, const Rounded& b) { return a.of(a.value / b.value); }
+  Rounded of(double x) const { return {analysis::rounded_to(x, type), type}; }
+};
+
+}  // namespace msda::replay

@@ -1,0 +1,1 @@
+"""What tools/bench/training_steps.py measures with."""

@@ -1,0 +1,48 @@
+"""Judges the runs of tools/bench/training_steps.py: what was promised, and the table."""
+
+import statistics
+
+RATIO = 1.05
+
+
+def row_of(model, runs):
+    """One record of a model: `runs` by mode, each a list of what the client printed."""
+    both, plain = runs["deterministic"], runs["plain"]
+    seconds = next((run["seconds"] for run in both if run.get("seconds")), None)
+    row = {"model": model, "equal": one_digest(both), "plain_equal": one_digest(plain),
+           "alone": next((run["alone"] for run in plain if "alone" in run), ""),
+           "refused": sorted({name for run in both for name in run["refused"]}), "machine": both[0]["machine"]}
+    if seconds:
+        medians = {mode: statistics.median(times) for mode, times in seconds.items()}
+        row |= {"seconds": medians, "ratio": medians["deterministic"] / medians["plain"], "context_ratio": medians["context"] / medians["plain"]}
+    return row
+
+
+def one_digest(runs):
+    """Whether all runs ended with the same weights, bit for bit, and had the same losses."""
+    return len({(run["weights"], *run["losses"]) for run in runs}) == 1
+
+
+def missed(row):
+    """A line for each promise that is missed."""
+    if not row["equal"]:
+        yield f"{row['model']}: two runs with both switches ended with other weights"
+    if row["plain_equal"] and not row["alone"]:
+        yield f"{row['model']}: without the context the weights are equal, and PyTorch refuses nothing: nothing is shown"
+    if "ratio" not in row:
+        yield f"{row['model']}: no times were measured"
+    elif row["ratio"] > RATIO:
+        yield f"{row['model']}: a step takes {row['ratio']:.3f} times the nondeterministic one, at most {RATIO:g} is promised"
+
+
+def table(rows):
+    lines = ["| model | weights, both switches | weights, plain | use_deterministic_algorithms alone | step, plain | both switches | context alone | refused in spite of both |",
+             "|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        times = ["not measured", "", ""]
+        if "ratio" in row:
+            times = [f"{1e3 * row['seconds']['plain']:.1f} ms", f"{row['ratio']:.3f}", f"{row['context_ratio']:.3f}"]
+        lines.append("| " + " | ".join([row["model"], "equal" if row["equal"] else "DIFFER", "equal" if row["plain_equal"] else "differ",
+                                        f"refused: {row['alone'].replace('|', '/')}" if row["alone"] else "runs", *times,
+                                        ", ".join(row["refused"]) or "nothing"]) + " |")
+    return "\n".join(lines)
