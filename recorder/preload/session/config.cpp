@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "recorder/adapters/made_once.h"
+#include "recorder/preload/session/memory_limit.h"
 #include "recorder/preload/session/warn.h"
 
 namespace msda::record {
@@ -44,12 +45,8 @@ int64_t calls_to_keep() {
   return 0;
 }
 
-// One GiB, or an eighth of the machine's memory if that is less.
-uint64_t ring_bytes_of_this_machine() {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  const uint64_t eighth = pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 8 : 0;
-  return std::min<uint64_t>(eighth, 1 << 30);
-}
+// One GiB, or an eighth of the memory that the program may use if that is less.
+uint64_t default_ring_bytes() { return std::min<uint64_t>(memory_limit() / 8, 1 << 30); }
 
 // msda-record, found relative to this library, in a build folder and after installation.
 std::string writer_program() {
@@ -114,7 +111,7 @@ Config read() {
   }
   config.max_bytes = number("MSDA_RECORD_MAX_BYTES");
   config.ring_bytes = number("MSDA_RECORD_RING_BYTES");
-  if (config.ring_bytes == 0) config.ring_bytes = ring_bytes_of_this_machine();
+  if (config.ring_bytes == 0) config.ring_bytes = default_ring_bytes();
   config.digest_only = environment("MSDA_RECORD_DIGEST_ONLY") == "1";
   config.writer = environment("MSDA_RECORD_WRITER");
   if (config.writer.empty()) config.writer = writer_program();

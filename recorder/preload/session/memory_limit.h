@@ -1,0 +1,12 @@
+// How much memory this process may use: the machine's, or what a control group allows, as in a container.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace msda::record {
+
+// Bytes; 0 if the system does not tell. `groups` is /proc/self/cgroup, `mount` where control groups are mounted.
+uint64_t memory_limit(const std::string& groups = "/proc/self/cgroup", const std::string& mount = "/sys/fs/cgroup");
+
+}  // namespace msda::record
