@@ -8,11 +8,11 @@ import pathlib
 import re
 import shutil
 import time
-from os import rename  # as it is now: a test may replace that of the module
 
 _LONGEST_NAME = 180  # bytes
 _PATIENCE = 10  # seconds, for the writer of a process that has ended
 _LOCK = "lock"
+rename = os.rename  # as it is now: a test may replace it
 
 
 def name_of(nodeid, attempt):
