@@ -79,11 +79,14 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   const bool all_off = are_all_off(spread, observed_sum, observed.magnitude());
   e["all_orders_off"] = all_off;
   if (all_off) {
+    const std::string ends = spread.lowest == spread.highest
+                                 ? fmt::format("at {:.9g}", spread.lowest)
+                                 : fmt::format("between {:.9g} and {:.9g}", spread.lowest, spread.highest);
     diagnosis.why = fmt::format(
-        "{} addends of total magnitude {:.6g} are {:.9g} together; in {} all {} orders tried end between {:.9g} and "
-        "{:.9g}, since addends below half of a sum's last place are lost",
-        observed.values.size(), observed.magnitude(), observed_sum, msda_dtype_name(arithmetic), spread.orders,
-        spread.lowest, spread.highest);
+        "{} addends of total magnitude {:.6g} are {:.9g} together; in {} all {} orders tried end {}, since addends "
+        "below "
+        "half of a sum's last place are lost",
+        observed.values.size(), observed.magnitude(), observed_sum, msda_dtype_name(arithmetic), spread.orders, ends);
     return diagnosis;
   }
   diagnosis.why = fmt::format(

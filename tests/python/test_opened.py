@@ -91,7 +91,7 @@ class TestOpening:
     def test_operators_are_told_by_what_their_calls_have(self, tmp_path, operator, facts, inputs):
         write_capture(tmp_path / "a.h5", Invocation({name: np.zeros((1, 2, 3, 4), np.float32) for name in inputs}, {}, "", facts=facts))
         with open_capture(tmp_path / "a.h5") as opened:
-            assert opened[0].operator == operator and repr(opened[0]).startswith(f"<call 0: {operator};")
+            assert opened[0].operator == operator and re.match(f"<call 0: {operator}(, bilinear)?;", repr(opened[0]))
 
     def test_mistakes_are_told(self, capture, tmp_path):
         opened = open_capture(capture)
@@ -311,3 +311,37 @@ def test_every_public_name_is_there():
         assert getattr(msda_replay, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         msda_replay.nonsense
+
+
+def test_reprs_are_short(demo_capture):
+    """Arrays of a million numbers must not fill a notebook, also not those of the objects that write_capture takes."""
+    capture = read_capture(demo_capture)
+    (call,) = capture.invocations
+    assert repr(capture) == "<capture of 1 invocation>" and len(repr(call)) < 400
+    assert "msda_triton" in repr(call) and "value 1 x 5440 x 1 x 32 float32" in repr(call)
+    assert repr(call.results["reference"]).startswith("<result, role reference, dialect grid_sample: ")
+
+
+def test_errors_are_one_line_and_name_the_thing(demo_capture, tmp_path):
+    (tmp_path / "text").write_text("none")
+    for read in (msda_replay.open_capture, msda_replay.read_capture):
+        for path, why in ((tmp_path / "none.h5", "no such file"), (tmp_path, "it is a folder"), (tmp_path / "text", "it is no HDF5 file")):
+            with pytest.raises(msda_replay.CaptureError) as error:
+                read(path)
+            assert str(error.value) == f"{path}: cannot read it: {why}"
+    with msda_replay.open_capture(demo_capture) as capture:
+        with pytest.raises(IndexError, match=r"has no call at 7; it has 1, from 0 to 0"):
+            capture[7]
+        value = capture[0].inputs["value"]
+        with pytest.raises(IndexError, match=r"^value \(batch 1, pixel 5440, head 1, channel 32\): .*5440"):
+            value.isel(pixel=5440)
+        assert value[0].shape == capture[-1].inputs["value"][0].shape
+    for plot, wrong in ((msda_replay.plot_cell, 3), (msda_replay.plot_cell, demo_capture), (msda_replay.plot_errors, 3), (msda_replay.plot_pyramid, None)):
+        with pytest.raises(TypeError, match="takes a (finding|call)"):
+            plot(wrong)
+
+
+def test_what_a_call_is_shown_by(tmp_path):
+    """Its largest input, which says more of a sum than the indices do."""
+    with open_capture(SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5") as capture:
+        assert repr(capture[0]) == "<call 0: scatter_add, sum; source 4096 x 4 bfloat16>"

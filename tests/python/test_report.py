@@ -590,3 +590,39 @@ def test_on_paper(chromium, replay, shipped, tmp_path):
     assert chromium.open(page, dark=True, media="print")[0] == []
     assert chromium.evaluate("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert chromium.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--paper')").strip() == "#ffffff"
+
+
+# What is cut off, or too small to read. In SVG a text has the size that its drawing is shown in.
+CUT_OFF = "[...document.querySelectorAll('pre.command')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
+SMALLEST_TEXT = """Math.min(...[...document.querySelectorAll('svg.drawing text')].map(text => {
+  const drawing = text.ownerSVGElement
+  return parseFloat(getComputedStyle(text).fontSize) * drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width}))"""
+OVERLAPS = """[...document.querySelectorAll('.chart svg.drawing')].flatMap(drawing => {
+  const boxes = [...drawing.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()])
+  return boxes.flatMap(([name, a], i) => boxes.slice(i + 1).filter(([, b]) =>
+    a.left < b.right && b.left < a.right && a.top + 2 < b.bottom && b.top + 2 < a.bottom).map(([other]) => name + ' over ' + other))})"""
+BROKEN_SCALES = "[...document.querySelectorAll('.scale span')].filter(one => one.getClientRects().length > 1 || one.offsetHeight > 30).length"
+
+
+@pytest.mark.parametrize("name", ["h200", "bfloat16_ten_percent.h5", "flipped_signs_among_rounding.h5", "nan_location.h5"])
+def test_nothing_is_cut_off_or_too_small(chromium, replay, shipped, tmp_path, name):
+    page = tmp_path / "page.html"
+    replay("report", shipped[name], "-o", page, "--no-stages", expect=1)
+    for width in (400, 1000, 1600):
+        chromium.open(page, width)
+        chromium.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert chromium.evaluate(CUT_OFF) == 0, width
+        assert chromium.evaluate(SMALLEST_TEXT) > 9, width
+        assert chromium.evaluate(OVERLAPS) == [], width
+        assert chromium.evaluate(BROKEN_SCALES) == 0, width
+        assert chromium.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_paper_shows_whole_tables_and_commands(chromium, replay, shipped, tmp_path):
+    """On paper nothing can be scrolled. A4 with the page's margins is 182 mm wide, 688 pixels."""
+    page = tmp_path / "page.html"
+    replay("report", shipped["h200"], "-o", page)
+    chromium.open(page, 688, media="print")
+    assert chromium.evaluate(CUT_OFF) == 0
+    assert chromium.evaluate("[...document.querySelectorAll('table')].filter(one => one.getBoundingClientRect().right > 688).length") == 0
+    assert chromium.evaluate("document.documentElement.scrollWidth") <= 688

@@ -105,7 +105,8 @@ void draw_histogram(Html& html, const UlpHistogram& histogram) {
   {
     const auto svg = drawing(html, "drawing", right + 10, 222, "Histogram of errors in units in the last place");
     draw_counts(html, bars, right);
-    const size_t every = bars.step < 22 ? 4 : 2;
+    size_t every = 2;  // bins from one label to the next, so far apart that the labels of narrow screens have room
+    while (bars.step * static_cast<double>(every) < 56) every *= 2;
     for (size_t i = 0; i < places; ++i) {
       const double first = first_of_bin(i), last = i == 0 ? 0 : 2 * first - 1;
       if (i < bins) {

@@ -89,6 +89,8 @@ std::string plain_text(const Json& value) {
 }
 
 void add_comparisons(Html& html, const InvocationResult& result) {
+  html.add("p", {{"class", "quiet"}},
+           "ULP: how many numbers of the tensor's type lie between the two; a dash stands for more than 100,000.");
   for (const Gradient gradient : result.call->gradients()) {
     const auto is_of = [&](const auto& c) { return c.gradient == gradient; };
     if (std::ranges::none_of(result.report.comparisons, is_of)) continue;
@@ -106,11 +108,11 @@ void add_comparisons(Html& html, const InvocationResult& result) {
 }
 
 void add_maps(Html& html, const Pictures& pictures) {
-  html.add(
-      "p", {{"class", "quiet"}},
-      "The largest difference in each bin, darker for larger, each map in its own logarithmic scale; a dot marks "
-      "elements out of "
-      "tolerance. Gradients of samples are shown where the sample landed, at the edge if that is outside the image.");
+  html.add("p", {{"class", "quiet"}},
+           "The largest difference in each bin, in the logarithmic scale below each map. A dot marks elements out of "
+           "tolerance, which the scale leaves out. Gradients of samples are shown where the sample landed, at the edge "
+           "if that "
+           "is outside the image.");
   for (const ErrorMaps& maps : pictures.maps) {
     const std::string of = fmt::format("{} from {}", name_of(maps.of.gradient), maps.of.against);
     if (!maps.any) {

@@ -67,7 +67,26 @@ class CaptureError(Exception):
     """An error in writing or reading a capture; the message names the file and the thing."""
 
 
-@dataclass
+def unreadable(path, error):
+    """The CaptureError for a file that HDF5 does not open; HDF5's own message tells of descriptors and buffers."""
+    why = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if os.path.isdir(path):
+        why = "it is a folder"
+    elif not os.path.exists(path):
+        why = "no such file"
+    elif not os.access(path, os.R_OK):
+        why = "permission denied"
+    elif "file signature not found" in why:
+        why = "it is no HDF5 file"
+    return CaptureError(f"{path}: cannot read it: {why}")
+
+
+def _names_and_sizes(tensors):
+    sizes = [f"{name} {' x '.join(map(str, array.shape))} {array.dtype}" for name, array in tensors.items()]
+    return ", ".join(sizes) or "none"
+
+
+@dataclass(repr=False)
 class Result:
     """Another result for the same inputs. `role` is "reference" for what a test compared with; `dialect` the conventions
     it follows (empty: for a reference grid_sample, otherwise those of the call); `notes` numbers that belong to it."""
@@ -77,8 +96,12 @@ class Result:
     dialect: str = ""
     notes: Dict[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        words = [f"{name} {value}" for name, value in (("role", self.role), ("dialect", self.dialect)) if value]
+        return f"<result{''.join(f', {word}' for word in words)}: {_names_and_sizes(self.tensors)}>"
 
-@dataclass
+
+@dataclass(repr=False)
 class Invocation:
     """One backward call. Tensors by name, shaped as DIMENSIONS says; floating-point ones float16, bfloat16 (of ml_dtypes, or
     as NumPy saves those, void of two bytes), float32 or float64, the others int32 or int64. `facts` holds any of FACTS. `stages`, `stage_summaries` and `digests` are read only:
@@ -102,8 +125,13 @@ class Invocation:
     stage_summaries: Dict[str, Dict[str, Any]] = field(default_factory=dict)
     digests: Dict[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        conventions = f"{self.dialect}, padding {self.padding_mode}, align_corners {str(self.align_corners).lower()}"
+        return (f"<invocation: {conventions if self.dialect else self.kernel or 'kernel'}; inputs {_names_and_sizes(self.inputs)}; "
+                f"outputs {', '.join(self.outputs) or 'none'}>")
 
-@dataclass
+
+@dataclass(repr=False)
 class Capture:
     """A whole file. `run` holds argv (a list), environment and libraries (mappings), seeds (a list of mappings: time,
     source, value, and invocation, the first that began after it), and further texts."""
@@ -112,6 +140,9 @@ class Capture:
     run: Dict[str, Any] = field(default_factory=dict)
     tool_version: str = ""
     created: str = ""
+
+    def __repr__(self) -> str:
+        return f"<capture of {len(self.invocations)} invocation{'s' * (len(self.invocations) != 1)}>"
 
 
 def is_bfloat16(dtype):
@@ -390,4 +421,4 @@ def read_capture(path: Path) -> Capture:
             invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
             return Capture(invocations, run, plain(file.attrs.get("tool_version", "")), plain(file.attrs.get("created", "")))
     except (OSError, RuntimeError) as error:
-        raise CaptureError(f"{path}: cannot read it: {error}") from error
+        raise unreadable(path, error) from error

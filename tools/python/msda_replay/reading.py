@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from . import operators
-from .capture import CaptureError, check_format, plain, read_data, read_summary
+from .capture import CaptureError, check_format, plain, read_data, read_summary, unreadable
 from .results import Findings
 
 
@@ -48,6 +48,9 @@ class Tensor:
             return read_data(self._dataset, index)
         except OSError as error:
             raise CaptureError(f"{self._dataset.file.filename}: {self._dataset.name}: cannot read it: {error}") from error
+        except (IndexError, ValueError, TypeError) as error:  # h5py's name neither the tensor nor its sizes
+            sizes = ", ".join(f"{dim} {size}" for dim, size in self.sizes.items())
+            raise type(error)(f"{self.name} ({sizes}): {error}") from None
 
     def isel(self, **places: Any) -> np.ndarray:
         """What lies at integers or slices of the named dimensions, which go by dimension names."""
@@ -172,9 +175,12 @@ class Call:
 
     def __repr__(self) -> str:
         words = [self.operator or "kernel", self.dialect, self.facts.get("interpolation", "")]
+        words += [self.facts.get("reduce", "")] if self.operator == "scatter_add" else []
+        words += [self.facts["mode"]] if self.operator == "interpolate" else []
         if self.operator in ("msda", "grid_sample"):
             words += [f"padding {self.padding_mode}", f"align_corners {str(self.align_corners).lower()}"]
-        first = next((self.inputs[name] for name in ("value", "input", *self.inputs) if name in self.inputs), None)
+        telling = ("value", "input", "source", "grad_output", *self.inputs)
+        first = next((self.inputs[name] for name in telling if name in self.inputs), None)
         shape = f"; {first.name} {' x '.join(map(str, first.shape))} {first.type}" if first is not None else ""
         label = f"; {self.facts['label']}" if self.facts.get("label") else ""
         return f"<call {self.id}: {', '.join(filter(None, words))}{shape}{label}>"
@@ -188,7 +194,7 @@ class OpenCapture:
         try:
             self._file = h5py.File(self.path, "r")
         except OSError as error:
-            raise CaptureError(f"{self.path}: cannot read it: {error}") from error
+            raise unreadable(self.path, error) from error
         try:
             check_format(self._file, self.path)
             groups = self._file.get("invocations", {})
@@ -216,7 +222,11 @@ class OpenCapture:
         self.close()
 
     def __getitem__(self, place: int) -> Call:
-        return self.calls[place]
+        try:
+            return self.calls[place]
+        except IndexError:
+            held = f"{len(self)}, from 0 to {len(self) - 1}" if self.calls else "none"
+            raise IndexError(f"{self.path}: has no call at {place}; it has {held}") from None
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self.calls)

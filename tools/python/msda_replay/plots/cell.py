@@ -154,6 +154,8 @@ def plot_cell(finding: Finding) -> Any:
     Of a gradient of a sample: the pixels around it with the cells that the sides landed in; the coordinate in each arithmetic,
     enlarged to units in the last place; and the gradient of each cell, which jumps between cells. Of a pixel's gradient: the samples
     that add to it, and their partial sums."""
+    if not isinstance(finding, Finding):
+        raise TypeError(f"plot_cell takes a finding, such as run(...).findings()[0], not {finding!r}")
     with open_capture(finding.capture) as capture:
         call = next(call for call in capture if call.id == finding.invocation)
         scattered = finding.tensor in ("grad_value", "grad_input")

@@ -30,6 +30,8 @@ def call_of(source: Source) -> Call:
     """The call that is meant by a call, or by a capture that holds only one."""
     if isinstance(source, Call):
         return source
+    if not isinstance(source, (OpenCapture, str, os.PathLike)):
+        raise TypeError(f"a plot takes a call, a capture or its path, not {source!r}")
     capture = source if isinstance(source, OpenCapture) else open_capture(source)
     if len(capture) != 1:
         raise CaptureError(f"{capture.path}: has {len(capture)} calls; give one of them, such as open_capture(...)[0]")

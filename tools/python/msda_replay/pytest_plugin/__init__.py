@@ -14,6 +14,7 @@ from .recorder import Launch, Recorder, take_session
 _WATCH: "pytest.StashKey[Any]" = pytest.StashKey()
 _OBSTACLE: "pytest.StashKey[str]" = pytest.StashKey()
 _SESSION: "pytest.StashKey[str]" = pytest.StashKey()
+_RECORDS: "pytest.StashKey[bool]" = pytest.StashKey()
 
 
 def pytest_addoption(parser):
@@ -63,6 +64,8 @@ def pytest_configure(config):
         obstacle = "" if is_worker else config.stash.get(_OBSTACLE, "")  # a worker was not known as one then
         obstacle = obstacle or Launch(config, chosen.directory).obstacle
         obstacle = obstacle or "the plugin was loaded too late to start pytest again: load it by -p msda_replay.pytest_plugin"
+    elif TestRecording.running:
+        recorder, obstacle = None, "this pytest runs in a test of another, whose recording goes on"
     session = config.stash.get(_SESSION, None)
     if obstacle and chosen.fail_on and not is_worker:
         raise pytest.UsageError(f"--msda-fail-on: nothing is recorded: {obstacle}")
@@ -71,6 +74,8 @@ def pytest_configure(config):
         if chosen.fail_on:
             config.pluginmanager.register(Unjudged(obstacle), "msda_unjudged")
     if recorder is not None:
+        TestRecording.running = True
+        config.stash[_RECORDS] = True
         config.pluginmanager.register(TestRecording(config, chosen, recorder, _watch(config)), "msda_recording")
     if not is_worker:
         config.pluginmanager.register(Summary(config, chosen, obstacle, session), "msda_summary")
@@ -82,5 +87,9 @@ def pytest_runtest_setup(item):
 
 
 def pytest_unconfigure(config):
+    if _RECORDS in config.stash:
+        from .recording import TestRecording
+
+        TestRecording.running = False
     if _WATCH in config.stash:
         config.stash[_WATCH].uninstall()

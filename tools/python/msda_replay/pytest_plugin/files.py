@@ -9,16 +9,18 @@ import re
 import shutil
 import time
 
-_LONGEST_NAME = 180
+_LONGEST_NAME = 180  # bytes
 _PATIENCE = 10  # seconds, for the writer of a process that has ended
 _LOCK = "lock"
+rename = os.rename  # as it is now: a test may replace it
 
 
 def name_of(nodeid, attempt):
-    """A file name, without its ending, that a shell takes as it is."""
-    name = re.sub(r"[^A-Za-z0-9_.+=]+", "-", nodeid).strip("-.") or "test"
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}-{hashlib.sha1(nodeid.encode()).hexdigest()[:8]}"
+    """A file name, without its ending, of letters and digits of any language and a few signs that no shell treats specially."""
+    name = re.sub(r"[^\w.+=]+", "-", nodeid).strip("-.") or "test"
+    encoded = name.encode()
+    if len(encoded) > _LONGEST_NAME:
+        name = f"{encoded[:_LONGEST_NAME].decode(errors='ignore')}-{hashlib.sha1(nodeid.encode(errors='replace')).hexdigest()[:8]}"
     return f"{name}.attempt-{attempt}" if attempt else name
 
 
@@ -32,7 +34,10 @@ def keep(path, directory, name):
         except FileExistsError:
             continue
         try:
-            shutil.move(path, target)
+            try:
+                rename(path, target)
+            except OSError:  # another file system
+                shutil.move(path, target)
         except BaseException:  # a full disk, for example
             os.unlink(target)
             raise

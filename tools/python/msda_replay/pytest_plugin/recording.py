@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import itertools
 import os
 import pathlib
 import time
@@ -16,17 +17,20 @@ from .settings import marker_of
 
 
 def _never_fails(function):
-    """An error of the plugin ends the recording with a message, never a test."""
+    """An error of the plugin never fails a test. One of the recorder ends the recording; any other, such as of a function that
+    the test has replaced, costs the calls of this test."""
 
     @functools.wraps(function)
     def guarded(self, *args):
-        if self.trouble:
+        if self.trouble or (self.lost and function.__name__ not in ("begin", "end")):
             return None
         try:
             return function(self, *args)
+        except RecorderError as error:
+            self.trouble = str(error)
         except Exception as error:
-            self.trouble = str(error) if isinstance(error, RecorderError) else f"{type(error).__name__}: {error}"
-            return None
+            self.lost = f"{type(error).__name__}: {error}"
+        return None
 
     return guarded
 
@@ -58,14 +62,19 @@ class TestRecording:
     """
 
     __test__ = False
+    running = False  # in this process: a test may run a pytest of its own in it, which must leave the labels of this one alone
 
     def __init__(self, config, settings, recorder, watch):
         self.config, self.settings, self.recorder, self.watch = config, settings, recorder, watch
         watch.eager = bool(settings.fail_on or settings.keep_all or settings.keep_last)
         self.trouble, self.warning = "", ""
+        self.lost = ""  # why the calls of this test are
+        self.untaken = ""  # a capture that could not be renamed: the recorder needs the name for the next
+        self.in_teardown = False
         self.owners: List[List[Any]] = [[]]  # of the calls from now on: lists of parts; the test's, then those of fixtures being set up
         self.notes = []  # what the test's assertions compared
         self.fixtures = {}  # fixture definition -> its parts
+        self.torn_down = {}  # the same, of those that the teardown of this test has ended: their finalizers may yet fail it
         self.attempts: Dict[str, int] = collections.Counter()
         self.passing: Deque[Any] = collections.deque()  # captures of passing tests that are kept
         self.failed_attempts = {}  # node id -> fingerprints of its kept captures, their paths and properties
@@ -88,6 +97,7 @@ class TestRecording:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self, item):
         self.label(item, "teardown")
+        self.in_teardown = True
         yield
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -95,14 +105,14 @@ class TestRecording:
         outcome = yield
         report = outcome.get_result()
         self.judge(item, report)
-        if self.trouble and self.settings.fail_on:
-            fail_unjudged(report, f"recording ended early: {self.trouble}")
+        if self.settings.fail_on and (self.trouble or self.lost):
+            fail_unjudged(report, f"recording ended early: {self.trouble}" if self.trouble else self.lost)
         if report.when == "teardown":
             self.end()
-        if self.trouble or self.warning:
-            report.msda_trouble = [f"recording ended early: {self.trouble}"] if self.trouble else []
-            report.msda_trouble += [self.warning] if self.warning else []
-            self.warning = ""
+        report.msda_trouble = [said for said in (
+            self.trouble and f"recording ended early: {self.trouble}", self.lost and f"{item.nodeid}: its calls are lost: {self.lost}",
+            self.warning) if said]
+        self.warning = ""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_fixture_setup(self, fixturedef):
@@ -114,14 +124,18 @@ class TestRecording:
             self.leave_fixture(fixturedef)
 
     def pytest_fixture_post_finalizer(self, fixturedef):
-        self.remove(self.fixtures.pop(fixturedef, []))
+        parts = self.fixtures.pop(fixturedef, [])
+        if parts and self.in_teardown:
+            self.torn_down[fixturedef] = parts
+        else:
+            self.remove(parts)
 
     # What they do.
 
     @_never_fails
     def begin(self, item):
         self.recorder.discard()  # calls outside of tests cannot be named
-        self.owners, self.notes, self.kept = [[]], [], False
+        self.owners, self.notes, self.kept, self.lost, self.in_teardown = [[]], [], False, "", False
         self.attempts[item.nodeid] += 1
         self.item, self.since = item, time.time()
         self.label(item, "setup")
@@ -159,9 +173,11 @@ class TestRecording:
     def take(self):
         """Takes the calls so far out of the recorder."""
         if path := self.recorder.complete():
+            self.untaken = path
             self.parts_taken += 1
             part = f"{path}.part-{self.parts_taken}"
-            os.rename(path, part)
+            files.rename(path, part)
+            self.untaken = ""
             self.owners[-1].append(part)
 
     @_never_fails
@@ -179,8 +195,8 @@ class TestRecording:
     def end(self):
         self.recorder.discard()
         self.recorder.label(None)
-        self.remove([*self.owners[0], *self.of_children(wait=False)])
-        self.owners, self.notes = [[]], []
+        self.remove([*self.owners[0], *self.of_children(wait=False), *itertools.chain(*self.torn_down.values()), self.untaken])
+        self.owners, self.notes, self.torn_down, self.in_teardown = [[]], [], {}, False
 
     def of_children(self, wait):
         """The captures of processes that this test started and that have ended."""
@@ -198,7 +214,7 @@ class TestRecording:
     def capture(self, item):
         """The capture of the test's calls so far, None if there are none; and the assertions that told something about them."""
         self.take()
-        of_fixtures = [part for fixturedef, parts in self.fixtures.items() for part in parts
+        of_fixtures = [part for fixturedef, parts in {**self.fixtures, **self.torn_down}.items() for part in parts
                        if fixturedef.argname in item.fixturenames and files.is_below(item.nodeid, fixturedef.baseid)]
         self.owners[0] += map(str, self.of_children(wait=True))
         parts = of_fixtures + self.owners[0]

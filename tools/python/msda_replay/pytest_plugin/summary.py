@@ -27,7 +27,8 @@ class Summary:
 
     def pytest_runtest_logreport(self, report):
         if hasattr(report, "msda"):
-            self.kept.append((report.outcome, report.nodeid, report.msda))
+            is_error = report.failed and report.when in ("setup", "teardown")  # pytest's word for what fails beside the test itself
+            self.kept.append(("error" if is_error else report.outcome, report.nodeid, report.msda))
         elif report.failed:
             self.failed_without += 1
         if hasattr(report, "msda_passing"):
