@@ -19,6 +19,7 @@
 #include <new>
 #include <utility>
 
+#include "recorder/capture/cbor.h"
 #include "recorder/capture/channel.h"
 #include "recorder/capture/messages.h"
 #include "recorder/capture/writing.h"
@@ -27,12 +28,6 @@ namespace msda::capture {
 namespace {
 
 using Json = nlohmann::json;
-
-// Not of the bytes themselves: libc++ has no std::char_traits for them, which this version of nlohmann/json uses.
-Json json_of(std::span<const std::byte> cbor) {
-  const auto* begin = reinterpret_cast<const uint8_t*>(cbor.data());
-  return Json::from_cbor(begin, begin + cbor.size());
-}
 using Kind = Channel::Kind;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -103,7 +98,7 @@ class Server {
       const auto body = channel_.receive_body(*frame);
       if (!body) return;
       limits_.allow_time();
-      handle(json_of(*body));
+      handle(json_of_cbor(*body));
     }
   }
 
@@ -240,7 +235,7 @@ struct IsolatedReader::Impl {
     const auto body = channel->receive_body(frame);
     if (!body) has_died();
     try {
-      Json answer = json_of(*body);
+      Json answer = json_of_cbor(*body);
       if (answer.contains("error")) throw Error(answer.at("error").get<std::string>());
       if (complete) return std::move(answer.at("result"));
     } catch (const Json::exception&) {  // libhdf5 has overwritten memory

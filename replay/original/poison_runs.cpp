@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 
+#include "recorder/capture/cbor.h"
 #include "recorder/capture/channel.h"
 #include "recorder/capture/child_program.h"
 
@@ -80,7 +81,7 @@ class Process {
   // Null if it has ended.
   Json receive_message() const {
     const auto bytes = receive();
-    return bytes ? Json::from_cbor(*bytes) : Json();
+    return bytes ? capture::json_of_cbor(*bytes) : Json();
   }
 
  private:

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -70,6 +71,7 @@ def packed(tmp_path_factory):
 
 def test_the_archive_works_anywhere(packed, tmp_path):
     (archive,) = packed.glob("*.tar.gz")
+    assert archive.name == f"msda-replay-{VERSION}-Linux-{platform.machine()}.tar.gz"  # as docs/packages.md says
     call("tar", "xf", archive, "-C", tmp_path, "--strip-components", 1)
     works(tmp_path / "bin", tmp_path)
     assert (tmp_path / "share" / "doc" / "msda-replay" / "docs" / "recording.md").exists()
@@ -186,7 +188,7 @@ def test_completions_of_other_shells(shell_files, shell, name):
 
 
 def test_the_scripts_are_scripts():
-    for script in ("wheel", "deb", "try"):
+    for script in ("wheel", "deb", "try", "use"):
         call("bash", "-n", PACKAGE / script)
         assert os.access(PACKAGE / script, os.X_OK)
     assert pathlib.Path(PACKAGE / "make_wheel").read_text().startswith("#!")

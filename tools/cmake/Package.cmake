@@ -15,7 +15,7 @@ endif()
 
 # The archive: one file, which may be unpacked anywhere.
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)
-set(CPACK_ARCHIVE_FILE_NAME "msda-replay-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
+set(CPACK_PACKAGE_FILE_NAME "msda-replay-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
 
 # dpkg-shlibdeps finds the libraries that the programs are linked to, and the packages and versions that bring them.
 set(CPACK_DEB_COMPONENT_INSTALL ON)
