@@ -3,9 +3,9 @@
  * nothing of this project.
  *
  * A library states, as data, what its kernel computes: each element of an output is a sum of addends, and an addend is
- * a product of elements of floating-point tensors and a weight. What the values of these elements are it is not told:
- * addends hang on the sizes, on the numbers in integer tensors and on the kernel's own numbers, and where an element
- * has coordinates on the cells that these lie in.
+ * a product of elements of floating-point tensors and a weight. The library is not told the values of these elements:
+ * which addends there are, and their weights, depend on the sizes, the numbers in integer tensors and the kernel's own
+ * numbers and, where an element has coordinates, on the cells that these lie in.
  *
  * It exports one function, msda_own_operator(). docs/own_operator/slope.c is an example.
  *

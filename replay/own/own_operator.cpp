@@ -64,7 +64,7 @@ void add_operator(CLI::App& command) {
           [](const std::vector<std::string>& files) {
             for (const std::string& file : files) read_operators(file);
           },
-          "An adapter file whose operators are replayed, too; may be given more than once")
+          "An adapter file whose operators are replayed, too, and whose libraries are run; may be given more than once")
       ->allow_extra_args(false)
       ->type_name("FILE");
 }

@@ -83,6 +83,29 @@ TEST(UserOperator, IsNamedInTheCall) {
   EXPECT_EQ(std::get<Call>(decoded).texts.at("operator"), "my_sum");
 }
 
+// The library's file is not looked at: the recorder runs inside of somebody's program, which must not load it.
+TEST(UserOperator, OfALibrary) {
+  Json json = good_file();
+  Json& op = json["adapters"][0]["operator"];
+  op = {{"name", "my_sum"}, {"library", "no/such/library.so"}};
+  const OperatorSpec spec = parse(json);
+  EXPECT_EQ(spec.name, "my_sum");
+  EXPECT_EQ(spec.library, "no/such/library.so");
+  EXPECT_TRUE(spec.indices.empty() && spec.outputs.empty());
+  EXPECT_EQ(parse_user_adapters("a.json", json.dump()).size(), 1u);
+  for (const auto& [value, why] : {std::pair{Json(3), "is not a text"},
+                                   {Json(""), "is no path"},
+                                   {Json("a\nb"), "is no path"},
+                                   {Json(std::string(4097, 'a')), "is no path"}}) {
+    op["library"] = value;
+    EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(testing::AllOf(
+                                          HasSubstr("a.json: /adapters/0/operator/library"), HasSubstr(why))));
+  }
+  op = {{"name", "my_sum"}, {"library", "a.so"}, {"outputs", Json::array()}};
+  EXPECT_THAT([&] { parse(json); },
+              ThrowsMessage<BadAdapterFile>(HasSubstr("unknown key \"outputs\"; there are name, library")));
+}
+
 TEST(UserOperator, Refuses) {
   const auto refuses = [](const std::string& pointer, const Json& value, const std::string& why) {
     Json json = good_file();
