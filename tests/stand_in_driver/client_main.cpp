@@ -28,7 +28,7 @@ constexpr char kUsage[] =
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
-    "                [--tune N] [--change K] [--inside N]\n"
+    "                [--tune N] [--change K] [--inside N] [--turn N]\n"
     "                [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
@@ -41,6 +41,8 @@ constexpr char kUsage[] =
     "K\n"
     "  all the attention weights become others\n"
     "  --inside N: the samples of the first N launches lie inside the image\n"
+    "  --turn N launches N times first, on the same buffers, with other weights each time, and turns the levels by 90 "
+    "degrees\n  after each, as images of another orientation do\n"
     "  --hidden launches by a function that no hook knows; --image, which may come again, is loaded for the kernel, "
     "and\n"
     "  launches take the images in turn; --cupti loads libcupti first, as PyTorch does; --profile N subscribes to "
@@ -49,7 +51,7 @@ constexpr char kUsage[] =
 
 struct Options {
   std::string kernel = "col2im17";
-  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1, inside = 0;
+  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1, inside = 0, turn = 0;
   uint64_t seed = 1;
   Via via = Via::kDlsym;
   LaunchWay way;
@@ -97,6 +99,8 @@ Options parse(int count, char** arguments) {
       options.tune = std::stoi(value());
     } else if (name == "--change") {
       options.change = std::stoi(value());
+    } else if (name == "--turn") {
+      options.turn = std::stoi(value());
     } else if (name == "--inside") {
       options.inside = std::stoi(value());
     } else if (name == "--seed") {
@@ -241,6 +245,14 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
     }
   };
   if (options.tune > 0) tune(client, options, stream, buffers[4], launch_once);
+  for (int i = 0; i < options.turn; ++i) {
+    launch_once();
+    client.check(client.api().cuStreamSynchronize(stream));
+    const auto levels = i % 2 == 0 ? std::vector<int64_t>{7, 9, 4, 5} : std::vector<int64_t>{9, 7, 5, 4};
+    client.check(client.api().cuMemcpyHtoD_v2(shapes, levels.data(), levels.size() * sizeof(levels[0])));
+    client.check(
+        client.api().cuMemsetD8Async(attention, static_cast<unsigned char>(0x30 + i), buffers[4].bytes, stream));
+  }
   launch_once();
   for (const Buffer& buffer : buffers) {
     if (buffer.host) {

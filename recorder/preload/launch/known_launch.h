@@ -31,6 +31,7 @@ struct KnownLaunch {
   std::vector<size_t> tables;          // the inputs of which the adapter has read something
   std::string code;                    // the function's handle as text
   bool inputs_stay = false;            // no input is an output, too
+  bool tables_vary = false;            // launches with these parameters have had other tables
   std::shared_ptr<const Image> image;  // null if the code is not known
 
   // Whether the tables are unchanged; if not, the launch must be decoded anew.

@@ -102,7 +102,8 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   if (mine.refused.contains(key)) return;
   const uint64_t waits_now = waits_of_program();
   auto& known = mine.known[key];
-  if (known && known->is_stale()) known.reset();
+  const bool tables_vary = known && known->is_stale();
+  if (tables_vary) known.reset();
   if (known) state->last = known->last();
   state->mode = mode_of(known.get(), state->last, mine, waits_now);
   mine.waits = waits_now;
@@ -113,6 +114,7 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
     known = decoded.known;
     if (!known && decoded.always) mine.refused.insert(key);
     if (!known) return;
+    known->tables_vary = tables_vary;
   }
   state->known = known;
   state->stream = launched.stream;

@@ -140,6 +140,7 @@ Digests digest_before(const Launched& launched, const adapters::Adapter& adapter
     if (known->same_tables(digests)) return digests;
     known = decode(launched, adapter, is_kernel, known->launch).known;
     if (!known) return {};
+    known->tables_vary = true;
   }
   return {};
 }
@@ -246,9 +247,10 @@ bool begin_copy_ahead(const Launched& launched, SnapshotState& state) {
   return start_digests(launched, state) && copy_before(state, {});
 }
 
-// Without a wait, a launch whose tables have changed is lost: only its digests would show it, after it.
+// Without a wait, a launch whose tables have changed is lost: only its digests show it, after it. The next one with
+// these parameters therefore waits.
 bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
-  if (!state.known->call.reads_data) return start_digests(launched, state);
+  if (!state.known->call.reads_data && !state.known->tables_vary) return start_digests(launched, state);
   if (!recording().start()) return false;
   state.before = digest_before(launched, adapter, state.is_kernel, state.known);
   return static_cast<bool>(state.before);
