@@ -40,13 +40,14 @@ struct RoiAxis {
     points = s.sampling_ratio > 0 ? s.sampling_ratio : rounded_up(bin);
   }
 
-  // False if no point can be at the pixels from `first` to `last`.
+  // False if no point can read the pixels from `first` to `last`.
   MSDA_HOST_DEVICE bool may_reach(int32_t bins, int32_t first, int32_t last) const {
-    const Real end = start + bin * static_cast<Real>(bins), low = end < start ? end : start,
-               high = end < start ? start : end;
-    const Real slack =
-        Real(2) + Real(1e-5) * (magnitude(start) + magnitude(end));  // pixels that a point reads, rounding
-    return !(low - slack > static_cast<Real>(last)) && !(high + slack < static_cast<Real>(first));
+    return may_reach(start, start + bin * static_cast<Real>(bins), first, last);
+  }
+  // False if no point of bin `number` can read the pixel.
+  MSDA_HOST_DEVICE bool bin_may_reach(int32_t number, int32_t pixel) const {
+    const Real begin = start + bin * static_cast<Real>(number);
+    return may_reach(begin, begin + bin, pixel, pixel);
   }
 
   // Of the points of bin `number` those that read the pixel: from `first` to before `end`.
@@ -76,6 +77,15 @@ struct RoiAxis {
   }
 
  private:
+  // Whether points from `begin` to `end` may read the pixels: a point reads those that are less than one pixel away,
+  // from outside the image the first two.
+  MSDA_HOST_DEVICE bool may_reach(Real begin, Real end, int32_t first, int32_t last) const {
+    const Real low = end < begin ? end : begin, high = end < begin ? begin : end;
+    const Real slack = Real(1) + Real(1e-5) * (magnitude(start) + magnitude(begin) + magnitude(end));  // for rounding
+    const Real inside = high < Real(0) ? Real(0) : high;
+    return !(low - slack > static_cast<Real>(last)) && !(inside + slack < static_cast<Real>(first)) &&
+           !(high + slack < Real(0));
+  }
   static MSDA_HOST_DEVICE Real magnitude(Real x) { return x < Real(0) ? -x : x; }
   static MSDA_HOST_DEVICE int32_t rounded_up(Real length) {
     const Real whole = -floor(-length);
@@ -104,8 +114,9 @@ struct RoiReaders {
   MSDA_HOST_DEVICE RoiReaders(const RoiAxis<Real>& axis, int32_t bins, int32_t pixel, Real* weights, int64_t step)
       : first(bins), end(0) {
     for (int32_t i = 0; i < bins; ++i) {
-      const auto readers = axis.readers(i, pixel);
       weights[i * step] = Real(0);
+      if (!axis.bin_may_reach(i, pixel)) continue;
+      const auto readers = axis.readers(i, pixel);
       if (readers.first >= readers.end) continue;
       weights[i * step] = axis.weight(i, pixel, readers);
       first = first < i ? first : i;

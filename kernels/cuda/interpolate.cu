@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cuda/interpolate.h"
 #include "kernels/cuda/interpolate_pixels.cuh"
@@ -11,6 +12,17 @@ constexpr int64_t kMostDown = 65535;  // of a grid of blocks
 
 int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
+// Whether interpolate_doubled_kernel does it: where the ratio is exactly a half, no coordinate is rounded.
+template <class Stored, class Real>
+bool is_doubled(const InterpolateCall<Stored, Real>& p) {
+  const auto is_doubled_axis = [](const Resize<Real>& axis) {
+    return axis.mode <= MSDA_RESIZE_NEAREST_EXACT && axis.ratio == Real(0.5) && axis.out == 2 * axis.in;
+  };
+  return is_doubled_axis(p.axes[0]) && is_doubled_axis(p.axes[1]) && p.axes[2].in == 1 && p.axes[2].out == 1 &&
+         p.axes[0].in % 2 == 0 && reinterpret_cast<uintptr_t>(p.grad_output) % sizeof(Four<Stored>) == 0 &&
+         p.planes <= std::numeric_limits<int32_t>::max() / p.pixels;
+}
+
 template <class Stored, class Real>
 void run(const CheckedInterpolate& checked, const Input& grad_output, Result grad_input, cudaStream_t stream) {
   InterpolateCall<Stored, Real> p{};
@@ -21,6 +33,13 @@ void run(const CheckedInterpolate& checked, const Input& grad_output, Result gra
   p.outputs = checked.outputs();
   for (int axis = 0; axis < 3; ++axis) p.axes[axis] = Resize<Real>(checked.axes[axis]);
 
+  if (is_doubled(p)) {
+    const int64_t count = p.planes * p.pixels / 2;
+    launch("interpolate_doubled_kernel", interpolate_doubled_kernel<Stored, Real>,
+           static_cast<unsigned>(blocks_of(count, kDoubledThreads)), kDoubledThreads, 0, stream, p.grad_output,
+           p.grad_input, Division(p.axes[0].in / 2), static_cast<uint32_t>(count));
+    return;
+  }
   constexpr int64_t kCrowd = 128;  // readers of a pixel
   const Device device;
   const bool fills = p.pixels * p.planes >= int64_t{device.processors} * kTileThreads;

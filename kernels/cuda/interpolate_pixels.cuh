@@ -3,6 +3,7 @@
 // once for the columns and the rows of its tile.
 #pragma once
 
+#include "kernels/cuda/division.h"
 #include "kernels/cuda/samples.cuh"
 #include "kernels/cuda/several.cuh"
 #include "kernels/resize.h"
@@ -138,6 +139,28 @@ __global__ void __launch_bounds__(kTileThreads) interpolate_tiles_kernel(Interpo
       }
     });
   }
+}
+
+inline constexpr int kDoubledThreads = 256;
+
+// Nearest pixels of an image that was enlarged exactly twice along x and y: each reads a square of four, all with
+// weight 1. A thread takes two pixels side by side. `pairs`: of a row; output rows 2 * i and 2 * i + 1 belong to row i
+// of all planes.
+template <class Stored, class Real>
+__global__ void __launch_bounds__(kDoubledThreads)
+    interpolate_doubled_kernel(const Stored* grad_output, Result grad_input, Division pairs, uint32_t count) {
+  const uint32_t number = blockIdx.x * kDoubledThreads + threadIdx.x;
+  if (number >= count) return;
+  const Division::Result at = pairs.divide(number);
+  const Stored* const from = grad_output + 4 * (int64_t{at.quotient} * 2 * pairs.by + at.rest);
+  Real upper[4], lower[4], sums[2];
+  load_four<true>(from, 4, upper);
+  load_four<true>(from + int64_t{4} * pairs.by, 4, lower);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    sums[i] = Real(0) + ((upper[2 * i] + upper[2 * i + 1]) + (lower[2 * i] + lower[2 * i + 1]));
+  }
+  store_two(grad_input.data, grad_input.dtype, number, sums[0], sums[1]);
 }
 
 inline constexpr int kCrowdThreads = 128;

@@ -13,7 +13,7 @@ namespace {
 
 // Refuses calls that the kernels' 32-bit numbers cannot count, or whose bins do not fit a block's memory.
 void check_on_gpu(const CheckedRoiAlign& checked) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max(), kMostGroups = 65535, kChannelsOfGroup = 8;
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max(), kMostGroups = 65535, kChannelsOfGroup = 4;
   if (std::max(checked.bins[0], checked.bins[1]) > kMostRoiBins) {
     throw Unavailable("the GPU's kernels have at most 32 bins along a side of a box; the CPU's have more");
   }

@@ -1,168 +1,279 @@
 // grad_input of ROIAlign on a GPU: each pixel gathers what boxes send to it, so nothing has to be added atomically, or
-// cleared. A block takes a tile of pixels and eight channels, a thread a pixel. It looks for boxes that may reach the
-// tile, in their order; of a few of them at a time it keeps, in shared memory, which bins read each column and each row
-// of the tile, with which weights, and the bins' gradients.
+// cleared. A warp takes a tile of pixels and four channels, a lane a column of the tile, whose sums it keeps in
+// registers. It goes through the boxes that may reach the tile, in their order. What the bins of a row of bins send
+// along x to a column is summed up once, in shared memory, for all rows of pixels that read that row of bins. Warps
+// share nothing, and so never wait for one another.
 #pragma once
 
-#include "kernels/cuda/samples.cuh"
-#include "kernels/cuda/several.cuh"
-#include "kernels/roi_axis.h"
+#include "kernels/cuda/roi_tables.cuh"
 
 namespace msda::kernels::cuda {
 
-inline constexpr int kRoiThreads = 256, kRoiWide = 32, kRoiHigh = kRoiThreads / kRoiWide, kRoiChannels = 8;
-inline constexpr int kRoiSides = kRoiWide + kRoiHigh;  // columns and rows of a tile
+inline constexpr int kRoiMostWarps = 4, kRoiChannels = 4;
+inline constexpr int kRoiMostTogether = kWarp / kRoiHigh;  // a lane reads a row of one of the boxes
+inline constexpr uint32_t kRoiListed = 4;                  // weights of a column or row that are kept close
 
-template <class Stored>
-struct RoiCall : RoiSizes {
-  const Stored* boxes;
-  const Stored* grad_output;
-  Result grad_input;
-  uint32_t tiles_across, tiles_down;
-  int32_t most_bins;  // along an axis
-  int together;       // boxes at a time
+// What was summed up of the batches before, and where the sums go.
+template <class Real>
+struct RoiSums {
+  const Real* before;  // null: nothing
+  Result to;
 };
 
-// A block's shared memory for `together` boxes.
+template <class Real>
+__device__ inline Four<Real> times(Real weight, const Four<Real>& x) {
+  return {{weight * x.at[0], weight * x.at[1], weight * x.at[2], weight * x.at[3]}};
+}
+template <class Real>
+__device__ inline Four<Real> fused(Real weight, const Four<Real>& x, const Four<Real>& sum) {
+  Four<Real> result;
+#pragma unroll
+  for (int c = 0; c < 4; ++c) result.at[c] = kernels::fma(weight, x.at[c], sum.at[c]);
+  return result;
+}
+template <class Real>
+__device__ inline void add_to(Four<Real>& sum, const Four<Real>& x) {
+#pragma unroll
+  for (int c = 0; c < 4; ++c) sum.at[c] = sum.at[c] + x.at[c];
+}
+
+// A warp's shared memory, for `together` boxes.
 template <class Real>
 struct RoiRoom {
-  Real* gradients;  // [boxes, channels, bins]
-  Real* weights;    // [boxes, bins along an axis, columns and rows]
-  int2* bins;       // [boxes, columns and rows]: the first bin, and how many
-  static int64_t bytes_of_box(int32_t bins_of_box, int32_t most_bins) {
-    return (int64_t{kRoiChannels} * bins_of_box + int64_t{most_bins} * kRoiSides) * int64_t{sizeof(Real)} +
-           kRoiSides * int64_t{sizeof(int2)};
+  Four<Real>* gradients;     // [together, bins of a box]
+  Four<Real>* sums;          // [rows of bins, columns]: of one box, along x
+  Real* of_columns;          // [together, kRoiListed, columns]: weights
+  Real* of_rows;             // [kRoiListed, together and rows]: weights
+  uint32_t *columns, *rows;  // RoiBins; [together, columns], [together and rows]
+  MSDA_HOST_DEVICE static int64_t bytes(const RoiSizes& s, int together) {
+    const int64_t fours = int64_t{together} * s.bins_of_box() + int64_t{kRoiWide} * s.bins[1];
+    return fours * int64_t{sizeof(Four<Real>)} +
+           (together + 1) * kWarp * (kRoiListed * int64_t{sizeof(Real)} + int64_t{sizeof(uint32_t)});
   }
-  __device__ RoiRoom(void* memory, int together, int32_t bins_of_box, int32_t most_bins)
-      : gradients(static_cast<Real*>(memory)),
-        weights(gradients + together * kRoiChannels * bins_of_box),
-        bins(reinterpret_cast<int2*>(weights + together * most_bins * kRoiSides)) {}
+  __device__ RoiRoom(void* memory, const RoiSizes& s, int together)
+      : gradients(static_cast<Four<Real>*>(memory)),
+        sums(gradients + together * s.bins_of_box()),
+        of_columns(reinterpret_cast<Real*>(sums + kRoiWide * s.bins[1])),
+        of_rows(of_columns + together * kRoiListed * kRoiWide),
+        columns(reinterpret_cast<uint32_t*>(of_rows + kRoiListed * kWarp)),
+        rows(columns + together * kRoiWide) {}
 };
 
-// The numbers of up to kRoiThreads boxes that may reach a tile, in their order.
-class RoiList {
- public:
-  // Of the boxes from `first` on, one for each thread. All threads must call it.
-  template <class MayReach>
-  __device__ uint32_t fill(uint32_t first, MayReach&& may_reach) {
-    const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-    const bool mine = may_reach(first + threadIdx.x);
-    const unsigned lanes = __ballot_sync(~0u, mine);
-    __syncthreads();
-    if (lane == 0) counts_[warp] = static_cast<uint32_t>(__popc(lanes));
-    __syncthreads();
-    uint32_t before = 0, all = 0;
-    for (unsigned i = 0; i < kRoiThreads / kWarp; ++i) {
-      before += i < warp ? counts_[i] : 0;
-      all += counts_[i];
-    }
-    if (mine) numbers_[before + static_cast<uint32_t>(__popc(lanes & ((1u << lane) - 1)))] = first + threadIdx.x;
-    __syncthreads();
-    return all;
-  }
-  __device__ uint32_t operator[](uint32_t i) const { return numbers_[i]; }
-
- private:
-  uint32_t counts_[kRoiThreads / kWarp], numbers_[kRoiThreads];
+// A few boxes, one after the other. `box` is what this lane reads rows of; first_bin and end_bin: the rows of bins that
+// the tile reads of it.
+struct RoiGroup {
+  int count = 0;
+  uint32_t box = RoiBoxes::kNone, first_bin = 0, end_bin = 0;
 };
-
-template <class Real, class Stored>
-__device__ inline RoiAxis<Real> roi_axis(const RoiCall<Stored>& p, uint32_t box, int axis) {
-  const Stored* const edges = p.boxes + int64_t{box} * 5 + 1 + axis;
-  return {p, axis, static_cast<Real>(widened(edges[0])), static_cast<Real>(widened(edges[2]))};
-}
-
-// Fills the room with `count` boxes of the list from `first` on. All threads must call it, followed by a barrier.
-template <class Real, class Stored>
-__device__ inline void fill_room(const RoiCall<Stored>& p, const RoiList& list, uint32_t first, uint32_t count,
-                                 int32_t left, int32_t top, int64_t channel, const RoiRoom<Real>& room) {
-  for (uint32_t i = threadIdx.x; i < count * kRoiSides; i += kRoiThreads) {
-    const uint32_t box = i / kRoiSides, side = i % kRoiSides;
-    const int axis = side < kRoiWide ? 0 : 1;
-    const int32_t pixel = axis == 0 ? left + static_cast<int32_t>(side) : top + static_cast<int32_t>(side) - kRoiWide;
-    const RoiReaders<Real> bins(roi_axis<Real>(p, list[first + box], axis), p.bins[axis], pixel,
-                                room.weights + box * p.most_bins * kRoiSides + side, kRoiSides);
-    room.bins[i] = int2{bins.first, bins.end - bins.first};
-  }
-  const auto of_box = static_cast<uint32_t>(p.bins_of_box() * min(int64_t{kRoiChannels}, p.C - channel));
-  for (uint32_t i = threadIdx.x; i < count * of_box; i += kRoiThreads) {
-    const uint32_t box = i / of_box, number = i % of_box;
-    const Stored* const from = p.grad_output + (list[first + box] * p.C + channel) * p.bins_of_box();
-    room.gradients[box * kRoiChannels * p.bins_of_box() + number] = static_cast<Real>(widened(from[number]));
-  }
-}
 
 template <class Stored, class Real>
-__global__ void __launch_bounds__(kRoiThreads, 3) roi_tiles_kernel(RoiCall<Stored> p) {
-  using Channels = Several<Real, kRoiChannels>;
-  __shared__ RoiList list;
-  const RoiRoom<Real> room(dynamic_shared<uint4>(), p.together, p.bins_of_box(), p.most_bins);
-  const uint32_t row_of_tiles = blockIdx.x / p.tiles_across;
-  const int32_t left = static_cast<int32_t>(blockIdx.x % p.tiles_across) * kRoiWide;
-  const int32_t top = static_cast<int32_t>(row_of_tiles % p.tiles_down) * kRoiHigh;
-  const int64_t image = row_of_tiles / p.tiles_down, channel = int64_t{blockIdx.y} * kRoiChannels;
-  const int column = static_cast<int>(threadIdx.x) % kRoiWide, line = static_cast<int>(threadIdx.x) / kRoiWide;
-  Channels run{}, total{};
-  uint32_t of_run = 0;  // the run of boxes
-  const auto end_run = [&] {
-#pragma unroll
-    for (int c = 0; c < kRoiChannels; ++c) {
-      total.at[c] = total.at[c] + run.at[c];
-      run.at[c] = Real(0);
-    }
-  };
-  for (uint32_t chunk = 0; chunk < p.K; chunk += kRoiThreads) {
-    const uint32_t found = list.fill(chunk, [&](uint32_t box) {
-      if (box >= p.K || !(widened(p.boxes[int64_t{box} * 5]) >= 0) ||
-          static_cast<int64_t>(widened(p.boxes[int64_t{box} * 5])) != image) {
-        return false;
+class RoiWarp {
+ public:
+  __device__ RoiWarp(const RoiCall<Stored>& p, const RoiTables<Real>& tables, const RoiTile& tile, int64_t channel,
+                     int together, void* memory)
+      : p_(p), tables_(tables), tile_(tile), channel_(channel), together_(together), room_(memory, p, together) {}
+
+  __device__ void start(const Real* before) {
+    each_pixel([&](int row, int c, int64_t at) { total_[row].at[c] = before[at]; });
+  }
+  __device__ void add_boxes() {
+    const int64_t tile = blockIdx.x;
+    RoiBoxes boxes(tables_.reach + tile * p_.words, p_.words);
+    uint32_t next = boxes.next(), last_run = RoiBoxes::kNone;
+    while (next != RoiBoxes::kNone) {
+      RoiGroup group;
+      for (; group.count < together_ && next != RoiBoxes::kNone; ++group.count) {
+        if (lane() / kRoiHigh == static_cast<unsigned>(group.count)) group.box = next;
+        next = boxes.next();
       }
-      return roi_axis<Real>(p, box, 0).may_reach(p.bins[0], left, left + kRoiWide - 1) &&
-             roi_axis<Real>(p, box, 1).may_reach(p.bins[1], top, top + kRoiHigh - 1);
-    });
-    for (uint32_t first = 0; first < found; first += static_cast<uint32_t>(p.together)) {
-      const uint32_t count = min(found - first, static_cast<uint32_t>(p.together));
-      fill_room(p, list, first, count, left, top, channel, room);
-      __syncthreads();
-      for (uint32_t box = 0; box < count; ++box) {
-        if (list[first + box] / kBoxRun != of_run) {
-          end_run();
-          of_run = list[first + box] / kBoxRun;
-        }
-        const int2 across = room.bins[box * kRoiSides + column], down = room.bins[box * kRoiSides + kRoiWide + line];
-        if (across.y <= 0 || down.y <= 0) continue;
-        const Real* const weights = room.weights + box * p.most_bins * kRoiSides;
-        const Real* const of_columns = weights + across.x * kRoiSides + column;
-        const Real* const of_rows = weights + down.x * kRoiSides + kRoiWide + line;
-        const Real* const bins = room.gradients + box * kRoiChannels * p.bins_of_box() + down.x * p.bins[0] + across.x;
-        const auto of_row = [&](int32_t j) {
-          return gather_run(
-              across.y, [&](int32_t i) { return of_columns[i * kRoiSides]; },
-              [&](int32_t i) {
-                Channels read;
-#pragma unroll
-                for (int c = 0; c < kRoiChannels; ++c) read.at[c] = bins[c * p.bins_of_box() + j * p.bins[0] + i];
-                return read;
-              });
-        };
-        const Channels sum = gather_run(
-            down.y, [&](int32_t j) { return of_rows[j * kRoiSides]; }, of_row);
-#pragma unroll
-        for (int c = 0; c < kRoiChannels; ++c) run.at[c] = run.at[c] + sum.at[c];
+      fetch(group);
+      __syncwarp();
+      for (int i = 0; i < group.count; ++i) {
+        const uint32_t box = number_of(group, i), run = box / kBoxRun,
+                       following = i + 1 < group.count ? number_of(group, i + 1) : next;
+        const bool ends = following == RoiBoxes::kNone || following / kBoxRun != run;
+        // A run of one box is added as it is: no total is -0, so +0 and the box's sum make no difference to it.
+        const bool is_alone = ends && last_run != run;
+        sum_along_x(group, i, box);
+        add_rows(i, box, is_alone);
+        if (ends && !is_alone) end_run();
+        last_run = run;
       }
-      __syncthreads();
+      __syncwarp();
     }
   }
-  end_run();
-  const int32_t x = left + column, y = top + line;
-  if (x >= p.sides[0] || y >= p.sides[1]) return;
-  const int64_t at = (image * p.C + channel) * p.pixels() + int64_t{y} * p.sides[0] + x;
-  visit_elements(p.grad_input.data, p.grad_input.dtype, [&]<class To>(To* to) {
+  __device__ void store(const Result& to) const {
+    visit_elements(to.data, to.dtype, [&]<class To>(To* elements) {
+      each_pixel([&](int row, int c, int64_t at) { elements[at] = narrowed<To>(total_[row].at[c]); });
+    });
+  }
+
+ private:
+  __device__ static unsigned lane() { return threadIdx.x % kWarp; }
+  __device__ static uint32_t number_of(const RoiGroup& group, int i) {
+    return __shfl_sync(~0u, group.box, i * kRoiHigh);
+  }
+
+  // Calls visit(row, channel, place in the result) for what this lane has of the image.
+  template <class Visit>
+  __device__ void each_pixel(Visit&& visit) const {
+    const int32_t x = tile_.left + static_cast<int32_t>(lane());
+    if (x >= p_.sides[0]) return;
+    const int64_t first = ((tile_.image * p_.C + channel_) * p_.sides[1] + tile_.top) * p_.sides[0] + x;
+#pragma unroll
+    for (int row = 0; row < kRoiHigh; ++row) {
+#pragma unroll
+      for (int c = 0; c < kRoiChannels; ++c) {
+        if (tile_.top + row < p_.sides[1] && channel_ + c < p_.C) {
+          visit(row, c, first + c * p_.pixels() + int64_t{row} * p_.sides[0]);
+        }
+      }
+    }
+  }
+
+  __device__ const Real* weights_of(int64_t box, int axis) const {
+    return tables_.weights + box * p_.weights_of_box() + (axis == 0 ? 0 : int64_t{p_.bins[0]} * p_.sides[0]);
+  }
+
+  // Fills the room.
+  __device__ void fetch(RoiGroup& group) {
+    fetch_rows(group);
+    for (int i = 0; i < group.count; ++i) {
+      const int64_t box = number_of(group, i);
+      fetch_columns(box, i);
+      fetch_gradients(box, __shfl_sync(~0u, group.first_bin, i * kRoiHigh),
+                      __shfl_sync(~0u, group.end_bin, i * kRoiHigh), room_.gradients + i * p_.bins_of_box());
+    }
+  }
+  __device__ void fetch_rows(RoiGroup& group) {
+    const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kRoiHigh;
+    uint32_t packed = 0;
+    if (group.box != RoiBoxes::kNone && y < p_.sides[1]) {
+      packed = tables_.bins[group.box * p_.sides_of_box() + p_.sides[0] + y];
+    }
+    const RoiBins bins(packed);
+    room_.rows[lane()] = packed;
+    if (bins.count > 0) {
+      const Real* const weights = weights_of(group.box, 1) + int64_t{bins.first} * p_.sides[1] + y;
+#pragma unroll
+      for (uint32_t k = 0; k < kRoiListed; ++k) {
+        if (k < bins.count) room_.of_rows[k * kWarp + lane()] = weights[int64_t{k} * p_.sides[1]];
+      }
+    }
+    uint32_t first = bins.count > 0 ? bins.first : ~0u, end = bins.first + bins.count;
+#pragma unroll
+    for (int step = 1; step < kRoiHigh; step *= 2) {
+      first = min(first, __shfl_xor_sync(~0u, first, step));
+      end = max(end, __shfl_xor_sync(~0u, end, step));
+    }
+    group.first_bin = first;
+    group.end_bin = end;
+  }
+  __device__ void fetch_columns(int64_t box, int i) {
+    const int32_t x = tile_.left + static_cast<int32_t>(lane());
+    const uint32_t packed = x < p_.sides[0] ? tables_.bins[box * p_.sides_of_box() + x] : 0;
+    const RoiBins bins(packed);
+    room_.columns[i * kRoiWide + lane()] = packed;
+    if (bins.count == 0) return;
+    const Real* const weights = weights_of(box, 0) + int64_t{bins.first} * p_.sides[0] + x;
+    Real* const to = room_.of_columns + i * kRoiListed * kRoiWide + lane();
+#pragma unroll
+    for (uint32_t k = 0; k < kRoiListed; ++k) {
+      if (k < bins.count) to[k * kRoiWide] = weights[int64_t{k} * p_.sides[0]];
+    }
+  }
+  __device__ void fetch_gradients(int64_t box, uint32_t first_bin, uint32_t end_bin, Four<Real>* to) {
+    if (first_bin >= end_bin) return;
+    const Stored* from[kRoiChannels];
 #pragma unroll
     for (int c = 0; c < kRoiChannels; ++c) {
-      if (channel + c < p.C) to[at + c * p.pixels()] = narrowed<To>(total.at[c]);
+      from[c] = p_.grad_output + (box * p_.C + min(channel_ + c, p_.C - 1)) * p_.bins_of_box();
     }
-  });
+    const auto end = static_cast<int>(end_bin) * p_.bins[0];
+#pragma unroll 2
+    for (int i = static_cast<int>(first_bin) * p_.bins[0] + static_cast<int>(lane()); i < end; i += kWarp) {
+      Four<Real> read;
+#pragma unroll
+      for (int c = 0; c < kRoiChannels; ++c) read.at[c] = static_cast<Real>(widened(from[c][i]));
+      to[i] = read;
+    }
+  }
+
+  // Sums up box i of the group along x, for this lane's column, of each row of bins that the tile reads.
+  __device__ void sum_along_x(const RoiGroup& group, int i, int64_t box) {
+    const uint32_t first_bin = __shfl_sync(~0u, group.first_bin, i * kRoiHigh),
+                   end_bin = __shfl_sync(~0u, group.end_bin, i * kRoiHigh);
+    const RoiBins bins(room_.columns[i * kRoiWide + lane()]);
+    if (bins.count == 0) return;
+    const Real* const listed = room_.of_columns + i * kRoiListed * kRoiWide + lane();
+    const Real* const all = weights_of(box, 0) + int64_t{bins.first} * p_.sides[0] + tile_.left + lane();
+    Real weights[kRoiListed];
+#pragma unroll
+    for (uint32_t k = 0; k < kRoiListed; ++k) weights[k] = k < bins.count ? listed[k * kRoiWide] : Real(0);
+    const int wide = p_.bins[0];
+    const Four<Real>* row = room_.gradients + i * p_.bins_of_box() + static_cast<int>(first_bin) * wide + bins.first;
+    for (uint32_t j = first_bin; j < end_bin; ++j, row += wide) {
+      Four<Real> sum = times(weights[0], row[0]);
+#pragma unroll
+      for (uint32_t k = 1; k < kRoiListed; ++k) {
+        if (k < bins.count) sum = fused(weights[k], row[k], sum);
+      }
+      for (uint32_t k = kRoiListed; k < bins.count; ++k) sum = fused(all[int64_t{k} * p_.sides[0]], row[k], sum);
+      room_.sums[j * kRoiWide + lane()] = sum;
+    }
+  }
+  // Adds box i of the group to the rows of pixels that it reaches: to the totals, or to the run.
+  __device__ void add_rows(int i, int64_t box, bool to_totals) {
+    if (RoiBins(room_.columns[i * kRoiWide + lane()]).count == 0) return;
+#pragma unroll
+    for (int row = 0; row < kRoiHigh; ++row) {
+      const int place = i * kRoiHigh + row;
+      const RoiBins bins(room_.rows[place]);
+      if (bins.count == 0) continue;
+      const Four<Real>* const along_x = room_.sums + bins.first * kRoiWide + lane();
+      Four<Real> sum = times(room_.of_rows[place], along_x[0]);
+      for (uint32_t k = 1; k < bins.count; ++k) {
+        const Real weight = k < kRoiListed
+                                ? room_.of_rows[k * kWarp + place]
+                                : weights_of(box, 1)[int64_t{bins.first + k} * p_.sides[1] + tile_.top + row];
+        sum = fused(weight, along_x[k * kRoiWide], sum);
+      }
+      if (to_totals) {
+        add_to(total_[row], sum);
+      } else {
+        add_to(run_[row], sum);
+      }
+    }
+  }
+  __device__ void end_run() {
+#pragma unroll
+    for (int row = 0; row < kRoiHigh; ++row) {
+      add_to(total_[row], run_[row]);
+      run_[row] = Four<Real>{};
+    }
+  }
+
+  const RoiCall<Stored>& p_;
+  const RoiTables<Real>& tables_;
+  const RoiTile tile_;
+  const int64_t channel_;
+  const int together_;
+  const RoiRoom<Real> room_;
+  Four<Real> run_[kRoiHigh] = {}, total_[kRoiHigh] = {};  // by row: of a run of boxes, of all before
+};
+
+// A block for each tile and some channels.
+template <class Stored, class Real>
+__global__ void __launch_bounds__(kRoiMostWarps* kWarp, sizeof(Real) == 4 ? 4 : 2)
+    roi_tiles_kernel(RoiCall<Stored> p, RoiTables<Real> tables, RoiSums<Real> sums, int together) {
+  const unsigned warp = threadIdx.x / kWarp;
+  const int64_t channel = (int64_t{blockIdx.y} * (blockDim.x / kWarp) + warp) * kRoiChannels;
+  if (channel >= p.C) return;
+  char* const memory = dynamic_shared<char>() + warp * RoiRoom<Real>::bytes(p, together);
+  RoiWarp<Stored, Real> pixels(p, tables, RoiTile(p, blockIdx.x), channel, together, memory);
+  if (sums.before != nullptr) pixels.start(sums.before);
+  pixels.add_boxes();
+  pixels.store(sums.to);
 }
 
 }  // namespace msda::kernels::cuda

@@ -117,6 +117,35 @@ def test_gathers(plain_sides, module):
     assert plain_bits.modes(*plain_sides, module.Problem, 40, 20000) == (True, "modes: 40 of 40 problems equal")
 
 
+def doubled(number, work):
+    """Nearest pixels of an image that was enlarged twice: they have a kernel of their own."""
+    problem = interpolate_bits.Problem(number, work)
+    problem.mode, problem.scale = number % 2, [2.0, 2.0] if number % 3 == 0 else [0.0, 0.0]
+    problem.N, problem.C = int(problem.rng.integers(1, 3)), int(problem.rng.integers(1, 4))
+    sides = [int(side) for side in problem.rng.integers(1, 30, 2)]
+    problem.inputs = {"grad_output": problem.laid((problem.N, problem.C, *(2 * side for side in sides)), problem.rng.standard_normal)}
+    problem.results = {"grad_input": (problem.N, problem.C, *sides)}
+    return problem
+
+
+def test_images_enlarged_twice(plain_sides):
+    assert plain_bits.modes(*plain_sides, doubled, 60, 1000) == (True, "modes: 60 of 60 problems equal")
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_boxes_whose_tables_take_several_batches(plain_sides, stored):
+    problem, rng, K, width = roi_align_bits.Problem(1, 100, finite=True), np.random.default_rng(5), 70, 1 << 14
+    left = rng.random(K) * 60
+    boxes = np.stack([np.zeros(K), left, np.zeros(K), left + rng.random(K) * 300, np.ones(K)], axis=1)
+    problem.spatial_scale, problem.ratio, problem.aligned = 1, 2, 0
+    problem.inputs = {"boxes": bits.Laid("float32", (K, 5), contents=lambda n: boxes.reshape(-1)),
+                      "grad_output": bits.Laid("float32", (K, 1, 1, 32), contents=rng.standard_normal)}
+    result = bits.Laid(stored, (1, 1, 1, width))
+    ours, theirs = (side.once(problem, result, "deterministic") for side in plain_sides)
+    assert ours.tobytes() == theirs.tobytes()
+    assert np.count_nonzero(ours.view(result.stored)) > 200
+
+
 def test_bins_that_the_gpu_has_not(plain_sides):
     problem = roi_align_bits.Problem(1, 100)
     problem.inputs["grad_output"] = bits.Laid("float32", (problem.K, problem.C, 1, 33), contents=np.zeros)
