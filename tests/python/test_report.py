@@ -624,5 +624,10 @@ def test_paper_shows_whole_tables_and_commands(chromium, replay, shipped, tmp_pa
     replay("report", shipped["h200"], "-o", page)
     chromium.open(page, 688, media="print")
     assert chromium.evaluate(CUT_OFF) == 0
+    broken = """[...document.querySelectorAll('td.number')].filter(one => {
+      const range = document.createRange()
+      range.selectNodeContents(one)
+      return range.getClientRects().length > 1}).map(one => one.textContent)"""
+    assert chromium.evaluate(broken) == []
     assert chromium.evaluate("[...document.querySelectorAll('table')].filter(one => one.getBoundingClientRect().right > 688).length") == 0
     assert chromium.evaluate("document.documentElement.scrollWidth") <= 688
