@@ -72,6 +72,7 @@ def read(path):
     assert page.tags.count("script") == page.tags.count("style") == 1
     assert not [name for name in page.attributes if name.startswith("on") or name == "style"]
     assert "http:" not in text.replace("http://example.com", "") and "https:" not in text
+    assert ">-0</text>" not in text  # a place is never -0
     for drawing in re.findall(r"<svg.*?</svg>", text, re.S):
         assert not re.search(r"\b(nan|inf)\b", drawing.split("<title>")[0])
         for element in ET.fromstring(drawing).iter():
