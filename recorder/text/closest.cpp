@@ -26,7 +26,7 @@ size_t mistakes(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string closest(std::string_view word, std::span<const std::string> candidates) {
-  constexpr size_t kShortest = 2, kLongest = 64;
+  constexpr size_t kShortest = 3, kLongest = 64;
   std::string best;
   if (word.size() < kShortest || word.size() > kLongest) return best;
   size_t fewest = std::max<size_t>(1, word.size() / 3) + 1;

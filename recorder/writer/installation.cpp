@@ -1,10 +1,23 @@
 #include "recorder/writer/installation.h"
 
+#include <sys/auxv.h>
+
+#include <stdexcept>
+#include <system_error>
+
 namespace msda::record {
 
 namespace fs = std::filesystem;
 
-fs::path this_program() { return fs::read_symlink("/proc/self/exe"); }
+fs::path this_program() {
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return program;
+  // In some containers /proc is not mounted. As the kernel was given the name, from the folder of that time:
+  program = fs::canonical(reinterpret_cast<const char*>(getauxval(AT_EXECFN)), error);
+  if (error) throw std::runtime_error("/proc is not mounted, so that this program cannot tell where it is installed");
+  return program;
+}
 
 fs::path installed_library(const std::string& name) {
   const fs::path folder = this_program().parent_path();

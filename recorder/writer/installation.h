@@ -6,6 +6,7 @@
 
 namespace msda::record {
 
+// The running program's own file. Throws std::runtime_error if it cannot be told.
 std::filesystem::path this_program();
 
 // A library beside the program: in ../lib, in the library folder of an installation, or in the program's own folder.

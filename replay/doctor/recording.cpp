@@ -64,11 +64,15 @@ ProgramRun started_for(const std::string& name) {
   return run;
 }
 
-// The first line of a file, or what stands for it.
+// The first line of what the recorder said that is not said in every run, or what stands for it.
 std::string first_line(const std::string& path, const std::string& otherwise) {
   std::ifstream file(path);
   std::string line;
-  return std::getline(file, line) && !line.empty() ? line : otherwise;
+  while (std::getline(file, line)) {
+    const bool is_of_every_run = line.starts_with("msda-record: records at most ");
+    if (!line.empty() && !is_of_every_run) return line;
+  }
+  return otherwise;
 }
 
 std::string reinstall() {
@@ -148,12 +152,31 @@ void make_test_call() {
   if (msda_backward(&call, &output, nullptr, &gradient, nullptr, nullptr) != MSDA_OK) throw BadInput(msda_last_error());
 }
 
+// Whether a small capture fits into the folder's disk.
+bool has_room(const TemporaryFolder& folder) {
+  constexpr uint64_t kEnough = uint64_t{1} << 20;
+  std::error_code unknown;
+  const fs::space_info space = fs::space(fs::path(folder.file("test.h5")).parent_path(), unknown);
+  return unknown || space.available >= kEnough;
+}
+
 Check check_test_recording() {
   using Clock = std::chrono::steady_clock;
   Check check{.name = "recording", .health = Health::kError, .remedy = reinstall()};
   try {
     const TemporaryFolder folder = temporary_folder();
     const std::string capture = folder.file("test.h5"), output = folder.file("output");
+    // Each of these two would be taken for another trouble.
+    if (!fs::exists("/proc/self")) {
+      check.summary = "/proc is not mounted, and the recorder's processes need it";
+      check.remedy = "mount it: mount -t proc proc /proc";
+      return check;
+    }
+    if (!has_room(folder)) {
+      check.summary = "no room for temporary files in " + fs::path(capture).parent_path().parent_path().string();
+      check.remedy = "make room there, or set TMPDIR to a folder on another disk";
+      return check;
+    }
     const auto begin = Clock::now();
     const int status = spawn_and_wait({.command = {recorder_program(), "--output", capture, "--",
                                                    record::this_program().string(), "doctor", "--test-call"},

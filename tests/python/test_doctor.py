@@ -85,6 +85,25 @@ def test_the_users_settings_are_not_the_machines(tmp_path):
     assert checks["recording"]["status"] == "ok", checks["recording"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root")
+def test_a_machine_without_proc_or_room(tmp_path):
+    """As in some containers: /proc is not mounted, or the disk of temporary files is full."""
+    def within(mounts, *command):
+        return subprocess.run(["unshare", "-m", "sh", "-c", f"{mounts} && exec {shlex.join(map(str, command))}"], capture_output=True, text=True,
+                              env=environment(TMPDIR=str(tmp_path)), timeout=120)
+
+    if within("mount -t tmpfs none /proc", "true").returncode != 0:
+        pytest.skip("this container may not mount")
+    done = within("mount -t tmpfs none /proc", REPLAY, "doctor")
+    assert re.search(r"^\[ok\] +installation: ", done.stdout, re.M) and "filesystem error" not in done.stderr, done.stdout + done.stderr
+    assert re.search(r"^\[error\] +recording: /proc is not mounted.*\n +> mount it", done.stdout, re.M), done.stdout
+    done = within("mount -t tmpfs none /proc", RECORD, "-o", tmp_path / "a.h5", "--", "true")
+    assert done.returncode == 0 and "filesystem error" not in done.stderr, done.stderr
+    full = f"mount -t tmpfs -o size=64k none {tmp_path} && dd if=/dev/zero of={tmp_path}/x bs=1k count=60 2>/dev/null"
+    done = within(full, REPLAY, "doctor")
+    assert re.search(rf"^\[error\] +recording: no room for temporary files in {tmp_path}\n +> make room there", done.stdout, re.M), done.stdout
+
+
 def test_a_folder_that_is_gone(tmp_path):
     gone = tmp_path / "gone"
     done = subprocess.run(["sh", "-c", f"mkdir {gone} && cd {gone} && rmdir {gone} && exec {REPLAY} doctor"], capture_output=True, text=True,

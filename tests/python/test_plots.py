@@ -11,7 +11,7 @@ from conftest import SOURCE
 from support import backward, make_problem
 from test_grid_sample import call_of
 
-from msda_replay import CaptureError, Invocation, Result, open_capture, plot_cell, plot_errors, plot_pyramid, run, write_capture
+from msda_replay import CaptureError, Invocation, Result, open_capture, plot_cell, plot_errors, plot_pyramid, run, save_call, write_capture
 from msda_replay.plots.errors import ulp_distance
 from msda_replay.plots.samples import addends_of, coordinate, exact_coordinate, sample_of
 
@@ -232,3 +232,62 @@ def test_the_picture_in_the_readme(tmp_path):
     subprocess.run([sys.executable, program, tmp_path / "b.svg"], check=True, env=environment)
     words = [re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text()) for path in (tmp_path / "b.svg", SOURCE / "docs" / "boundary.svg")]
     assert words[0] == words[1] and "recorded: -128.078" in words[0] and "reference: 131.808" in words[0]
+
+
+def scattering_calls(tmp_path):
+    """A call of each operator that scatters, its first gradient one too large in one element: the sums are NumPy's."""
+    rng = np.random.default_rng(4)
+    grad_output = rng.standard_normal((1, 2, 12, 16)).astype(np.float32)
+    halved = grad_output.reshape(1, 2, 6, 2, 8, 2).sum((3, 5), dtype=np.float64)
+    source, index = rng.standard_normal((40, 3)).astype(np.float32), rng.integers(0, 7, 40)
+    sums = np.zeros((7, 3))
+    np.add.at(sums, index, source)
+    boxes = np.array([[0, 0, 0, 4, 4]], np.float32)  # four bins of 2 x 2 pixels, a sample in the middle of each: a quarter of it to each pixel
+    bins = rng.standard_normal((1, 1, 2, 2)).astype(np.float32)
+    pooled = np.zeros((1, 1, 6, 6))
+    pooled[0, 0, :4, :4] = np.kron(bins[0, 0], np.full((2, 2), 0.25))
+    for name, place, exact, call in (
+        ("interpolate", (0, 1, 3, 4), halved, {"grad_output": grad_output, "mode": "nearest", "input_height": 6, "input_width": 8}),
+        ("scatter_add", (2, 1), sums, {"index": index, "source": source, "dim_size": 7}),
+        ("roi_align", (0, 0, 1, 2), pooled, {"boxes": boxes, "grad_output": bins, "spatial_scale": 1.0, "sampling_ratio": 1, "aligned": True,
+                                             "input_batch": 1, "input_height": 6, "input_width": 6}),
+    ):
+        wrong = exact.astype(np.float32)
+        wrong[place] += 1
+        path = tmp_path / f"{name}.h5"
+        save_call(path, operator=name, atol=1e-3, rtol=1e-2, **call, **{"observed_sum" if name == "scatter_add" else "observed_grad_input": wrong})
+        yield name, path, place, exact[place]
+
+
+def test_operators_that_scatter_are_drawn_too(tmp_path):
+    """plot_cell: what each source adds to the element; its last partial sum is NumPy's."""
+    seen = set()
+    for name, path, place, exact in scattering_calls(tmp_path):
+        (finding,) = run(path).findings()
+        assert finding.index == place
+        figure = plot_cell(finding)
+        text = drawn(figure, tmp_path)
+        assert finding.name in text and "recorded is +1 off" in text, text
+        line = next(line for axes in figure.axes for line in axes.lines if line.get_label() == "exact partial sums")
+        assert line.get_ydata()[-1] == pytest.approx(exact, rel=1e-6), name
+        for plot in (plot_errors, plot_pyramid):
+            drawn(plot(path), tmp_path)
+        seen.add(name)
+    assert len(seen) == 3
+
+
+def test_a_side_whose_coordinate_is_unknown_is_left_out(tmp_path):
+    """In float16 arithmetic the analysis may know a cell without knowing the coordinate."""
+    findings = run(SOURCE / "docs" / "findings" / "grid_sample_on_a_cpu.h5").findings()
+    (*_, unknown) = [one for one in findings if any("coordinate" not in side for side in one.evidence.get("sides", []))
+                     and one.cause == "cell_boundary"]
+    assert unknown.name in drawn(plot_cell(unknown), tmp_path)
+
+
+def test_titles_are_not_cut_off(tmp_path):
+    """Also over a single narrow map."""
+    for _, path, _, _ in scattering_calls(tmp_path):
+        figure = plot_pyramid(path)
+        figure.canvas.draw()
+        box = figure._suptitle.get_window_extent()
+        assert 0 <= box.x0 and box.x1 <= figure.bbox.width

@@ -93,7 +93,7 @@ TEST(Closest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(meant("--tolerence"), "--tolerance");  // replaced
   EXPECT_EQ(meant("--tol"), "--tolerance");        // a beginning
   EXPECT_EQ(meant("run"), "run");
-  for (const char* word : {"", "r", "xyz", "--jsonfile", "checkgrad"}) EXPECT_EQ(meant(word), "") << word;
+  for (const char* word : {"", "r", "-x", "ru", "xyz", "--jsonfile", "checkgrad"}) EXPECT_EQ(meant(word), "") << word;
   EXPECT_EQ(meant(std::string(100000, 'r').c_str()), "");
 }
 

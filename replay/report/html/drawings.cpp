@@ -116,11 +116,12 @@ void draw_grid(Html& html, const Frame& frame, char across, char down) {
   const double last = Frame::kSpan;
   for (double i = std::ceil(frame.x0); i <= frame.x0 + last; ++i) {
     line(html, "grid", frame.x(i), Frame::kTop, frame.x(i), bottom);
-    label(html, frame.x(i), Frame::kTop - 8, "middle", fmt::format("{:.0f}", i));
+    // + 0.0: no pixel is called -0
+    label(html, frame.x(i), Frame::kTop - 8, "middle", fmt::format("{:.0f}", i + 0.0));
   }
   for (double i = std::ceil(frame.y0); i <= frame.y0 + last; ++i) {
     line(html, "grid", Frame::kLeft, frame.y(i), right, frame.y(i));
-    label(html, Frame::kLeft - 8, frame.y(i) + 4, "end", fmt::format("{:.0f}", i));
+    label(html, Frame::kLeft - 8, frame.y(i) + 4, "end", fmt::format("{:.0f}", i + 0.0));
   }
   label(html, right, Frame::kTop - 22, "end", fmt::format("{} →", across));
   label(html, Frame::kLeft - 8, Frame::kTop - 8, "end", fmt::format("{} ↓", down));

@@ -4,12 +4,12 @@ import json
 import os
 import subprocess
 import tempfile
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .programs import find_program
-from .results import RunResult
+from .results import RunResult, number
 
 _NAME = "msda-replay"
 Path = Union[str, os.PathLike[str]]
@@ -110,6 +110,17 @@ def run(
         messages = _execute(["run", "--quiet", "--json", target, *flags, "--", path], timeout)
         with open(target, encoding="ascii") as file:
             return RunResult(path, json.load(file), messages)
+
+
+def contributions(capture: Path, invocation: int, element: str) -> List[Tuple[str, float]]:
+    """What each source adds to an element of a sum, by `msda-replay stages` in float64: the source's name and its addend, in
+    their order; empty where the operator's stages have none. Raises CommandError."""
+    with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
+        target = os.path.join(folder, "stages.json")
+        _execute(["stages", "--invocation", str(invocation), "--element", element, "--json", target, "--", os.fspath(capture)], None)
+        with open(target, encoding="ascii") as file:
+            rows = json.load(file)["invocations"][0]["elements"][0]["stages"]
+    return [(row["component"], number(row["values"]["float64"])) for row in rows if row["stage"] == "contributions"]
 
 
 def replay(capture: Path, invocation: int, mode: str = "float64") -> Dict[str, np.ndarray]:

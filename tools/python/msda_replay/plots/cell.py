@@ -4,6 +4,8 @@ from typing import Any, List
 
 import numpy as np
 
+from ..capture import CaptureError
+from ..command import contributions
 from ..reading import Call, open_capture
 from ..results import Finding
 from .figures import BAD, EXACT, EXPECTED, MUTED, OBSERVED, new_figure
@@ -137,14 +139,43 @@ def _plot_pixel(call: Call, finding: Finding) -> Any:
     bar = figure.colorbar(points, ax=near, shrink=0.75)
     bar.set_label("addend", fontsize=8)
     bar.ax.tick_params(labelsize=7)
-    far.plot(np.arange(len(addends) + 1), np.concatenate([[0], np.cumsum(addends)]), ".-", color=MUTED, label="exact partial sums")
+    _draw_partial_sums(far, addends, finding, "samples")
+    return figure
+
+
+def _draw_partial_sums(axes: Any, addends: np.ndarray, finding: Finding, what: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.plot(np.arange(len(addends) + 1), np.concatenate([[0], np.cumsum(addends)]), ".-", color=MUTED, label="exact partial sums")
     for name, value, colour in ((finding.against, finding.expected, EXPECTED), ("recorded", finding.observed, OBSERVED)):
         if np.isfinite(value):
-            far.axhline(value, color=colour, linewidth=1.6, linestyle="--" if name != "recorded" else "-", label=f"{name}: {value:.9g}")
-    far.set_xlabel("samples added, in their order")
-    far.set_title(f"exact sum {addends.sum():.9g}, of magnitudes {np.abs(addends).sum():.4g}; recorded is "
-                  f"{finding.observed - addends.sum():+.3g} off", fontsize=9)
-    far.legend(fontsize=8)
+            axes.axhline(value, color=colour, linewidth=1.6, linestyle="--" if name != "recorded" else "-", label=f"{name}: {value:.9g}")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=9))
+    axes.set_xlabel(f"{what} added, in their order")
+    axes.set_title(f"exact sum {addends.sum():.9g}, of magnitudes {np.abs(addends).sum():.4g};\nrecorded is "
+                   f"{finding.observed - addends.sum():+.3g} off", fontsize=9)
+    axes.legend(fontsize=8)
+
+
+def _plot_sum(call: Call, finding: Finding) -> Any:
+    """Of an operator that scatters: what each source adds."""
+    found = contributions(call.path, call.id, finding.name)
+    if not found:
+        raise CaptureError(f"{call.path}: call {call.id} is of {call.operator or 'a kernel without a known operator'}: nothing is "
+                           f"known to be added to {finding.name}")
+    names, addends = [name for name, _ in found], np.array([addend for _, addend in found])
+    figure, axes = new_figure(1, 2, 10.5, 4.2)
+    near, far = axes[0]
+    near.bar(range(len(addends)), addends, color=[OBSERVED if addend >= 0 else EXPECTED for addend in addends])
+    near.axhline(0, color=MUTED, linewidth=0.6)
+    few = len(names) <= 24
+    near.set_xticks(range(len(names)) if few else [])
+    if few:
+        near.set_xticklabels(names, rotation=90, fontsize=7)
+    else:
+        near.set_xlabel(f"{names[0]} to {names[-1]}")
+    near.set_title(f"{len(names):,} addend{'s' * (len(names) != 1)} of {finding.name}", fontsize=9)
+    _draw_partial_sums(far, addends, finding, "sources")
     return figure
 
 
@@ -153,13 +184,16 @@ def plot_cell(finding: Finding) -> Any:
 
     Of a gradient of a sample: the pixels around it with the cells that the sides landed in; the coordinate in each arithmetic,
     enlarged to units in the last place; and the gradient of each cell, which jumps between cells. Of a pixel's gradient: the samples
-    that add to it, and their partial sums."""
+    that add to it, and their partial sums; of an operator that scatters, what its sources add."""
     if not isinstance(finding, Finding):
         raise TypeError(f"plot_cell takes a finding, such as run(...).findings()[0], not {finding!r}")
     with open_capture(finding.capture) as capture:
         call = next(call for call in capture if call.id == finding.invocation)
-        scattered = finding.tensor in ("grad_value", "grad_input")
-        figure = _plot_pixel(call, finding) if scattered else _plot_sample(call, finding)
+        if call.operator in ("msda", "grid_sample"):
+            scattered = finding.tensor in ("grad_value", "grad_input")
+            figure = _plot_pixel(call, finding) if scattered else _plot_sample(call, finding)
+        else:
+            figure = _plot_sum(call, finding)
     advice = ", advice" if finding.advisory else ""
     figure.suptitle(f"{finding.name} of call {finding.invocation}: {finding.cause}, at fault: {finding.at_fault}{advice}", fontsize=11)
     return figure

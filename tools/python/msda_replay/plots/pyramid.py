@@ -1,6 +1,7 @@
 """plot_pyramid: where on the images the errors lie."""
 
 import math
+import textwrap
 from typing import Any, List, Optional, Tuple
 
 import numpy as np
@@ -112,6 +113,8 @@ def plot_pyramid(source: Source, tensor: Optional[str] = None, against: Optional
         bar.ax.tick_params(which="both", labelsize=7)
     for place in axes.flat[len(maps):]:
         place.set_axis_off()
-    figure.suptitle(f"largest |recorded - {side}| of {name}; atol {atol:g}, rtol {rtol:g} ({origin})\n", fontsize=10)
+    title = f"largest |recorded - {side}| of {name}; atol {atol:g}, rtol {rtol:g} ({origin})"
+    lines = textwrap.wrap(title, int(12 * figure.get_figwidth()))  # a letter of this size is a twelfth of an inch wide at most
+    figure.suptitle("\n".join(lines) + "\n", fontsize=10)
     figure.supxlabel(f"call {call.id} of {call.path}", fontsize=8, color=MUTED)
     return figure

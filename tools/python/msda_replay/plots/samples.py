@@ -152,7 +152,7 @@ def sides_of(call: Call, sample: Sample, finding: Finding, axis: int) -> List[Di
     evidence = finding.evidence
     if evidence.get("axis") == AXES[axis] and "exact_coordinate" in evidence:
         return [{"name": f"{one['side']} ({one['dialect'] or call.operator}, {one['evaluation']})", "coordinate": one["coordinate"],
-                 "bound": one["coordinate_error_bound"]} for one in evidence.get("sides", [])]
+                 "bound": one["coordinate_error_bound"]} for one in evidence.get("sides", []) if "coordinate" in one]
     place, size = sample.places[axis], sample.sizes[axis]
     dialects = dict.fromkeys([sample.dialect, "grid_sample"] if sample.dialect else [""])
     names = {dialect: f"{dialect or 'grid_sample'} in {np.dtype(sample.real).name}" for dialect in dialects}
