@@ -6,11 +6,13 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+LIMIT_SECONDS = 600  # of a command, also on a machine that does other work
 # What the page says of the outputs, in their words.
 QUOTED = ("1 failed, 99 passed", "test_backward[18]", "error[cell_boundary]: the reference is wrong in 1 element",
           "recorded 40.77108, reference -52.1815758, float64 40.7710792", "first drift: cell",
@@ -48,8 +50,15 @@ def follow(page, folder, environment, progress=lambda command, seconds: None):
 
 
 def paste(command, folder, environment):
-    """What a shell in the folder makes of the command."""
-    return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    """What a shell in the folder makes of the command. If that takes too long, what it has started ends, too."""
+    with subprocess.Popen(command, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          start_new_session=True) as process:  # fmt: skip
+        try:
+            out, err = process.communicate(timeout=LIMIT_SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def _mend(test, line):
