@@ -4,20 +4,14 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 
 from conftest import BUILD, SOURCE
+from follow_tutorial import follow, paste
 
-TUTORIAL = (SOURCE / "docs" / "tutorial.md").read_text()
 SKILL = (SOURCE / "docs" / "skill" / "SKILL.md").read_text()
-LISTING = SOURCE / "docs" / "tutorial" / "test_attention.py"
 
 
 def test_every_command_of_the_tutorial(tmp_path):
-    shutil.copy(LISTING, tmp_path)
-    quoted, mended = (block for block in re.findall(r"```python\n(.*?)```", TUTORIAL, re.S))
-    assert quoted in LISTING.read_text()
     environment = {
         **os.environ,
         "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
@@ -25,29 +19,7 @@ def test_every_command_of_the_tutorial(tmp_path):
         "PYTEST_PLUGINS": "msda_replay.pytest_plugin",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    outputs = {}
-    steps = re.findall(r"^    \$ (.*?)(?:     # exit status (\d))?$|^(Change) the reference's line", TUTORIAL, re.M)
-    assert len(steps) == 11 and [change for *_, change in steps].count("Change") == 1
-    for command, status, change in ((command, int(status or 0), change) for command, status, change in steps):
-        if change:
-            mend(tmp_path / "test_attention.py", mended)
-            continue
-        command = command.replace("python3", sys.executable, 1)
-        done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-        assert done.returncode == status, f"{command}: {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        outputs[command] = done.stdout
-    for command in re.findall(r"`(msda-replay [^`]*)`", TUTORIAL):
-        assert paste(command, tmp_path, environment).returncode == 0, command
-    assert (tmp_path / "test_reproducer.py").exists()
-    told = "".join(outputs.values())
-    # What the text says of the outputs, in their words.
-    for words in ("1 failed, 99 passed", "test_backward[18]", "error[cell_boundary]: the reference is wrong in 1 element",
-                  "recorded 40.77108, reference -52.1815758, float64 40.7710792", "first drift: cell",
-                  "The test fails in 3.00 % (0.62 to 8.52) of runs: 3 of 100 simulated", "Q 1 (of 1000)",
-                  "The test fails in 0.00 % (0.00 to 3.62) of runs: 0 of 100 simulated",
-                  "Of 27 kinds of planted faults it then finds 27 (100.0 %)", "100 passed"):  # fmt: skip
-        assert words in told, words
-        assert words in re.sub(r"\n      ", " ", TUTORIAL) or words in TUTORIAL, words
+    follow(SOURCE / "docs" / "tutorial.md", tmp_path, environment)
 
 
 def test_every_command_of_the_skill(tmp_path, demo_capture, replay):
@@ -69,13 +41,3 @@ def test_every_command_of_the_skill(tmp_path, demo_capture, replay):
     order = replay("order", tmp_path / "CASE.h5", "--json", "-").json
     assert {"impossible", "in_parts", "not_found"} <= set(order["invocations"][0]["summary"])
     assert re.search(r"`invocations\[i\].summary`: `impossible` - `in_parts`", SKILL)
-
-
-def paste(command, folder, environment):
-    return subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def mend(test, line):
-    text = test.read_text()
-    old = next(old for old in text.splitlines(keepends=True) if old.strip().startswith("reference = "))
-    test.write_text(text.replace(old, line))
