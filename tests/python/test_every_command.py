@@ -23,14 +23,15 @@ NOT_RUN = {
     r"tools/(demo|test)\b": "they build and run everything; continuous integration runs them",
     r"cmake|ctest": "the build that runs this test is made by them",
     r"(sudo )?(apt|apt-get) |pip install|tools/package/": "install packages; tools/package/try does, in bare containers",
-    r"(python3 )?tools/(gpu-check|gpu_check/|bench/(gpu_bench|grid_bench|scatter_bench|recording_cost|run))|.*tools/bench/run$":
-        "need a GPU or PyTorch; those parts that do not: test_gpu_check.py, test_gpu_bench.py, test_recording_cost.py",
+    r"(python3 )?tools/(gpu-check|gpu_check/|bench/(gpu_bench|grid_bench|scatter_bench|recording_cost|training_steps|run))|.*tools/bench/run$":
+        "need a GPU or PyTorch; those parts that do not: test_gpu_check.py, test_gpu_bench.py, test_recording_cost.py, test_training_steps.py",
     r"python3 tools/bench/campaign\.py": "takes hours; test_campaign.py runs it on fewer captures",
     r"(mpirun|srun) ": "need processes that MPI starts together; test_many.py starts them",
     r"python3 docs/findings/": "need PyTorch; test_findings.py runs them where it is",
     r"msda-record --adapter FILE -o CAPTURE": "needs a GPU's kernel; test_emulated_gpu.py and test_own_operators.py record by the page's file",
     r"msda-record --adapter segment_sum\.json": "as above",
     r"msda-replay run --operator segment_sum\.json": "as above",
+    r"msda-replay run --operator slope\.json": "needs the compiled library; test_own_libraries.py compiles the page's example and runs it",
     r"(msda-replay (recover|recover .*)(SPOOL|CAPTURE\.spool|FILE\.spool))": "needs a recording that was killed; test_hostile.py kills one",
     r"msda-replay run msda-captures/test_msda\.py": "an example of what the plugin prints; test_pytest_plugin.py runs what it prints",
 }
