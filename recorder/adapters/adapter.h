@@ -83,6 +83,8 @@ struct Call {
   // decode() has read data, as indices are, that change from launch to launch, and not only sizes: a recorder waits for
   // them before each launch.
   bool reads_data = false;
+  // What decode() has read decides which tensors there are and how large they are. Otherwise it was only checked.
+  bool data_decide_sizes = true;
   // Further facts, which become attributes in the capture.
   std::map<std::string, std::string> texts = {};
   std::map<std::string, int64_t> integers = {};

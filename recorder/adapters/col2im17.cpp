@@ -124,6 +124,7 @@ class Col2im17 final : public Adapter {
                            .outputs = {}};
     Decoded decoded = with_tensors(conventions, sizes, signature.float_type, addresses);
     if (std::holds_alternative<Refusal>(decoded)) return decoded;
+    std::get<Call>(decoded).data_decide_sizes = false;
     std::get<Call>(decoded).pointers = pointers_at(launch, {{1, "inputs/grad_output"},
                                                             {2, "inputs/value"},
                                                             {3, "inputs/spatial_shapes"},

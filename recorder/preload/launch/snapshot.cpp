@@ -247,8 +247,8 @@ bool begin_copy_ahead(const Launched& launched, SnapshotState& state) {
   return start_digests(launched, state) && copy_before(state, {});
 }
 
-// Without a wait, a launch whose tables have changed is lost: only its digests show it, after it. The next one with
-// these parameters therefore waits.
+// Without a wait, a launch whose tables have changed is lost if they decide sizes: only its digests show it, after it.
+// The next one with these parameters therefore waits.
 bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
   if (!state.known->call.reads_data && !state.known->tables_vary) return start_digests(launched, state);
   if (!recording().start()) return false;
@@ -294,7 +294,7 @@ void end_unregistered(const Launched& launched, SnapshotState& state) {
   if (pair->after) add_facts(launched, state);
   const auto delivered = [known = state.known, pair] {
     auto& [before, after, record] = *pair;
-    if (!known->same_tables(before)) {
+    if (known->call.data_decide_sizes && !known->same_tables(before)) {
       known->set_stale();
       recording().report_missed_launch(known->name);
       return;
