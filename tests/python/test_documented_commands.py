@@ -115,7 +115,8 @@ def known_flags():
     scripts = ["tools/gpu-check", "tools/gpu_check/targets/operator_bits.py", *(f"tools/bench/{name}.py" for name in (
         "campaign", "gpu_bench", "grid_bench", "recording_cost", "scatter_bench"))]
     programs = [(REPLAY,), RECORD, IMPORT, PYTEST, *((REPLAY, name) for name in SUBCOMMANDS), *((sys.executable, path) for path in scripts)]
-    return set().union(*(flags_of(*program) for program in programs))
+    of_scripts = re.findall(r"== (--[a-z]+)", (SOURCE / "tools" / "package" / "try").read_text())
+    return set(of_scripts).union(*(flags_of(*program) for program in programs))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(SOURCE)))
