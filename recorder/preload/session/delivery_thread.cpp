@@ -1,14 +1,14 @@
 #include "recorder/preload/session/delivery_thread.h"
 
-#include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <time.h>
 
 #include <deque>
 #include <mutex>
 #include <new>
 #include <utility>
+
+#include "recorder/preload/session/own_thread.h"
 
 namespace msda::record {
 namespace {
@@ -98,18 +98,10 @@ DeliveryThread::State* DeliveryThread::state() {
   const std::lock_guard lock(start_mutex);
   if (state_ != nullptr) return state_;
   auto* state = new State(idle_);
-  // This thread must handle no signal of the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const bool started = pthread_create(&thread, nullptr, run, state) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) {
+  if (!start_own_thread(run, state)) {
     delete state;
     return nullptr;
   }
-  pthread_detach(thread);
   state_ = state;
   return state;
 }

@@ -1,8 +1,6 @@
 #include "recorder/preload/session/segment_memory.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "recorder/preload/session/own_thread.h"
 #include "recorder/spool/write_signals.h"
 
 #ifndef MADV_POPULATE_WRITE  // Linux 5.14
@@ -55,22 +54,6 @@ struct SegmentMemory::Mapping {
   std::atomic<bool> abandoned{false};
 };
 
-namespace {
-
-// A thread that handles no signal of the program.
-bool start_thread(void* (*run)(void*), void* argument) noexcept {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const bool started = pthread_create(&thread, nullptr, run, argument) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) pthread_detach(thread);
-  return started;
-}
-
-}  // namespace
-
 SegmentMemory::SegmentMemory(std::shared_ptr<Mapping> mapping, uint64_t offset, uint64_t bytes) noexcept
     : mapping_(std::move(mapping)), offset_(offset), bytes_(bytes) {}
 
@@ -95,7 +78,7 @@ std::unique_ptr<SegmentMemory> SegmentMemory::prepare(int file, uint64_t offset,
       (*mine)->populate();
       return nullptr;
     };
-    if (!start_thread(run, shared.get())) return nullptr;
+    if (!start_own_thread(run, shared.get())) return nullptr;
     shared.release();
     return memory;
   } catch (const std::bad_alloc&) {
