@@ -42,7 +42,7 @@ Digests::~Digests() {
 bool Digests::ready() const { return std::atomic_ref(*slot_).load(std::memory_order_acquire) == sequence_; }
 
 Digest Digests::operator[](size_t range) const {
-  const size_t index = of_range_[range];
+  const uint8_t index = of_range_[range];
   return index == kNone ? Digest{} : Digest{slot_[1 + 2 * index], slot_[2 + 2 * index]};
 }
 
@@ -105,16 +105,16 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
 Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
   Digests digests;
   try {
+    if (ranges.size() > kMostRanges) {
+      failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
+      return {};
+    }
     uint64_t bytes = 0;
     for (const DeviceRange& range : ranges) bytes += range.bytes;
     DigestTable table(bytes);
-    for (const DeviceRange& range : ranges) {
-      digests.of_range_.push_back(range.bytes == 0 ? Digests::kNone : table.count());
-      if (range.bytes == 0) continue;
-      if (!table.add(range.address, range.bytes)) {
-        failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
-        return {};
-      }
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      digests.of_range_[i] = static_cast<uint8_t>(ranges[i].bytes == 0 ? Digests::kNone : table.count());
+      table.add(ranges[i].address, ranges[i].bytes);
     }
     if (!table.launchable()) {
       failure = "its tensors are empty, or larger than any memory";

@@ -1,6 +1,7 @@
 // Digests of device memory, computed on a launch's own stream; no thread has to wait for them.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -38,8 +39,8 @@ class Digests {
   friend class Digester;
   uint64_t* slot_ = nullptr;  // in pinned memory: a sequence number, then two sums for each range
   uint64_t sequence_ = 0;
-  std::vector<size_t> of_range_;  // the index among the sums; kNone for an empty range
-  static constexpr size_t kNone = ~size_t{0};
+  std::array<uint8_t, kMostDigestRanges> of_range_;  // the index among the sums; kNone for an empty range
+  static constexpr uint8_t kNone = 255;
 };
 
 class Digester {

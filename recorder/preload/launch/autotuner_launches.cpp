@@ -26,7 +26,7 @@ std::atomic<uint64_t> ended_streams{0};
 struct Measured {
   cuda::Stream stream;
   std::shared_ptr<KnownLaunch> known;
-  LastContent last;
+  std::shared_ptr<const LastContent> last;
   uint64_t ended_streams = 0;  // before the first of them
   int64_t launches = 0;
 
@@ -45,7 +45,7 @@ void forget_content(KnownLaunch& known) {
 // Checks that the last launch had the recorded inputs and, with `with_outputs`, whether its outputs are new.
 void check(const Measured& launches, bool with_outputs) {
   const auto& known = launches.known;
-  std::vector<DeviceRange> ranges = ranges_of(known->call.inputs);
+  std::vector<DeviceRange> ranges(known->inputs().begin(), known->inputs().end());
   for (const auto& tensor : known->call.outputs) {
     if (!with_outputs || !tensor.written_over) continue;
     ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
@@ -54,10 +54,10 @@ void check(const Measured& launches, bool with_outputs) {
   const auto digests = std::make_shared<const Digests>(Digester::instance().start(ranges, launches.stream, failure));
   const size_t inputs = known->call.inputs.size(), outputs = ranges.size() - inputs;
   const auto counted = [known, digests, last = launches.last, count = launches.launches, inputs, outputs] {
-    const bool same = content_key(*known, last.label, *digests) == last.key;
+    const bool same = content_key(*known, last->label, *digests) == last->key;
     known->checked_launches = same ? known->checked_launches + 1 : 0;
     const std::string results = joined_digests(*digests, inputs, outputs);
-    if (!same || !recording().count_duplicates(last.key, known->code + " autotuner", results, count)) {
+    if (!same || !recording().count_duplicates(last->key, known->code + " autotuner", results, count)) {
       forget_content(*known);
     }
   };
@@ -84,16 +84,17 @@ uint64_t waits_of_program() noexcept { return waits.load(std::memory_order_relax
 
 void before_another(const KnownLaunch* known, const LastContent& last) {
   if (measured == nullptr) return;
-  const bool one_more = measures && measured->known.get() == known && measured->last.key == last.key;
+  const bool one_more = measures && measured->known.get() == known && measured->last->key == last.key;
   if (!one_more || measured->is_due()) check_measured();
 }
 
-void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known, const LastContent& last) {
+void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known,
+                          std::shared_ptr<const LastContent> last) {
   if (!measures) {
-    check({stream, known, last, 0, 1}, /*with_outputs=*/true);
+    check({stream, known, std::move(last), 0, 1}, /*with_outputs=*/true);
     return;
   }
-  if (measured == nullptr) measured = new Measured{stream, known, last, ended_streams};
+  if (measured == nullptr) measured = new Measured{stream, known, std::move(last), ended_streams};
   ++measured->launches;
 }
 

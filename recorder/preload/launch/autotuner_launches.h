@@ -22,7 +22,8 @@ uint64_t waits_of_program() noexcept;
 // the series. `known` is null for a launch that is no autotuner launch.
 void before_another(const KnownLaunch* known, const LastContent& last);
 // After an autotuner launch, which is taken for a repetition of `last`.
-void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known, const LastContent& last);
+void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known,
+                          std::shared_ptr<const LastContent> last);
 
 // Lives while the program destroys a stream.
 class EndOfStream {

@@ -13,8 +13,8 @@
 
 namespace msda::record {
 
-// A handle may mean another function after its module was unloaded. A match is therefore checked by name at each
-// launch, and an unmatched function is remembered only until code is unloaded.
+// A handle may mean another function after its module was unloaded: what is known of a function is remembered only
+// until code is unloaded. Launches of matched ones are remembered in launch.cpp, by each thread.
 class Functions {
  public:
   static Functions& instance();

@@ -15,7 +15,15 @@
 namespace msda::record {
 namespace {
 
-bool overlap(const std::vector<DeviceRange>& some, const std::vector<DeviceRange>& others) {
+std::vector<DeviceRange> ranges_of(const adapters::Call& call) {
+  std::vector<DeviceRange> ranges;
+  for (const Tensors* tensors : {&call.inputs, &call.outputs}) {
+    for (const auto& tensor : *tensors) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
+  }
+  return ranges;
+}
+
+bool overlap(std::span<const DeviceRange> some, std::span<const DeviceRange> others) {
   return std::ranges::any_of(some, [&](const DeviceRange& a) {
     return std::ranges::any_of(others, [&](const DeviceRange& b) {
       return a.address < b.address + b.bytes && b.address < a.address + a.bytes;
@@ -23,11 +31,10 @@ bool overlap(const std::vector<DeviceRange>& some, const std::vector<DeviceRange
   });
 }
 
-std::vector<size_t> tables_among(const Tensors& inputs, const std::vector<DeviceRange>& read) {
+std::vector<size_t> tables_among(std::span<const DeviceRange> inputs, const std::vector<DeviceRange>& read) {
   std::vector<size_t> tables;
-  const std::vector<DeviceRange> all = ranges_of(inputs);
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (overlap({all[i]}, read)) tables.push_back(i);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (overlap(inputs.subspan(i, 1), read)) tables.push_back(i);
   }
   return tables;
 }
@@ -66,27 +73,15 @@ bool KnownLaunch::same_tables(const Digests& digests) {
   return *digest_of_tables_ == now;
 }
 
-LastContent KnownLaunch::last() {
+std::shared_ptr<const LastContent> KnownLaunch::last() {
   const std::lock_guard lock(mutex_);
   return last_;
 }
 
 void KnownLaunch::set_last(LastContent content) {
+  auto shared = std::make_shared<const LastContent>(std::move(content));
   const std::lock_guard lock(mutex_);
-  last_ = std::move(content);
-}
-
-std::vector<DeviceRange> ranges_of(const Tensors& tensors) {
-  std::vector<DeviceRange> ranges;
-  for (const auto& tensor : tensors) ranges.push_back({tensor.address, static_cast<uint64_t>(tensor.bytes())});
-  return ranges;
-}
-
-std::vector<DeviceRange> ranges_of(const adapters::Call& call) {
-  std::vector<DeviceRange> ranges = ranges_of(call.inputs);
-  const auto outputs = ranges_of(call.outputs);
-  ranges.insert(ranges.end(), outputs.begin(), outputs.end());
-  return ranges;
+  last_.swap(shared);
 }
 
 std::string content_key(const KnownLaunch& known, const std::string& label, const Digests& digests) {
@@ -154,8 +149,9 @@ DecodedLaunch decode(const Launched& launched, const adapters::Adapter& adapter,
     Functions::instance().refuse(launch.kernel, name + " does not lie in device memory from end to end");
     return {nullptr, !known->call.reads_data};
   }
-  known->tables = tables_among(known->call.inputs, ranges_read);
-  known->inputs_stay = !overlap(ranges_of(known->call.inputs), ranges_of(known->call.outputs));
+  known->ranges = ranges_of(known->call);
+  known->tables = tables_among(known->inputs(), ranges_read);
+  known->inputs_stay = !overlap(known->inputs(), known->outputs());
   known->code = std::to_string(reinterpret_cast<uintptr_t>(launched.function));
   known->launch = std::move(launch);
   return {std::move(known)};

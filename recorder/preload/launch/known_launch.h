@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace msda::record {
 
 using Tensors = std::vector<adapters::DeviceTensor>;
 
-// The content of the last launch.
+// The content of the last launch; never changed once others can see it.
 struct LastContent {
   std::string label;     // the program's label for it
   std::string key;       // content_key() of it; empty before there was one
@@ -28,15 +29,19 @@ struct KnownLaunch {
   std::string name;
   adapters::Launch launch;
   adapters::Call call;
+  std::vector<DeviceRange> ranges;     // of the call's inputs, then of its outputs
   std::vector<size_t> tables;          // the inputs of which the adapter has read something
   std::string code;                    // the function's handle as text
   bool inputs_stay = false;            // no input is an output, too
   bool tables_vary = false;            // launches with these parameters have had other tables
   std::shared_ptr<const Image> image;  // null if the code is not known
 
+  std::span<const DeviceRange> inputs() const { return std::span(ranges).first(call.inputs.size()); }
+  std::span<const DeviceRange> outputs() const { return std::span(ranges).subspan(call.inputs.size()); }
+
   // Whether the tables are unchanged; if not, the launch must be decoded anew.
   bool same_tables(const Digests& digests);
-  LastContent last();
+  std::shared_ptr<const LastContent> last();
   void set_last(LastContent content);
   // Marks the launch for decoding anew.
   void set_stale() { stale_ = true; }
@@ -49,7 +54,7 @@ struct KnownLaunch {
   std::mutex mutex_;
   std::atomic<bool> stale_{false};
   std::optional<Digest> digest_of_tables_;
-  LastContent last_;
+  std::shared_ptr<const LastContent> last_ = std::make_shared<const LastContent>();
 };
 
 struct DecodedLaunch {
@@ -58,10 +63,6 @@ struct DecodedLaunch {
 };
 DecodedLaunch decode(const Launched& launched, const adapters::Adapter& adapter, bool is_kernel,
                      adapters::Launch launch);
-
-std::vector<DeviceRange> ranges_of(const Tensors& tensors);
-// The ranges of a launch's inputs, then of its outputs.
-std::vector<DeviceRange> ranges_of(const adapters::Call& call);
 
 // Identifies a launch's content: kernel, label, scalars, and what its inputs hold. The digests begin with those of the
 // inputs.

@@ -17,19 +17,24 @@
 namespace msda::record {
 namespace {
 
-// A function's parameters, cached: asking the driver costs as much as everything else that a launch needs.
-struct Layout {
-  std::string kernel;
-  std::vector<adapters::Parameter> parameters;
+// A kernel to record. Asking the driver for it costs as much as everything else that a launch needs.
+struct Kernel {
+  const adapters::Adapter* adapter = nullptr;
+  bool is_kernel = false;
+  Layout layout;
+  // The last launch, which most launches repeat: an entry of ThreadState::known.
+  std::string last_key;
+  std::shared_ptr<KnownLaunch>* last = nullptr;
 };
 
 // A thread's caches about its launches. They are valid until code is unloaded, because handles may mean other functions
 // then.
 struct ThreadState {
   uint64_t unloads = 0;
-  std::unordered_map<cuda::Function, Layout> layouts;
-  std::unordered_map<std::string, std::shared_ptr<KnownLaunch>> known;  // by key_of()
+  std::unordered_map<cuda::Function, Kernel> kernels;
+  std::unordered_map<std::string, std::shared_ptr<KnownLaunch>> known;  // by identify()
   std::unordered_set<std::string> refused;
+  std::string key;                    // of this launch
   const KnownLaunch* last = nullptr;  // the thread's last launch
   uint64_t waits = 0;                 // of the program for the device, before that launch
 };
@@ -40,8 +45,8 @@ ThreadState& this_thread() {
   ThreadState& mine = *thread_state;
   constexpr size_t kMost = 1024;
   const bool stale = std::exchange(mine.unloads, unloads()) != unloads();
-  if (stale || mine.layouts.size() > kMost) mine.layouts.clear();
-  if (stale || mine.known.size() > kMost) {
+  if (stale || mine.kernels.size() > kMost || mine.known.size() > kMost) {
+    mine.kernels.clear();
     mine.known.clear();
     mine.last = nullptr;
   }
@@ -49,12 +54,26 @@ ThreadState& this_thread() {
   return mine;
 }
 
-// The launch as adapters see it; false if the driver does not tell its parameters.
-bool read_launch(const Launched& launched, bool is_kernel, ThreadState& mine, adapters::Launch& launch) {
-  Layout& layout = mine.layouts[launched.function];
-  if (layout.kernel != launch.kernel) layout = {launch.kernel, parameters_of(launched.function, is_kernel)};
-  launch.parameters = layout.parameters;
-  return read_parameters(launched, launch);
+// Null for a function that is not recorded.
+Kernel* kernel_of(cuda::Function function, ThreadState& mine) {
+  const auto found = mine.kernels.find(function);
+  if (found != mine.kernels.end()) return &found->second;
+  Kernel kernel;
+  kernel.adapter = Functions::instance().adapter_of(function, kernel.layout.kernel, kernel.is_kernel);
+  if (kernel.adapter == nullptr) return nullptr;
+  kernel.layout.parameters = parameters_of(function, kernel.is_kernel);
+  return &mine.kernels.emplace(function, std::move(kernel)).first->second;
+}
+
+// The place for what is known of the launch with mine.key.
+std::shared_ptr<KnownLaunch>& known_of(Kernel& kernel, ThreadState& mine) {
+  if (kernel.last == nullptr || kernel.last_key != mine.key) {
+    auto& known = mine.known[mine.key];
+    kernel.last = nullptr;  // for want of memory the next line may fail
+    kernel.last_key = mine.key;
+    kernel.last = &known;
+  }
+  return *kernel.last;
 }
 
 SnapshotMode mode_of(const KnownLaunch* known, const LastContent& last, const ThreadState& mine, uint64_t waits_now) {
@@ -85,43 +104,47 @@ bool begin(const Launched& launched, const adapters::Adapter& adapter, SnapshotS
   return false;
 }
 
+// Decodes a launch that is not known yet, or whose tables have changed. False if it cannot be recorded.
+bool decode(const Launched& launched, const Kernel& kernel, ThreadState& mine, std::shared_ptr<KnownLaunch>& known) {
+  const bool tables_vary = known != nullptr;
+  known.reset();
+  const DecodedLaunch decoded = decode(launched, *kernel.adapter, kernel.is_kernel, launch_of(launched, kernel.layout));
+  if (!decoded.known && decoded.always) mine.refused.insert(mine.key);
+  known = decoded.known;
+  if (known) known->tables_vary = tables_vary;
+  return known != nullptr;
+}
+
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
-  adapters::Launch launch;
-  auto state = std::make_unique<SnapshotState>();
-  const adapters::Adapter* adapter =
-      Functions::instance().adapter_of(launched.function, launch.kernel, state->is_kernel);
-  if (adapter == nullptr || recording().is_over()) return;
-  const auto refuse = [&](const char* reason) { Functions::instance().refuse(launch.kernel, reason); };
+  ThreadState& mine = this_thread();
+  Kernel* kernel = kernel_of(launched.function, mine);
+  if (kernel == nullptr || recording().is_over()) return;
+  const auto refuse = [&](const char* reason) { Functions::instance().refuse(kernel->layout.kernel, reason); };
   int capturing = 0;
   if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
     return refuse("its stream is being captured into a CUDA graph");
   }
-  ThreadState& mine = this_thread();
-  if (!read_launch(launched, state->is_kernel, mine, launch)) return refuse("the driver does not tell its parameters");
-  const std::string key = key_of(launched, launch);
-  if (mine.refused.contains(key)) return;
+  if (!identify(launched, kernel->layout, mine.key)) return refuse("the driver does not tell its parameters");
+  if (!mine.refused.empty() && mine.refused.contains(mine.key)) return;
   const uint64_t waits_now = waits_of_program();
-  auto& known = mine.known[key];
-  const bool tables_vary = known && known->is_stale();
-  if (tables_vary) known.reset();
-  if (known) state->last = known->last();
-  state->mode = mode_of(known.get(), state->last, mine, waits_now);
+  auto& known = known_of(*kernel, mine);
+  const bool is_known = known && !known->is_stale();
+  static const LastContent& none = *new LastContent;  // never destroyed: destructors of the program may launch
+  auto state = std::make_unique<SnapshotState>();
+  state->is_kernel = kernel->is_kernel;
+  if (is_known) state->last = known->last();
+  const LastContent& last = is_known ? *state->last : none;
+  state->mode = mode_of(is_known ? known.get() : nullptr, last, mine, waits_now);
   mine.waits = waits_now;
   const KnownLaunch* launch_before = std::exchange(mine.last, nullptr);
-  before_another(state->mode == SnapshotMode::kAutotuner ? known.get() : nullptr, state->last);
-  if (!known) {
-    const DecodedLaunch decoded = decode(launched, *adapter, state->is_kernel, std::move(launch));
-    known = decoded.known;
-    if (!known && decoded.always) mine.refused.insert(key);
-    if (!known) return;
-    known->tables_vary = tables_vary;
-  }
+  before_another(state->mode == SnapshotMode::kAutotuner ? known.get() : nullptr, last);
+  if (!is_known && !decode(launched, *kernel, mine, known)) return;
   state->known = known;
   state->stream = launched.stream;
-  if (state->mode == SnapshotMode::kCopy && can_copy_ahead(*known, state->last, launch_before)) {
+  if (state->mode == SnapshotMode::kCopy && can_copy_ahead(*known, last, launch_before)) {
     state->mode = SnapshotMode::kCopyAhead;
   }
-  if (!begin(launched, *adapter, *state)) return;
+  if (!begin(launched, *kernel->adapter, *state)) return;
   known = state->known;
   mine.last = known.get();
   snapshot.state = std::move(state);

@@ -50,6 +50,32 @@ std::string extents_of_unknown(const adapters::Launch& launch, const adapters::C
   return extents;
 }
 
+size_t bytes_of(const Layout& layout) {
+  return layout.parameters.empty() ? 0 : layout.parameters.back().offset + layout.parameters.back().size;
+}
+
+// Copies the parameters to their offsets in `bytes`. False if they are missing.
+bool read_parameters(const Launched& launched, const Layout& layout, std::span<std::byte> bytes) {
+  if (layout.parameters.empty()) return false;
+  if (launched.parameters != nullptr) {
+    for (size_t i = 0; i < layout.parameters.size(); ++i) {
+      std::memcpy(bytes.data() + layout.parameters[i].offset, launched.parameters[i], layout.parameters[i].size);
+    }
+    return true;
+  }
+  const void* packed = nullptr;
+  size_t size = 0;
+  for (void** option = launched.extra; option != nullptr; option += 2) {
+    const auto which = reinterpret_cast<uintptr_t>(option[0]);
+    if (which == cuda::kParamEnd) break;
+    if (which == cuda::kParamBufferPointer) packed = option[1];
+    if (which == cuda::kParamBufferSize) size = *static_cast<const size_t*>(option[1]);
+  }
+  if (packed == nullptr || size < bytes.size()) return false;
+  std::memcpy(bytes.data(), packed, bytes.size());
+  return true;
+}
+
 }  // namespace
 
 std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel) {
@@ -66,40 +92,27 @@ std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_
   return parameters;
 }
 
-bool read_parameters(const Launched& launched, adapters::Launch& launch) {
-  if (launch.parameters.empty()) return false;
-  const auto& last = launch.parameters.back();
-  launch.bytes.resize(last.offset + last.size);
-  launch.grid = launched.grid;
-  launch.block = launched.block;
-  if (launched.parameters != nullptr) {
-    for (size_t i = 0; i < launch.parameters.size(); ++i) {
-      std::memcpy(launch.bytes.data() + launch.parameters[i].offset, launched.parameters[i], launch.parameters[i].size);
-    }
-    return true;
-  }
-  const void* packed = nullptr;
-  size_t size = 0;
-  for (void** option = launched.extra; option != nullptr; option += 2) {
-    const auto which = reinterpret_cast<uintptr_t>(option[0]);
-    if (which == cuda::kParamEnd) break;
-    if (which == cuda::kParamBufferPointer) packed = option[1];
-    if (which == cuda::kParamBufferSize) size = *static_cast<const size_t*>(option[1]);
-  }
-  if (packed == nullptr || size < launch.bytes.size()) return false;
-  std::memcpy(launch.bytes.data(), packed, launch.bytes.size());
-  return true;
-}
-
-std::string key_of(const Launched& launched, const adapters::Launch& launch) {
-  std::string key = launch.kernel;
-  const auto add = [&](const void* data, size_t size) { key.append(static_cast<const char*>(data), size); };
+bool identify(const Launched& launched, const Layout& layout, std::string& key) {
+  key = layout.kernel;
+  const auto add = [&](const void* data, size_t bytes) { key.append(static_cast<const char*>(data), bytes); };
   add(&launched.function, sizeof launched.function);
   add(&launched.stream, sizeof launched.stream);
   add(launched.grid.data(), sizeof launched.grid);
   add(launched.block.data(), sizeof launched.block);
-  add(launch.bytes.data(), launch.bytes.size());
-  return key;
+  const size_t at = key.size();
+  key.resize(at + bytes_of(layout));
+  return read_parameters(launched, layout, std::as_writable_bytes(std::span(key).subspan(at)));
+}
+
+adapters::Launch launch_of(const Launched& launched, const Layout& layout) {
+  adapters::Launch launch;
+  launch.kernel = layout.kernel;
+  launch.parameters = layout.parameters;
+  launch.bytes.resize(bytes_of(layout));
+  launch.grid = launched.grid;
+  launch.block = launched.block;
+  read_parameters(launched, layout, launch.bytes);
+  return launch;
 }
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call) {

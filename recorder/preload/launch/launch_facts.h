@@ -14,11 +14,18 @@ namespace msda::record {
 // The offsets and sizes of a function's parameters. Empty if the driver does not tell.
 std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_kernel);
 
-// Copies their bytes by launch.parameters. False if they are missing.
-bool read_parameters(const Launched& launched, adapters::Launch& launch);
+// A function's parameters as the driver tells them.
+struct Layout {
+  std::string kernel;
+  std::vector<adapters::Parameter> parameters;
+};
 
-// Identifies a launch, regardless of the contents of memory.
-std::string key_of(const Launched& launched, const adapters::Launch& launch);
+// Writes to `key` what identifies a launch, regardless of the contents of memory. False if its parameters are missing.
+// This is done before a launch, on a thread of the program: a key that is used again needs no allocation.
+bool identify(const Launched& launched, const Layout& layout, std::string& key);
+
+// The launch as adapters see it, if its parameters are not missing.
+adapters::Launch launch_of(const Launched& launched, const Layout& layout);
 
 CallFacts facts_of(const Launched& launched, const adapters::Launch& launch, const adapters::Call& call);
 

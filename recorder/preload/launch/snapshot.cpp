@@ -132,7 +132,7 @@ Digests digest_before(const Launched& launched, const adapters::Adapter& adapter
                       std::shared_ptr<KnownLaunch>& known) {
   for (int again = 0; again < 2; ++again) {
     std::string failure = kStreamStalls;
-    Digests digests = Digester::instance().start(ranges_of(known->call), launched.stream, failure);
+    Digests digests = Digester::instance().start(known->ranges, launched.stream, failure);
     if (!digests || !wait_for(digests, launched.stream)) {
       Functions::instance().refuse(known->name, failure);
       return {};
@@ -222,7 +222,7 @@ void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, L
 bool start_digests(const Launched& launched, SnapshotState& state) {
   if (!recording().start()) return false;
   std::string failure;
-  state.before = Digester::instance().start(ranges_of(state.known->call), launched.stream, failure);
+  state.before = Digester::instance().start(state.known->ranges, launched.stream, failure);
   if (!state.before) Functions::instance().refuse(state.known->name, failure);
   return static_cast<bool>(state.before);
 }
@@ -262,7 +262,7 @@ void end_registered(const Launched& launched, SnapshotState& state) {
   std::string failure;
   const auto digests = std::make_shared<Digests>();
   if (fetch(outputs, state, state.record.outputs)) {
-    *digests = Digester::instance().start(ranges_of(outputs), launched.stream, failure);
+    *digests = Digester::instance().start(state.known->outputs(), launched.stream, failure);
   }
   if (!*digests) {
     Functions::instance().refuse(state.known->name, "its outputs cannot be copied to the host");
@@ -289,7 +289,7 @@ void end_unregistered(const Launched& launched, SnapshotState& state) {
   std::string failure;
   const auto pair = std::make_shared<Pair>();
   if (!state.record.block || fetch(outputs, state, state.record.outputs)) {
-    pair->after = Digester::instance().start(ranges_of(outputs), launched.stream, failure);
+    pair->after = Digester::instance().start(state.known->outputs(), launched.stream, failure);
   }
   if (pair->after) add_facts(launched, state);
   const auto delivered = [known = state.known, pair] {

@@ -26,8 +26,8 @@ struct SnapshotState {
   SnapshotMode mode = SnapshotMode::kCopy;
   bool is_kernel = false;  // the launched function is a CUkernel
   std::shared_ptr<KnownLaunch> known;
-  LastContent last;  // for an autotuner launch: the content that it is taken to repeat
-  Digests before;    // with kDigest and kCopyAhead: of the inputs, and of the output buffers before
+  std::shared_ptr<const LastContent> last;  // for an autotuner launch: the content that it is taken to repeat
+  Digests before;  // with kDigest and kCopyAhead: of the inputs, and of the output buffers before
   LaunchRecord record;
   cuda::Stream stream = nullptr;
   bool copies = false;   // copies into the record's block are under way on the stream
