@@ -16,7 +16,7 @@
 
 #include "recorder/capture/cbor.h"
 #include "recorder/capture/channel.h"
-#include "recorder/capture/child_program.h"
+#include "replay/original/child_program.h"
 
 namespace msda::replay {
 namespace {

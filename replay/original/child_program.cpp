@@ -1,4 +1,4 @@
-#include "recorder/capture/child_program.h"
+#include "replay/original/child_program.h"
 
 #include <fcntl.h>
 #include <spawn.h>
