@@ -11,7 +11,7 @@
 
 extern char** environ;
 
-namespace msda::capture {
+namespace msda::replay {
 namespace {
 
 // posix_spawn_file_actions_addclosefrom_np would do with them what is to be done, but glibc before 2.34 lacks it.
@@ -59,4 +59,4 @@ int start(const ChildProgram& program, pid_t& child) {
   return error;
 }
 
-}  // namespace msda::capture
+}  // namespace msda::replay

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace msda::capture {
+namespace msda::replay {
 
 struct ChildProgram {
   std::string path;
@@ -19,4 +19,4 @@ struct ChildProgram {
 // The descriptors 0 to 2 are /dev/null unless they are given. Returns an errno, or 0 and the child's number.
 int start(const ChildProgram& program, pid_t& child);
 
-}  // namespace msda::capture
+}  // namespace msda::replay

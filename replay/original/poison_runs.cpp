@@ -51,7 +51,7 @@ class Process {
     socket_ = ends[0];
     channel_.emplace(ends[0]);
     const int error =
-        capture::start({"/proc/self/exe", command, {{ends[1], kSocket}, {STDERR_FILENO, STDERR_FILENO}}, false}, id_);
+        start({"/proc/self/exe", command, {{ends[1], kSocket}, {STDERR_FILENO, STDERR_FILENO}}, false}, id_);
     close(ends[1]);
     if (error != 0) throw CannotRelaunch("no process can be started for --poison");
   }

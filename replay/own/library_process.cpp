@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "recorder/capture/cbor.h"
 #include "replay/base/errors.h"
 #include "replay/own/library_server.h"
 
@@ -95,8 +96,7 @@ void LibraryProcess::start() {
   if (!body) has_ended("as it is loaded");
   Json description;
   try {
-    const auto* begin = reinterpret_cast<const uint8_t*>(body->data());
-    description = Json::from_cbor(begin, begin + body->size());
+    description = capture::json_of_cbor(*body);
     if (description.contains("error")) fail(description.at("error"));
     schema_ = schema_of(description);
   } catch (const Json::exception&) {
@@ -168,8 +168,7 @@ LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
     const auto body = channel_->receive_body(*header);
     if (!body) has_ended(request.words);
     try {
-      const auto* begin = reinterpret_cast<const uint8_t*>(body->data());
-      const Json json = Json::from_cbor(begin, begin + body->size());
+      const Json json = capture::json_of_cbor(*body);
       answer.element = json.at("element");
       answer.fault = json.at("fault");
       if (json.at("too_many").get<bool>()) throw BadInput(fmt::format("{}: {}", path_, answer.fault));

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 
+#include "recorder/capture/cbor.h"
 #include "recorder/capture/channel.h"
 #include "replay/own/library_answers.h"
 
@@ -122,8 +123,7 @@ class Server {
     while (const auto frame = channel_.receive_header()) {
       const auto body = channel_.receive_body(*frame);
       if (!body) return;
-      const auto* begin = reinterpret_cast<const uint8_t*>(body->data());
-      handle(Json::from_cbor(begin, begin + body->size()));
+      handle(capture::json_of_cbor(*body));
     }
   }
 

@@ -795,16 +795,24 @@ def test_json_does_not_replace_the_output(replay, demo_capture, tmp_path, to, na
     assert "which the command writes; give another name" in refused.err and os.listdir(tmp_path) == []
 
 
+@pytest.fixture(scope="module")
+def slow_to_export(tmp_path_factory):
+    """Its values are random, so that an archive takes its time; its gradients are right, so that nothing else does."""
+    inputs = make_problem(np.random.default_rng(1), queries=2000, heads=8, channels=32, levels=((128, 128),))
+    inputs["grad_output"][:] = 0
+    outputs = {name: array.astype(np.float32) for name, array in backward_of_zeros(inputs).items()}
+    capture = tmp_path_factory.mktemp("slow") / "a.h5"
+    write_capture(capture, Invocation(inputs, outputs, "deformable_detr"))
+    return capture
+
+
 @pytest.mark.parametrize("to", ["zip", "npz"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing(tmp_path, rng, to, number):
-    """While libzip, too, has a temporary file of its own there: the archive takes its time, as its numbers are random."""
-    inputs = make_problem(rng, queries=2000, heads=8, channels=32, levels=((128, 128),))
-    outputs = {name: array.astype(np.float32) for name, array in backward_of_zeros(inputs).items()}
-    capture, folder = tmp_path / "a.h5", tmp_path / "out"
+def test_a_signal_leaves_nothing(tmp_path, slow_to_export, to, number):
+    """While libzip, too, has a temporary file of its own there."""
+    folder = tmp_path / "out"
     folder.mkdir()
-    write_capture(capture, Invocation(inputs, outputs, "deformable_detr"))
-    child = subprocess.Popen([REPLAY, "export", capture, "--to", to, "-o", folder / "a", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = subprocess.Popen([REPLAY, "export", slow_to_export, "--to", to, "-o", folder / "a", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while child.poll() is None:
         if any(path.name.startswith("1.") and path.stat().st_size > 0 for path in folder.glob(".*/*")):
             break

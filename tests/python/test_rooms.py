@@ -93,3 +93,10 @@ def test_no_folder_of_replay_includes_in_a_circle():
         assert free, f"docs/architecture.md: a circle among {sorted(inside)}"
         for room in free:
             del inside[room]
+
+
+def test_cbor_is_read_in_one_place():
+    """The wheel's C++ library cannot read CBOR as nlohmann/json does by itself, and nothing else is built with it."""
+    readers = {str(path.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay") for path in (SOURCE / top).rglob("*")
+               if path.suffix in (".h", ".cpp") and re.search(r"\bfrom_(cbor|msgpack|bson|ubjson)\(", path.read_text())}
+    assert readers == {"recorder/capture/cbor.h"}
