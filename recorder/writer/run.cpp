@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <ranges>
 #include <stdexcept>
+#include <string_view>
 
 #include "recorder/text/shell.h"
 #include "recorder/writer/installation.h"
@@ -129,14 +131,38 @@ void set_environment(const Options& options, const std::string& library, const s
   if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);
 }
 
+// Why execvp() would not start a program of this name: an errno, or 0 if there is nothing against it.
+int why_not_startable(const std::string& name) {
+  const auto trouble_with = [](const fs::path& path) {
+    if (access(path.c_str(), F_OK) != 0) return errno;
+    std::error_code unknown;
+    return fs::is_directory(path, unknown) || access(path.c_str(), X_OK) != 0 ? EACCES : 0;
+  };
+  if (name.find('/') != std::string::npos) return trouble_with(name);
+  const char* path = getenv("PATH");
+  if (path == nullptr) return 0;  // execvp() has folders of its own
+  int trouble = ENOENT;
+  for (const auto folder : std::views::split(std::string_view(path), ':')) {
+    const std::string_view words(folder.begin(), folder.end());
+    const int here = trouble_with(fs::path(words.empty() ? "." : words) / name);
+    if (here == 0) return 0;
+    if (here == EACCES) trouble = EACCES;
+  }
+  return trouble;
+}
+
+// The exit status of a shell whose program cannot be started.
+int cannot_start(const std::string& name, int error) {
+  say(fmt::format("{}: {}", name, std::strerror(error)));
+  return error == ENOENT ? 127 : 126;
+}
+
 [[noreturn]] void become(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  const int error = errno;
-  say(fmt::format("{}: {}", command[0], std::strerror(error)));
-  _exit(error == ENOENT ? 127 : 126);
+  _exit(cannot_start(command[0], errno));
 }
 
 // Waits for the child's end. Reaps it only when no signal is passed on any more: afterwards its number may be another
@@ -185,6 +211,7 @@ void tell(const std::map<std::string, Report>& reports, const std::vector<std::s
 }  // namespace
 
 int run(const Options& options) {
+  if (const int error = why_not_startable(options.command[0])) return cannot_start(options.command[0], error);
   Signals signals;
   const Session session;
   const std::string library = preloadable_path(preload_library(), session.folder());

@@ -358,3 +358,11 @@ def writers_of(capture):
         if b"--follow" in arguments and f"{capture}.spool".encode() in arguments:
             found.append(int(path.parent.name))
     return found
+
+
+@pytest.mark.parametrize("name, status, why", [("nosuch", 127, "No such file or directory"), ("./nosuch", 127, "No such file or directory"),
+                                               (".", 126, "Permission denied"), ("/etc/passwd", 126, "Permission denied")])
+def test_a_program_that_cannot_be_started(tmp_path, name, status, why):
+    """One line, and a shell's exit status."""
+    done = subprocess.run([RECORD, "-o", tmp_path / "a.h5", "--", name], capture_output=True, text=True, env=environment())
+    assert (done.returncode, done.stdout, done.stderr) == (status, "", f"msda-record: {name}: {why}\n") and os.listdir(tmp_path) == []
