@@ -23,6 +23,7 @@
 #include "replay/export/cpp_source.h"
 #include "replay/export/issue_archive.h"
 #include "replay/export/npz.h"
+#include "replay/export/operator_source.h"
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
 #include "replay/export/tensorboard.h"
@@ -268,6 +269,12 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
         fmt::format("{}: nothing is out of tolerance: there is nothing to reproduce; --atol and --rtol set a "
                     "tolerance, --to npz and zip take any call",
                     options.capture));
+  }
+  if (std::string_view(format.name) != "zip" && !operator_source(call)) {
+    throw BadInput(
+        fmt::format("{}: {} is an operator of your own, for which there is no --to {}; --to zip and tensorboard take "
+                    "it",
+                    options.capture, operator_of(invocation), format.name));
   }
   const Json finding = json_of(call), altered = call.result().altered;
   const Written written = format.write(files, source, call);

@@ -76,7 +76,7 @@ std::string tensors_text(const ExportedCall& call, bool with_numbers) {
 }  // namespace
 
 std::string cpp_source(const ExportedCall& call, const std::string& file) {
-  const OperatorSource of = operator_source(call);
+  const OperatorSource of = operator_source(call).value();
   std::string text = head(call, file) + facts(call, of, file);
   text += parts::kCppTensors;
   text += tensors_text(call, file.empty());

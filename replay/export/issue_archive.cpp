@@ -8,6 +8,7 @@
 #include "replay/base/output.h"
 #include "replay/calls/shown_name.h"
 #include "replay/export/npz.h"
+#include "replay/export/operator_source.h"
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
 #include "replay/export/zip_archive.h"
@@ -88,13 +89,15 @@ std::vector<std::string> told_by(const capture::Run& run, const capture::Invocat
   return tells;
 }
 
+bool has_reproducer(const ExportedCall& call) { return call.shown && operator_source(call); }
+
 std::string readme(const ExportedCall& call, const IssueArchive& archive) {
   std::string text = fmt::format("# A call recorded by msda-replay\n\n{}\n\n", call.result().report.verdict.summary);
   text += fmt::format(
       "- `{}`: the recorded call, invocation {} of its capture. `msda-replay run {}` explains it.\n"
       "- `run.txt`, `run.json`: what `msda-replay run --device cpu` says of it.\n",
       kCapture, call.invocation().id, kCapture);
-  if (call.shown) {
+  if (has_reproducer(call)) {
     text += fmt::format(
         "- `{}`: fails while the recorded gradient is out of tolerance; needs only pytest and NumPy:\n"
         "  `python3 -m pytest {}`\n",
@@ -135,7 +138,7 @@ IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const
   const Conclusion conclusion = conclude(call.result());
   add("run.txt", to_text(kCapture, call.results, {}, {}, conclusion, {false, false, {}, kCapture}).text());
   add("run.json", text_of(to_json(kCapture, call.results, {}, {}, conclusion)));
-  if (call.shown) {
+  if (has_reproducer(call)) {
     const bool is_inline = fits_inline(call);
     add(kReproducer, python_source(call, is_inline ? "" : kTensors));
     if (!is_inline) {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <stdexcept>
-
 #include "analysis/operators/interpolate/call.h"
 #include "analysis/operators/roi_align/call.h"
 #include "analysis/operators/scatter_add/call.h"
@@ -108,14 +106,14 @@ struct Definition {
 
 }  // namespace
 
-OperatorSource operator_source(const ExportedCall& call) {
+std::optional<OperatorSource> operator_source(const ExportedCall& call) {
   if (call.loaded->msda() != nullptr) return msda_source(call);
   const analysis::Call* const of = &call.call();
   if (const auto* sums = dynamic_cast<const analysis::ScatterAddCall*>(of)) return source_of(*sums);
   if (const auto* resize = dynamic_cast<const analysis::InterpolateCall*>(of)) return source_of(*resize);
   if (const auto* boxes = dynamic_cast<const analysis::RoiAlignCall*>(of)) return source_of(*boxes);
   if (operator_of(call.invocation()) == "grid_sample") return grid_sample_source(call);
-  throw std::logic_error(fmt::format("no reproducer of {}", operator_of(call.invocation())));
+  return std::nullopt;
 }
 
 std::string definitions(const std::vector<Convention>& conventions, Language language) {

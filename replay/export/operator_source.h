@@ -1,6 +1,7 @@
 // What the reproducers say of an operator: its formulas in both languages, and the conventions that these read.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,7 +24,8 @@ struct OperatorSource {
   std::vector<Convention> conventions;
 };
 
-OperatorSource operator_source(const ExportedCall& call);
+// Nothing for an operator of the user's own: no program that stands alone computes it.
+std::optional<OperatorSource> operator_source(const ExportedCall& call);
 
 // A line for each convention.
 std::string definitions(const std::vector<Convention>& conventions, Language language);

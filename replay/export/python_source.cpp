@@ -85,7 +85,7 @@ const char* read_tensors() {
 
 std::string python_source(const ExportedCall& call, const std::string& archive) {
   const std::vector<KeyedTensor> tensors = call.tensors(true);
-  const OperatorSource of = operator_source(call);
+  const OperatorSource of = operator_source(call).value();
   std::string text = head(call, archive) + facts(call, of);
   text += "STORED = {  # the types that the tensors were recorded in\n";
   for (const KeyedTensor& one : tensors) {

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import zipfile
 
 import numpy as np
 import pytest
@@ -83,6 +84,26 @@ def test_other_commands_give_the_same(replay, call, by_library, tmp_path):  # no
         assert np.array_equal(small.inputs[name], other.inputs[name])
     assert "tells no intermediate tensors" in replay("stages", wrong, "--operator", by_library, expect=3).err
     assert "has no forward pass" in replay("gradcheck", wrong, "--operator", by_library, expect=3).err
+
+
+def test_exported(replay, call, by_library, tmp_path):  # noqa: F811
+    """An archive holds the capture and what was found in it; a program that stands alone is made of built-in operators only."""
+    source, segment, order = random_call()
+    capture = call(summed(source, segment, order[order != 5]))
+    for i, file in enumerate((tmp_path / "segment_sum.json", by_library)):
+        replay("export", capture, "--operator", file, "--to", "zip", "-o", tmp_path / f"{i}.zip", expect=0)
+        with zipfile.ZipFile(tmp_path / f"{i}.zip") as archive:
+            names = {name.rpartition("/")[2]: name for name in archive.namelist()}
+            archive.extract(next(name for short, name in names.items() if short.endswith(".h5")), tmp_path / str(i))
+        (exported,) = (tmp_path / str(i)).rglob("*.h5")
+        before, after = (json.loads(replay("run", one, "--operator", file, "--json", "-", expect=1).out)["invocations"][0]
+                         for one in (capture, exported))
+        assert before["findings"] == after["findings"] != [] and before["digests"] == after["digests"]
+        replay("export", capture, "--operator", file, "--to", "tensorboard", "-o", tmp_path / f"events{i}", expect=0)
+        for to, name in (("pytest", "no.py"), ("cpp", "no.cpp"), ("npz", "no.npz")):
+            refused = replay("export", capture, "--operator", file, "--to", to, "-o", tmp_path / name, expect=2)
+            assert f"segment_sum is an operator of your own, for which there is no --to {to}" in refused.err
+            assert refused.err.count("\n") == 1 and not list(tmp_path.glob("no*"))
 
 
 def samples(count=600, width=37, channels=4):
