@@ -10,8 +10,8 @@
 #include "kernels/cuda/group_short.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operator.h"
-#include "kernels/cuda/per_sample.cuh"
 #include "kernels/cuda/pixels.cuh"
+#include "kernels/cuda/short_call.cuh"
 #include "kernels/names.h"
 
 namespace msda::kernels::cuda {
@@ -77,11 +77,11 @@ auto sum_pixels_kernel_of(bool whole, bool clamps, bool dense) {
 template <class Stored, class Real>
 auto sample_gradients_kernel_of(bool whole, bool one_chunk) {
   if (one_chunk) {
-    return whole ? sample_gradients_kernel<true, true, Stored, Real>
-                 : sample_gradients_kernel<false, true, Stored, Real>;
+    return whole ? sample_gradients_kernel<true, true, false, Stored, Real>
+                 : sample_gradients_kernel<false, true, false, Stored, Real>;
   }
-  return whole ? sample_gradients_kernel<true, false, Stored, Real>
-               : sample_gradients_kernel<false, false, Stored, Real>;
+  return whole ? sample_gradients_kernel<true, false, false, Stored, Real>
+               : sample_gradients_kernel<false, false, false, Stored, Real>;
 }
 
 // The samples grouped by cell, in device memory.
@@ -279,11 +279,16 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
   } else if (scatters) {
     Real* pixel_sums = nullptr;
     if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
+    const ShortCall<Stored, Real> short_call(p, levels, device, whole);
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
     const Result of_locations = at_once ? grad_locations : Result{}, of_weights = at_once ? grad_weights : Result{};
     // The other half begins later, by the time that an event takes from one stream to the other.
     const int64_t heads = p.B * p.M, half = (17 * heads + 15) / 32;
-    if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
+    if (atomic && short_call.is_short()) {
+      short_call.add(pixel_sums, grad_locations, grad_weights, stream);
+    } else if (!atomic && short_call.is_one_launch()) {
+      short_call.sum(grad_value, grad_locations, grad_weights, stream);
+    } else if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
       // Both halves run concurrently: one waits for memory while the other computes.
       Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, stream);
       Scatter<Stored, Real> other(p, {half, heads - half}, levels, device, pixel_sums, whole, stream);
@@ -304,7 +309,7 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
   if (with_gradients) {
     const auto kernel = sample_gradients_kernel_of<Stored, Real>(whole, p.D <= kLanes);
     launch("sample_gradients_kernel", kernel, sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream, p,
-           grad_locations, grad_weights);
+           static_cast<int>(p.L * p.P), static_cast<Real*>(nullptr), grad_locations, grad_weights);
   }
 }
 

@@ -2,6 +2,7 @@
 // not compute them.
 #pragma once
 
+#include "kernels/cuda/add_four.cuh"
 #include "kernels/cuda/samples.cuh"
 
 namespace msda::kernels::cuda {
@@ -15,6 +16,11 @@ struct Row {
 };
 template <class Stored>
 __device__ inline Row row_of(const Problem<Stored>& p, int64_t number) {
+  if (p.B * p.Q * p.M <= INT32_MAX) {  // 64-bit divisions take several times as long
+    const auto n = static_cast<uint32_t>(number), Q = static_cast<uint32_t>(p.Q), head = n / Q;
+    const auto [b, m] = p.by_M.divide(head);
+    return {b, n - head * Q, m};
+  }
   const int64_t q = number % p.Q, head = number / p.Q;
   return {head / p.M, q, head % p.M};
 }
@@ -91,31 +97,56 @@ __device__ inline T of_lane(T mine, int lane) {
   return __shfl_sync(~0u, mine, lane, kGroup);
 }
 
-// grad_attention_weights and grad_sampling_locations of every sample.
-template <bool kWhole, bool kOneChunk, class Stored, class Real>
-__global__ void __launch_bounds__(kSampleThreads, (sizeof(Real) == 4 ? 4 : 2) / (kOneChunk ? 1 : 2))
-    sample_gradients_kernel(Problem<Stored> p, Result grad_locations, Result grad_weights) {
+// Blocks of sample_gradients that a multiprocessor runs at a time.
+template <bool kOneChunk, class Real>
+inline constexpr int kGradientBlocks = (sizeof(Real) == 4 ? 4 : 2) / (kOneChunk ? 1 : 2);
+
+// What a group of threads takes: samples [first, end) of a row, which is cut into parts of `each` samples.
+struct RowPart {
+  int64_t row;
+  int first, end;
+};
+__device__ inline RowPart row_part_of(int64_t number, int parts, int each, int samples) {
+  if (parts == 1) return {number, 0, samples};
+  const int64_t row = number <= INT32_MAX ? static_cast<int32_t>(number) / parts : number / parts;
+  const int first = static_cast<int>(number - row * parts) * each;
+  return {row, first, min(samples, first + each)};
+}
+
+// grad_attention_weights and grad_sampling_locations of every sample, by block `block` of `blocks`. `each` samples of a
+// row go to a group of threads: a multiple of kGroup / 2, or all. kAdds: adds the samples' addends of grad_value to
+// `sums` atomically, too.
+template <bool kWhole, bool kOneChunk, bool kAdds, class Stored, class Real>
+__device__ inline void sample_gradients(const Problem<Stored>& p, unsigned block, unsigned blocks, int each, Real* sums,
+                                        const Result& grad_locations, const Result& grad_weights) {
   using Of = Prepared<Real>;
   constexpr int kBatch = 4, kGroups = kSampleThreads / kGroup;
   const int lane = static_cast<int>(threadIdx.x % kGroup);
-  const int64_t rows = p.B * p.Q * p.M, step = int64_t{gridDim.x} * kGroups;
-  const int64_t each = (rows + step - 1) / step * kGroups;
-  const int64_t end = min(rows, (int64_t{blockIdx.x} + 1) * each);
   const int D = static_cast<int>(p.D), points = static_cast<int>(p.P), samples = static_cast<int>(p.L) * points;
+  const int parts = (samples - 1) / each + 1;
+  const int64_t units = p.B * p.Q * p.M * parts, step = int64_t{blocks} * kGroups;
+  const int64_t of_block = (units + step - 1) / step * kGroups;
+  const int64_t end_unit = min(units, (int64_t{block} + 1) * of_block);
   const int64_t pixel_step = p.M * p.D;
-  for (int64_t first_row = blockIdx.x * each; first_row < end; first_row += kGroups) {
-    const bool is_row = first_row + threadIdx.x / kGroup < end;
-    const Row row = row_of(p, is_row ? first_row + threadIdx.x / kGroup : end - 1);
+  const int most = min(each, samples);
+  for (int64_t first_unit = block * of_block; first_unit < end_unit; first_unit += kGroups) {
+    const bool is_row = first_unit + threadIdx.x / kGroup < end_unit;
+    const RowPart part = row_part_of(is_row ? first_unit + threadIdx.x / kGroup : end_unit - 1, parts, each, samples);
+    const Row row = row_of(p, part.row);
     const int64_t head = (row.b * p.Q + row.q) * p.M + row.m;
     const Stored* grad_row = p.grad_output + head * p.D + 4 * lane;
-    const Stored* value = p.value + (row.b * p.S * p.M + row.m) * p.D + 4 * lane;
+    const int64_t first_pixel = (row.b * p.S * p.M + row.m) * p.D + 4 * lane;
+    const Stored* value = p.value + first_pixel;
     Real whole_row[4] = {};
     if (4 * lane < D) load_four<kWhole>(grad_row, D - 4 * lane, whole_row);
-    for (int first = 0; first < samples; first += kGroup) {
+    for (int done = 0; done < most; done += kGroup) {  // in step, as the groups of a warp exchange numbers
+      const int first = part.first + done;
       Of mine{};
-      if (first + lane < samples) mine = Of::of(p, head * samples + first + lane, (first + lane) / points);
+      if (is_row && first + lane < part.end) {
+        mine = Of::of(p, head * samples + first + lane, (first + lane) / points);
+      }
 #pragma unroll 1
-      for (int half = 0; half < kGroup && first + half < samples; half += kBatch) {
+      for (int half = 0; half < kGroup && done + half < most; half += kBatch) {
         Real of[kBatch][3];
 #pragma unroll
         for (int i = 0; i < kBatch; ++i) {
@@ -126,6 +157,8 @@ __global__ void __launch_bounds__(kSampleThreads, (sizeof(Real) == 4 ? 4 : 2) / 
           sample.flags_and_width = of_lane(mine.flags_and_width, half + i);
           const Corners corners = sample.corners();
           const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
+          [[maybe_unused]] Real factor(0);
+          if constexpr (kAdds) factor = of_lane(mine.attention, half + i);
           ChannelSums<4, Real> channel_sums;
           for (int channel = 0; kOneChunk ? channel == 0 : channel < D; channel += kLanes) {
             const int count = D - channel - 4 * lane;
@@ -149,6 +182,17 @@ __global__ void __launch_bounds__(kSampleThreads, (sizeof(Real) == 4 ? 4 : 2) / 
               channel_sums.add(d, go[d], weights, sample.fraction_y, sample.fraction_x, v[0][d], v[1][d], v[2][d],
                                v[3][d]);
             }
+            if constexpr (kAdds) {
+#pragma unroll
+              for (int c = 0; c < 4; ++c) {
+                if (!corners.has(c)) continue;
+                const uint32_t pixel = corners.pixel(c, sample.flags_and_width >> Of::kWidth);
+                Real addend[4];
+#pragma unroll
+                for (int d = 0; d < 4; ++d) addend[d] = value_contribution(weights.w[c], go[d] * factor);
+                add_four<kWhole>(sums + first_pixel + pixel * pixel_step + channel, count, addend);
+              }
+            }
           }
           sum_up(channel_sums, of[i]);
         }
@@ -158,7 +202,7 @@ __global__ void __launch_bounds__(kSampleThreads, (sizeof(Real) == 4 ? 4 : 2) / 
         const Real attention = of_lane(mine.attention, number), slope_y = of_lane(mine.slope_y, number),
                    slope_x = of_lane(mine.slope_x, number);
         const bool is_sampled = (of_lane(mine.flags_and_width, number) & Of::kSampled) != 0;
-        if (!is_row || first + number >= samples) continue;
+        if (!is_row || first + number >= part.end) continue;
         const int64_t sample = head * samples + first + number;
         if (lane < kBatch) {
           if (grad_weights.data != nullptr) {
@@ -172,6 +216,14 @@ __global__ void __launch_bounds__(kSampleThreads, (sizeof(Real) == 4 ? 4 : 2) / 
       }
     }
   }
+}
+
+// The same as a kernel of its own.
+template <bool kWhole, bool kOneChunk, bool kAdds, class Stored, class Real>
+__global__ void __launch_bounds__(kSampleThreads, kGradientBlocks<kOneChunk, Real>)
+    sample_gradients_kernel(Problem<Stored> p, int each, Real* sums, Result grad_locations, Result grad_weights) {
+  sample_gradients<kWhole, kOneChunk, kAdds, Stored, Real>(p, blockIdx.x, gridDim.x, each, sums, grad_locations,
+                                                           grad_weights);
 }
 
 }  // namespace msda::kernels::cuda

@@ -4,6 +4,7 @@
 // sample's own gradients are computed.
 #pragma once
 
+#include "kernels/cuda/add_four.cuh"
 #include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/group.cuh"
 
@@ -15,25 +16,6 @@ inline constexpr int kRunThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
 inline constexpr int kRunGroups = kRunThreads<Real> / kGroup;
 inline constexpr int kRunBlocks = 6;  // of a multiprocessor at a time
-
-// Adds to global memory atomically; the hardware chooses the order.
-template <bool kWhole, class Real>
-__device__ inline void add_four(Real* to, int count, const Real (&addend)[4]) {
-#if __CUDA_ARCH__ >= 900
-  constexpr bool kAtOnce = kWhole && sizeof(Real) == sizeof(float);
-  if constexpr (kAtOnce) {
-    if (count > 0) atomicAdd(reinterpret_cast<float4*>(to), make_float4(addend[0], addend[1], addend[2], addend[3]));
-  }
-#else
-  constexpr bool kAtOnce = false;
-#endif
-  if constexpr (!kAtOnce) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (i < count) atomicAdd(to + i, addend[i]);
-    }
-  }
-}
 
 // Where the sums over runs go: each to its own place, or by atomic additions to the pixels.
 inline constexpr int kRunSize = 4 * kLanes;  // numbers

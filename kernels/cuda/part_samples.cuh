@@ -1,0 +1,208 @@
+// The samples that reach a part of a level, found and grouped by cell in a block's shared memory, each cell's in the
+// order of (query, point).
+#pragma once
+
+#include "kernels/cuda/at_once_plan.h"
+#include "kernels/cuda/cell_members.cuh"
+#include "kernels/cuda/group.cuh"
+
+namespace msda::kernels::cuda {
+
+inline constexpr int kAtOnceThreads = 256, kAtOnceGroups = kAtOnceThreads / kGroup;
+static_assert(kAtOnceSamples <= kShortList);  // which CellMembers hold
+
+// A sample of a cell, as its addends need it.
+template <class Real>
+struct alignas(4 * sizeof(Real)) PartSample {
+  Real attention, fraction_y, fraction_x;
+  uint32_t query;
+};
+
+// Cells with more samples have their whole runs summed before the pixels are: a pixel's threads would take long.
+inline constexpr uint32_t kFoldedSamples = 2 * kRun;
+
+// A block's shared memory.
+template <class Real>
+struct PartRoom {
+  PartSample<Real>* sorted;  // [samples]: by cell; whole runs of crowded cells become four rows of sums, in place
+  uint32_t* starts;          // [cells]: counts; then where samples begin
+  uint16_t* order;           // [samples]: sorted by cell
+  // While samples are ordered, in the place of `sorted`:
+  CellMembers* members;  // of cells that are crowded for comparing each sample with each
+  uint32_t* found;       // [samples]: the part's, as they were found: cell << 16 | sample
+  uint16_t* arrival;     // [samples]: how many of the cell had been found before
+  uint16_t* arrived;     // [samples]: each cell's samples as they were found; or the number of its members
+  __device__ PartRoom(void* memory, uint32_t samples, uint32_t cells) {
+    sorted = static_cast<PartSample<Real>*>(memory);
+    starts = reinterpret_cast<uint32_t*>(sorted + samples);
+    order = reinterpret_cast<uint16_t*>(starts + cells);
+    members = static_cast<CellMembers*>(memory);
+    found = reinterpret_cast<uint32_t*>(members + most_crowded(samples));
+    arrival = reinterpret_cast<uint16_t*>(found + samples);
+    arrived = arrival + samples;
+  }
+  static constexpr uint32_t kMostCells = 1 << 16;  // that `found` can hold
+  static int64_t bytes(int64_t samples, int64_t cells) {
+    static_assert(sizeof(CellMembers) <= 5 * (kFewToCompare + 1) && 5 + 8 <= sizeof(PartSample<Real>));
+    return samples * int64_t{sizeof(PartSample<Real>)} + cells * 4 + samples * 2;
+  }
+};
+
+// The part that a block works on.
+struct Part {
+  uint32_t head;
+  int l;
+  uint32_t first_row, rows;
+};
+
+template <class Stored>
+__device__ inline Part part_of(const Problem<Stored>& p, const AtOncePlan& plan, const Division& by_parts) {
+  const auto [head, number] = by_parts.divide(blockIdx.x);
+  Part part{head, 0, 0, 0};
+  while (part.l + 1 < p.L && plan.levels[part.l + 1].first_part <= number) ++part.l;
+  const LevelParts& level = plan.levels[part.l];
+  part.first_row = (number - level.first_part) * level.rows;
+  part.rows = min(level.rows, static_cast<uint32_t>(p.levels.near[part.l].height) - part.first_row);
+  return part;
+}
+
+// What a block shares beside PartRoom.
+struct PartCounts {
+  uint64_t sums[kWarp + 1];
+  uint32_t found, crowded;
+  uint32_t runs;                        // whole runs of cells with more than kFoldedSamples
+  uint16_t run[kAtOnceSamples / kRun];  // where they begin among the sorted samples
+};
+
+// The samples that reach the part, with their cells, in any order; counts each cell's.
+template <class Stored, class Real>
+__device__ inline void find_samples(const Problem<Stored>& p, const SampleIndex& index, const Part& part,
+                                    uint32_t samples, const PartRoom<Real>& room, PartCounts& counts) {
+  constexpr int kEach = 4;
+  const Level level = p.levels.near[part.l];
+  const uint32_t first_cell = part.first_row * (static_cast<uint32_t>(level.width) + 1),
+                 cells = (part.rows + 1) * (static_cast<uint32_t>(level.width) + 1), lane = threadIdx.x % kWarp;
+  for (uint32_t tile = 0; tile < samples; tile += kEach * kAtOnceThreads) {
+    Two<Stored> location[kEach];
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const uint32_t i = tile + k * kAtOnceThreads + threadIdx.x;
+      if (i < samples) location[k] = location_of(p, index.of_place(i));
+    }
+    uint32_t cell[kEach];
+    with_fixed(p, [&](const auto& call) {
+#pragma unroll
+      for (int k = 0; k < kEach; ++k) {
+        cell[k] = cells;
+        if (tile + k * kAtOnceThreads + threadIdx.x >= samples) continue;
+        // -1, for a sample that reaches no pixel, becomes larger than any cell of the part.
+        cell[k] = static_cast<uint32_t>(cell_of(locate_sample<Real>(call, level, location[k]), level)) - first_cell;
+      }
+    });
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const bool is_here = cell[k] < cells;
+      const unsigned here = __ballot_sync(~0u, is_here);
+      if (here == 0) continue;
+      uint32_t at = 0;
+      if (lane == 0) at = atomicAdd(&counts.found, static_cast<uint32_t>(__popc(here)));
+      at = __shfl_sync(~0u, at, 0) + static_cast<uint32_t>(__popc(here & ((1u << lane) - 1)));
+      if (!is_here) continue;
+      room.found[at] = cell[k] << 16 | (tile + k * kAtOnceThreads + threadIdx.x);
+      room.arrival[at] = static_cast<uint16_t>(atomicAdd(&room.starts[cell[k]], 1u));
+    }
+  }
+}
+
+// Turns the numbers of samples of each cell into where they begin. All threads must call it.
+template <class Real>
+__device__ inline void scan_part(const PartRoom<Real>& room, uint32_t cells, PartCounts& counts) {
+  uint64_t begin = 0;
+  for (uint32_t tile = 0; tile < cells; tile += kScanEach * kAtOnceThreads) {
+    const uint32_t at = tile + kScanEach * threadIdx.x;
+    OfCells<uint32_t> number{};
+    if (at < cells) number = *reinterpret_cast<const OfCells<uint32_t>*>(room.starts + at);
+    uint64_t mine = 0, total = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kScanEach; ++i) mine += number.of[i];
+    auto next = static_cast<uint32_t>(begin + sum_before(mine, counts.sums, total));
+    begin += total;
+    if (at >= cells) continue;
+    OfCells<uint32_t> start;
+#pragma unroll
+    for (uint32_t i = 0; i < kScanEach; ++i) {
+      start.of[i] = next;
+      next += number.of[i];
+    }
+    *reinterpret_cast<OfCells<uint32_t>*>(room.starts + at) = start;
+    if (mine <= kFoldedSamples) continue;
+#pragma unroll 1
+    for (uint32_t i = 0; i < kScanEach; ++i) {
+      const uint32_t first = room.starts[at + i],
+                     of_cell = (i + 1 < kScanEach ? room.starts[at + i + 1] : next) - first;
+      if (of_cell > kFewToCompare) room.arrived[first] = static_cast<uint16_t>(atomicAdd(&counts.crowded, 1u));
+      if (of_cell <= kFoldedSamples) continue;
+      const uint32_t runs = of_cell / kRun, run = atomicAdd(&counts.runs, runs);
+      for (uint32_t k = 0; k < runs; ++k) counts.run[run + k] = static_cast<uint16_t>(first + k * kRun);
+    }
+  }
+}
+
+// Orders the samples of each cell by (query, point). All threads must call it.
+template <class Real>
+__device__ inline void order_samples(const PartRoom<Real>& room, const PartCounts& counts) {
+  const uint32_t found = counts.found, crowded = counts.crowded;
+  const auto for_each_found = [&](auto&& use) {
+#pragma unroll 1
+    for (uint32_t k = threadIdx.x; k < found; k += kAtOnceThreads) {
+      const uint32_t cell = room.found[k] >> 16, start = room.starts[cell];
+      use(k, room.found[k] & 0xffffu, start, room.starts[cell + 1]);
+    }
+  };
+  for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kAtOnceThreads) {
+    room.members[i / CellMembers::kWords].words[i % CellMembers::kWords] = 0;
+  }
+  if (crowded != 0) __syncthreads();
+  for_each_found([&](uint32_t k, uint32_t sample, uint32_t start, uint32_t end) {
+    if (end - start > kFewToCompare) {
+      room.members[room.arrived[start]].add(sample);
+    } else {
+      room.arrived[start + room.arrival[k]] = static_cast<uint16_t>(sample);
+    }
+  });
+  __syncthreads();
+  if (crowded != 0) {
+    for (uint32_t i = threadIdx.x / kWarp; i < crowded; i += kAtOnceThreads / kWarp) {
+      room.members[i].count(threadIdx.x % kWarp);
+    }
+    __syncthreads();
+  }
+  for_each_found([&](uint32_t, uint32_t sample, uint32_t start, uint32_t end) {
+    uint32_t rank = 0;
+    if (end - start > kFewToCompare) {
+      rank = room.members[room.arrived[start]].rank(sample);
+    } else {
+#pragma unroll 1
+      for (uint32_t other = start; other < end; ++other) rank += room.arrived[other] < sample ? 1 : 0;
+    }
+    room.order[start + rank] = static_cast<uint16_t>(sample);
+  });
+  __syncthreads();
+}
+
+// Fills `sorted` in this order.
+template <class Stored, class Real>
+__device__ inline void sort_samples(const Problem<Stored>& p, const SampleIndex& index, const Points& points,
+                                    const Level& level, const PartRoom<Real>& room, uint32_t found) {
+  for (uint32_t k = threadIdx.x; k < found; k += kAtOnceThreads) {
+    const uint32_t sample = room.order[k];
+    const Read<Stored> read = read_sample(p, index.of_place(sample));
+    with_fixed(p, [&](const auto& call) {
+      const Spot<Real> spot = locate_sample<Real>(call, level, read.location);
+      room.sorted[k] = {static_cast<Real>(widened(read.attention)), spot.y.fraction, spot.x.fraction,
+                        points.by_count.divide(sample).quotient};
+    });
+  }
+}
+
+}  // namespace msda::kernels::cuda

@@ -1,0 +1,73 @@
+// Launches the backward pass of a short call, of which launches, and what waits between them, would be most of the
+// time: one kernel, without a workspace; atomic additions after grad_value has been cleared.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cuda/at_once.cuh"
+#include "kernels/cuda/launch.cuh"
+
+namespace msda::kernels::cuda {
+
+// Bytes of dynamic shared memory that the blocks of every kernel can have, beside its own: 48 KiB together.
+inline constexpr int64_t kSharedWithoutAsking = 47 << 10;
+
+template <class Stored, class Real>
+class ShortCall {
+ public:
+  ShortCall(const Problem<Stored>& problem, const std::vector<Level>& levels, const Device& device, bool whole)
+      : p_(problem), heads_(problem.B * problem.M), whole_(whole) {
+    constexpr int kPartsOfProcessor = 4, kOwnBytes = 2048;
+    const int64_t of_list = p_.Q * p_.P;
+    is_short_ =
+        p_.D <= kLanes && p_.L <= Levels::kNear && of_list <= kAtOnceSamples && heads_ * p_.L * of_list <= kAtOnceCall;
+    if (!is_short_) return;
+    plan_ = make_at_once_plan(levels, heads_, of_list, int64_t{kPartsOfProcessor} * device.processors);
+    bytes_ = PartRoom<Real>::bytes(of_list, plan_.most_cells);
+    fits_ = plan_.most_cells < PartRoom<Real>::kMostCells && bytes_ <= device.shared_bytes - kOwnBytes;
+  }
+  bool is_short() const { return is_short_; }
+  // Whether sum() can do it: not if a level is so wide that the cells of a row of pixels do not fit into a block.
+  bool is_one_launch() const { return is_short_ && fits_; }
+
+  // All gradients that are wanted, deterministic.
+  void sum(Result grad_value, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
+    const auto kernel = whole_ ? at_once_kernel<true, Stored, Real> : at_once_kernel<false, Stored, Real>;
+    if (bytes_ > kSharedWithoutAsking) allow_shared(kernel);
+    const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
+    const auto part_blocks = static_cast<uint32_t>(heads_ * plan_.parts);
+    launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, stream,
+           p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, of_row(), grad_value, grad_locations,
+           grad_weights);
+  }
+  // Adds to `sums`, [B,S,M,D], which it clears.
+  void add(Real* sums, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
+    const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
+    check(cudaMemsetAsync(sums, 0, bytes, stream), "cudaMemsetAsync");
+    const auto kernel = whole_ ? sample_gradients_kernel<true, true, true, Stored, Real>
+                               : sample_gradients_kernel<false, true, true, Stored, Real>;
+    launch("sample_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, stream, p_, of_row(), sums,
+           grad_locations, grad_weights);
+  }
+
+ private:
+  // Samples of a row that a group of threads takes: few, as there are too few rows to fill the device.
+  int of_row() const {
+    const int64_t over = p_.L * p_.P % kGroup;
+    return over >= 1 && over <= kGroup / 2 ? kGroup / 2 : kGroup;
+  }
+  unsigned row_blocks() const {
+    constexpr int64_t kGroups = kSampleThreads / kGroup;
+    const int64_t units = heads_ * p_.Q * ((p_.L * p_.P + of_row() - 1) / of_row());
+    return static_cast<unsigned>((units + kGroups - 1) / kGroups);
+  }
+
+  const Problem<Stored>& p_;
+  const int64_t heads_;
+  const bool whole_;
+  bool is_short_ = false, fits_ = false;
+  AtOncePlan plan_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace msda::kernels::cuda
