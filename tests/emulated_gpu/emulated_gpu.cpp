@@ -13,6 +13,8 @@
 uint3 threadIdx, blockIdx;
 dim3 gridDim, blockDim;
 
+__attribute__((visibility("default"))) int emulated_gpu_launches = 0;  // for tests to read
+
 namespace emulated_gpu {
 namespace {
 
@@ -98,6 +100,7 @@ void run_block(unsigned threads, unsigned first) {
 }  // namespace
 
 void launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::function<void()>& thread) {
+  ++emulated_gpu_launches;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   if (threads % kWarp != 0 || threads > kMostThreads) {

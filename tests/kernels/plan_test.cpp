@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "kernels/cuda/at_once_plan.h"
+
 namespace msda::tests {
 namespace {
 
@@ -87,6 +89,37 @@ TEST(PlanTest, CoversAllSamplesOfAnyCall) {
     ASSERT_NO_FATAL_FAILURE(expect_covers(plan, Q * P, groups)) << "call " << i;
     for (const LevelPlan& of : plan.levels) ASSERT_LE(of.segment, 2 * 64u) << "call " << i;
   }
+}
+
+// Each row of pixels has one part, and no part has more cells than a block has room for.
+TEST(PlanTest, CutsTheLevelsOfShortCallsIntoPartsOfWholeRows) {
+  using kernels::cuda::AtOncePlan;
+  const std::vector<std::vector<Level>> pyramids = {
+      {{80, 80, 0}, {40, 40, 6400}, {20, 20, 8000}}, {{1, 1, 0}}, {{1, 500, 0}, {500, 1, 500}, {3, 7, 1000}}};
+  for (const auto& levels : pyramids) {
+    for (const int64_t heads : {1, 8, 64}) {
+      for (const int64_t samples : {1, 400, 1280}) {
+        const AtOncePlan plan = kernels::cuda::make_at_once_plan(levels, heads, samples, 528);
+        EXPECT_EQ(plan.most_cells % 8, 0u);
+        for (size_t l = 0; l < levels.size(); ++l) {
+          const uint32_t first = plan.levels[l].first_part, rows = plan.levels[l].rows;
+          const uint32_t parts = (l + 1 < levels.size() ? plan.levels[l + 1].first_part : plan.parts) - first;
+          ASSERT_GT(rows, 0u);
+          EXPECT_GE(int64_t{parts} * rows, levels[l].height);
+          EXPECT_LT(int64_t{parts - 1} * rows, levels[l].height) << "a part without rows";
+          EXPECT_GT(int64_t{plan.most_cells}, (int64_t{rows} + 1) * (levels[l].width + 1));
+        }
+        EXPECT_LE(heads * plan.parts, 2 * 528 + heads * static_cast<int64_t>(levels.size())) << "too many blocks";
+      }
+    }
+  }
+}
+
+TEST(PlanTest, GivesLargeShortCallsAboutTheWantedNumberOfParts) {
+  const std::vector<Level> levels = {{80, 80, 0}, {40, 40, 6400}, {20, 20, 8000}};
+  const int64_t parts = 64 * kernels::cuda::make_at_once_plan(levels, 64, 1200, 528).parts;
+  EXPECT_GE(parts, 528 / 2);
+  EXPECT_LE(parts, 528 * 2);
 }
 
 }  // namespace

@@ -50,6 +50,51 @@ def test_lists_long_and_short_of_levels_large_and_small(comparison, number):
     assert comparison.same(f"problem {number}", problem, "backward", gradients, (bits.MODES["deterministic"], 0, 0, 0))
 
 
+def launches_of(comparison, number, size, conventions=(0, 0, 0), kind="anywhere", mode="deterministic"):
+    """Compares a call whose tensors lie in memory already, and so are not copied; returns how many launches it took."""
+    class Drawn(bits.Problem):
+        def locations(self, n):
+            self.kind = kind
+            return super().locations(n)
+
+    problem = Drawn(number, 0, seed=23, size={"B": 2, "M": 2, **size})
+    problem.conventions = conventions
+    contents = (problem.rng.standard_normal, problem.locations, problem.rng.random, problem.rng.standard_normal)
+    problem.inputs = {name: bits.Laid("float32", laid.shape, problem.rng, numbers, contiguous=True)
+                      for (name, laid), numbers in zip(problem.inputs.items(), contents)}
+    gradients = [bits.Laid("float32", problem.stage_shapes[stage], contiguous=True) for stage in bits.GRADIENTS.values()]
+    launches = ctypes.c_int.in_dll(comparison.gpu.library, "emulated_gpu_launches")
+    before = launches.value
+    assert comparison.same(f"{kind} {number}", problem, "backward", gradients, (bits.MODES[mode], 0, 0, 0))
+    return launches.value - before
+
+
+# Lists of at most 1,280 samples; levels of one row or column, or of a single pixel.
+ONE_LAUNCH = [{"Q": 320, "P": 4, "D": 32, "levels": [(20, 20), (7, 3)]}, {"Q": 50, "P": 3, "D": 30, "levels": [(1, 40), (40, 1), (1, 1)]},
+              {"Q": 700, "P": 1, "D": 7, "levels": [(9, 11)]}]
+
+
+@pytest.mark.parametrize("kind", ["anywhere", "one place", "crowded", "ties"])
+@pytest.mark.parametrize("conventions", [(0, 0, 0), (1, 1, 0), (1, 1, 1), (2, 1, 0)])
+def test_short_calls_in_one_launch(comparison, conventions, kind):
+    """Also crowded cells, whose runs are summed before the pixels are, and pixels that several corners of a cell reach."""
+    for number, size in enumerate(ONE_LAUNCH):
+        assert launches_of(comparison, number, size, conventions, kind) == 1
+
+
+def test_short_calls_in_one_launch_in_float64(comparison):
+    assert launches_of(comparison, 7, ONE_LAUNCH[0], kind="crowded", mode="float64") == 1
+
+
+@pytest.mark.parametrize("size", [
+    {"Q": 321, "P": 4, "D": 32, "levels": [(20, 20), (7, 3)]}, {"Q": 20, "P": 4, "D": 36, "levels": [(6, 5)]},
+    {"B": 1, "M": 1, "Q": 3, "P": 2, "D": 4, "levels": [(1, 33000)]},  # no block's memory has room for the cells of a row
+])
+def test_calls_that_take_several_launches(comparison, size):
+    for kind in ("anywhere", "one place"):
+        assert launches_of(comparison, 1, size, kind=kind) > 1
+
+
 @pytest.mark.parametrize("channels", [16, 30])
 def test_threads_beyond_the_last_channel_add_zeros(comparison, channels):
     for D in (32, channels):  # of the first call NaN is left in the blocks' shared memory
