@@ -34,7 +34,7 @@ def cell(contention="uniform", dtype="float32", row=1, **milliseconds):
              "triton": names.MSDA_TRITON, "torch": names.GRID_SAMPLE, "detr": names.DEFORMABLE_DETR}
     contenders = {known[name]: {"cold": times(time), "warm": times(time)} if isinstance(time, float) else {"absent": time}
                   for name, time in milliseconds.items()}
-    return {"problem": problems.ROWS[row].name, "type": dtype, "contention": contention, "contenders": contenders}
+    return {"problem": problems.EVERY_ROW[row].name, "type": dtype, "contention": contention, "contenders": contenders}
 
 
 def made_report(cells, growth=()):
@@ -55,7 +55,7 @@ def test_without_pytorch(tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--rows", "5"], "'5' is none of 1, 2, 3, 4"), (["--types", "float32,int8"], "'int8' is none of float32"),
+    (["--rows", "10"], "'10' is none of 1, 2, 3, 4"), (["--types", "float32,int8"], "'int8' is none of float32"),
     (["--growth", "100,2000000"], "numbers from 1 to 1000000"), (["--growth", "-1"], "--growth"), (["--runs", "1"], "2 or more"),
     (["--library", "/nowhere/libmsda.so"], "no file /nowhere/libmsda.so: build it"), (["--from", "/nowhere.json"], "no file /nowhere.json"),
 ])
@@ -67,7 +67,7 @@ def test_bad_usage(arguments, message):
 def test_what_is_chosen():
     every = gpu_bench.parse(["--library", str(LIBRARY)])
     cells = gpu_bench.cells_of(every)
-    assert len(cells) == len(set(cells)) == 4 * (4 + 2)  # the other contentions in float32
+    assert len(cells) == len(set(cells)) == 4 * (4 + 2) + 5 * 4  # the other contentions in float32, and not of the short rows
     assert every.growth[0] == 100 and every.growth[-1] == 1000000
     quick = gpu_bench.parse(["--library", str(LIBRARY), "--quick", "--types", "float16", "--growth", "none"])
     assert gpu_bench.cells_of(quick) == [(1, "float16", "uniform"), (2, "float16", "uniform")] and quick.growth == []
@@ -130,6 +130,13 @@ def test_promises():
         ("deterministic / its own time on uniform inputs", "single"): (pytest.approx(3.0), True),
         ("deterministic / its own time on uniform inputs", "clustered"): (pytest.approx(3.0167, abs=1e-4), False),
         ("deterministic / msda-triton", "uniform"): (1.0, True)}
+    # Short calls have limits of their own, and one for the host.
+    short = {**cell(row=5, det=0.05, det_triton=0.079, atomic=0.071, triton=0.1)}
+    short["contenders"]["deterministic"]["host"], short["contenders"]["atomic"]["host"] = times(6.0), times(10.1)
+    assert judged([short]) == {("deterministic / fastest peer", "uniform"): (pytest.approx(0.79), True),
+                               ("atomic / fastest peer", "uniform"): (pytest.approx(0.71), False)}
+    assert [(one["what"], one["figure"], one["held"]) for one in report.promises([short]) if one["where"].endswith("host")] == [
+        ("host, microseconds, deterministic", 6.0, True), ("host, microseconds, atomic", 10.1, False)]
     # An absent peer sets no limit; without any peer, nothing is judged.
     assert judged([cell(det=0.05, triton="no Triton", torch=1.0)])["deterministic / fastest peer", "uniform"] == (0.05, True)
     assert set(judged([cell(det=0.05, atomic=1.0, triton="no Triton")]).values()) == {(None, None)}
@@ -149,6 +156,25 @@ def test_tables():
     assert "- Deformable DETR: absent: no symbol (float32)" in lines and "- other: absent: not here (everywhere)" in lines
     for block in re.findall(r"(?:^\|.*\n)+", text, re.M):
         assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_tables_of_the_host_and_the_sweep():
+    """Microseconds, and nanoseconds per sample, by hand."""
+    one = cell(det=0.05, triton=0.1)
+    one["contenders"]["deterministic"]["host"] = times(6.04)
+    sweep = [{**cell(det=0.02, atomic=0.01), "sweep": "base", "work": 100000}, {**cell(det=0.09, atomic="no"), "sweep": "D 64", "work": 200000}]
+    lines = report.markdown({**made_report([one]), "sweep": sweep}).splitlines()
+    assert "| 4 1000 8 4 3 32 | float32 | 6.0 |  |" in lines
+    assert "| base | 0.200 | 0.100 | 1.00 | 1.00 |" in lines and "| D 64 | 0.450 | absent | 2.25 |  |" in lines
+
+
+def test_the_sweep_changes_one_size_at_a_time():
+    swept = problems.swept_problems()
+    base = swept.pop("base")
+    for name, problem in swept.items():
+        assert sum(getattr(problem, field) != getattr(base, field) for field in ("B", "Q", "M", "P", "D", "levels")) == 1, name
+    assert problems.work_of(base) == 10000 * 8 * 4 * 4 and problems.work_of(swept["D 64"]) == problems.work_of(swept["P 8"]) == 2 * problems.work_of(base)
+    assert problems.work_of(swept["D 16"]) == problems.work_of(base)
 
 
 def test_from_json_into_marks(tmp_path):

@@ -21,7 +21,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from gpu import names, program, report, svg  # noqa: E402
-from gpu.problems import CONTENTIONS, GROWTH, ROWS, TYPES, growth_problem  # noqa: E402
+from gpu.problems import CONTENTIONS, EVERY_ROW, GROWTH, ROWS, TYPES, growth_problem, swept_problems, work_of  # noqa: E402
 from gpu.program import listed  # noqa: E402
 
 MODES = ("deterministic", "atomic", "float64")
@@ -45,12 +45,13 @@ def run_count(argument):
 def parse(arguments):
     parser = program.parser_of(__doc__)
     add = parser.add_argument
-    add("--rows", type=listed(ROWS), help="of the table, by number; default 1,2,3,4")
+    add("--rows", type=listed(EVERY_ROW), help="of the table, by number; default 1,2,...,9")
     add("--types", type=listed(TYPES), help=f"default {','.join(TYPES)}")
     add("--modes", type=listed(MODES), default=list(MODES), help=f"of libmsda; default {','.join(MODES)}")
     add("--contention", type=listed(CONTENTIONS), default=list(CONTENTIONS),
-        help=f"default {','.join(CONTENTIONS)}; in the table, all but uniform in float32 only")
+        help=f"default {','.join(CONTENTIONS)}; in the table, all but uniform in float32 and rows 1 to 4 only")
     add("--growth", type=queries, help="numbers of queries in the plot, or none; default 100,300,...,1000000")
+    add("--sweep", action="store_true", help="also time per sample over D, L, P and Q")
     add("--runs", type=run_count, default=30, help="timed runs each, at most; default 30")
     add("--deformable-detr", metavar="LIB.so", help="a build of the Deformable DETR kernels that exports dd_backward_f32 ...")
     program.add_library(parser)
@@ -61,7 +62,7 @@ def parse(arguments):
     add("--svg", type=pathlib.Path, metavar="FILE", help="the plot")
     add("--from", dest="source", type=pathlib.Path, metavar="FILE", help="measure nothing: read what --json wrote")
     chosen = parser.parse_args(arguments)
-    chosen.rows = chosen.rows if chosen.rows is not None else [1, 2] if chosen.quick else list(ROWS)
+    chosen.rows = chosen.rows if chosen.rows is not None else [1, 2] if chosen.quick else list(EVERY_ROW)
     chosen.types = chosen.types if chosen.types is not None else ["float32", "float64"] if chosen.quick else list(TYPES)
     if chosen.growth is None:
         chosen.growth = [100, 1000, 10000, 100000] if chosen.quick else list(GROWTH)
@@ -74,7 +75,7 @@ def parse(arguments):
 def cells_of(chosen):
     """(row, type, contention) of each line of the table."""
     return [(row, dtype, contention) for row in chosen.rows for dtype in chosen.types for contention in chosen.contention
-            if contention == "uniform" or dtype == "float32"]
+            if contention == "uniform" or (dtype == "float32" and row in ROWS)]
 
 
 def device_here(chosen):
@@ -115,24 +116,30 @@ def measured(chosen, command, keep):
 
     present, absent = contenders.all_of(library, chosen.modes, chosen.deformable_detr, device.type == "cuda")
     found = {"command": command, "date": f"{datetime.datetime.now(datetime.timezone.utc):%F}", "machine": machine(device),
-             "absent": absent, "cells": [], "growth": [], "promises": [], "seconds": 0}
+             "absent": absent, "cells": [], "growth": [], "sweep": [], "promises": [], "seconds": 0}
 
-    def add(to, cell, measuring, *limits):
+    def add(to, problem, cell, measuring, *limits, **how):
+        cell = {"problem": problem.name, **cell}
         tell(f"{time.monotonic() - begin:.0f} s: {' '.join(map(str, cell.values()))}")
-        problem = growth_problem(cell["queries"]) if "queries" in cell else ROWS[cell.pop("row")]
-        cell = {"problem": problem.name, **cell, "contenders": measuring.cell(problem, cell["type"], cell["contention"], chosen.runs, *limits)}
+        cell["contenders"] = measuring.cell(problem, cell["type"], cell["contention"], chosen.runs, *limits, **how)
         found[to].append(cell)
         found.update(promises=report.promises(found["cells"]), seconds=round(time.monotonic() - begin))
         keep(found)
 
     measuring = measure.Measuring(library, present, clock, device)
     for row, dtype, contention in cells_of(chosen):
-        add("cells", {"row": row, "type": dtype, "contention": contention}, measuring, None, LINE_SECONDS)
+        hosts = device.type == "cuda" and contention == "uniform" and dtype == "float32"
+        add("cells", EVERY_ROW[row], {"type": dtype, "contention": contention}, measuring, None, LINE_SECONDS, hosts=hosts)
     # Only these two of libmsda's contenders are plotted; the table has the other dialect and float64.
     plotted = measure.Measuring(library, [one for one in present if one.name in (*MODES[:2], *names.PEERS)], clock, device)
     for contention in chosen.contention:
         for count in chosen.growth:
-            add("growth", {"type": "float32", "contention": contention, "queries": count}, plotted, clock.caches[:1], POINT_SECONDS)
+            cell = {"type": "float32", "contention": contention, "queries": count}
+            add("growth", growth_problem(count), cell, plotted, clock.caches[:1], POINT_SECONDS)
+    ours = measure.Measuring(library, [one for one in present if one.name in MODES[:2]], clock, device)
+    for name, problem in swept_problems().items() if chosen.sweep else ():
+        cell = {"type": "float32", "contention": "uniform", "sweep": name, "work": work_of(problem)}
+        add("sweep", problem, cell, ours, clock.caches[:1], POINT_SECONDS)
     return found
 
 
@@ -180,7 +187,7 @@ def main(arguments=None):
         write(chosen, found)
         missed = [f"{one['where']}: {one['what']}: {one['figure']:.2f}, at most {one['limit']:.2f} is promised"
                   for one in report.promises(found["cells"]) if one["held"] is False]
-        return [*report.failures([*found["cells"], *found["growth"]]), *(missed if chosen.judge else [])]
+        return [*report.failures([*found["cells"], *found["growth"], *found.get("sweep", [])]), *(missed if chosen.judge else [])]
 
     return program.ended("gpu_bench", failures)
 

@@ -55,6 +55,17 @@ class DeviceClock:
             track.waits = track.cycles == self.MOST_CYCLES
             track.widen()
 
+    def host_microseconds(self, call, runs=1000):
+        """How long the host takes to enqueue the call while the device waits for it; each run's."""
+        found = []
+        for run in range(runs + 20):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            call()
+            if run >= 20:
+                found.append(1e6 * (time.perf_counter() - begin))
+        return found
+
     def release(self):
         torch.cuda.empty_cache()
 

@@ -14,8 +14,8 @@ class Measuring:
     def __init__(self, library, contenders, clock, device):
         self.library, self.contenders, self.clock, self.device = library, contenders, clock, device
 
-    def cell(self, problem, dtype, contention, runs, caches=None, seconds=None, least=5):
-        """By contender: {"cold": summary, "warm": summary}, or {"absent": why}; optionally "note".
+    def cell(self, problem, dtype, contention, runs, caches=None, seconds=None, least=5, hosts=False):
+        """By contender: {"cold": summary, "warm": summary}, or {"absent": why}; optionally "note" and, with `hosts`, "host".
 
         `runs` rounds; with `seconds`, no more than fit into them, but `least`. In a round each contender has one turn
         with the current inputs, in an order that rotates from round to round.
@@ -28,6 +28,10 @@ class Measuring:
                 return {contender.name: {"absent": why} for contender in self.contenders}
             found, tracks = self._warm_up(dtype, sets[0], caches)
             self._rounds(found, tracks, sets, caches, runs, seconds, least)
+            for contender in tracks if hosts else ():
+                times, _ = verify.attempt(lambda: self.clock.host_microseconds(contender.prepare(sets[0])))  # noqa: B023
+                if times:
+                    found[contender.name]["host"] = summary(times)
             return found
         finally:
             sets = None

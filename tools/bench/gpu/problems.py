@@ -5,6 +5,7 @@ import math
 
 SQUARES = ((64, 64), (32, 32), (16, 16), (8, 8))
 IMAGE = ((100, 167), (50, 84), (25, 42), (13, 21))
+DETECTOR = ((80, 80), (40, 40), (20, 20))  # of an image of 640x640, as RT-DETR and its like have it
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 TYPES = ("float32", "float64", "float16", "bfloat16")
 CONTENTIONS = ("uniform", "clustered", "single")
@@ -43,8 +44,32 @@ ROWS = {
     3: Problem(4, 10000, 8, 4, 32),
     4: Problem(2, 22223, 8, 4, 32, IMAGE),
 }
+# Calls as detectors' decoders make them: so short that launches, and what waits between them, are most of the time.
+SHORT_ROWS = {
+    5: Problem(1, 300, 8, 4, 32, DETECTOR),
+    6: Problem(8, 300, 8, 4, 32, DETECTOR),
+    7: Problem(1, 900, 8, 4, 32),
+    8: Problem(1, 8400, 8, 4, 32, DETECTOR),
+    9: Problem(1, 100, 8, 4, 32),
+}
+EVERY_ROW = {**ROWS, **SHORT_ROWS}
 # With a batch of one, even PyTorch's path fits into the memory at 1,000,000 queries.
 GROWTH = (100, 300, 1000, 3000, 10000, 30000, 100000, 300000, 1000000)
+
+
+def swept_problems():
+    """By name: one size of a call at a time over what users have, around the first."""
+    base = Problem(1, 10000, 8, 4, 32)
+    found = {"base": base}
+    found |= {f"D {D}": dataclasses.replace(base, D=D) for D in (16, 64, 128, 256)}
+    found |= {f"L {len(levels)}": dataclasses.replace(base, levels=levels) for levels in (SQUARES[:1], SQUARES[:2], (*SQUARES, (4, 4)))}
+    found |= {f"P {P}": dataclasses.replace(base, P=P) for P in (1, 8)}
+    return found | {f"Q {Q:,}": dataclasses.replace(base, Q=Q) for Q in (1000, 100000, 1000000)}
+
+
+def work_of(problem):
+    """Samples of a problem, counted once for each 32 channels, which is what threads work on at a time."""
+    return problem.B * problem.Q * problem.M * len(problem.levels) * problem.P * math.ceil(problem.D / 32)
 
 
 def growth_problem(queries):

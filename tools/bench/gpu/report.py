@@ -4,9 +4,13 @@ import re
 import statistics
 
 from . import names
+from .problems import SHORT_ROWS
 
 # Our promises and their limits. The fastest peer is that of the same row, type, contention and cache state.
 DETERMINISTIC, ATOMIC, FLOAT64, CROWDED = 0.6, 0.45, 1.0, 3.0
+# The first two of short calls, by row; and microseconds of the host, in rows that one launch does.
+SHORT = {SHORT_ROWS[row].name: limits for row, limits in {5: (0.8, 0.7), 6: (0.8, 0.7), 7: (0.8, 0.7), 8: (0.8, 0.7), 9: (1.0, 1.0)}.items()}
+HOST, HOST_ROWS = 10.0, [SHORT_ROWS[row].name for row in (5, 6, 9)]
 BEGIN, END = "<!-- gpu_bench: begin -->", "<!-- gpu_bench: end -->"
 
 
@@ -53,12 +57,17 @@ def promises(cells):
                 record("deterministic / its own time on uniform inputs", cell, cache,
                        ratio(mine, base and ours(base, "deterministic", cache)), CROWDED)
             elif cell["type"] == "float32":
-                record("deterministic / fastest peer, float32", cell, cache, ratio(mine, peer and peer[0]), DETERMINISTIC)
-                record("atomic / fastest peer, float32", cell, cache, ratio(ours(cell, "atomic", cache), peer and peer[0]), ATOMIC)
+                limits = SHORT.get(cell["problem"], (DETERMINISTIC, ATOMIC))
+                for mode, limit in zip(("deterministic", "atomic"), limits):
+                    record(f"{mode} / fastest peer, float32", cell, cache, ratio(ours(cell, mode, cache), peer and peer[0]), limit)
             elif cell["type"] == "float64":
                 record(f"deterministic / {names.MSDA_TRITON}, float64", cell, cache,
                        ratio(median(cell, names.ours("deterministic", "msda_triton"), cache),
                              median(cell, names.MSDA_TRITON, cache)), FLOAT64)
+        if cell["contention"] == "uniform" and cell["problem"] in HOST_ROWS:
+            for mode in ("deterministic", "atomic"):
+                if figure := cell["contenders"].get(mode, {}).get("host", {}).get("median"):
+                    record(f"host, microseconds, {mode}", cell, "host", figure, HOST)
     return found
 
 
@@ -132,6 +141,28 @@ def growth_table(growth):
     return table(["contention", "Q", *present], rows)
 
 
+def hosts_table(cells):
+    """Microseconds that the host takes to enqueue a call."""
+    rows = []
+    for cell in cells:
+        times = {name: of["host"]["median"] for name, of in cell["contenders"].items() if "host" in of}
+        if times:
+            rows.append([cell["problem"], cell["type"], *(f"{times[name]:.1f}" if name in times else "" for name in columns(cells))])
+    return table(["host, microseconds", "type", *columns(cells)], rows) if rows else ""
+
+
+def sweep_table(sweep):
+    """Nanoseconds per sample and 32 channels, and how many times those of the first line."""
+    modes, rows = ("deterministic", "atomic"), []
+    for cell in sweep:
+        cache = next(iter(caches_of(cell)), None)
+        each = {name: 1e6 * time / cell["work"] for name in modes if (time := median(cell, name, cache))}
+        first = rows[0][1] if rows else each
+        rows.append((cell["sweep"], each, [shown(ratio(each.get(name), first.get(name))) for name in modes]))
+    return table(["sweep", *modes, *(f"{name} / base" for name in modes)],
+                 [[name, *(f"{each[mode]:.3f}" if mode in each else "absent" for mode in modes), *ratios] for name, each, ratios in rows])
+
+
 def remarks(cells):
     """Which contenders are absent and why, and other notes; a line each, with the cases to which it applies."""
     lines = {}
@@ -152,13 +183,16 @@ def markdown(report, picture=None):
              f"Backward, all three gradients, milliseconds, medians of {runs_text(cells)} runs."]
     if cells:
         parts += [times_table(cells), promises_table(report["promises"])]
+        parts += [text for text in [hosts_table(cells)] if text]
     if growth:
         cache = next(iter(caches_of(growth[0])), "")
         parts += [f"As Q grows, B 1, the rest as in the second row, float32, {cache}, medians of {runs_text(growth)} runs:"]
         parts += [f"![milliseconds by number of queries]({picture})"] if picture else []
         parts += [growth_table(growth)]
+    if sweep := report.get("sweep"):
+        parts += ["One size of a call at a time, float32, cold, nanoseconds per sample and 32 channels:", sweep_table(sweep)]
     absent = [f"- {name}: absent: {why} (everywhere)" for name, why in report["absent"].items()]
-    if lines := [*absent, *remarks([*cells, *growth])]:
+    if lines := [*absent, *remarks([*cells, *growth, *report.get("sweep", [])])]:
         parts += ["\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
