@@ -79,7 +79,9 @@ class MsdaAdditions final : public Additions {
     known.is_exact = arithmetic_of(call_.value.dtype) == call_.value.dtype;
     if (kernel == "msda_cuda_backward") {
       known.one_at_a_time = false;
-      known.text = "this project's kernels sum the samples of a cell in runs of up to 32 before they add them";
+      known.text =
+          "this project's kernels sum the samples of a cell in runs of up to 32 before they add them, except in "
+          "short calls of mode atomic";
     } else if (kernel == "msda_backward") {
       known.one_at_a_time = false;
       known.text = "this project's operator on the CPU adds one addend at a time in mode atomic only";
