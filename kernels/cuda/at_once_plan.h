@@ -10,7 +10,7 @@
 
 namespace msda::kernels::cuda {
 
-// The most samples of a head and level, and of a call. On an H200 calls with lists of 1,200 take 0.58 to 0.81 of the
+// The most samples of a head and level, and of a call. On an H200 calls with lists of 1,200 take 0.53 to 0.81 of the
 // time of several launches, those with 3,000 1.3 times as long.
 inline constexpr int64_t kAtOnceSamples = 1280, kAtOnceCall = int64_t{1} << 18;
 

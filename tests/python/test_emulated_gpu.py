@@ -70,7 +70,7 @@ def launches_of(comparison, number, size, conventions=(0, 0, 0), kind="anywhere"
 
 
 # Lists of at most 1,280 samples; levels of one row or column, or of a single pixel.
-ONE_LAUNCH = [{"Q": 320, "P": 4, "D": 32, "levels": [(20, 20), (7, 3)]}, {"Q": 50, "P": 3, "D": 30, "levels": [(1, 40), (40, 1), (1, 1)]},
+ONE_LAUNCH = [{"B": 1, "Q": 320, "P": 4, "D": 32, "levels": [(20, 20), (7, 3)]}, {"Q": 50, "P": 3, "D": 30, "levels": [(1, 40), (40, 1), (1, 1)]},
               {"Q": 700, "P": 1, "D": 7, "levels": [(9, 11)]}]
 
 
@@ -87,7 +87,7 @@ def test_short_calls_in_one_launch_in_float64(comparison):
 
 
 @pytest.mark.parametrize("size", [
-    {"Q": 321, "P": 4, "D": 32, "levels": [(20, 20), (7, 3)]}, {"Q": 20, "P": 4, "D": 36, "levels": [(6, 5)]},
+    {"B": 1, "Q": 321, "P": 4, "D": 32, "levels": [(20, 20), (7, 3)]}, {"Q": 20, "P": 4, "D": 36, "levels": [(6, 5)]},
     {"B": 1, "M": 1, "Q": 3, "P": 2, "D": 4, "levels": [(1, 33000)]},  # no block's memory has room for the cells of a row
 ])
 def test_calls_that_take_several_launches(comparison, size):
