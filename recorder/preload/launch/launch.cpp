@@ -5,6 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/launch/autotuner_launches.h"
@@ -129,11 +130,11 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   const uint64_t waits_now = waits_of_program();
   auto& known = known_of(*kernel, mine);
   const bool is_known = known && !known->is_stale();
-  static const LastContent& none = *new LastContent;  // never destroyed: destructors of the program may launch
+  static constinit MadeOnce<const LastContent> none;
   auto state = std::make_unique<SnapshotState>();
   state->is_kernel = kernel->is_kernel;
   if (is_known) state->last = known->last();
-  const LastContent& last = is_known ? *state->last : none;
+  const LastContent& last = is_known ? *state->last : none.get();
   state->mode = mode_of(is_known ? known.get() : nullptr, last, mine, waits_now);
   mine.waits = waits_now;
   const KnownLaunch* launch_before = std::exchange(mine.last, nullptr);
