@@ -15,13 +15,15 @@ torch.use_deterministic_algorithms(True) and msda_replay.torch.deterministic(), 
 
 A model may need an operator that PyTorch has no deterministic algorithm for and that msda_replay.torch does not replace: its
 steps are then made with warn_only, and the last column names it. MSDA_BUILD names a build folder where msda-replay is not
-installed. A process takes 20 s and more, of which each model has four.
+installed. A process takes 20 s and more, of which each model has four. Those that are not timed run side by side, --together at a
+time; then each model's timed one runs alone.
 
-Prints a table in Markdown. Exit status 1 if a run fails or, with --assert, a promise is missed; 77 if there is no GPU, no
+Prints a table in Markdown, and --json has the rows of each model as soon as it is done. Exit status 1 if a run fails or, with --assert, a promise is missed; 77 if there is no GPU, no
 PyTorch or none of the models' libraries.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -61,7 +63,8 @@ def parse(arguments=None):
     parser.add_argument("--size", type=int, default=256, help="side of the images (256)")
     parser.add_argument("--edges", type=int, default=200_000, help="of the graph (200000)")
     parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="for one process (300)")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the rows as JSON as well")
+    parser.add_argument("--together", type=int, default=3, metavar="N", help="processes side by side that are not timed (3)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="the rows as JSON as well, after each model")
     parser.add_argument("--assert", dest="asserts", action="store_true", help="exit status 1 if a promise is missed")
     return parser.parse_args(arguments)
 
@@ -81,26 +84,40 @@ def run(chosen, model, mode, *more):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def measure(chosen, model):
-    """The row of a model."""
-    plain = [run(chosen, model, "plain"), run(chosen, model, "plain", "--alone")]
-    both = [run(chosen, model, "deterministic"), run(chosen, model, "deterministic", "--timed", chosen.timed)]
-    return judge.row_of(model, {"plain": plain, "deterministic": both})
+def begin_untimed(chosen, pool):
+    """Begun runs, by model: two without either switch, the second of which asks what PyTorch refuses, and one with both."""
+    return {model: [pool.submit(run, chosen, model, *how) for how in (("plain",), ("plain", "--alone"), ("deterministic",))]
+            for model in chosen.models}
 
 
-def main(arguments=None):
-    chosen = parse(arguments)
+def measure(chosen, model, untimed):
+    """The row of a model, of which nothing runs any more."""
+    *plain, both = [begun.result() for begun in untimed]
+    timed = run(chosen, model, "deterministic", "--timed", chosen.timed)
+    return judge.row_of(model, {"plain": plain, "deterministic": [both, timed]})
+
+
+def measure_all(chosen):
+    """The rows and what failed. The rows so far are written after each model, as a run may be ended before its last."""
     rows, failures = [], []
-    for model in chosen.models:
+    with concurrent.futures.ThreadPoolExecutor(chosen.together) as pool:
+        begun = begin_untimed(chosen, pool)
+    for model in chosen.models:  # all that is not timed has ended
         try:
-            rows.append(measure(chosen, model))
-            print(f"training_steps: {model} done", file=sys.stderr)
+            rows.append(measure(chosen, model, begun[model]))
+            print(f"training_steps: {model} done", file=sys.stderr, flush=True)
         except Skip as skip:
             print(f"training_steps: skipped: {skip}", file=sys.stderr)
         except Failed as failed:
             failures.append(str(failed))
-    if chosen.json:
-        chosen.json.write_text(json.dumps(rows, indent=1) + "\n")
+        if chosen.json:
+            chosen.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return rows, failures
+
+
+def main(arguments=None):
+    chosen = parse(arguments)
+    rows, failures = measure_all(chosen)
     if rows:
         print(judge.table(rows) + "\n\n" + ", ".join(dict.fromkeys(f"{name} {version}" for row in rows for name, version in row["machine"].items())))
     broken = [line for row in rows for line in judge.missed(row)]
