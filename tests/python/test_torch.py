@@ -14,7 +14,7 @@ from torch.nn.functional import grid_sample  # noqa: E402
 
 import msda_replay.torch as deterministic_torch  # noqa: E402
 from msda_replay import cpu  # noqa: E402
-from msda_replay.torch import attention  # noqa: E402
+from msda_replay.torch import attention, ways  # noqa: E402
 from msda_replay.torch.receipts import kept as receipts_kept  # noqa: E402
 from msda_replay.torch import (  # noqa: E402
     Receipt,
@@ -364,7 +364,7 @@ def test_a_context_that_fails_leaves_nothing_replaced(monkeypatch):
     monkeypatch.setattr(replacement, "_replace", fails_for_gpus)
     with pytest.raises(RuntimeError, match="no such key"), deterministic(("cpu", "cuda")):
         pass
-    assert not replacement._users.get("cpu") and not replacement._libraries
+    assert not replacement._users.get("cpu") and not replacement._replacements
     receipt = Receipt()
     with receipts_kept(receipt):
         gradients(lambda *inputs: grid_sample(*inputs, align_corners=False), sampled("cpu"))
@@ -468,6 +468,29 @@ def test_roi_align_is_replaced_by_the_same_formula(device, ratio, aligned):
         found = gradient()
     assert [call["operator"] for call in receipt.calls] == ["roi_align_backward"]
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
+
+
+def test_the_long_ways_round_operators_are_not_taken_meanwhile():
+    """What PyTorch and torchvision do under use_deterministic_algorithms, here on a CPU, where they do it for no one."""
+    pytest.importorskip("torchvision", reason="needs torchvision")
+    resizes, boxes = torch._decomp.decompositions, sys.modules["torchvision.ops.roi_align"]
+    long_ways = resizes._upsample_linear_vec, boxes._roi_align
+    image, wide = drawn("cpu", 2, 3, 8, 9).requires_grad_(), drawn("cpu", 1, 2, 3, 4, 5).requires_grad_()
+    box = torch.tensor([[0, 1.5, 2, 7, 6.5]], dtype=image.dtype)
+    lengthen = ways.shorten("cpu")
+    try:
+        enlarged = resizes._upsample_linear_vec(image, (12, 7), False, None)
+        assert enlarged.grad_fn.name() == "UpsampleBilinear2DBackward0"
+        assert torch.equal(enlarged, torch.nn.functional.interpolate(image, (12, 7), mode="bilinear"))
+        assert resizes._upsample_linear_vec(image[0], None, True, [1.5]).grad_fn.name() == "UpsampleLinear1DBackward0"
+        assert resizes._upsample_linear_vec(wide, None, True, [1.5, 2, 2]).grad_fn.name() == "UpsampleTrilinear3DBackward0"
+        pooled = boxes._roi_align(image, box, 1.0, 2, 2, -1, True)
+        assert torch.equal(pooled, torch.ops.torchvision.roi_align(image, box, 1.0, 2, 2, -1, True))
+        of_boxes = box.clone().requires_grad_()  # of which only the long way has a gradient
+        assert ways._needs_long_way(image, (of_boxes, 1.0, 2, 2, -1, True)) and not ways._needs_long_way(image, (box, 1.0))
+    finally:
+        lengthen()
+    assert (resizes._upsample_linear_vec, boxes._roi_align) == long_ways
 
 
 def refused():

@@ -1,5 +1,6 @@
 """Calls of libmsda on PyTorch's tensors."""
 
+import contextlib
 import ctypes
 
 import torch
@@ -18,8 +19,9 @@ def run(function, on, call, *arguments):
     if not on.is_cuda:
         libmsda.run(f"msda_{function}", call, *arguments)
         return
-    with torch.cuda.device(on.device):
-        stream = torch.cuda.current_stream().cuda_stream
+    there = on.device.index == torch.cuda.current_device()
+    with contextlib.nullcontext() if there else torch.cuda.device(on.device):
+        stream = torch.cuda.current_stream(on.device).cuda_stream
         libmsda.run(f"msda_cuda_{function}", call, *arguments, ctypes.c_void_p(stream))
 
 

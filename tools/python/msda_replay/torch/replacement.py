@@ -3,12 +3,12 @@
 import contextlib
 import threading
 import warnings
-from typing import Any, Dict, Iterator, Optional, Sequence, Union
+from typing import Dict, Iterator, Optional, Sequence, Union
 
 import torch
 
 from .. import libmsda
-from . import calls, compiled, receipts, scatter
+from . import calls, compiled, receipts, scatter, ways
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
 _PADDINGS = ("zeros", "border", "reflection")
@@ -56,7 +56,6 @@ _names = (key.removeprefix("aten::") for key in _REPLACED if key.startswith("ate
 compiled.keep_operators(tuple(name for name in _names if hasattr(torch.ops.aten, name)))
 _lock = threading.Lock()
 _users: Dict[str, int] = {}  # device type: how many contexts are open
-_libraries: Dict[str, Any] = {}
 
 
 def _replace(device):
@@ -73,16 +72,27 @@ def _replace(device):
     return libraries.values()
 
 
-def _restore(libraries):
-    for library in libraries:
-        library._destroy()
+class _Replacement:
+    """PyTorch's operators on a device, replaced until it is undone."""
+
+    def __init__(self, device):
+        self._libraries = _replace(device)
+        self._lengthen = ways.shorten(device) if device == "cuda" else lambda: None  # on a CPU PyTorch goes none of them
+
+    def undo(self):
+        self._lengthen()
+        for library in self._libraries:
+            library._destroy()
+
+
+_replacements: Dict[str, _Replacement] = {}
 
 
 @contextlib.contextmanager
 def _replaced(device):
     with _lock:
         if _users.get(device, 0) == 0:
-            _libraries[device] = _replace(device)
+            _replacements[device] = _Replacement(device)
         _users[device] = _users.get(device, 0) + 1
     try:
         yield
@@ -90,7 +100,7 @@ def _replaced(device):
         with _lock:
             _users[device] -= 1
             if _users[device] == 0:
-                _restore(_libraries.pop(device))
+                _replacements.pop(device).undo()
 
 
 @contextlib.contextmanager

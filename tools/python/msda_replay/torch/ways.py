@@ -1,0 +1,66 @@
+"""PyTorch's and torchvision's deterministic ways round the operators that are replaced, taken out of use meanwhile.
+
+Under torch.use_deterministic_algorithms(True) interpolate and torchvision's roi_align are made of other operators, since their own
+backward passes have no one order: roi_align then takes several times as long. Where these passes are replaced, their own
+forward passes are the shorter way. The names below are no public ones: with a PyTorch that lacks them the long ways stay, with
+the same promise.
+"""
+
+import functools
+import importlib
+import sys
+
+import torch
+
+
+def _needs_long_way(input, arguments):
+    """While torch.compile or a tracer reads the program, whose result may run where nothing is replaced; and for gradients that only
+    the long way has, those of boxes."""
+    traced = torch.compiler.is_compiling() or torch.jit.is_tracing() or type(input) not in (torch.Tensor, torch.nn.Parameter)
+    return traced or any(isinstance(one, torch.Tensor) and one.requires_grad for one in arguments)
+
+
+def _in_one_operator(long_way, short_way, device):
+    """`long_way`, but on tensors of a device the other function."""
+
+    @functools.wraps(long_way)
+    def way(input, *arguments):
+        if _needs_long_way(input, arguments) or input.device.type != device:
+            return long_way(input, *arguments)
+        return short_way(input, *arguments)
+
+    return way
+
+
+def _resize(input, output_size, align_corners, scale_factors):
+    names = {3: "upsample_linear1d", 4: "upsample_bilinear2d", 5: "upsample_trilinear3d"}
+    return getattr(torch.ops.aten, names[input.dim()]).vec(input, output_size, align_corners, scale_factors)
+
+
+def _roi_align(input, *arguments):
+    return torch.ops.torchvision.roi_align(input, *arguments)
+
+
+# By module: the function that it calls for the long way.
+_WAYS = {
+    "torch._decomp.decompositions": ("_upsample_linear_vec", _resize),
+    "torchvision.ops.roi_align": ("_roi_align", _roi_align),
+}
+
+
+def shorten(device):
+    """Puts the operators in place of the ways round them. Returns a function that undoes it."""
+    kept = []
+    importlib.import_module("torch._decomp.decompositions")
+    for name, (function, short_way) in _WAYS.items():
+        module = sys.modules.get(name)  # torchvision has been imported, or is not replaced
+        long_way = getattr(module, function, None)
+        if long_way is not None:
+            kept.append((module, function, long_way))
+            setattr(module, function, _in_one_operator(long_way, short_way, device))
+
+    def undo():
+        for module, function, long_way in kept:
+            setattr(module, function, long_way)
+
+    return undo
