@@ -39,6 +39,8 @@ struct KnownAdditions {
   bool one_at_a_time = true;
   // Its arithmetic is known to the last bit: where some pixels are not explained by it, they are at fault, not it.
   bool is_exact = false;
+  // Other threads add to one channel than to the next, so that each channel may have an order of its own.
+  bool channels_apart = false;
   std::string text;  // who adds how: "msda-triton's kernel adds each addend by its own atomic addition"
   std::vector<std::string>
       products;  // as product_names() has them, the likeliest first: "((grad_output*attention)*wy)*wx"

@@ -9,14 +9,16 @@ namespace msda::analysis {
 namespace {
 
 constexpr size_t kProbes = 96, kMostAddends = 7;
+// Where every pixel has more additions, as in volumes that are made larger, some of the fewest do; each takes longer.
+constexpr size_t kLargeProbes = 12, kMostOfLarge = 15;
 
 struct Probes {
   std::vector<int64_t> targets;
   std::vector<int64_t> families;  // of those targets
 };
 
-// The targets with the fewest addends, of some families spread over all.
-Probes choose_probes(const Additions& additions, const FactorArithmetic& arithmetic) {
+// The targets with the fewest addends, `most` at most, of some families spread over all.
+Probes choose_probes(const Additions& additions, const FactorArithmetic& arithmetic, size_t most, size_t count) {
   struct Probe {
     size_t addends;
     int64_t target, family;
@@ -29,18 +31,18 @@ Probes choose_probes(const Additions& additions, const FactorArithmetic& arithme
     const auto addends = additions.addends(family, arithmetic);
     std::vector<Probe> here;
     for (const auto& of_target : by_target(addends)) {
-      if (of_target.size() <= kMostAddends) here.push_back({of_target.size(), of_target.front().target, family});
+      if (of_target.size() <= most) here.push_back({of_target.size(), of_target.front().target, family});
     }
     std::ranges::stable_sort(here, {}, &Probe::addends);
-    here.resize(std::min(here.size(), kProbes));
+    here.resize(std::min(here.size(), count));
     found.insert(found.end(), here.begin(), here.end());
   }
   std::ranges::stable_sort(found, {}, &Probe::addends);
   // Of equally good ones some from each family.
   std::vector<Probe> chosen;
   const size_t step =
-      std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / kProbes);
-  for (size_t i = 0; i < found.size() && chosen.size() < kProbes; i += step) chosen.push_back(found[i]);
+      std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / count);
+  for (size_t i = 0; i < found.size() && chosen.size() < count; i += step) chosen.push_back(found[i]);
   Probes probes;
   for (const Probe& probe : chosen) {
     probes.targets.push_back(probe.target);
@@ -83,13 +85,18 @@ class Finder {
         arithmetics_(additions.arithmetics()),
         known_(additions.known(material.kernel)),
         products_(all_products(additions.factor_names(), known_.products, additions.last_divides())),
-        probes_(choose_probes(additions, arithmetics_.front())) {
-    for (const FactorArithmetic& arithmetic : arithmetics_) {
-      addends_.push_back(addends_of(additions, probes_, arithmetic));
-    }
+        probes_(choose_probes(additions, arithmetics_.front(), kMostAddends, kProbes)) {
     limits_.exhaustive = kMostAddends;
     limits_.steps = 20'000;
     limits_.moves = 0;
+    if (probes_.targets.empty()) {
+      probes_ = choose_probes(additions, arithmetics_.front(), kMostOfLarge, kLargeProbes);
+      limits_.exhaustive = kMostOfLarge;
+      limits_.steps = 200'000;
+    }
+    for (const FactorArithmetic& arithmetic : arithmetics_) {
+      addends_.push_back(addends_of(additions, probes_, arithmetic));
+    }
   }
 
   AdditionArithmetic run() {
@@ -112,11 +119,12 @@ class Finder {
     for (const SumType& sums : sum_types(material_.recorded.dtype, material_.call.arithmetic())) {
       for (size_t i = 0; i < arithmetics_.size(); ++i) {
         for (const Product& product : products) {
-          AdditionArithmetic one{arithmetics_[i], product, sums, 0, 0, false};
+          AdditionArithmetic one{arithmetics_[i], product, sums, 0, 0, 0, false};
           count_fits(one, addends_[i], faults);
-          if (one.fits <= best.fits) continue;
+          // Single channels have orders by another arithmetic, too, by chance: what explains them together is nearer.
+          if (std::pair(one.fits, one.whole) <= std::pair(best.fits, best.whole)) continue;
           best = std::move(one);
-          if (best.fits == best.tried) break;
+          if (best.whole == best.tried) break;
         }
       }
     }
@@ -132,9 +140,11 @@ class Finder {
                   bool faults) const {
     for (const auto& of_target : addends) {
       if (of_target.empty()) continue;
-      const TargetOrder order = order_of(material_, additions_, arithmetic, of_target, limits_, faults);
-      if (!order.finite) continue;
+      const TargetOrder order = order_of(material_, additions_, arithmetic, known_, of_target, limits_, faults);
+      const bool undecided = order.result.fit == OrderFit::kNotFound && limits_.exhaustive > kMostAddends;
+      if (!order.finite || undecided) continue;
       ++arithmetic.tried;
+      arithmetic.whole += order.result.fit == OrderFit::kFound;
       arithmetic.fits += order.result.fit == OrderFit::kFound || !order.parts.empty() || !order.faults.empty();
     }
   }

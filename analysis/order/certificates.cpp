@@ -58,11 +58,12 @@ void certify(const Material& material, Gradient gradient, const Wanted& wanted, 
         chosen.push_back(of_target);
       }
     }
+    const KnownAdditions known = additions->known(of.kernel);
     std::vector<TargetOrder> orders(chosen.size());
     const auto count = static_cast<int64_t>(chosen.size());
     kernels::parallel_for(count, kernels::thread_count(threads, count), [&](int64_t i, int) {
       const auto at = static_cast<size_t>(i);
-      orders[at] = order_of(of, *additions, arithmetic, chosen[at], limits_of_certificates(), /*faults=*/false);
+      orders[at] = order_of(of, *additions, arithmetic, known, chosen[at], limits_of_certificates(), /*faults=*/false);
     });
     for (const TargetOrder& order : orders) tell(order, arithmetic, wanted.at(order.target));
   }

@@ -25,6 +25,7 @@ void count(const TargetOrder& target, OrderCounts& counts) {
   counts.unique += target.result.unique.value_or(false);
   counts.impossible += target.result.fit == OrderFit::kImpossible;
   counts.in_parts += !target.parts.empty();
+  counts.in_parts_to_15 += target.addends <= kFew && !target.parts.empty();
   counts.not_found += target.result.fit == OrderFit::kNotFound;
   counts.not_finite += !target.finite;
   counts.out_of_time += target.result.out_of_time;
@@ -38,7 +39,7 @@ void count(const TargetOrder& target, OrderCounts& counts) {
 class Finder {
  public:
   Finder(const OrderMaterial& material, const OrderSettings& settings, const std::function<void(double)>& progress)
-      : material_(material), settings_(settings), progress_(progress), until_(after(settings.seconds)) {}
+      : material_(material), settings_(settings), progress_(progress) {}
 
   std::optional<OrderReport> run() {
     const auto additions = material_.call.additions(material_.gradient);
@@ -46,11 +47,10 @@ class Finder {
     additions_ = additions.get();
     report_.known = additions->known(material_.kernel);
     report_.index_name = additions->launch_index_name();
-    SearchLimits limits = settings_.limits;
-    limits.until = until_;
-    report_.arithmetic = find_addition_arithmetic(material_, *additions, limits);
-    // First those that can be searched through, so that a limit of time only ends the search for the others.
+    report_.arithmetic = find_addition_arithmetic(material_, *additions, settings_.limits);
+    // First those that can be searched through, which no limit of time for all ends.
     for (const bool large : {false, true}) {
+      if (large) until_ = after(settings_.seconds);
       const int64_t families = additions->family_count();
       for (int64_t family = 0; family < families; ++family) {
         const double share = static_cast<double>(family) / static_cast<double>(families);
@@ -58,6 +58,7 @@ class Finder {
         find_in(family, large, families - family);
       }
     }
+    report_.seconds_of_more = settings_.seconds - std::chrono::duration<double>(until_ - Clock::now()).count();
     std::ranges::sort(report_.targets, {}, &TargetOrder::target);
     for (const TargetOrder& target : report_.targets) count(target, report_.counts);
     find_inversions();
@@ -74,7 +75,7 @@ class Finder {
     std::ranges::stable_sort(targets, [&](const auto& one, const auto& other) {
       return large ? one.size() < other.size() : one.size() > other.size();
     });
-    const double left = std::chrono::duration<double>(until_ - Clock::now()).count();
+    const double left = large ? std::chrono::duration<double>(until_ - Clock::now()).count() : 0;
     const auto until = large ? after(std::max(0.0, left) / static_cast<double>(families_left)) : until_;
     std::vector<TargetOrder> found(targets.size());
     const auto all = static_cast<int64_t>(targets.size());
@@ -88,7 +89,7 @@ class Finder {
 
   TargetOrder find(std::span<const SharedAddend> addends, const SearchLimits& limits) const {
     if (report_.arithmetic.found) {
-      return order_of(material_, *additions_, report_.arithmetic, addends, limits,
+      return order_of(material_, *additions_, report_.arithmetic, report_.known, addends, limits,
                       settings_.faults && report_.known.one_at_a_time);
     }
     TargetOrder unknown;
@@ -126,7 +127,7 @@ class Finder {
   const OrderMaterial& material_;
   const OrderSettings& settings_;
   const std::function<void(double)>& progress_;
-  Clock::time_point until_;
+  Clock::time_point until_ = Clock::time_point::max();
   const Additions* additions_ = nullptr;
   OrderReport report_;
 };

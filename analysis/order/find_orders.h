@@ -22,6 +22,7 @@ struct AdditionArithmetic {
   SumType sums;
   // Of the probes, pixels with few additions, those that this arithmetic explains.
   int64_t fits = 0, tried = 0;
+  int64_t whole = 0;   // of those that fit, the ones of which all channels have one order
   bool found = false;  // it explains enough of them to go by
 };
 
@@ -59,14 +60,14 @@ struct InversionBin {
 struct OrderSettings {
   SearchLimits limits;       // of each pixel; `until` is set from the two below
   double seconds_each = 10;  // for a pixel
-  double seconds = 25;       // for all
+  double seconds = 25;       // for all pixels with more additions than are searched through
   int threads = 0;
   bool faults = true;  // try dropped and doubled addends
 };
 
 struct OrderCounts {
   int64_t elements = 0;  // pixels with at least one addition, by batch and head
-  int64_t with_1_to_15 = 0, explained_to_15 = 0;
+  int64_t with_1_to_15 = 0, explained_to_15 = 0, in_parts_to_15 = 0;
   int64_t explained = 0, unique = 0, impossible = 0, in_parts = 0, not_found = 0;
   int64_t lost = 0, doubled = 0;  // impossible ones that a lost or a doubled addend would explain
   int64_t not_finite = 0, out_of_time = 0;
@@ -77,6 +78,7 @@ struct OrderReport {
   AdditionArithmetic arithmetic;
   OrderCounts counts;
   std::vector<TargetOrder> targets;  // ascending
+  double seconds_of_more = 0;  // what the search for those took that have more additions than are searched through
   std::vector<InversionBin> inversions;
   int64_t inversions_from = 0;  // pixels, those whose order is unique
   const char* index_name = "";  // "query"
@@ -107,9 +109,10 @@ OrderProblem problem_of(const OrderMaterial& material, const Additions& addition
                         std::span<const SharedAddend> addends);
 // Parts of a family's addends with one target each.
 std::vector<std::span<const SharedAddend>> by_target(std::span<const SharedAddend> addends);
-// Finds the order of one target.
+// Finds the order of one target; `known` of its kernel.
 TargetOrder order_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
-                     std::span<const SharedAddend> addends, const SearchLimits& limits, bool faults);
+                     const KnownAdditions& known, std::span<const SharedAddend> addends, const SearchLimits& limits,
+                     bool faults);
 
 // The gradient again, its addends added in the orders found, and in the order of the samples where none was. Calls
 // put(flat, value) for every element, of the recorded type.

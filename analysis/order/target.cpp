@@ -12,19 +12,29 @@ namespace {
 // A sector of memory, and the line of several that a warp's access to neighbouring elements goes to as one.
 constexpr int64_t kSectorBytes = 32, kLineBytes = 128;
 
+using Blocks = std::vector<std::vector<size_t>>;
+
 // Channels by the block of memory that they lie in, in bytes.
-std::vector<std::vector<size_t>> channels_by_block(std::span<const int64_t> elements, msda_dtype stored,
-                                                   int64_t bytes) {
+Blocks channels_by_block(std::span<const int64_t> elements, msda_dtype stored, int64_t bytes) {
   std::map<int64_t, std::vector<size_t>> blocks;
   for (size_t c = 0; c < elements.size(); ++c) blocks[elements[c] * kernels::bytes_of(stored) / bytes].push_back(c);
-  std::vector<std::vector<size_t>> all;
+  Blocks all;
   for (auto& [block, channels] : blocks) all.push_back(std::move(channels));
   return all;
 }
 
+// Blocks of channels that may have an order each: the largest first.
+std::vector<Blocks> blocks_of(std::span<const int64_t> elements, msda_dtype stored, bool channels_apart) {
+  std::vector<Blocks> all;
+  for (const int64_t bytes : {kLineBytes, kSectorBytes}) all.push_back(channels_by_block(elements, stored, bytes));
+  if (!channels_apart) return all;
+  all.emplace_back();
+  for (size_t c = 0; c < elements.size(); ++c) all.back().push_back({c});
+  return all;
+}
+
 // An order for each block; nothing if one of them has none.
-std::vector<OrderPart> orders_in_parts(const OrderProblem& problem, const std::vector<std::vector<size_t>>& blocks,
-                                       const SearchLimits& limits) {
+std::vector<OrderPart> orders_in_parts(const OrderProblem& problem, const Blocks& blocks, const SearchLimits& limits) {
   std::vector<OrderPart> parts;
   if (blocks.size() < 2) return parts;
   for (const std::vector<size_t>& channels : blocks) {
@@ -85,7 +95,8 @@ OrderProblem problem_of(const OrderMaterial& material, const Additions& addition
 }
 
 TargetOrder order_of(const OrderMaterial& material, const Additions& additions, const AdditionArithmetic& arithmetic,
-                     std::span<const SharedAddend> addends, const SearchLimits& limits, bool faults) {
+                     const KnownAdditions& known, std::span<const SharedAddend> addends, const SearchLimits& limits,
+                     bool faults) {
   const OrderProblem problem = problem_of(material, additions, arithmetic, addends);
   TargetOrder order;
   order.target = addends.front().target;
@@ -102,8 +113,8 @@ TargetOrder order_of(const OrderMaterial& material, const Additions& additions, 
   brief.steps = std::min<int64_t>(limits.steps, 200'000);
   brief.moves = std::min<int64_t>(limits.moves, 5'000);
   const std::vector<int64_t> elements = additions.elements_of(order.target);
-  for (const int64_t bytes : {kLineBytes, kSectorBytes}) {
-    order.parts = orders_in_parts(problem, channels_by_block(elements, problem.type.stored, bytes), brief);
+  for (const Blocks& blocks : blocks_of(elements, problem.type.stored, known.channels_apart)) {
+    order.parts = orders_in_parts(problem, blocks, brief);
     if (!order.parts.empty()) return order;
   }
   if (faults) order.faults = find_faults(problem, additions, addends, brief);

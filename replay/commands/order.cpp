@@ -31,11 +31,17 @@ struct FoundInCapture {
   std::vector<FoundOrders> found;
   std::vector<NoOrders> none;
 
-  explicit FoundInCapture(const OrderOptions& options) {
+  explicit FoundInCapture(OrderOptions options) {
     const capture::IsolatedReader reader(options.capture);
     const Progress progress(!options.quiet);
-    for (const int64_t id : chosen_invocations(options, reader)) {
-      find_orders_in(options, reader, reader.invocation(id), progress, found, none);
+    const std::vector<int64_t> ids = chosen_invocations(options, reader);
+    double left = options.search.seconds;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      // What one does not need of its share is for those that follow.
+      options.search.seconds = left / static_cast<double>(ids.size() - i);
+      const size_t before = found.size();
+      find_orders_in(options, reader, reader.invocation(ids[i]), progress, found, none);
+      if (found.size() > before) left = std::max(0.0, left - found.back().report.seconds_of_more);
     }
     progress.show("");
     if (!found.empty()) return;

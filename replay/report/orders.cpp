@@ -24,6 +24,7 @@ Json to_json(const OrderCounts& counts) {
           {"unique", counts.unique},
           {"impossible", counts.impossible},
           {"in_parts", counts.in_parts},
+          {"in_parts_to_15", counts.in_parts_to_15},
           {"lost", counts.lost},
           {"doubled", counts.doubled},
           {"not_found", counts.not_found},

@@ -1,6 +1,7 @@
 """msda-replay order, against a slow loop in NumPy: captures whose additions were made in orders that the test drew."""
 
 import json
+import time
 
 import jsonschema
 import numpy as np
@@ -317,3 +318,29 @@ def test_the_real_case(replay, demo_capture):
 def test_bad_options(replay, demo_capture, options):
     done = replay("order", demo_capture, *options, expect=2)
     assert done.err.count("\n") == 1
+
+
+def test_orders_of_an_h200(replay):
+    """index_add in float16, trilinear in float16 where each pixel has more than 7 additions, and roi_align in float32: the kernels' arithmetic
+    is explained, and every pixel with few additions has an order, of all channels or of each."""
+    result = told(replay, DATA / "scatter" / "h200_orders.h5", "--moves", "0")
+    rows, volume, boxes = result["invocations"]
+    assert all(one["arithmetic"]["fits"] == one["arithmetic"]["tried"] > 0 for one in (rows, volume, boxes))
+    assert boxes["arithmetic"]["factors"] == "coordinates with fused multiply-adds"
+    found = [[one["summary"][name] for name in ("with_1_to_15", "explained_to_15", "in_parts_to_15")] for one in (rows, volume, boxes)]
+    assert found == [[7, 1, 6], [112, 110, 2], [116, 116, 0]]
+
+
+def test_the_limit_of_time_is_for_all_invocations(replay, tmp_path, rng):
+    """Each has a row with more additions than are searched through, of which nobody finds an order."""
+    index, source = np.zeros(400, np.int64), rng.standard_normal((400, 64)).astype(np.float32)
+    beside = np.nextafter(source.sum(0, dtype=np.float64).astype(np.float32), np.float32(np.inf))
+    call = Invocation({"index": index, "source": source}, {"sum": beside[None]}, "", kernel="indexFuncLargeIndex",
+                      facts={"dim": 0, "dim_size": 1, "reduce": "sum"})  # fmt: skip
+    few = Invocation({"index": index[:1], "source": source[:1]}, {"sum": source[:1].copy()}, "", kernel="indexFuncLargeIndex", facts=call.facts)
+    path = tmp_path / "calls.h5"
+    write_capture(path, [*[call] * 9, few])
+    begin = time.monotonic()
+    summaries = [one["summary"] for one in told(replay, path, "--moves", "1000000000", "--limit", "2")["invocations"]]
+    assert time.monotonic() - begin < 2 * 9 / 2
+    assert [one["out_of_time"] for one in summaries] == [1] * 9 + [0] and summaries[-1]["explained"] == 1

@@ -5,14 +5,14 @@ import collections
 import hashlib
 import json
 
-import numpy as np
-
 from .bench import Skip, expect, invocations_of, tail
 
 OPERATORS = ("scatter_add", "interpolate", "roi_align")
 # An order is to be found for this share of the elements with 1 to 15 additions, where the kernel adds one at a time.
 FOUND = 0.99
 LIMIT_S = 240  # of a program: 900 calls
+# Of the search for orders of more additions, which nothing is promised of. It comes beside what is searched through.
+ORDERS_LIMIT_S = 10
 
 
 def random_problems(bench):
@@ -60,6 +60,8 @@ def told_by(out):
 
 def digest_of(array, is_bfloat16):
     """SHA-1 of the bytes in row-major order. bfloat16 is read as float32; its bits are the upper half."""
+    import numpy as np
+
     array = np.ascontiguousarray(array)
     if is_bfloat16 and array.dtype == np.float32:
         array = (array.view(np.uint32) >> 16).astype(np.uint16)
@@ -108,16 +110,22 @@ def judge_run(told, calls):
 
 
 def orders_of(bench, capture):
-    done = bench.replay("order", "--invocation", "all", "--limit", LIMIT_S, "--list", "0", "--quiet", "--json", "-", capture,
+    done = bench.replay("order", "--invocation", "all", "--limit", ORDERS_LIMIT_S, "--list", "0", "--quiet", "--json", "-", capture,
                         expected=(0, 1, 3), limit=LIMIT_S)
     return json.loads(done.stdout) if done.stdout else {"invocations": [], "not_read": []}
 
 
+def found_of(summary):
+    return summary["explained_to_15"] + summary["in_parts_to_15"]
+
+
 def judge_orders(told, operator):
-    """The share of elements with 1 to 15 additions of which an order is found, of kernels that add one at a time."""
+    """The share of elements with 1 to 15 additions of which an order is found, of kernels that add one at a time. Where other threads
+    add to one channel of a pixel than to the next, channels may have an order each."""
     mine = [one for one in told["invocations"] if one["operator"] == operator and one["one_at_a_time"]]
-    few, found = (sum(one["summary"][name] for one in mine) for name in ("with_1_to_15", "explained_to_15"))
-    worst = min(mine, key=lambda one: one["summary"]["explained_to_15"] - one["summary"]["with_1_to_15"], default=None)
+    few = sum(one["summary"]["with_1_to_15"] for one in mine)
+    found = sum(found_of(one["summary"]) for one in mine)
+    worst = min(mine, key=lambda one: found_of(one["summary"]) - one["summary"]["with_1_to_15"], default=None)
     expect(few > 0, f"no element of {operator} has 1 to 15 additions")
     expect(found >= FOUND * few, f"an order for {found} of {few} elements with 1 to 15 additions, at least {FOUND:.0%} is promised; most are "
            f"missing in --invocation {worst['id'] if worst else ''}")

@@ -78,6 +78,7 @@ KnownAdditions InterpolateCall::known(std::string_view) const {
                     : axes_count == 3          ? "grad_output*(wx*(wy*wz))"
                     : axes_count == 2          ? "grad_output*(wx*wy)"
                                                : "grad_output*wx"};
+  known.channels_apart = true;
   known.text = "PyTorch's kernels add every addend by its own atomic addition";
   return known;
 }

@@ -132,6 +132,7 @@ std::string RoiAlignCall::sample_text(int64_t sample) const {
 KnownAdditions RoiAlignCall::known(std::string_view) const {
   KnownAdditions known;
   known.products = {"(grad_output*(wx*wy))/count"};
+  known.channels_apart = true;
   known.text = "torchvision's kernel adds every addend by its own atomic addition";
   return known;
 }

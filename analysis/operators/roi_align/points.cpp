@@ -8,6 +8,9 @@
 namespace msda::analysis {
 namespace {
 
+// Variants of FactorArithmetic. In the second a product is fused into the sum that it is an addend of.
+enum : int { kWritten, kFused };
+
 // A box along an axis, in pixels, computed by Real's operations.
 struct BoxSide {
   double start, length, bin;  // of a bin: its length
@@ -140,10 +143,11 @@ int64_t RoiAlignCall::source_of(int64_t sample) const {
 }
 
 std::vector<FactorArithmetic> RoiAlignCall::factor_arithmetics() const {
-  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), 0}};
+  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), kWritten},
+                                    {"coordinates with fused multiply-adds", arithmetic(), kFused}};
   // Kernels compute 16-bit tensors in their type.
   if (arithmetic_of(grad_output.dtype) != grad_output.dtype) {
-    all.push_back({"coordinates as written", grad_output.dtype, 0});
+    all.push_back({"coordinates as written", grad_output.dtype, kWritten});
   }
   return all;
 }
@@ -158,10 +162,13 @@ void RoiAlignCall::send(int64_t sample, const FactorArithmetic& by, const VisitC
   const int64_t numbers[2] = {point % counts[0], point / counts[0]};
   PointTaps along[2];
   for (int axis = 0; axis < 2; ++axis) {
-    const BoxSide side = side_in(*this, bin.box, axis, by.type);
+    const BoxSide side = side_in(*this, bin.box, axis, by.type, by.variant == kFused);
     const auto count = static_cast<double>(counts[axis]);
     const double in_bin = rounded(rounded((static_cast<double>(numbers[axis]) + 0.5) * side.bin) / count);
-    const double at = rounded(rounded(side.start + rounded(static_cast<double>(bin.at[axis]) * side.bin)) + in_bin);
+    const auto number = static_cast<double>(bin.at[axis]);
+    const double of_bin = by.variant == kFused ? rounded(std::fma(number, side.bin, side.start))
+                                               : rounded(side.start + rounded(number * side.bin));
+    const double at = rounded(of_bin + in_bin);
     along[axis] = taps_at(at, sides[axis]);
     for (PointTap& tap : along[axis]) tap.weight = rounded(tap.weight);
   }

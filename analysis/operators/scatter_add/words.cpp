@@ -71,6 +71,7 @@ KnownAdditions ScatterAddCall::known(std::string_view kernel) const {
   } else if (is_of("indexing_backward")) {
     known.text = "PyTorch's index_put sorts the indices, and adds the rows of one one after the other";
   } else {
+    known.channels_apart = true;
     known.text = "PyTorch's kernels add every element by its own atomic addition";
   }
   return known;
