@@ -6,17 +6,16 @@
 #include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
-namespace {
 
-// The atomic instructions of the invocation's kernel.
-std::vector<AtomicPlace> atomics_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
-  const auto code = capture::code_of(invocation.facts, reader.kernels());
-  return code ? atomic_places(*code) : std::vector<AtomicPlace>();
+const std::vector<AtomicPlace>& AtomicsOfKernels::of(const capture::Invocation& invocation) {
+  if (!kernels_) kernels_ = reader_.kernels();
+  const auto [at, is_new] = found_.try_emplace({invocation.facts.kernel_digest, invocation.facts.kernel});
+  if (!is_new) return at->second;
+  if (const auto code = capture::code_of(invocation.facts, *kernels_)) at->second = atomic_places(*code);
+  return at->second;
 }
 
-}  // namespace
-
-void find_orders_in(const OrderOptions& options, const capture::IsolatedReader& reader,
+void find_orders_in(const OrderOptions& options, const capture::IsolatedReader& reader, AtomicsOfKernels& atomics,
                     const capture::Invocation& invocation, const Progress& progress, std::vector<FoundOrders>& found,
                     std::vector<NoOrders>& none) {
   if (const std::string why = why_not_replayed(reader, invocation); !why.empty()) {
@@ -39,7 +38,7 @@ void find_orders_in(const OrderOptions& options, const capture::IsolatedReader& 
     });
     if (report) {
       found.push_back({invocation.id, operator_of(invocation), invocation.facts.kernel, loaded.call().outline(),
-                       gradient, *std::move(report), atomics_of(reader, invocation), loaded.altered()});
+                       gradient, *std::move(report), atomics.of(invocation), loaded.altered()});
       return;
     }
     why = fmt::format("the operator {} does not tell its additions", operator_of(invocation));

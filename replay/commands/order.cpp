@@ -34,13 +34,14 @@ struct FoundInCapture {
   explicit FoundInCapture(OrderOptions options) {
     const capture::IsolatedReader reader(options.capture);
     const Progress progress(!options.quiet);
+    AtomicsOfKernels atomics(reader);
     const std::vector<int64_t> ids = chosen_invocations(options, reader);
     double left = options.search.seconds;
     for (size_t i = 0; i < ids.size(); ++i) {
       // What one does not need of its share is for those that follow.
       options.search.seconds = left / static_cast<double>(ids.size() - i);
       const size_t before = found.size();
-      find_orders_in(options, reader, reader.invocation(ids[i]), progress, found, none);
+      find_orders_in(options, reader, atomics, reader.invocation(ids[i]), progress, found, none);
       if (found.size() > before) left = std::max(0.0, left - found.back().report.seconds_of_more);
     }
     progress.show("");

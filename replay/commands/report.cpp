@@ -109,7 +109,7 @@ class Reporter {
     static_cast<Options&>(options) = options_;
     std::vector<FoundOrders> found;
     std::vector<NoOrders> none;
-    find_orders_in(options, reader_, invocation, progress_, found, none);
+    find_orders_in(options, reader_, atomics_, invocation, progress_, found, none);
     return found.empty()
                ? Json()
                : to_json(options_.capture, found, none, static_cast<size_t>(options.list))["invocations"].front();
@@ -174,6 +174,7 @@ class Reporter {
 
   const ReportOptions& options_;
   const capture::IsolatedReader& reader_;
+  AtomicsOfKernels atomics_{reader_};
   Devices devices_;
   const Progress progress_;
   size_t most_listed_;
