@@ -140,7 +140,7 @@ int why_not_startable(const std::string& name) {
   };
   if (name.find('/') != std::string::npos) return trouble_with(name);
   const char* path = getenv("PATH");
-  if (path == nullptr) return 0;  // execvp() has folders of its own
+  if (path == nullptr || *path == '\0') return 0;  // execvp() has folders of its own
   int trouble = ENOENT;
   for (const auto folder : std::views::split(std::string_view(path), ':')) {
     const std::string_view words(folder.begin(), folder.end());

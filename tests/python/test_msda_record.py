@@ -366,3 +366,10 @@ def test_a_program_that_cannot_be_started(tmp_path, name, status, why):
     """One line, and a shell's exit status."""
     done = subprocess.run([RECORD, "-o", tmp_path / "a.h5", "--", name], capture_output=True, text=True, env=environment())
     assert (done.returncode, done.stdout, done.stderr) == (status, "", f"msda-record: {name}: {why}\n") and os.listdir(tmp_path) == []
+
+
+def test_a_program_of_the_current_folder_without_a_path(tmp_path):
+    """execvp() looks there where PATH is empty, so msda-record does, too."""
+    shutil.copy(shutil.which("true"), tmp_path / "program")
+    done = subprocess.run([RECORD, "-o", "a.h5", "--", "program"], cwd=tmp_path, capture_output=True, text=True, env={**environment(), "PATH": ""})
+    assert done.returncode == 0, done.stderr
