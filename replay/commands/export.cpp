@@ -120,12 +120,13 @@ struct Format {
   const char* ending;  // that the output's name must have, or ""
   const char* beside;  // the ending of a file with large tensors, or ""
   bool of_finding;     // there must be an element out of tolerance
+  bool built_in;       // there must be a built-in operator
   Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
 };
-constexpr Format kFormats[] = {{"pytest", ".py", kArchive, true, write_pytest},
-                               {"cpp", ".cpp", kTensorFile, true, write_cpp},
-                               {"npz", "", "", false, write_npz_archive},
-                               {"zip", "", "", false, write_zip}};
+constexpr Format kFormats[] = {{"pytest", ".py", kArchive, true, true, write_pytest},
+                               {"cpp", ".cpp", kTensorFile, true, true, write_cpp},
+                               {"npz", "", "", false, true, write_npz_archive},
+                               {"zip", "", "", false, false, write_zip}};
 constexpr char kTensorBoard[] = "tensorboard";
 
 // Throws BadInput for --element where no finding is of it.
@@ -270,7 +271,7 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
                     "tolerance, --to npz and zip take any call",
                     options.capture));
   }
-  if (std::string_view(format.name) != "zip" && !operator_source(call)) {
+  if (format.built_in && !operator_source(call)) {
     throw BadInput(
         fmt::format("{}: {} is an operator of your own, for which there is no --to {}; --to zip and tensorboard take "
                     "it",

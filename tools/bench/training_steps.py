@@ -18,8 +18,8 @@ steps are then made with warn_only, and the last column names it. MSDA_BUILD nam
 installed. A process takes 20 s and more, of which each model has four. Those that are not timed run side by side, --together at a
 time; then each model's timed one runs alone.
 
-Prints a table in Markdown, and --json has the rows of each model as soon as it is done. Exit status 1 if a run fails or, with --assert, a promise is missed; 77 if there is no GPU, no
-PyTorch or none of the models' libraries.
+Prints a table in Markdown, and --json has the rows of each model as soon as it is done. Exit status 1 if a run fails or, with
+--assert, a promise is missed; 77 if there is no GPU, no PyTorch or none of the models' libraries.
 """
 
 import argparse

@@ -39,7 +39,7 @@ class Digests {
   friend class Digester;
   uint64_t* slot_ = nullptr;  // in pinned memory: a sequence number, then two sums for each range
   uint64_t sequence_ = 0;
-  std::array<uint8_t, kMostDigestRanges> of_range_;  // the index among the sums; kNone for an empty range
+  std::array<uint8_t, kMostDigestRanges> of_range_{};  // the index among the sums; kNone for an empty range
   static constexpr uint8_t kNone = 255;
 };
 
