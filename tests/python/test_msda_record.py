@@ -191,8 +191,14 @@ def test_signals_reach_the_program(tmp_path, target, number):
     assert list(session.iterdir()) == []
 
 
-def test_a_program_that_answers_the_signal(tmp_path):
-    program = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print('ready', flush=True); time.sleep(60)"
+def test_a_program_that_answers_the_signal():
+    # Python would sleep to the end if the signal came after its last look for one, so the sleeps are short.
+    program = """if True:
+        import signal, sys, time
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+        print("ready", flush=True)
+        while True: time.sleep(0.05)
+    """
     process = subprocess.Popen([RECORD, "--", sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, env=environment())
     assert process.stdout.readline() == "ready\n"
