@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from msda_replay import cpu
+from msda_replay import cpu, libmsda
 
 CONVENTIONS = {"dialect": "msda_triton", "padding_mode": "zeros"}
 
@@ -65,3 +65,11 @@ def test_layout_and_byte_order_of_an_input_do_not_matter():
 def test_what_cannot_be_is_refused(change, error, message):
     with pytest.raises(error, match=message):
         cpu.backward(**{**one_sample(0.5, 0.5), **CONVENTIONS, **change})
+
+
+@pytest.mark.parametrize("rank", range(libmsda.MAX_RANK + 1))
+def test_a_tensor_of_any_rank(rank):
+    shape, stride = [axis + 2 for axis in range(rank)], [-(10**12) * axis for axis in range(rank)]
+    tensor, rest = libmsda.tensor_at(2**63 + 8, "int32", shape, stride), [0] * (libmsda.MAX_RANK - rank)
+    assert (tensor.data, tensor.dtype, tensor.rank) == (2**63 + 8, libmsda.DTYPES["int32"], rank)
+    assert ([*tensor.shape], [*tensor.stride]) == (shape + rest, stride + rest)

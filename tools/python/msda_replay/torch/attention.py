@@ -87,7 +87,7 @@ def _attention_backward(grad_output: torch.Tensor, value: torch.Tensor, spatial_
 
 def _empty_gradients(wanted, *inputs):
     """A custom operator cannot return None: those that are not wanted have no elements."""
-    return tuple(torch.empty(tensor.shape if is_wanted else 0, dtype=tensor.dtype, device=tensor.device)
+    return tuple(tensor.new_empty(tensor.shape if is_wanted else 0)
                  for tensor, is_wanted in zip(inputs, wanted))  # fmt: skip
 
 

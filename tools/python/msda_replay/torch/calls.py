@@ -1,17 +1,26 @@
 """Calls of libmsda on PyTorch's tensors."""
 
-import contextlib
 import ctypes
 
 import torch
 
 from .. import libmsda
 
+_DTYPES = {getattr(torch, name): name for name in libmsda.DTYPES}
+
 
 def described(name, tensor):
     """The msda_tensor of a tensor, which must outlive it. Raises TypeError."""
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return libmsda.tensor_at(tensor.data_ptr() or None, dtype, tensor.shape, tensor.stride(), name)
+    dtype = _DTYPES.get(tensor.dtype) or str(tensor.dtype).removeprefix("torch.")
+    return libmsda.tensor_at(tensor.data_ptr(), dtype, tensor.shape, tensor.stride(), name)
+
+
+def _current_stream(device):
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+# The same without a Stream made of it, for which a short backward pass would wait longer than for its kernel.
+_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _current_stream)
 
 
 def run(function, on, call, *arguments):
@@ -19,17 +28,19 @@ def run(function, on, call, *arguments):
     if not on.is_cuda:
         libmsda.run(f"msda_{function}", call, *arguments)
         return
-    there = on.device.index == torch.cuda.current_device()
-    with contextlib.nullcontext() if there else torch.cuda.device(on.device):
-        stream = torch.cuda.current_stream(on.device).cuda_stream
-        libmsda.run(f"msda_cuda_{function}", call, *arguments, ctypes.c_void_p(stream))
+    device = on.get_device()
+    if device != torch.cuda.current_device():
+        with torch.cuda.device(device):
+            return run(function, on, call, *arguments)
+    libmsda.run(f"msda_cuda_{function}", call, *arguments, ctypes.c_void_p(_current_stream(device)))
 
 
 def check_together(tensors):
     """Raises ValueError unless all these tensors, by name, are on one CPU or GPU."""
-    first, *_ = tensors
-    for name, tensor in tensors.items():
-        if tensor.device.type not in ("cpu", "cuda"):
-            raise ValueError(f"{name} is on {tensor.device}: libmsda works on CPUs and NVIDIA's GPUs")
-        if tensor.device != tensors[first].device:
-            raise ValueError(f"{name} is on {tensor.device}, {first} on {tensors[first].device}: move them to one device")
+    (first, tensor), *others = tensors.items()
+    device = tensor.device
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"{first} is on {device}: libmsda works on CPUs and NVIDIA's GPUs")
+    for name, tensor in others:
+        if tensor.device != device:
+            raise ValueError(f"{name} is on {tensor.device}, {first} on {device}: move them to one device")

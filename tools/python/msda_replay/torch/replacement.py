@@ -27,7 +27,7 @@ def _grid_sample_backward(grad_output, input, grid, interpolation, padding, alig
     )
     tensors = {"grad_input": input, "grad_grid": grid}
     gradients = {
-        name: torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) if wanted else None
+        name: torch.empty_like(tensor, memory_format=torch.contiguous_format) if wanted else None
         for (name, tensor), wanted in zip(tensors.items(), output_mask)
     }
     outputs = [gradient if gradient is None else calls.described(name, gradient) for name, gradient in gradients.items()]

@@ -145,7 +145,7 @@ def _scatter_add_out(self, dim, index, src, *, out):
 def _embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     checks.check_range(indices, num_weights)
     source = grad_output.reshape(indices.numel(), grad_output.shape[-1])
-    total = torch.empty(num_weights, source.shape[1], dtype=source.dtype, device=source.device)
+    total = source.new_empty(num_weights, source.shape[1])
     scale = "by_frequency" if scale_grad_by_freq else "sum"
     _add("embedding_dense_backward", total, 0, indices.reshape(-1), source, False, padding_idx, scale)
     return total
@@ -179,7 +179,7 @@ def _roi_align_backward(grad, rois, spatial_scale, rows, columns, N, C, H, W, sa
     calls.check_together({"grad": grad, "rois": rois})
     boxes, grad_output = calls.described("rois", rois), calls.described("grad", grad)
     call = libmsda.RoiAlignCall(spatial_scale, sampling_ratio, aligned, boxes, grad_output)
-    grad_input = torch.empty(N, C, H, W, dtype=grad.dtype, device=grad.device)
+    grad_input = grad.new_empty(N, C, H, W)
     calls.run("roi_align_backward", grad, call, None, calls.described("grad_input", grad_input))
     options = {"spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
     receipts.add("roi_align_backward", {"boxes": rois, "grad_output": grad}, {"grad_input": grad_input}, options)
