@@ -13,7 +13,6 @@
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/capture/reader.h"
 #include "recorder/capture/writer.h"
-#include "tests/support/problem.h"
 
 namespace msda::tests {
 
@@ -35,11 +34,8 @@ class CaptureFile : public ::testing::Test {
     return std::as_bytes(std::span(values));
   }
 
-  // One invocation of a small problem, complete and right.
+  // One invocation of a small problem, complete. Any numbers will do: a reader checks none.
   void write_small() {
-    const Problem problem =
-        make_problem({1, 1, 4, 3, 2, {{2, 3}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, true}, MSDA_FLOAT32, 1);
-    const Gradients gradients = run_backward(problem);
     Writer writer(path, Writer::IfExists::kReplace, "1.2.3");
     CallFacts facts;
     facts.kernel = "kernel";
@@ -47,17 +43,23 @@ class CaptureFile : public ::testing::Test {
     facts.padding_mode = "border";
     facts.align_corners = true;
     writer.begin_invocation(facts);
-    const auto add = [](const char* name, const OwnedTensor& t) {
-      return TensorView{name, t.view.dtype == MSDA_INT64 ? ElementType::kInt64 : ElementType::kFloat32, t.view.shape,
-                        t.bytes()};
+    const std::vector<float> numbers{0.5, 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                     12,  13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
+    const std::vector<int64_t> height_and_width{2, 3};
+    const auto of_floats = [&](const char* name, const std::vector<int64_t>& shape) {
+      size_t count = 1;
+      for (const int64_t size : shape) count *= static_cast<size_t>(size);
+      return TensorView{name, ElementType::kFloat32, shape, std::as_bytes(std::span(numbers).first(count))};
     };
-    writer.add_input(add("value", problem.value));
-    writer.add_input(add("spatial_shapes", problem.spatial_shapes));
-    writer.add_input(add("sampling_locations", problem.sampling_locations));
-    writer.add_input(add("attention_weights", problem.attention_weights));
-    writer.add_input(add("grad_output", problem.grad_output));
-    for (const auto gradient : analysis::kMsdaGradients)
-      writer.add_output(add(name_of(gradient), gradients.of(gradient)));
+    const std::vector<int64_t> values{1, 6, 1, 4}, locations{1, 3, 1, 1, 2, 2}, weights{1, 3, 1, 1, 2};
+    writer.add_input(of_floats("value", values));
+    writer.add_input({"spatial_shapes", ElementType::kInt64, {1, 2}, std::as_bytes(std::span(height_and_width))});
+    writer.add_input(of_floats("sampling_locations", locations));
+    writer.add_input(of_floats("attention_weights", weights));
+    writer.add_input(of_floats("grad_output", {1, 3, 1, 4}));
+    writer.add_output(of_floats("grad_value", values));
+    writer.add_output(of_floats("grad_sampling_locations", locations));
+    writer.add_output(of_floats("grad_attention_weights", weights));
     writer.close();
   }
 

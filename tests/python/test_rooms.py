@@ -100,3 +100,8 @@ def test_cbor_is_read_in_one_place():
     readers = {str(path.relative_to(SOURCE)) for top in ("kernels", "recorder", "analysis", "replay") for path in (SOURCE / top).rglob("*")
                if path.suffix in (".h", ".cpp") and re.search(r"\bfrom_(cbor|msgpack|bson|ubjson)\(", path.read_text())}
     assert readers == {"recorder/capture/cbor.h"}
+
+
+def test_headers_may_be_included_twice():
+    headers = [path for folder in ("kernels", "recorder", "analysis", "replay", "tests") for path in (SOURCE / folder).rglob("*.h")]
+    assert headers and [path for path in headers if "\n#pragma once\n" not in path.read_text()] == []
