@@ -76,6 +76,28 @@ def test_a_failing_run_is_recorded_and_explained(replay, tmp_path):
     replay("verify", capture, expect=0)
 
 
+def test_a_library_that_is_closed_and_opened_again(tmp_path, target):
+    """Where the library was, there is other memory then. Its calls are still recorded, and the recorder's function, which a
+    plug-in that is linked to the library calls, does not lead there."""
+    capture = tmp_path / "a.h5"
+    command = target(f"""
+        from _ctypes import dlclose
+        from msda_replay import libmsda
+        for seed in range(2):
+            op.backward(make_inputs(**small, seed=seed))
+            dlclose(libmsda.library()._handle)
+            libmsda.library.cache_clear()
+            ctypes.CDLL(None).mmap(None, 1 << 24, 0, 0x22, -1, 0)
+        plugin = ctypes.CDLL({str(BUILD / 'stand_in' / 'libstand_in_msda_plugin.so')!r})
+        print(plugin.plugin_backward(None, None, None))
+    """)
+    plain = subprocess.run(command, capture_output=True, text=True, env=environment())
+    done = record(*command, options=["-o", capture])
+    assert (plain.returncode, plain.stdout) == (0, "1\n"), plain.stderr
+    assert (done.returncode, done.stdout) == (0, plain.stdout), done.stderr
+    assert len(read_capture(capture).invocations) == 2
+
+
 def test_what_a_call_through_dlsym_leaves(tmp_path, target):
     capture = tmp_path / "a.h5"
     command = target("""

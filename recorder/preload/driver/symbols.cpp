@@ -1,6 +1,9 @@
 #include "recorder/preload/driver/symbols.h"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include <cerrno>
 
 extern "C" {
 
@@ -27,6 +30,19 @@ void* next_definition(const char* name) noexcept { return real_dlsym(RTLD_NEXT, 
 void* definition_in(const char* library, const char* name) noexcept {
   void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
   return handle != nullptr ? real_dlsym(handle, name) : nullptr;
+}
+
+void keep_loaded(const void* function) noexcept {
+  const int saved = errno;
+  Dl_info info{};
+  link_map* library = nullptr;
+  const bool found = dladdr1(function, &info, reinterpret_cast<void**>(&library), RTLD_DL_LINKMAP) != 0;
+  // The program itself, which has no name, stays. The handle is never closed.
+  if (found && library != nullptr && *library->l_name != 0 &&
+      dlopen(library->l_name, RTLD_LAZY | RTLD_NOLOAD) == nullptr) {
+    dlerror();  // the program, whose dlsym succeeded, is to find no error
+  }
+  errno = saved;
 }
 
 }  // namespace msda::record

@@ -18,4 +18,8 @@ void* next_definition(const char* name) noexcept;
 // A function of a loaded library, by the library's SONAME; null if it is not loaded. Loads nothing.
 void* definition_in(const char* library, const char* name) noexcept;
 
+// Keeps the library of a function that the recorder will call: the program may close it, and another one of its
+// libraries may then call the recorder's function.
+void keep_loaded(const void* function) noexcept;
+
 }  // namespace msda::record

@@ -70,8 +70,9 @@ void* substitute_abi(const char* name, void* found) noexcept {
     if (found == hook.ours) return nullptr;
     void* none = nullptr;
     // Calls of a second copy of libmsda in a process are not recorded.
-    if (!hook.real.compare_exchange_strong(none, found) && none != found) return nullptr;
-    return hook.ours;
+    const bool is_first = hook.real.compare_exchange_strong(none, found);
+    if (is_first) keep_loaded(found);
+    return is_first || none == found ? hook.ours : nullptr;
   }
   return nullptr;
 }

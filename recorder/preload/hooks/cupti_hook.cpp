@@ -242,7 +242,7 @@ auto ends_cupti(Hook<Function> hook) {
 void* substitute_cupti(const char* name, void* found) noexcept {
   for (Interposed& hook : hooks) {
     if (std::strcmp(name, hook.name) != 0) continue;
-    if (found != hook.ours) hook.real.store(found, std::memory_order_release);
+    if (found != hook.ours && hook.real.exchange(found) != found) keep_loaded(found);
     return hook.ours;
   }
   return nullptr;

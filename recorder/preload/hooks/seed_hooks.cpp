@@ -219,8 +219,9 @@ void* substitute_seed(const char* name, void* found) noexcept {
     if (function == &curandSetPseudoRandomGeneratorSeed) return nullptr;
     CurandSeed* none = nullptr;
     // Seeds of a second copy of cuRAND in a process are not recorded.
-    if (!looked_up_curand.compare_exchange_strong(none, function) && none != function) return nullptr;
-    return reinterpret_cast<void*>(&set_looked_up_curand_seed);
+    const bool is_first = looked_up_curand.compare_exchange_strong(none, function);
+    if (is_first) keep_loaded(found);
+    return is_first || none == function ? reinterpret_cast<void*>(&set_looked_up_curand_seed) : nullptr;
   }
   const std::pair<Original*, void*> ours[] = {MSDA_LIBC_SEED_HOOKS(MSDA_SUBSTITUTE)};
   for (const auto& [original, function] : ours) {  // another library may have a function of this name
