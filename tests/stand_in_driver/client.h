@@ -14,6 +14,9 @@ namespace msda::stand_in {
   X(cuInit)                        \
   X(cuGetErrorString)              \
   X(cuDevicePrimaryCtxRetain)      \
+  X(cuDevicePrimaryCtxReset_v2)    \
+  X(cuCtxCreate_v2)                \
+  X(cuCtxDestroy_v2)               \
   X(cuCtxSetCurrent)               \
   X(cuCtxSynchronize_v2)           \
   X(cuMemAlloc_v2)                 \

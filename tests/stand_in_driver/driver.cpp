@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 #include "tests/stand_in_driver/trace.h"
@@ -23,6 +25,14 @@ std::atomic<bool> initialized{false};
 std::atomic<CUresult> failure{CUDA_SUCCESS};
 CUctx_st primary{0};
 thread_local CUcontext current = nullptr;
+std::mutex others_mutex;
+std::set<CUcontext> others;  // that the program has made
+std::atomic<void (*)()> when_code_is_gone{nullptr};
+
+bool is_context(CUcontext context) {
+  const std::lock_guard lock(others_mutex);
+  return context == &primary || others.contains(context);
+}
 
 CUresult check_device(CUdevice device) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
@@ -84,6 +94,9 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuDeviceGetName, 2000),
                           ENTRY(cuDeviceGetAttribute, 2000),
                           ENTRY(cuDevicePrimaryCtxRetain, 7000),
+                          ENTRY(cuDevicePrimaryCtxReset_v2, 11000),
+                          ENTRY(cuCtxCreate_v2, 3020),
+                          ENTRY(cuCtxDestroy_v2, 4000),
                           ENTRY(cuCtxGetCurrent, 4000),
                           ENTRY(cuCtxSetCurrent, 4000),
                           ENTRY(cuCtxGetDevice, 2000),
@@ -156,6 +169,8 @@ CUresult enter() {
   if (!current) return CUDA_ERROR_INVALID_CONTEXT;
   return failure;
 }
+
+CUcontext context_of_thread() { return current; }
 
 void fail(CUresult error) {
   CUresult none = CUDA_SUCCESS;
@@ -266,7 +281,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
-  if (context && context != &primary) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (context && !is_context(context)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return cuCtxSynchronize();
 }
 
@@ -277,6 +292,38 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
+  if (const CUresult error = check_device(device)) return error;
+  wait_for_all();
+  end_streams();
+  end_modules_of(&primary);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxCreate_v2(CUcontext* context, unsigned int, CUdevice device) {
+  if (const CUresult error = check_device(device)) return error;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  current = *context = new CUctx_st{device};
+  const std::lock_guard lock(others_mutex);
+  others.insert(*context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDestroy_v2(CUcontext context) {
+  if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!context || context == &primary || !is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+  wait_for_all();
+  end_modules_of(context);
+  if (current == context) current = nullptr;
+  if (const auto call = when_code_is_gone.load()) call();
+  const std::lock_guard lock(others_mutex);
+  others.erase(context);
+  delete context;
+  return CUDA_SUCCESS;
+}
+
+void stand_in_when_code_is_gone(void (*call)()) { when_code_is_gone = call; }
+
 CUresult cuCtxGetCurrent(CUcontext* context) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
   if (!context) return CUDA_ERROR_INVALID_VALUE;
@@ -286,7 +333,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 CUresult cuCtxSetCurrent(CUcontext context) {
   if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
-  if (context && context != &primary) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context && !is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
   current = context;
   return CUDA_SUCCESS;
 }

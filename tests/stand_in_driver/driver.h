@@ -12,6 +12,13 @@ namespace msda::stand_in {
 // First in every call: is the driver initialized, has this thread a context, has no kernel failed yet?
 CUresult enter();
 
+// The calling thread's context.
+CUcontext context_of_thread();
+
+// A context ends, and with it the modules that were loaded into it, and its streams; libraries belong to none.
+void end_modules_of(CUcontext context);
+void end_streams();
+
 // A kernel failed. As on a GPU, the context is lost: every later call returns this error.
 void fail(CUresult error);
 

@@ -135,6 +135,9 @@ CUresult cuDeviceGetCount(int* count);
 CUresult cuDeviceGetName(char* name, int length, CUdevice device);
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice device);
+CUresult cuCtxCreate_v2(CUcontext* context, unsigned int flags, CUdevice device);
+CUresult cuCtxDestroy_v2(CUcontext context);
 CUresult cuCtxGetCurrent(CUcontext* context);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxGetDevice(CUdevice* device);
@@ -208,6 +211,8 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
 // cuLaunchKernelEx under a name that nobody knows, as cuGetExportTable's functions are.
 CUresult stand_in_hidden_launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra);
+// Is called once a context's code is gone, before cuCtxDestroy returns: then another thread may get its handles.
+void stand_in_when_code_is_gone(void (*call)());
 
 #pragma GCC visibility pop
 

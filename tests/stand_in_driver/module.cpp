@@ -34,10 +34,13 @@ static uint32_t next_id() {
   return ++id;
 }
 
+using NamedFunctions = std::map<std::string, CUfunc_st, std::less<>>;
+
 struct CUmod_st {
   const uint32_t id = next_id();
+  CUcontext context = nullptr;  // that it was loaded into; a library has none
   std::vector<std::byte> cubin;
-  std::map<std::string, CUfunc_st, std::less<>> functions;
+  NamedFunctions functions;
 };
 
 struct CUlib_st {
@@ -60,6 +63,7 @@ struct Modules {
   std::map<CUlibrary, std::unique_ptr<CUlib_st>> libraries;
   std::set<CUfunction> functions;
   std::set<CUkernel> kernels;
+  std::vector<NamedFunctions::node_type> free;  // of unloaded modules: their handles come again, the last one first
 };
 
 Modules& modules() {
@@ -150,7 +154,36 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parame
       c.hStream, [code, bytes] { return code->run(bytes.data()); }, null_is_per_thread);
 }
 
+// With the lock held; the next module after it.
+auto unload(std::map<CUmodule, std::unique_ptr<CUmod_st>>::iterator module) {
+  NamedFunctions& named = module->second->functions;
+  for (auto& [name, function] : named) modules().functions.erase(&function);
+  while (!named.empty()) modules().free.push_back(named.extract(named.begin()));
+  return modules().modules.erase(module);
+}
+
+// With the lock held.
+void add_function(CUmodule module, const KernelCode* code) {
+  if (modules().free.empty()) {
+    module->functions[code->name] = {code, module};
+  } else {
+    auto node = std::move(modules().free.back());
+    modules().free.pop_back();
+    node.key() = code->name;
+    node.mapped() = {code, module};
+    module->functions.insert(std::move(node));
+  }
+  modules().functions.insert(&module->functions.at(code->name));
+}
+
 }  // namespace
+
+void end_modules_of(CUcontext context) {
+  const std::lock_guard lock(modules().mutex);
+  for (auto module = modules().modules.begin(); module != modules().modules.end();) {
+    module = module->second->context == context ? unload(module) : std::next(module);
+  }
+}
 
 extern "C" {
 
@@ -163,11 +196,11 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   if (!cubin.empty() && architecture() != 90) return CUDA_ERROR_NO_BINARY_FOR_GPU;
   auto fresh = std::make_unique<CUmod_st>();
   *module = fresh.get();
+  fresh->context = context_of_thread();
   fresh->cubin = std::move(cubin);
-  for (const KernelCode* const code : codes) fresh->functions[code->name] = {code, *module};
   trace_module(kCbidModuleLoaded, fresh->id, fresh->cubin);
   const std::lock_guard lock(modules().mutex);
-  for (auto& [name, function] : fresh->functions) modules().functions.insert(&function);
+  for (const KernelCode* const code : codes) add_function(*module, code);
   modules().modules[*module] = std::move(fresh);
   return CUDA_SUCCESS;
 }
@@ -184,8 +217,7 @@ CUresult cuModuleUnload(CUmodule module) {
   const auto found = modules().modules.find(module);
   if (found == modules().modules.end()) return CUDA_ERROR_INVALID_HANDLE;
   trace_module(kCbidModuleUnloadStarting, module->id, module->cubin);
-  for (auto& [name, function] : found->second->functions) modules().functions.erase(&function);
-  modules().modules.erase(found);
+  unload(found);
   return CUDA_SUCCESS;
 }
 

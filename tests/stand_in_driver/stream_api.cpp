@@ -38,6 +38,14 @@ CUevent_st* find_event(CUevent handle) {
 
 }  // namespace
 
+void end_streams() {
+  const std::lock_guard lock(streams().mutex);
+  for (const auto& stream : streams().others) stream->closed = true;
+  std::erase_if(streams().others, [](const auto& stream) { return !stream->has_thread; });
+  streams().per_thread.clear();
+  streams().changed.notify_all();
+}
+
 extern "C" {
 
 CUresult cuStreamCreate(CUstream* stream, unsigned int flags) {

@@ -32,9 +32,10 @@ class Functions {
  private:
   const adapters::Adapter* adapter_of(const std::string& name);
 
-  // An address has 47 bits; the bits above hold how often code was unloaded.
+  // A handle and how often code was unloaded, in one word: for one handle, by an odd factor, no two counts give the
+  // same.
   static uintptr_t tag(cuda::Function function) {
-    return reinterpret_cast<uintptr_t>(function) ^ static_cast<uintptr_t>(unloads()) << 48;
+    return reinterpret_cast<uintptr_t>(function) ^ unloads() * 0x9e3779b97f4a7c15;
   }
   std::atomic<uintptr_t>& slot(cuda::Function function) const {
     return unmatched_[(reinterpret_cast<uintptr_t>(function) >> 4) % kUnmatchedSlots];
