@@ -28,3 +28,22 @@ def calls_of(tmp_path, mode, asynchronous):
 def test_a_handle_comes_again(tmp_path, mode, asynchronous):
     calls, errors = calls_of(tmp_path, mode, asynchronous)
     assert not any(call.facts.get("duplicates") for call in calls) and "not recorded" not in errors
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_another_context_gets_the_handle_before_the_old_one_is_gone(tmp_path, asynchronous):
+    calls, errors = calls_of(tmp_path, "destroys_a_context", asynchronous)
+    assert not any(call.facts.get("duplicates") for call in calls) and "not recorded" not in errors
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_measured_launches_whose_memory_another_thread_frees(tmp_path, asynchronous):
+    """To look at their inputs then would be an error from which the program's context does not recover."""
+    calls, errors = calls_of(tmp_path, "frees_what_was_measured", asynchronous)
+    assert calls[0].facts["duplicates"] <= 3 and "they could not be checked" in errors
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_measured_launches_before_a_reset_are_counted(tmp_path, asynchronous):
+    calls, errors = calls_of(tmp_path, "resets_the_device", asynchronous)
+    assert [call.facts.get("duplicates", 0) for call in calls] == [3, 0] and "not recorded" not in errors

@@ -67,7 +67,7 @@ class Loading {
 void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFilter is_interesting) noexcept;
 void unloaded(Owner owner) noexcept;
 
-// A context ends, and with it the code that was loaded into it.
+// A context is about to end, and with it the code that was loaded into it.
 void context_unloaded() noexcept;
 
 // How often code was unloaded so far.

@@ -134,7 +134,6 @@ void device_state_is_lost() {
   Digester::instance().context_ends();
   Gatherer::instance().context_ends();
   recording().device_is_reset();
-  context_unloaded();
 }
 
 template <class RealLaunch>
@@ -195,7 +194,10 @@ template <class Function>
 auto ended_context(Hook<Function> hook) {
   return [hook](auto context_or_device) {
     if (inside) return hook(context_or_device);
+    program_waits();
     recording().drain();  // launches under way would never finish
+    const EndOfStream end;
+    context_unloaded();  // first: before it returns, another thread may get a handle that was of this context
     const Result result = hook(context_or_device);
     if (!still_active(context_or_device)) device_state_is_lost();
     return result;

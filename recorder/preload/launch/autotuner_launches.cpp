@@ -1,5 +1,6 @@
 #include "recorder/preload/launch/autotuner_launches.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -15,7 +16,7 @@ namespace {
 std::atomic<uint64_t> waits{0};     // how often the program has synchronized with the device
 std::atomic<bool> measures{false};  // it has recorded a timing event since
 
-// Another thread may destroy a stream whose launches are still to be checked.
+// Another thread may destroy a stream, or its context, whose launches are still to be checked.
 std::shared_timed_mutex streams_mutex;
 constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
 std::atomic<uint64_t> ended_streams{0};
@@ -64,13 +65,20 @@ void check(const Measured& launches, bool with_outputs) {
   if (!*digests || !recording().when_ready([digests] { return digests->ready(); }, counted)) forget_content(*known);
 }
 
+// Another thread may have freed the memory meanwhile.
+bool inputs_are_there(const KnownLaunch& known) {
+  return std::ranges::all_of(known.inputs(),
+                             [](const DeviceRange& range) { return cuda::is_allocated(range.address, range.bytes); });
+}
+
 // Checks without outputs, which later launches may have overwritten.
 void check_measured() {
   const std::unique_ptr<const Measured> launches(std::exchange(measured, nullptr));
   const std::shared_lock lock(streams_mutex, kPatience);
   int capturing = 0;
   if (lock && launches->ended_streams == ended_streams &&
-      cuda::driver().is_capturing(launches->stream, &capturing) == cuda::kSuccess && capturing == 0) {
+      cuda::driver().is_capturing(launches->stream, &capturing) == cuda::kSuccess && capturing == 0 &&
+      inputs_are_there(*launches->known)) {
     check(*launches, /*with_outputs=*/false);
   } else {
     forget_content(*launches->known);

@@ -25,7 +25,7 @@ void before_another(const KnownLaunch* known, const LastContent& last);
 void end_autotuner_launch(cuda::Stream stream, const std::shared_ptr<KnownLaunch>& known,
                           std::shared_ptr<const LastContent> last);
 
-// Lives while the program destroys a stream.
+// Lives while the program destroys a stream, or a context, and with it its streams.
 class EndOfStream {
  public:
   EndOfStream() noexcept;
