@@ -1,9 +1,12 @@
 #include "recorder/preload/driver/images.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -41,6 +44,16 @@ std::shared_ptr<Stored> stored(const Cubin& cubin, CodeFilter is_interesting) {
 
 class Images {
  public:
+  // A forked child may unload code, as libraries do when it exits, but the driver works in none.
+  Images() {
+    pthread_atfork(nullptr, nullptr, [] { all().forget_in_child(); });
+  }
+
+  static Images& all() {
+    static constinit MadeOnce<Images> images;
+    return images.get();
+  }
+
   void add(Owner owner, std::shared_ptr<Stored> image) {
     const std::lock_guard lock(mutex_);
     StoredPtr shared = std::move(image);
@@ -96,14 +109,17 @@ class Images {
   }
 
  private:
+  // Nothing is destroyed: another thread of the parent may have been changing it.
+  void forget_in_child() {
+    new (&mutex_) std::mutex;
+    new (&loaded_) std::map<Owner, std::vector<StoredPtr>>;
+  }
+
   mutable std::mutex mutex_;
   std::map<Owner, std::vector<StoredPtr>> loaded_;
 };
 
-Images& images() {
-  static constinit MadeOnce<Images> images;
-  return images.get();
-}
+Images& images() { return Images::all(); }
 
 std::atomic<bool> cubins_arrive{false};
 std::atomic<uint64_t> unload_count{0};

@@ -1,5 +1,9 @@
 #include "recorder/preload/launch/functions.h"
 
+#include <pthread.h>
+
+#include <new>
+
 #include "recorder/adapters/made_once.h"
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/observations.h"
@@ -24,6 +28,17 @@ const char* name_of(cuda::Function function, bool& is_kernel) {
 }
 
 }  // namespace
+
+Functions::Functions() {
+  pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
+}
+
+// Nothing is destroyed: another thread of the parent may have been changing it.
+void Functions::forget_in_child() {
+  new (&mutex_) std::mutex;
+  new (&known_) std::unordered_map<std::string, const adapters::Adapter*>;
+  new (&refused_) std::unordered_set<std::string>;
+}
 
 Functions& Functions::instance() {
   static constinit MadeOnce<Functions> functions;

@@ -17,6 +17,7 @@ namespace msda::record {
 // until code is unloaded. Launches of matched ones are remembered in launch.cpp, by each thread.
 class Functions {
  public:
+  Functions();
   static Functions& instance();
 
   bool is_unmatched(cuda::Function function) const {
@@ -31,6 +32,7 @@ class Functions {
 
  private:
   const adapters::Adapter* adapter_of(const std::string& name);
+  void forget_in_child();
 
   // A handle and how often code was unloaded, in one word: for one handle, by an odd factor, no two counts give the
   // same.
