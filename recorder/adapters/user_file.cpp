@@ -203,15 +203,7 @@ std::regex read_pattern(const Node& node) {
   }
   if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
   try {
-    // Matched breadth first: depth first needs stack for every character of a name, and names are long. In one pass: a
-    // search would start anew at each character. libc++ needs no stack, and gives up a match that takes too long.
-#ifdef __GLIBCXX__
-    constexpr auto kHow = std::regex::ECMAScript | std::regex_constants::__polynomial;
-#else
-    constexpr auto kHow = std::regex::ECMAScript;
-#endif
-    const std::regex alone(pattern, kHow);  // or an extra parenthesis would close the added group
-    return std::regex(".*(?:" + pattern + ").*", kHow);
+    return pattern_in_names(pattern);
   } catch (const std::regex_error& e) {
     node.fail("is \"" + pattern +
               "\", not a valid regular expression (ECMAScript, without back references): " + e.what());

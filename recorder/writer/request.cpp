@@ -39,9 +39,10 @@ void check_keep(const std::string& keep) {
 
 void check_kernel(const std::string& kernel) {
   try {
-    const std::regex pattern(kernel);
+    adapters::pattern_in_names(kernel);
   } catch (const std::regex_error& e) {
-    refuse(fmt::format("--kernel {}: not a valid regular expression (ECMAScript): {}", kernel, e.what()));
+    refuse(fmt::format("--kernel {}: not a valid regular expression (ECMAScript, without back references): {}", kernel,
+                       e.what()));
   }
 }
 

@@ -136,6 +136,30 @@ class RecordingTest : public testing::Test {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+// Names of templates are long, and threads' stacks may be small. The pattern is made once in a process.
+TEST_F(RecordingTest, AsksForKernelsByNameOnASmallStack) {
+  config.kernel = "(x+)+grad";
+  struct Asked {
+    Recording& asked;
+    bool wants, other;
+  } all{recording(), false, true};
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 256 << 10);
+  pthread_t thread;
+  const auto ask = [](void* argument) -> void* {
+    auto& [asked, wants, other] = *static_cast<Asked*>(argument);
+    const std::string name(4000, 'x');
+    wants = asked.wants((name + "grad_of").c_str());
+    other = asked.wants(name.c_str());
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, ask, &all), 0);
+  pthread_join(thread, nullptr);
+  EXPECT_TRUE(all.wants);
+  EXPECT_FALSE(all.other);
+}
+
 TEST_F(RecordingTest, KeepsTheLastCallThoughItCameBefore) {
   config.keep_last = 1;
   call(1, 10);

@@ -92,13 +92,13 @@ bool Recording::wants(const char* kernel) noexcept {
     static constinit MadeOnce<const Pattern> made;
     const Pattern& pattern = made.get([this] {
       try {
-        return std::make_unique<const Pattern>(std::regex(config_.kernel));
+        return std::make_unique<const Pattern>(adapters::pattern_in_names(config_.kernel));
       } catch (const std::regex_error&) {
         stop("--kernel " + config_.kernel + " is not a regular expression; nothing is recorded");
         return std::make_unique<const Pattern>();
       }
     });
-    wanted = pattern && std::regex_search(kernel, *pattern);
+    wanted = pattern && std::regex_match(kernel, *pattern);
   });
   return wanted;
 }
