@@ -44,6 +44,7 @@ OwnedDescriptor::OwnedDescriptor(int descriptor) noexcept {
 
 OwnedDescriptor& OwnedDescriptor::operator=(OwnedDescriptor&& other) noexcept {
   if (this != &other) {
+    if (number_ == other.number_) number_ = -1;  // the program had closed it, and the other one got the same number
     close();
     swap(other);
   }

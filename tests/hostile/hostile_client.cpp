@@ -82,6 +82,13 @@ int closes_descriptors(const Arguments&) {
   return changed;
 }
 
+// And opens none: the numbers that the recorder had are free.
+int closes_descriptors_alone(const Arguments&) {
+  calls(0, 1);
+  closefrom(3);
+  return calls(100, 5);
+}
+
 int reuses_descriptors_as_sockets(const Arguments&) {
   calls(0, 1);
   closefrom(3);
@@ -264,6 +271,7 @@ int main(int count, char** values) {
   const std::map<std::string, int (*)(const Arguments&)> modes = {
       {"plain", plain},
       {"closes_descriptors", closes_descriptors},
+      {"closes_descriptors_alone", closes_descriptors_alone},
       {"reuses_descriptors_as_sockets", reuses_descriptors_as_sockets},
       {"closes_standard_streams", closes_standard_streams},
       {"exits_from_a_handler", exits_from_a_handler},

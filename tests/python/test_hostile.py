@@ -45,6 +45,7 @@ def folders(tmp_path):
 @pytest.mark.parametrize("arguments, calls", [
     (["plain"], 20),
     (["closes_descriptors"], 6),
+    (["closes_descriptors_alone"], 6),
     (["reuses_descriptors_as_sockets"], 6),
     (["closes_standard_streams", 1], 6),
     (["closes_standard_streams", 2], 6),

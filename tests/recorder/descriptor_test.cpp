@@ -62,6 +62,15 @@ TEST_F(Descriptors, AreGivenUpWhenTheNumberIsAnotherFiles) {
   close(theirs);
 }
 
+// The number that the program closed is the next one that is free.
+TEST_F(Descriptors, AreReplacedByOneOfTheSameNumber) {
+  OwnedDescriptor owned(open_new("a"));
+  const int number = owned.get();
+  close(number);
+  owned = OwnedDescriptor(open((folder / "a").c_str(), O_RDWR));
+  EXPECT_EQ(owned.get(), number);
+}
+
 TEST_F(Descriptors, ASpoolGoesOnWhenTheProgramClosedIt) {
   const std::string path = folder / "a.spool";
   spool::Appender appender;
