@@ -15,12 +15,12 @@ def described(name, tensor):
     return libmsda.tensor_at(tensor.data_ptr(), dtype, tensor.shape, tensor.stride(), name)
 
 
-def _current_stream(device):
+def _handle_of_stream(device):
     return torch.cuda.current_stream(device).cuda_stream
 
 
-# The same without a Stream made of it, for which a short backward pass would wait longer than for its kernel.
-_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _current_stream)
+# PyTorch's own, which makes no Stream object for each call; not a public function.
+_current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _handle_of_stream)
 
 
 def run(function, on, call, *arguments):

@@ -6,7 +6,7 @@ _OVERLAP = "unsupported operation: {} a single memory location. Please clone() t
 
 
 def _require(condition, message, error=RuntimeError):
-    """`message` makes one: to put it together for each call would take longer than the call."""
+    """`message` is a function that returns the text: to make it for each call, right or wrong, took longer than the checks."""
     if not condition:
         raise error(message())
 
