@@ -15,7 +15,7 @@
 
 namespace msda::adapters {
 
-// What std::regex_match() finds anywhere in a name. Throws std::regex_error.
+// The pattern with which std::regex_match() finds `pattern` anywhere in a name. Throws std::regex_error.
 //
 // Matched breadth first: depth first needs stack for every character of a name, and names are long. In one pass: a
 // search would start anew at each character. libc++ needs no stack, and gives up a match that takes too long.
