@@ -119,8 +119,6 @@ class Images {
   std::map<Owner, std::vector<StoredPtr>> loaded_;
 };
 
-Images& images() { return Images::all(); }
-
 std::atomic<bool> cubins_arrive{false};
 std::atomic<uint64_t> unload_count{0};
 thread_local Loading* current_loading = nullptr;
@@ -167,7 +165,7 @@ std::shared_ptr<const Image> find_image(cuda::Function function, bool is_kernel)
   }
   const Owner owner = owner_of(function, is_kernel);
   const int architecture = architecture_here();
-  if (auto image = images().find(owner, name, architecture)) return image;
+  if (auto image = Images::all().find(owner, name, architecture)) return image;
   {
     // The driver loads code at its first use. Loading it now makes CUPTI hand it over.
     Loading loading;
@@ -175,8 +173,8 @@ std::shared_ptr<const Image> find_image(cuda::Function function, bool is_kernel)
     if (real != nullptr && driver.function_load != nullptr) driver.function_load(real);
     loading.done(owner, nullptr, nullptr);
   }
-  if (auto image = images().find(owner, name, architecture)) return image;
-  return cubins_arrive ? images().only(name) : nullptr;
+  if (auto image = Images::all().find(owner, name, architecture)) return image;
+  return cubins_arrive ? Images::all().only(name) : nullptr;
 }
 
 }  // namespace
@@ -222,12 +220,12 @@ void Loading::done(Owner owner, const void* image, CodeFilter is_interesting) no
   if (owner.kind == Owner::kNone) return;
   const int saved = errno;
   try {
-    if (image != nullptr) images().forget(owner);  // the handle may have meant another module before
+    if (image != nullptr) Images::all().forget(owner);  // the handle may have meant another module before
     // First what CUPTI says was loaded, then what the program handed over, which may contain it.
-    for (const Owner cupti : arrived_) images().share(cupti, owner);
+    for (const Owner cupti : arrived_) Images::all().share(cupti, owner);
     if (image != nullptr) {
       for (const Cubin& cubin : cubins_in(image)) {
-        if (auto kept = stored(cubin, is_interesting)) images().add(owner, std::move(kept));
+        if (auto kept = stored(cubin, is_interesting)) Images::all().add(owner, std::move(kept));
       }
     }
   } catch (...) {  // no memory: the code stays unknown
@@ -239,9 +237,9 @@ void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFi
   const int saved = errno;
   try {
     const Owner owner{Owner::kCupti, cupti_module};
-    images().forget(owner);
+    Images::all().forget(owner);
     if (auto kept = stored({cubin_at(cubin, bytes), 0}, is_interesting)) {
-      images().add(owner, std::move(kept));
+      Images::all().add(owner, std::move(kept));
       if (current_loading != nullptr) current_loading->arrived_.insert(owner);
     }
   } catch (...) {  // no memory: with one cubin missing, the names in the others decide nothing
@@ -253,7 +251,7 @@ void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFi
 void unloaded(Owner owner) noexcept {
   ++unload_count;
   try {
-    images().forget(owner);
+    Images::all().forget(owner);
   } catch (...) {
   }
 }

@@ -68,11 +68,8 @@ void* substitute_abi(const char* name, void* found) noexcept {
   for (Interposed& hook : hooks) {
     if (std::strcmp(name, hook.name) != 0) continue;
     if (found == hook.ours) return nullptr;
-    void* none = nullptr;
     // Calls of a second copy of libmsda in a process are not recorded.
-    const bool is_first = hook.real.compare_exchange_strong(none, found);
-    if (is_first) keep_loaded(found);
-    return is_first || none == found ? hook.ours : nullptr;
+    return is_first_copy(hook.real, found) ? hook.ours : nullptr;
   }
   return nullptr;
 }

@@ -217,11 +217,8 @@ void* substitute_seed(const char* name, void* found) noexcept {
   if (std::strcmp(name, original_curandSetPseudoRandomGeneratorSeed.name()) == 0) {
     auto* function = reinterpret_cast<CurandSeed*>(found);
     if (function == &curandSetPseudoRandomGeneratorSeed) return nullptr;
-    CurandSeed* none = nullptr;
     // Seeds of a second copy of cuRAND in a process are not recorded.
-    const bool is_first = looked_up_curand.compare_exchange_strong(none, function);
-    if (is_first) keep_loaded(found);
-    return is_first || none == function ? reinterpret_cast<void*>(&set_looked_up_curand_seed) : nullptr;
+    return is_first_copy(looked_up_curand, function) ? reinterpret_cast<void*>(&set_looked_up_curand_seed) : nullptr;
   }
   const std::pair<Original*, void*> ours[] = {MSDA_LIBC_SEED_HOOKS(MSDA_SUBSTITUTE)};
   for (const auto& [original, function] : ours) {  // another library may have a function of this name
