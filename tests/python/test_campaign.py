@@ -18,7 +18,7 @@ BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 from campaign import answers, cases, captures, misses, rounding, steps, table  # noqa: E402
 from campaign import judge as judging  # noqa: E402
-from campaign import grid_sample, interpolate, roi_align, scatter_add  # noqa: E402
+from campaign import grid_sample, interpolate, real_calls, recorded, roi_align, scatter_add  # noqa: E402
 from campaign.msda import operator, problems  # noqa: E402
 from campaign.subjects import SUBJECTS  # noqa: E402
 
@@ -369,6 +369,95 @@ def test_a_strided_input_is_recorded_as_one(tmp_path, replay):
     replay("show", tmp_path / "a.h5", expect=0)
 
 
+# Recorded captures
+
+RECORDED = SOURCE / "tests" / "data" / "scatter" / "h200_orders.h5"
+
+
+def equal_problems(one, other):
+    for name, value in vars(one).items():
+        np.testing.assert_array_equal(value, getattr(other, name), name)
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_capture_is_read_as_it_was_written(tmp_path, name):
+    """Of every set of conventions, the call that was drawn comes back from the file."""
+    subject = SUBJECTS[name]
+    for index, conventions in enumerate(dict.fromkeys(subject.conventions)):
+        case = cases.draw(20, index, ["any_kernel"], replace(subject, conventions=(conventions,)))
+        captures.write(tmp_path / "a.h5", replace(case, kernel="a_kernel"))
+        call, = recorded.read_calls(tmp_path / "a.h5")
+        assert call.operator == name and call.facts["kernel"] == "a_kernel"
+        found, problem = subject.read(call)
+        if name == "scatter_add" and case.problem.index.ndim == 1:  # an index for each row is one for each element
+            found, problem = (replace(found, per_element=conventions.per_element), replace(problem, conventions=conventions))
+        assert found == conventions
+        equal_problems(problem, case.problem)
+        for gradient, values in case.observed.values.items():
+            np.testing.assert_array_equal(call.outputs[gradient], values)
+            assert call.types[gradient] == case.observed.arithmetic.stored
+
+
+def test_a_sorted_index_is_read_in_the_order_of_the_source():
+    call = recorded.RecordedCall("000000", {"dim_size": 4, "dim": 0, "reduce": "sum", "include_self": 0}, {
+        "index": np.array([0, 1, 3]), "source_row": np.array([2, 0, 1]), "source": np.array([[1.0], [2.0], [4.0]])}, types={"source": "float32"})
+    conventions, problem = scatter_add.recorded.read(call)
+    exact = scatter_add.operator.backward(problem, conventions)["sum"]
+    np.testing.assert_array_equal(exact.astype(float), [[4], [1], [0], [2]])
+
+
+@pytest.mark.parametrize("facts, why", [({"scale_width": "2.0"}, "some axes have scale factors"), ({"input_width": None}, "no attribute input_width")])
+def test_what_the_campaign_cannot_read_is_told(facts, why):
+    facts = {"mode": "bilinear", "input_width": 4, "input_height": 4, **facts}
+    call = recorded.RecordedCall("000000", {name: value for name, value in facts.items() if value is not None}, {"grad_output": np.ones((1, 1, 8, 8))},
+                                 types={"grad_output": "float32"})
+    assert why in real_calls.RealCall(call, "interpolate").why_not
+
+
+def test_the_recorded_arithmetic_is_told_by_the_results():
+    scatter, resize, boxes = real_calls.calls_of(RECORDED).calls
+    assert (scatter.arithmetic.real, scatter.arithmetic.scatter) == ("float32", "float16")  # index_add adds float16 with atomics of float16
+    assert boxes.arithmetic.real == "float32" and not boxes.arithmetic.scatter
+    narrow = real_calls.RealCall(replace(resize.recorded, outputs={"grad_input": rounding.round_to("float16", resize.exact["grad_input"])}), "interpolate")
+    assert narrow.arithmetic.scatter == ""  # of results that are rounded once
+    wrong = real_calls.RealCall(replace(boxes.recorded, outputs={"grad_input": boxes.outputs["grad_input"] * 1.001}), "roi_align")
+    assert "outside of all that rounding gives" in wrong.why_not
+
+
+def test_faults_of_recorded_calls_move_what_they_say_alone():
+    calls = real_calls.calls_of(RECORDED)
+    planted = {}
+    for index in range(calls.count()):
+        case = calls.case(19, index)
+        if case is None:
+            continue
+        call = calls.calls[index % len(calls.calls)]
+        touched = {name: case.observed.touched(name) for name in case.problem.gradients}
+        assert any(mask.any() for mask in touched.values()) == (case.kind != "untouched"), case.name
+        for name, mask in touched.items():
+            np.testing.assert_array_equal(case.observed.values[name][~mask], call.recorded.outputs[name][~mask])
+        planted.setdefault(case.problem.operator, []).append(case.kind)
+    for operator_of, kinds in planted.items():
+        assert kinds[0] == "untouched" and len(set(kinds)) == len(kinds), "each kind has one turn"
+        assert len(kinds) > 31, operator_of
+
+
+def test_nothing_of_a_recorded_capture_is_judged_wrong(tmp_path):
+    done = run("--capture", RECORDED, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads((tmp_path / "a.json").read_text())["outcomes"]
+    assert {"untouched", "sign_of_elements", "source_lost", "not_zeroed"} <= {one["kind"] for one in outcomes}
+    assert sum(one["counts"].get("named", 0) for one in outcomes) > 1000
+    assert "kinds of faults planted: interpolate, float16: " in done.stdout
+
+
+def test_an_accused_recorded_call_is_noticed(tmp_path):
+    accusing = "call['judged'].append({'tensor': call['comparisons'][0]['tensor'], 'against': 'float64', 'cause': 'implementation_error', " \
+               "'at_fault': 'observed', 'count': 1, 'elements': '0'})"
+    done = run("--capture", RECORDED, "--captures", 3, "--jobs", 1, "--replay", answering(tmp_path, accusing), "--assert")
+    assert done.returncode == 1 and done.stderr.count("untouched: accused") == 3
+
+
 def test_wrong_answers_end_with_1(tmp_path):
     program = answering(tmp_path, "for one in call['judged']: one['at_fault'] = 'tolerance'")
     done = run("--captures", 6, "--kinds", "sign_of_tensor,garbage", "--jobs", 1, "--replay", program, "--assert")
@@ -378,6 +467,7 @@ def test_wrong_answers_end_with_1(tmp_path):
 
 @pytest.mark.parametrize("arguments, text", [
     (("--kinds", "sign"), "'sign' is none of"), (("--captures", "0"), "a number from 1"), (("--replay", "/nowhere"), "there is no such program"),
+    (("--capture", "/nowhere.h5"), "there is no such file"),
 ])
 def test_bad_usage(arguments, text):
     done = run("--replay", REPLAY, *arguments)
@@ -385,9 +475,10 @@ def test_bad_usage(arguments, text):
 
 
 def test_tables_add_up():
-    outcomes = [judging.Outcome(f"{i}", "garbage", "observed", kind) for i, kind in enumerate(("float32", "float16", "float32"))]
+    outcomes = [judging.Outcome(f"{i}", "garbage", "observed", "msda", kind) for i, kind in enumerate(("float32", "float16", "float32"))]
     for outcome in outcomes:
         outcome.counts.update({"visible": 5, "named": 4, "missed": 1, "accused": 4})
-    lines = table.markdown(outcomes, "type").splitlines()
-    assert lines[2].startswith("| float16 | 1 |") and lines[3].startswith("| float32 | 2 |") and "| 15 | 12 | 3 |" in lines[4]
+    lines = table.markdown(outcomes, "operator, type").splitlines()
+    assert lines[2].startswith("| msda, float16 | 1 |") and lines[3].startswith("| msda, float32 | 2 |") and "| 15 | 12 | 3 |" in lines[4]
     assert table.summary(outcomes)["recall"] == "0.8" and table.summary(outcomes)["precision"] == "1.0"
+    assert table.kinds_planted(outcomes) == ["msda, float16: 1", "msda, float32: 1"]

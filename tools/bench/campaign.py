@@ -2,10 +2,12 @@
 """Is msda-replay ever wrong? Makes captures whose right judgement is known, runs `msda-replay run` on them, and counts.
 
     python3 tools/bench/campaign.py --captures 3000 [--operator msda] [--seed 1] [--jobs 2] [--replay build/bin/msda-replay] [--keep DIR] [--assert]
+    python3 tools/bench/campaign.py --capture FILE
 
 Each capture is a random call of the operator: any type, dialect, padding and align_corners, with a tolerance from the customary one down to
 1e-7 or none. The kinds of captures take turns: a fault planted in the recorded side, in the reference or in both, or none, where only
-rounding, the order of additions, boundaries, borders or odd inputs make sides differ. docs/campaign.md lists the kinds, what is counted,
+rounding, the order of additions, boundaries, borders or odd inputs make sides differ. With --capture the calls are those of a recorded
+capture: each once as it was recorded, then with every kind of fault that applies planted in what was recorded. docs/campaign.md lists the kinds, what is counted,
 and the figures. Captures, gradients and bounds share no code with the project (tools/bench/campaign/).
 
 Prints a table by kind. Exit status with --assert: 1 if a side is accused of a mistake that it did not make, if a visible fault is charged
@@ -21,7 +23,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from campaign import cases, table  # noqa: E402
+from campaign import cases, real_calls, table  # noqa: E402
 from campaign.judge import judge  # noqa: E402
 from campaign.subjects import SUBJECTS  # noqa: E402
 
@@ -36,8 +38,9 @@ def parse(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     build = Path(os.environ.get("MSDA_BUILD", "build"))
-    add("--operator", choices=list(SUBJECTS), default="msda", help="whose calls; default msda")
-    add("--captures", type=count, default=3000, metavar="N", help="default 3000")
+    add("--capture", type=Path, metavar="FILE", help="take the calls of this recorded capture")
+    add("--operator", choices=list(SUBJECTS), help="whose calls; default msda, of a recorded capture all")
+    add("--captures", type=count, metavar="N", help="default 3000, of a recorded capture all that can be made")
     add("--first", type=int, default=0, metavar="I", help="begin with capture number I; default 0")
     add("--seed", type=int, default=1, metavar="S", help="default 1")
     add("--kinds", metavar="LIST", help="only these, by commas; default all")
@@ -48,7 +51,11 @@ def parse(arguments):
     add("--markdown", action="store_true", help="tables in Markdown")
     add("--assert", dest="judge", action="store_true", help="exit status 1 if anything was judged wrong")
     chosen = parser.parse_args(arguments)
-    known = SUBJECTS[chosen.operator].kinds
+    if chosen.capture and not chosen.capture.is_file():
+        parser.error(f"{chosen.capture}: there is no such file")
+    if not chosen.capture:
+        chosen.operator, chosen.captures = chosen.operator or "msda", chosen.captures or 3000
+    known = {name: None for operator, subject in SUBJECTS.items() if chosen.operator in (None, operator) for name in subject.kinds}
     chosen.kinds = list(dict.fromkeys(chosen.kinds.split(","))) if chosen.kinds else None
     unknown = [name for name in chosen.kinds or () if name not in known]
     if unknown:
@@ -59,13 +66,17 @@ def parse(arguments):
 
 
 def one(task):
-    program, operator, seed, index, names, keep = task
-    return judge(program, cases.draw(seed, index, names, SUBJECTS[operator]), keep)
+    """The outcome of a number's capture; none if a recorded call has none of this number."""
+    chosen, index = task
+    if chosen.capture:
+        case = real_calls.calls_of(chosen.capture, chosen.operator).case(chosen.seed, index, chosen.kinds)
+    else:
+        case = cases.draw(chosen.seed, index, chosen.kinds, SUBJECTS[chosen.operator])
+    return case and judge(chosen.replay, case, chosen.keep)
 
 
-def outcomes(chosen):
-    tasks = [(chosen.replay, chosen.operator, chosen.seed, index, chosen.kinds, chosen.keep)
-             for index in range(chosen.first, chosen.first + chosen.captures)]
+def outcomes(chosen, numbers):
+    tasks = [(chosen, index) for index in numbers]
     if chosen.jobs == 1:
         yield from map(one, tasks)
         return
@@ -73,11 +84,27 @@ def outcomes(chosen):
         yield from pool.map(one, tasks, chunksize=4)
 
 
+def numbers_of(chosen):
+    """Those of the captures to make."""
+    last = chosen.first + chosen.captures if chosen.captures else None
+    if not chosen.capture:
+        return range(chosen.first, last)
+    calls = real_calls.calls_of(chosen.capture, chosen.operator)
+    print(f"{chosen.capture}: {len(calls.calls)} calls")
+    for name, why in calls.left_out.items():
+        print(f"call {name} is left out: {why}", file=sys.stderr)
+    return range(calls.count(chosen.kinds))[chosen.first:last]
+
+
 def main(arguments=None):
     chosen = parse(arguments)
-    found = []
+    numbers = numbers_of(chosen)
+    found, done = [], 0
     try:
-        for outcome in outcomes(chosen):
+        for outcome in outcomes(chosen, numbers):
+            done += 1
+            if outcome is None:
+                continue
             found.append(outcome)
             for failure in outcome.failures:
                 print(f"{outcome.case}: {failure}", file=sys.stderr, flush=True)
@@ -87,12 +114,14 @@ def main(arguments=None):
     if chosen.json:
         chosen.json.write_text(json.dumps({"summary": summary, "outcomes": [vars(outcome) for outcome in found]}, indent=1))
     if chosen.markdown:
-        print(table.markdown(found, "kind"), table.markdown(found, "type"), sep="\n\n")
+        print(table.markdown(found, "kind"), table.markdown(found, "operator, type"), sep="\n\n")
     else:
         print(table.text(found))
+    if chosen.capture:
+        print("", "kinds of faults planted: " + "; ".join(table.kinds_planted(found)), sep="\n")
     print()
     print(", ".join(f"{name} {value}" for name, value in summary.items()))
-    return 1 if chosen.judge and (summary["captures with failures"] or len(found) < chosen.captures) else 0
+    return 1 if chosen.judge and (summary["captures with failures"] or done < len(numbers)) else 0
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def write(path, case):
         file.attrs["format"], file.attrs["format_version"], file.attrs["tool_version"] = "msda-capture", 1, "campaign"
         file.attrs["created"] = "2026-01-01T00:00:00Z"
         call = file.create_group("invocations/000000")
-        call.attrs["kernel"] = ""
+        call.attrs["kernel"] = case.kernel
         call.attrs["label"] = case.name
         for name, value in {**problem.attributes(), **case.observed.conventions.attributes()}.items():
             call.attrs[name] = value

@@ -39,6 +39,7 @@ class Case:
     reference: Optional[Side]
     before: Dict[str, np.ndarray]
     tolerance: Optional[tuple]
+    kernel: str = ""  # its name, of a call that was recorded
 
     @property
     def allowed(self):
@@ -52,21 +53,29 @@ def draw_tolerance(rng, kind):
     return CUSTOMARY[kind] if choice == 2 else TORCH[kind] if choice == 3 else FIXED[rng.integers(len(FIXED))]
 
 
+def plant(backward, kind, problem, conventions, arithmetic, clean, before, seed):
+    """The gradients of a side with its fault: by a kernel's own steps, or from `clean`, what the kernel returns without the fault."""
+    rng = np.random.default_rng(seed)
+    values = {name: array.copy() for name, array in clean.items()}
+    if kind.room == "result":
+        kind.plant(values, rng)
+    elif kind.room == "kernel":
+        values = backward(problem, *kind.plant(conventions, arithmetic, problem, rng))
+    elif kind.room == "buffer":
+        kind.plant(values, before, clean, rng)
+    return values
+
+
 def run_side(backward, kind, faulty, problem, conventions, arithmetic, before, seed):
     """A side with its fault, if it has one."""
-    rng = np.random.default_rng(seed)
     clean = backward(problem, conventions, arithmetic)
-    values = {name: array.copy() for name, array in clean.items()}
-    if faulty and kind.room == "result":
-        kind.plant(values, rng)
-    elif faulty and kind.room == "kernel":
-        other, narrow, tampering = kind.plant(conventions, arithmetic, problem, rng)
-        values = backward(problem, other, narrow, tampering)
-    elif kind.room == "buffer" and faulty:
-        kind.plant(values, before, clean, rng)
+    values = plant(backward, kind, problem, conventions, arithmetic, clean, before, seed) if faulty else dict(clean)
+    return Side(conventions, arithmetic, clean, rounded(arithmetic.stored, values))
+
+
+def rounded(stored, values):
     with np.errstate(all="ignore"):
-        values = {name: round_to(arithmetic.stored, array) for name, array in values.items()}
-    return Side(conventions, arithmetic, clean, values)
+        return {name: round_to(stored, array) for name, array in values.items()}
 
 
 def draw_before(rng, kind, problem, stored):

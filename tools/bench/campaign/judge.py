@@ -11,6 +11,7 @@ import numpy as np
 from . import captures
 from .answers import named_elements, run
 from .misses import PrintedBounds
+from .planting import UNTOUCHED
 from .subjects import SUBJECTS
 
 MISTAKES = ("implementation_error", "uninitialized_output", "reduced_precision")
@@ -26,6 +27,7 @@ class Outcome:
     case: str
     kind: str
     side: str
+    operator: str
     type: str
     verdict: str = ""
     counts: Counter = field(default_factory=Counter)
@@ -46,8 +48,8 @@ class Judge:
     def __init__(self, program, case, path):
         self.program, self.case, self.path = program, case, path
         self.subject = SUBJECTS[case.problem.operator]
-        self.kind = self.subject.kinds[case.kind]
-        self.outcome = Outcome(case.name, case.kind, case.side, case.problem.type)
+        self.kind = self.subject.kinds.get(case.kind, UNTOUCHED)
+        self.outcome = Outcome(case.name, case.kind, case.side, case.problem.operator, case.problem.type)
 
     def fail(self, text):
         self.outcome.failures.append(text)
@@ -197,7 +199,7 @@ def judge(program, case, keep=None):
         try:
             outcome = Judge(program, case, path).judge()
         except subprocess.TimeoutExpired:
-            outcome = Outcome(case.name, case.kind, case.side, case.problem.type, failures=["no result in 300 s"])
+            outcome = Outcome(case.name, case.kind, case.side, case.problem.operator, case.problem.type, failures=["no result in 300 s"])
         if keep and outcome.failures:
             keep.mkdir(parents=True, exist_ok=True)
             (keep / path.name).write_bytes(path.read_bytes())

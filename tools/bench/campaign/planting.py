@@ -35,6 +35,9 @@ def clean(name, text, **rest):
     return Kind(name, text, "clean", frozenset(), sides=("none",), **rest)
 
 
+UNTOUCHED = clean("untouched", "nothing is planted in a recorded call")
+
+
 # Buffers
 
 def added(values, before, clean, rng):

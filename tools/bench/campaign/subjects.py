@@ -10,7 +10,8 @@ from .planting import Kind
 @dataclass(frozen=True)
 class Subject:
     """`excess`: by how much values lie outside of all that rounding gives. `near_boundary`: which elements of a gradient that is not
-    scattered rounding may carry into another cell; none if all gradients are scattered. `advised`: whether the program compares a call of these conventions with grid_sample's as well."""
+    scattered rounding may carry into another cell; none if all gradients are scattered. `advised`: whether the program compares a call of these conventions with grid_sample's as well.
+    `read`: conventions and problem of a recorded call."""
 
     kinds: Dict[str, Kind]
     conventions: tuple
@@ -21,11 +22,12 @@ class Subject:
     excess: Callable
     near_boundary: Optional[Callable]
     advised: Callable
+    read: Callable
 
 
 def subject(room, advised):
     return Subject(room.kinds.KINDS, tuple(room.problems.CONVENTIONS), room.problems.draw, room.problems.draw_arithmetic,
-                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, getattr(room.bounds, "near_boundary", None), advised)
+                   room.problems.draw_reference, room.operator.backward, room.bounds.excess, getattr(room.bounds, "near_boundary", None), advised, room.recorded.read)
 
 
 def never(conventions):

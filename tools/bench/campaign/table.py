@@ -1,10 +1,12 @@
-"""Outcomes as a table, by kind or by type."""
+"""Outcomes as a table, by kind, or by operator and type."""
 
 from collections import Counter
 
+from .planting import UNTOUCHED
 from .subjects import SUBJECTS
 
-KINDS = list(dict.fromkeys(name for subject in SUBJECTS.values() for name in subject.kinds))
+KINDS = list(dict.fromkeys((UNTOUCHED.name, *(name for subject in SUBJECTS.values() for name in subject.kinds))))
+KEYS = {"kind": lambda outcome: outcome.kind, "operator, type": lambda outcome: f"{outcome.operator}, {outcome.type}"}
 
 COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict")
 
@@ -35,7 +37,7 @@ def summary(outcomes):
 def rows(outcomes, by):
     groups = {}
     for outcome in outcomes:
-        groups.setdefault(getattr(outcome, by), []).append(outcome)
+        groups.setdefault(KEYS[by](outcome), []).append(outcome)
     order = KINDS if by == "kind" else sorted(groups)
     return [(name, total(groups[name])) for name in order if name in groups]
 
@@ -49,8 +51,14 @@ def markdown(outcomes, by):
 
 def text(outcomes):
     lines = []
-    width = max(len(name) for name in KINDS)
+    width = max(len(name) for name in (*KINDS, *map(KEYS["operator, type"], outcomes)))
     lines.append(" " * width + "".join(f"{column:>16}" for column in COLUMNS))
-    for name, counts in (*rows(outcomes, "kind"), *rows(outcomes, "type"), ("all", total(outcomes))):
+    for name, counts in (*rows(outcomes, "kind"), *rows(outcomes, "operator, type"), ("all", total(outcomes))):
         lines.append(f"{name:{width}}" + "".join(f"{counts[column]:>16,}" for column in COLUMNS))
     return "\n".join(lines)
+
+
+def kinds_planted(outcomes):
+    """How many kinds of faults there were, of each operator and type: "scatter_add, float16: 41"."""
+    return [f"{name}: {len({one.kind for one in outcomes if KEYS['operator, type'](one) == name and one.side != 'none'})}"
+            for name, _ in rows(outcomes, "operator, type")]

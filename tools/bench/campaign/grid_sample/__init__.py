@@ -1,3 +1,3 @@
 """PyTorch's grid_sample, in two and three dimensions."""
 
-from . import bounds, kinds, operator, problems  # noqa: F401
+from . import bounds, kinds, operator, problems, recorded  # noqa: F401

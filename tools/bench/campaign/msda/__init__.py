@@ -1,3 +1,3 @@
 """Multi-scale deformable attention."""
 
-from . import bounds, kinds, operator, problems  # noqa: F401
+from . import bounds, kinds, operator, problems, recorded  # noqa: F401

@@ -1,6 +1,6 @@
 """Random calls of scatter_add, and what each source sends where."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Dict, Optional
 
 import numpy as np
@@ -21,6 +21,11 @@ class Conventions(SharedConventions):
     wraps: bool = False              # a negative index counts from the end
     per_element: bool = False        # each element has an index of its own, not each row
     in_buffer: bool = False          # what the sum held is known by the buffer before the launch alone
+
+    @property
+    def family(self):
+        """What faults ask for: not where the sum's first addend and the indices are recorded, or which index is left out."""
+        return replace(self, in_buffer=False, per_element=False, padding_idx=None if self.padding_idx is None else 0)
 
     def attributes(self):
         padding = {} if self.padding_idx is None else {"padding_idx": self.padding_idx}
