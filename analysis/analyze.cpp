@@ -39,6 +39,18 @@ std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gr
   return result;
 }
 
+// Leaves those of the mistakes that the other one's values fit as well.
+void keep_common_mistakes(Evidence& evidence, const Evidence& other) {
+  if (!evidence.contains("as_if")) return;
+  Evidence common = Evidence::array();
+  for (const auto& text : evidence["as_if"]) {
+    if (other.contains("as_if") && std::ranges::find(other["as_if"], text) != other["as_if"].end()) {
+      common.push_back(text);
+    }
+  }
+  evidence["as_if"] = common;
+}
+
 std::vector<Finding> join_runs(std::vector<Finding> findings) {
   std::vector<Finding> runs;
   for (Finding& finding : findings) {
@@ -46,6 +58,7 @@ std::vector<Finding> join_runs(std::vector<Finding> findings) {
     if (last != nullptr && last->flat + last->count == finding.flat && last->cause == finding.cause &&
         last->at_fault == finding.at_fault) {
       ++last->count;
+      keep_common_mistakes(last->evidence, finding.evidence);
     } else {
       runs.push_back(std::move(finding));
     }

@@ -113,16 +113,18 @@ const Side* wrong_side(const Material& material, const Group& group) {
   return side == material.replays.end() ? nullptr : &*side;
 }
 
-// The one that at least nine in ten findings name.
+// The one that nine in ten elements fit, of those that are in findings: a finding may be a run of many.
 std::string common_mistake(const std::vector<const Finding*>& findings) {
-  std::map<std::string, size_t> counts;
+  std::map<std::string, int64_t> counts;
+  int64_t elements = 0;
   for (const Finding* finding : findings) {
+    elements += finding->count;
     const auto texts = finding->evidence.find("as_if");
     if (texts == finding->evidence.end()) continue;
-    for (const auto& text : *texts) ++counts[text.get<std::string>()];
+    for (const auto& text : *texts) counts[text.get<std::string>()] += finding->count;
   }
-  const auto most = std::ranges::max_element(counts, {}, &std::pair<const std::string, size_t>::second);
-  return most == counts.end() || most->second * 10 < findings.size() * 9 ? std::string{} : most->first;
+  const auto most = std::ranges::max_element(counts, {}, &std::pair<const std::string, int64_t>::second);
+  return most == counts.end() || most->second * 10 < elements * 9 ? std::string{} : most->first;
 }
 
 // Whether wrong values may be a multiple of the right ones, or off by a constant.
