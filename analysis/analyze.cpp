@@ -1,8 +1,10 @@
 #include "analysis/analyze.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <numbers>
 #include <tuple>
 #include <utility>
 
@@ -19,7 +21,7 @@ namespace {
 std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gradient gradient, const Side& expected,
                                     bool advisory) {
   std::map<std::pair<AtFault, Cause>, JudgedElements> sets;
-  for (const auto& [flat, cause, at_fault] : judgements) {
+  for (const auto& [flat, cause, at_fault, chance_bits] : judgements) {
     JudgedElements& set = sets[{at_fault, cause}];
     ++set.elements;
     if (!set.runs.empty() && set.runs.back().flat + set.runs.back().count == flat) {
@@ -66,6 +68,21 @@ std::vector<Finding> join_runs(std::vector<Finding> findings) {
   return runs;
 }
 
+// Whether values that are wrong for other reasons fit what the buffer held as often. In types of 16 bits single ones
+// do; so many of all those that are wrong do not.
+bool fit_by_chance(const std::vector<Judgement>& judgements) {
+  constexpr double kEvidenceBits = 20;  // once in a million gradients
+  double bits = 0, fitting = 0, wrong = 0;
+  for (const Judgement& judgement : judgements) {
+    const bool fits = judgement.cause == Cause::kUninitializedOutput;
+    bits += judgement.chance_bits;
+    fitting += fits;
+    wrong += fits || judgement.cause == Cause::kImplementationError;
+  }
+  const double ways = std::lgamma(wrong + 1) - std::lgamma(fitting + 1) - std::lgamma(wrong - fitting + 1);
+  return fitting > 0 && bits < kEvidenceBits + ways / std::numbers::ln2;
+}
+
 class Analysis {
  public:
   Analysis(const Material& material, const Settings& settings)
@@ -73,7 +90,7 @@ class Analysis {
         settings_(settings),
         recorded_(material.recorded),
         reference_(material.reference),
-        examiner_(material, settings, recorded_, reference_, leftovers_) {
+        examiner_(material, settings, recorded_, reference_, leftovers_, by_chance_) {
     const auto cache = call().new_cache();
     for (const Gradient gradient : call().gradients()) {
       const auto at = gradient.place();
@@ -137,7 +154,7 @@ class Analysis {
       if (!recorded_.of(gradient) || !expected.of(gradient)) continue;
       const std::vector<int64_t> mismatches =
           add_comparison(recorded_, expected, gradient, policy, std::numeric_limits<int64_t>::max());
-      std::vector<Judgement> judgements = examiner_.judge(expected, gradient, mismatches);
+      std::vector<Judgement> judgements = judge_beside_buffer(expected, gradient, mismatches);
       reconsider(expected, gradient, judgements);
       if (!settings_.tolerance) {
         const auto within = static_cast<int64_t>(
@@ -149,6 +166,16 @@ class Analysis {
       describe(expected, sets);
       std::ranges::move(sets, std::back_inserter(report_.judged));
     }
+  }
+
+  // By what the output buffer held, unless chance makes as many values fit that.
+  std::vector<Judgement> judge_beside_buffer(const Side& expected, Gradient gradient,
+                                             const std::vector<int64_t>& elements) {
+    bool& by_chance = by_chance_[gradient.place()] = false;
+    std::vector<Judgement> judgements = examiner_.judge(expected, gradient, elements);
+    const msda_dtype stored = recorded_.of(gradient).dtype;
+    by_chance = (stored == MSDA_FLOAT16 || stored == MSDA_BFLOAT16) && fit_by_chance(judgements);
+    return by_chance ? examiner_.judge(expected, gradient, elements) : judgements;
   }
 
   // A single wrong sample reaches many elements of a scattered gradient, which tell conventions only where the operator
@@ -299,6 +326,7 @@ class Analysis {
   Side recorded_;
   std::optional<Side> reference_;
   Leftovers leftovers_;
+  Chances by_chance_{};
   Examiner examiner_;
   Report report_;
   bool searched_[2][kMostGradients] = {};  // for a reduction: the recorded side and the reference, by gradient

@@ -1,6 +1,7 @@
 #include "analysis/examine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "kernels/parallel.h"
@@ -55,8 +56,10 @@ std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
   std::vector<Judgement> judgements(elements.size());
   for_each(gradient, elements, [&](size_t i, Cache& cache) {
     const ElementId id = material_.call->element_id(gradient, elements[i]);
-    const Diagnosis diagnosis = diagnose_element(expected, id, cache, /*tells=*/false);
-    judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault};
+    const Suspect element = suspect(expected, id, cache, /*tells=*/false);
+    const Diagnosis diagnosis = diagnose(element);
+    const bool of_buffer = diagnosis.cause == Cause::kUninitializedOutput;
+    judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault, of_buffer ? chance_bits_of_buffer(element) : 0};
   });
   return judgements;
 }
@@ -70,7 +73,19 @@ std::vector<Finding> Examiner::describe(const Side& expected, Gradient gradient,
   return findings;
 }
 
-Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, Cache& cache, bool tells) const {
+std::optional<double> Examiner::before_of(const ElementId& id) const {
+  const auto at = id.gradient.place();
+  const auto& leftover = leftovers_[at];
+  const Tensor before = leftover                           ? leftover->contents
+                        : material_.call->adds_to_output() ? Tensor{}
+                                                           : material_.before[at];
+  if (!before) return std::nullopt;
+  const double value = before.at(id.flat);
+  // No chance makes a number of what is none.
+  return by_chance_[at] && std::isfinite(value) ? std::nullopt : std::optional(value);
+}
+
+Suspect Examiner::suspect(const Side& expected, const ElementId& id, Cache& cache, bool tells) const {
   const Gradient gradient = id.gradient;
   const Tolerance tolerance = tolerance_of(gradient);
   const double truth = material_.float64.of(gradient).at(id.flat);
@@ -83,19 +98,29 @@ Diagnosis Examiner::diagnose_element(const Side& expected, const ElementId& id, 
     if (!side.is_replay("atomic") && !side.is_replay("original")) any = any || holds(side);
   }
   const auto& leftover = leftovers_[gradient.place()];
-  const Tensor before = leftover                           ? leftover->contents
-                        : material_.call->adds_to_output() ? Tensor{}
-                                                           : material_.before[gradient.place()];
-  return diagnose(
-      {*material_.call, id, recorded_, expected, &expected == &material_.float64, recorded_.of(gradient).at(id.flat),
-       expected.of(gradient).at(id.flat), truth, before ? std::optional(before.at(id.flat)) : std::nullopt,
-       explain_best(*material_.call, recorded_, id, cache), explain_best(*material_.call, expected, id, cache),
-       holds(recorded_), holds(expected), any, tolerance, cache, tells, leftover ? &*leftover : nullptr});
+  return {*material_.call,
+          id,
+          recorded_,
+          expected,
+          &expected == &material_.float64,
+          recorded_.of(gradient).at(id.flat),
+          expected.of(gradient).at(id.flat),
+          truth,
+          before_of(id),
+          explain_best(*material_.call, recorded_, id, cache),
+          explain_best(*material_.call, expected, id, cache),
+          holds(recorded_),
+          holds(expected),
+          any,
+          tolerance,
+          cache,
+          tells,
+          leftover ? &*leftover : nullptr};
 }
 
 Finding Examiner::describe_element(const Side& expected, const ElementId& id, Cache& cache) const {
   Finding finding;
-  static_cast<Diagnosis&>(finding) = diagnose_element(expected, id, cache, /*tells=*/true);
+  static_cast<Diagnosis&>(finding) = diagnose(suspect(expected, id, cache, /*tells=*/true));
   finding.gradient = id.gradient;
   finding.flat = id.flat;
   finding.index = id.index;

@@ -16,18 +16,26 @@ struct Judgement {
   int64_t flat = 0;
   Cause cause = Cause::kImplementationError;
   AtFault at_fault = AtFault::kNone;
+  double chance_bits = 0;  // of uninitialized_output: chance_bits_of_buffer()
 };
 
 // Of the output buffers, by Gradient.
 using Leftovers = std::array<std::optional<Leftover>, kMostGradients>;
+// Those that chance alone makes values fit, by Gradient: they tell nothing.
+using Chances = std::array<bool, kMostGradients>;
 
 class Examiner {
  public:
   // The material is that of analyze(); the sides have the arithmetic that was detected for them. All of it must outlive
   // this object.
   Examiner(const Material& material, const Settings& settings, const Side& recorded,
-           const std::optional<Side>& reference, const Leftovers& leftovers)
-      : material_(material), settings_(settings), recorded_(recorded), reference_(reference), leftovers_(leftovers) {}
+           const std::optional<Side>& reference, const Leftovers& leftovers, const Chances& by_chance)
+      : material_(material),
+        settings_(settings),
+        recorded_(recorded),
+        reference_(reference),
+        leftovers_(leftovers),
+        by_chance_(by_chance) {}
 
   // Judges these elements of a gradient against another side; the results are in the elements' order.
   std::vector<Judgement> judge(const Side& expected, Gradient gradient, const std::vector<int64_t>& elements) const;
@@ -42,13 +50,16 @@ class Examiner {
   template <class Visit>
   void for_each(Gradient gradient, const std::vector<int64_t>& elements, Visit&& visit) const;
   Finding describe_element(const Side& expected, const ElementId& id, Cache& cache) const;
-  Diagnosis diagnose_element(const Side& expected, const ElementId& id, Cache& cache, bool tells) const;
+  // What the buffer held there, if that is known and tells anything.
+  std::optional<double> before_of(const ElementId& id) const;
+  Suspect suspect(const Side& expected, const ElementId& id, Cache& cache, bool tells) const;
 
   const Material& material_;
   const Settings& settings_;
   const Side& recorded_;
   const std::optional<Side>& reference_;
   const Leftovers& leftovers_;
+  const Chances& by_chance_;
 };
 
 }  // namespace msda::analysis

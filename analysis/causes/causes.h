@@ -43,6 +43,10 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
 std::optional<Diagnosis> test_reduced_precision(const Suspect&);
 Diagnosis implementation_error(const Suspect&);
 
+// Of an element with the cause uninitialized_output: once in 2^bits another mistake of this size fits the buffer as
+// well.
+double chance_bits_of_buffer(const Suspect&);
+
 // The first cause that holds.
 Diagnosis diagnose(const Suspect&);
 

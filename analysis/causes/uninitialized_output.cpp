@@ -49,30 +49,39 @@ bool adds_in_type(const Suspect& s, const Adds& adds) {
   return !explanation.explained() && adds(explanation, stored);
 }
 
-// What the buffer held, or that and the gradient, is the value.
-std::optional<Diagnosis> diagnose_buffer(const Suspect& s) {
-  const double before = *s.before;
-  Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved};
-  if (s.tells) diagnosis.evidence["before"] = number(before);
-  if (s.tells && s.leftover != nullptr) diagnosis.evidence["left_by"] = evidence_of(*s.leftover);
-  if (s.observed_value == before) {
-    if (!s.tells) return diagnosis;
-    diagnosis.evidence["kind"] = "unwritten";
-    diagnosis.why = fmt::format("{} and holds it still: the element was never written", held(s));
-    return diagnosis;
-  }
+// How far the value may be from the buffer's contents and the gradient in the sum of the two; empty if it is farther.
+std::optional<double> window_of_sum(const Suspect& s) {
+  const double before = *s.before, added = s.observed_value - before;
+  std::optional<double> window;
   // One more rounding than the sum alone: that of adding to `before`, in the arithmetic and in the tensor's type.
-  const double added = s.observed_value - before;
   const auto adds = [&](const Explanation& explanation, msda_dtype arithmetic) {
     const double slack = Precision::of(arithmetic).unit * static_cast<double>(explanation.exact().element.terms + 1) *
                              (std::abs(before) + std::abs(s.observed_value)) +
                          storage_error(s.observed, s.id.gradient, s.observed_value);
     return std::ranges::any_of(explanation.candidates, [&](const Match& match) {
-      return std::abs(added - match.element.value) <= match.bound + slack;
+      window = match.bound + slack;
+      return std::abs(added - match.element.value) <= *window;
     });
   };
   if (!adds(s.of_observed, s.observed.arithmetic_of(s.id.gradient)) && !adds_in_type(s, adds)) return std::nullopt;
+  return window;
+}
+
+bool is_unwritten(const Suspect& s) { return s.observed_value == *s.before; }
+
+// What the buffer held, or that and the gradient, is the value.
+std::optional<Diagnosis> diagnose_buffer(const Suspect& s) {
+  const double before = *s.before, added = s.observed_value - before;
+  if (!is_unwritten(s) && !window_of_sum(s)) return std::nullopt;
+  Diagnosis diagnosis{Cause::kUninitializedOutput, AtFault::kObserved};
   if (!s.tells) return diagnosis;
+  diagnosis.evidence["before"] = number(before);
+  if (s.leftover != nullptr) diagnosis.evidence["left_by"] = evidence_of(*s.leftover);
+  if (is_unwritten(s)) {
+    diagnosis.evidence["kind"] = "unwritten";
+    diagnosis.why = fmt::format("{} and holds it still: the element was never written", held(s));
+    return diagnosis;
+  }
   diagnosis.evidence["kind"] = "added";
   diagnosis.evidence["added"] = number(added);
   diagnosis.why =
@@ -92,6 +101,14 @@ std::optional<Diagnosis> test_unwritten_beside_rounding(const Suspect& s) {
   if (!s.before || *s.before == 0 || s.observed_value != *s.before) return std::nullopt;
   const auto pair = best_pair(s);
   return pair && !pair->same_landing() ? diagnose_buffer(s) : std::nullopt;
+}
+
+double chance_bits_of_buffer(const Suspect& s) {
+  const msda_dtype stored = s.observed.of(s.id.gradient).dtype;
+  const double window =
+      is_unwritten(s) ? Precision::of(stored).unit * std::abs(*s.before) : window_of_sum(s).value_or(INFINITY);
+  const double bits = std::log2(std::abs(s.observed_value - s.of_observed.exact().element.value) / window);
+  return std::isfinite(bits) ? std::max(0.0, bits) : 0;
 }
 
 }  // namespace msda::analysis
