@@ -12,12 +12,25 @@
 namespace msda::analysis {
 namespace {
 
+// Whether 0 may be what underflow leaves of so small a value, also where subnormals are flushed, or what is left of
+// sums in the tensors' own type.
+bool may_round_to_0(const Suspect& s, const Side& side, double exact) {
+  const msda_dtype stored = side.of(s.id.gradient).dtype;
+  const Precision storage = Precision::of(stored);
+  if (std::abs(exact) < 2 * storage.tiny / storage.unit) return true;
+  if (stored != MSDA_FLOAT16 && stored != MSDA_BFLOAT16) return false;
+  Side narrow = side;
+  narrow.arithmetic[s.id.gradient.place()] = stored;
+  return explain(s.call, narrow, s.id, 0, s.cache).explained();
+}
+
 std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, const Explanation& explanation) {
   const Match& exact = explanation.exact();
   auto mistakes = s.call.mistakes(side.conventions, s.id, exact.place, exact.element,
                                   Precision::of(side.arithmetic_of(s.id.gradient)), s.cache);
-  mistakes.insert(mistakes.begin(),
-                  {{"its sign were flipped", -exact.element.value}, {"it had never been computed", 0.0}});
+  if (!may_round_to_0(s, side, exact.element.value))
+    mistakes.insert(mistakes.begin(), {"it had never been computed", 0});
+  mistakes.insert(mistakes.begin(), {"its sign were flipped", -exact.element.value});
   constexpr size_t kMost = 4;
   std::vector<std::string> texts;
   for (const Mistake& mistake : mistakes) {

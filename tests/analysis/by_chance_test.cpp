@@ -9,6 +9,7 @@ namespace msda::tests {
 namespace {
 
 using analysis::Cause;
+using analysis::Finding;
 using analysis::MsdaGradient;
 using analysis::Report;
 
@@ -90,6 +91,26 @@ TEST(ByChance, ManyValuesTellWhatTheBufferHeld) {
     EXPECT_EQ(unwritten.count(Cause::kImplementationError), 0) << msda_dtype_name(dtype);
     EXPECT_GT(added.count(Cause::kUninitializedOutput), 100) << msda_dtype_name(dtype);
     EXPECT_EQ(added.count(Cause::kImplementationError), 0) << msda_dtype_name(dtype);
+  }
+}
+
+// Findings that say that the element had never been computed.
+int64_t never_computed(const Report& report) {
+  int64_t count = 0;
+  for (const Finding& f : report.findings) {
+    const auto texts = f.evidence.find("as_if");
+    count += texts != f.evidence.end() && texts->dump().find("never been computed") != std::string::npos;
+  }
+  return count;
+}
+
+TEST(ByChance, UnderflowLeaves0OfWhatWasComputed) {
+  for (const double scale : {1.0, 1e-5}) {
+    OfGradValue gradient(MSDA_FLOAT16, scale);
+    for (int64_t i = 0; i < gradient.elements(); ++i) gradient.set(i, 0);
+    const Report report = gradient.analyze();
+    ASSERT_GT(gradient.count(Cause::kImplementationError), 100);
+    EXPECT_EQ(never_computed(report) > 0, scale == 1) << scale;
   }
 }
 
