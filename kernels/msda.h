@@ -175,8 +175,8 @@ MSDA_API const char* msda_stage_name(msda_stage_id stage);
 MSDA_API const char* msda_mode_name(msda_mode mode);
 MSDA_API const char* msda_dtype_name(msda_dtype dtype);
 
-/* The code path that this machine's CPU runs: "x86_64_v3" (AVX2, FMA) or "baseline". The environment variable
- * MSDA_CPU_ISA=baseline forces the latter, to show that the bits do not depend on it. */
+/* The code path that this machine's CPU runs: "x86_64_v4" (AVX-512), "x86_64_v3" (AVX2, FMA) or "baseline". The
+ * environment variable MSDA_CPU_ISA names the most that is used, to show that the bits do not depend on it. */
 MSDA_API const char* msda_cpu_isa(void);
 
 #ifdef __cplusplus

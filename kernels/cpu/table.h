@@ -92,7 +92,7 @@ inline const Loops<double, double>& Table::loops() const {
   return f64;
 }
 
-// The fastest table that this machine can run; the environment variable MSDA_CPU_ISA=baseline forces the plain one.
+// The fastest table that this machine can run and that the environment variable MSDA_CPU_ISA allows.
 const Table& table();
 
 }  // namespace msda::kernels::cpu
