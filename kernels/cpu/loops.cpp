@@ -3,8 +3,8 @@
 //
 // Vectorizing over channels changes no bit: lanes of a sum are separate variables, and a fused multiply-add is one
 // rounding in whatever register it happens.
+#include "kernels/cpu/cell_sums.h"
 #include "kernels/cpu/random.h"
-#include "kernels/cpu/run_tree.h"
 #include "kernels/cpu/table.h"
 #include "kernels/sample.h"
 
@@ -150,54 +150,6 @@ void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real*
   }
 }
 
-// The four corner sums of one cell, by the tree of runs.
-template <class In, class Real>
-class CellSums {
- public:
-  CellSums(Real* memory, int64_t channels) : tree_(memory, 4 * channels), channels_(channels) {}
-
-  // Returns [4][D].
-  const Real* sum(const Sample<Real>* samples, int64_t count, const In* grad_output, int64_t query_stride) {
-    tree_.begin(count);
-    for (int64_t i = 0; i < count; ++i) {
-      add_sample(samples[i], grad_output + samples[i].query * query_stride);
-      tree_.added();
-    }
-    return tree_.sum();
-  }
-
- private:
-  void add_sample(const Sample<Real>& sample, const In* __restrict grad_output) {
-    const auto weights = corner_weights(sample.fraction_y, sample.fraction_x);
-    const Real w0 = weights.w[0], w1 = weights.w[1], w2 = weights.w[2], w3 = weights.w[3];
-    const Real attention = sample.attention;
-    Real* __restrict s0 = tree_.run();
-    Real* __restrict s1 = s0 + channels_;
-    Real* __restrict s2 = s1 + channels_;
-    Real* __restrict s3 = s2 + channels_;
-    if (tree_.starts_run()) {
-      for (int64_t d = 0; d < channels_; ++d) {
-        const Real weighted = Real(grad_output[d]) * attention;
-        s0[d] = value_contribution(w0, weighted);
-        s1[d] = value_contribution(w1, weighted);
-        s2[d] = value_contribution(w2, weighted);
-        s3[d] = value_contribution(w3, weighted);
-      }
-    } else {
-      for (int64_t d = 0; d < channels_; ++d) {
-        const Real weighted = Real(grad_output[d]) * attention;
-        s0[d] = s0[d] + value_contribution(w0, weighted);
-        s1[d] = s1[d] + value_contribution(w1, weighted);
-        s2[d] = s2[d] + value_contribution(w2, weighted);
-        s3[d] = s3[d] + value_contribution(w3, weighted);
-      }
-    }
-  }
-
-  RunTree<Real> tree_;
-  int64_t channels_;
-};
-
 // Lists the samples that contribute to one level, in the order of (query, point), each with its cell.
 template <class In, class Real>
 int64_t list_samples(const Problem<In>& p, int64_t b, int64_t m, int64_t l, Sample<Real>* samples) {
@@ -261,19 +213,15 @@ void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool a
     // From the back, decrementing the end of each cell's range: afterwards cell_begin[c + 1] is where cell c begins.
     scratch.sorted[--scratch.cell_begin[scratch.samples[i].cell + 1]] = scratch.samples[i];
   }
-  CellSums<In, Real> cell_sums(scratch.sums, p.D);
+  CellSums<In, Real> cell_sums(scratch.sums, p.D, grad_output, query_stride);
   for (int64_t first = 0; first < count;) {
     const int64_t cell = scratch.sorted[first].cell;
     int64_t last = first + 1;
     while (last < count && scratch.sorted[last].cell == cell) ++last;
-    const Real* sums = cell_sums.sum(scratch.sorted + first, last - first, grad_output, query_stride);
     corner_pixels(p, level, static_cast<int32_t>(cell / columns) - 1, static_cast<int32_t>(cell % columns) - 1, pixels);
-    for (int corner = 0; corner < 4; ++corner) {
-      if (pixels[corner] < 0) continue;
-      Real* __restrict target = level_grad + pixels[corner] * pixel_stride;
-      const Real* __restrict sum = sums + corner * p.D;
-      for (int64_t d = 0; d < p.D; ++d) target[d] = target[d] + sum[d];
-    }
+    CornerRows<Real> rows;
+    for (int i = 0; i < 4; ++i) rows.row[i] = pixels[i] < 0 ? nullptr : level_grad + pixels[i] * pixel_stride;
+    cell_sums.add_to(rows, scratch.sorted + first, last - first);
     first = last;
   }
 }

@@ -1,5 +1,5 @@
 // The fixed tree of the scatter sum (sample.h, kRun) over rows of numbers: a base-kRun counter whose digits are the
-// sums of the incomplete runs. The caller adds each row to the current run itself.
+// sums of the incomplete runs. The caller adds the rows to the current run itself, each or a whole run at once.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ class RunTree {
   // The run that the next row belongs to; the row starts it, or is added to it.
   Real* run() { return digit(0); }
   bool starts_run() const { return filled_[0] == 0; }
-  void added() {
-    ++filled_[0];
+  // Of one run, that many rows.
+  void added(int rows = 1) {
+    filled_[0] += rows;
     for (int level = 0; level + 1 < depth_ && filled_[level] == kRun; ++level) carry(level);
   }
   // Of at least one row.
