@@ -100,32 +100,33 @@ void backward(const CheckedCall& checked, const msda_call& call, const msda_tens
               const msda_tensor* grad_weights) {
   const Inputs<In> inputs(checked, call, &grad_output);
   const auto& loops = cpu::table().loops<In, Real>();
-  if (grad_locations != nullptr || grad_weights != nullptr) {
-    std::optional<ContiguousOutput<Real>> locations, weights;
-    if (grad_locations != nullptr) locations.emplace(*grad_locations);
-    if (grad_weights != nullptr) weights.emplace(*grad_weights);
-    const int64_t blocks = (checked.Q + kQueriesPerTask - 1) / kQueriesPerTask, tasks = checked.B * blocks;
-    parallel_for(tasks, thread_count(options.threads, tasks), [&](int64_t task, int) {
-      const int64_t begin = task % blocks * kQueriesPerTask;
-      loops.backward(inputs.problem(), task / blocks, begin, std::min(begin + kQueriesPerTask, checked.Q),
-                     locations ? locations->data() : nullptr, weights ? weights->data() : nullptr);
-    });
-    if (locations) locations->store();
-    if (weights) weights->store();
-  }
-  if (grad_value == nullptr) return;
-  ContiguousOutput<Real> value(*grad_value);
-  const int64_t tasks = checked.B * checked.M * checked.L;
+  std::optional<ContiguousOutput<Real>> value, locations, weights;
+  if (grad_value != nullptr) value.emplace(*grad_value);
+  if (grad_locations != nullptr) locations.emplace(*grad_locations);
+  if (grad_weights != nullptr) weights.emplace(*grad_weights);
+
+  // The sums of grad_value, a level of a head each, come first, the largest level of every head before all: they take
+  // longest, and the short tasks of the queries then leave no thread idle.
+  const int64_t heads = checked.B * checked.M, levels = value ? heads * checked.L : 0;
+  const int64_t blocks = locations || weights ? (checked.Q + kQueriesPerTask - 1) / kQueriesPerTask : 0;
+  const int64_t tasks = levels + checked.B * blocks;
   const int threads = thread_count(options.threads, tasks);
   std::vector<Scratch<Real>> scratch(static_cast<size_t>(threads));
   parallel_for(tasks, threads, [&](int64_t task, int worker) {
-    // The largest level of every head comes first, so that no thread starts one at the end.
-    const int64_t l = task / (checked.B * checked.M), head = task % (checked.B * checked.M);
-    loops.scatter_level(inputs.problem(), head / checked.M, head % checked.M, l, options.mode == MSDA_MODE_ATOMIC,
-                        options.seed, scratch[static_cast<size_t>(worker)].fit(checked, checked.levels[l]),
-                        value.data());
+    if (task < levels) {
+      const int64_t l = task / heads, head = task % heads;
+      loops.scatter_level(inputs.problem(), head / checked.M, head % checked.M, l, options.mode == MSDA_MODE_ATOMIC,
+                          options.seed, scratch[static_cast<size_t>(worker)].fit(checked, checked.levels[l]),
+                          value->data());
+    } else {
+      const int64_t block = task - levels, begin = block % blocks * kQueriesPerTask;
+      loops.backward(inputs.problem(), block / blocks, begin, std::min(begin + kQueriesPerTask, checked.Q),
+                     locations ? locations->data() : nullptr, weights ? weights->data() : nullptr);
+    }
   });
-  value.store();
+  for (auto* result : {&value, &locations, &weights}) {
+    if (*result) (*result)->copy_back();
+  }
 }
 
 // A trace with the memory it points to.

@@ -143,8 +143,9 @@ class ContiguousInput {
 };
 
 // Memory for a result in the arithmetic's type: the output tensor itself if it has that type and is contiguous,
-// otherwise a buffer that store() rounds into it. store() also gives every NaN the same bits, because processors differ
-// in the NaN that an operation produces and the results must not.
+// otherwise a buffer that copy_back() rounds into it. store() also gives every NaN the same bits, because processors
+// differ in the NaN that an operation produces and the results must not; loops that do so themselves, on all threads,
+// need copy_back() alone.
 template <class T>
 class ContiguousOutput {
  public:
@@ -163,6 +164,9 @@ class ContiguousOutput {
     for (int64_t i = 0; i < count_; ++i) {
       if (data_[i] != data_[i]) data_[i] = std::numeric_limits<T>::quiet_NaN();
     }
+    copy_back();
+  }
+  void copy_back() {
     if (buffer_.empty()) return;
     const T* from = buffer_.data();
     visit_dtype(tensor_.dtype, [&]<class Stored>(const Stored*) {

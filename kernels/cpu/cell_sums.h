@@ -80,7 +80,7 @@ class CellSums {
     for (int i = 0; i < 4; ++i) {
       if (rows.row[i] == nullptr) continue;
       Real* to = rows.row[i] + channel;
-      (Block<Real, kWidth>::load(to) + sums.sum[i]).store(to);
+      (Block<Real, kWidth>::load(to) + sums.sum[i]).with_one_nan().store(to);
     }
   }
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/cell_sums.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/table.h"
+#include "kernels/cpu/vectors.h"
 #include "kernels/sample.h"
 
 namespace msda::kernels::cpu {
@@ -139,10 +140,10 @@ void backward(const Problem<In>& p, int64_t b, int64_t begin, int64_t end, Real*
           if (spots[i].sampled) {
             gradients = sample_gradients(p, spots[i], corners[i], grad_output, Real(p.attention_weights[sample]));
           }
-          if (grad_attention_weights) grad_attention_weights[sample] = gradients.attention;
+          if (grad_attention_weights) grad_attention_weights[sample] = one_nan<Real>(gradients.attention);
           if (grad_sampling_locations) {
-            grad_sampling_locations[2 * sample] = gradients.x;
-            grad_sampling_locations[2 * sample + 1] = gradients.y;
+            grad_sampling_locations[2 * sample] = one_nan<Real>(gradients.x);
+            grad_sampling_locations[2 * sample + 1] = one_nan<Real>(gradients.y);
           }
         }
       }
@@ -197,7 +198,8 @@ void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool a
         if (pixels[corner] < 0) continue;
         Real* target = level_grad + pixels[corner] * pixel_stride;
         for (int64_t d = 0; d < p.D; ++d) {
-          target[d] = target[d] + value_contribution(weights.w[corner], Real(row[d]) * sample.attention);
+          const Real addend = value_contribution(weights.w[corner], Real(row[d]) * sample.attention);
+          target[d] = one_nan<Real>(target[d] + addend);
         }
       }
     }

@@ -57,7 +57,8 @@ static inline int tree_depth(int64_t n) {
 }
 static inline int64_t sum_size(int64_t samples, int64_t D) { return (tree_depth(samples) + 1) * 4 * D; }
 
-// In: the type of the inputs. Real: the type of the arithmetic and of the results, float only where In is float.
+// In: the type of the inputs. Real: the type of the arithmetic and of the results, float only where In is float. Every
+// NaN of the gradients has the same bits.
 template <class In, class Real>
 struct Loops {
   // output[query][m][d] of batch b for queries [begin, end).

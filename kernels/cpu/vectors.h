@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/sample.h"
 
@@ -17,6 +18,13 @@ inline constexpr int kVectorBytes = 32;
 #else
 inline constexpr int kVectorBytes = 16;
 #endif
+
+// Every NaN as the same bits: processors differ in the NaN that an operation produces, and results must not. Numbers
+// and vectors of them.
+template <class Real, class Numbers>
+inline Numbers one_nan(Numbers x) {
+  return x == x ? x : Numbers{} + std::numeric_limits<Real>::quiet_NaN();
+}
 
 // kWidth channels, a power of two. Every operation is one rounding in each channel.
 template <class Real, int kWidth>
@@ -36,6 +44,11 @@ class Block {
   }
   void store(Real* to) const {
     for (int i = 0; i < kVectors; ++i) __builtin_memcpy(to + i * kLanesOfVector, &vectors_[i], sizeof(Vector));
+  }
+  Block with_one_nan() const {
+    Block block;
+    for (int i = 0; i < kVectors; ++i) block.vectors_[i] = one_nan<Real>(vectors_[i]);
+    return block;
   }
   friend Block operator+(const Block& a, const Block& b) {
     Block sum;
