@@ -15,14 +15,6 @@ import time
 import numpy as np
 from libmsda import FLOAT64, Operator, make_inputs
 
-try:
-    import torch
-    import torch.nn.functional as F
-except ModuleNotFoundError:
-    print("against_torch: PyTorch is not installed here: nothing to compare with")
-    sys.exit(77)
-
-
 # What make_inputs takes, and the type; row 1 first.
 ROWS = [({"P": points}, dtype) for points in (3, 4) for dtype in ("float32", "float64")]
 THREE_LEVELS = ((80, 80), (40, 40), (20, 20))
@@ -35,7 +27,7 @@ DETECTORS = [
 ]
 
 
-def torch_forward(value, shapes, locations, weights):
+def torch_forward(torch, value, shapes, locations, weights):
     """A grid_sample call for each level, then the weighted sum: what models do without a compiled kernel."""
     B, _, M, D = value.shape
     Q, P = locations.shape[1], locations.shape[4]
@@ -43,7 +35,7 @@ def torch_forward(value, shapes, locations, weights):
     for level, (height, width) in enumerate(shapes):
         rows = value[:, start:start + height * width].permute(0, 2, 3, 1).reshape(B * M, D, height, width)
         grid = (2 * locations[:, :, :, level] - 1).permute(0, 2, 1, 3, 4).reshape(B * M, Q, P, 2)
-        sampled.append(F.grid_sample(rows, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
+        sampled.append(torch.nn.functional.grid_sample(rows, grid, mode="bilinear", padding_mode="zeros", align_corners=False))
         start += height * width
     weights = weights.permute(0, 2, 1, 3, 4).reshape(B * M, 1, Q, -1)
     output = (torch.stack(sampled, dim=-2).flatten(-2) * weights).sum(-1)
@@ -56,11 +48,11 @@ def seconds(function):
     return time.perf_counter() - begin
 
 
-def row(sizes, dtype, threads, rounds):
+def row(torch, sizes, dtype, threads, rounds):
     inputs = {name: array.astype(dtype) if array.dtype == np.float32 else array for name, array in make_inputs(**sizes).items()}
     operator = Operator(dialect=2)
     tensors = [torch.from_numpy(inputs[name]).requires_grad_() for name in ("value", "sampling_locations", "attention_weights")]
-    output = torch_forward(tensors[0], inputs["spatial_shapes"].tolist(), tensors[1], tensors[2])
+    output = torch_forward(torch, tensors[0], inputs["spatial_shapes"].tolist(), tensors[1], tensors[2])
     grad_output = torch.from_numpy(inputs["grad_output"])
 
     def theirs():
@@ -86,14 +78,23 @@ def name_of(sizes):
     return f"{B} {Q} {M} {L} {P} {inputs['value'].shape[-1]} ({sides})"
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--most", type=float, default=0.5, help="of PyTorch's time")
     parser.add_argument("--detectors", action="store_true", help="measure the calls of detectors instead")
     parser.add_argument("--assert", action="store_true", dest="every", help="no row may take more than --most")
-    chosen = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    chosen = parse()
+    try:
+        import torch
+    except ModuleNotFoundError:
+        print("against_torch: PyTorch is not installed here: nothing to compare with")
+        return 77
     torch.set_num_threads(chosen.threads)
     print(f"PyTorch {torch.__version__}, {chosen.threads} threads, {platform.processor() or platform.machine()}, "
           f"median of {chosen.rounds} rounds, milliseconds")
@@ -102,7 +103,7 @@ def main():
     failed = []
     rows = DETECTORS if chosen.detectors else ROWS
     for number, (sizes, dtype) in enumerate(rows):
-        mine, theirs = row(sizes, dtype, chosen.threads, chosen.rounds)
+        mine, theirs = row(torch, sizes, dtype, chosen.threads, chosen.rounds)
         ratio, name = mine / theirs, name_of(sizes)
         print(f"| {name} | {dtype} | {mine:.1f} | {theirs:.1f} | {ratio:.2f} |", flush=True)
         if ratio > chosen.most and (chosen.every or (rows is ROWS and number == 0)):
