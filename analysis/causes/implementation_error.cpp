@@ -28,8 +28,9 @@ std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, c
   const Match& exact = explanation.exact();
   auto mistakes = s.call.mistakes(side.conventions, s.id, exact.place, exact.element,
                                   Precision::of(side.arithmetic_of(s.id.gradient)), s.cache);
-  if (!may_round_to_0(s, side, exact.element.value))
+  if (!may_round_to_0(s, side, exact.element.value)) {
     mistakes.insert(mistakes.begin(), {"it had never been computed", 0});
+  }
   mistakes.insert(mistakes.begin(), {"its sign were flipped", -exact.element.value});
   constexpr size_t kMost = 4;
   std::vector<std::string> texts;
