@@ -173,8 +173,7 @@ class Analysis {
                                              const std::vector<int64_t>& elements) {
     bool& by_chance = by_chance_[gradient.place()] = false;
     std::vector<Judgement> judgements = examiner_.judge(expected, gradient, elements);
-    const msda_dtype stored = recorded_.of(gradient).dtype;
-    by_chance = (stored == MSDA_FLOAT16 || stored == MSDA_BFLOAT16) && fit_by_chance(judgements);
+    by_chance = is_16_bits(recorded_.of(gradient).dtype) && fit_by_chance(judgements);
     return by_chance ? examiner_.judge(expected, gradient, elements) : judgements;
   }
 

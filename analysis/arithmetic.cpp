@@ -84,7 +84,7 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cac
   const Tensor& tensor = side.of(gradient);
   if (!tensor) return call.arithmetic();
   if (tensor.dtype == MSDA_FLOAT64 && call.arithmetic() != MSDA_FLOAT64 && needs_float64(tensor)) return MSDA_FLOAT64;
-  if (tensor.dtype != MSDA_FLOAT16 && tensor.dtype != MSDA_BFLOAT16) return call.arithmetic();
+  if (!is_16_bits(tensor.dtype)) return call.arithmetic();
   const auto explained = [&](const ElementId& id, msda_dtype arithmetic) {
     side.arithmetic[gradient.place()] = arithmetic;
     return explain(call, side, id, cache).explained();

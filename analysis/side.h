@@ -29,6 +29,12 @@ struct Side {
     const auto& found = reduction[gradient.place()];
     return found ? &*found : nullptr;
   }
+  // As if it computed the gradient in the type of its tensor.
+  Side in_type_of_tensor(Gradient gradient) const {
+    Side side = *this;
+    side.arithmetic[gradient.place()] = of(gradient).dtype;
+    return side;
+  }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
 };
 

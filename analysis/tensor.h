@@ -56,6 +56,8 @@ struct Tensor {
   }
 };
 
+inline bool is_16_bits(msda_dtype type) { return type == MSDA_FLOAT16 || type == MSDA_BFLOAT16; }
+
 // The rounding properties of a floating-point type.
 struct Precision {
   int bits;        // of the significand, the hidden one included

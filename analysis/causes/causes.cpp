@@ -13,10 +13,7 @@ Diagnosis diagnose(const Suspect& suspect) {
 
 AtFault rounding_fault(const Suspect& s) {
   // No replay is more exact than float64 kernels themselves are, and none adds in a 16-bit type.
-  const auto adds_in_16_bits = [&](const Side& side) {
-    const msda_dtype arithmetic = side.arithmetic_of(s.id.gradient);
-    return arithmetic == MSDA_FLOAT16 || arithmetic == MSDA_BFLOAT16;
-  };
+  const auto adds_in_16_bits = [&](const Side& side) { return is_16_bits(side.arithmetic_of(s.id.gradient)); };
   if (s.call.arithmetic() == MSDA_FLOAT64 || adds_in_16_bits(s.observed) || adds_in_16_bits(s.expected)) {
     return AtFault::kTolerance;
   }

@@ -42,10 +42,8 @@ template <class Adds>
 bool adds_in_type(const Suspect& s, const Adds& adds) {
   const msda_dtype stored = s.observed.of(s.id.gradient).dtype;
   if (stored == s.observed.arithmetic_of(s.id.gradient) || s.call.arithmetic() == MSDA_FLOAT64) return false;
-  if (stored != MSDA_FLOAT16 && stored != MSDA_BFLOAT16) return false;
-  Side side = s.observed;
-  side.arithmetic[s.id.gradient.place()] = stored;
-  const Explanation explanation = explain(s.call, side, s.id, s.cache);
+  if (!is_16_bits(stored)) return false;
+  const Explanation explanation = explain(s.call, s.observed.in_type_of_tensor(s.id.gradient), s.id, s.cache);
   return !explanation.explained() && adds(explanation, stored);
 }
 

@@ -1,5 +1,7 @@
 #include "analysis/operators/msda/device_call.h"
 
+#include "analysis/tensor.h"
+
 namespace msda::analysis {
 namespace {
 
@@ -42,7 +44,7 @@ uint64_t MsdaDeviceCall::device_bytes() const {
   for (const msda_tensor& result : results_) bytes += bytes_of(result);
   // Inputs without a common type are widened, and 16-bit ones for float64 as well; sums that are rounded at the end
   // need memory of their own.
-  const bool narrow = call_.value.dtype == MSDA_FLOAT16 || call_.value.dtype == MSDA_BFLOAT16;
+  const bool narrow = is_16_bits(call_.value.dtype);
   if (!alike || (narrow && options_.mode == MSDA_MODE_FLOAT64)) bytes += 8 * input_elements;
   if (options_.mode == MSDA_MODE_ATOMIC) bytes += 8 * elements_of(call_.value);
   // Samples in the order of their cells, the beginnings of the cells, and the four sums of every run of 32 samples of a
