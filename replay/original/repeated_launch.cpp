@@ -28,7 +28,7 @@ RepeatedLaunch::RepeatedLaunch(const gpu::Device& device, const Tools& tools, gp
       plan_(plan),
       reader_(reader),
       on_device_(device, function, plan, reader),
-      slots_(device, kBatch * record::kDigestSlotBytes),
+      slots_(device, kBatch * kSlotBytes),
       sums_(device, record::kDigestSlotBytes) {
   const auto outputs = std::ranges::count_if(plan.buffers, &Buffer::is_output);
   if (outputs > static_cast<std::ptrdiff_t>(record::kMostDigestRanges)) {
@@ -56,17 +56,15 @@ void RepeatedLaunch::digest(size_t slot) {
   record::DigestTable table(bytes);
   for (const auto& output : on_device_.outputs()) table.add(output.address, output.buffer->bytes);
   if (!table.launchable()) refuse("its outputs are larger than any memory");
-  gpu::DevicePointer sums = sums_.address();
-  auto* to = reinterpret_cast<uint64_t*>(static_cast<std::byte*>(slots_.address()) + slot * record::kDigestSlotBytes);
-  uint64_t sequence = ++sequence_;
-  const auto parameters = table.parameters(sums, to, sequence);
+  auto* to = reinterpret_cast<uint64_t*>(static_cast<std::byte*>(slots_.address()) + slot * kSlotBytes);
+  record::DigestTarget target{sums_.address(), to, ++sequence_, 0, 0, table.count()};
+  const auto parameters = table.parameters(target);
   device_.launch(tools_.digest, static_cast<unsigned>(table.blocks()), record::kDigestThreads, parameters);
 }
 
 std::pair<uint64_t, uint64_t> RepeatedLaunch::digest_in(size_t slot, size_t output) const {
   uint64_t numbers[1 + 2 * record::kMostDigestRanges];
-  std::memcpy(numbers, static_cast<const std::byte*>(slots_.address()) + slot * record::kDigestSlotBytes,
-              sizeof numbers);
+  std::memcpy(numbers, static_cast<const std::byte*>(slots_.address()) + slot * kSlotBytes, sizeof numbers);
   return {numbers[1 + 2 * output], numbers[2 + 2 * output]};
 }
 

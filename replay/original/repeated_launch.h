@@ -65,6 +65,7 @@ class RepeatedLaunch {
 
   // Launches enqueued at a time: enough that the device never waits for the host.
   static constexpr size_t kBatch = 32;
+  static constexpr size_t kSlotBytes = record::digest_slot_bytes(record::kMostDigestRanges);  // for each of them
 
   const gpu::Device& device_;
   const Tools tools_;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "tests/stand_in_driver/driver.h"
 #include "tests/stand_in_driver/poison_kernels.h"
@@ -184,25 +185,29 @@ CUresult tiny(const std::byte* bytes) {
 // The recorder's digest of memory, by its description: two sums over pieces of 16 bytes.
 struct Range {
   CUdeviceptr address;
-  uint64_t bytes, first_block;
+  uint64_t bytes;
 };
-constexpr size_t kMostRanges = 32;
+constexpr size_t kMostRanges = 32, kMostDigests = 64;
+using FirstBlocks = unsigned int[kMostRanges];
 
 CUresult digest(const std::byte* bytes) {
   Range ranges[kMostRanges];
+  FirstBlocks first_blocks;
   std::memcpy(ranges, bytes, sizeof ranges);
-  Arguments arguments(bytes + sizeof ranges);
-  const auto count = arguments.next<unsigned int>();
+  std::memcpy(first_blocks, bytes + sizeof ranges, sizeof first_blocks);
+  Arguments arguments(bytes + sizeof ranges + sizeof first_blocks);
   auto* const sums = arguments.next<uint64_t*>();
   auto* const slot = arguments.next<uint64_t*>();
   const auto sequence = arguments.next<uint64_t>();
+  const auto first = arguments.next<unsigned int>(), from = arguments.next<unsigned int>(),
+             end = arguments.next<unsigned int>();
   constexpr uint64_t kKeys[] = {0xA0761D6478BD642F, 0xE7037ED1A0B428DB, 0x8EBC6AF09C88C6E3, 0x589965CC75374CC3};
   __extension__ using Wide = unsigned __int128;
-  if (!allocated(reinterpret_cast<uintptr_t>(sums), (2 * kMostRanges + 1) * 8)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  for (unsigned int i = 0; i < count; ++i) {
+  if (!allocated(reinterpret_cast<uintptr_t>(sums), (2 * kMostDigests + 1) * 8)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (size_t i = 0; i < kMostRanges && first_blocks[i] != ~0u; ++i) {
     const Range& range = ranges[i];
     if (!allocated(range.address, range.bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    for (int sum = 0; sum < 2; ++sum) {
+    for (size_t sum = 0; sum < 2; ++sum) {
       uint64_t total = 0;
       for (uint64_t at = 0; at < range.bytes; at += 16) {
         uint64_t piece[2] = {};
@@ -213,9 +218,11 @@ CUresult digest(const std::byte* bytes) {
             static_cast<Wide>(piece[0] ^ (key + kKeys[2 * sum])) * (piece[1] ^ (key + kKeys[2 * sum + 1]));
         total += static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
       }
-      slot[1 + 2 * i + static_cast<unsigned int>(sum)] = total;
+      sums[2 * (first + i) + sum] += total;
     }
   }
+  if (slot == nullptr) return CUDA_SUCCESS;  // a later launch hands over
+  for (size_t i = 2 * from; i < 2 * end; ++i) slot[1 + i] = std::exchange(sums[i], 0);
   __atomic_store_n(slot, sequence, __ATOMIC_RELEASE);
   return CUDA_SUCCESS;
 }
@@ -285,8 +292,12 @@ CUresult extremes_of_any(const std::byte* bytes) {
 }
 
 std::vector<Parameter> digest_layout() {
-  constexpr size_t kTable = sizeof(Range) * kMostRanges;
-  return {{0, kTable}, {kTable, 4}, {kTable + 8, 8}, {kTable + 16, 8}, {kTable + 24, 8}, {kTable + 32, 4}};
+  constexpr size_t kBlocks = sizeof(Range) * kMostRanges, kTables = kBlocks + sizeof(FirstBlocks);
+  return {{0, kBlocks},      {kBlocks, sizeof(FirstBlocks)},
+          {kTables, 8},      {kTables + 8, 8},
+          {kTables + 16, 8}, {kTables + 24, 4},
+          {kTables + 28, 4}, {kTables + 32, 4},
+          {kTables + 36, 4}};
 }
 
 std::vector<Parameter> gather_layout() {

@@ -31,6 +31,9 @@ Digests& Digests::operator=(Digests&& other) noexcept {
   std::swap(slot_, other.slot_);
   std::swap(sequence_, other.sequence_);
   std::swap(of_range_, other.of_range_);
+  std::swap(ranges_, other.ranges_);
+  std::swap(count_, other.count_);
+  std::swap(handed_over_, other.handed_over_);
   return *this;
 }
 
@@ -102,50 +105,80 @@ cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
   return memory;
 }
 
+bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
+                      std::string& failure) {
+  if (ranges.size() > kMostRanges || digests.ranges_ + ranges.size() > kMostDigests) {
+    failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
+    return false;
+  }
+  uint64_t bytes = 0;
+  for (const DeviceRange& range : ranges) bytes += range.bytes;
+  DigestTable table(bytes);
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const bool is_empty = ranges[i].bytes == 0;
+    digests.of_range_[digests.ranges_ + i] =
+        is_empty ? Digests::kNone : static_cast<uint8_t>(digests.count_ + table.count());
+    table.add(ranges[i].address, ranges[i].bytes);
+  }
+  if (!table.launchable()) {
+    failure = "its tensors are empty, or larger than any memory";
+    return false;
+  }
+  const std::lock_guard lock(mutex_);
+  if (!prepare(failure)) return false;
+  const cuda::DevicePointer sums = sums_of_this_context(failure);
+  if (sums == 0) return false;
+  if (digests.slot_ == nullptr && free_.empty()) {
+    failure = "too many launches are under way";
+    return false;
+  }
+  uint64_t* slot = digests.slot_ != nullptr ? digests.slot_ : free_.back();
+  DigestTarget target{sums + static_cast<uint64_t>(reinterpret_cast<std::byte*>(slot) - slots_),
+                      hands_over ? slot : nullptr,
+                      next_sequence_++,
+                      digests.count_,
+                      digests.handed_over_,
+                      digests.count_ + table.count()};
+  auto parameters = table.parameters(target);
+  const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
+                                                    kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
+  if (result != cuda::kSuccess) {
+    failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
+    return false;
+  }
+  if (digests.slot_ == nullptr) free_.pop_back();
+  digests.slot_ = slot;
+  digests.sequence_ = target.sequence;
+  digests.ranges_ += ranges.size();
+  digests.count_ = target.end;
+  if (hands_over) digests.handed_over_ = target.end;
+  return true;
+}
+
 Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
   Digests digests;
+  extend(digests, ranges, stream, failure);
+  return digests;
+}
+
+Digests Digester::begin(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
+  Digests digests;
   try {
-    if (ranges.size() > kMostRanges) {
-      failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
-      return {};
-    }
-    uint64_t bytes = 0;
-    for (const DeviceRange& range : ranges) bytes += range.bytes;
-    DigestTable table(bytes);
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      digests.of_range_[i] = static_cast<uint8_t>(ranges[i].bytes == 0 ? Digests::kNone : table.count());
-      table.add(ranges[i].address, ranges[i].bytes);
-    }
-    if (!table.launchable()) {
-      failure = "its tensors are empty, or larger than any memory";
-      return {};
-    }
-    const std::lock_guard lock(mutex_);
-    if (!prepare(failure)) return {};
-    cuda::DevicePointer sums = sums_of_this_context(failure);
-    if (sums == 0) return {};
-    if (free_.empty()) {
-      failure = "too many launches are under way";
-      return {};
-    }
-    uint64_t* slot = free_.back();
-    sums += reinterpret_cast<std::byte*>(slot) - slots_;
-    uint64_t sequence = next_sequence_++;
-    auto parameters = table.parameters(sums, slot, sequence);
-    const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
-                                                      kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
-    if (result != cuda::kSuccess) {
-      failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
-      return {};
-    }
-    free_.pop_back();
-    digests.slot_ = slot;
-    digests.sequence_ = sequence;
+    launch(digests, ranges, stream, /*hands_over=*/false, failure);
   } catch (...) {
     failure = "no memory";
-    return {};
   }
   return digests;
+}
+
+bool Digester::extend(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
+                      std::string& failure) noexcept {
+  try {
+    return launch(digests, ranges, stream, /*hands_over=*/true, failure);
+  } catch (...) {
+    failure = "no memory";
+  }
+  return false;
 }
 
 void Digester::give_back(uint64_t* slot) {

@@ -37,9 +37,11 @@ class Digests {
 
  private:
   friend class Digester;
-  uint64_t* slot_ = nullptr;  // in pinned memory: a sequence number, then two sums for each range
+  uint64_t* slot_ = nullptr;  // in pinned memory: a sequence number, then two sums for each digest
   uint64_t sequence_ = 0;
-  std::array<uint8_t, kMostDigestRanges> of_range_{};  // the index among the sums; kNone for an empty range
+  std::array<uint8_t, kMostDigests> of_range_{};  // the index among the digests; kNone for an empty range
+  size_t ranges_ = 0;
+  unsigned count_ = 0, handed_over_ = 0;  // of the digests that the device computes: so far, and those in the slot
   static constexpr uint8_t kNone = 255;
 };
 
@@ -51,6 +53,13 @@ class Digester {
   // Empty, with the reason in `failure`, if the device cannot compute them: the driver refused, too many ranges, or all
   // slots are in use. Needs the stream's context to be current.
   Digests start(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
+  // The same, but the digests become ready only with those of extend(): the stream's next work does not wait for their
+  // way to the host.
+  Digests begin(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept;
+  // Digests more ranges, whose indices follow those of the ranges before. False, with nothing changed, where start()
+  // would return nothing.
+  bool extend(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
+              std::string& failure) noexcept;
 
   // A context ends, and with it everything that the recorder has on its device (cudaDeviceReset). Digests that are not
   // ready by then never will be.
@@ -63,6 +72,8 @@ class Digester {
   bool map_slots();
   bool prepare(std::string& failure);
   cuda::DevicePointer sums_of_this_context(std::string& failure);
+  bool launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
+              std::string& failure);
   void give_back(uint64_t* slot);
 
   std::mutex mutex_;

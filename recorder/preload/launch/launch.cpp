@@ -91,12 +91,17 @@ bool can_copy_ahead(const KnownLaunch& known, const LastContent& last, const Kno
   return !last.repeats && launch_before != &known && known.tables.empty();
 }
 
+bool digests_need_no_wait(SnapshotMode mode, const KnownLaunch& known) {
+  return mode == SnapshotMode::kCopyAhead ||
+         (mode == SnapshotMode::kDigest && !known.call.reads_data && !known.tables_vary);
+}
+
 bool begin(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
   switch (state.mode) {
     case SnapshotMode::kCopy:
       return begin_copy(launched, adapter, state);
     case SnapshotMode::kCopyAhead:
-      return begin_copy_ahead(launched, state);
+      return begin_copy_ahead(state);
     case SnapshotMode::kDigest:
       return begin_digest(launched, adapter, state);
     case SnapshotMode::kAutotuner:
@@ -119,7 +124,9 @@ bool decode(const Launched& launched, const Kernel& kernel, ThreadState& mine, s
 void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   ThreadState& mine = this_thread();
   Kernel* kernel = kernel_of(launched.function, mine);
-  if (kernel == nullptr || recording().is_over()) return;
+  if (kernel == nullptr) return;
+  Recording& session = recording();
+  if (session.is_over()) return;
   const auto refuse = [&](const char* reason) { Functions::instance().refuse(kernel->layout.kernel, reason); };
   int capturing = 0;
   if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
@@ -131,20 +138,27 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   auto& known = known_of(*kernel, mine);
   const bool is_known = known && !known->is_stale();
   static constinit MadeOnce<const LastContent> none;
-  auto state = std::make_unique<SnapshotState>();
-  state->is_kernel = kernel->is_kernel;
-  if (is_known) state->last = known->last();
-  const LastContent& last = is_known ? *state->last : none.get();
-  state->mode = mode_of(is_known ? known.get() : nullptr, last, mine, waits_now);
+  std::shared_ptr<const LastContent> known_last;
+  if (is_known) known_last = known->last();
+  const LastContent& last = is_known ? *known_last : none.get();
+  SnapshotMode mode = mode_of(is_known ? known.get() : nullptr, last, mine, waits_now);
   mine.waits = waits_now;
   const KnownLaunch* launch_before = std::exchange(mine.last, nullptr);
-  before_another(state->mode == SnapshotMode::kAutotuner ? known.get() : nullptr, last);
+  before_another(mode == SnapshotMode::kAutotuner ? known.get() : nullptr, last);
   if (!is_known && !decode(launched, *kernel, mine, known)) return;
+  if (mode == SnapshotMode::kCopy && can_copy_ahead(*known, last, launch_before)) mode = SnapshotMode::kCopyAhead;
+  const bool starts = mode == SnapshotMode::kCopyAhead || mode == SnapshotMode::kDigest;
+  if (starts && !session.start()) return;
+  // The device begins as early as possible: what can be done meanwhile comes after this.
+  Digests digests;
+  if (digests_need_no_wait(mode, *known) && !(digests = begin_digests(launched, *known))) return;
+  auto state = std::make_unique<SnapshotState>();
+  state->mode = mode;
+  state->is_kernel = kernel->is_kernel;
   state->known = known;
+  state->last = std::move(known_last);
+  state->digests = std::move(digests);
   state->stream = launched.stream;
-  if (state->mode == SnapshotMode::kCopy && can_copy_ahead(*known, last, launch_before)) {
-    state->mode = SnapshotMode::kCopyAhead;
-  }
   if (!begin(launched, *kernel->adapter, *state)) return;
   known = state->known;
   mine.last = known.get();

@@ -185,9 +185,9 @@ bool recognise(KnownLaunch& known, const Digests& digests, LaunchRecord& record)
   return true;
 }
 
-void add_outputs(const KnownLaunch& known, const Digests& digests, LaunchRecord& record) {
-  add_digests("outputs", known.call.outputs, digests, 0, record);
-  record.outputs_digest = joined_digests(digests, 0, known.call.outputs.size());
+void add_outputs(const KnownLaunch& known, const Digests& digests, size_t first, LaunchRecord& record) {
+  add_digests("outputs", known.call.outputs, digests, first, record);
+  record.outputs_digest = joined_digests(digests, first, known.call.outputs.size());
 }
 
 // Cached by size: the buffers that a kernel adds to mostly hold zeros before it.
@@ -219,19 +219,18 @@ void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, L
   }
 }
 
-bool start_digests(const Launched& launched, SnapshotState& state) {
-  if (!recording().start()) return false;
-  std::string failure;
-  state.before = Digester::instance().start(state.known->ranges, launched.stream, failure);
-  if (!state.before) Functions::instance().refuse(state.known->name, failure);
-  return static_cast<bool>(state.before);
-}
-
 }  // namespace
 
 SnapshotState::~SnapshotState() {
   // The block of a launch that was not delivered is freed only after the device has written into it.
   if (record.block && copies) cuda::driver().synchronize(stream);
+}
+
+Digests begin_digests(const Launched& launched, const KnownLaunch& known) {
+  std::string failure;
+  Digests digests = Digester::instance().begin(known.ranges, launched.stream, failure);
+  if (!digests) Functions::instance().refuse(known.name, failure);
+  return digests;
 }
 
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
@@ -243,17 +242,13 @@ bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, Snap
   return copy_before(state, {!content.known, !content.same_before, zeros_before(state.known->call, digests)});
 }
 
-bool begin_copy_ahead(const Launched& launched, SnapshotState& state) {
-  return start_digests(launched, state) && copy_before(state, {});
-}
+bool begin_copy_ahead(SnapshotState& state) { return copy_before(state, {}); }
 
 // Without a wait, a launch whose tables have changed is lost if they decide sizes: only its digests show it, after it.
 // The next one with these parameters therefore waits.
 bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state) {
-  if (!state.known->call.reads_data && !state.known->tables_vary) return start_digests(launched, state);
-  if (!recording().start()) return false;
-  state.before = digest_before(launched, adapter, state.is_kernel, state.known);
-  return static_cast<bool>(state.before);
+  if (!state.digests) state.digests = digest_before(launched, adapter, state.is_kernel, state.known);
+  return static_cast<bool>(state.digests);
 }
 
 // Outputs are copied, then digested: when the digests are ready, so are the copies.
@@ -270,7 +265,7 @@ void end_registered(const Launched& launched, SnapshotState& state) {
   }
   const auto record = std::make_shared<LaunchRecord>();
   const auto delivered = [known = state.known, record, digests] {
-    add_outputs(*known, *digests, *record);
+    add_outputs(*known, *digests, 0, *record);
     recording().deliver(std::move(*record));
   };
   *record = std::move(state.record);
@@ -281,34 +276,33 @@ void end_registered(const Launched& launched, SnapshotState& state) {
 
 // Everything except the digests is done here, while the device computes.
 void end_unregistered(const Launched& launched, SnapshotState& state) {
-  struct Pair {
-    Digests before, after;
+  struct Ended {
+    Digests digests;
     LaunchRecord record;
   };
   const auto& outputs = state.known->call.outputs;
   std::string failure;
-  const auto pair = std::make_shared<Pair>();
-  if (!state.record.block || fetch(outputs, state, state.record.outputs)) {
-    pair->after = Digester::instance().start(state.known->outputs(), launched.stream, failure);
-  }
-  if (pair->after) add_facts(launched, state);
-  const auto delivered = [known = state.known, pair] {
-    auto& [before, after, record] = *pair;
-    if (known->call.data_decide_sizes && !known->same_tables(before)) {
+  const auto ended = std::make_shared<Ended>();
+  const bool is_digested = (!state.record.block || fetch(outputs, state, state.record.outputs)) &&
+                           Digester::instance().extend(state.digests, state.known->outputs(), launched.stream, failure);
+  if (is_digested) add_facts(launched, state);
+  const auto delivered = [known = state.known, ended] {
+    auto& [digests, record] = *ended;
+    if (known->call.data_decide_sizes && !known->same_tables(digests)) {
       known->set_stale();
       recording().report_missed_launch(known->name);
       return;
     }
-    if (!recognise(*known, before, record)) return;
-    drop_what_is_recorded(known->call, before, record);
-    add_outputs(*known, after, record);
+    if (!recognise(*known, digests, record)) return;
+    drop_what_is_recorded(known->call, digests, record);
+    add_outputs(*known, digests, known->ranges.size(), record);
     recording().deliver(std::move(record));
   };
-  if (pair->after) {
-    pair->before = std::move(state.before);
-    pair->record = std::move(state.record);
-    if (recording().when_ready([pair] { return pair->after.ready(); }, delivered)) return;
-    state.record = std::move(pair->record);  // its block is freed after the device has written into it
+  if (is_digested) {
+    ended->digests = std::move(state.digests);
+    ended->record = std::move(state.record);
+    if (recording().when_ready([ended] { return ended->digests.ready(); }, delivered)) return;
+    state.record = std::move(ended->record);  // its block is freed after the device has written into it
   }
   recording().report_missed_launch(state.known->name);
 }

@@ -27,7 +27,7 @@ struct SnapshotState {
   bool is_kernel = false;  // the launched function is a CUkernel
   std::shared_ptr<KnownLaunch> known;
   std::shared_ptr<const LastContent> last;  // for an autotuner launch: the content that it is taken to repeat
-  Digests before;  // with kDigest and kCopyAhead: of the inputs, and of the output buffers before
+  Digests digests;  // with kDigest and kCopyAhead: of the inputs, the output buffers before, and the outputs
   LaunchRecord record;
   cuda::Stream stream = nullptr;
   bool copies = false;   // copies into the record's block are under way on the stream
@@ -36,9 +36,11 @@ struct SnapshotState {
   uint64_t outputs_offset = 0;
 };
 
-// Called before a launch, by mode. False if it is not to be recorded.
+// Called before a launch, by mode. False if it is not to be recorded. For begin_copy_ahead() and, if that need not
+// wait, begin_digest(), begin_digests() has set state.digests.
+Digests begin_digests(const Launched& launched, const KnownLaunch& known);
 bool begin_copy(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
-bool begin_copy_ahead(const Launched& launched, SnapshotState& state);
+bool begin_copy_ahead(SnapshotState& state);
 bool begin_digest(const Launched& launched, const adapters::Adapter& adapter, SnapshotState& state);
 // Called after it, if its content is registered already, and if it is not.
 void end_registered(const Launched& launched, SnapshotState& state);
