@@ -11,6 +11,11 @@
 namespace msda::record {
 namespace {
 
+[[gnu::cold]] std::string in_brackets(cuda::Result error) { return " (error " + std::to_string(error) + ")"; }
+[[gnu::cold]] std::string too_many_tensors() {
+  return "it has more than " + std::to_string(Digester::kMostRanges) + " tensors";
+}
+
 // Clears the memory before it returns, on a stream of its own: work on the legacy stream may run after a launch on
 // another stream.
 cuda::Result set_to_zero(cuda::DevicePointer memory, size_t bytes) {
@@ -49,7 +54,7 @@ Digest Digests::operator[](size_t range) const {
   return index == kNone ? Digest{} : Digest{slot_[1 + 2 * index], slot_[2 + 2 * index]};
 }
 
-Digester& Digester::instance() {
+[[gnu::hot]] Digester& Digester::instance() {
   static constinit MadeOnce<Digester> digester;
   return digester.get();
 }
@@ -65,8 +70,8 @@ bool Digester::map_slots() {
   return true;
 }
 
-bool Digester::prepare(std::string& failure) {
-  if (pinned_) return true;
+// Once, as is the next function for each context: kept apart from what every launch runs.
+[[gnu::cold]] bool Digester::prepare(std::string& failure) {
   if (!map_slots()) {
     failure = "there is no memory for the recorder's digests";
     return false;
@@ -76,7 +81,7 @@ bool Digester::prepare(std::string& failure) {
   cuda::Result result = cuda::load_kernel(kDigestPtx, kDigestKernel, kernel_);
   if (result == cuda::kSuccess) result = cuda::driver().host_register(slots_, kSlots * kSlotBytes, kPortable);
   if (result != cuda::kSuccess && result != kAlreadyRegistered) {
-    failure = "the driver refuses the recorder's digests (error " + std::to_string(result) + ")";
+    failure = "the driver refuses the recorder's digests" + in_brackets(result);
     return false;
   }
   pinned_ = true;
@@ -90,25 +95,33 @@ void Digester::context_ends() noexcept {
 }
 
 // 0 if they cannot be allocated.
-cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
-  cuda::Context context = nullptr;
+[[gnu::cold]] cuda::DevicePointer Digester::allocate_sums(cuda::Context context, std::string& failure) {
   cuda::DevicePointer memory = 0;
-  cuda::Result result = cuda::driver().current_context(&context);
-  if (const auto found = sums_.find(context); found != sums_.end()) return found->second;
-  if (result == cuda::kSuccess) result = cuda::driver().allocate(&memory, kSlots * kSlotBytes);
+  cuda::Result result = cuda::driver().allocate(&memory, kSlots * kSlotBytes);
   if (result == cuda::kSuccess) result = set_to_zero(memory, kSlots * kSlotBytes);
   if (result != cuda::kSuccess) {
-    failure = "no device memory for the recorder's digests (error " + std::to_string(result) + ")";
+    failure = "no device memory for the recorder's digests" + in_brackets(result);
     return 0;
   }
   sums_[context] = memory;
   return memory;
 }
 
-bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
-                      std::string& failure) {
+// 0 if there are none.
+[[gnu::hot]] cuda::DevicePointer Digester::sums_of_this_context(std::string& failure) {
+  cuda::Context context = nullptr;
+  if (const cuda::Result result = cuda::driver().current_context(&context); result != cuda::kSuccess) {
+    failure = "the recorder's digests have no context" + in_brackets(result);
+    return 0;
+  }
+  const auto found = sums_.find(context);
+  return found != sums_.end() ? found->second : allocate_sums(context, failure);
+}
+
+[[gnu::hot]] bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
+                                   bool hands_over, std::string& failure) {
   if (ranges.size() > kMostRanges || digests.ranges_ + ranges.size() > kMostDigests) {
-    failure = "it has more than " + std::to_string(kMostRanges) + " tensors";
+    failure = too_many_tensors();
     return false;
   }
   uint64_t bytes = 0;
@@ -125,7 +138,7 @@ bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges, cud
     return false;
   }
   const std::lock_guard lock(mutex_);
-  if (!prepare(failure)) return false;
+  if (!pinned_ && !prepare(failure)) return false;
   const cuda::DevicePointer sums = sums_of_this_context(failure);
   if (sums == 0) return false;
   if (digests.slot_ == nullptr && free_.empty()) {
@@ -143,7 +156,7 @@ bool Digester::launch(Digests& digests, std::span<const DeviceRange> ranges, cud
   const cuda::Result result = cuda::driver().launch(kernel_, static_cast<unsigned>(table.blocks()), 1, 1,
                                                     kDigestThreads, 1, 1, 0, stream, parameters.data(), nullptr);
   if (result != cuda::kSuccess) {
-    failure = "the driver does not launch the recorder's digests (error " + std::to_string(result) + ")";
+    failure = "the driver does not launch the recorder's digests" + in_brackets(result);
     return false;
   }
   if (digests.slot_ == nullptr) free_.pop_back();
@@ -161,7 +174,8 @@ Digests Digester::start(std::span<const DeviceRange> ranges, cuda::Stream stream
   return digests;
 }
 
-Digests Digester::begin(std::span<const DeviceRange> ranges, cuda::Stream stream, std::string& failure) noexcept {
+[[gnu::hot]] Digests Digester::begin(std::span<const DeviceRange> ranges, cuda::Stream stream,
+                                     std::string& failure) noexcept {
   Digests digests;
   try {
     launch(digests, ranges, stream, /*hands_over=*/false, failure);

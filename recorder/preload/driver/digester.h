@@ -71,6 +71,7 @@ class Digester {
 
   bool map_slots();
   bool prepare(std::string& failure);
+  cuda::DevicePointer allocate_sums(cuda::Context context, std::string& failure);
   cuda::DevicePointer sums_of_this_context(std::string& failure);
   bool launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
               std::string& failure);

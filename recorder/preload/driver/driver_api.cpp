@@ -58,7 +58,7 @@ Driver find() {
 
 }  // namespace
 
-const Driver& driver() {
+[[gnu::hot]] const Driver& driver() {
   static constinit MadeOnce<const Driver> found;
   return found.get([] { return std::make_unique<const Driver>(find()); });
 }

@@ -258,7 +258,7 @@ void unloaded(Owner owner) noexcept {
 
 void context_unloaded() noexcept { ++unload_count; }
 
-uint64_t unloads() noexcept { return unload_count.load(std::memory_order_relaxed); }
+[[gnu::hot]] uint64_t unloads() noexcept { return unload_count.load(std::memory_order_relaxed); }
 
 void set_cubins_arrive(bool arrive) noexcept { cubins_arrive = arrive; }
 

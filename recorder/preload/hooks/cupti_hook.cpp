@@ -258,7 +258,7 @@ void offer_injection() noexcept {
   }
 }
 
-bool cupti_takes_launches() noexcept {
+[[gnu::hot]] bool cupti_takes_launches() noexcept {
   if (takes_launches.load(std::memory_order_relaxed)) return true;
   if (config().hook == HookChoice::kCupti && !asked.exchange(true)) {
     const char* other = getenv(kInjection);

@@ -87,10 +87,10 @@ void check_measured() {
 
 }  // namespace
 
-bool program_measures() noexcept { return measures.load(std::memory_order_relaxed); }
-uint64_t waits_of_program() noexcept { return waits.load(std::memory_order_relaxed); }
+[[gnu::hot]] bool program_measures() noexcept { return measures.load(std::memory_order_relaxed); }
+[[gnu::hot]] uint64_t waits_of_program() noexcept { return waits.load(std::memory_order_relaxed); }
 
-void before_another(const KnownLaunch* known, const LastContent& last) {
+[[gnu::hot]] void before_another(const KnownLaunch* known, const LastContent& last) {
   if (measured == nullptr) return;
   const bool one_more = measures && measured->known.get() == known && measured->last->key == last.key;
   if (!one_more || measured->is_due()) check_measured();

@@ -40,7 +40,7 @@ void Functions::forget_in_child() {
   new (&refused_) std::unordered_set<std::string>;
 }
 
-Functions& Functions::instance() {
+[[gnu::hot]] Functions& Functions::instance() {
   static constinit MadeOnce<Functions> functions;
   return functions.get();
 }

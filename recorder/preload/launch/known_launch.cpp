@@ -81,6 +81,7 @@ std::shared_ptr<const LastContent> KnownLaunch::last() {
 void KnownLaunch::set_last(LastContent content) {
   auto shared = std::make_shared<const LastContent>(std::move(content));
   const std::lock_guard lock(mutex_);
+  repeats_ = shared->repeats;
   last_.swap(shared);
 }
 

@@ -42,6 +42,7 @@ struct KnownLaunch {
   // Whether the tables are unchanged; if not, the launch must be decoded anew.
   bool same_tables(const Digests& digests);
   std::shared_ptr<const LastContent> last();
+  bool repeats() const { return repeats_; }  // last()->repeats, without its lock
   void set_last(LastContent content);
   // Marks the launch for decoding anew.
   void set_stale() { stale_ = true; }
@@ -52,7 +53,7 @@ struct KnownLaunch {
 
  private:
   std::mutex mutex_;
-  std::atomic<bool> stale_{false};
+  std::atomic<bool> stale_{false}, repeats_{false};
   std::optional<Digest> digest_of_tables_;
   std::shared_ptr<const LastContent> last_ = std::make_shared<const LastContent>();
 };

@@ -5,7 +5,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/launch/autotuner_launches.h"
@@ -41,7 +40,7 @@ struct ThreadState {
 };
 thread_local ThreadState* thread_state = nullptr;  // never destroyed: destructors of the program may launch
 
-ThreadState& this_thread() {
+[[gnu::hot]] ThreadState& this_thread() {
   if (thread_state == nullptr) thread_state = new ThreadState;
   ThreadState& mine = *thread_state;
   constexpr size_t kMost = 1024;
@@ -56,7 +55,7 @@ ThreadState& this_thread() {
 }
 
 // Null for a function that is not recorded.
-Kernel* kernel_of(cuda::Function function, ThreadState& mine) {
+[[gnu::hot]] Kernel* kernel_of(cuda::Function function, ThreadState& mine) {
   const auto found = mine.kernels.find(function);
   if (found != mine.kernels.end()) return &found->second;
   Kernel kernel;
@@ -67,7 +66,7 @@ Kernel* kernel_of(cuda::Function function, ThreadState& mine) {
 }
 
 // The place for what is known of the launch with mine.key.
-std::shared_ptr<KnownLaunch>& known_of(Kernel& kernel, ThreadState& mine) {
+[[gnu::hot]] std::shared_ptr<KnownLaunch>& known_of(Kernel& kernel, ThreadState& mine) {
   if (kernel.last == nullptr || kernel.last_key != mine.key) {
     auto& known = mine.known[mine.key];
     kernel.last = nullptr;  // for want of memory the next line may fail
@@ -121,26 +120,34 @@ bool decode(const Launched& launched, const Kernel& kernel, ThreadState& mine, s
   return known != nullptr;
 }
 
-void snapshot_before(const Launched& launched, Snapshot& snapshot) {
+// Sets mine.key. False if the launch cannot be recorded.
+bool identify(const Launched& launched, const Kernel& kernel, ThreadState& mine) {
+  const std::string& name = kernel.layout.kernel;
+  int capturing = 0;
+  if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
+    Functions::instance().refuse(name, "its stream is being captured into a CUDA graph");
+    return false;
+  }
+  if (!identify(launched, kernel.layout, mine.key)) {
+    Functions::instance().refuse(name, "the driver does not tell its parameters");
+    return false;
+  }
+  return mine.refused.empty() || !mine.refused.contains(mine.key);
+}
+
+[[gnu::hot]] void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   ThreadState& mine = this_thread();
   Kernel* kernel = kernel_of(launched.function, mine);
   if (kernel == nullptr) return;
   Recording& session = recording();
-  if (session.is_over()) return;
-  const auto refuse = [&](const char* reason) { Functions::instance().refuse(kernel->layout.kernel, reason); };
-  int capturing = 0;
-  if (cuda::driver().is_capturing(launched.stream, &capturing) != cuda::kSuccess || capturing != 0) {
-    return refuse("its stream is being captured into a CUDA graph");
-  }
-  if (!identify(launched, kernel->layout, mine.key)) return refuse("the driver does not tell its parameters");
-  if (!mine.refused.empty() && mine.refused.contains(mine.key)) return;
+  if (session.is_over() || !identify(launched, *kernel, mine)) return;
   const uint64_t waits_now = waits_of_program();
   auto& known = known_of(*kernel, mine);
   const bool is_known = known && !known->is_stale();
-  static constinit MadeOnce<const LastContent> none;
-  std::shared_ptr<const LastContent> known_last;
-  if (is_known) known_last = known->last();
-  const LastContent& last = is_known ? *known_last : none.get();
+  const LastContent none;
+  std::shared_ptr<const LastContent> repeated;  // null unless the last launch repeated recorded content
+  if (is_known && known->repeats()) repeated = known->last();
+  const LastContent& last = repeated ? *repeated : none;
   SnapshotMode mode = mode_of(is_known ? known.get() : nullptr, last, mine, waits_now);
   mine.waits = waits_now;
   const KnownLaunch* launch_before = std::exchange(mine.last, nullptr);
@@ -149,14 +156,13 @@ void snapshot_before(const Launched& launched, Snapshot& snapshot) {
   if (mode == SnapshotMode::kCopy && can_copy_ahead(*known, last, launch_before)) mode = SnapshotMode::kCopyAhead;
   const bool starts = mode == SnapshotMode::kCopyAhead || mode == SnapshotMode::kDigest;
   if (starts && !session.start()) return;
-  // The device begins as early as possible: what can be done meanwhile comes after this.
-  Digests digests;
+  Digests digests;  // first of all that the device and the host can do at the same time
   if (digests_need_no_wait(mode, *known) && !(digests = begin_digests(launched, *known))) return;
   auto state = std::make_unique<SnapshotState>();
   state->mode = mode;
   state->is_kernel = kernel->is_kernel;
   state->known = known;
-  state->last = std::move(known_last);
+  state->last = std::move(repeated);
   state->digests = std::move(digests);
   state->stream = launched.stream;
   if (!begin(launched, *kernel->adapter, *state)) return;
@@ -182,7 +188,7 @@ void snapshot_after(const Launched& launched, SnapshotState& state) {
 Snapshot::Snapshot() = default;
 Snapshot::~Snapshot() = default;
 
-bool passes_by(cuda::Function function) noexcept {
+[[gnu::hot]] bool passes_by(cuda::Function function) noexcept {
   try {
     return inside || Functions::instance().is_unmatched(function);
   } catch (...) {  // no memory for the table
@@ -190,7 +196,7 @@ bool passes_by(cuda::Function function) noexcept {
   }
 }
 
-void before_launch(const Launched& launched, Snapshot& snapshot) noexcept {
+[[gnu::hot]] void before_launch(const Launched& launched, Snapshot& snapshot) noexcept {
   by_itself([&] { snapshot_before(launched, snapshot); });
 }
 

@@ -92,16 +92,20 @@ std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_
   return parameters;
 }
 
-bool identify(const Launched& launched, const Layout& layout, std::string& key) {
-  key = layout.kernel;
-  const auto add = [&](const void* data, size_t bytes) { key.append(static_cast<const char*>(data), bytes); };
+[[gnu::hot]] bool identify(const Launched& launched, const Layout& layout, std::string& key) {
+  constexpr size_t kHandles = sizeof launched.function + sizeof launched.stream;
+  constexpr size_t kExtents = sizeof launched.grid + sizeof launched.block;
+  key.resize(kHandles + kExtents + bytes_of(layout) + layout.kernel.size());
+  char* to = key.data();
+  const auto add = [&to](const void* data, size_t bytes) {
+    to = static_cast<char*>(std::memcpy(to, data, bytes)) + bytes;
+  };
   add(&launched.function, sizeof launched.function);
   add(&launched.stream, sizeof launched.stream);
   add(launched.grid.data(), sizeof launched.grid);
   add(launched.block.data(), sizeof launched.block);
-  const size_t at = key.size();
-  key.resize(at + bytes_of(layout));
-  return read_parameters(launched, layout, std::as_writable_bytes(std::span(key).subspan(at)));
+  add(layout.kernel.data(), layout.kernel.size());
+  return read_parameters(launched, layout, std::as_writable_bytes(std::span(to, bytes_of(layout))));
 }
 
 adapters::Launch launch_of(const Launched& launched, const Layout& layout) {

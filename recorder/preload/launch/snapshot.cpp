@@ -226,7 +226,7 @@ SnapshotState::~SnapshotState() {
   if (record.block && copies) cuda::driver().synchronize(stream);
 }
 
-Digests begin_digests(const Launched& launched, const KnownLaunch& known) {
+[[gnu::hot]] Digests begin_digests(const Launched& launched, const KnownLaunch& known) {
   std::string failure;
   Digests digests = Digester::instance().begin(known.ranges, launched.stream, failure);
   if (!digests) Functions::instance().refuse(known.name, failure);

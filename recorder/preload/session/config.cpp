@@ -129,7 +129,7 @@ std::string rank() {
 
 }  // namespace
 
-const Config& config() {
+[[gnu::hot]] const Config& config() {
   static constinit MadeOnce<const Config> config;
   return config.get([] { return std::make_unique<const Config>(read()); });
 }

@@ -105,7 +105,7 @@ bool Recording::wants(const char* kernel) noexcept {
 
 Recording::State& Recording::state() { return *state_.load(std::memory_order_acquire); }
 
-bool Recording::start() noexcept {
+[[gnu::hot]] bool Recording::start() noexcept {
   if (started_.load(std::memory_order_acquire)) return !over_;
   guarded([&] {
     const std::lock_guard lock(start_mutex_);
@@ -452,7 +452,7 @@ Recordings& made() {
 
 }  // namespace
 
-Recording& recording() noexcept {
+[[gnu::hot]] Recording& recording() noexcept {
   Recordings& both = made();
   // A vfork child has its parent's memory, and a raw clone has a copy that no fork handler has seen.
   return getpid() == owner ? both.own : both.none;
