@@ -1,0 +1,190 @@
+"""Runs a kernel given as PTX, thread by thread: what digest.ptx uses of the language, for tests where there is no GPU.
+
+Memory is checked: an access outside what was allocated, or not aligned, raises. Blocks run one after the other in random order.
+"""
+
+import random
+import re
+
+WARP = 32
+PARAMETERS, SHARED = 1 << 60, 1 << 61  # where these memories begin
+
+
+class Memory:
+    def __init__(self):
+        self.pieces = {}
+
+    def allocate(self, address, data):
+        self.pieces[address] = bytearray(data)
+
+    def at(self, address, size):
+        assert address % size == 0, f"{size} bytes at {address:#x} are not aligned"
+        for begin, piece in self.pieces.items():
+            if begin <= address and address + size <= begin + len(piece):
+                return piece, slice(address - begin, address - begin + size)
+        raise AssertionError(f"{size} bytes at {address:#x} are not allocated")
+
+    def load(self, address, size):
+        piece, place = self.at(address, size)
+        return int.from_bytes(piece[place], "little")
+
+    def store(self, address, size, value):
+        piece, place = self.at(address, size)
+        piece[place] = (value % (1 << 8 * size)).to_bytes(size, "little")
+
+
+def operands(text):
+    return [one.strip() for one in re.split(r",(?![^{]*\})", text)] if text else []
+
+
+def members(text):
+    return [one.strip() for one in text.strip("{}").split(",")]
+
+
+class Kernel:
+    """One entry of PTX, with all of its labels and parameters."""
+
+    def __init__(self, source, threads):
+        source = re.sub(r"//.*", "", source)
+        head, body = source[source.index(".entry"):source.rindex("}")].split("\n{", 1)
+        self.threads, self.code, self.labels, self.names = threads, [], {}, {}
+        for align, kind, name, count in re.findall(r"\.param (?:\.align (\d+) )?\.(b8|u32|u64) (\w+)(?:\[(\d+)\])?", head):
+            size = int(align or int(kind[1:]) // 8)
+            end = max((place + length for place, length in self.names.values()), default=0)
+            self.names[name] = -(-end // size) * size, int(count or size)
+        shared = re.search(r"\.shared \.align \d+ \.b8 (\w+)\[(\d+)\];", body)
+        self.shared_name, self.shared_bytes = shared[1], int(shared[2])
+        for part in re.split(r"(?<=[;:])\s*", re.sub(r"(?m)^\s*\.(reg|shared|pragma)[^;]*;", "", body).strip()):
+            if part.endswith(":"):
+                self.labels[part[:-1]] = len(self.code)
+            elif part:
+                self.code.append(self.read(part[:-1]))
+
+    @staticmethod
+    def read(line):
+        """Of "@!%p setp.ge.u32 %q, %a, %b": ("%p", False), ["setp", "ge", "u32"], ["%q", "%a", "%b"]."""
+        guard = re.match(r"@(!?)(%\w+)\s+", line)
+        name, _, rest = line[guard.end() if guard else 0:].partition(" ")
+        return guard and (guard[2], not guard[1]), name.split("."), operands(rest)
+
+    def launch(self, memory, blocks, parameters):
+        """`parameters`: the bytes of each, by name."""
+        size = max(place + length for place, length in self.names.values())
+        packed = bytearray(size)
+        for name, data in parameters.items():
+            place, length = self.names[name]
+            assert len(data) == length, name
+            packed[place:place + length] = data
+        memory.allocate(PARAMETERS, packed)
+        for block in random.sample(range(blocks), blocks):
+            memory.allocate(SHARED, bytes(self.shared_bytes))
+            self.run_block(memory, {"%ctaid.x": block, "%nctaid.x": blocks})
+
+    def run_block(self, memory, place):
+        threads = [Thread(self, memory, {**place, "%tid.x": i}).run() for i in range(self.threads)]
+        answers = dict.fromkeys(range(self.threads))
+        while answers:
+            asked = {}
+            for i, answer in answers.items():
+                try:
+                    asked[i] = threads[i].send(answer)
+                except StopIteration:  # this thread has ended
+                    pass
+            assert len({kind for kind, _, _ in asked.values()}) <= 1, "threads meet at different instructions"
+            answers = {i: self.shuffled(asked, i) if kind == "shfl" else None for i, (kind, _, _) in asked.items()}
+
+    @staticmethod
+    def shuffled(asked, i):
+        source = i + asked[i][2]
+        return asked[source if source // WARP == i // WARP else i][1]
+
+
+class Thread:
+    def __init__(self, kernel, memory, registers):
+        self.kernel, self.memory, self.registers, self.next = kernel, memory, registers, 0
+
+    def value(self, operand):
+        if operand[0] == "%":
+            return self.registers[operand]
+        if operand in self.kernel.names:
+            return PARAMETERS + self.kernel.names[operand][0]
+        return SHARED if operand == self.kernel.shared_name else int(operand, 0)
+
+    def address(self, operand, space):
+        address = sum(self.value(term.strip()) for term in operand.strip("[]").split("+"))
+        assert (space == "param") == (PARAMETERS <= address < SHARED) and (space == "shared") == (address >= SHARED)
+        return address
+
+    def run(self):
+        """Yields at barriers and shuffles, which it does with the other threads; a shuffle's result is sent to it."""
+        while True:
+            guard, words, given = self.kernel.code[self.next]
+            self.next += 1
+            if guard and self.registers[guard[0]] != guard[1]:
+                continue
+            if words[0] == "ret":
+                return
+            if words[0] == "bra":
+                self.next = self.kernel.labels[given[0]]
+            elif words[0] == "bar":
+                yield "bar", None, None
+            elif words[0] == "shfl":
+                self.registers[given[0]] = yield "shfl", self.value(given[1]), self.value(given[2])
+            elif words[0] != "membar":
+                getattr(self, "do_" + words[0], self.compute)(words, given)
+
+    def do_mov(self, words, given):
+        if given[0].startswith("{"):
+            low, high = members(given[0])
+            self.registers[low], self.registers[high] = self.value(given[1]) % (1 << 32), self.value(given[1]) >> 32
+        elif given[1].startswith("{"):
+            low, high = members(given[1])
+            self.registers[given[0]] = self.value(low) | self.value(high) << 32
+        else:
+            self.registers[given[0]] = self.value(given[1])
+
+    def do_setp(self, words, given):
+        a, b = self.value(given[1]), self.value(given[2])
+        result = {"eq": a == b, "ne": a != b, "ge": a >= b, "lt": a < b, "le": a <= b}[words[1]]
+        self.registers[given[0]] = result and (words[2] != "and" or self.registers[given[3]])
+
+    def do_selp(self, words, given):
+        self.registers[given[0]] = self.value(given[1] if self.registers[given[3]] else given[2])
+
+    def places(self, words, operand):
+        """Addresses and size of what an access reads or writes."""
+        size = int(words[-1][1:]) // 8
+        address = self.address(operand, words[2] if words[1] == "volatile" else words[1])
+        count = 2 if "v2" in words else 1
+        assert address % (count * size) == 0, "a vector is not aligned"
+        return [address + i * size for i in range(count)], size
+
+    def do_ld(self, words, given):
+        addresses, size = self.places(words, given[1])
+        for register, address in zip(members(given[0]), addresses):
+            self.registers[register] = self.memory.load(address, size)
+
+    def do_st(self, words, given):
+        addresses, size = self.places(words, given[0])
+        for operand, address in zip(members(given[1]), addresses):
+            self.memory.store(address, size, self.value(operand))
+
+    def do_red(self, words, given):
+        (address,), size = self.places(words, given[0])
+        self.memory.store(address, size, self.memory.load(address, size) + self.value(given[1]))
+
+    def do_atom(self, words, given):
+        (address,), size = self.places(words, given[1])
+        before, operand = self.memory.load(address, size), self.value(given[2])
+        self.memory.store(address, size, before + operand if "add" in words else operand)
+        self.registers[given[0]] = before
+
+    def compute(self, words, given):
+        width = int(words[1][1:]) if words[0] == "cvt" else int(words[-1][1:])
+        a, b = self.value(given[1]), self.value(given[2]) if len(given) > 2 else 0
+        if words[0] == "mul" and words[1] != "lo":
+            result, width = (a * b >> width, width) if words[1] == "hi" else (a * b, 2 * width)
+        else:
+            result = {"add": a + b, "sub": a - b, "mul": a * b, "and": a & b, "or": a | b, "xor": a ^ b, "min": min(a, b),
+                      "max": max(a, b), "shl": a << min(b, 64), "shr": a >> min(b, 64), "cvt": a}[words[0]]
+        self.registers[given[0]] = result % (1 << width)
