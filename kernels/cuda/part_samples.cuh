@@ -26,6 +26,8 @@ template <class Real>
 struct PartRoom {
   PartSample<Real>* sorted;  // [samples]: by cell; whole runs of crowded cells become four rows of sums, in place
   uint32_t* starts;          // [cells]: counts; then where samples begin
+  Two<Real>* spots;          // [samples]: locations; then the fractions of y and x
+  Real* attention;           // [samples]
   uint16_t* order;           // [samples]: sorted by cell
   // While samples are ordered, in the place of `sorted`:
   CellMembers* members;  // of cells that are crowded for comparing each sample with each
@@ -35,7 +37,9 @@ struct PartRoom {
   __device__ PartRoom(void* memory, uint32_t samples, uint32_t cells) {
     sorted = static_cast<PartSample<Real>*>(memory);
     starts = reinterpret_cast<uint32_t*>(sorted + samples);
-    order = reinterpret_cast<uint16_t*>(starts + cells);
+    spots = reinterpret_cast<Two<Real>*>(starts + cells);
+    attention = reinterpret_cast<Real*>(spots + samples);
+    order = reinterpret_cast<uint16_t*>(attention + samples);
     members = static_cast<CellMembers*>(memory);
     found = reinterpret_cast<uint32_t*>(members + most_crowded(samples));
     arrival = reinterpret_cast<uint16_t*>(found + samples);
@@ -44,7 +48,7 @@ struct PartRoom {
   static constexpr uint32_t kMostCells = 1 << 16;  // that `found` can hold
   static int64_t bytes(int64_t samples, int64_t cells) {
     static_assert(sizeof(CellMembers) <= 5 * (kFewToCompare + 1) && 5 + 8 <= sizeof(PartSample<Real>));
-    return samples * int64_t{sizeof(PartSample<Real>)} + cells * 4 + samples * 2;
+    return samples * int64_t{sizeof(PartSample<Real>) + sizeof(Two<Real>) + sizeof(Real) + 2} + cells * 4;
   }
 };
 
@@ -66,80 +70,102 @@ __device__ inline Part part_of(const Problem<Stored>& p, const AtOncePlan& plan,
   return part;
 }
 
+inline constexpr uint32_t kPartScanEach = 4;  // cells whose numbers of samples a thread reads at once
+
 // What a block shares beside PartRoom.
 struct PartCounts {
-  uint64_t sums[kWarp + 1];
+  uint32_t sums[kWarp + 1];
   uint32_t found, crowded;
   uint32_t runs;                        // whole runs of cells with more than kFoldedSamples
   uint16_t run[kAtOnceSamples / kRun];  // where they begin among the sorted samples
 };
 
+// Copies what all samples of a list hold. Each thread later uses what it has copied itself.
+template <class Stored, class Real>
+__device__ inline void copy_samples(const Problem<Stored>& p, const SampleIndex& index, uint32_t samples,
+                                    const PartRoom<Real>& room) {
+  constexpr int kEach = kAtOnceSamples / kAtOnceThreads;  // all are on their way at the same time
+  static_assert(kEach * kAtOnceThreads == kAtOnceSamples);
+  Stored x[kEach], y[kEach], attention[kEach];
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    const uint32_t i = k * kAtOnceThreads + threadIdx.x;
+    if (i >= samples) break;
+    const int64_t at = index.of_place(i);
+    x[k] = p.sampling_locations[2 * at];
+    y[k] = p.sampling_locations[2 * at + 1];
+    attention[k] = p.attention_weights[at];
+  }
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    const uint32_t i = k * kAtOnceThreads + threadIdx.x;
+    if (i >= samples) break;
+    room.spots[i] = {static_cast<Real>(widened(x[k])), static_cast<Real>(widened(y[k]))};
+    room.attention[i] = static_cast<Real>(widened(attention[k]));
+  }
+}
+
 // The samples that reach the part, with their cells, in any order; counts each cell's.
 template <class Stored, class Real>
-__device__ inline void find_samples(const Problem<Stored>& p, const SampleIndex& index, const Part& part,
-                                    uint32_t samples, const PartRoom<Real>& room, PartCounts& counts) {
-  constexpr int kEach = 4;
+__device__ inline void find_samples(const Problem<Stored>& p, const Part& part, uint32_t samples,
+                                    const PartRoom<Real>& room, PartCounts& counts) {
   const Level level = p.levels.near[part.l];
   const uint32_t first_cell = part.first_row * (static_cast<uint32_t>(level.width) + 1),
                  cells = (part.rows + 1) * (static_cast<uint32_t>(level.width) + 1), lane = threadIdx.x % kWarp;
-  for (uint32_t tile = 0; tile < samples; tile += kEach * kAtOnceThreads) {
-    Two<Stored> location[kEach];
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const uint32_t i = tile + k * kAtOnceThreads + threadIdx.x;
-      if (i < samples) location[k] = location_of(p, index.of_place(i));
-    }
-    uint32_t cell[kEach];
-    with_fixed(p, [&](const auto& call) {
-#pragma unroll
-      for (int k = 0; k < kEach; ++k) {
-        cell[k] = cells;
-        if (tile + k * kAtOnceThreads + threadIdx.x >= samples) continue;
+#pragma unroll 1
+  for (uint32_t tile = 0; tile < samples; tile += kAtOnceThreads) {
+    const uint32_t i = tile + threadIdx.x;
+    uint32_t cell = cells;
+    if (i < samples) {
+      const Two<Real> location = room.spots[i];
+      with_fixed(p, [&](const auto& call) {
+        const Spot<Real> spot = locate_at(call, level, location.at[0], location.at[1]);
         // -1, for a sample that reaches no pixel, becomes larger than any cell of the part.
-        cell[k] = static_cast<uint32_t>(cell_of(locate_sample<Real>(call, level, location[k]), level)) - first_cell;
-      }
-    });
-#pragma unroll
-    for (int k = 0; k < kEach; ++k) {
-      const bool is_here = cell[k] < cells;
-      const unsigned here = __ballot_sync(~0u, is_here);
-      if (here == 0) continue;
-      uint32_t at = 0;
-      if (lane == 0) at = atomicAdd(&counts.found, static_cast<uint32_t>(__popc(here)));
-      at = __shfl_sync(~0u, at, 0) + static_cast<uint32_t>(__popc(here & ((1u << lane) - 1)));
-      if (!is_here) continue;
-      room.found[at] = cell[k] << 16 | (tile + k * kAtOnceThreads + threadIdx.x);
-      room.arrival[at] = static_cast<uint16_t>(atomicAdd(&room.starts[cell[k]], 1u));
+        cell = static_cast<uint32_t>(cell_of(spot, level)) - first_cell;
+        room.spots[i] = {spot.y.fraction, spot.x.fraction};
+      });
     }
+    const bool is_here = cell < cells;
+    const unsigned here = __ballot_sync(~0u, is_here);
+    if (here == 0) continue;
+    uint32_t at = 0;
+    if (lane == 0) at = atomicAdd(&counts.found, static_cast<uint32_t>(__popc(here)));
+    at = __shfl_sync(~0u, at, 0) + static_cast<uint32_t>(__popc(here & ((1u << lane) - 1)));
+    if (!is_here) continue;
+    room.found[at] = cell << 16 | i;
+    room.arrival[at] = static_cast<uint16_t>(atomicAdd(&room.starts[cell], 1u));
   }
 }
 
 // Turns the numbers of samples of each cell into where they begin. All threads must call it.
 template <class Real>
 __device__ inline void scan_part(const PartRoom<Real>& room, uint32_t cells, PartCounts& counts) {
-  uint64_t begin = 0;
-  for (uint32_t tile = 0; tile < cells; tile += kScanEach * kAtOnceThreads) {
-    const uint32_t at = tile + kScanEach * threadIdx.x;
-    OfCells<uint32_t> number{};
-    if (at < cells) number = *reinterpret_cast<const OfCells<uint32_t>*>(room.starts + at);
-    uint64_t mine = 0, total = 0;
+  uint32_t begin = 0;
+#pragma unroll 1
+  for (uint32_t tile = 0; tile < cells; tile += kPartScanEach * kAtOnceThreads) {
+    const uint32_t at = tile + kPartScanEach * threadIdx.x;
+    Four<uint32_t> number{};
+    auto* const here = reinterpret_cast<Four<uint32_t>*>(room.starts + at);
+    if (at < cells) number = *here;
+    uint32_t mine = 0, total = 0;
 #pragma unroll
-    for (uint32_t i = 0; i < kScanEach; ++i) mine += number.of[i];
-    auto next = static_cast<uint32_t>(begin + sum_before(mine, counts.sums, total));
+    for (uint32_t i = 0; i < kPartScanEach; ++i) mine += number.at[i];
+    uint32_t next = begin + sum_before(mine, counts.sums, total);
     begin += total;
     if (at >= cells) continue;
-    OfCells<uint32_t> start;
+    const uint32_t end = next + mine;
 #pragma unroll
-    for (uint32_t i = 0; i < kScanEach; ++i) {
-      start.of[i] = next;
-      next += number.of[i];
+    for (uint32_t i = 0; i < kPartScanEach; ++i) {
+      const uint32_t of_cell = number.at[i];
+      number.at[i] = next;
+      next += of_cell;
     }
-    *reinterpret_cast<OfCells<uint32_t>*>(room.starts + at) = start;
+    *here = number;
     if (mine <= kFoldedSamples) continue;
 #pragma unroll 1
-    for (uint32_t i = 0; i < kScanEach; ++i) {
+    for (uint32_t i = 0; i < kPartScanEach; ++i) {
       const uint32_t first = room.starts[at + i],
-                     of_cell = (i + 1 < kScanEach ? room.starts[at + i + 1] : next) - first;
+                     of_cell = (i + 1 < kPartScanEach ? room.starts[at + i + 1] : end) - first;
       if (of_cell > kFewToCompare) room.arrived[first] = static_cast<uint16_t>(atomicAdd(&counts.crowded, 1u));
       if (of_cell <= kFoldedSamples) continue;
       const uint32_t runs = of_cell / kRun, run = atomicAdd(&counts.runs, runs);
@@ -191,17 +217,13 @@ __device__ inline void order_samples(const PartRoom<Real>& room, const PartCount
 }
 
 // Fills `sorted` in this order.
-template <class Stored, class Real>
-__device__ inline void sort_samples(const Problem<Stored>& p, const SampleIndex& index, const Points& points,
-                                    const Level& level, const PartRoom<Real>& room, uint32_t found) {
+template <class Real>
+__device__ inline void sort_samples(const Points& points, const PartRoom<Real>& room, uint32_t found) {
+#pragma unroll 1
   for (uint32_t k = threadIdx.x; k < found; k += kAtOnceThreads) {
     const uint32_t sample = room.order[k];
-    const Read<Stored> read = read_sample(p, index.of_place(sample));
-    with_fixed(p, [&](const auto& call) {
-      const Spot<Real> spot = locate_sample<Real>(call, level, read.location);
-      room.sorted[k] = {static_cast<Real>(widened(read.attention)), spot.y.fraction, spot.x.fraction,
-                        points.by_count.divide(sample).quotient};
-    });
+    const Two<Real> fraction = room.spots[sample];
+    room.sorted[k] = {room.attention[sample], fraction.at[0], fraction.at[1], points.by_count.divide(sample).quotient};
   }
 }
 
