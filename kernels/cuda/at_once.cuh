@@ -1,11 +1,11 @@
 // The deterministic backward pass of a short call in one launch, without memory in between. Some blocks each take a
 // part of a level of a head: they find the samples that reach it, group them by cell in their shared memory, and add up
-// each pixel's addends from there. The other blocks compute the samples' own gradients (per_sample.cuh), which depend
+// each pixel's addends from there. The other blocks compute the samples' own gradients (short_samples.cuh), which depend
 // on nothing else; they keep the device busy while the first ones group.
 #pragma once
 
 #include "kernels/cuda/part_pixels.cuh"
-#include "kernels/cuda/per_sample.cuh"
+#include "kernels/cuda/short_samples.cuh"
 
 namespace msda::kernels::cuda {
 
@@ -66,13 +66,13 @@ __device__ inline void sum_part(const Problem<Stored>& p, const AtOncePlan& plan
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kAtOnceThreads, kGradientBlocks<true, Real>)
     at_once_kernel(Problem<Stored> p, AtOncePlan plan, Division by_parts, Points points, uint32_t part_blocks,
-                   int of_row, Result grad_value, Result grad_locations, Result grad_weights) {
+                   RowParts row_parts, Result grad_value, Result grad_locations, Result grad_weights) {
   static_assert(kAtOnceThreads == kSampleThreads);
   if (blockIdx.x < part_blocks) {
     sum_part<kWhole, Stored, Real>(p, plan, part_of(p, plan, by_parts), points, grad_value);
   } else {
-    sample_gradients<kWhole, true, false, Stored, Real>(p, blockIdx.x - part_blocks, gridDim.x - part_blocks, of_row,
-                                                        static_cast<Real*>(nullptr), grad_locations, grad_weights);
+    short_gradients<kWhole, false>(p, row_parts, blockIdx.x - part_blocks, static_cast<Real*>(nullptr), grad_locations,
+                                   grad_weights);
   }
 }
 

@@ -77,11 +77,11 @@ auto sum_pixels_kernel_of(bool whole, bool clamps, bool dense) {
 template <class Stored, class Real>
 auto sample_gradients_kernel_of(bool whole, bool one_chunk) {
   if (one_chunk) {
-    return whole ? sample_gradients_kernel<true, true, false, Stored, Real>
-                 : sample_gradients_kernel<false, true, false, Stored, Real>;
+    return whole ? sample_gradients_kernel<true, true, Stored, Real>
+                 : sample_gradients_kernel<false, true, Stored, Real>;
   }
-  return whole ? sample_gradients_kernel<true, false, false, Stored, Real>
-               : sample_gradients_kernel<false, false, false, Stored, Real>;
+  return whole ? sample_gradients_kernel<true, false, Stored, Real>
+               : sample_gradients_kernel<false, false, Stored, Real>;
 }
 
 // The samples grouped by cell, in device memory.
@@ -309,7 +309,7 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
   if (with_gradients) {
     const auto kernel = sample_gradients_kernel_of<Stored, Real>(whole, p.D <= kLanes);
     launch("sample_gradients_kernel", kernel, sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream, p,
-           static_cast<int>(p.L * p.P), static_cast<Real*>(nullptr), grad_locations, grad_weights);
+           grad_locations, grad_weights);
   }
 }
 

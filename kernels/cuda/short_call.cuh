@@ -16,7 +16,7 @@ template <class Stored, class Real>
 class ShortCall {
  public:
   ShortCall(const Problem<Stored>& problem, const std::vector<Level>& levels, const Device& device, bool whole)
-      : p_(problem), heads_(problem.B * problem.M), whole_(whole) {
+      : p_(problem), heads_(problem.B * problem.M), whole_(whole), row_parts_(heads_, problem.Q, problem.L, problem.P) {
     constexpr int kPartsOfProcessor = 4, kOwnBytes = 2048;
     const int64_t of_list = p_.Q * p_.P;
     is_short_ =
@@ -37,34 +37,29 @@ class ShortCall {
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto part_blocks = static_cast<uint32_t>(heads_ * plan_.parts);
     launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, stream,
-           p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, of_row(), grad_value, grad_locations,
+           p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, row_parts_, grad_value, grad_locations,
            grad_weights);
   }
   // Adds to `sums`, [B,S,M,D], which it clears.
   void add(Real* sums, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
     const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
     check(cudaMemsetAsync(sums, 0, bytes, stream), "cudaMemsetAsync");
-    const auto kernel = whole_ ? sample_gradients_kernel<true, true, true, Stored, Real>
-                               : sample_gradients_kernel<false, true, true, Stored, Real>;
-    launch("sample_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, stream, p_, of_row(), sums,
+    const auto kernel = whole_ ? short_gradients_kernel<true, true, Stored, Real>
+                               : short_gradients_kernel<false, true, Stored, Real>;
+    launch("short_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, stream, p_, row_parts_, sums,
            grad_locations, grad_weights);
   }
 
  private:
-  // Samples of a row that a group of threads takes: few, as there are too few rows to fill the device.
-  int of_row() const {
-    const int64_t over = p_.L * p_.P % kGroup;
-    return over >= 1 && over <= kGroup / 2 ? kGroup / 2 : kGroup;
-  }
   unsigned row_blocks() const {
-    constexpr int64_t kGroups = kSampleThreads / kGroup;
-    const int64_t units = heads_ * p_.Q * ((p_.L * p_.P + of_row() - 1) / of_row());
-    return static_cast<unsigned>((units + kGroups - 1) / kGroups);
+    constexpr uint32_t kGroups = kSampleThreads / kGroup;
+    return (row_parts_.count + kGroups - 1) / kGroups;
   }
 
   const Problem<Stored>& p_;
   const int64_t heads_;
   const bool whole_;
+  const RowParts row_parts_;
   bool is_short_ = false, fits_ = false;
   AtOncePlan plan_;
   int64_t bytes_ = 0;
