@@ -46,9 +46,10 @@ __device__ inline void sum_part(const Problem<Stored>& p, const AtOncePlan& plan
   }
   if (channels <= 0) return;
   const bool clamps = corners_clamp(p.dialect, p.padding);
+  const Division by_width = plan.levels[part.l].by_width;
   const int64_t first = (first_row_of(p, part.head, p.S) + level.start * p.M) * p.D + channel;
   for (uint32_t pixel = threadIdx.x / kGroup; pixel < part.rows * width; pixel += kAtOnceGroups) {
-    const auto [row, x] = plan.levels[part.l].by_width.divide(pixel);
+    const auto [row, x] = by_width.divide(pixel);
     const uint32_t y = part.first_row + row;
     Edges edges{0};
     if (clamps) {

@@ -14,16 +14,27 @@ class Addends {
  public:
   __device__ Addends(const PartSample<Real>* sorted, const Stored* rows, uint32_t row_step, int channels)
       : sorted_(sorted), rows_(rows), row_step_(row_step), channels_(channels) {}
-  // Of the corner c of this sample's cell.
-  __device__ void one(uint32_t at, int c, Real (&addend)[4]) const {
-    const PartSample<Real> sample = sorted_[at];
+  // What an addend is computed from.
+  struct Read {
+    PartSample<Real> sample;
     Real row[4];
-    load(sample, row);
+  };
+  __device__ Read read(uint32_t at) const {
+    Read read{sorted_[at], {}};
+    load(read.sample, read.row);
+    return read;
+  }
+  // Adds the addend of the cell's corner in its lower or upper row, and right or left; or nothing.
+  __device__ static void add(const Read& read, bool is_lower, bool is_right, bool is_there, Real (&sum)[4]) {
+    const PartSample<Real>& sample = read.sample;
     const Real one(1);
-    const Real weight = ((c & 2) != 0 ? sample.fraction_y : one - sample.fraction_y) *
-                        ((c & 1) != 0 ? sample.fraction_x : one - sample.fraction_x);  // corner_weights()
+    const Real weight = (is_lower ? sample.fraction_y : one - sample.fraction_y) *
+                        (is_right ? sample.fraction_x : one - sample.fraction_x);  // corner_weights()
 #pragma unroll
-    for (int d = 0; d < 4; ++d) addend[d] = value_contribution(weight, row[d] * sample.attention);
+    for (int d = 0; d < 4; ++d) {
+      const Real addend = value_contribution(weight, read.row[d] * sample.attention);
+      sum[d] = sum[d] + (is_there ? addend : Real(-0.0));
+    }
   }
   // The tree of a cell's samples.
   __device__ void sum_up(uint32_t begin, uint32_t count, int c, Real (&sum)[4]) const {
@@ -82,11 +93,7 @@ class Addends {
   __device__ void add_up(uint32_t begin, uint32_t end, int c, Real (&sum)[4]) const {
     clear(sum);
 #pragma unroll 2
-    for (uint32_t at = begin; at < end; ++at) {
-      Real addend[4];
-      one(at, c, addend);
-      add_to(sum, addend);
-    }
+    for (uint32_t at = begin; at < end; ++at) add(read(at), (c & 2) != 0, (c & 1) != 0, true, sum);
   }
   __device__ void load(const PartSample<Real>& sample, Real (&row)[4]) const {
     load_four<kWhole>(row_at(rows_, sample.query, row_step_), channels_, row);
@@ -122,38 +129,32 @@ struct SamplesAround {
   __device__ bool begins_cell(uint32_t number) const {
     return number == second || number == third || number == fourth;
   }
-  __device__ uint32_t place(uint32_t number) const { return number + (number < third ? above : below); }
-  // Of its cell, the corner that is the pixel, if only one is.
-  __device__ int corner(uint32_t number) const {
-    const bool is_below = number >= third, is_right = number >= (is_below ? fourth : second);
-    return 3 - (is_below ? 2 : 0) - (is_right ? 1 : 0);
-  }
+  __device__ uint32_t place(uint32_t number) const { return number + (is_above(number) ? above : below); }
+  __device__ bool is_above(uint32_t number) const { return number < third; }
+  __device__ bool is_left(uint32_t number) const { return number < (is_above(number) ? second : fourth); }
 };
 
-// A pixel that one corner of each cell reaches, with at most kRun samples: the rows of several are on their way at the
-// same time, also of different cells.
+// A pixel that one corner of each cell reaches, with at most kRun samples. Several are read at the same time, also of
+// different cells, without a branch between them: a thread would wait for one before the next begins.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void add_samples(const Addends<kWhole, Stored, Real>& addends, const SamplesAround& samples,
                                    Real (&out)[4]) {
-  constexpr uint32_t kAhead = sizeof(Real) == 4 ? 4 : 2;
+  constexpr uint32_t kAhead = 2;
   Real of_cell[4];
   addends.clear(of_cell);
 #pragma unroll 1
   for (uint32_t first = 0; first < samples.end; first += kAhead) {
-    Real addend[kAhead][4];
+    typename Addends<kWhole, Stored, Real>::Read reads[kAhead];
+#pragma unroll
+    for (uint32_t i = 0; i < kAhead; ++i) reads[i] = addends.read(samples.place(min(first + i, samples.end - 1)));
 #pragma unroll
     for (uint32_t i = 0; i < kAhead; ++i) {
       const uint32_t number = first + i;
-      if (number < samples.end) addends.one(samples.place(number), samples.corner(number), addend[i]);
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < kAhead; ++i) {
-      if (first + i >= samples.end) break;
-      if (samples.begins_cell(first + i)) {
+      if (samples.begins_cell(number)) {
         add_to(out, of_cell);
         addends.clear(of_cell);
       }
-      add_to(of_cell, addend[i]);
+      addends.add(reads[i], samples.is_above(number), samples.is_left(number), number < samples.end, of_cell);
     }
   }
   add_to(out, of_cell);

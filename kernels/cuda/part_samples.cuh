@@ -169,6 +169,7 @@ __device__ inline void scan_part(const PartRoom<Real>& room, uint32_t cells, Par
       if (of_cell > kFewToCompare) room.arrived[first] = static_cast<uint16_t>(atomicAdd(&counts.crowded, 1u));
       if (of_cell <= kFoldedSamples) continue;
       const uint32_t runs = of_cell / kRun, run = atomicAdd(&counts.runs, runs);
+#pragma unroll 1
       for (uint32_t k = 0; k < runs; ++k) counts.run[run + k] = static_cast<uint16_t>(first + k * kRun);
     }
   }
@@ -185,6 +186,7 @@ __device__ inline void order_samples(const PartRoom<Real>& room, const PartCount
       use(k, room.found[k] & 0xffffu, start, room.starts[cell + 1]);
     }
   };
+#pragma unroll 1
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kAtOnceThreads) {
     room.members[i / CellMembers::kWords].words[i % CellMembers::kWords] = 0;
   }

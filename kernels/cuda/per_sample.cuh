@@ -64,6 +64,11 @@ __global__ void __launch_bounds__(kSampleThreads) forward_kernel(Problem<Stored>
   }
 }
 
+template <class T>
+__device__ inline T of_lane(T mine, int lane) {
+  return __shfl_sync(~0u, mine, lane, kGroup);
+}
+
 // What one thread computes about a sample for all threads of its group: where the corners are, and the factors.
 template <class Real>
 struct Prepared {
@@ -95,11 +100,15 @@ struct Prepared {
     return prepared;
   }
   __device__ Corners corners() const { return {first, flags_and_width & (kSampled - 1)}; }
+  __device__ uint32_t pixel(int c) const { return corners().pixel(c, flags_and_width >> kWidth); }
+  // Where the corners are of the sample that a lane of the group has prepared.
+  __device__ Prepared places_of_lane(int lane) const {
+    Prepared places{};
+    places.first = of_lane(first, lane);
+    places.flags_and_width = of_lane(flags_and_width, lane);
+    return places;
+  }
 };
-template <class T>
-__device__ inline T of_lane(T mine, int lane) {
-  return __shfl_sync(~0u, mine, lane, kGroup);
-}
 
 // Where a group of threads finds a row: its grad_output, and pixel 0 of its batch and head; this thread's channels.
 template <class Stored>
@@ -111,88 +120,117 @@ struct RowAddress {
         first_pixel((row.b * p.S * p.M + row.m) * p.D + 4 * lane) {}
 };
 
-inline constexpr int kBatch = 4;  // samples of a group whose sums over channels are computed at the same time
+// Samples of a group of threads that are computed at the same time.
+inline constexpr int kPair = 2;
 
-// The sums over channels of samples [first, first + kBatch) among those that the lanes of a group have prepared: lane j
-// gets those of sample first + j % kBatch. `row` is grad_output of the thread's first channels. kOneChunk: D is at most
-// kLanes. kAdds: adds the samples' addends of grad_value to `sums` atomically, too. All lanes of a warp must call it.
-template <bool kWhole, bool kOneChunk, bool kAdds, class Stored, class Real>
-__device__ inline void sum_channels(const Problem<Stored>& p, const RowAddress<Stored>& address, const Real (&row)[4],
-                                    const Prepared<Real>& mine, int first, Real* sums, Real (&total)[3]) {
-  using Of = Prepared<Real>;
-  const int D = static_cast<int>(p.D), left = D - static_cast<int>(4 * (threadIdx.x % kGroup));
-  const auto pixel_elements = static_cast<uint32_t>(p.M * p.D);
-  const Stored* value = p.value + address.first_pixel;
-  Real of[kBatch][3];
+// What the corners of two samples read in four channels. There is no branch between the reads: a thread would wait
+// for one before the next begins.
+template <bool kWhole, class Stored, class Real>
+struct CornerValues {
+  Real at[kPair][4][4];
+  __device__ CornerValues(const Stored* value, uint32_t pixel_bytes, const Prepared<Real> (&samples)[kPair],
+                          int count)
+      : at{} {
 #pragma unroll
-  for (int i = 0; i < kBatch; ++i) {
-    const Real fraction_y = of_lane(mine.fraction_y, first + i), fraction_x = of_lane(mine.fraction_x, first + i);
-    Of sample;
-    sample.first = of_lane(mine.first, first + i);
-    sample.flags_and_width = of_lane(mine.flags_and_width, first + i);
-    const Corners corners = sample.corners();
-    const uint32_t width = sample.flags_and_width >> Of::kWidth;
-    const auto weights = corner_weights(fraction_y, fraction_x);
-    [[maybe_unused]] Real factor(0);
-    if constexpr (kAdds) factor = of_lane(mine.attention, first + i);
-    ChannelSums<4, Real> channel_sums;
-    for (int channel = 0; kOneChunk ? channel == 0 : channel < D; channel += kLanes) {
-      const int count = left - channel;
-      if (count <= 0) break;
-      Real go[4], v[4][4] = {};
-      if (channel == 0) {
-#pragma unroll
-        for (int d = 0; d < 4; ++d) go[d] = row[d];
-      } else {
-        load_four<kWhole>(address.grad_output + channel, count, go);
-      }
+    for (int i = 0; i < kPair; ++i) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        if (!corners.has(c)) continue;
-        const Stored* pixel = row_at(value, corners.pixel(c, width), pixel_elements * uint32_t{sizeof(Stored)});
-        load_four<kWhole>(pixel + channel, count, v[c]);
+        if (!samples[i].corners().has(c) || count <= 0) continue;
+        load_four<kWhole>(row_at(value, samples[i].pixel(c), pixel_bytes), count, at[i][c]);
       }
+    }
+  }
+};
+
+// The rest of the tree over channels (sums_over_group), for two samples: even lanes get the sum of the first.
+template <class Real>
+__device__ inline Real pair_over_group(Real first, Real second) {
+  const bool odd = (threadIdx.x & 1) != 0;
+  Real sum = (odd ? second : first) + __shfl_xor_sync(~0u, odd ? first : second, 1);
+  sum = sum + __shfl_xor_sync(~0u, sum, 2);
+  return sum + __shfl_xor_sync(~0u, sum, 4);
+}
+
+// Adds a sample's addends to the pixels that it reads, atomically.
+template <bool kWhole, class Real>
+__device__ inline void add_to_corners(Real* sums, uint32_t pixel_bytes, const Prepared<Real>& places, Real fraction_y,
+                                      Real fraction_x, const Real (&grad_output)[4], Real attention, int count) {
+  const auto weights = corner_weights(fraction_y, fraction_x);
 #pragma unroll
-      for (int d = 0; d < 4; ++d) {
-        if (!kWhole && d >= count) break;
-        channel_sums.add(d, go[d], weights, fraction_y, fraction_x, v[0][d], v[1][d], v[2][d], v[3][d]);
-      }
+  for (int c = 0; c < 4; ++c) {
+    if (!places.corners().has(c) || count <= 0) continue;
+    Real addend[4];
+#pragma unroll
+    for (int d = 0; d < 4; ++d) addend[d] = value_contribution(weights.w[c], grad_output[d] * attention);
+    add_four<kWhole>(row_at(sums, places.pixel(c), pixel_bytes), count, addend);
+  }
+}
+
+// The sums over channels of the samples that the lanes of a group have prepared, `most` of them in some group: each lane
+// gets those of its own. `row` is grad_output of the thread's first channels. kOneChunk: D is at most kLanes. kAdds: adds
+// the samples' addends of grad_value to `sums` atomically, too. All lanes of a warp must call it.
+template <bool kWhole, bool kOneChunk, bool kAdds, class Stored, class Real>
+__device__ inline void sum_channels(const Problem<Stored>& p, const RowAddress<Stored>& address, const Real (&row)[4],
+                                    const Prepared<Real>& mine, int most, Real* sums, Real (&total)[3]) {
+  const int lane = static_cast<int>(threadIdx.x % kGroup), D = static_cast<int>(p.D), left = D - 4 * lane;
+  const auto pixel_elements = static_cast<uint32_t>(p.M * p.D);
+#pragma unroll 1
+  for (int first = 0; first < most; first += kPair) {
+    Prepared<Real> samples[kPair];
+    ChannelSums<4, Real> channel_sums[kPair];
+#pragma unroll
+    for (int i = 0; i < kPair; ++i) samples[i] = mine.places_of_lane(first + i);
+    for (int channel = 0; kOneChunk ? channel == 0 : channel < D; channel += kLanes) {
+      const int count = left - channel;
+      Real go[4] = {row[0], row[1], row[2], row[3]};
+      if (!kOneChunk && channel > 0 && count > 0) load_four<kWhole>(address.grad_output + channel, count, go);
       if constexpr (kAdds) {
+        static_assert(kOneChunk);
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          if (!corners.has(c)) continue;
-          Real* pixel = row_at(sums + address.first_pixel, corners.pixel(c, width),
-                               pixel_elements * uint32_t{sizeof(Real)});
-          Real addend[4];
+        for (int i = 0; i < kPair; ++i) {
+          add_to_corners<kWhole>(sums + address.first_pixel, pixel_elements * uint32_t{sizeof(Real)}, samples[i],
+                                 of_lane(mine.fraction_y, first + i), of_lane(mine.fraction_x, first + i), go,
+                                 of_lane(mine.attention, first + i), count);
+        }
+      }
+      const CornerValues<kWhole, Stored, Real> v(p.value + address.first_pixel + channel,
+                                                 pixel_elements * uint32_t{sizeof(Stored)}, samples, count);
 #pragma unroll
-          for (int d = 0; d < 4; ++d) addend[d] = value_contribution(weights.w[c], go[d] * factor);
-          add_four<kWhole>(pixel + channel, count, addend);
+      for (int i = 0; i < kPair; ++i) {
+        const Real fraction_y = of_lane(mine.fraction_y, first + i), fraction_x = of_lane(mine.fraction_x, first + i);
+        const auto weights = corner_weights(fraction_y, fraction_x);
+#pragma unroll
+        for (int d = 0; d < 4; ++d) {
+          if (!(kWhole && kOneChunk) && d >= count) break;
+          channel_sums[i].add(d, go[d], weights, fraction_y, fraction_x, v.at[i][0][d], v.at[i][1][d], v.at[i][2][d],
+                              v.at[i][3][d]);
         }
       }
     }
-    sum_up(channel_sums, of[i]);
+    Real of[kPair][3];
+#pragma unroll
+    for (int i = 0; i < kPair; ++i) sum_up(channel_sums[i], of[i]);
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+      const bool has_channels = !(kWhole && kOneChunk) || left > 0;  // else what was summed is no channel
+      const Real sum = pair_over_group(has_channels ? of[0][k] : Real(0), has_channels ? of[1][k] : Real(0));
+      if (lane / kPair == first / kPair) total[k] = sum;
+    }
   }
-  sums_over_group(of, total);
 }
 
-// Writes the gradients of the sample that lane `number` of a group has prepared: half of the group's threads the one,
-// half the other. All lanes of a warp must call it.
+// Writes the gradients of a sample.
 template <class Real>
-__device__ inline void store_gradients(const Prepared<Real>& mine, int number, bool is_there, int64_t sample,
-                                       const Real (&total)[3], const Result& grad_locations,
-                                       const Result& grad_weights) {
-  const Real attention = of_lane(mine.attention, number), slope_y = of_lane(mine.slope_y, number),
-             slope_x = of_lane(mine.slope_x, number);
-  const bool is_sampled = (of_lane(mine.flags_and_width, number) & Prepared<Real>::kSampled) != 0;
-  if (!is_there) return;
-  if (threadIdx.x % kGroup < kBatch) {
-    if (grad_weights.data != nullptr) {
-      store_one(grad_weights.data, grad_weights.dtype, sample, is_sampled ? total[0] : Real(0));
-    }
-  } else if (grad_locations.data != nullptr) {
+__device__ inline void store_gradients(const Prepared<Real>& prepared, int64_t sample, const Real (&total)[3],
+                                       const Result& grad_locations, const Result& grad_weights) {
+  const bool is_sampled = (prepared.flags_and_width & Prepared<Real>::kSampled) != 0;
+  if (grad_weights.data != nullptr) {
+    store_one(grad_weights.data, grad_weights.dtype, sample, is_sampled ? total[0] : Real(0));
+  }
+  if (grad_locations.data != nullptr) {
     store_two(grad_locations.data, grad_locations.dtype, sample,
-              is_sampled ? location_gradient(total[1], attention, slope_x) : Real(0),
-              is_sampled ? location_gradient(total[2], attention, slope_y) : Real(0));
+              is_sampled ? location_gradient(total[1], prepared.attention, prepared.slope_x) : Real(0),
+              is_sampled ? location_gradient(total[2], prepared.attention, prepared.slope_y) : Real(0));
   }
 }
 
@@ -219,17 +257,13 @@ __global__ void __launch_bounds__(kSampleThreads, kGradientBlocks<kOneChunk, Rea
     if (4 * lane < D) load_four<kWhole>(address.grad_output, D - 4 * lane, whole_row);
     for (int first = 0; first < samples; first += kGroup) {  // in step, as the groups of a warp exchange numbers
       Prepared<Real> mine{};
-      if (is_row && first + lane < samples) {
-        mine = Prepared<Real>::of(p, level_of(p.levels, (first + lane) / points), number * samples + first + lane);
-      }
-#pragma unroll 1
-      for (int half = 0; half < kGroup && first + half < samples; half += kBatch) {
-        Real total[3];
-        sum_channels<kWhole, kOneChunk, false>(p, address, whole_row, mine, half, static_cast<Real*>(nullptr), total);
-        const int of_lane = half + lane % kBatch;
-        store_gradients(mine, of_lane, is_row && first + of_lane < samples, number * samples + first + of_lane, total,
-                        grad_locations, grad_weights);
-      }
+      const int64_t sample = number * samples + first + lane;
+      const bool is_there = is_row && first + lane < samples;
+      if (is_there) mine = Prepared<Real>::of(p, level_of(p.levels, (first + lane) / points), sample);
+      Real total[3];
+      sum_channels<kWhole, kOneChunk, false>(p, address, whole_row, mine, min(kGroup, samples - first),
+                                             static_cast<Real*>(nullptr), total);
+      if (is_there) store_gradients(mine, sample, total, grad_locations, grad_weights);
     }
   }
 }

@@ -6,13 +6,13 @@
 
 namespace msda::kernels::cuda {
 
-// Rows of (batch, head, query), each divided into `parts` of at most `each` samples, a multiple of kBatch. Numbers fit
+// Rows of (batch, head, query), each divided into `parts` of at most `each` samples, kGroup or half of it. Numbers fit
 // into 32 bits.
 struct RowParts {
   Division by_parts, by_queries, by_points;
   uint32_t each, count;  // count: parts of all rows
   RowParts(int64_t heads, int64_t Q, int64_t L, int64_t P)
-      : by_queries(Q), by_points(P), each(L * P % kGroup >= 1 && L * P % kGroup <= kBatch ? kBatch : kGroup) {
+      : by_queries(Q), by_points(P), each(L * P % kGroup >= 1 && L * P % kGroup <= kGroup / 2 ? kGroup / 2 : kGroup) {
     const int64_t parts = (L * P + each - 1) / each;
     by_parts = Division(parts);
     count = static_cast<uint32_t>(heads * Q * parts);
@@ -34,20 +34,14 @@ __device__ inline void short_gradients(const Problem<Stored>& p, const RowParts&
   const RowAddress address(p, Row{b, q, m}, number, lane);
   Real whole_row[4] = {};
   if (4 * lane < D) load_four<kWhole>(address.grad_output, D - 4 * lane, whole_row);
-  const uint32_t first = of_row * parts.each, end = is_part ? min(samples, first + parts.each) : 0;
+  const uint32_t sample_of_row = of_row * parts.each + lane;
+  const int64_t sample = number * samples + sample_of_row;
+  const bool is_there = is_part && static_cast<uint32_t>(lane) < parts.each && sample_of_row < samples;
   Prepared<Real> mine{};
-  if (first + lane < end) {
-    mine = Prepared<Real>::of(p, p.levels.near[parts.by_points.divide(first + lane).quotient],
-                              number * samples + first + lane);
-  }
-#pragma unroll 1
-  for (uint32_t half = 0; half < parts.each; half += kBatch) {
-    Real total[3];
-    sum_channels<kWhole, true, kAdds>(p, address, whole_row, mine, static_cast<int>(half), sums, total);
-    const uint32_t of_lane = half + lane % kBatch;
-    store_gradients(mine, static_cast<int>(of_lane), first + of_lane < end, number * samples + first + of_lane, total,
-                    grad_locations, grad_weights);
-  }
+  if (is_there) mine = Prepared<Real>::of(p, p.levels.near[parts.by_points.divide(sample_of_row).quotient], sample);
+  Real total[3];
+  sum_channels<kWhole, true, kAdds>(p, address, whole_row, mine, static_cast<int>(parts.each), sums, total);
+  if (is_there) store_gradients(mine, sample, total, grad_locations, grad_weights);
 }
 
 // The same as a kernel of its own.
