@@ -16,7 +16,7 @@ inline constexpr int64_t kAtOnceSamples = 1280, kAtOnceCall = int64_t{1} << 18;
 
 // A level of every head, cut into parts of whole rows of pixels, each summed up by a block.
 struct LevelParts {
-  Division by_width, by_cells_of_row;
+  Division by_width;
   uint32_t first_part;  // the number of a head's parts in levels before
   uint32_t rows;        // of a part
 };
@@ -42,8 +42,7 @@ inline AtOncePlan make_at_once_plan(const std::vector<Level>& levels, int64_t he
     const Level& level = levels[l];
     const int64_t wanted = std::clamp<int64_t>((work_of(level) + work / 2) / work, 1, level.height);
     const int64_t rows = (level.height + wanted - 1) / wanted;
-    plan.levels[l] = {Division(level.width), Division(int64_t{level.width} + 1), plan.parts,
-                      static_cast<uint32_t>(rows)};
+    plan.levels[l] = {Division(level.width), plan.parts, static_cast<uint32_t>(rows)};
     plan.parts += static_cast<uint32_t>((level.height + rows - 1) / rows);
     plan.most_cells = std::max(plan.most_cells, static_cast<uint32_t>(cells_of_rows(level, rows) / 8 * 8 + 8));
   }

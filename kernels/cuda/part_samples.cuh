@@ -84,24 +84,26 @@ struct PartCounts {
 template <class Stored, class Real>
 __device__ inline void copy_samples(const Problem<Stored>& p, const SampleIndex& index, uint32_t samples,
                                     const PartRoom<Real>& room) {
-  constexpr int kEach = kAtOnceSamples / kAtOnceThreads;  // all are on their way at the same time
-  static_assert(kEach * kAtOnceThreads == kAtOnceSamples);
-  Stored x[kEach], y[kEach], attention[kEach];
+  constexpr int kEach = 5;  // that are on their way at the same time
+#pragma unroll 1
+  for (uint32_t tile = threadIdx.x; tile < samples; tile += kEach * kAtOnceThreads) {
+    Stored x[kEach], y[kEach], attention[kEach];
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) {
-    const uint32_t i = k * kAtOnceThreads + threadIdx.x;
-    if (i >= samples) break;
-    const int64_t at = index.of_place(i);
-    x[k] = p.sampling_locations[2 * at];
-    y[k] = p.sampling_locations[2 * at + 1];
-    attention[k] = p.attention_weights[at];
-  }
+    for (int k = 0; k < kEach; ++k) {
+      const uint32_t i = tile + k * kAtOnceThreads;
+      if (i >= samples) break;
+      const int64_t at = index.of_place(i);
+      x[k] = p.sampling_locations[2 * at];
+      y[k] = p.sampling_locations[2 * at + 1];
+      attention[k] = p.attention_weights[at];
+    }
 #pragma unroll
-  for (int k = 0; k < kEach; ++k) {
-    const uint32_t i = k * kAtOnceThreads + threadIdx.x;
-    if (i >= samples) break;
-    room.spots[i] = {static_cast<Real>(widened(x[k])), static_cast<Real>(widened(y[k]))};
-    room.attention[i] = static_cast<Real>(widened(attention[k]));
+    for (int k = 0; k < kEach; ++k) {
+      const uint32_t i = tile + k * kAtOnceThreads;
+      if (i >= samples) break;
+      room.spots[i] = {static_cast<Real>(widened(x[k])), static_cast<Real>(widened(y[k]))};
+      room.attention[i] = static_cast<Real>(widened(attention[k]));
+    }
   }
 }
 
