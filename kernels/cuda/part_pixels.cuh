@@ -160,6 +160,33 @@ __device__ inline void add_samples(const Addends<kWhole, Stored, Real>& addends,
   add_to(out, of_cell);
 }
 
+// A pixel that several corners of a cell can reach, with at most kRun samples: adds up all corners of each cell.
+template <bool kWhole, class Stored, class Real>
+__device__ inline void add_edge_samples(const Addends<kWhole, Stored, Real>& addends, const SamplesAround& samples,
+                                        const Edges& edges, Real (&out)[4]) {
+  Real of_cell[4][4];
+#pragma unroll
+  for (auto& corner : of_cell) addends.clear(corner);
+  auto next = addends.read(samples.place(0));
+#pragma unroll 1
+  for (uint32_t number = 0;; ++number) {
+    const bool is_end = number == samples.end;
+    if (is_end || samples.begins_cell(number)) {
+      const int cell = (samples.is_above(number - 1) ? 0 : 2) + (samples.is_left(number - 1) ? 0 : 1);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        if (edges.reached_by(cell, c)) add_to(out, of_cell[c]);
+        addends.clear(of_cell[c]);
+      }
+    }
+    if (is_end) return;
+    const auto read = next;
+    next = addends.read(samples.place(min(number + 1, samples.end - 1)));
+#pragma unroll
+    for (int c = 0; c < 4; ++c) addends.add(read, (c & 2) != 0, (c & 1) != 0, true, of_cell[c]);
+  }
+}
+
 // Any pixel, one corner of a cell after the other.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void add_corners(const Addends<kWhole, Stored, Real>& addends, const uint32_t* starts,
@@ -182,10 +209,12 @@ template <bool kWhole, class Stored, class Real>
 __device__ inline void sum_pixel(const Addends<kWhole, Stored, Real>& addends, const uint32_t* starts,
                                  uint32_t cells_of_row, const Edges& edges, Real (&out)[4]) {
   const SamplesAround samples(starts, cells_of_row);
-  if (edges.at == 0 && samples.end <= kRun) {
-    add_samples(addends, samples, out);
-  } else {
+  if (samples.end > kRun) {
     add_corners(addends, starts, cells_of_row, edges, out);
+  } else if (edges.at == 0) {
+    add_samples(addends, samples, out);
+  } else if (samples.end != 0) {
+    add_edge_samples(addends, samples, edges, out);
   }
 }
 
