@@ -22,6 +22,7 @@ __device__ inline void sum_part(const Problem<Stored>& p, const AtOncePlan& plan
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; i < stride; i += kAtOnceThreads) room.starts[i] = 0;
   if (threadIdx.x == 0) counts.found = counts.crowded = counts.runs = 0;
+  wait_for_copies();
   __syncthreads();
   find_samples(p, part, samples, room, counts);
   __syncthreads();

@@ -2,6 +2,7 @@
 // order of (query, point).
 #pragma once
 
+#include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/at_once_plan.h"
 #include "kernels/cuda/cell_members.cuh"
 #include "kernels/cuda/group.cuh"
@@ -80,11 +81,23 @@ struct PartCounts {
   uint16_t run[kAtOnceSamples / kRun];  // where they begin among the sorted samples
 };
 
-// Copies what all samples of a list hold. Each thread later uses what it has copied itself.
+// Copies what all samples of a list hold. Each thread later uses what it has copied itself, after wait_for_copies().
+template <class Real>
+__device__ inline void copy_samples(const Problem<Real>& p, const SampleIndex& index, uint32_t samples,
+                                    const PartRoom<Real>& room) {
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; i < samples; i += kAtOnceThreads) {
+    const int64_t at = index.of_place(i);
+    copy_ahead<sizeof(Real)>(&room.spots[i].at[0], p.sampling_locations + 2 * at);
+    copy_ahead<sizeof(Real)>(&room.spots[i].at[1], p.sampling_locations + 2 * at + 1);
+    copy_ahead<sizeof(Real)>(&room.attention[i], p.attention_weights + at);
+  }
+}
+// The same with a conversion: a few are on their way at the same time.
 template <class Stored, class Real>
 __device__ inline void copy_samples(const Problem<Stored>& p, const SampleIndex& index, uint32_t samples,
                                     const PartRoom<Real>& room) {
-  constexpr int kEach = 5;  // that are on their way at the same time
+  constexpr int kEach = 5;
 #pragma unroll 1
   for (uint32_t tile = threadIdx.x; tile < samples; tile += kEach * kAtOnceThreads) {
     Stored x[kEach], y[kEach], attention[kEach];
