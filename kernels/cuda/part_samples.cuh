@@ -126,29 +126,22 @@ __device__ inline void find_samples(const Problem<Stored>& p, const Part& part, 
                                     const PartRoom<Real>& room, PartCounts& counts) {
   const Level level = p.levels.near[part.l];
   const uint32_t first_cell = part.first_row * (static_cast<uint32_t>(level.width) + 1),
-                 cells = (part.rows + 1) * (static_cast<uint32_t>(level.width) + 1), lane = threadIdx.x % kWarp;
+                 cells = (part.rows + 1) * (static_cast<uint32_t>(level.width) + 1);
 #pragma unroll 1
-  for (uint32_t tile = 0; tile < samples; tile += kAtOnceThreads) {
-    const uint32_t i = tile + threadIdx.x;
-    uint32_t cell = cells;
-    if (i < samples) {
-      const Two<Real> location = room.spots[i];
-      with_fixed(p, [&](const auto& call) {
-        const Spot<Real> spot = locate_at(call, level, location.at[0], location.at[1]);
-        // -1, for a sample that reaches no pixel, becomes larger than any cell of the part.
-        cell = static_cast<uint32_t>(cell_of(spot, level)) - first_cell;
-        room.spots[i] = {spot.y.fraction, spot.x.fraction};
-      });
-    }
-    const bool is_here = cell < cells;
-    const unsigned here = __ballot_sync(~0u, is_here);
-    if (here == 0) continue;
-    uint32_t at = 0;
-    if (lane == 0) at = atomicAdd(&counts.found, static_cast<uint32_t>(__popc(here)));
-    at = __shfl_sync(~0u, at, 0) + static_cast<uint32_t>(__popc(here & ((1u << lane) - 1)));
-    if (!is_here) continue;
+  for (uint32_t i = threadIdx.x; i < samples; i += kAtOnceThreads) {
+    const Two<Real> location = room.spots[i];
+    uint32_t cell = 0;
+    with_fixed(p, [&](const auto& call) {
+      const Spot<Real> spot = locate_at(call, level, location.at[0], location.at[1]);
+      // -1, for a sample that reaches no pixel, becomes larger than any cell of the part.
+      cell = static_cast<uint32_t>(cell_of(spot, level)) - first_cell;
+      room.spots[i] = {spot.y.fraction, spot.x.fraction};
+    });
+    if (cell >= cells) continue;
+    const auto arrival = static_cast<uint16_t>(atomicAdd(&room.starts[cell], 1u));
+    const uint32_t at = atomicAdd(&counts.found, 1u);
     room.found[at] = cell << 16 | i;
-    room.arrival[at] = static_cast<uint16_t>(atomicAdd(&room.starts[cell], 1u));
+    room.arrival[at] = arrival;
   }
 }
 
