@@ -1,7 +1,7 @@
 // The deterministic backward pass of a short call in one launch, without memory in between. Some blocks each take a
 // part of a level of a head: they find the samples that reach it, group them by cell in their shared memory, and add up
-// each pixel's addends from there. The other blocks compute the samples' own gradients (short_samples.cuh), which depend
-// on nothing else; they keep the device busy while the first ones group.
+// each pixel's addends from there. The other blocks compute the samples' own gradients (short_samples.cuh), which
+// depend on nothing else; they keep the device busy while the first ones group.
 #pragma once
 
 #include "kernels/cuda/part_pixels.cuh"
@@ -15,37 +15,17 @@ __device__ inline void sum_part(const Problem<Stored>& p, const AtOncePlan& plan
   __shared__ PartCounts counts;
   const auto samples = static_cast<uint32_t>(p.Q * p.P);
   const PartRoom<Real> room(dynamic_shared<uint4>(), samples, plan.most_cells);
-  const Level level = p.levels.near[part.l];
-  const auto width = static_cast<uint32_t>(level.width);
-  const uint32_t cells = (part.rows + 1) * (width + 1), stride = cells / kPartScanEach * kPartScanEach + kPartScanEach;
-  copy_samples(p, SampleIndex(p, points, part.head, part.l), samples, room);
-#pragma unroll 1
-  for (uint32_t i = threadIdx.x; i < stride; i += kAtOnceThreads) room.starts[i] = 0;
-  if (threadIdx.x == 0) counts.found = counts.crowded = counts.runs = 0;
-  wait_for_copies();
-  __syncthreads();
-  find_samples(p, part, samples, room, counts);
-  __syncthreads();
-  scan_part(room, stride, counts);
-  __syncthreads();
-  order_samples(room, counts);
-  sort_samples(points, room, counts.found);
-  __syncthreads();
+  group_part(p, part, points, samples, room, counts);
 
   const int lane = static_cast<int>(threadIdx.x % kGroup);
   const int channel = 4 * lane, channels = static_cast<int>(p.D) - channel;
   const auto row_elements = static_cast<uint32_t>(p.M * p.D);
   const Stored* rows = p.grad_output + first_row_of(p, part.head, p.Q) * p.D + channel;
   const Addends<kWhole, Stored, Real> addends(room.sorted, rows, row_elements * uint32_t{sizeof(Stored)}, channels);
-  if (counts.runs != 0) {
-    for (uint32_t first = 0; first < counts.runs; first += kAtOnceGroups) {
-      const uint32_t run = first + threadIdx.x / kGroup;
-      const bool is_there = run < counts.runs;
-      addends.fold(room.sorted + (is_there ? counts.run[run] : 0), is_there);
-    }
-    __syncthreads();
-  }
+  fold_runs(addends, room, counts);
   if (channels <= 0) return;
+  const Level level = p.levels.near[part.l];
+  const auto width = static_cast<uint32_t>(level.width);
   const bool clamps = corners_clamp(p.dialect, p.padding);
   const Division by_width = plan.levels[part.l].by_width;
   const int64_t first = (first_row_of(p, part.head, p.S) + level.start * p.M) * p.D + channel;

@@ -1,6 +1,6 @@
-// The pixels of a part of a level, from its samples grouped by cell in a block's shared memory: a group of threads takes
-// a pixel, each thread four of its channels. A short call runs through its instructions about once, and fetching them
-// takes a large part of its time: so each loop is there once, and few are unrolled.
+// The pixels of a part of a level, from its samples grouped by cell in a block's shared memory: a group of threads
+// takes a pixel, each thread four of its channels. A short call runs through its instructions about once, and fetching
+// them takes a large part of its time: so each loop is there once, and few are unrolled.
 #pragma once
 
 #include "kernels/cuda/part_samples.cuh"
@@ -111,10 +111,23 @@ class Addends {
   int channels_;
 };
 
+// Sums up the whole runs of cells that have many samples. All threads must call it.
+template <bool kWhole, class Stored, class Real>
+__device__ inline void fold_runs(const Addends<kWhole, Stored, Real>& addends, const PartRoom<Real>& room,
+                                 const PartCounts& counts) {
+  if (counts.runs == 0) return;
+  for (uint32_t first = 0; first < counts.runs; first += kAtOnceGroups) {
+    const uint32_t run = first + threadIdx.x / kGroup;
+    const bool is_there = run < counts.runs;
+    addends.fold(room.sorted + (is_there ? counts.run[run] : 0), is_there);
+  }
+  __syncthreads();
+}
+
 // The samples of the four cells around a pixel, numbered in the order of the cells. Those of two cells side by side are
 // adjacent.
 struct SamplesAround {
-  uint32_t above, below;               // what is added to the number of a sample to find it
+  uint32_t above, below;                // what is added to the number of a sample to find it
   uint32_t second, third, fourth, end;  // the first numbers of these cells, and the number of samples
   // `starts` are those of cell (y - 1, x - 1) and on.
   __device__ SamplesAround(const uint32_t* starts, uint32_t cells_of_row) {
@@ -126,9 +139,7 @@ struct SamplesAround {
     fourth = next_row[1] - below;
     end = next_row[2] - below;
   }
-  __device__ bool begins_cell(uint32_t number) const {
-    return number == second || number == third || number == fourth;
-  }
+  __device__ bool begins_cell(uint32_t number) const { return number == second || number == third || number == fourth; }
   __device__ uint32_t place(uint32_t number) const { return number + (is_above(number) ? above : below); }
   __device__ bool is_above(uint32_t number) const { return number < third; }
   __device__ bool is_left(uint32_t number) const { return number < (is_above(number) ? second : fourth); }

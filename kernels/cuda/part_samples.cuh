@@ -237,4 +237,25 @@ __device__ inline void sort_samples(const Points& points, const PartRoom<Real>& 
   }
 }
 
+// All of this: fills `starts` and `sorted`. All threads must call it.
+template <class Stored, class Real>
+__device__ inline void group_part(const Problem<Stored>& p, const Part& part, const Points& points, uint32_t samples,
+                                  const PartRoom<Real>& room, PartCounts& counts) {
+  const uint32_t cells = (part.rows + 1) * (static_cast<uint32_t>(p.levels.near[part.l].width) + 1),
+                 stride = cells / kPartScanEach * kPartScanEach + kPartScanEach;
+  copy_samples(p, SampleIndex(p, points, part.head, part.l), samples, room);
+#pragma unroll 1
+  for (uint32_t i = threadIdx.x; i < stride; i += kAtOnceThreads) room.starts[i] = 0;
+  if (threadIdx.x == 0) counts.found = counts.crowded = counts.runs = 0;
+  wait_for_copies();
+  __syncthreads();
+  find_samples(p, part, samples, room, counts);
+  __syncthreads();
+  scan_part(room, stride, counts);
+  __syncthreads();
+  order_samples(room, counts);
+  sort_samples(points, room, counts.found);
+  __syncthreads();
+}
+
 }  // namespace msda::kernels::cuda

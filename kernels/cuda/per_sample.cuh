@@ -94,8 +94,8 @@ struct Prepared {
       prepared.slope_y = spot.y.slope;
       prepared.slope_x = spot.x.slope;
       prepared.first = static_cast<uint32_t>(level.start) + corners.first;
-      prepared.flags_and_width =
-          (spot.sampled ? corners.flags | kSampled : 0) | static_cast<uint32_t>(level.width) << kWidth;
+      prepared.flags_and_width = (spot.sampled ? corners.flags | kSampled : 0) | static_cast<uint32_t>(level.width)
+                                                                                     << kWidth;
     });
     return prepared;
   }
@@ -128,8 +128,7 @@ inline constexpr int kPair = 2;
 template <bool kWhole, class Stored, class Real>
 struct CornerValues {
   Real at[kPair][4][4];
-  __device__ CornerValues(const Stored* value, uint32_t pixel_bytes, const Prepared<Real> (&samples)[kPair],
-                          int count)
+  __device__ CornerValues(const Stored* value, uint32_t pixel_bytes, const Prepared<Real> (&samples)[kPair], int count)
       : at{} {
 #pragma unroll
     for (int i = 0; i < kPair; ++i) {
@@ -166,9 +165,9 @@ __device__ inline void add_to_corners(Real* sums, uint32_t pixel_bytes, const Pr
   }
 }
 
-// The sums over channels of the samples that the lanes of a group have prepared, `most` of them in some group: each lane
-// gets those of its own. `row` is grad_output of the thread's first channels. kOneChunk: D is at most kLanes. kAdds: adds
-// the samples' addends of grad_value to `sums` atomically, too. All lanes of a warp must call it.
+// The sums over channels of the samples that the lanes of a group have prepared, `most` of them in some group: each
+// lane gets those of its own. `row` is grad_output of the thread's first channels. kOneChunk: D is at most kLanes.
+// kAdds: adds the samples' addends of grad_value to `sums` atomically, too. All lanes of a warp must call it.
 template <bool kWhole, bool kOneChunk, bool kAdds, class Stored, class Real>
 __device__ inline void sum_channels(const Problem<Stored>& p, const RowAddress<Stored>& address, const Real (&row)[4],
                                     const Prepared<Real>& mine, int most, Real* sums, Real (&total)[3]) {

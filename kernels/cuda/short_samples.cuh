@@ -1,5 +1,5 @@
-// The gradients of the samples of a short call. There are too few rows to fill the device: a group of threads takes only
-// some samples of a row, and then ends.
+// The gradients of the samples of a short call. There are too few rows to fill the device: a group of threads takes
+// only some samples of a row, and then ends.
 #pragma once
 
 #include "kernels/cuda/per_sample.cuh"
