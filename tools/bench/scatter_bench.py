@@ -42,18 +42,19 @@ def on_gpu(torch, library, function, call, result, keep):
 
 @dataclasses.dataclass(frozen=True)
 class IndexAdd:
-    """`n` rows of `D` numbers added to `rows` rows. `placing`: anywhere, all in one row, or as in graphs, where few have many."""
+    """`n` rows of `D` numbers added to `rows` rows. `placing`: anywhere, all in one row, or as in graphs, where few have many.
+    `function`: PyTorch's; scatter_add gets its index expanded, as graph libraries call it."""
 
     n: int
     D: int
     rows: int
     placing: str = "uniform"
-    embedding: bool = False
+    function: str = "index_add"
     promised: bool = True
     types: tuple = TYPES
 
     def __str__(self):
-        return f"{'embedding' if self.embedding else 'index_add'} {self.n}x{self.D} to {self.rows}, {self.placing}"
+        return f"{self.function} {self.n}x{self.D} to {self.rows}, {self.placing}"
 
     def draw(self, torch, dtype, generator):
         uniform = torch.rand(self.n, generator=generator, device="cuda", dtype=torch.float64)
@@ -63,16 +64,19 @@ class IndexAdd:
 
     def ours(self, torch, library, tensors):
         index, source = tensors
-        kind = torch.empty if self.embedding else torch.zeros
-        result = kind(self.rows, self.D, device="cuda", dtype=source.dtype)
-        call = ScatterCall(0, 0, not self.embedding, -1, describe(index), describe(source))
+        is_new = self.function == "embedding"
+        result = (torch.empty if is_new else torch.zeros)(self.rows, self.D, device="cuda", dtype=source.dtype)
+        call = ScatterCall(0, 0, not is_new, -1, describe(index), describe(source))
         return on_gpu(torch, library, "msda_cuda_scatter_add", call, result, (tensors, result))
 
     def pytorchs(self, torch, tensors):
         index, source = tensors
-        if self.embedding:
+        if self.function == "embedding":
             return lambda: torch.ops.aten.embedding_dense_backward(source, index, self.rows, -1, False)
         result = torch.zeros(self.rows, self.D, device="cuda", dtype=source.dtype)
+        if self.function == "scatter_add":
+            expanded = index[:, None].expand(-1, self.D)
+            return lambda: result.scatter_add_(0, expanded, source)
         return lambda: result.index_add_(0, index, source)
 
 
@@ -157,11 +161,17 @@ ROWS = {
     "edges-4m-16": IndexAdd(4_000_000, 16, 200_000),
     "edges-100k": IndexAdd(100_000, 128, 10_000),
     "edges-100k-hot": IndexAdd(100_000, 128, 10_000, "hot"),
+    "edges-220k": IndexAdd(220_000, 64, 20_000),
+    "edges-220k-expanded": IndexAdd(220_000, 64, 20_000, "uniform", "scatter_add"),
+    "edges-220k-graph": IndexAdd(220_000, 64, 20_000, "graph", "scatter_add"),
+    "edges-220k-hot": IndexAdd(220_000, 64, 20_000, "hot"),
     "edges-5k": IndexAdd(5_000, 64, 1_000, promised=False),
-    "tokens-64k": IndexAdd(65_536, 768, 50_257, embedding=True),
-    "tokens-64k-hot": IndexAdd(65_536, 768, 50_257, "hot", embedding=True),
-    "tokens-2k": IndexAdd(2_048, 768, 50_257, embedding=True),
-    "tokens-2k-hot": IndexAdd(2_048, 768, 50_257, "hot", embedding=True),
+    "edges-5k-expanded": IndexAdd(5_000, 64, 1_000, "uniform", "scatter_add", promised=False),
+    "queries-300": IndexAdd(300, 256, 1_000, promised=False),
+    "tokens-64k": IndexAdd(65_536, 768, 50_257, function="embedding"),
+    "tokens-64k-hot": IndexAdd(65_536, 768, 50_257, "hot", "embedding"),
+    "tokens-2k": IndexAdd(2_048, 768, 50_257, function="embedding"),
+    "tokens-2k-hot": IndexAdd(2_048, 768, 50_257, "hot", "embedding"),
     "fpn-2x": Interpolate(4, 256, (100, 152), (200, 304)),
     "fpn-2x-aligned": Interpolate(4, 256, (100, 152), (200, 304), align_corners=True),
     "masks-4x": Interpolate(8, 100, (128, 128), (512, 512)),
