@@ -21,13 +21,17 @@ struct ScatterSizes {
 
 inline namespace MSDA_ISA {
 
+// `named`, a number of the index, or -1 if it is left out, -2 if there is no such row.
+MSDA_HOST_DEVICE inline int64_t checked_row(const ScatterSizes& s, int64_t named) {
+  if (named == s.padding && named != -1) return -1;
+  return named < 0 || named >= s.named ? -2 : named;
+}
+
 // The row of the sum to which row j of the source belongs, -1 if it is left out, -2 if there is no such row. `index`
 // has one dimension, or by elements as many as the source.
 MSDA_HOST_DEVICE inline int64_t row_of(const ScatterSizes& s, const msda_tensor& index, int64_t j) {
-  const int64_t named = integer_at(index, s.by_elements ? offset_of(index, j) : j * index.stride[0]);
-  if (named == s.padding && named != -1) return -1;
-  if (named < 0 || named >= s.named) return -2;
-  return s.by_elements ? (j / s.inner / s.along * s.named + named) * s.inner + j % s.inner : named;
+  const int64_t row = checked_row(s, integer_at(index, s.by_elements ? offset_of(index, j) : j * index.stride[0]));
+  return s.by_elements && row >= 0 ? (j / s.inner / s.along * s.named + row) * s.inner + j % s.inner : row;
 }
 
 // What an addend of a list of `count` is multiplied by, if the scale is by frequency.

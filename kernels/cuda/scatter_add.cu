@@ -1,6 +1,6 @@
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/scatter_add.h"
-#include "kernels/cuda/scatter_sums.cuh"
+#include "kernels/cuda/scatter_bucket_sums.cuh"
 #include "kernels/cuda/stable_sort.h"
 #include "kernels/names.h"
 
@@ -8,6 +8,8 @@ namespace msda::kernels::cuda {
 namespace {
 
 constexpr int64_t kMostRowsOfGrid = 65535;
+// What a launch may take of a block's memory without asking, and what kernels of buckets have beside sums and lists.
+constexpr int64_t kSharedWithoutAsking = 48 << 10, kOther = sizeof(DealtEntries::Pieces) + 64;
 
 int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
@@ -15,13 +17,16 @@ template <class Stored, class Real>
 class Run {
  public:
   Run(const CheckedScatter& checked, const Stored* source, const msda_tensor& sum, cudaStream_t stream)
-      : index_(checked.index), sort_(checked.n, checked.rows), stream_(stream) {
+      : index_(checked.index),
+        buckets_(checked.n, checked.rows, device_.processors, !checked.by_elements),
+        stream_(stream) {
     static_cast<ScatterSizes&>(p_) = checked;
     p_.source = source;
     p_.sum = sum;
     p_.is_plain = is_contiguous(sum);
     p_.is_whole =
         p_.is_plain && p_.D % 4 == 0 && reinterpret_cast<uintptr_t>(sum.data) % (4 * bytes_of(sum.dtype)) == 0;
+    reads_whole_ = p_.D % 4 == 0 && reinterpret_cast<uintptr_t>(source) % sizeof(Four<Stored>) == 0;
     // Where most rows have no addends, one write of zeros is faster than a thread for each.
     clears_ = !checked.include_self && p_.is_plain && p_.n < p_.rows / 4;
     p_.is_clear = checked.include_self || clears_;
@@ -30,28 +35,16 @@ class Run {
     // Where there are few rows, their lists are shared among more threads.
     const bool fills = p_.rows * p_.parts() * p_.lanes() >= int64_t{device_.processors} * kThreadsToFill;
     p_.longest = fills ? kLongest : kRun;
-    most_lists_ = std::min(p_.rows, p_.n / (p_.longest + 1));
-    most_tiles_ = most_lists_ + p_.n / kTile;
   }
 
   void run() {
-    Workspace workspace(stream_);
-    Real* sums = nullptr;
-    uint2* ranges = nullptr;
-    ScatterQueue queue{};
-    sort_.want(workspace);
-    workspace.want(ranges, p_.rows);
-    workspace.want(queue.counters, 2);
-    workspace.want(queue.lists, most_lists_);
-    workspace.want(queue.list_of_tile, most_tiles_);
-    if (p_.n > kTile) workspace.want(sums, most_tiles_ * p_.outer * p_.D);
-    workspace.take();
     if (clears_) {
       const int64_t bytes = p_.outer * p_.rows * p_.D * bytes_of(p_.sum.dtype);
       check(cudaMemsetAsync(p_.sum.data, 0, static_cast<size_t>(bytes), stream_), "cudaMemsetAsync");
     }
-    const ScatterLists lists = group(ranges, queue);
-    sum_up(lists, queue, sums);
+    if (!buckets_.fit()) return by_sorting();
+    if (buckets_.segments == 0) return at_once();
+    by_buckets();
   }
 
  private:
@@ -59,45 +52,116 @@ class Run {
   static constexpr uint32_t kLongest = 256;
   static_assert(kLongest <= kTile);
 
-  ScatterLists group(uint2* ranges, const ScatterQueue& queue) {
-    launch("scatter_keys_kernel", scatter_keys_kernel, blocks_for(std::max(p_.n, p_.rows), kListThreads), kListThreads,
-           0, stream_, static_cast<const ScatterSizes&>(p_), index_, sort_.keys(), sort_.numbers(), ranges,
-           queue.counters);
-    if (p_.n == 0) return {nullptr, ranges};
-    const StableSort::Sorted sorted = sort_.sorted(stream_);
-    launch("scatter_ranges_kernel", scatter_ranges_kernel, static_cast<unsigned>(blocks_of(p_.n, kListThreads)),
-           kListThreads, 0, stream_, sorted.keys, p_.n, p_.rows, ranges);
-    return {sorted.numbers, ranges};
+  // Lists that several blocks sum up, and what that takes.
+  struct LongLists {
+    ScatterQueue queue{};
+    uint2* ranges = nullptr;
+    Real* sums = nullptr;
+    int64_t most = 0, most_tiles = 0;
+  };
+  // For lists longer than `longest`, and `counters` counters.
+  void want(LongLists& lists, int64_t longest, int64_t counters, Workspace& workspace) {
+    lists.most = std::min(p_.rows, p_.n / (longest + 1));
+    lists.most_tiles = lists.most + p_.n / kTile;
+    workspace.want(lists.ranges, p_.rows);
+    workspace.want(lists.queue.counters, counters);
+    workspace.want(lists.queue.lists, lists.most);
+    workspace.want(lists.queue.list_of_tile, lists.most_tiles);
+    workspace.want(lists.queue.done, lists.most * p_.parts());
+    if (p_.n > kTile) workspace.want(lists.sums, lists.most_tiles * p_.outer * p_.D);
   }
 
-  void sum_up(const ScatterLists& lists, const ScatterQueue& queue, Real* sums) {
-    const bool whole = p_.D % 4 == 0 && reinterpret_cast<uintptr_t>(p_.source) % sizeof(Four<Stored>) == 0;
-    const auto parts = static_cast<unsigned>(std::min(p_.parts(), kMostRowsOfGrid));
+  void by_sorting() {
+    Workspace workspace(stream_);
+    StableSort sort(p_.n, p_.rows);
+    LongLists long_lists;
+    sort.want(workspace);
+    want(long_lists, p_.longest, 2, workspace);
+    workspace.take();
+    const ScatterLists lists = sorted(sort, long_lists);
+    const auto of_rows =
+        reads_whole_ ? scatter_rows_kernel<true, Stored, Real> : scatter_rows_kernel<false, Stored, Real>;
     const auto rows = static_cast<unsigned>(blocks_of(p_.rows, kRowThreads >> p_.lanes_log));
-    const auto of_rows = whole ? scatter_rows_kernel<true, Stored, Real> : scatter_rows_kernel<false, Stored, Real>;
     // A thread that takes several parts of a row reads its list once for all of them from memory.
     const int64_t wanted = blocks_of(32 * device_.processors * int64_t{kRowThreads}, p_.rows * p_.lanes());
-    launch("scatter_rows_kernel", of_rows, dim3(rows, static_cast<unsigned>(std::min<int64_t>(parts, wanted))),
-           kRowThreads, 0, stream_, p_, lists, queue);
-    if (most_lists_ == 0) return;
-    const int threads = kRun * p_.lanes();
-    const auto blocks = [&](int64_t most) {
-      return dim3(static_cast<unsigned>(std::min<int64_t>(most, 16 * device_.processors)), parts);
-    };
-    const auto of_tiles = whole ? scatter_tiles_kernel<true, Stored, Real> : scatter_tiles_kernel<false, Stored, Real>;
-    launch("scatter_tiles_kernel", of_tiles, blocks(most_tiles_), threads, 0, stream_, p_, lists, queue, sums);
-    if (p_.n <= kTile) return;
-    launch("scatter_combine_kernel", scatter_combine_kernel<Stored, Real>, blocks(most_lists_), threads, 0, stream_, p_,
-           lists, queue, static_cast<const Real*>(sums));
+    launch("scatter_rows_kernel", of_rows, dim3(rows, static_cast<unsigned>(std::min<int64_t>(parts(), wanted))),
+           kRowThreads, 0, stream_, p_, lists, long_lists.queue);
+    sum_long(lists, long_lists);
   }
+  ScatterLists sorted(StableSort& sort, const LongLists& long_lists) {
+    launch("scatter_keys_kernel", scatter_keys_kernel, blocks_for(std::max(p_.n, p_.rows), kListThreads), kListThreads,
+           0, stream_, static_cast<const ScatterSizes&>(p_), index_, sort.keys(), sort.numbers(), long_lists.ranges,
+           long_lists.queue.counters);
+    if (p_.n == 0) return {nullptr, long_lists.ranges};
+    const StableSort::Sorted sorted = sort.sorted(stream_);
+    launch("scatter_ranges_kernel", scatter_ranges_kernel, static_cast<unsigned>(blocks_of(p_.n, kListThreads)),
+           kListThreads, 0, stream_, sorted.keys, p_.n, p_.rows, long_lists.ranges);
+    return {sorted.numbers, long_lists.ranges};
+  }
+
+  void at_once() {
+    const auto kernel =
+        reads_whole_ ? scatter_at_once_kernel<true, Stored, Real> : scatter_at_once_kernel<false, Stored, Real>;
+    launch_buckets("scatter_at_once_kernel", kernel, p_.n, p_, index_, buckets_);
+  }
+
+  void by_buckets() {
+    Workspace workspace(stream_);
+    LongLists long_lists;
+    Dealt dealt{};
+    Spilled spilled{};
+    workspace.want(dealt.entries, buckets_.segments * kSegment);
+    workspace.want(dealt.pieces, int64_t{buckets_.segments} * buckets_.count);
+    workspace.want(spilled.rows, p_.n * bucket_parts());
+    want(long_lists, kTile, 3, workspace);
+    workspace.take();
+    spilled.taken = long_lists.queue.counters + 2;
+    spilled.queue = long_lists.queue;
+    spilled.ranges = long_lists.ranges;
+    const int64_t bytes = BucketCounts::bytes_of(buckets_.count);
+    if (bytes > kSharedWithoutAsking - kOther) allow_shared(scatter_deal_kernel);
+    launch("scatter_deal_kernel", scatter_deal_kernel, buckets_.segments, kBucketThreads, bytes, stream_,
+           static_cast<const ScatterSizes&>(p_), index_, buckets_, dealt, long_lists.queue.counters);
+    const auto kernel =
+        reads_whole_ ? scatter_buckets_kernel<true, Stored, Real> : scatter_buckets_kernel<false, Stored, Real>;
+    launch_buckets("scatter_buckets_kernel", kernel, kHeld, p_, buckets_, dealt, spilled);
+    sum_long({spilled.rows, long_lists.ranges}, long_lists);
+  }
+
+  // Where there are few buckets, several blocks of each, which take parts of its rows, occupy the device. Those of
+  // dealt entries each have lists of their own in memory.
+  int64_t bucket_parts() const {
+    constexpr int64_t kMostLists = 8;
+    const int64_t wanted = blocks_of(4 * device_.processors, buckets_.count);
+    return std::min(parts(), buckets_.segments == 0 ? wanted : std::min(wanted, kMostLists));
+  }
+  // `entries`: how many shared memory holds.
+  template <class... Parameters, class... Arguments>
+  void launch_buckets(const char* name, void (*kernel)(Parameters...), int64_t entries, const Arguments&... arguments) {
+    const int64_t bytes = entries * static_cast<int64_t>(sizeof(uint32_t)) + BucketCounts::bytes_of(buckets_.rows);
+    if (bytes + static_cast<int64_t>(sizeof(RunSums<Real>)) > kSharedWithoutAsking - kOther) allow_shared(kernel);
+    launch(name, kernel, dim3(buckets_.count, static_cast<unsigned>(bucket_parts())), kBucketThreads, bytes, stream_,
+           arguments...);
+  }
+
+  void sum_long(const ScatterLists& lists, const LongLists& long_lists) {
+    if (long_lists.most == 0) return;
+    const auto kernel =
+        reads_whole_ ? scatter_tiles_kernel<true, Stored, Real> : scatter_tiles_kernel<false, Stored, Real>;
+    const dim3 blocks(static_cast<unsigned>(std::min<int64_t>(long_lists.most_tiles, 16 * device_.processors)),
+                      static_cast<unsigned>(parts()));
+    launch("scatter_tiles_kernel", kernel, blocks, kRun * p_.lanes(), 0, stream_, p_, lists, long_lists.queue,
+           long_lists.sums);
+  }
+
+  int64_t parts() const { return std::min(p_.parts(), kMostRowsOfGrid); }
 
   const Device device_;
   ScatterCall<Stored> p_{};
   msda_tensor index_;
-  StableSort sort_;
+  Buckets buckets_;
   cudaStream_t stream_;
-  int64_t most_lists_ = 0, most_tiles_ = 0;
-  bool clears_ = false;
+  bool clears_ = false, reads_whole_ = false;
 };
 
 template <class Stored, class Real>

@@ -1,6 +1,6 @@
 // The sums of scatter_add on a GPU, in the CPU's order. A group of threads sums up a short list, a thread four
 // channels. A long list is divided into tiles of kRun runs, which are whole subtrees of the tree of runs: a block sums
-// up a tile, a group of its threads a run; another kernel sums up the tiles of a list.
+// up a tile, a group of its threads a run; the block of the list's tile that is done last sums up the tiles.
 #pragma once
 
 #include "kernels/cuda/samples.cuh"
@@ -35,15 +35,17 @@ struct ScatterQueue {
   };
   List* lists;
   uint32_t* list_of_tile;
+  uint32_t* done;  // [list, part]: how many tiles are summed up
 };
 
 inline __device__ uint32_t tiles_of(uint32_t count) { return (count + kTile - 1) / kTile; }
 
-inline __device__ void queue_list(const ScatterQueue& queue, uint32_t row, uint32_t count) {
+inline __device__ void queue_list(const ScatterQueue& queue, uint32_t row, uint32_t count, int64_t parts) {
   const uint32_t tiles = tiles_of(count), list = atomicAdd(&queue.counters[0], 1u),
                  first = atomicAdd(&queue.counters[1], tiles);
   queue.lists[list] = {row, first};
   for (uint32_t i = 0; i < tiles; ++i) queue.list_of_tile[first + i] = list;
+  for (int64_t part = 0; part < parts; ++part) queue.done[list * parts + part] = 0;
 }
 
 // A slab of channels of the source's or the sum's rows, and the four that this thread takes.
@@ -52,7 +54,8 @@ struct Slab {
   int count;  // of the four; 0 or less: none
   template <class Stored>
   __device__ Slab(const ScatterCall<Stored>& p, int64_t part, unsigned lane)
-      : outer(part / p.slabs), channel(part % p.slabs * 4 * p.lanes() + 4 * lane) {
+      : outer(part < p.slabs ? 0 : part / p.slabs),  // a division takes longer than what is most often one comparison
+        channel((part - outer * p.slabs) * 4 * p.lanes() + 4 * lane) {
     const int64_t rest = p.D - channel;
     count = rest < 4 ? static_cast<int>(rest) : 4;
   }
@@ -137,6 +140,23 @@ __device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t row, con
   });
 }
 
+// The sum of a list that one group of threads sums up.
+template <bool kWhole, class Stored, class Real>
+__device__ inline void sum_short_list(const ScatterCall<Stored>& p, const ScatterLists& lists, int64_t row,
+                                      const uint2& range, const Slab& slab) {
+  if (slab.count <= 0) return;
+  const uint32_t count = range.y - range.x;
+  const ListedRows<kWhole, Stored, Real> addends(p, lists, range, slab);
+  Real upper[4] = {};
+  for (uint32_t first = 0; first < count; first += kRun) {
+    Real run[4];
+    sum_run(addends, first, min(count - first, uint32_t{kRun}), run);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) upper[c] = first == 0 ? run[c] : upper[c] + run[c];
+  }
+  store_sums(p, row, slab, slab.channel, slab.count, count, upper);
+}
+
 // A group of threads for each row of the sum. Lists that are too long are queued.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kRowThreads)
@@ -148,21 +168,11 @@ __global__ void __launch_bounds__(kRowThreads)
   const uint32_t count = range.y - range.x;
   if (count == 0 && p.is_clear) return;
   if (count > p.longest) {
-    if (lane == 0 && blockIdx.y == 0) queue_list(queue, static_cast<uint32_t>(row), count);
+    if (lane == 0 && blockIdx.y == 0) queue_list(queue, static_cast<uint32_t>(row), count, p.parts());
     return;
   }
   for (int64_t part = blockIdx.y; part < p.parts(); part += gridDim.y) {
-    const Slab slab(p, part, lane);
-    if (slab.count <= 0) continue;
-    const ListedRows<kWhole, Stored, Real> addends(p, lists, range, slab);
-    Real upper[4] = {};
-    for (uint32_t first = 0; first < count; first += kRun) {
-      Real run[4];
-      sum_run(addends, first, min(count - first, uint32_t{kRun}), run);
-#pragma unroll
-      for (int c = 0; c < 4; ++c) upper[c] = first == 0 ? run[c] : upper[c] + run[c];
-    }
-    store_sums(p, row, slab, slab.channel, slab.count, count, upper);
+    sum_short_list<kWhole, Stored, Real>(p, lists, row, range, Slab(p, part, lane));
   }
 }
 
@@ -199,56 +209,60 @@ __device__ inline unsigned channels_of(const ScatterCall<Stored>& p, int64_t par
   return static_cast<unsigned>(min(rest, int64_t{4} * p.lanes()));
 }
 
+// The sum of `number` addends, by a block of kRun groups, stored as that of the row's list of `count`. All threads must
+// call it.
+template <class Addends, class Stored, class Real>
+__device__ inline void sum_by_block(const ScatterCall<Stored>& p, const Addends& addends, uint32_t number, int64_t part,
+                                    const Slab& slab, int64_t row, uint32_t count, RunSums<Real>& runs) {
+  const unsigned channels = channels_of(p, part);
+  TreeSum<Real> tree;
+  for (uint32_t first = 0; first < number; first += kTile) {
+    tree.add(sum_of_tile(addends, first, min(number - first, kTile), p.lanes_log, channels, runs));
+  }
+  const Real sum[1] = {tree.sum()};
+  if (threadIdx.x >= channels) return;
+  store_sums(p, row, slab, part % p.slabs * 4 * p.lanes() + threadIdx.x, 1, count, sum);
+}
+
+// Whether this block is the last of `all` that call it with this counter. All threads must call it; what those of the
+// other blocks wrote before is there to read afterwards if it returns true.
+__device__ inline bool is_last(uint32_t& counter, uint32_t all) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(&counter, 1u) + 1 == all;
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
 // Blocks take the tiles in turn. A list's only tile is its sum; of others the sums go to `sums` [tiles, parts,
-// channels].
+// channels], where the last block finds them.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kRun* kMostLanes)
     scatter_tiles_kernel(ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue, Real* sums) {
   __shared__ RunSums<Real> runs;
   const unsigned lane = threadIdx.x % p.lanes();
   for (uint32_t tile = blockIdx.x; tile < queue.counters[1]; tile += gridDim.x) {
-    const ScatterQueue::List list = queue.lists[queue.list_of_tile[tile]];
+    const uint32_t number = queue.list_of_tile[tile];
+    const ScatterQueue::List list = queue.lists[number];
     const uint2 range = lists.ranges[list.row];
-    const uint32_t count = range.y - range.x, begin = (tile - list.first_tile) * kTile;
+    const uint32_t count = range.y - range.x, begin = (tile - list.first_tile) * kTile, tiles = tiles_of(count);
     for (int64_t part = blockIdx.y; part < p.parts(); part += gridDim.y) {
       const Slab slab(p, part, lane);
       const ListedRows<kWhole, Stored, Real> addends(p, lists, range, slab);
       const unsigned channels = channels_of(p, part);
       const Real sum[1] = {sum_of_tile(addends, begin, min(count - begin, kTile), p.lanes_log, channels, runs)};
-      if (threadIdx.x >= channels) continue;
       const int64_t channel = part % p.slabs * 4 * p.lanes() + threadIdx.x;
-      if (count <= kTile) {
-        store_sums(p, list.row, slab, channel, 1, count, sum);
-      } else {
-        sums[(tile * p.outer + slab.outer) * p.D + channel] = sum[0];
+      if (tiles == 1) {
+        if (threadIdx.x < channels) store_sums(p, list.row, slab, channel, 1, count, sum);
+        continue;
       }
-    }
-  }
-}
-
-// Sums up the tiles of each list that has several.
-template <class Stored, class Real>
-__global__ void __launch_bounds__(kRun* kMostLanes)
-    scatter_combine_kernel(ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue, const Real* sums) {
-  __shared__ RunSums<Real> runs;
-  const unsigned lane = threadIdx.x % p.lanes();
-  for (uint32_t i = blockIdx.x; i < queue.counters[0]; i += gridDim.x) {
-    const ScatterQueue::List list = queue.lists[i];
-    const uint2 range = lists.ranges[list.row];
-    const uint32_t count = range.y - range.x, tiles = tiles_of(count);
-    if (tiles == 1) continue;
-    for (int64_t part = blockIdx.y; part < p.parts(); part += gridDim.y) {
-      const Slab slab(p, part, lane);
-      const TileSums<Real> addends{sums + (list.first_tile * p.outer + slab.outer) * p.D + slab.channel, p.outer * p.D,
-                                   slab.count};
-      const unsigned channels = channels_of(p, part);
-      TreeSum<Real> tree;
-      for (uint32_t first = 0; first < tiles; first += kTile) {
-        tree.add(sum_of_tile(addends, first, min(tiles - first, kTile), p.lanes_log, channels, runs));
-      }
-      const Real sum[1] = {tree.sum()};
-      if (threadIdx.x >= channels) continue;
-      store_sums(p, list.row, slab, part % p.slabs * 4 * p.lanes() + threadIdx.x, 1, count, sum);
+      if (threadIdx.x < channels) sums[(tile * p.outer + slab.outer) * p.D + channel] = sum[0];
+      if (!is_last(queue.done[number * p.parts() + part], tiles)) continue;
+      const TileSums<Real> of_tiles{sums + (list.first_tile * p.outer + slab.outer) * p.D + slab.channel, p.outer * p.D,
+                                    slab.count};
+      sum_by_block(p, of_tiles, tiles, part, slab, list.row, count, runs);
     }
   }
 }

@@ -3,9 +3,9 @@
 #undef _FORTIFY_SOURCE  // its longjmp takes another fiber's stack for a mistake
 #include "tests/emulated_gpu/emulated_gpu.h"
 
-#include <csetjmp>
 #include <ucontext.h>
 
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

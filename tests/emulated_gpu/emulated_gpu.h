@@ -69,6 +69,7 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 gridDim, blockDim;
 
 inline void __syncthreads() { emulated_gpu::block_barrier(); }
+inline void __threadfence() {}
 inline void __syncwarp() { emulated_gpu::warp_barrier(); }
 template <class T>
 T __shfl_sync(unsigned, T given, int from, int width = 32) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cuda/at_once_plan.h"
+#include "kernels/cuda/scatter_buckets.h"
 
 namespace msda::tests {
 namespace {
@@ -120,6 +121,31 @@ TEST(PlanTest, GivesLargeShortCallsAboutTheWantedNumberOfParts) {
   const int64_t parts = 64 * kernels::cuda::make_at_once_plan(levels, 64, 1200, 528).parts;
   EXPECT_GE(parts, 528 / 2);
   EXPECT_LE(parts, 528 * 2);
+}
+
+TEST(BucketsTest, HaveEachRowOnceWithinTheLimits) {
+  using namespace kernels::cuda;  // NOLINT: the limits of buckets
+  for (const int64_t n : {1, 7, 8, 100, 5000, 8192, 8193, 220000, 262144}) {
+    for (const int64_t rows : {1, 2, 3, 262, 263, 264, 1000, 20000, 134656, 523776}) {
+      for (const bool finds : {true, false}) {
+        const Buckets buckets(n, rows, 132, finds);
+        ASSERT_TRUE(buckets.fit());
+        EXPECT_LE(buckets.count, kMostBuckets);
+        EXPECT_LE(buckets.rows, kMostRowsOfBucket);
+        EXPECT_TRUE(buckets.count % 2 == 1 || buckets.count == rows);
+        EXPECT_LE(buckets.count, rows);
+        EXPECT_LT(rows - 1, int64_t{buckets.count} * buckets.rows);
+        EXPECT_EQ(buckets.segments == 0, finds && n <= kMostFound);
+        EXPECT_LE(buckets.segments, kMostSegments);
+        EXPECT_TRUE(buckets.segments == 0 || n <= buckets.segments * kSegment);
+        const Division::Result last = buckets.by.divide(static_cast<uint32_t>(rows - 1));
+        EXPECT_LT(last.quotient, buckets.rows);
+      }
+    }
+  }
+  EXPECT_FALSE(Buckets(0, 10, 132, true).fit());
+  EXPECT_FALSE(Buckets(262145, 10, 132, true).fit());
+  EXPECT_FALSE(Buckets(10, 523777, 132, true).fit());
 }
 
 }  // namespace

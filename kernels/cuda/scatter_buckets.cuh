@@ -1,0 +1,185 @@
+// Groups the rows of scatter_add's source by buckets of rows of the sum. An entry is a row of the source: its number,
+// and that of its row of the sum within the bucket. A small source is looked through by the block of each bucket; of a
+// larger one each block first deals a segment out to the buckets.
+#pragma once
+
+#include "kernels/cuda/key_counts.cuh"
+#include "kernels/cuda/scatter_buckets.h"
+#include "kernels/scatter_sum.h"
+
+namespace msda::kernels::cuda {
+
+using BucketCounts = KeyCounts<kBucketThreads>;
+
+struct Entry {
+  uint32_t row, j;  // of the bucket, and of the source
+  static constexpr int kBits = 18;
+  static_assert(kMostDealt <= int64_t{1} << kBits && kMostRowsOfBucket <= int64_t{1} << (32 - kBits));
+  __device__ uint32_t packed() const { return row << kBits | j; }
+  __device__ static Entry of(uint32_t packed) { return {packed >> kBits, packed & ((1u << kBits) - 1)}; }
+};
+
+// What segments and buckets share, in global memory.
+struct Dealt {
+  uint32_t* entries;  // packed, by segment, there by bucket; kSegment places for each segment
+  uint32_t* pieces;   // [bucket, segment]: where in the segment its entries begin, in the upper 16 bits, and how many
+};
+
+// Which of a block's items a thread takes in step k of `steps`, so that each warp takes a contiguous part.
+__device__ inline uint32_t item_of_step(uint32_t k, uint32_t steps) {
+  return (threadIdx.x / kWarp * steps + k) * kWarp + threadIdx.x % kWarp;
+}
+
+// The rows of the sum that a thread's items of the source belong to, from item `first` on; negative: none. The index
+// has one dimension, and all of it is read at the same time.
+template <class Int, int kEach>
+__device__ inline void read_rows_of(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
+                                    int32_t (&row)[kEach]) {
+  const auto n = static_cast<uint32_t>(s.n);
+  const auto* named = static_cast<const Int*>(index.data);
+  Int read[kEach];
+#pragma unroll
+  for (uint32_t k = 0; k < kEach; ++k) {
+    const uint32_t j = first + item_of_step(k, steps);
+    read[k] = k < steps && j < n ? named[j * index.stride[0]] : Int{-1};
+  }
+#pragma unroll
+  for (uint32_t k = 0; k < kEach; ++k) row[k] = static_cast<int32_t>(checked_row(s, read[k]));
+}
+template <int kEach>
+__device__ inline void read_rows(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
+                                 int32_t (&row)[kEach]) {
+  if (index.dtype == MSDA_INT32) {
+    read_rows_of<int32_t>(s, index, first, steps, row);
+  } else {
+    read_rows_of<int64_t>(s, index, first, steps, row);
+  }
+}
+
+// A block deals a segment out. Clears `counters`: of ScatterQueue, and how many entries are in lists beyond shared
+// memory.
+inline __global__ void __launch_bounds__(kBucketThreads)
+    scatter_deal_kernel(ScatterSizes s, msda_tensor index, Buckets buckets, Dealt dealt, uint32_t* counters) {
+  __shared__ uint32_t sums[kWarp + 1];
+  if (blockIdx.x == 0 && threadIdx.x < 3) counters[threadIdx.x] = 0;
+  const auto first = static_cast<uint32_t>(blockIdx.x * kSegment);
+  int32_t row[kDealtEach];
+  if (!s.by_elements) {
+    read_rows(s, index, first, kDealtEach, row);
+  } else {
+#pragma unroll
+    for (uint32_t k = 0; k < kDealtEach; ++k) {
+      const uint32_t j = first + item_of_step(k, kDealtEach);
+      row[k] = j < s.n ? static_cast<int32_t>(row_of(s, index, j)) : -1;
+    }
+  }
+  uint32_t entry[kDealtEach];
+  int32_t bucket[kDealtEach];
+#pragma unroll
+  for (uint32_t k = 0; k < kDealtEach; ++k) {
+    const Division::Result place = buckets.by.divide(static_cast<uint32_t>(max(row[k], 0)));
+    bucket[k] = row[k] < 0 ? -1 : static_cast<int32_t>(place.rest);
+    entry[k] = Entry{place.quotient, first + item_of_step(k, kDealtEach)}.packed();
+  }
+  BucketCounts counts(dynamic_shared<uint32_t>(), buckets.count);
+  const auto walk = [&](auto each) {
+#pragma unroll
+    for (int k = 0; k < kDealtEach; ++k) each(bucket[k], entry[k]);
+  };
+  counts.group(sums, walk, [&](uint32_t at, uint32_t packed) { dealt.entries[first + at] = packed; });
+  for (uint32_t i = threadIdx.x; i < buckets.count; i += kBucketThreads) {
+    const uint32_t begin = counts.begin()[i], number = counts.begin()[i + 1] - begin;
+    dealt.pieces[i * buckets.segments + blockIdx.x] = begin << 16 | number;
+  }
+}
+
+// The entries of a bucket in the segments' pieces.
+class DealtEntries {
+ public:
+  // In shared memory.
+  struct Pieces {
+    uint32_t before[kMostSegments], from[kMostSegments];  // entries of earlier segments; where number 0 would lie
+    uint32_t sums[kWarp + 1];
+  };
+  // All threads must make it, and then meet at a barrier.
+  __device__ DealtEntries(const Buckets& buckets, const Dealt& dealt, Pieces& pieces)
+      : entries_(dealt.entries), pieces_(pieces), segments_(buckets.segments) {
+    const uint32_t segment = threadIdx.x;
+    const bool is_one = segment < segments_;
+    const uint32_t piece = is_one ? dealt.pieces[blockIdx.x * segments_ + segment] : 0,
+                   before = sum_before(piece & 0xffffu, pieces.sums, count_);
+    if (!is_one) return;
+    pieces.before[segment] = before;
+    pieces.from[segment] = segment * static_cast<uint32_t>(kSegment) + (piece >> 16) - before;
+  }
+
+  __device__ uint32_t count() const { return count_; }
+
+  // Calls each(row of the bucket, row of the source) as KeyCounts asks.
+  template <class Each>
+  __device__ void walk(Each each) const {
+    constexpr uint32_t kAtOnce = 8;
+    const uint32_t steps = (count_ + kBucketThreads - 1) / kBucketThreads;
+    uint32_t segment = segment_of(item_of_step(0, steps));
+    for (uint32_t first = 0; first < steps; first += kAtOnce) {
+      uint32_t packed[kAtOnce];
+#pragma unroll
+      for (uint32_t k = 0; k < kAtOnce; ++k) {
+        const uint32_t e = item_of_step(first + k, steps);
+        const bool is_one = first + k < steps && e < count_;
+        while (is_one && segment + 1 < segments_ && pieces_.before[segment + 1] <= e) ++segment;
+        packed[k] = is_one ? entries_[pieces_.from[segment] + e] : ~0u;
+      }
+#pragma unroll
+      for (uint32_t k = 0; k < kAtOnce; ++k) {
+        if (first + k >= steps) break;
+        const Entry entry = Entry::of(packed[k]);
+        each(packed[k] == ~0u ? -1 : static_cast<int32_t>(entry.row), entry.j);
+      }
+    }
+  }
+
+ private:
+  __device__ uint32_t segment_of(uint32_t e) const {
+    uint32_t segment = 0;
+    for (uint32_t step = kMostSegments / 2; step > 0; step /= 2) {
+      if (segment + step < segments_ && pieces_.before[segment + step] <= e) segment += step;
+    }
+    return segment;
+  }
+
+  const uint32_t* entries_;
+  const Pieces& pieces_;
+  uint32_t segments_, count_ = 0;
+};
+
+// The entries that this block finds in the whole index, which has one dimension. They stay in registers.
+class FoundEntries {
+ public:
+  __device__ FoundEntries(const ScatterSizes& s, const msda_tensor& index, const Buckets& buckets)
+      : steps_((static_cast<uint32_t>(s.n) + kBucketThreads - 1) / kBucketThreads) {
+    int32_t row[kMostFoundEach];
+    read_rows(s, index, 0, steps_, row);
+#pragma unroll
+    for (uint32_t k = 0; k < kMostFoundEach; ++k) {
+      const Division::Result place = buckets.by.divide(static_cast<uint32_t>(max(row[k], 0)));
+      const bool is_here = row[k] >= 0 && place.rest == blockIdx.x;
+      packed_[k] = is_here ? Entry{place.quotient, item_of_step(k, steps_)}.packed() : ~0u;
+    }
+  }
+
+  template <class Each>
+  __device__ void walk(Each each) const {
+#pragma unroll
+    for (uint32_t k = 0; k < kMostFoundEach; ++k) {
+      if (k >= steps_) break;
+      const Entry entry = Entry::of(packed_[k]);
+      each(packed_[k] == ~0u ? -1 : static_cast<int32_t>(entry.row), entry.j);
+    }
+  }
+
+ private:
+  uint32_t steps_, packed_[kMostFoundEach];
+};
+
+}  // namespace msda::kernels::cuda
