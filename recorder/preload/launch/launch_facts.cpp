@@ -72,7 +72,10 @@ bool read_parameters(const Launched& launched, const Layout& layout, std::span<s
     if (which == cuda::kParamBufferSize) size = *static_cast<const size_t*>(option[1]);
   }
   if (packed == nullptr || size < bytes.size()) return false;
-  std::memcpy(bytes.data(), packed, bytes.size());
+  for (const adapters::Parameter& parameter : layout.parameters) {  // the program may leave anything between them
+    std::memcpy(bytes.data() + parameter.offset, static_cast<const std::byte*>(packed) + parameter.offset,
+                parameter.size);
+  }
   return true;
 }
 
@@ -95,7 +98,7 @@ std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_
 [[gnu::hot]] bool identify(const Launched& launched, const Layout& layout, std::string& key) {
   constexpr size_t kHandles = sizeof launched.function + sizeof launched.stream;
   constexpr size_t kExtents = sizeof launched.grid + sizeof launched.block;
-  key.resize(kHandles + kExtents + bytes_of(layout) + layout.kernel.size());
+  key.assign(kHandles + kExtents + bytes_of(layout) + layout.kernel.size(), '\0');  // there are gaps between parameters
   char* to = key.data();
   const auto add = [&to](const void* data, size_t bytes) {
     to = static_cast<char*>(std::memcpy(to, data, bytes)) + bytes;
