@@ -61,6 +61,16 @@ def test_float64_launches(tmp_path):
         np.testing.assert_allclose(gradient, truth[name], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("options", [[], ["--digest-only"]])
+def test_launches_that_the_driver_refuses(tmp_path, options):
+    """At most 4,096 launches' digests may be under way: those of a launch that never runs must not stay so."""
+    arguments = ["--launches", "3", "--refused", "2000"]
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5", *options])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
+    assert "under way" not in done.stderr
+    assert len(read_capture(tmp_path / "a.h5").invocations) == 3
+
+
 @pytest.mark.parametrize("keep", ["all", "last:1"])
 def test_autotuning_keeps_the_real_call(replay, tmp_path, keep):
     """Autotuner launches on equal inputs are counted; the last launch is the call for which they were made."""

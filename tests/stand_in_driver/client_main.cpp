@@ -28,7 +28,7 @@ constexpr char kUsage[] =
     "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
-    "                [--tune N] [--change K] [--inside N] [--turn N]\n"
+    "                [--tune N] [--change K] [--inside N] [--turn N] [--refused N]\n"
     "                [--cupti] [--profile N] [--finalize N]\n"
     "  --streams 0 launches on the default stream; --packed passes arguments by `extra`; --ptsz calls the twins for "
     "the\n"
@@ -43,6 +43,7 @@ constexpr char kUsage[] =
     "  --inside N: the samples of the first N launches lie inside the image\n"
     "  --turn N launches N times first, on the same buffers, with other weights each time, and turns the levels by 90 "
     "degrees\n  after each, as images of another orientation do\n"
+    "  --refused N: before each launch N others are refused by the driver, as their blocks have too many threads\n"
     "  --hidden launches by a function that no hook knows; --image, which may come again, is loaded for the kernel, "
     "and\n"
     "  launches take the images in turn; --cupti loads libcupti first, as PyTorch does; --profile N subscribes to "
@@ -51,7 +52,7 @@ constexpr char kUsage[] =
 
 struct Options {
   std::string kernel = "col2im17";
-  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1, inside = 0, turn = 0;
+  int launches = 1, streams = 1, threads = 1, repeat = 1, tune = 0, change = -1, inside = 0, turn = 0, refused = 0;
   uint64_t seed = 1;
   Via via = Via::kDlsym;
   LaunchWay way;
@@ -101,6 +102,8 @@ Options parse(int count, char** arguments) {
       options.change = std::stoi(value());
     } else if (name == "--turn") {
       options.turn = std::stoi(value());
+    } else if (name == "--refused") {
+      options.refused = std::stoi(value());
     } else if (name == "--inside") {
       options.inside = std::stoi(value());
     } else if (name == "--seed") {
@@ -215,7 +218,7 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
   const CUdeviceptr grad_value = buffers[inputs].device, grad_locations = buffers[inputs + 1].device;
   const CUdeviceptr grad_attention = buffers[inputs + 2].device, scratch = 0;
   const bool is_autotuner_launch = launch % options.repeat < options.repeat - 1;
-  const auto launch_once = [&] {
+  const auto launch_once = [&](unsigned int times_threads = 1) {
     client.check(
         client.api().cuMemsetD8Async(grad_value, is_autotuner_launch ? 0x3F : 0, buffers[inputs].bytes, stream));
     if (options.kernel == "triton") {
@@ -236,14 +239,22 @@ std::vector<Buffer> launch_backward(const Client& client, const Options& options
                                     P,
                                     scratch,
                                     scratch};
-      client.launch(options.way, function, {Q, B, M}, {128}, stream, arguments);
+      client.launch(options.way, function, {Q, B, M}, {128 * times_threads}, stream, arguments);
     } else {
       const int n = B * Q * M * D;
       const Argument arguments[] = {n, grad_output, value, shapes, starts,     locations,      attention,     B, S, M,
                                     D, L,           Q,     P,      grad_value, grad_locations, grad_attention};
-      client.launch(options.way, function, {B * Q * M}, {D}, stream, arguments);
+      client.launch(options.way, function, {B * Q * M}, {D * times_threads}, stream, arguments);
     }
   };
+  for (int i = 0; i < options.refused; ++i) {
+    try {
+      launch_once(1024);
+    } catch (const std::runtime_error&) {
+      continue;
+    }
+    throw std::logic_error("a launch of too many threads was not refused");
+  }
   if (options.tune > 0) tune(client, options, stream, buffers[4], launch_once);
   for (int i = 0; i < options.turn; ++i) {
     launch_once();

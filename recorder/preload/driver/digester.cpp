@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -30,6 +31,10 @@ cuda::Result set_to_zero(cuda::DevicePointer memory, size_t bytes) {
   return result == cuda::kSuccess ? destroyed : result;
 }
 
+bool is_complete(uint64_t* slot, uint64_t sequence) {
+  return std::atomic_ref(*slot).load(std::memory_order_acquire) == sequence;
+}
+
 }  // namespace
 
 Digests& Digests::operator=(Digests&& other) noexcept {
@@ -43,11 +48,10 @@ Digests& Digests::operator=(Digests&& other) noexcept {
 }
 
 Digests::~Digests() {
-  // A slot that the device may still write to is not reused.
-  if (slot_ != nullptr && ready()) Digester::instance().give_back(slot_);
+  if (slot_ != nullptr) Digester::instance().give_back(slot_, sequence_);
 }
 
-bool Digests::ready() const { return std::atomic_ref(*slot_).load(std::memory_order_acquire) == sequence_; }
+bool Digests::ready() const { return is_complete(slot_, sequence_); }
 
 Digest Digests::operator[](size_t range) const {
   const uint8_t index = of_range_[range];
@@ -66,6 +70,7 @@ bool Digester::map_slots() {
   madvise(memory, kSlots * kSlotBytes, MADV_DONTFORK);  // pinned pages must not be copied on a fork
   slots_ = static_cast<std::byte*>(memory);
   free_.reserve(kSlots);
+  late_.reserve(kSlots);
   for (size_t i = 0; i < kSlots; ++i) free_.push_back(reinterpret_cast<uint64_t*>(slots_ + i * kSlotBytes));
   return true;
 }
@@ -141,6 +146,7 @@ void Digester::context_ends() noexcept {
   if (!pinned_ && !prepare(failure)) return false;
   const cuda::DevicePointer sums = sums_of_this_context(failure);
   if (sums == 0) return false;
+  if (digests.slot_ == nullptr && free_.empty()) collect_late();
   if (digests.slot_ == nullptr && free_.empty()) {
     failure = "too many launches are under way";
     return false;
@@ -195,9 +201,30 @@ bool Digester::extend(Digests& digests, std::span<const DeviceRange> ranges, cud
   return false;
 }
 
-void Digester::give_back(uint64_t* slot) {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(slot);  // within the capacity: no allocation
+void Digester::finish(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream) noexcept {
+  const auto any = std::ranges::find_if(ranges, [](const DeviceRange& range) { return range.bytes > 0; });
+  if (any == ranges.end()) return;
+  const DeviceRange little{any->address, 1};
+  std::string failure;
+  extend(digests, {&little, 1}, stream, failure);
+}
+
+// A slot that the device may still write to is not reused yet.
+void Digester::give_back(uint64_t* slot, uint64_t sequence) {
+  const std::lock_guard lock(mutex_);  // both are within their capacities: no allocation
+  if (is_complete(slot, sequence)) {
+    free_.push_back(slot);
+  } else {
+    late_.push_back({slot, sequence});
+  }
+}
+
+void Digester::collect_late() {
+  std::erase_if(late_, [this](const Late& late) {
+    const bool is_done = is_complete(late.slot, late.sequence);
+    if (is_done) free_.push_back(late.slot);
+    return is_done;
+  });
 }
 
 }  // namespace msda::record

@@ -32,6 +32,8 @@ class Digests {
 
   explicit operator bool() const { return slot_ != nullptr; }
   bool ready() const;
+  // Whether they become ready only with those of Digester::extend() or finish().
+  bool is_open() const { return handed_over_ < count_; }
   // The digest of the range with this index, once ready.
   Digest operator[](size_t range) const;
 
@@ -61,6 +63,9 @@ class Digester {
   bool extend(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream,
               std::string& failure) noexcept;
 
+  // For open digests that nobody will extend: so that their slot can be used again. `ranges`: what begin() was given.
+  void finish(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream) noexcept;
+
   // A context ends, and with it everything that the recorder has on its device (cudaDeviceReset). Digests that are not
   // ready by then never will be.
   void context_ends() noexcept;
@@ -75,13 +80,18 @@ class Digester {
   cuda::DevicePointer sums_of_this_context(std::string& failure);
   bool launch(Digests& digests, std::span<const DeviceRange> ranges, cuda::Stream stream, bool hands_over,
               std::string& failure);
-  void give_back(uint64_t* slot);
+  void give_back(uint64_t* slot, uint64_t sequence);
+  void collect_late();
 
   std::mutex mutex_;
   cuda::Function kernel_ = nullptr;
   std::byte* slots_ = nullptr;  // host memory that the driver does not own: digests being computed outlive a context
   bool pinned_ = false;
   std::vector<uint64_t*> free_;
+  struct Late {
+    uint64_t *slot, sequence;
+  };
+  std::vector<Late> late_;  // given back before the device was done with them
   uint64_t next_sequence_ = 1;
   std::map<cuda::Context, cuda::DevicePointer> sums_;  // for every slot, on the device
 };

@@ -222,6 +222,7 @@ void drop_what_is_recorded(const adapters::Call& call, const Digests& digests, L
 }  // namespace
 
 SnapshotState::~SnapshotState() {
+  if (digests.is_open()) Digester::instance().finish(digests, known->ranges, stream);
   // The block of a launch that was not delivered is freed only after the device has written into it.
   if (record.block && copies) cuda::driver().synchronize(stream);
 }
