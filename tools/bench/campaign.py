@@ -11,7 +11,8 @@ capture: each once as it was recorded, then with every kind of fault that applie
 and the figures. Captures, gradients and bounds share no code with the project (tools/bench/campaign/).
 
 Prints a table by kind. Exit status with --assert: 1 if a side is accused of a mistake that it did not make, if a visible fault is charged
-to the wrong side, or if one is missed and the bound printed with it does not explain that; 2 on bad usage.
+to the wrong side, if one is missed and the bound printed with it does not explain that, or if what a buffer held is not named though
+enough values of 16 bits fit it; 2 on bad usage.
 """
 
 import argparse

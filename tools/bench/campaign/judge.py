@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import captures
+from . import captures, chance
 from .answers import named_elements, run
 from .misses import PrintedBounds
 from .planting import UNTOUCHED
@@ -131,7 +131,9 @@ class Judge:
         count["named"] += int((shown & cause_right & side_right).sum())
         count["wrong side"] += int(wrong_side.sum())
         self.report("wrong side", wrong_side, *elements)
-        self.explain(shown & ~cause_right, *elements)
+        missed = shown & ~cause_right
+        count["missed"] += int(missed.sum())
+        self.explain(missed & ~self.hidden_by_chance(shown, *elements), *elements)
 
     def near_boundary(self, gradient):
         """Elements of samples that a coordinate's rounding may carry into another cell, in the arithmetic of either side."""
@@ -157,10 +159,7 @@ class Judge:
     def explain(self, missed, against, gradient, value, expected, cause, at_fault):
         """A miss is in order if the bound that is printed with it explains it."""
         count = self.outcome.counts
-        count["missed"] += int(missed.sum())
-        by_chance = missed & (cause == "implementation_error") & (at_fault == "observed") & self.fits_by_chance()
-        count["by chance"] += int(by_chance.sum())
-        places = np.flatnonzero(missed & ~by_chance)
+        places = np.flatnonzero(missed)
         printed = PrintedBounds(self.program, self.case, self.path, against, gradient).read(self.result, places, value, expected, cause)
         for place in map(int, places):
             if place not in printed:
@@ -176,9 +175,21 @@ class Judge:
                 if count["unexplained"] <= MOST_TOLD:
                     self.fail("missed: " + told)
 
-    def fits_by_chance(self):
-        """Whether wrong values of the type may fit what a buffer held, so that few of them say nothing of it."""
-        return self.kind.room == "buffer" and self.case.problem.type in ("float16", "bfloat16")
+    def hidden_by_chance(self, shown, against, gradient, value, expected, cause, at_fault):
+        """Elements for which the program did not name the buffer, nor anybody but the right side: in order if what fits the buffer exceeds
+        chance by less than it promises."""
+        unnamed = shown & (cause == "implementation_error") & (at_fault == "observed")
+        if self.kind.room != "buffer" or self.case.problem.type not in ("float16", "bfloat16") or not unnamed.any():
+            return np.zeros(shown.shape, bool)
+        # What is put down to rounding tells nothing of the buffer: the bound printed with it has to explain it.
+        wrong = shown & np.isin(cause, ("implementation_error", "uninitialized_output"))
+        bits = chance.evidence(self.case, gradient, wrong)
+        strong = bits >= chance.PROMISED + chance.EITHER
+        self.outcome.counts["beyond chance" if strong else "by chance"] += int(unnamed.sum())
+        if strong:
+            self.report(f"beyond chance by {bits:.1f} bits, where the buffer is to be named from {chance.PROMISED:g} on", unnamed,
+                        against, gradient, value, expected, cause, at_fault)
+        return unnamed
 
     def check_verdict(self):
         verdict = self.result["invocations"][0]["verdict"]
