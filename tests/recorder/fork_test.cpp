@@ -45,8 +45,18 @@ int hung_children(const std::function<void()>& beside, const std::function<void(
   return hung;
 }
 
+class ForkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP()
+        << "GCC 12's address sanitizer leaves its allocator's locks as they were at the fork: a child may hang in it";
+#endif
+  }
+};
+
 // As libraries do when a child exits.
-TEST(ForkTest, AChildUnloadsCodeWhileAThreadLoadsSome) {
+TEST_F(ForkTest, AChildUnloadsCodeWhileAThreadLoadsSome) {
   const auto load = [](uint64_t handle, const std::string& image) {
     Loading loading;
     loading.done({Owner::kModule, handle}, image.data(), [](std::string_view) { return true; });
@@ -56,7 +66,7 @@ TEST(ForkTest, AChildUnloadsCodeWhileAThreadLoadsSome) {
   EXPECT_EQ(hung_children([&] { load(9999, image); }, [] { unloaded({Owner::kModule, 1}); }), 0);
 }
 
-TEST(ForkTest, AChildRefusesAKernelWhileAThreadDoes) {
+TEST_F(ForkTest, AChildRefusesAKernelWhileAThreadDoes) {
   const auto refuse = [] { Functions::instance().refuse("kernel", "of this test"); };
   EXPECT_EQ(hung_children(refuse, refuse), 0);
 }
