@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "analysis/causes/causes.h"
 
@@ -37,14 +38,12 @@ std::string held(const Suspect& s) {
   return s.leftover != nullptr ? text + ", " + text_of(*s.leftover) + "," : text;
 }
 
-// What the buffer held hides in which type a kernel of 16-bit tensors adds: it may be their own.
-template <class Adds>
-bool adds_in_type(const Suspect& s, const Adds& adds) {
-  const msda_dtype stored = s.observed.of(s.id.gradient).dtype;
-  if (stored == s.observed.arithmetic_of(s.id.gradient) || s.call.arithmetic() == MSDA_FLOAT64) return false;
-  if (!is_16_bits(stored)) return false;
-  const Explanation explanation = explain(s.call, s.observed.in_type_of_tensor(s.id.gradient), s.id, s.cache);
-  return !explanation.explained() && adds(explanation, stored);
+// In which types the kernel may have added: what the buffer held hides it in 16 bits, where the values are otherwise
+// asked. The closer one first, whose sums leave less to chance.
+std::vector<msda_dtype> arithmetics_of(const Suspect& s) {
+  const msda_dtype stored = s.observed.of(s.id.gradient).dtype, found = s.observed.arithmetic_of(s.id.gradient);
+  if (!is_16_bits(stored) || s.call.arithmetic() == MSDA_FLOAT64) return {found};
+  return {s.call.arithmetic(), stored};
 }
 
 // How far the value may be from the buffer's contents and the gradient in the sum of the two; empty if it is farther.
@@ -61,8 +60,15 @@ std::optional<double> window_of_sum(const Suspect& s) {
       return std::abs(added - match.element.value) <= *window;
     });
   };
-  if (!adds(s.of_observed, s.observed.arithmetic_of(s.id.gradient)) && !adds_in_type(s, adds)) return std::nullopt;
-  return window;
+  for (const msda_dtype arithmetic : arithmetics_of(s)) {
+    if (arithmetic == s.observed.arithmetic_of(s.id.gradient)) {
+      if (adds(s.of_observed, arithmetic)) return window;
+      continue;
+    }
+    const Explanation explanation = explain(s.call, s.observed.in(arithmetic, s.id.gradient), s.id, s.cache);
+    if (!explanation.explained() && adds(explanation, arithmetic)) return window;
+  }
+  return std::nullopt;
 }
 
 bool is_unwritten(const Suspect& s) { return s.observed_value == *s.before; }

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import REPLAY
 from test_campaign import SUBJECTS, answering, cases, judging, operator, problem_of, problems, rounding, run, steps
 
 from campaign import chance
@@ -76,3 +77,13 @@ def test_a_program_that_never_names_a_buffer_is_noticed(tmp_path):
     outcomes = json.loads((tmp_path / "a.json").read_text())["outcomes"]
     types = {one["type"] for one in outcomes if one["counts"].get("by chance") or one["counts"].get("beyond chance")}
     assert types and types <= {"float16", "bfloat16"}
+
+
+@pytest.mark.parametrize("seed, number", [(31, 12), (1, 46)])
+def test_a_buffer_that_a_float32_kernel_adds_to_is_named_in_16_bits(tmp_path, seed, number):
+    """A few of its values fit sums in 16 bits, which are so wide that chance would explain the others."""
+    done = run("--operator", "msda", "--seed", seed, "--first", number, "--captures", 1, "--kinds", "not_zeroed,unwritten", "--jobs", 1,
+               "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
+    assert done.returncode == 0, done.stderr
+    (outcome,) = json.loads((tmp_path / "a.json").read_text())["outcomes"]
+    assert outcome["type"] in ("float16", "bfloat16") and outcome["counts"].get("by chance", 0) == 0 and outcome["counts"]["named"] > 600
