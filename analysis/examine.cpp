@@ -54,12 +54,14 @@ void Examiner::for_each(Gradient gradient, const std::vector<int64_t>& elements,
 std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
                                        const std::vector<int64_t>& elements) const {
   std::vector<Judgement> judgements(elements.size());
+  const bool few_bits = is_16_bits(recorded_.of(gradient).dtype);
   for_each(gradient, elements, [&](size_t i, Cache& cache) {
     const ElementId id = material_.call->element_id(gradient, elements[i]);
     const Suspect element = suspect(expected, id, cache, /*tells=*/false);
     const Diagnosis diagnosis = diagnose(element);
-    const bool of_buffer = diagnosis.cause == Cause::kUninitializedOutput;
-    judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault, of_buffer ? chance_bits_of_buffer(element) : 0};
+    const bool may_be_chance = few_bits && diagnosis.cause == Cause::kUninitializedOutput;
+    judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault,
+                     may_be_chance ? chance_bits_of_buffer(element) : 0};
   });
   return judgements;
 }

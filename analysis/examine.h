@@ -16,7 +16,7 @@ struct Judgement {
   int64_t flat = 0;
   Cause cause = Cause::kImplementationError;
   AtFault at_fault = AtFault::kNone;
-  double chance_bits = 0;  // of uninitialized_output: chance_bits_of_buffer()
+  double chance_bits = 0;  // of uninitialized_output in 16 bits: chance_bits_of_buffer()
 };
 
 // Of the output buffers, by Gradient.

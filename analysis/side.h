@@ -29,13 +29,12 @@ struct Side {
     const auto& found = reduction[gradient.place()];
     return found ? &*found : nullptr;
   }
-  // As if it computed the gradient in this arithmetic, or in the type of its tensor.
+  // As if it computed the gradient in this arithmetic.
   Side in(msda_dtype dtype, Gradient gradient) const {
     Side side = *this;
     side.arithmetic[gradient.place()] = dtype;
     return side;
   }
-  Side in_type_of_tensor(Gradient gradient) const { return in(of(gradient).dtype, gradient); }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
 };
 

@@ -18,7 +18,7 @@ bool may_round_to_0(const Suspect& s, const Side& side, double exact) {
   const msda_dtype stored = side.of(s.id.gradient).dtype;
   const Precision storage = Precision::of(stored);
   if (std::abs(exact) < 2 * storage.tiny / storage.unit) return true;
-  return is_16_bits(stored) && explain(s.call, side.in_type_of_tensor(s.id.gradient), s.id, 0, s.cache).explained();
+  return is_16_bits(stored) && explain(s.call, side.in(stored, s.id.gradient), s.id, 0, s.cache).explained();
 }
 
 std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, const Explanation& explanation) {

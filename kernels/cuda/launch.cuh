@@ -39,6 +39,9 @@ struct Device {
   }
 };
 
+// Bytes of shared memory that the blocks of every kernel can have, what the kernel declares included.
+inline constexpr int64_t kSharedWithoutAsking = 48 << 10;
+
 // Lets a kernel's blocks have as much shared memory as the current device can give one. Never what one launch needs:
 // this is the function's state, which another thread may set between this and that launch.
 template <class Kernel>

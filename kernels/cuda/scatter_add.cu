@@ -8,8 +8,7 @@ namespace msda::kernels::cuda {
 namespace {
 
 constexpr int64_t kMostRowsOfGrid = 65535;
-// What a launch may take of a block's memory without asking, and what kernels of buckets have beside sums and lists.
-constexpr int64_t kSharedWithoutAsking = 48 << 10, kOther = sizeof(DealtEntries::Pieces) + 64;
+constexpr int64_t kOther = sizeof(DealtEntries::Pieces) + 64;  // what kernels of buckets declare beside sums
 
 int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 

@@ -23,7 +23,6 @@ struct Buckets {
   uint32_t segments = 0;         // of the source; 0: each block looks through the whole index
   Division by;
 
-  Buckets() = default;
   // Of `n` rows of the source. `finds`: whether it costs little to look at one.
   Buckets(int64_t n, int64_t rows_of_sum, int processors, bool finds) {
     if (n == 0 || n > kMostDealt || rows_of_sum > kMostBuckets * kMostRowsOfBucket) return;

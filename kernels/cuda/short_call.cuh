@@ -9,9 +9,6 @@
 
 namespace msda::kernels::cuda {
 
-// Bytes of dynamic shared memory that the blocks of every kernel can have, beside its own: 48 KiB together.
-inline constexpr int64_t kSharedWithoutAsking = 47 << 10;
-
 template <class Stored, class Real>
 class ShortCall {
  public:
@@ -33,7 +30,9 @@ class ShortCall {
   // All gradients that are wanted, deterministic.
   void sum(Result grad_value, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
     const auto kernel = whole_ ? at_once_kernel<true, Stored, Real> : at_once_kernel<false, Stored, Real>;
-    if (bytes_ > kSharedWithoutAsking) allow_shared(kernel);
+    constexpr int64_t kDeclared = 1 << 10;
+    static_assert(sizeof(PartCounts) <= kDeclared);
+    if (bytes_ + kDeclared > kSharedWithoutAsking) allow_shared(kernel);
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto part_blocks = static_cast<uint32_t>(heads_ * plan_.parts);
     launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, stream,
@@ -44,8 +43,8 @@ class ShortCall {
   void add(Real* sums, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
     const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
     check(cudaMemsetAsync(sums, 0, bytes, stream), "cudaMemsetAsync");
-    const auto kernel = whole_ ? short_gradients_kernel<true, true, Stored, Real>
-                               : short_gradients_kernel<false, true, Stored, Real>;
+    const auto kernel =
+        whole_ ? short_gradients_kernel<true, true, Stored, Real> : short_gradients_kernel<false, true, Stored, Real>;
     launch("short_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, stream, p_, row_parts_, sums,
            grad_locations, grad_weights);
   }
