@@ -14,7 +14,7 @@ from torch.nn.functional import grid_sample  # noqa: E402
 
 import msda_replay.torch as deterministic_torch  # noqa: E402
 from msda_replay import cpu  # noqa: E402
-from msda_replay.torch import attention, ways  # noqa: E402
+from msda_replay.torch import attention, calls, ways  # noqa: E402
 from msda_replay.torch.receipts import kept as receipts_kept  # noqa: E402
 from msda_replay.torch import (  # noqa: E402
     Receipt,
@@ -137,12 +137,11 @@ def test_attention_refuses_what_it_cannot_do(device):
 
 def test_tensors_of_an_attention_are_on_one_device():
     value, locations, weights = (tensor.detach() for tensor in attention_inputs("cpu"))
-    conventions = {"dialect": "deformable_detr", "padding_mode": "zeros", "align_corners": False}
     elsewhere = torch.empty(2, 7, 3, 8, device="meta")
     with pytest.raises(ValueError, match="spatial_shapes is on meta"):
         attention._on_host("spatial_shapes", LEVELS.to("meta"), value)
     with pytest.raises(ValueError, match="grad_output is on meta"):
-        attention._call(value, LEVELS, None, locations, weights, **conventions, grad_output=elsewhere)
+        attention._run_backward((0, 0, False), attention._inputs(value, LEVELS, None, locations, weights), {"grad_output": elsewhere, "options": None})
 
 
 def test_level_start_index_is_checked():
@@ -609,6 +608,26 @@ def test_results_have_the_strides_of_pytorchs(device):
             found = function()
         assert found.stride() == expected.stride()
         torch.testing.assert_close(found, expected)
+
+
+@on_devices
+def test_calls_by_ctypes_have_the_same_results(device, monkeypatch):
+    """Where the module that calls libmsda was not built."""
+    if calls.native() is None:
+        pytest.skip("it was not built")
+    total, index, source = torch.zeros(4, 6, device=device), torch.arange(12, device=device) % 4, torch.rand(12, 6, device=device)
+
+    def results():
+        with deterministic(device):
+            _, of_grid = gradients(lambda *inputs: grid_sample(*inputs, align_corners=False), sampled(device))
+            _, of_attention = gradients(detr, attention_inputs(device))
+            by_elements = total.scatter_add(0, index[:, None].expand(12, 6), source)
+            return [*of_grid, *of_attention, total.index_add(0, index, source), by_elements, total.clone().index_add_(0, index, source)]
+
+    found = results()
+    monkeypatch.setattr(calls, "native", lambda: None)
+    for one, other in zip(found, results()):
+        assert torch.equal(one, other)
 
 
 def ends_in_all(device):

@@ -28,28 +28,28 @@ def _on_host(name, sizes, value):
     return known[1]
 
 
-def _call(value, shapes, starts, locations, weights, dialect, padding_mode, align_corners, **others):
-    calls.check_together({"value": value, "sampling_locations": locations, "attention_weights": weights, **others})
-    return libmsda.Call(
-        libmsda.choice("dialect", libmsda.DIALECTS, dialect),
-        libmsda.choice("padding_mode", libmsda.PADDINGS, padding_mode),
-        align_corners,
-        calls.described("value", value),
-        calls.described("spatial_shapes", shapes),
-        libmsda.derived() if starts is None else calls.described("level_start_index", starts),
-        calls.described("sampling_locations", locations),
-        calls.described("attention_weights", weights),
-    )
+_HOST = ("spatial_shapes", "level_start_index")
+_run_forward = calls.Function("forward", libmsda.Call, _HOST)
+_run_backward = calls.Function("backward", libmsda.Call, _HOST)
+
+
+def _conventions(dialect, padding_mode, align_corners):
+    return libmsda.choice("dialect", libmsda.DIALECTS, dialect), libmsda.choice("padding_mode", libmsda.PADDINGS, padding_mode), align_corners
+
+
+def _inputs(value, shapes, starts, locations, weights):
+    return {"value": value, "spatial_shapes": _on_host("spatial_shapes", shapes, value),
+            "level_start_index": _on_host("level_start_index", starts, value), "sampling_locations": locations,
+            "attention_weights": weights}  # fmt: skip
 
 
 @torch.library.custom_op("msda_replay::attention", mutates_args=())
 def _attention(value: torch.Tensor, spatial_shapes: torch.Tensor, sampling_locations: torch.Tensor,
                attention_weights: torch.Tensor, dialect: str, padding_mode: str,
                align_corners: bool, level_start_index: Optional[torch.Tensor] = None) -> torch.Tensor:  # fmt: skip
-    shapes, starts = _on_host("spatial_shapes", spatial_shapes, value), _on_host("level_start_index", level_start_index, value)
-    call = _call(value, shapes, starts, sampling_locations, attention_weights, dialect, padding_mode, align_corners)
+    inputs = _inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights)
     output = _empty_output(value, sampling_locations)
-    calls.run("forward", value, call, None, calls.described("output", output))
+    _run_forward(_conventions(dialect, padding_mode, align_corners), inputs, {"options": None, "output": output})
     return output
 
 
@@ -69,16 +69,15 @@ def _attention_backward(grad_output: torch.Tensor, value: torch.Tensor, spatial_
                         sampling_locations: torch.Tensor, attention_weights: torch.Tensor, dialect: str,
                         padding_mode: str, align_corners: bool, level_start_index: Optional[torch.Tensor],
                         wanted: Sequence[bool]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    shapes, starts = _on_host("spatial_shapes", spatial_shapes, value), _on_host("level_start_index", level_start_index, value)
-    call = _call(value, shapes, starts, sampling_locations, attention_weights, dialect, padding_mode, align_corners,
-                 grad_output=grad_output)  # fmt: skip
+    inputs = _inputs(value, spatial_shapes, level_start_index, sampling_locations, attention_weights)
     gradients = _empty_gradients(wanted, value, sampling_locations, attention_weights)
-    outputs = [calls.described(*named) if is_wanted else None for named, is_wanted in zip(zip(_GRADIENTS, gradients), wanted)]
-    calls.run("backward", value, call, calls.described("grad_output", grad_output), None, *outputs)
+    arguments = {"grad_output": grad_output, "options": None,
+                 **{name: gradient if is_wanted else None for name, gradient, is_wanted in zip(_GRADIENTS, gradients, wanted)}}  # fmt: skip
+    _run_backward(_conventions(dialect, padding_mode, align_corners), inputs, arguments)
     receipts.add(
         "attention_backward",
-        {"grad_output": grad_output, "value": value, "spatial_shapes": shapes, "sampling_locations": sampling_locations,
-         "attention_weights": attention_weights},
+        {"grad_output": grad_output, "value": value, "spatial_shapes": inputs["spatial_shapes"],
+         "sampling_locations": sampling_locations, "attention_weights": attention_weights},
         {name: gradient for name, gradient, is_wanted in zip(_GRADIENTS, gradients, wanted) if is_wanted},
         {"dialect": dialect, "padding_mode": padding_mode, "align_corners": align_corners},
     )  # fmt: skip

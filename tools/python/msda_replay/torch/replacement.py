@@ -12,6 +12,7 @@ from . import calls, compiled, receipts, scatter, ways
 
 _INTERPOLATIONS = ("bilinear", "nearest", "bicubic")  # by PyTorch's numbers
 _PADDINGS = ("zeros", "border", "reflection")
+_run_backward = calls.Function("grid_sample_backward", libmsda.GridCall)
 
 
 def _grid_sample_backward(grad_output, input, grid, interpolation, padding, align_corners, output_mask):
@@ -21,17 +22,12 @@ def _grid_sample_backward(grad_output, input, grid, interpolation, padding, alig
             grad_output.cpu(), input.cpu(), grid.cpu(), interpolation, padding, align_corners, output_mask
         )
         return tuple(gradient if gradient is None else gradient.to(input.device) for gradient in found)
-    calls.check_together({"input": input, "grid": grid, "grad_output": grad_output})
-    call = libmsda.GridCall(
-        interpolation, padding, align_corners, calls.described("input", input), calls.described("grid", grid)
-    )
-    tensors = {"grad_input": input, "grad_grid": grid}
     gradients = {
         name: torch.empty_like(tensor, memory_format=torch.contiguous_format) if wanted else None
-        for (name, tensor), wanted in zip(tensors.items(), output_mask)
+        for name, tensor, wanted in zip(("grad_input", "grad_grid"), (input, grid), output_mask)
     }
-    outputs = [gradient if gradient is None else calls.described(name, gradient) for name, gradient in gradients.items()]
-    calls.run("grid_sample_backward", input, call, calls.described("grad_output", grad_output), None, *outputs)
+    arguments = {"grad_output": grad_output, "options": None, **gradients}
+    _run_backward((interpolation, padding, align_corners), {"input": input, "grid": grid}, arguments)
     receipts.add(
         "grid_sample_backward",
         {"grad_output": grad_output, "input": input, "grid": grid},

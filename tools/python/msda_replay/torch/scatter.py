@@ -1,5 +1,6 @@
 """PyTorch's and torchvision's sums that scatter, by libmsda: kernels to put in place of theirs."""
 
+import functools
 import math
 
 import torch
@@ -17,23 +18,35 @@ RESIZES = {
     "upsample_bicubic2d": "cubic",
 }
 _MOST_BINS = 32  # of ROIAlign's kernels for GPUs
+_run_scatter_add = calls.Function("scatter_add", libmsda.ScatterCall)
+_run_interpolate = calls.Function("interpolate_backward", libmsda.InterpolateCall)
+_run_roi_align = calls.Function("roi_align_backward", libmsda.RoiAlignCall)
 
 
 def _add(operator, total, dim, index, source, include_self=True, padding=-1, scale="sum"):
     """Adds the source's rows to those of `total`."""
-    calls.check_together({"self": total, "index": index, "source": source})
-    call = libmsda.ScatterCall(
-        libmsda.SCATTER_SCALES[scale],
-        dim,
-        include_self,
-        padding,
-        calls.described("index", index),
-        calls.described("source", source),
-    )
     held = {"self": total.clone()} if include_self and receipts.are_kept() else {}
-    calls.run("scatter_add", total, call, None, calls.described("self", total))
+    fields = (libmsda.SCATTER_SCALES[scale], dim, include_self, padding)
+    _run_scatter_add(fields, {"index": index, "source": source}, {"options": None, "self": total})
     options = {"dim": dim, "include_self": include_self, "padding": padding, "scale": scale}
     receipts.add(operator, {**held, "index": index, "source": source}, {"sum": total}, options)
+
+
+def _add_at_once(total, dim, index, source, by_elements):
+    """Adds to `total` if nothing about the call is unusual. Returns whether it did; then there is nothing left to check."""
+    module = calls.native()
+    if module is None or receipts.are_kept():
+        return False
+    status = module.scatter_add(_address(), total, dim, index, source, by_elements)
+    if status is None:
+        return False
+    calls.check_status(status)
+    return True
+
+
+@functools.lru_cache(maxsize=1)
+def _address():
+    return calls.address("msda_cuda_scatter_add")
 
 
 def _with_dimensions(*tensors):
@@ -83,6 +96,8 @@ def _add_rows(total, dim, index, source, alpha):
 
 
 def _index_add_(self, dim, index, source, *, alpha=1):
+    if alpha == 1 and _add_at_once(self, dim, index, source, False):
+        return self
     dim = checks.dimension(dim, self)
     checks.check_index_add(self, dim, index, source)
     checks.check_overlap(self, index, source)
@@ -90,9 +105,12 @@ def _index_add_(self, dim, index, source, *, alpha=1):
 
 
 def _index_add(self, dim, index, source, *, alpha=1):
+    total = _copy(self)
+    if alpha == 1 and _add_at_once(total, dim, index, source, False):
+        return total
     dim = checks.dimension(dim, self)
     checks.check_index_add(self, dim, index, source)
-    return _add_rows(_copy(self), dim, index, source, alpha)
+    return _add_rows(total, dim, index, source, alpha)
 
 
 def _index_add_out(self, dim, index, source, *, alpha=1, out):
@@ -124,6 +142,8 @@ def _add_elements(total, dim, index, source):
 
 
 def _scatter_add_(self, dim, index, src):
+    if _add_at_once(self, dim, index, src, True):
+        return self
     dim = checks.dimension(dim, self)
     checks.check_scatter_add(self, dim, index, src)
     checks.check_overlap(self, index, src)
@@ -131,9 +151,12 @@ def _scatter_add_(self, dim, index, src):
 
 
 def _scatter_add(self, dim, index, src):
+    total = _copy(self)
+    if _add_at_once(total, dim, index, src, True):
+        return total
     dim = checks.dimension(dim, self)
     checks.check_scatter_add(self, dim, index, src)
-    return _add_elements(_copy(self), dim, index, src)
+    return _add_elements(total, dim, index, src)
 
 
 def _scatter_add_out(self, dim, index, src, *, out):
@@ -159,12 +182,9 @@ def empty_grad_input(mode, grad_output, input_size):
 
 def _interpolate_backward(mode):
     def backward(grad_output, output_size, input_size, align_corners, *scales):
-        call = libmsda.InterpolateCall(libmsda.RESIZES[mode], align_corners)
-        for axis, scale in enumerate(reversed(scales)):
-            call.scale[axis] = scale or 0
-        call.grad_output = calls.described("grad_output", grad_output)
         grad_input = empty_grad_input(mode, grad_output, input_size)
-        calls.run("interpolate_backward", grad_output, call, None, calls.described("grad_input", grad_input))
+        fields = (libmsda.RESIZES[mode], align_corners, tuple(scale or 0 for scale in reversed(scales)))
+        _run_interpolate(fields, {"grad_output": grad_output}, {"options": None, "grad_input": grad_input})
         options = {"mode": mode, "input_size": list(input_size), "align_corners": align_corners, "scales": list(scales)}
         receipts.add("interpolate_backward", {"grad_output": grad_output}, {"grad_input": grad_input}, options)
         return grad_input
@@ -176,11 +196,9 @@ def _roi_align_backward(grad, rois, spatial_scale, rows, columns, N, C, H, W, sa
     if grad.is_cuda and max(rows, columns) > _MOST_BINS:  # the CPU's kernels have the bits that the GPU's would
         sizes = (spatial_scale, rows, columns, N, C, H, W, sampling_ratio, aligned)
         return _roi_align_backward(grad.cpu(), rois.cpu(), *sizes).to(grad.device)
-    calls.check_together({"grad": grad, "rois": rois})
-    boxes, grad_output = calls.described("rois", rois), calls.described("grad", grad)
-    call = libmsda.RoiAlignCall(spatial_scale, sampling_ratio, aligned, boxes, grad_output)
     grad_input = grad.new_empty(N, C, H, W)
-    calls.run("roi_align_backward", grad, call, None, calls.described("grad_input", grad_input))
+    fields = (spatial_scale, sampling_ratio, aligned)
+    _run_roi_align(fields, {"rois": rois, "grad": grad}, {"options": None, "grad_input": grad_input})
     options = {"spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
     receipts.add("roi_align_backward", {"boxes": rois, "grad_output": grad}, {"grad_input": grad_input}, options)
     return grad_input

@@ -1,0 +1,185 @@
+// Calls of libmsda on PyTorch's tensors, for msda_replay/torch/calls.py, which does the same by ctypes in several times
+// the time where this module is missing or a call is unusual. PyTorch's ABI is not used, and of Python's only the
+// stable one: a tensor is asked as Python would ask it, so that one build serves every version of both.
+#include <cstring>
+
+#include "kernels/scatter_add.h"
+#include "tools/python/native/scatter.h"
+
+namespace msda::python {
+namespace {
+
+constexpr Py_ssize_t kMostHead = 64, kMostInputs = 5, kMostArguments = 5;
+
+// Of msda_replay.torch, once PyTorch is there.
+struct Torch {
+  Reader reader;
+  PyObject *current_device, *current_stream;
+};
+const Torch* torch = nullptr;
+
+// The C functions that do a call: on the host, and on a GPU.
+struct Functions {
+  void *on_host, *on_gpu;
+};
+
+// The current stream of a GPU, as a pointer. Returns false, without an exception, if the GPU is not the current one.
+bool read_stream(int device, void*& stream) {
+  const Owned current(PyObject_CallFunctionObjArgs(torch->current_device, nullptr));
+  int64_t number = kHost;
+  const bool is_current = current && read_number(current.get(), number) && number == device;
+  const Owned of_gpu(is_current ? PyObject_CallFunctionObjArgs(torch->current_stream, current.get(), nullptr)
+                                : nullptr);
+  if (of_gpu) stream = PyLong_AsVoidPtr(of_gpu.get());
+  if (of_gpu && PyErr_Occurred() == nullptr) return true;
+  PyErr_Clear();
+  return false;
+}
+
+msda_status call_function(void* function, void* const* p, Py_ssize_t count) {
+  using P = void*;
+  switch (count) {
+    case 3:
+      return reinterpret_cast<msda_status (*)(P, P, P)>(function)(p[0], p[1], p[2]);
+    case 4:
+      return reinterpret_cast<msda_status (*)(P, P, P, P)>(function)(p[0], p[1], p[2], p[3]);
+    case 5:
+      return reinterpret_cast<msda_status (*)(P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4]);
+    case 6:
+      return reinterpret_cast<msda_status (*)(P, P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4], p[5]);
+    default:
+      return reinterpret_cast<msda_status (*)(P, P, P, P, P, P, P)>(function)(p[0], p[1], p[2], p[3], p[4], p[5], p[6]);
+  }
+}
+
+// Calls the function with a structure and `count` more pointers, for which there is room for one more: on a GPU, the
+// stream. Other threads of Python run meanwhile. Returns the status, or None if the GPU is not the current one.
+PyObject* run_where(int device, const Functions& functions, void** pointers, Py_ssize_t count) {
+  if (device != kHost && !read_stream(device, pointers[count++])) Py_RETURN_NONE;
+  PyThreadState* const thread = PyEval_SaveThread();
+  const msda_status status = call_function(device == kHost ? functions.on_host : functions.on_gpu, pointers, count);
+  PyEval_RestoreThread(thread);
+  return PyLong_FromLong(status);
+}
+
+// A call's structure: what comes before its tensors, and the tensors.
+struct Structure {
+  alignas(int64_t) char bytes[kMostHead + kMostInputs * sizeof(msda_tensor)];
+};
+
+// Reads tensors that must all be on one device, which the first decides, but for those that must be on the host.
+class SameDevice {
+ public:
+  bool read(PyObject* object, msda_tensor& to) {
+    Tensor tensor;
+    if (!torch->reader.read(object, tensor) || (is_known_ && tensor.device != device_)) return false;
+    is_known_ = true;
+    device_ = tensor.device;
+    to = tensor.of;
+    return true;
+  }
+  // A tensor; or one on the host, as a tuple of it alone; or None, for one of rank 0.
+  bool read_input(PyObject* object, msda_tensor& to) {
+    if (object == Py_None) {
+      to.dtype = MSDA_INT64;
+      return true;
+    }
+    if (!PyTuple_Check(object)) return read(object, to);
+    Tensor tensor;
+    if (PyTuple_Size(object) != 1 || !torch->reader.read(PyTuple_GetItem(object, 0), tensor)) return false;
+    to = tensor.of;
+    return tensor.device == kHost;
+  }
+  int device() const { return device_; }
+
+ private:
+  bool is_known_ = false;
+  int device_ = kHost;
+};
+
+PyObject* run(PyObject*, PyObject* parameters) {
+  unsigned long long on_host = 0, on_gpu = 0;
+  const char* head = nullptr;
+  Py_ssize_t head_bytes = 0;
+  PyObject *inputs = nullptr, *arguments = nullptr;
+  if (!PyArg_ParseTuple(parameters, "KKy#O!O!:run", &on_host, &on_gpu, &head, &head_bytes, &PyTuple_Type, &inputs,
+                        &PyTuple_Type, &arguments)) {
+    return nullptr;
+  }
+  const Py_ssize_t input_count = PyTuple_Size(inputs), count = PyTuple_Size(arguments);
+  if (torch == nullptr || head_bytes > kMostHead || input_count > kMostInputs || count < 2 || count > kMostArguments) {
+    PyErr_SetString(PyExc_ValueError, "run: a call that no function of libmsda has");
+    return nullptr;
+  }
+  Structure structure;
+  std::memcpy(structure.bytes, head, static_cast<size_t>(head_bytes));
+  SameDevice tensors;
+  for (Py_ssize_t i = 0; i < input_count; ++i) {
+    msda_tensor tensor{};
+    if (!tensors.read_input(PyTuple_GetItem(inputs, i), tensor)) Py_RETURN_NONE;
+    std::memcpy(structure.bytes + head_bytes + i * static_cast<Py_ssize_t>(sizeof tensor), &tensor, sizeof tensor);
+  }
+  msda_tensor others[kMostArguments];
+  void* pointers[kMostArguments + 2] = {structure.bytes};
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* const argument = PyTuple_GetItem(arguments, i);
+    if (argument == Py_None) continue;
+    if (!tensors.read(argument, others[i])) Py_RETURN_NONE;
+    pointers[1 + i] = &others[i];
+  }
+  return run_where(tensors.device(), {reinterpret_cast<void*>(on_host), reinterpret_cast<void*>(on_gpu)}, pointers,
+                   1 + count);
+}
+
+PyObject* scatter_add(PyObject*, PyObject* parameters) {
+  unsigned long long on_gpu = 0;
+  long long dim = 0;
+  int by_elements = 0;
+  PyObject *sum = nullptr, *index = nullptr, *source = nullptr;
+  if (!PyArg_ParseTuple(parameters, "KOLOOp:scatter_add", &on_gpu, &sum, &dim, &index, &source, &by_elements))
+    return nullptr;
+  Tensor to, of_rows, from;
+  const bool are_read = torch != nullptr && torch->reader.read(sum, to) && torch->reader.read(index, of_rows) &&
+                        torch->reader.read(source, from);
+  if (are_read && dim < 0) dim += to.of.rank;
+  if (!are_read || !is_plain(to, dim, of_rows, from, by_elements != 0)) Py_RETURN_NONE;
+  msda_scatter_add_call call{MSDA_SCATTER_SUM, static_cast<int32_t>(dim), 1, -1, of_rows.of, from.of};
+  void* pointers[4] = {&call, nullptr, &to.of};
+  return run_where(to.device, {nullptr, reinterpret_cast<void*>(on_gpu)}, pointers, 3);
+}
+
+PyObject* use(PyObject*, PyObject* parameters) {
+  PyObject *dtypes = nullptr, *current_device = nullptr, *current_stream = nullptr;
+  if (!PyArg_ParseTuple(parameters, "O!OO:use", &PyDict_Type, &dtypes, &current_device, &current_stream))
+    return nullptr;
+  Py_INCREF(current_device);
+  Py_INCREF(current_stream);
+  torch = new Torch{Reader(dtypes), current_device, current_stream};  // for as long as Python runs
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {{"use", use, METH_VARARGS,
+                          "use(dtypes, current_device, current_stream): what the calls need of PyTorch: its types with "
+                          "libmsda's numbers of them, and "
+                          "functions that return the current GPU's number and a GPU's current stream."},
+                         {"run", run, METH_VARARGS,
+                          "run(on_host, on_gpu, head, inputs, arguments): calls the function at one of the addresses "
+                          "with a structure (its bytes before "
+                          "the tensors, and the tensors; one that has to be on the host is in a tuple of its own, and "
+                          "None is one of rank 0), more "
+                          "tensors or None, and on a GPU its current stream. Returns the msda_status, or None if "
+                          "nothing was called because a tensor is "
+                          "none that libmsda takes as it is, or they are not on one device, the current one."},
+                         {"scatter_add", scatter_add, METH_VARARGS,
+                          "scatter_add(on_gpu, sum, dim, index, source, by_elements): the same for "
+                          "msda_cuda_scatter_add, with sums that are included. "
+                          "Returns None also if the call is none that PyTorch would accept, or shares memory."},
+                         {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "msda_torch_calls", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace msda::python
+
+PyMODINIT_FUNC PyInit_msda_torch_calls() { return PyModule_Create(&msda::python::module); }
