@@ -19,7 +19,7 @@ msda_dtype common_dtype(std::initializer_list<const msda_tensor*> inputs, bool f
   if (float64) return MSDA_FLOAT32;
   const msda_dtype dtype = (*inputs.begin())->dtype;
   for (const msda_tensor* input : inputs) {
-    if (input->dtype != dtype || !is_contiguous(*input)) return MSDA_FLOAT32;
+    if (input->dtype != dtype) return MSDA_FLOAT32;
   }
   return dtype;
 }
@@ -33,10 +33,13 @@ void Input::want(Workspace& workspace) {
 }
 void Input::make(cudaStream_t stream) {
   if (is_ready_) return;
-  if (dtype_ == MSDA_FLOAT64) {
-    make_contiguous(tensor_, static_cast<double*>(memory_), stream);
-  } else {
-    make_contiguous(tensor_, static_cast<float*>(memory_), stream);
+  switch (dtype_) {
+    case MSDA_FLOAT64:
+      return make_contiguous(tensor_, static_cast<double*>(memory_), stream);
+    case MSDA_FLOAT32:
+      return make_contiguous(tensor_, static_cast<float*>(memory_), stream);
+    default:
+      return make_contiguous(tensor_, static_cast<uint16_t*>(memory_), stream);  // the tensor's own type
   }
 }
 

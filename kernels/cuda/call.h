@@ -15,10 +15,10 @@ namespace msda::kernels::cuda {
 void need_device();
 
 // The type as which all inputs are read: their common type if they have one, otherwise the narrowest that holds them
-// all. Strided tensors are copied, and copies are never 16 bits wide.
+// all.
 msda_dtype common_dtype(std::initializer_list<const msda_tensor*> inputs, bool float64_inputs, bool float64);
 
-// An input as the kernels take it: the tensor itself, or a widened copy in the workspace.
+// An input as the kernels take it: the tensor itself, or a contiguous, possibly widened copy in the workspace.
 class Input {
  public:
   Input(const msda_tensor& tensor, msda_dtype dtype);

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/grid_problem.h"
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/samples.cuh"
 #include "kernels/grid_point.h"
 
@@ -74,6 +75,25 @@ __device__ inline void add_slopes(const GridPlace<kAxes, Real>& place,
         place.taps, axis, [&](const int(&tap)[3]) { return values[(tap[2] * kTaps + tap[1]) * kTaps + tap[0]]; });
     lanes[axis][j] = fma(grad_output, slope, lanes[axis][j]);
   }
+}
+
+// A barrier of the threads that work together: a warp, or all of the block.
+template <int kThreads>
+__device__ inline void synchronize() {
+  if constexpr (kThreads == kWarp) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
+
+// Pixels to a block, at most `most`: fewer where the blocks would be too few to occupy the device, as those of one
+// whose pixels have many addends take long. `lists`: groups of pixels that have blocks of their own.
+inline int64_t tile_of(int64_t pixels, int64_t lists, int64_t most, const Device& device) {
+  constexpr int64_t kBlocks = 4;  // to a multiprocessor
+  int64_t tile = most;
+  while (tile > 1 && lists * ((pixels + tile - 1) / tile) < kBlocks * device.processors) tile /= 2;
+  return tile;
 }
 
 // Copies adjacent numbers to shared memory, sixteen bytes at a time and without waiting where the addresses allow it.

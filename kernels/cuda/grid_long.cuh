@@ -91,12 +91,13 @@ __global__ void __launch_bounds__(kCountThreads)
   }
 }
 
-// Blocks that sort each pixel's addends: a thread sorts those of a pixel with few, all threads those of one with many.
+// Blocks that sort each pixel's addends: a thread sorts those of a pixel with few, a warp or all threads those of one
+// with many.
 template <class Real>
 inline constexpr int kSortThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
 struct SortRoom {
-  static constexpr int kFew = 32, kThreads = kSortThreads<Real>, kMany = kFew * kThreads;
+  static constexpr int kFew = 32, kThreads = kSortThreads<Real>, kMany = kFew * kThreads, kOfWarp = kFew * kWarp;
   Real weight[kMany];
   alignas(16) uint32_t sample[kMany];
 };
@@ -120,26 +121,29 @@ __device__ inline void sort_few(GridEntry<Real>* entries, uint32_t count, SortRo
   for (uint32_t i = 0; i < count; ++i) entries[i] = {weight[i * kColumns], sample[i * kColumns]};
 }
 
-// Counts for each addend those with a smaller sample. All threads must call it.
-template <class Real>
-__device__ inline void sort_many(GridEntry<Real>* entries, uint32_t count, SortRoom<Real>& room) {
-  constexpr uint32_t kThreads = SortRoom<Real>::kThreads;
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < (count + 3) / 4 * 4; i += kThreads) {
+// Counts for each addend those with a smaller sample. A warp does it, or all threads of the block; `first`: where their
+// part of the room begins.
+template <int kThreads, class Real>
+__device__ inline void sort_many(GridEntry<Real>* entries, uint32_t count, SortRoom<Real>& room, uint32_t first) {
+  Real* const weight = room.weight + first;
+  uint32_t* const samples = room.sample + first;
+  const uint32_t thread = threadIdx.x % kThreads;
+  synchronize<kThreads>();
+  for (uint32_t i = thread; i < (count + 3) / 4 * 4; i += kThreads) {
     const GridEntry<Real> entry = i < count ? entries[i] : GridEntry<Real>{Real(0), ~0u};
-    room.weight[i] = entry.weight;
-    room.sample[i] = entry.sample;
+    weight[i] = entry.weight;
+    samples[i] = entry.sample;
   }
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    const uint32_t sample = room.sample[i];
+  synchronize<kThreads>();
+  for (uint32_t i = thread; i < count; i += kThreads) {
+    const uint32_t sample = samples[i];
     uint32_t rank = 0;
     for (uint32_t other = 0; other < count; other += 4) {
-      const uint4 four = *reinterpret_cast<const uint4*>(room.sample + other);
+      const uint4 four = *reinterpret_cast<const uint4*>(samples + other);
       rank +=
           (four.x < sample ? 1 : 0) + (four.y < sample ? 1 : 0) + (four.z < sample ? 1 : 0) + (four.w < sample ? 1 : 0);
     }
-    entries[rank] = {room.weight[i], sample};
+    entries[rank] = {weight[i], sample};
   }
 }
 
@@ -178,19 +182,20 @@ __device__ inline void find_all(const GridCall<Stored>& p, int64_t n, uint32_t p
   }
 }
 
+// `tile`: pixels to a block, as many as its threads at most.
 template <int kAxes, int kTaps, class Stored, class Real>
 __global__ void __launch_bounds__(kSortThreads<Real>)
-    grid_sort_kernel(GridCall<Stored> p, Division by_blocks, GridLists<Real> lists) {
+    grid_sort_kernel(GridCall<Stored> p, Division by_blocks, uint32_t tile, GridLists<Real> lists) {
   constexpr int kCount = taps_of_sample(kAxes, kTaps), kThreads = kSortThreads<Real>;
   using Room = SortRoom<Real>;
   __shared__ Room room;
   __shared__ uint32_t listed, list[kThreads];
   const auto [n, block] = by_blocks.divide(blockIdx.x);
-  const int64_t pixel = int64_t{block} * kThreads + threadIdx.x, batch = n;
+  const int64_t pixel = int64_t{block} * tile + threadIdx.x, batch = n;
   GridEntry<Real>* const entries = lists.entries + n * p.samples * kCount;
   if (threadIdx.x == 0) listed = 0;
   __syncthreads();
-  if (pixel < p.pixels) {
+  if (threadIdx.x < tile && pixel < p.pixels) {
     const uint32_t begin = lists.begin_of(batch, pixel), count = lists.begin_of(batch, pixel + 1) - begin;
     if (count > Room::kFew) {
       list[atomicAdd(&listed, 1u)] = static_cast<uint32_t>(pixel);
@@ -199,10 +204,16 @@ __global__ void __launch_bounds__(kSortThreads<Real>)
     }
   }
   __syncthreads();
+  const uint32_t warp = threadIdx.x / kWarp;
+  for (uint32_t i = warp; i < listed; i += kThreads / kWarp) {
+    const uint32_t begin = lists.begin_of(batch, list[i]), count = lists.begin_of(batch, list[i] + 1) - begin;
+    if (count <= Room::kOfWarp) sort_many<kWarp>(entries + begin, count, room, warp * Room::kOfWarp);
+  }
   for (uint32_t i = 0; i < listed; ++i) {
     const uint32_t begin = lists.begin_of(batch, list[i]), count = lists.begin_of(batch, list[i] + 1) - begin;
+    if (count <= Room::kOfWarp) continue;
     if (count <= Room::kMany) {
-      sort_many(entries + begin, count, room);
+      sort_many<kThreads>(entries + begin, count, room, 0);
     } else {
       find_all<kAxes, kTaps>(p, batch, list[i], entries + begin);
     }

@@ -1,5 +1,6 @@
 // grad_input of grid_sample on a GPU, from addends grouped by pixel, in the CPU's order. A block takes adjacent pixels
-// and eight channels, a thread one pixel. Each pixel has one writer, so nothing has to be cleared first.
+// and eight channels, a thread one pixel, or a warp or the block one with many addends. Each pixel has one writer, so
+// nothing has to be cleared first.
 #pragma once
 
 #include "kernels/cuda/grid_planes.cuh"
@@ -8,13 +9,15 @@
 namespace msda::kernels::cuda {
 
 inline constexpr int kPixelThreads = 256, kPixelChannels = 8;
-// A thread sums up at most this many addends of a pixel; all threads together sum up more.
-inline constexpr uint32_t kOfThread = 128;
+// A thread sums up at most this many addends of a pixel, or kOfThreadOfFew where there are too few pixels to occupy the
+// device; a warp sums up to kOfWarp, and all threads together sum up more.
+inline constexpr uint32_t kOfThread = 128, kOfThreadOfFew = 32, kOfWarp = 256;
 static_assert(kOfThread < kRun * kRun);  // the tree is then two runs high
 
 // How the pixels and channels are divided among blocks.
 struct GridParts {
   uint32_t channels = 0;  // groups of eight; 0: no block sums up pixels
+  uint32_t tile = kPixelThreads, of_thread = kOfThread;
   Division by_tiles, by_channels;
   uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * channels * by_tiles.by; }
 };
@@ -89,21 +92,21 @@ __device__ inline void sum_pixel(const Channels& grad_output, const GridEntry<Re
   }
 }
 
-// The same for a pixel with many addends, by all threads, each of which sums up runs of one channel. The first eight
-// write the sums.
-template <class Channels, class Real>
-__device__ inline void sum_hot_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
-                                     Result to, int64_t at, int64_t pixels) {
-  constexpr uint32_t kRuns = kPixelThreads / kPixelChannels, kAtOnce = kRuns * kRun;
-  __shared__ Real runs[kRuns][kPixelChannels];
-  const uint32_t c = threadIdx.x % kPixelChannels, mine = threadIdx.x / kPixelChannels;
+// The same for a pixel with many addends, by a warp or all threads of the block, each of which sums up runs of one
+// channel. The first eight write the sums. `runs`: of these threads, for as many runs as they sum up at a time.
+template <int kThreads, class Channels, class Real>
+__device__ inline void sum_long_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
+                                      Real (*runs)[kPixelChannels], Result to, int64_t at, int64_t pixels) {
+  constexpr uint32_t kRuns = kThreads / kPixelChannels, kAtOnce = kRuns * kRun;
+  const uint32_t thread = threadIdx.x % kThreads, c = thread % kPixelChannels, mine = thread / kPixelChannels;
   const bool has_channel = static_cast<int>(c) < grad_output.count;
   TreeSum<Real> sum;
   for (uint32_t first = 0; first < count; first += kAtOnce) {
     const uint32_t begin = first + mine * kRun, end = min(begin + kRun, count);
-    __syncthreads();
+    synchronize<kThreads>();
     if (begin < count && has_channel) {
       Real run(0);
+#pragma unroll 4
       for (uint32_t i = begin; i < end; ++i) {
         const GridEntry<Real> entry = entries[i];
         const Real addend = entry.weight * grad_output.template read_one<Real>(entry.sample, static_cast<int>(c));
@@ -111,26 +114,49 @@ __device__ inline void sum_hot_pixel(const Channels& grad_output, const GridEntr
       }
       runs[mine][c] = run;
     }
-    __syncthreads();
+    synchronize<kThreads>();
     if (mine != 0 || !has_channel) continue;
     for (uint32_t i = 0; i < kRuns && first + i * kRun < count; ++i) sum.add(runs[i][c]);
   }
   if (mine == 0 && has_channel) store_one(to.data, to.dtype, at + c * pixels, Real(0) + sum.sum());
 }
 
+// The pixels of a tile that have too many addends for a thread. All threads must call it.
+template <class Channels, class Real>
+__device__ inline void sum_long_pixels(const Channels& grad_output, const GridLists<Real>& lists, int64_t n,
+                                       const GridEntry<Real>* entries, const uint32_t* longs, uint32_t long_count,
+                                       Result to, int64_t plane, int64_t pixels) {
+  constexpr uint32_t kWarps = kPixelThreads / kWarp;
+  __shared__ Real runs[kPixelThreads / kPixelChannels][kPixelChannels];
+  const uint32_t warp = threadIdx.x / kWarp;
+  for (uint32_t i = warp; i < long_count; i += kWarps) {
+    const uint32_t first = lists.begin_of(n, longs[i]), count = lists.begin_of(n, longs[i] + 1) - first;
+    if (count > kOfWarp) continue;
+    sum_long_pixel<kWarp>(grad_output, entries + first, count, runs + warp * (kWarp / kPixelChannels), to,
+                          plane + longs[i], pixels);
+  }
+  for (uint32_t i = 0; i < long_count; ++i) {
+    const uint32_t first = lists.begin_of(n, longs[i]), count = lists.begin_of(n, longs[i] + 1) - first;
+    if (count <= kOfWarp) continue;
+    sum_long_pixel<kPixelThreads>(grad_output, entries + first, count, runs, to, plane + longs[i], pixels);
+  }
+}
+
 // A tile of the pixels, and eight channels of them, which a block sums up. All threads must call it. `plane`: where the
 // first channel's pixels begin in grad_input.
 template <int kCount, class Channels, class Stored, class Real>
-__device__ inline void sum_tile(const GridCall<Stored>& p, int64_t n, int64_t pixel, int64_t plane,
-                                const Channels& grad_output, const GridLists<Real>& lists, Result grad_input) {
-  __shared__ uint32_t hot_count, hot[kPixelThreads];
-  if (threadIdx.x == 0) hot_count = 0;
+__device__ inline void sum_tile(const GridCall<Stored>& p, const GridParts& parts, int64_t n, uint32_t tile,
+                                int64_t plane, const Channels& grad_output, const GridLists<Real>& lists,
+                                Result grad_input) {
+  __shared__ uint32_t long_count, longs[kPixelThreads];
+  if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
   const GridEntry<Real>* const entries = lists.entries + n * p.samples * kCount;
-  if (pixel < p.pixels) {
+  const int64_t pixel = int64_t{tile} * parts.tile + threadIdx.x;
+  if (threadIdx.x < parts.tile && pixel < p.pixels) {
     const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
-    if (count > kOfThread) {
-      hot[atomicAdd(&hot_count, 1u)] = static_cast<uint32_t>(pixel);
+    if (count > parts.of_thread) {
+      longs[atomicAdd(&long_count, 1u)] = static_cast<uint32_t>(pixel);
     } else {
       Real sums[kPixelChannels];
       sum_pixel(grad_output, entries + first, count, sums);
@@ -143,10 +169,7 @@ __device__ inline void sum_tile(const GridCall<Stored>& p, int64_t n, int64_t pi
     }
   }
   __syncthreads();
-  for (uint32_t i = 0; i < hot_count; ++i) {
-    const uint32_t first = lists.begin_of(n, hot[i]), count = lists.begin_of(n, hot[i] + 1) - first;
-    sum_hot_pixel(grad_output, entries + first, count, grad_input, plane + hot[i], p.pixels);
-  }
+  sum_long_pixels(grad_output, lists, n, entries, longs, long_count, grad_input, plane, p.pixels);
 }
 
 // A block's share of grad_input. `together`: grad_output as put_together leaves it, or null.
@@ -156,15 +179,14 @@ __device__ inline void sum_share(const GridCall<Stored>& p, const GridParts& par
   const auto [list, tile] = parts.by_tiles.divide(blockIdx.x);
   const auto [n, group] = parts.by_channels.divide(list);
   const int64_t channel = int64_t{group} * kPixelChannels, plane = (n * p.C + channel) * p.pixels;
-  const int64_t pixel = int64_t{tile} * kPixelThreads + threadIdx.x;
   const auto samples = static_cast<uint32_t>(p.samples);
   const int count = static_cast<int>(min(int64_t{kPixelChannels}, p.C - channel));
   if (together != nullptr) {
     const EightChannels<true, Stored> rows{together + list * p.samples * kPixelChannels, samples, count};
-    sum_tile<kCount>(p, n, pixel, plane, rows, lists, grad_input);
+    sum_tile<kCount>(p, parts, n, tile, plane, rows, lists, grad_input);
   } else {
     const EightChannels<false, Stored> rows{p.grad_output + (n * p.C + channel) * p.samples, samples, count};
-    sum_tile<kCount>(p, n, pixel, plane, rows, lists, grad_input);
+    sum_tile<kCount>(p, parts, n, tile, plane, rows, lists, grad_input);
   }
 }
 

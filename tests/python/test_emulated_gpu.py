@@ -127,6 +127,21 @@ def test_grid_sample(grid_sides):
     assert grid_bits.modes(*grid_sides, 60, 60000) == (True, "modes: 60 of 60 problems equal")
 
 
+@pytest.mark.parametrize("samples, side", [(17000, 40), (17000, 16), (17000, 8), (17000, 4), (1500, 4), (1500, 9)])
+def test_small_images_with_many_samples(grid_sides, samples, side):
+    """As a detector's encoder has them. Threads, warps or blocks sort and sum a pixel's addends, by how many there are."""
+    problem = grid_bits.Problem(1, 1000, finite=True)
+    problem.axes, problem.conventions, problem.N, problem.C, problem.kind, problem.dtype = 2, (grid_bits.BILINEAR, 0, 0), 2, 3, "anywhere", "float32"
+    problem.sides, problem.shape, problem.mixes_types = (side, side), (1, samples), False
+    problem.inputs = {"input": problem.laid((2, 3, side, side), problem.rng.standard_normal),
+                      "grid": problem.laid((2, 1, samples, 2), problem.locations),
+                      "grad_output": problem.laid((2, 3, 1, samples), problem.rng.standard_normal)}  # fmt: skip
+    problem.results = {"grad_input": (2, 3, side, side), "grad_grid": (2, 1, samples, 2)}
+    results = [problem.result(name, "float32") for name in problem.results]
+    ours, theirs = (one.once(problem, results, "deterministic") for one in grid_sides)
+    assert [one.tobytes() for one in ours] == [other.tobytes() for other in theirs]
+
+
 def test_atomic_additions_of_grid_sample(grid_sides):
     assert grid_bits.atomic(*grid_sides, 20, 30000) == (True, "atomic: 20 of 20 problems good")
 
