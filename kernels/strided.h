@@ -11,6 +11,9 @@ inline namespace MSDA_ISA {
 // Of element number `flat`, counted row-major, from the tensor's data on.
 MSDA_HOST_DEVICE inline int64_t offset_of(const msda_tensor& tensor, int64_t flat) {
   int64_t offset = 0;
+#if defined(__CUDACC__)
+#pragma unroll 1  // unrolled, its divisions would be most of a kernel's instructions
+#endif
   for (int i = tensor.rank - 1; i >= 0; --i) {
     offset += flat % tensor.shape[i] * tensor.stride[i];
     flat /= tensor.shape[i];

@@ -47,7 +47,7 @@ __device__ inline void sum_bucket(const ScatterCall<Stored>& p, const Buckets& b
       for (int64_t part = blockIdx.y; part < p.parts(); part += gridDim.y) {
         const Slab slab(p, part, threadIdx.x % p.lanes());
         const ListedRows<kWhole, Stored, Real> addends(p, lists, range, slab);
-        sum_by_block(p, addends, range.y - range.x, part, slab, row_of_sum(number), range.y - range.x, runs);
+        sum_by_block(p, addends, range.y - range.x, slab, row_of_sum(number), range.y - range.x, runs);
       }
     }
   }
@@ -56,7 +56,8 @@ __device__ inline void sum_bucket(const ScatterCall<Stored>& p, const Buckets& b
 // A block for each bucket, whose entries scatter_deal_kernel has dealt out.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
-    scatter_buckets_kernel(ScatterCall<Stored> p, Buckets buckets, Dealt dealt, Spilled spilled) {
+    scatter_buckets_kernel(const __grid_constant__ ScatterCall<Stored> p, Buckets buckets, Dealt dealt,
+                           Spilled spilled) {
   __shared__ RunSums<Real> runs;
   __shared__ DealtEntries::Pieces pieces;
   __shared__ uint32_t first_spilled;
@@ -83,7 +84,8 @@ __global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
 // The same of a small source, without memory in between: each block looks through the whole index.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
-    scatter_at_once_kernel(ScatterCall<Stored> p, msda_tensor index, Buckets buckets) {
+    scatter_at_once_kernel(const __grid_constant__ ScatterCall<Stored> p, const __grid_constant__ msda_tensor index,
+                           Buckets buckets) {
   __shared__ RunSums<Real> runs;
   __shared__ uint32_t sums[kWarp + 1];
   auto* list = dynamic_shared<uint32_t>();

@@ -59,7 +59,8 @@ __device__ inline void read_rows(const ScatterSizes& s, const msda_tensor& index
 // A block deals a segment out. Clears `counters`: of ScatterQueue, and how many entries are in lists beyond shared
 // memory.
 inline __global__ void __launch_bounds__(kBucketThreads)
-    scatter_deal_kernel(ScatterSizes s, msda_tensor index, Buckets buckets, Dealt dealt, uint32_t* counters) {
+    scatter_deal_kernel(const __grid_constant__ ScatterSizes s, const __grid_constant__ msda_tensor index,
+                        Buckets buckets, Dealt dealt, uint32_t* counters) {
   __shared__ uint32_t sums[kWarp + 1];
   if (blockIdx.x == 0 && threadIdx.x < 3) counters[threadIdx.x] = 0;
   const auto first = static_cast<uint32_t>(blockIdx.x * kSegment);

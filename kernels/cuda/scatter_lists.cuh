@@ -17,8 +17,8 @@ struct ScatterLists {
 
 // Rows that are left out get a key after the last. Clears the ranges, and the two counters of ScatterQueue.
 inline __global__ void __launch_bounds__(kListThreads)
-    scatter_keys_kernel(ScatterSizes s, msda_tensor index, uint32_t* keys, uint32_t* numbers, uint2* ranges,
-                        uint32_t* counters) {
+    scatter_keys_kernel(const __grid_constant__ ScatterSizes s, const __grid_constant__ msda_tensor index,
+                        uint32_t* keys, uint32_t* numbers, uint2* ranges, uint32_t* counters) {
   const int64_t first = int64_t{blockIdx.x} * kListThreads + threadIdx.x, step = int64_t{gridDim.x} * kListThreads;
   for (int64_t j = first; j < s.n; j += step) {
     const int64_t row = row_of(s, index, j);

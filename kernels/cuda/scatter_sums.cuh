@@ -48,14 +48,15 @@ inline __device__ void queue_list(const ScatterQueue& queue, uint32_t row, uint3
   for (int64_t part = 0; part < parts; ++part) queue.done[list * parts + part] = 0;
 }
 
-// A slab of channels of the source's or the sum's rows, and the four that this thread takes.
+// A slab of channels of the source's or the sum's rows, from `first` on, and the four that this thread takes.
 struct Slab {
-  int64_t outer, channel;
+  int64_t outer, first, channel;
   int count;  // of the four; 0 or less: none
   template <class Stored>
   __device__ Slab(const ScatterCall<Stored>& p, int64_t part, unsigned lane)
       : outer(part < p.slabs ? 0 : part / p.slabs),  // a division takes longer than what is most often one comparison
-        channel((part - outer * p.slabs) * 4 * p.lanes() + 4 * lane) {
+        first((part - outer * p.slabs) * 4 * p.lanes()),
+        channel(first + 4 * lane) {
     const int64_t rest = p.D - channel;
     count = rest < 4 ? static_cast<int>(rest) : 4;
   }
@@ -113,29 +114,48 @@ __device__ inline void sum_run(const Addends& addends, uint32_t begin, uint32_t 
   }
 }
 
-// What becomes of the sum of a row's addends, of the first `channels` of `total`.
+// Stores what becomes of the sums of a row's addends, four channels from element `first` on. The elements' type is
+// asked for only where they are read and written: what lies in between would be compiled once for each type.
+template <class Stored, class Real>
+__device__ inline void store_whole(const ScatterCall<Stored>& p, int64_t first, uint32_t count,
+                                   const Real (&total)[4]) {
+  Real sums[4] = {};
+  if (p.include_self) {
+    visit_elements(p.sum.data, p.sum.dtype, [&](auto* held) { load_four<true>(held + first, 4, sums); });
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) sums[c] = finished(p, sums[c], total[c], count);
+  store_four<true>(p.sum.data, p.sum.dtype, first, 4, sums);
+}
+
+// The same of the first `channels` of `total`.
 template <class Stored, class Real, int kCount>
 __device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t row, const Slab& slab, int64_t channel,
                                   int channels, uint32_t count, const Real (&total)[kCount]) {
   const int64_t first = (slab.outer * p.rows + row) * p.D + channel;
-  visit_elements(p.sum.data, p.sum.dtype, [&]<class To>(To* to) {
-    if (kCount == 4 && p.is_whole) {
-      auto& four = *reinterpret_cast<Four<To>*>(to + first);
-      Four<To> sums = p.include_self ? four : Four<To>{};
+  if constexpr (kCount == 4) {
+    if (p.is_whole) return store_whole(p, first, count, total);
+  }
+  int64_t at[kCount];
+  Real sums[kCount] = {};
+#pragma unroll
+  for (int c = 0; c < kCount; ++c) at[c] = p.is_plain || c >= channels ? first + c : offset_of(p.sum, first + c);
+  if (p.include_self) {
+    visit_elements(p.sum.data, p.sum.dtype, [&](auto* held) {
 #pragma unroll
       for (int c = 0; c < kCount; ++c) {
-        const Real held = p.include_self ? static_cast<Real>(widened(sums.at[c])) : Real(0);
-        sums.at[c] = narrowed<To>(finished(p, held, total[c], count));
+        if (c < channels) sums[c] = static_cast<Real>(widened(held[at[c]]));
       }
-      four = sums;
-      return;
-    }
+    });
+  }
+#pragma unroll
+  for (int c = 0; c < kCount; ++c) {
+    if (c < channels) sums[c] = finished(p, sums[c], total[c], count);
+  }
+  visit_elements(p.sum.data, p.sum.dtype, [&]<class To>(To* to) {
 #pragma unroll
     for (int c = 0; c < kCount; ++c) {
-      if (c >= channels) continue;
-      To& element = to[p.is_plain ? first + c : offset_of(p.sum, first + c)];
-      const Real held = p.include_self ? static_cast<Real>(widened(element)) : Real(0);
-      element = narrowed<To>(finished(p, held, total[c], count));
+      if (c < channels) to[at[c]] = narrowed<To>(sums[c]);
     }
   });
 }
@@ -160,7 +180,7 @@ __device__ inline void sum_short_list(const ScatterCall<Stored>& p, const Scatte
 // A group of threads for each row of the sum. Lists that are too long are queued.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kRowThreads)
-    scatter_rows_kernel(ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue) {
+    scatter_rows_kernel(const __grid_constant__ ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue) {
   const unsigned lane = threadIdx.x % p.lanes();
   const int64_t row = int64_t{blockIdx.x} * (kRowThreads >> p.lanes_log) + (threadIdx.x >> p.lanes_log);
   if (row >= p.rows) return;
@@ -204,24 +224,23 @@ __device__ inline Real sum_of_tile(const Addends& addends, uint32_t begin, uint3
 
 // The channels of a slab, of which each thread of a block takes one.
 template <class Stored>
-__device__ inline unsigned channels_of(const ScatterCall<Stored>& p, int64_t part) {
-  const int64_t rest = p.D - part % p.slabs * 4 * p.lanes();
-  return static_cast<unsigned>(min(rest, int64_t{4} * p.lanes()));
+__device__ inline unsigned channels_of(const ScatterCall<Stored>& p, const Slab& slab) {
+  return static_cast<unsigned>(min(p.D - slab.first, int64_t{4} * p.lanes()));
 }
 
 // The sum of `number` addends, by a block of kRun groups, stored as that of the row's list of `count`. All threads must
 // call it.
 template <class Addends, class Stored, class Real>
-__device__ inline void sum_by_block(const ScatterCall<Stored>& p, const Addends& addends, uint32_t number, int64_t part,
+__device__ inline void sum_by_block(const ScatterCall<Stored>& p, const Addends& addends, uint32_t number,
                                     const Slab& slab, int64_t row, uint32_t count, RunSums<Real>& runs) {
-  const unsigned channels = channels_of(p, part);
+  const unsigned channels = channels_of(p, slab);
   TreeSum<Real> tree;
   for (uint32_t first = 0; first < number; first += kTile) {
     tree.add(sum_of_tile(addends, first, min(number - first, kTile), p.lanes_log, channels, runs));
   }
   const Real sum[1] = {tree.sum()};
   if (threadIdx.x >= channels) return;
-  store_sums(p, row, slab, part % p.slabs * 4 * p.lanes() + threadIdx.x, 1, count, sum);
+  store_sums(p, row, slab, slab.first + threadIdx.x, 1, count, sum);
 }
 
 // Whether this block is the last of `all` that call it with this counter. All threads must call it; what those of the
@@ -240,7 +259,8 @@ __device__ inline bool is_last(uint32_t& counter, uint32_t all) {
 // channels], where the last block finds them.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kRun* kMostLanes)
-    scatter_tiles_kernel(ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue, Real* sums) {
+    scatter_tiles_kernel(const __grid_constant__ ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue,
+                         Real* sums) {
   __shared__ RunSums<Real> runs;
   const unsigned lane = threadIdx.x % p.lanes();
   for (uint32_t tile = blockIdx.x; tile < queue.counters[1]; tile += gridDim.x) {
@@ -251,9 +271,9 @@ __global__ void __launch_bounds__(kRun* kMostLanes)
     for (int64_t part = blockIdx.y; part < p.parts(); part += gridDim.y) {
       const Slab slab(p, part, lane);
       const ListedRows<kWhole, Stored, Real> addends(p, lists, range, slab);
-      const unsigned channels = channels_of(p, part);
+      const unsigned channels = channels_of(p, slab);
       const Real sum[1] = {sum_of_tile(addends, begin, min(count - begin, kTile), p.lanes_log, channels, runs)};
-      const int64_t channel = part % p.slabs * 4 * p.lanes() + threadIdx.x;
+      const int64_t channel = slab.first + threadIdx.x;
       if (tiles == 1) {
         if (threadIdx.x < channels) store_sums(p, list.row, slab, channel, 1, count, sum);
         continue;
@@ -262,7 +282,7 @@ __global__ void __launch_bounds__(kRun* kMostLanes)
       if (!is_last(queue.done[number * p.parts() + part], tiles)) continue;
       const TileSums<Real> of_tiles{sums + (list.first_tile * p.outer + slab.outer) * p.D + slab.channel, p.outer * p.D,
                                     slab.count};
-      sum_by_block(p, of_tiles, tiles, part, slab, list.row, count, runs);
+      sum_by_block(p, of_tiles, tiles, slab, list.row, count, runs);
     }
   }
 }

@@ -20,11 +20,13 @@
 #undef __device__
 #undef __host__
 #undef __shared__
+#undef __grid_constant__
 #undef __launch_bounds__
 #define __global__
 #define __device__
 #define __host__
 #define __shared__ static
+#define __grid_constant__
 #define __launch_bounds__(...)
 
 namespace emulated_gpu {
