@@ -17,7 +17,7 @@ class Run {
  public:
   Run(const CheckedScatter& checked, const Stored* source, const msda_tensor& sum, cudaStream_t stream)
       : index_(checked.index),
-        buckets_(checked.n, checked.rows, device_.processors, !checked.by_elements),
+        buckets_(checked.n, checked.rows, device_.processors, !checked.by_elements && finds(checked.n)),
         stream_(stream) {
     static_cast<ScatterSizes&>(p_) = checked;
     p_.source = source;
@@ -50,6 +50,7 @@ class Run {
   static constexpr int64_t kThreadsToFill = 256;
   static constexpr uint32_t kLongest = 256;
   static_assert(kLongest <= kTile);
+  static constexpr int64_t kOfBuckets = sizeof(RunSums<Real>) + kOther;  // what kernels that sum up buckets declare
 
   // Lists that several blocks sum up, and what that takes.
   struct LongLists {
@@ -98,10 +99,15 @@ class Run {
     return {sorted.numbers, long_lists.ranges};
   }
 
+  // Whether a block's memory is enough to look through an index of `n`.
+  bool finds(int64_t n) const {
+    const int64_t places = (n + FoundEntries::places(n)) * int64_t{sizeof(uint32_t)};
+    return places + BucketCounts::bytes_of(kMostRowsOfBucket) + kOfBuckets <= device_.shared_bytes;
+  }
   void at_once() {
     const auto kernel =
         reads_whole_ ? scatter_at_once_kernel<true, Stored, Real> : scatter_at_once_kernel<false, Stored, Real>;
-    launch_buckets("scatter_at_once_kernel", kernel, p_.n, p_, index_, buckets_);
+    launch_buckets("scatter_at_once_kernel", kernel, p_.n + FoundEntries::places(p_.n), p_, index_, buckets_);
   }
 
   void by_buckets() {
@@ -138,7 +144,7 @@ class Run {
   template <class... Parameters, class... Arguments>
   void launch_buckets(const char* name, void (*kernel)(Parameters...), int64_t entries, const Arguments&... arguments) {
     const int64_t bytes = entries * static_cast<int64_t>(sizeof(uint32_t)) + BucketCounts::bytes_of(buckets_.rows);
-    if (bytes + static_cast<int64_t>(sizeof(RunSums<Real>)) > kSharedWithoutAsking - kOther) allow_shared(kernel);
+    if (bytes + kOfBuckets > kSharedWithoutAsking) allow_shared(kernel);
     launch(name, kernel, dim3(buckets_.count, static_cast<unsigned>(bucket_parts())), kBucketThreads, bytes, stream_,
            arguments...);
   }

@@ -89,8 +89,9 @@ __global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
   __shared__ RunSums<Real> runs;
   __shared__ uint32_t sums[kWarp + 1];
   auto* list = dynamic_shared<uint32_t>();
-  BucketCounts counts(list + p.n, buckets.rows);
-  const FoundEntries entries(p, index, buckets);
+  uint32_t* const found = list + p.n;
+  BucketCounts counts(found + FoundEntries::places(p.n), buckets.rows);
+  const FoundEntries entries(p, index, buckets, found);
   const auto place = [&](uint32_t at, uint32_t j) { list[at] = j; };
   counts.group(
       sums, [&](auto each) { entries.walk(each); }, place);

@@ -154,33 +154,51 @@ class DealtEntries {
   uint32_t segments_, count_ = 0;
 };
 
-// The entries that this block finds in the whole index, which has one dimension. They stay in registers.
+// The entries that this block finds in the whole index, which has one dimension. A warp looks through a contiguous part
+// and keeps what it finds, in order: most often so little that what follows is done in one step.
 class FoundEntries {
  public:
-  __device__ FoundEntries(const ScatterSizes& s, const msda_tensor& index, const Buckets& buckets)
-      : steps_((static_cast<uint32_t>(s.n) + kBucketThreads - 1) / kBucketThreads) {
+  // Places in shared memory, where no entry of `n` is lost.
+  MSDA_HOST_DEVICE static int64_t places(int64_t n) { return steps_of(n) * kBucketThreads; }
+
+  // `memory`: places(n) of them.
+  __device__ FoundEntries(const ScatterSizes& s, const msda_tensor& index, const Buckets& buckets, uint32_t* memory) {
+    const auto steps = static_cast<uint32_t>(steps_of(s.n));
+    const unsigned lane = threadIdx.x % kWarp, earlier_lanes = (1u << lane) - 1;
+    found_ = memory + threadIdx.x / kWarp * steps * kWarp;
     int32_t row[kMostFoundEach];
-    read_rows(s, index, 0, steps_, row);
+    read_rows(s, index, 0, steps, row);
 #pragma unroll
     for (uint32_t k = 0; k < kMostFoundEach; ++k) {
-      const Division::Result place = buckets.by.divide(static_cast<uint32_t>(max(row[k], 0)));
-      const bool is_here = row[k] >= 0 && place.rest == blockIdx.x;
-      packed_[k] = is_here ? Entry{place.quotient, item_of_step(k, steps_)}.packed() : ~0u;
+      if (k < steps) found_[k * kWarp + lane] = static_cast<uint32_t>(row[k]);
     }
+    // A loop over registers would be unrolled: its instructions would take longer to fetch than to execute.
+    for (uint32_t k = 0; k < steps; ++k) {
+      const auto here = static_cast<int32_t>(found_[k * kWarp + lane]);
+      const Division::Result place = buckets.by.divide(static_cast<uint32_t>(max(here, 0)));
+      const bool is_one = here >= 0 && place.rest == blockIdx.x;
+      const unsigned ones = __ballot_sync(~0u, is_one);  // all lanes have read their places of this step
+      if (is_one) {
+        found_[count_ + __popc(ones & earlier_lanes)] = Entry{place.quotient, item_of_step(k, steps)}.packed();
+      }
+      count_ += __popc(ones);
+    }
+    __syncwarp();
   }
 
   template <class Each>
   __device__ void walk(Each each) const {
-#pragma unroll
-    for (uint32_t k = 0; k < kMostFoundEach; ++k) {
-      if (k >= steps_) break;
-      const Entry entry = Entry::of(packed_[k]);
-      each(packed_[k] == ~0u ? -1 : static_cast<int32_t>(entry.row), entry.j);
+    for (uint32_t first = 0; first < count_; first += kWarp) {
+      const uint32_t mine = first + threadIdx.x % kWarp;
+      const Entry entry = Entry::of(mine < count_ ? found_[mine] : 0);
+      each(mine < count_ ? static_cast<int32_t>(entry.row) : -1, entry.j);
     }
   }
 
  private:
-  uint32_t steps_, packed_[kMostFoundEach];
+  MSDA_HOST_DEVICE static int64_t steps_of(int64_t n) { return (n + kBucketThreads - 1) / kBucketThreads; }
+
+  uint32_t *found_, count_ = 0;  // by this warp
 };
 
 }  // namespace msda::kernels::cuda
