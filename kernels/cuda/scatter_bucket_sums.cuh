@@ -8,9 +8,6 @@
 namespace msda::kernels::cuda {
 
 inline constexpr uint32_t kHeld = 3072;  // entries of a bucket that shared memory holds
-// Blocks of a multiprocessor that the kernels leave registers for.
-template <class Real>
-inline constexpr int kBucketBlocks = sizeof(Real) == 4 ? 2 : 1;
 
 // Where the lists of rows go of buckets that shared memory does not hold.
 struct Spilled {
@@ -55,7 +52,7 @@ __device__ inline void sum_bucket(const ScatterCall<Stored>& p, const Buckets& b
 
 // A block for each bucket, whose entries scatter_deal_kernel has dealt out.
 template <bool kWhole, class Stored, class Real>
-__global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
+__global__ void __launch_bounds__(kBucketThreads, kBlocksOfProcessor<Real>)
     scatter_buckets_kernel(const __grid_constant__ ScatterCall<Stored> p, Buckets buckets, Dealt dealt,
                            Spilled spilled) {
   __shared__ RunSums<Real> runs;
@@ -83,7 +80,7 @@ __global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
 
 // The same of a small source, without memory in between: each block looks through the whole index.
 template <bool kWhole, class Stored, class Real>
-__global__ void __launch_bounds__(kBucketThreads, kBucketBlocks<Real>)
+__global__ void __launch_bounds__(kBucketThreads, kBlocksOfProcessor<Real>)
     scatter_at_once_kernel(const __grid_constant__ ScatterCall<Stored> p, const __grid_constant__ msda_tensor index,
                            Buckets buckets) {
   __shared__ RunSums<Real> runs;

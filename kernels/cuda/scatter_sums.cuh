@@ -11,6 +11,9 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kRowThreads = 256, kMostLanes = 16, kSlab = 4 * kMostLanes;
 inline constexpr uint32_t kTile = kRun * kRun;
+// Blocks of 512 threads that a multiprocessor has registers for.
+template <class Real>
+inline constexpr int kBlocksOfProcessor = sizeof(Real) == 4 ? 2 : 1;
 
 template <class Stored>
 struct ScatterCall : ScatterSizes {
@@ -258,7 +261,7 @@ __device__ inline bool is_last(uint32_t& counter, uint32_t all) {
 // Blocks take the tiles in turn. A list's only tile is its sum; of others the sums go to `sums` [tiles, parts,
 // channels], where the last block finds them.
 template <bool kWhole, class Stored, class Real>
-__global__ void __launch_bounds__(kRun* kMostLanes)
+__global__ void __launch_bounds__(kRun* kMostLanes, kBlocksOfProcessor<Real>)
     scatter_tiles_kernel(const __grid_constant__ ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue,
                          Real* sums) {
   __shared__ RunSums<Real> runs;
