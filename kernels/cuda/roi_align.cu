@@ -36,7 +36,8 @@ class RoiRun {
     // Tables of many boxes would take more memory than the call's tensors.
     constexpr int64_t kTableBytes = int64_t{64} << 20;
     const int64_t bytes_of_box = p_.sides_of_box() * int64_t{sizeof(uint32_t)} +
-                                 p_.weights_of_box() * int64_t{sizeof(Real)} + p_.tiles() / 8 + 1;
+                                 (p_.weights_of_box() + kRoiListed * p_.sides_of_box()) * int64_t{sizeof(Real)} +
+                                 p_.tiles() / 8 + 1;
     batch_ = std::max(kTableBytes / bytes_of_box / kBoxesOfWord, int64_t{1}) * kBoxesOfWord;
     batch_ = std::min(batch_, blocks_of(p_.K, kBoxesOfWord) * kBoxesOfWord);
     is_in_place_ = grad_input.dtype == dtype_of<Real>();
@@ -49,6 +50,7 @@ class RoiRun {
     const int64_t words = batch_ / kBoxesOfWord;
     workspace.want(tables.bins, batch_ * p_.sides_of_box());
     workspace.want(tables.weights, batch_ * p_.weights_of_box());
+    workspace.want(tables.listed, batch_ * kRoiListed * p_.sides_of_box());
     workspace.want(tables.reach, p_.tiles() * words);
     if (p_.K > batch_ && !is_in_place_) workspace.want(totals, p_.N * p_.C * p_.pixels());
     workspace.take();

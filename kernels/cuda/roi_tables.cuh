@@ -9,6 +9,7 @@ namespace msda::kernels::cuda {
 
 inline constexpr int kRoiWide = kWarp, kRoiHigh = 8;  // a tile's pixels
 inline constexpr int kRoiTableThreads = 128;
+inline constexpr uint32_t kRoiListed = 4;  // weights of a column or row that are kept together
 inline constexpr int64_t kBoxesOfWord = 32;
 static_assert(kBoxesOfWord == kBoxRun);  // boxes are taken in whole runs
 
@@ -50,8 +51,10 @@ struct RoiBins {
 
 template <class Real>
 struct RoiTables {
-  uint32_t* bins;   // [boxes, columns and rows]: RoiBins
-  Real* weights;    // [boxes, (bins, columns) and (bins, rows)]
+  uint32_t* bins;  // [boxes, columns and rows]: RoiBins
+  Real* weights;   // [boxes, (bins, columns) and (bins, rows)]
+  Real*
+      listed;  // [boxes, kRoiListed, columns and rows]: of the first of RoiBins, so that a tile can fetch them with it
   uint32_t* reach;  // [tiles, words]: a bit for each box that may reach the tile
 };
 
@@ -72,7 +75,8 @@ __device__ inline bool may_reach(const RoiCall<Stored>& p, int64_t box, const Ro
 
 // A block for each box; the blocks after them fill `reach`, a warp each word.
 template <class Stored, class Real>
-__global__ void __launch_bounds__(kRoiTableThreads) roi_tables_kernel(RoiCall<Stored> p, RoiTables<Real> tables) {
+__global__ void __launch_bounds__(kRoiTableThreads)
+    roi_tables_kernel(const __grid_constant__ RoiCall<Stored> p, RoiTables<Real> tables) {
   const int64_t box = blockIdx.x, sides = p.sides_of_box();
   if (box < p.count) {
     for (int64_t i = threadIdx.x; i < sides; i += kRoiTableThreads) {
@@ -85,6 +89,10 @@ __global__ void __launch_bounds__(kRoiTableThreads) roi_tables_kernel(RoiCall<St
             tables.weights + box * p.weights_of_box() + (axis == 0 ? 0 : int64_t{p.bins[0]} * p.sides[0]) + pixel;
         const RoiReaders<Real> readers(along, p.bins[axis], pixel, weights, p.sides[axis]);
         found = RoiBins::packed(readers.first, readers.end);
+        Real* const listed = tables.listed + box * kRoiListed * sides + i;
+        for (int32_t k = 0; k < static_cast<int32_t>(kRoiListed) && readers.first + k < readers.end; ++k) {
+          listed[k * sides] = weights[(readers.first + k) * p.sides[axis]];
+        }
       }
       tables.bins[box * sides + i] = found;
     }

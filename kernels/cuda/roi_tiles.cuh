@@ -5,13 +5,13 @@
 // share nothing, and so never wait for one another.
 #pragma once
 
+#include "kernels/cuda/ahead.cuh"
 #include "kernels/cuda/roi_tables.cuh"
 
 namespace msda::kernels::cuda {
 
 inline constexpr int kRoiMostWarps = 4, kRoiChannels = 4;
 inline constexpr int kRoiMostTogether = kWarp / kRoiHigh;  // a lane reads a row of one of the boxes
-inline constexpr uint32_t kRoiListed = 4;                  // weights of a column or row that are kept close
 
 // What was summed up of the batches before, and where the sums go.
 template <class Real>
@@ -59,11 +59,11 @@ struct RoiRoom {
         rows(columns + together * kRoiWide) {}
 };
 
-// A few boxes, one after the other. `box` is what this lane reads rows of; first_bin and end_bin: the rows of bins that
-// the tile reads of it.
+// A few boxes, one after the other. `box`: of which this lane has a row; `row`: the RoiBins of that; first_bin and
+// end_bin: the rows of bins that the tile reads of the box.
 struct RoiGroup {
   int count = 0;
-  uint32_t box = RoiBoxes::kNone, first_bin = 0, end_bin = 0;
+  uint32_t box = RoiBoxes::kNone, row = 0, first_bin = 0, end_bin = 0;
 };
 
 template <class Stored, class Real>
@@ -77,29 +77,18 @@ class RoiWarp {
     each_pixel([&](int row, int c, int64_t at) { total_[row].at[c] = before[at]; });
   }
   __device__ void add_boxes() {
-    const int64_t tile = blockIdx.x;
-    RoiBoxes boxes(tables_.reach + tile * p_.words, p_.words);
+    RoiBoxes boxes(tables_.reach + int64_t{blockIdx.x} * p_.words, p_.words);
     uint32_t next = boxes.next(), last_run = RoiBoxes::kNone;
-    while (next != RoiBoxes::kNone) {
-      RoiGroup group;
-      for (; group.count < together_ && next != RoiBoxes::kNone; ++group.count) {
-        if (lane() / kRoiHigh == static_cast<unsigned>(group.count)) group.box = next;
-        next = boxes.next();
-      }
+    RoiGroup group = take(boxes, next);
+    while (group.count > 0) {
       fetch(group);
+      const uint32_t following = next;
+      const RoiGroup next_group = take(boxes, next);  // what it reads arrives while this group is added
+      wait_for_copies();
       __syncwarp();
-      for (int i = 0; i < group.count; ++i) {
-        const uint32_t box = number_of(group, i), run = box / kBoxRun,
-                       following = i + 1 < group.count ? number_of(group, i + 1) : next;
-        const bool ends = following == RoiBoxes::kNone || following / kBoxRun != run;
-        // A run of one box is added as it is: no total is -0, so +0 and the box's sum make no difference to it.
-        const bool is_alone = ends && last_run != run;
-        sum_along_x(group, i, box);
-        add_rows(i, box, is_alone);
-        if (ends && !is_alone) end_run();
-        last_run = run;
-      }
+      add(group, following, last_run);
       __syncwarp();
+      group = next_group;
     }
   }
   __device__ void store(const Result& to) const {
@@ -135,7 +124,36 @@ class RoiWarp {
     return tables_.weights + box * p_.weights_of_box() + (axis == 0 ? 0 : int64_t{p_.bins[0]} * p_.sides[0]);
   }
 
-  // Fills the room.
+  // The next boxes, from `next` on, which becomes the one after them.
+  __device__ RoiGroup take(RoiBoxes& boxes, uint32_t& next) const {
+    RoiGroup group;
+    for (; group.count < together_ && next != RoiBoxes::kNone; ++group.count) {
+      if (lane() / kRoiHigh == static_cast<unsigned>(group.count)) group.box = next;
+      next = boxes.next();
+    }
+    const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kRoiHigh;
+    if (group.box != RoiBoxes::kNone && y < p_.sides[1]) {
+      group.row = tables_.bins[group.box * p_.sides_of_box() + p_.sides[0] + y];
+    }
+    return group;
+  }
+  // Adds a group that was fetched. `following`: the box after it.
+  __device__ void add(const RoiGroup& group, uint32_t following, uint32_t& last_run) {
+    for (int i = 0; i < group.count; ++i) {
+      const uint32_t box = number_of(group, i), run = box / kBoxRun,
+                     after = i + 1 < group.count ? number_of(group, i + 1) : following;
+      const bool ends = after == RoiBoxes::kNone || after / kBoxRun != run;
+      // A run of one box is added as it is: no total is -0, so +0 and the box's sum make no difference to it.
+      const bool is_alone = ends && last_run != run;
+      sum_along_x(group, i, box);
+      add_rows(i, box, is_alone);
+      if (ends && !is_alone) end_run();
+      last_run = run;
+    }
+  }
+
+  // Fills the room by copies that are all under way together: to wait for each would take most of the time where few
+  // warps are there to do something else meanwhile.
   __device__ void fetch(RoiGroup& group) {
     fetch_rows(group);
     for (int i = 0; i < group.count; ++i) {
@@ -145,20 +163,18 @@ class RoiWarp {
                       __shfl_sync(~0u, group.end_bin, i * kRoiHigh), room_.gradients + i * p_.bins_of_box());
     }
   }
-  __device__ void fetch_rows(RoiGroup& group) {
-    const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kRoiHigh;
-    uint32_t packed = 0;
-    if (group.box != RoiBoxes::kNone && y < p_.sides[1]) {
-      packed = tables_.bins[group.box * p_.sides_of_box() + p_.sides[0] + y];
-    }
-    const RoiBins bins(packed);
-    room_.rows[lane()] = packed;
-    if (bins.count > 0) {
-      const Real* const weights = weights_of(group.box, 1) + int64_t{bins.first} * p_.sides[1] + y;
+  // The first kRoiListed weights of a column or row, numbered `side` among both.
+  __device__ void fetch_listed(int64_t box, int64_t side, Real* to) {
+    const Real* const from = tables_.listed + box * kRoiListed * p_.sides_of_box() + side;
 #pragma unroll
-      for (uint32_t k = 0; k < kRoiListed; ++k) {
-        if (k < bins.count) room_.of_rows[k * kWarp + lane()] = weights[int64_t{k} * p_.sides[1]];
-      }
+    for (uint32_t k = 0; k < kRoiListed; ++k) copy_ahead<sizeof(Real)>(to + k * kWarp, from + k * p_.sides_of_box());
+  }
+  __device__ void fetch_rows(RoiGroup& group) {
+    const RoiBins bins(group.row);
+    room_.rows[lane()] = group.row;
+    if (bins.count > 0) {
+      const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kRoiHigh;
+      fetch_listed(group.box, int64_t{p_.sides[0]} + y, room_.of_rows + lane());
     }
     uint32_t first = bins.count > 0 ? bins.first : ~0u, end = bins.first + bins.count;
 #pragma unroll
@@ -171,16 +187,13 @@ class RoiWarp {
   }
   __device__ void fetch_columns(int64_t box, int i) {
     const int32_t x = tile_.left + static_cast<int32_t>(lane());
-    const uint32_t packed = x < p_.sides[0] ? tables_.bins[box * p_.sides_of_box() + x] : 0;
-    const RoiBins bins(packed);
-    room_.columns[i * kRoiWide + lane()] = packed;
-    if (bins.count == 0) return;
-    const Real* const weights = weights_of(box, 0) + int64_t{bins.first} * p_.sides[0] + x;
-    Real* const to = room_.of_columns + i * kRoiListed * kRoiWide + lane();
-#pragma unroll
-    for (uint32_t k = 0; k < kRoiListed; ++k) {
-      if (k < bins.count) to[k * kRoiWide] = weights[int64_t{k} * p_.sides[0]];
+    uint32_t* const bins = room_.columns + i * kRoiWide + lane();
+    if (x >= p_.sides[0]) {
+      *bins = 0;
+      return;
     }
+    copy_ahead<sizeof(uint32_t)>(bins, tables_.bins + box * p_.sides_of_box() + x);
+    fetch_listed(box, x, room_.of_columns + i * kRoiListed * kRoiWide + lane());
   }
   __device__ void fetch_gradients(int64_t box, uint32_t first_bin, uint32_t end_bin, Four<Real>* to) {
     if (first_bin >= end_bin) return;
@@ -192,10 +205,15 @@ class RoiWarp {
     const auto end = static_cast<int>(end_bin) * p_.bins[0];
 #pragma unroll 2
     for (int i = static_cast<int>(first_bin) * p_.bins[0] + static_cast<int>(lane()); i < end; i += kWarp) {
-      Four<Real> read;
+      if constexpr (std::is_same_v<Stored, Real>) {
 #pragma unroll
-      for (int c = 0; c < kRoiChannels; ++c) read.at[c] = static_cast<Real>(widened(from[c][i]));
-      to[i] = read;
+        for (int c = 0; c < kRoiChannels; ++c) copy_ahead<sizeof(Real)>(&to[i].at[c], from[c] + i);
+      } else {
+        Four<Real> read;
+#pragma unroll
+        for (int c = 0; c < kRoiChannels; ++c) read.at[c] = static_cast<Real>(widened(from[c][i]));
+        to[i] = read;
+      }
     }
   }
 
@@ -265,7 +283,8 @@ class RoiWarp {
 // A block for each tile and some channels.
 template <class Stored, class Real>
 __global__ void __launch_bounds__(kRoiMostWarps* kWarp, sizeof(Real) == 4 ? 4 : 2)
-    roi_tiles_kernel(RoiCall<Stored> p, RoiTables<Real> tables, RoiSums<Real> sums, int together) {
+    roi_tiles_kernel(const __grid_constant__ RoiCall<Stored> p, RoiTables<Real> tables, RoiSums<Real> sums,
+                     int together) {
   const unsigned warp = threadIdx.x / kWarp;
   const int64_t channel = (int64_t{blockIdx.y} * (blockDim.x / kWarp) + warp) * kRoiChannels;
   if (channel >= p.C) return;
