@@ -236,6 +236,7 @@ class RoiWarp {
       for (uint32_t k = 1; k < kRoiListed; ++k) {
         if (k < bins.count) sum = fused(weights[k], row[k], sum);
       }
+#pragma unroll 1
       for (uint32_t k = kRoiListed; k < bins.count; ++k) sum = fused(all[int64_t{k} * p_.sides[0]], row[k], sum);
       room_.sums[j * kRoiWide + lane()] = sum;
     }
@@ -243,18 +244,27 @@ class RoiWarp {
   // Adds box i of the group to the rows of pixels that it reaches: to the totals, or to the run.
   __device__ void add_rows(int i, int64_t box, bool to_totals) {
     if (RoiBins(room_.columns[i * kRoiWide + lane()]).count == 0) return;
+    Four<uint32_t> packed[kRoiHigh / 4];
+    Four<Real> first[kRoiHigh / 4];  // weights of each row
+#pragma unroll
+    for (int four = 0; four < kRoiHigh / 4; ++four) {
+      packed[four] = *reinterpret_cast<const Four<uint32_t>*>(room_.rows + i * kRoiHigh + 4 * four);
+      first[four] = *reinterpret_cast<const Four<Real>*>(room_.of_rows + i * kRoiHigh + 4 * four);
+    }
 #pragma unroll
     for (int row = 0; row < kRoiHigh; ++row) {
-      const int place = i * kRoiHigh + row;
-      const RoiBins bins(room_.rows[place]);
+      const RoiBins bins(packed[row / 4].at[row % 4]);
       if (bins.count == 0) continue;
       const Four<Real>* const along_x = room_.sums + bins.first * kRoiWide + lane();
-      Four<Real> sum = times(room_.of_rows[place], along_x[0]);
-      for (uint32_t k = 1; k < bins.count; ++k) {
-        const Real weight = k < kRoiListed
-                                ? room_.of_rows[k * kWarp + place]
-                                : weights_of(box, 1)[int64_t{bins.first + k} * p_.sides[1] + tile_.top + row];
-        sum = fused(weight, along_x[k * kRoiWide], sum);
+      Four<Real> sum = times(first[row / 4].at[row % 4], along_x[0]);
+#pragma unroll
+      for (uint32_t k = 1; k < kRoiListed; ++k) {
+        if (k < bins.count) sum = fused(room_.of_rows[k * kWarp + i * kRoiHigh + row], along_x[k * kRoiWide], sum);
+      }
+      const Real* const all = weights_of(box, 1) + int64_t{bins.first} * p_.sides[1] + tile_.top + row;
+#pragma unroll 1
+      for (uint32_t k = kRoiListed; k < bins.count; ++k) {
+        sum = fused(all[int64_t{k} * p_.sides[1]], along_x[k * kRoiWide], sum);
       }
       if (to_totals) {
         add_to(total_[row], sum);
