@@ -18,7 +18,7 @@ int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / eac
 
 // How many warps a block has, and how many boxes each takes at a time.
 struct RoiShape {
-  int warps = kRoiMostWarps, together = kRoiMostTogether;
+  int warps = kRoiMostWarps, together = 1;
   int64_t bytes_of_warp = 0;
 };
 
@@ -31,8 +31,8 @@ class RoiRun {
     static_cast<RoiSizes&>(p_) = checked;
     p_.boxes = boxes.data<Stored>();
     p_.grad_output = grad_output.data<Stored>();
-    p_.tiles_across = static_cast<uint32_t>(blocks_of(p_.sides[0], kRoiWide));
-    p_.tiles_down = static_cast<uint32_t>(blocks_of(p_.sides[1], kRoiHigh));
+    divide_by(kRoiHigh);
+    if (p_.tiles() * blocks_of(p_.C, kRoiChannels) < int64_t{kWarpsToFill} * device_.processors) divide_by(kRoiLow);
     // Tables of many boxes would take more memory than the call's tensors.
     constexpr int64_t kTableBytes = int64_t{64} << 20;
     const int64_t bytes_of_box = p_.sides_of_box() * int64_t{sizeof(uint32_t)} +
@@ -67,11 +67,19 @@ class RoiRun {
   }
 
  private:
+  static constexpr int kWarpsToFill = 4 * kRoiMostWarps;  // a multiprocessor
+
+  void divide_by(int32_t high) {
+    p_.high = high;
+    p_.tiles_across = static_cast<uint32_t>(blocks_of(p_.sides[0], kRoiWide));
+    p_.tiles_down = static_cast<uint32_t>(blocks_of(p_.sides[1], high));
+  }
   void add(const RoiCall<Stored>& p, const RoiTables<Real>& tables, const RoiSums<Real>& sums) {
     const int64_t blocks = p.count + blocks_of(p.tiles() * p.words, kRoiTableThreads / kWarp);
     launch("roi_tables_kernel", roi_tables_kernel<Stored, Real>, static_cast<unsigned>(blocks), kRoiTableThreads, 0,
            stream_, p, tables);
-    const auto kernel = roi_tiles_kernel<Stored, Real>;
+    const auto kernel =
+        p.high == kRoiHigh ? roi_tiles_kernel<kRoiHigh, Stored, Real> : roi_tiles_kernel<kRoiLow, Stored, Real>;
     const RoiShape shape = shape_of_blocks();
     allow_shared(kernel);
     const auto channels = static_cast<unsigned>(blocks_of(p.C, shape.warps * kRoiChannels));
@@ -83,6 +91,7 @@ class RoiRun {
   RoiShape shape_of_blocks() const {
     constexpr int64_t kRoom = 48 << 10;
     RoiShape shape;
+    shape.together = kWarp / p_.high;  // a lane reads a row of one of the boxes
     const auto bytes = [&] { return shape.bytes_of_warp = RoiRoom<Real>::bytes(p_, shape.together); };
     while (bytes() * shape.warps > kRoom && shape.together > 1) shape.together /= 2;
     while (bytes() * shape.warps > device_.shared_bytes && shape.warps > 1) shape.warps /= 2;

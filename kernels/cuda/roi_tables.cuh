@@ -7,7 +7,7 @@
 
 namespace msda::kernels::cuda {
 
-inline constexpr int kRoiWide = kWarp, kRoiHigh = 8;  // a tile's pixels
+inline constexpr int kRoiWide = kWarp;  // a tile's columns
 inline constexpr int kRoiTableThreads = 128;
 inline constexpr uint32_t kRoiListed = 4;  // weights of a column or row that are kept together
 inline constexpr int64_t kBoxesOfWord = 32;
@@ -19,6 +19,7 @@ struct RoiCall : RoiSizes {
   const Stored* boxes;        // the batch's
   const Stored* grad_output;  // the batch's
   int64_t count;              // boxes of the batch
+  int32_t high;               // rows of a tile
   uint32_t tiles_across, tiles_down;
   uint32_t words;  // of 32 boxes
 
@@ -35,7 +36,7 @@ struct RoiTile {
   __device__ RoiTile(const RoiCall<Stored>& p, uint32_t number) {
     const uint32_t row = number / p.tiles_across;
     left = static_cast<int32_t>(number % p.tiles_across) * kRoiWide;
-    top = static_cast<int32_t>(row % p.tiles_down) * kRoiHigh;
+    top = static_cast<int32_t>(row % p.tiles_down) * p.high;
     image = row / p.tiles_down;
   }
 };
@@ -70,7 +71,7 @@ __device__ inline bool may_reach(const RoiCall<Stored>& p, int64_t box, const Ro
   const auto image = widened(p.boxes[box * 5]);
   if (!(image >= 0) || static_cast<int64_t>(image) != tile.image) return false;
   return roi_axis<Real>(p, box, 0).may_reach(p.bins[0], tile.left, tile.left + kRoiWide - 1) &&
-         roi_axis<Real>(p, box, 1).may_reach(p.bins[1], tile.top, tile.top + kRoiHigh - 1);
+         roi_axis<Real>(p, box, 1).may_reach(p.bins[1], tile.top, tile.top + p.high - 1);
 }
 
 // A block for each box; the blocks after them fill `reach`, a warp each word.

@@ -11,7 +11,8 @@
 namespace msda::kernels::cuda {
 
 inline constexpr int kRoiMostWarps = 4, kRoiChannels = 4;
-inline constexpr int kRoiMostTogether = kWarp / kRoiHigh;  // a lane reads a row of one of the boxes
+// Rows of a tile: of a low one where warps are few, so that more share the work.
+inline constexpr int kRoiHigh = 8, kRoiLow = 4;
 
 // What was summed up of the batches before, and where the sums go.
 template <class Real>
@@ -66,7 +67,7 @@ struct RoiGroup {
   uint32_t box = RoiBoxes::kNone, row = 0, first_bin = 0, end_bin = 0;
 };
 
-template <class Stored, class Real>
+template <int kHigh, class Stored, class Real>
 class RoiWarp {
  public:
   __device__ RoiWarp(const RoiCall<Stored>& p, const RoiTables<Real>& tables, const RoiTile& tile, int64_t channel,
@@ -99,9 +100,7 @@ class RoiWarp {
 
  private:
   __device__ static unsigned lane() { return threadIdx.x % kWarp; }
-  __device__ static uint32_t number_of(const RoiGroup& group, int i) {
-    return __shfl_sync(~0u, group.box, i * kRoiHigh);
-  }
+  __device__ static uint32_t number_of(const RoiGroup& group, int i) { return __shfl_sync(~0u, group.box, i * kHigh); }
 
   // Calls visit(row, channel, place in the result) for what this lane has of the image.
   template <class Visit>
@@ -110,7 +109,7 @@ class RoiWarp {
     if (x >= p_.sides[0]) return;
     const int64_t first = ((tile_.image * p_.C + channel_) * p_.sides[1] + tile_.top) * p_.sides[0] + x;
 #pragma unroll
-    for (int row = 0; row < kRoiHigh; ++row) {
+    for (int row = 0; row < kHigh; ++row) {
 #pragma unroll
       for (int c = 0; c < kRoiChannels; ++c) {
         if (tile_.top + row < p_.sides[1] && channel_ + c < p_.C) {
@@ -128,10 +127,10 @@ class RoiWarp {
   __device__ RoiGroup take(RoiBoxes& boxes, uint32_t& next) const {
     RoiGroup group;
     for (; group.count < together_ && next != RoiBoxes::kNone; ++group.count) {
-      if (lane() / kRoiHigh == static_cast<unsigned>(group.count)) group.box = next;
+      if (lane() / kHigh == static_cast<unsigned>(group.count)) group.box = next;
       next = boxes.next();
     }
-    const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kRoiHigh;
+    const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kHigh;
     if (group.box != RoiBoxes::kNone && y < p_.sides[1]) {
       group.row = tables_.bins[group.box * p_.sides_of_box() + p_.sides[0] + y];
     }
@@ -159,8 +158,8 @@ class RoiWarp {
     for (int i = 0; i < group.count; ++i) {
       const int64_t box = number_of(group, i);
       fetch_columns(box, i);
-      fetch_gradients(box, __shfl_sync(~0u, group.first_bin, i * kRoiHigh),
-                      __shfl_sync(~0u, group.end_bin, i * kRoiHigh), room_.gradients + i * p_.bins_of_box());
+      fetch_gradients(box, __shfl_sync(~0u, group.first_bin, i * kHigh), __shfl_sync(~0u, group.end_bin, i * kHigh),
+                      room_.gradients + i * p_.bins_of_box());
     }
   }
   // The first kRoiListed weights of a column or row, numbered `side` among both.
@@ -173,12 +172,12 @@ class RoiWarp {
     const RoiBins bins(group.row);
     room_.rows[lane()] = group.row;
     if (bins.count > 0) {
-      const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kRoiHigh;
+      const int32_t y = tile_.top + static_cast<int32_t>(lane()) % kHigh;
       fetch_listed(group.box, int64_t{p_.sides[0]} + y, room_.of_rows + lane());
     }
     uint32_t first = bins.count > 0 ? bins.first : ~0u, end = bins.first + bins.count;
 #pragma unroll
-    for (int step = 1; step < kRoiHigh; step *= 2) {
+    for (int step = 1; step < kHigh; step *= 2) {
       first = min(first, __shfl_xor_sync(~0u, first, step));
       end = max(end, __shfl_xor_sync(~0u, end, step));
     }
@@ -219,8 +218,8 @@ class RoiWarp {
 
   // Sums up box i of the group along x, for this lane's column, of each row of bins that the tile reads.
   __device__ void sum_along_x(const RoiGroup& group, int i, int64_t box) {
-    const uint32_t first_bin = __shfl_sync(~0u, group.first_bin, i * kRoiHigh),
-                   end_bin = __shfl_sync(~0u, group.end_bin, i * kRoiHigh);
+    const uint32_t first_bin = __shfl_sync(~0u, group.first_bin, i * kHigh),
+                   end_bin = __shfl_sync(~0u, group.end_bin, i * kHigh);
     const RoiBins bins(room_.columns[i * kRoiWide + lane()]);
     if (bins.count == 0) return;
     const Real* const listed = room_.of_columns + i * kRoiListed * kRoiWide + lane();
@@ -244,22 +243,22 @@ class RoiWarp {
   // Adds box i of the group to the rows of pixels that it reaches: to the totals, or to the run.
   __device__ void add_rows(int i, int64_t box, bool to_totals) {
     if (RoiBins(room_.columns[i * kRoiWide + lane()]).count == 0) return;
-    Four<uint32_t> packed[kRoiHigh / 4];
-    Four<Real> first[kRoiHigh / 4];  // weights of each row
+    Four<uint32_t> packed[kHigh / 4];
+    Four<Real> first[kHigh / 4];  // weights of each row
 #pragma unroll
-    for (int four = 0; four < kRoiHigh / 4; ++four) {
-      packed[four] = *reinterpret_cast<const Four<uint32_t>*>(room_.rows + i * kRoiHigh + 4 * four);
-      first[four] = *reinterpret_cast<const Four<Real>*>(room_.of_rows + i * kRoiHigh + 4 * four);
+    for (int four = 0; four < kHigh / 4; ++four) {
+      packed[four] = *reinterpret_cast<const Four<uint32_t>*>(room_.rows + i * kHigh + 4 * four);
+      first[four] = *reinterpret_cast<const Four<Real>*>(room_.of_rows + i * kHigh + 4 * four);
     }
 #pragma unroll
-    for (int row = 0; row < kRoiHigh; ++row) {
+    for (int row = 0; row < kHigh; ++row) {
       const RoiBins bins(packed[row / 4].at[row % 4]);
       if (bins.count == 0) continue;
       const Four<Real>* const along_x = room_.sums + bins.first * kRoiWide + lane();
       Four<Real> sum = times(first[row / 4].at[row % 4], along_x[0]);
 #pragma unroll
       for (uint32_t k = 1; k < kRoiListed; ++k) {
-        if (k < bins.count) sum = fused(room_.of_rows[k * kWarp + i * kRoiHigh + row], along_x[k * kRoiWide], sum);
+        if (k < bins.count) sum = fused(room_.of_rows[k * kWarp + i * kHigh + row], along_x[k * kRoiWide], sum);
       }
       const Real* const all = weights_of(box, 1) + int64_t{bins.first} * p_.sides[1] + tile_.top + row;
 #pragma unroll 1
@@ -275,7 +274,7 @@ class RoiWarp {
   }
   __device__ void end_run() {
 #pragma unroll
-    for (int row = 0; row < kRoiHigh; ++row) {
+    for (int row = 0; row < kHigh; ++row) {
       add_to(total_[row], run_[row]);
       run_[row] = Four<Real>{};
     }
@@ -287,11 +286,11 @@ class RoiWarp {
   const int64_t channel_;
   const int together_;
   const RoiRoom<Real> room_;
-  Four<Real> run_[kRoiHigh] = {}, total_[kRoiHigh] = {};  // by row: of a run of boxes, of all before
+  Four<Real> run_[kHigh] = {}, total_[kHigh] = {};  // by row: of a run of boxes, of all before
 };
 
 // A block for each tile and some channels.
-template <class Stored, class Real>
+template <int kHigh, class Stored, class Real>
 __global__ void __launch_bounds__(kRoiMostWarps* kWarp, sizeof(Real) == 4 ? 4 : 2)
     roi_tiles_kernel(const __grid_constant__ RoiCall<Stored> p, RoiTables<Real> tables, RoiSums<Real> sums,
                      int together) {
@@ -299,7 +298,7 @@ __global__ void __launch_bounds__(kRoiMostWarps* kWarp, sizeof(Real) == 4 ? 4 : 
   const int64_t channel = (int64_t{blockIdx.y} * (blockDim.x / kWarp) + warp) * kRoiChannels;
   if (channel >= p.C) return;
   char* const memory = dynamic_shared<char>() + warp * RoiRoom<Real>::bytes(p, together);
-  RoiWarp<Stored, Real> pixels(p, tables, RoiTile(p, blockIdx.x), channel, together, memory);
+  RoiWarp<kHigh, Stored, Real> pixels(p, tables, RoiTile(p, blockIdx.x), channel, together, memory);
   if (sums.before != nullptr) pixels.start(sums.before);
   pixels.add_boxes();
   pixels.store(sums.to);

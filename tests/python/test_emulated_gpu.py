@@ -192,18 +192,36 @@ def test_images_enlarged_twice(plain_sides):
     assert plain_bits.modes(*plain_sides, doubled, 60, 1000) == (True, "modes: 60 of 60 problems equal")
 
 
-@pytest.mark.parametrize("stored", ["float32", "float16"])
-def test_boxes_whose_tables_take_several_batches(plain_sides, stored):
-    problem, rng, K, width = roi_align_bits.Problem(1, 100, finite=True), np.random.default_rng(5), 70, 1 << 14
-    left = rng.random(K) * 60
-    boxes = np.stack([np.zeros(K), left, np.zeros(K), left + rng.random(K) * 300, np.ones(K)], axis=1)
+def same_of_boxes(plain_sides, corners, C, bins, sides, stored):
+    """Compares a call of one image, of boxes with `corners` in pixels; returns the result."""
+    rng, K = np.random.default_rng(5), len(corners)
+    problem = roi_align_bits.Problem(1, 100, finite=True)
     problem.spatial_scale, problem.ratio, problem.aligned = 1, 2, 0
+    boxes = np.concatenate([np.zeros((K, 1)), corners], axis=1)
     problem.inputs = {"boxes": bits.Laid("float32", (K, 5), contents=lambda n: boxes.reshape(-1)),
-                      "grad_output": bits.Laid("float32", (K, 1, 1, 32), contents=rng.standard_normal)}
-    result = bits.Laid(stored, (1, 1, 1, width))
+                      "grad_output": bits.Laid("float32", (K, C, *bins), contents=rng.standard_normal)}
+    result = bits.Laid(stored, (1, C, *sides))
     ours, theirs = (side.once(problem, result, "deterministic") for side in plain_sides)
     assert ours.tobytes() == theirs.tobytes()
-    assert np.count_nonzero(ours.view(result.stored)) > 200
+    return ours.view(result.stored)
+
+
+@pytest.mark.parametrize("stored", ["float32", "float16"])
+def test_boxes_whose_tables_take_several_batches(plain_sides, stored):
+    rng, K = np.random.default_rng(6), 70
+    left = rng.random(K) * 60
+    corners = np.stack([left, np.zeros(K), left + rng.random(K) * 300, np.ones(K)], axis=1)
+    sums = same_of_boxes(plain_sides, corners, 1, (1, 32), (1, 1 << 14), stored)
+    assert np.count_nonzero(sums) > 200
+
+
+@pytest.mark.parametrize("bins", [(2, 3), (14, 14)])
+def test_boxes_of_enough_channels_to_take_tiles_of_eight_rows(plain_sides, bins):
+    rng, K, sides = np.random.default_rng(7), 12, np.array([40, 17])
+    first = (rng.random((K, 2)) - 0.2) * sides
+    corners = np.concatenate([first, first + rng.random((K, 2)) * sides], axis=1)
+    sums = same_of_boxes(plain_sides, corners, 1500, bins, sides[::-1], "float32")
+    assert np.count_nonzero(sums) > sums.size / 2
 
 
 def test_bins_that_the_gpu_has_not(plain_sides):
