@@ -34,7 +34,8 @@ struct GridPlan {
       }
       parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
       parts.by_channels = Division(parts.channels);
-      parts.tile = static_cast<uint32_t>(tile_of(p.pixels, p.N * parts.channels, kPixelThreads, device));
+      parts.tile =
+          static_cast<uint32_t>(tile_of(p.pixels, p.N * parts.channels, p.samples * taps, kPixelThreads, device));
       if (parts.tile < kPixelThreads) parts.of_thread = kOfThreadOfFew;
       parts.by_tiles = Division(blocks_of(p.pixels, parts.tile));
       if (p.C >= kFewChannels) together = p.N * parts.channels * p.samples * kPixelChannels;
@@ -128,7 +129,8 @@ void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const G
   if (p.samples == 0) return;
   launch("grid_scatter_kernel", grid_scatter_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, stream,
          p, Division(blocks), room.ranks, lists);
-  const int64_t tile = tile_of(p.pixels, p.N, kSortThreads<Real>, Device()), tiles_of_batch = blocks_of(p.pixels, tile);
+  const int64_t tile = tile_of(p.pixels, p.N, p.samples * taps_of_sample(kAxes, kTaps), kSortThreads<Real>, Device()),
+                tiles_of_batch = blocks_of(p.pixels, tile);
   launch("grid_sort_kernel", grid_sort_kernel<kAxes, kTaps, Stored, Real>, static_cast<unsigned>(p.N * tiles_of_batch),
          kSortThreads<Real>, 0, stream, p, Division(tiles_of_batch), static_cast<uint32_t>(tile), lists);
 }

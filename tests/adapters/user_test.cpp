@@ -339,7 +339,7 @@ TEST(UserAdapterFile, DamagedOnes) {
   const std::string good = good_file().dump();
   const Launch launch = Mine().launch();
   int accepted = 0;
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 5000; ++i) {
     std::string text = good;
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       const size_t at = random() % text.size();

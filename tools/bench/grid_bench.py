@@ -35,9 +35,11 @@ class Row:
     placing: str = "uniform"
     types: tuple = TYPES
     promised: bool = False
+    of_levels: int = 1  # that share a tensor, of which grad_output is one's part, as in a detector's program
 
     def __str__(self):
-        return f"{self.N} {self.C} {'x'.join(map(str, self.image))} {'x'.join(map(str, self.out))} {self.placing}"
+        sizes = f"{self.N} {self.C} {'x'.join(map(str, self.image))} {'x'.join(map(str, self.out))} {self.placing}"
+        return sizes if self.of_levels == 1 else f"{sizes}, one of {self.of_levels} levels"
 
 
 # One call for a level and a decoder layer, of B images and 8 heads.
@@ -46,6 +48,8 @@ ROWS |= {
     "rtdetr-2-crowded": Row(16, 32, (80, 80), (300, 4), "crowded"),
     "encoder-4-64": Row(32, 32, (64, 64), (5440, 4)),
     "encoder-1-100": Row(8, 32, (100, 167), (22223, 4), types=("float32",)),
+    **{f"detr-{part}-2-{side}": Row(16, 32, (side, side), (queries, 4), of_levels=4)
+       for part, queries in (("encoder", 1360), ("decoder", 300)) for side in (32, 16, 8, 4)},
     "warp-4-512": Row(4, 3, (512, 512), (512, 512), "warp"),
     "warp-4-512-uniform": Row(4, 3, (512, 512), (512, 512), types=("float32",)),
     "volume-2-48": Row(2, 16, (48, 48, 48), (48, 48, 48), "warp", types=("float32", "float16")),
@@ -67,8 +71,9 @@ def draw(torch, row, dtype, seed):
         grid = own + 0.02 * drawn(torch.randn, row.N, *row.out, axes)
     else:
         grid = (2 * drawn(torch.rand, row.N, *row.out, axes) - 1) * (0.1 if row.placing == "crowded" else 1)
-    tensors = drawn(torch.randn, row.N, row.C, *row.image), grid, drawn(torch.rand, row.N, row.C, *row.out)
-    return [tensor.to(getattr(torch, dtype)) for tensor in tensors]
+    grad_output = drawn(torch.rand, row.N, row.C, *row.out[:-1], row.of_levels, row.out[-1])
+    image, grid, grad_output = (tensor.to(getattr(torch, dtype)) for tensor in (drawn(torch.randn, row.N, row.C, *row.image), grid, grad_output))
+    return [image, grid, grad_output[..., 0, :]]
 
 
 def ours(torch, library, mode, tensors, result_type=None):
