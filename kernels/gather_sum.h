@@ -40,13 +40,18 @@ MSDA_HOST_DEVICE inline auto gather_run(int32_t count, Weight&& weight, Value&& 
   return run;
 }
 
+// The same of any number of terms.
+template <class Real, class Weight, class Value>
+MSDA_HOST_DEVICE inline Real gather_runs(int32_t count, Weight&& weight, Value&& value) {
+  GatherSum<Real> sum;
+  for (int32_t i = 0; i < count; ++i) sum.add(weight(i), value(i));
+  return sum.sum();
+}
 template <class Real, class Weight, class Value>
 MSDA_HOST_DEVICE inline Real gather_sum(int32_t count, Weight&& weight, Value&& value) {
   if (count <= 0) return Real(0);
   if (count <= kRun) return gather_run(count, weight, value);
-  GatherSum<Real> sum;
-  for (int32_t i = 0; i < count; ++i) sum.add(weight(i), value(i));
-  return sum.sum();
+  return gather_runs<Real>(count, weight, value);
 }
 
 // The first number in [0, count] from which on `is` holds; it may not cease to hold.

@@ -80,7 +80,8 @@ __device__ inline Several<Real, kSeveral> sum_listed(const InterpolateCall<Store
       deep, [&](int32_t k) { return tables.z.weights[k][0]; }, slice);
 }
 
-// The sum of one plane at one pixel with any number of readers.
+// The sum of one plane at one pixel with any number of readers. gather_sum() has two ways, for few terms and for many:
+// in all three loops it would be compiled eight times.
 template <class Stored, class Real>
 __device__ inline Real sum_any(const InterpolateCall<Stored, Real>& p, const TileTables<Real>& tables, int column,
                                int line, const int32_t (&pixel)[3], const Stored* plane) {
@@ -93,16 +94,17 @@ __device__ inline Real sum_any(const InterpolateCall<Stored, Real>& p, const Til
           tables.x.count[column], [&](int32_t i) { return tables.x.weight(p.axes[0], column, pixel[0], i); },
           [&](int32_t i) { return static_cast<Real>(widened(from[i])); });
     };
-    return gather_sum<Real>(
+    return gather_runs<Real>(
         tables.y.count[line], [&](int32_t j) { return tables.y.weight(p.axes[1], line, pixel[1], j); }, row);
   };
-  return gather_sum<Real>(
+  return gather_runs<Real>(
       tables.z.count[0], [&](int32_t k) { return tables.z.weight(p.axes[2], 0, pixel[2], k); }, slice);
 }
 
 // A block for each tile of pixels, and some of the planes.
 template <class Stored, class Real>
-__global__ void __launch_bounds__(kTileThreads) interpolate_tiles_kernel(InterpolateCall<Stored, Real> p) {
+__global__ void __launch_bounds__(kTileThreads)
+    interpolate_tiles_kernel(const __grid_constant__ InterpolateCall<Stored, Real> p) {
   __shared__ TileTables<Real> tables;
   const int wide = 1 << p.wide_log, high = kTileThreads >> p.wide_log;
   const int column = static_cast<int>(threadIdx.x) & (wide - 1), line = static_cast<int>(threadIdx.x) >> p.wide_log;
@@ -167,7 +169,8 @@ inline constexpr int kCrowdThreads = 128;
 
 // A block for each pixel of a plane: for few pixels with many readers. A thread sums up a row of output pixels.
 template <class Stored, class Real>
-__global__ void __launch_bounds__(kCrowdThreads) interpolate_crowds_kernel(InterpolateCall<Stored, Real> p) {
+__global__ void __launch_bounds__(kCrowdThreads)
+    interpolate_crowds_kernel(const __grid_constant__ InterpolateCall<Stored, Real> p) {
   __shared__ Real rows[kCrowdThreads];
   int64_t number = blockIdx.x;
   int32_t pixel[3], first[3], count[3];
