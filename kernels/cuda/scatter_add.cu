@@ -8,7 +8,7 @@ namespace msda::kernels::cuda {
 namespace {
 
 constexpr int64_t kMostRowsOfGrid = 65535;
-constexpr int64_t kOther = sizeof(DealtEntries::Pieces) + 64;  // what kernels of buckets declare beside sums
+constexpr int64_t kOther = sizeof(DealtEntries::Pieces) + 64;  // what kernels of buckets declare beside sums of runs
 
 int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
@@ -50,7 +50,6 @@ class Run {
   static constexpr int64_t kThreadsToFill = 256;
   static constexpr uint32_t kLongest = 256;
   static_assert(kLongest <= kTile);
-  static constexpr int64_t kOfBuckets = sizeof(RunSums<Real>) + kOther;  // what kernels that sum up buckets declare
 
   // Lists that several blocks sum up, and what that takes.
   struct LongLists {
@@ -99,15 +98,15 @@ class Run {
     return {sorted.numbers, long_lists.ranges};
   }
 
-  // Whether a block's memory is enough to look through an index of `n`.
-  bool finds(int64_t n) const {
-    const int64_t places = (n + FoundEntries::places(n)) * int64_t{sizeof(uint32_t)};
-    return places + BucketCounts::bytes_of(kMostRowsOfBucket) + kOfBuckets <= device_.shared_bytes;
+  static int64_t bytes_to_find(int64_t n, int64_t rows) {
+    return (places_to_find<Real>(n) + n) * int64_t{sizeof(uint32_t)} + BucketCounts::bytes_of(rows);
   }
+  // Whether a block's memory is enough to look through an index of `n`.
+  bool finds(int64_t n) const { return bytes_to_find(n, kMostRowsOfBucket) + kOther <= device_.shared_bytes; }
   void at_once() {
     const auto kernel =
         reads_whole_ ? scatter_at_once_kernel<true, Stored, Real> : scatter_at_once_kernel<false, Stored, Real>;
-    launch_buckets("scatter_at_once_kernel", kernel, p_.n + FoundEntries::places(p_.n), p_, index_, buckets_);
+    launch_buckets("scatter_at_once_kernel", kernel, bytes_to_find(p_.n, buckets_.rows), kOther, p_, index_, buckets_);
   }
 
   void by_buckets() {
@@ -129,7 +128,9 @@ class Run {
            static_cast<const ScatterSizes&>(p_), index_, buckets_, dealt, long_lists.queue.counters);
     const auto kernel =
         reads_whole_ ? scatter_buckets_kernel<true, Stored, Real> : scatter_buckets_kernel<false, Stored, Real>;
-    launch_buckets("scatter_buckets_kernel", kernel, kHeld, p_, buckets_, dealt, spilled);
+    const int64_t held = kHeld * int64_t{sizeof(uint32_t)} + BucketCounts::bytes_of(buckets_.rows);
+    launch_buckets("scatter_buckets_kernel", kernel, held, kOther + int64_t{sizeof(RunSums<Real>)}, p_, buckets_, dealt,
+                   spilled);
     sum_long({spilled.rows, long_lists.ranges}, long_lists);
   }
 
@@ -140,11 +141,11 @@ class Run {
     const int64_t wanted = blocks_of(4 * device_.processors, buckets_.count);
     return std::min(parts(), buckets_.segments == 0 ? wanted : std::min(wanted, kMostLists));
   }
-  // `entries`: how many shared memory holds.
+  // `bytes` of shared memory beside what the kernel declares, at most `declared`.
   template <class... Parameters, class... Arguments>
-  void launch_buckets(const char* name, void (*kernel)(Parameters...), int64_t entries, const Arguments&... arguments) {
-    const int64_t bytes = entries * static_cast<int64_t>(sizeof(uint32_t)) + BucketCounts::bytes_of(buckets_.rows);
-    if (bytes + kOfBuckets > kSharedWithoutAsking) allow_shared(kernel);
+  void launch_buckets(const char* name, void (*kernel)(Parameters...), int64_t bytes, int64_t declared,
+                      const Arguments&... arguments) {
+    if (bytes + declared > kSharedWithoutAsking) allow_shared(kernel);
     launch(name, kernel, dim3(buckets_.count, static_cast<unsigned>(bucket_parts())), kBucketThreads, bytes, stream_,
            arguments...);
   }

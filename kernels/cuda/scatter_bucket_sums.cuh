@@ -78,20 +78,28 @@ __global__ void __launch_bounds__(kBucketThreads, kBlocksOfProcessor<Real>)
   });
 }
 
+// Places of shared memory for what a block finds of an index of `n`, and later for the sums of runs.
+template <class Real>
+MSDA_HOST_DEVICE inline int64_t places_to_find(int64_t n) {
+  constexpr int64_t kOfRuns = sizeof(RunSums<Real>) / sizeof(uint32_t);
+  const int64_t found = FoundEntries::places(n);
+  return found < kOfRuns ? kOfRuns : found;
+}
+
 // The same of a small source, without memory in between: each block looks through the whole index.
 template <bool kWhole, class Stored, class Real>
 __global__ void __launch_bounds__(kBucketThreads, kBlocksOfProcessor<Real>)
     scatter_at_once_kernel(const __grid_constant__ ScatterCall<Stored> p, const __grid_constant__ msda_tensor index,
                            Buckets buckets) {
-  __shared__ RunSums<Real> runs;
   __shared__ uint32_t sums[kWarp + 1];
-  auto* list = dynamic_shared<uint32_t>();
-  uint32_t* const found = list + p.n;
-  BucketCounts counts(found + FoundEntries::places(p.n), buckets.rows);
+  auto* const found = dynamic_shared<uint32_t>();
+  auto* const list = found + places_to_find<Real>(p.n);
+  BucketCounts counts(list + p.n, buckets.rows);
   const FoundEntries entries(p, index, buckets, found);
   const auto place = [&](uint32_t at, uint32_t j) { list[at] = j; };
   counts.group(
       sums, [&](auto each) { entries.walk(each); }, place);
+  auto& runs = *reinterpret_cast<RunSums<Real>*>(found);
   sum_bucket<kWhole>(p, buckets, counts.begin(), list, runs, [](int64_t, const uint2&) { return false; });
 }
 
