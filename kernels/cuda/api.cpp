@@ -8,10 +8,10 @@
 
 #include "kernels/checked_call.h"
 #include "kernels/cuda/call.h"
-#include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
 #include "kernels/cuda/plan.h"
 #include "kernels/cuda/stages.h"
+#include "kernels/cuda/workspace.h"
 #include "kernels/guarded.h"
 
 namespace msda::kernels::cuda {
@@ -45,7 +45,7 @@ void visit_operator(msda_dtype dtype, bool float64, Visit&& visit) {
   visit(static_cast<Operator<float, float>*>(nullptr), static_cast<float*>(nullptr));
 }
 
-void forward(const msda_call* call, const msda_options* options, const msda_tensor* output, cudaStream_t stream) {
+void forward(const msda_call* call, const msda_options* options, const msda_tensor* output, Work& work) {
   if (call == nullptr || output == nullptr) throw InvalidArgument("call or output is a null pointer");
   const CheckedCall checked = check_call(*call, nullptr);
   const msda_options chosen = checked_options(options);
@@ -59,20 +59,20 @@ void forward(const msda_call* call, const msda_options* options, const msda_tens
                                         checked.float64_inputs, float64);
   Input value(call->value, dtype), locations(call->sampling_locations, dtype), weights(call->attention_weights, dtype);
   Output result(output, float64);
-  Workspace workspace(stream);
+  Workspace workspace(work);
   for (Input* input : {&value, &locations, &weights}) input->want(workspace);
   result.want(workspace);
   workspace.take();
-  for (Input* input : {&value, &locations, &weights}) input->make(stream);
+  for (Input* input : {&value, &locations, &weights}) input->make(work);
   visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
-    Of::forward(problem_of<Stored>(checked, value, locations, weights), checked.levels, result.result(), stream);
+    Of::forward(problem_of<Stored>(checked, value, locations, weights), checked.levels, result.result(), work);
   });
-  result.store(stream);
+  result.store(work);
 }
 
 void backward(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
               const msda_tensor* grad_value, const msda_tensor* grad_locations, const msda_tensor* grad_weights,
-              cudaStream_t stream) {
+              Work& work) {
   if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
   const CheckedCall checked = check_call(*call, grad_output);
   const msda_options chosen = checked_options(options);
@@ -86,7 +86,7 @@ void backward(const msda_call* call, const msda_tensor* grad_output, const msda_
     results[MSDA_STAGE_GRAD_VALUE] = grad_value;
     results[MSDA_STAGE_GRAD_SAMPLING_LOCATIONS] = grad_locations;
     results[MSDA_STAGE_GRAD_ATTENTION_WEIGHTS] = grad_weights;
-    return stages(checked, *call, *grad_output, float64_stages_of(checked, chosen), results, stream);
+    return stages(checked, *call, *grad_output, float64_stages_of(checked, chosen), results, work);
   }
   check_sizes(checked);
   need_device();
@@ -97,28 +97,28 @@ void backward(const msda_call* call, const msda_tensor* grad_output, const msda_
   Input value(call->value, dtype), locations(call->sampling_locations, dtype), weights(call->attention_weights, dtype);
   Input output_gradient(*grad_output, dtype);
   Output to_value(grad_value, float64), to_locations(grad_locations, float64), to_weights(grad_weights, float64);
-  Workspace workspace(stream);
+  Workspace workspace(work);
   for (Input* input : {&value, &locations, &weights, &output_gradient}) input->want(workspace);
   for (Output* output : {&to_value, &to_locations, &to_weights}) output->want(workspace);
   workspace.take();
-  for (Input* input : {&value, &locations, &weights, &output_gradient}) input->make(stream);
+  for (Input* input : {&value, &locations, &weights, &output_gradient}) input->make(work);
   visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
     Problem<Stored> problem = problem_of<Stored>(checked, value, locations, weights);
     problem.grad_output = output_gradient.data<Stored>();
     Of::backward(problem, checked.levels, chosen.mode == MSDA_MODE_ATOMIC, to_value.result(), to_locations.result(),
-                 to_weights.result(), stream);
+                 to_weights.result(), work);
   });
-  for (const Output* output : {&to_value, &to_locations, &to_weights}) output->store(stream);
+  for (const Output* output : {&to_value, &to_locations, &to_weights}) output->store(work);
 }
 
 void backward_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
-                     const msda_tensor* const results[MSDA_STAGE_COUNT], cudaStream_t stream) {
+                     const msda_tensor* const results[MSDA_STAGE_COUNT], Work& work) {
   if (results == nullptr) throw InvalidArgument("results is a null pointer");
   if (call == nullptr || grad_output == nullptr) throw InvalidArgument("call or grad_output is a null pointer");
   const CheckedCall checked = check_call(*call, grad_output);
   const msda_options chosen = checked_options(options);
   check_stages(checked, chosen, results);
-  stages(checked, *call, *grad_output, float64_stages_of(checked, chosen), results, stream);
+  stages(checked, *call, *grad_output, float64_stages_of(checked, chosen), results, work);
 }
 
 }  // namespace
@@ -135,20 +135,19 @@ int32_t msda_cuda_device_count(void) {
 
 msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
                               void* stream) {
-  return guarded([&] { cuda::forward(call, options, output, static_cast<cudaStream_t>(stream)); });
+  return cuda::enqueued(stream, [&](cuda::Work& work) { cuda::forward(call, options, output, work); });
 }
 
 msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                                const msda_tensor* grad_value, const msda_tensor* grad_sampling_locations,
                                const msda_tensor* grad_attention_weights, void* stream) {
-  return guarded([&] {
-    cuda::backward(call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights,
-                   static_cast<cudaStream_t>(stream));
+  return cuda::enqueued(stream, [&](cuda::Work& work) {
+    cuda::backward(call, grad_output, options, grad_value, grad_sampling_locations, grad_attention_weights, work);
   });
 }
 
 msda_status msda_cuda_stages(const msda_call* call, const msda_tensor* grad_output, const msda_options* options,
                              const msda_tensor* const results[MSDA_STAGE_COUNT], void* stream) {
-  return guarded(
-      [&] { cuda::backward_stages(call, grad_output, options, results, static_cast<cudaStream_t>(stream)); });
+  return cuda::enqueued(stream,
+                        [&](cuda::Work& work) { cuda::backward_stages(call, grad_output, options, results, work); });
 }

@@ -31,15 +31,15 @@ Input::Input(const msda_tensor& tensor, msda_dtype dtype) : tensor_(tensor), dty
 void Input::want(Workspace& workspace) {
   if (!is_ready_) workspace.want(memory_, count_, bytes_of(dtype_));
 }
-void Input::make(cudaStream_t stream) {
+void Input::make(Work& work) {
   if (is_ready_) return;
   switch (dtype_) {
     case MSDA_FLOAT64:
-      return make_contiguous(tensor_, static_cast<double*>(memory_), stream);
+      return make_contiguous(tensor_, static_cast<double*>(memory_), work);
     case MSDA_FLOAT32:
-      return make_contiguous(tensor_, static_cast<float*>(memory_), stream);
+      return make_contiguous(tensor_, static_cast<float*>(memory_), work);
     default:
-      return make_contiguous(tensor_, static_cast<uint16_t*>(memory_), stream);  // the tensor's own type
+      return make_contiguous(tensor_, static_cast<uint16_t*>(memory_), work);  // the tensor's own type
   }
 }
 
@@ -58,12 +58,12 @@ Result Output::result() const {
   if (in_place_) return {tensor_.data, tensor_.dtype};
   return {memory_, float64_ ? MSDA_FLOAT64 : MSDA_FLOAT32};
 }
-void Output::store(cudaStream_t stream) const {
+void Output::store(Work& work) const {
   if (!wanted_ || in_place_) return;
   if (float64_) {
-    spread(static_cast<const double*>(memory_), tensor_, stream);
+    spread(static_cast<const double*>(memory_), tensor_, work);
   } else {
-    spread(static_cast<const float*>(memory_), tensor_, stream);
+    spread(static_cast<const float*>(memory_), tensor_, work);
   }
 }
 

@@ -6,10 +6,21 @@
 #include <initializer_list>
 
 #include "kernels/checked_call.h"
-#include "kernels/cuda/memory.h"
 #include "kernels/cuda/operator.h"
+#include "kernels/cuda/workspace.h"
+#include "kernels/guarded.h"
 
 namespace msda::kernels::cuda {
+
+// The body of a function of the C ABI: what body(work) adds is enqueued on the stream.
+template <class Body>
+msda_status enqueued(void* stream, Body&& body) noexcept {
+  return guarded([&] {
+    Work work(static_cast<cudaStream_t>(stream));
+    body(work);
+    work.enqueue();
+  });
+}
 
 // Throws Unavailable if there is no GPU.
 void need_device();
@@ -23,7 +34,7 @@ class Input {
  public:
   Input(const msda_tensor& tensor, msda_dtype dtype);
   void want(Workspace& workspace);
-  void make(cudaStream_t stream);
+  void make(Work& work);
   template <class Stored>
   const Stored* data() const {
     return static_cast<const Stored*>(is_ready_ ? tensor_.data : memory_);
@@ -45,7 +56,7 @@ class Output {
   Output(const msda_tensor* tensor, bool float64, bool may_be_in_place = true);
   void want(Workspace& workspace);
   Result result() const;
-  void store(cudaStream_t stream) const;
+  void store(Work& work) const;
 
  private:
   msda_tensor tensor_{};

@@ -84,25 +84,25 @@ void with_places(const msda_tensor& tensor, Use&& use) {
 }  // namespace
 
 template <class Real>
-void make_contiguous(const msda_tensor& from, Real* to, cudaStream_t stream) {
+void make_contiguous(const msda_tensor& from, Real* to, Work& work) {
   with_places(from, [&]<class Places>(const Places& places, int64_t count) {
-    launch("widen_kernel", widen_kernel<Real, Places>, blocks_for(count, kThreads), kThreads, 0, stream, from, places,
-           to, count);
+    launch("widen_kernel", widen_kernel<Real, Places>, blocks_for(count, kThreads), kThreads, 0, work, from, places, to,
+           count);
   });
 }
 
 template <class Real>
-void spread(const Real* from, const msda_tensor& to, cudaStream_t stream) {
+void spread(const Real* from, const msda_tensor& to, Work& work) {
   with_places(to, [&]<class Places>(const Places& places, int64_t count) {
-    launch("spread_kernel", spread_kernel<Real, Places>, blocks_for(count, kThreads), kThreads, 0, stream, from, to,
+    launch("spread_kernel", spread_kernel<Real, Places>, blocks_for(count, kThreads), kThreads, 0, work, from, to,
            places, count);
   });
 }
 
-template void make_contiguous(const msda_tensor&, uint16_t*, cudaStream_t);
-template void make_contiguous(const msda_tensor&, float*, cudaStream_t);
-template void make_contiguous(const msda_tensor&, double*, cudaStream_t);
-template void spread(const float*, const msda_tensor&, cudaStream_t);
-template void spread(const double*, const msda_tensor&, cudaStream_t);
+template void make_contiguous(const msda_tensor&, uint16_t*, Work&);
+template void make_contiguous(const msda_tensor&, float*, Work&);
+template void make_contiguous(const msda_tensor&, double*, Work&);
+template void spread(const float*, const msda_tensor&, Work&);
+template void spread(const double*, const msda_tensor&, Work&);
 
 }  // namespace msda::kernels::cuda

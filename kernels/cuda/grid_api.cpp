@@ -63,7 +63,7 @@ GridCall<Stored> call_of(const CheckedGridCall& checked, const Input& input, con
 }
 
 void grid_backward(const msda_grid_sample_call& call, const msda_tensor& grad_output, const msda_options* options,
-                   const msda_tensor* grad_input, const msda_tensor* grad_grid, cudaStream_t stream) {
+                   const msda_tensor* grad_input, const msda_tensor* grad_grid, Work& work) {
   const msda_options chosen = checked_options(options, MSDA_GRID_STAGE_COUNT);
   const CheckedGridCall checked = check_grid_call(call, grad_output);
   if (grad_input != nullptr) check_result("grad_input", *grad_input, shape_of(call.input));
@@ -78,16 +78,16 @@ void grid_backward(const msda_grid_sample_call& call, const msda_tensor& grad_ou
   const bool in_place =
       !atomic || (grad_input != nullptr && grad_input->dtype == (checked.float64_inputs ? MSDA_FLOAT64 : MSDA_FLOAT32));
   Output to_input(grad_input, float64, in_place), to_grid(grad_grid, float64);
-  Workspace workspace(stream);
+  Workspace workspace(work);
   for (Input* one : {&input, &grid, &of_output}) one->want(workspace);
   for (Output* one : {&to_input, &to_grid}) one->want(workspace);
   workspace.take();
-  for (Input* one : {&input, &grid, &of_output}) one->make(stream);
+  for (Input* one : {&input, &grid, &of_output}) one->make(work);
   visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
     Of::backward(call_of<Stored>(checked, input, grid, of_output), checked.axes, atomic, to_input.result(),
-                 to_grid.result(), stream);
+                 to_grid.result(), work);
   });
-  for (const Output* one : {&to_input, &to_grid}) one->store(stream);
+  for (const Output* one : {&to_input, &to_grid}) one->store(work);
 }
 
 }  // namespace
@@ -98,9 +98,9 @@ using namespace msda::kernels;  // NOLINT: the function below is C
 msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call* call, const msda_tensor* grad_output,
                                            const msda_options* options, const msda_tensor* grad_input,
                                            const msda_tensor* grad_grid, void* stream) {
-  return guarded([&] {
+  return cuda::enqueued(stream, [&](cuda::Work& work) {
     if (call == nullptr) throw InvalidArgument("call is a null pointer");
     if (grad_output == nullptr) throw InvalidArgument("grad_output is a null pointer");
-    cuda::grid_backward(*call, *grad_output, options, grad_input, grad_grid, static_cast<cudaStream_t>(stream));
+    cuda::grid_backward(*call, *grad_output, options, grad_input, grad_grid, work);
   });
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/ahead.cuh"
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/grid_problem.h"
-#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/samples.cuh"
 #include "kernels/grid_point.h"
 

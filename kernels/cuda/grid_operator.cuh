@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kFirstThreads, 2)
 
 template <int kAxes, int kTaps, class Stored, class Real>
 void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan, const GridLists<Real>& lists,
-                  Real* partial, Stored* together, cudaStream_t stream) {
+                  Real* partial, Stored* together, Work& work) {
   const int64_t each = std::max<int64_t>(blocks_of(p.samples, kFirstThreads), 1), channels = plan.parts.channels;
   const FirstBlocks blocks{plan.short_bytes > 0 ? static_cast<uint32_t>(p.N) : 0, plan.planes.blocks(p.N),
                            Division(each), Division(std::max<int64_t>(channels, 1))};
@@ -107,55 +107,51 @@ void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan,
   const auto kernel = grid_first_kernel<kAxes, kTaps, Stored, Real>;
   const int64_t bytes = std::max(plan.short_bytes, plan.plane_bytes);
   allow_shared(kernel);
-  launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, stream, p, blocks, lists, plan.planes, partial,
+  launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, work, p, blocks, lists, plan.planes, partial,
          together);
 }
 
 template <int kAxes, int kTaps, class Stored, class Real>
-void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const GridLongRoom& room,
-                cudaStream_t stream) {
+void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const GridLongRoom& room, Work& work) {
   const int64_t numbers = p.N * lists.stride;
-  check(cudaMemsetAsync(lists.begin, 0, static_cast<size_t>(numbers) * sizeof(uint32_t), stream), "cudaMemsetAsync");
+  clear(lists.begin, numbers * int64_t{sizeof(uint32_t)}, work);
   const int64_t blocks = blocks_of(p.samples, kCountThreads), tiles = blocks_of(numbers, kScanAllTile);
   const auto of_samples = static_cast<unsigned>(p.N * blocks);
   if (p.samples > 0) {
-    launch("grid_count_kernel", grid_count_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, stream, p,
+    launch("grid_count_kernel", grid_count_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, work, p,
            Division(blocks), lists, room.ranks);
   }
-  launch("grid_tile_sums_kernel", grid_tile_sums_kernel, static_cast<unsigned>(tiles), kScanAllThreads, 0, stream,
+  launch("grid_tile_sums_kernel", grid_tile_sums_kernel, static_cast<unsigned>(tiles), kScanAllThreads, 0, work,
          lists.begin, numbers, room.tile_sums);
-  launch("grid_scan_kernel", grid_scan_kernel, static_cast<unsigned>(tiles), kScanAllThreads, 0, stream, lists.begin,
+  launch("grid_scan_kernel", grid_scan_kernel, static_cast<unsigned>(tiles), kScanAllThreads, 0, work, lists.begin,
          numbers, room.tile_sums);
   if (p.samples == 0) return;
-  launch("grid_scatter_kernel", grid_scatter_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, stream,
-         p, Division(blocks), room.ranks, lists);
+  launch("grid_scatter_kernel", grid_scatter_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, work, p,
+         Division(blocks), room.ranks, lists);
   const int64_t tile = tile_of(p.pixels, p.N, p.samples * taps_of_sample(kAxes, kTaps), kSortThreads<Real>, Device()),
                 tiles_of_batch = blocks_of(p.pixels, tile);
   launch("grid_sort_kernel", grid_sort_kernel<kAxes, kTaps, Stored, Real>, static_cast<unsigned>(p.N * tiles_of_batch),
-         kSortThreads<Real>, 0, stream, p, Division(tiles_of_batch), static_cast<uint32_t>(tile), lists);
+         kSortThreads<Real>, 0, work, p, Division(tiles_of_batch), static_cast<uint32_t>(tile), lists);
 }
 
 template <int kAxes, int kTaps, bool kAtomic, class Stored, class Real>
-void launch_samples(const GridCall<Stored>& p, Real* sums, Result grad_grid, cudaStream_t stream) {
+void launch_samples(const GridCall<Stored>& p, Real* sums, Result grad_grid, Work& work) {
   if (p.samples == 0) return;
   const uint32_t log = groups_log(p.C);
   const int64_t blocks = blocks_of(p.samples, kGridThreads >> log);
   launch("grid_samples_kernel", grid_samples_kernel<kAxes, kTaps, kAtomic, Stored, Real>,
-         static_cast<unsigned>(p.N * blocks), kGridThreads, 0, stream, p, Division(blocks), log, sums, grad_grid);
+         static_cast<unsigned>(p.N * blocks), kGridThreads, 0, work, p, Division(blocks), log, sums, grad_grid);
 }
 
 template <int kAxes, int kTaps, class Stored, class Real>
-void grid_atomic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, cudaStream_t stream) {
+void grid_atomic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, Work& work) {
   Real* const sums = p.C > 0 ? static_cast<Real*>(grad_input.data) : nullptr;
-  if (sums != nullptr) {
-    check(cudaMemsetAsync(sums, 0, static_cast<size_t>(p.N * p.C * p.pixels) * sizeof(Real), stream),
-          "cudaMemsetAsync");
-  }
-  launch_samples<kAxes, kTaps, true>(p, sums, grad_grid, stream);
+  if (sums != nullptr) clear(sums, p.N * p.C * p.pixels * int64_t{sizeof(Real)}, work);
+  launch_samples<kAxes, kTaps, true>(p, sums, grad_grid, work);
 }
 
 template <int kAxes, int kTaps, class Stored, class Real>
-void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, cudaStream_t stream) {
+void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, Work& work) {
   constexpr int kCount = taps_of_sample(kAxes, kTaps);
   const bool wants_input = grad_input.data != nullptr && p.C > 0, wants_grid = grad_grid.data != nullptr;
   const GridPlan<Stored, Real> plan(p, kCount, wants_input, wants_grid);
@@ -164,7 +160,7 @@ void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result gra
   GridLongRoom room{};
   Real* partial = nullptr;
   Stored* together = nullptr;
-  Workspace workspace(stream);
+  Workspace workspace(work);
   if (wants_input) {
     const int64_t addends = p.N * p.samples * kCount;
     lists.stride = p.pixels / 4 * 4 + 4;
@@ -178,25 +174,25 @@ void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result gra
   if (has_planes) workspace.want(partial, p.N * plan.planes.groups * p.samples * kAxes);
   if (plan.together > 0) workspace.want(together, plan.together);
   workspace.take();
-  launch_first<kAxes, kTaps>(p, plan, lists, partial, together, stream);
-  if (is_long) group_long<kAxes, kTaps>(p, lists, room, stream);
-  if (wants_grid && !has_planes) launch_samples<kAxes, kTaps, false, Stored, Real>(p, nullptr, grad_grid, stream);
+  launch_first<kAxes, kTaps>(p, plan, lists, partial, together, work);
+  if (is_long) group_long<kAxes, kTaps>(p, lists, room, work);
+  if (wants_grid && !has_planes) launch_samples<kAxes, kTaps, false, Stored, Real>(p, nullptr, grad_grid, work);
   if (!wants_input && !has_planes) return;
   const auto kernel = grid_pixels_kernel<kAxes, kTaps, Stored, Real>;
   const int64_t combining = has_planes ? blocks_of(p.samples, kPixelThreads) : 0;
   const uint32_t summing = plan.parts.blocks(p.N);
-  launch("grid_pixels_kernel", kernel, static_cast<unsigned>(summing + p.N * combining), kPixelThreads, 0, stream, p,
+  launch("grid_pixels_kernel", kernel, static_cast<unsigned>(summing + p.N * combining), kPixelThreads, 0, work, p,
          plan.parts, together, lists, grad_input, summing, Division(std::max<int64_t>(combining, 1)),
          plan.planes.groups, partial, grad_grid);
 }
 
 template <class Stored, class Real>
 void GridOperator<Stored, Real>::backward(const GridCall<Stored>& p, int axes, bool atomic, Result grad_input,
-                                          Result grad_grid, cudaStream_t stream) {
+                                          Result grad_grid, Work& work) {
   if (p.N == 0) return;
   const auto run = [&]<int kAxes, int kTaps>() {
-    if (atomic) return grid_atomic<kAxes, kTaps, Stored, Real>(p, grad_input, grad_grid, stream);
-    grid_deterministic<kAxes, kTaps, Stored, Real>(p, grad_input, grad_grid, stream);
+    if (atomic) return grid_atomic<kAxes, kTaps, Stored, Real>(p, grad_input, grad_grid, work);
+    grid_deterministic<kAxes, kTaps, Stored, Real>(p, grad_input, grad_grid, work);
   };
   const bool nearest = p.interpolation == MSDA_NEAREST;
   if (axes == 2) return nearest ? run.template operator()<2, 1>() : run.template operator()<2, 2>();

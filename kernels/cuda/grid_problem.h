@@ -1,10 +1,9 @@
 // A call of grid_sample as the CUDA kernels take it: contiguous tensors of one floating-point type in device memory.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "kernels/cpu/grid_table.h"
 #include "kernels/cuda/problem.h"
+#include "kernels/cuda/work.h"
 
 namespace msda::kernels::cuda {
 
@@ -22,7 +21,7 @@ struct GridOperator {
   // Bilinear or nearest interpolation. Results without data are skipped. With `atomic`, grad_input is summed in the
   // order in which the additions arrive, and must be of type Real. Throws CudaError or std::bad_alloc.
   static void backward(const GridCall<Stored>& call, int axes, bool atomic, Result grad_input, Result grad_grid,
-                       cudaStream_t stream);
+                       Work& work);
 };
 
 }  // namespace msda::kernels::cuda

@@ -50,11 +50,11 @@ void Grouping::want(Workspace& workspace) {
   workspace.want(temporary_, static_cast<int64_t>(temporary_bytes_));
 }
 
-CellSamples Grouping::grouped(int64_t of_head, cudaStream_t stream) {
+CellSamples Grouping::grouped(int64_t of_head, Work& work) {
   cub::DoubleBuffer<uint64_t> cell(cell_[0], cell_[1]);
   cub::DoubleBuffer<uint32_t> sample(sample_[0], sample_[1]);
-  if (samples_ > 0) sort(temporary_, temporary_bytes_, cell, sample, samples_, cells_, stream);
-  launch("cell_begin_kernel", cell_begin_kernel, blocks_for(cells_ + 1, kThreads), kThreads, 0, stream, cell.Current(),
+  if (samples_ > 0) sort(temporary_, temporary_bytes_, cell, sample, samples_, cells_, work.stream());
+  launch("cell_begin_kernel", cell_begin_kernel, blocks_for(cells_ + 1, kThreads), kThreads, 0, work, cell.Current(),
          samples_, cells_, begin_);
   return {of_head, begin_, sample.Current()};
 }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/workspace.h"
 
 namespace msda::kernels::cuda {
 
@@ -29,7 +29,7 @@ class Grouping {
   void want(Workspace& workspace);
   // To be filled in.
   CellNumbers numbers(int64_t of_head) const { return {of_head, cell_[0], sample_[0]}; }
-  CellSamples grouped(int64_t of_head, cudaStream_t stream);
+  CellSamples grouped(int64_t of_head, Work& work);
 
  private:
   int64_t samples_, cells_;

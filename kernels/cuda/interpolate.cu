@@ -24,7 +24,7 @@ bool is_doubled(const InterpolateCall<Stored, Real>& p) {
 }
 
 template <class Stored, class Real>
-void run(const CheckedInterpolate& checked, const Input& grad_output, Result grad_input, cudaStream_t stream) {
+void run(const CheckedInterpolate& checked, const Input& grad_output, Result grad_input, Work& work) {
   InterpolateCall<Stored, Real> p{};
   p.grad_output = grad_output.data<Stored>();
   p.grad_input = grad_input;
@@ -36,7 +36,7 @@ void run(const CheckedInterpolate& checked, const Input& grad_output, Result gra
   if (is_doubled(p)) {
     const int64_t count = p.planes * p.pixels / 2;
     launch("interpolate_doubled_kernel", interpolate_doubled_kernel<Stored, Real>,
-           static_cast<unsigned>(blocks_of(count, kDoubledThreads)), kDoubledThreads, 0, stream, p.grad_output,
+           static_cast<unsigned>(blocks_of(count, kDoubledThreads)), kDoubledThreads, 0, work, p.grad_output,
            p.grad_input, Division(p.axes[0].in / 2), static_cast<uint32_t>(count));
     return;
   }
@@ -45,7 +45,7 @@ void run(const CheckedInterpolate& checked, const Input& grad_output, Result gra
   const bool fills = p.pixels * p.planes >= int64_t{device.processors} * kTileThreads;
   if (!fills && p.outputs / p.pixels >= kCrowd) {
     const dim3 blocks(static_cast<unsigned>(p.pixels), static_cast<unsigned>(std::min(p.planes, kMostDown)));
-    launch("interpolate_crowds_kernel", interpolate_crowds_kernel<Stored, Real>, blocks, kCrowdThreads, 0, stream, p);
+    launch("interpolate_crowds_kernel", interpolate_crowds_kernel<Stored, Real>, blocks, kCrowdThreads, 0, work, p);
     return;
   }
   for (p.wide_log = 3; (1 << p.wide_log) < std::min(kMostWide, p.axes[0].in);) ++p.wide_log;
@@ -56,19 +56,19 @@ void run(const CheckedInterpolate& checked, const Input& grad_output, Result gra
   const int64_t wanted = blocks_of(int64_t{device.processors} * 32, tiles);
   const int64_t groups = std::min({blocks_of(p.planes, kSeveral), std::max<int64_t>(wanted, 1), kMostDown});
   launch("interpolate_tiles_kernel", interpolate_tiles_kernel<Stored, Real>,
-         dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(groups)), kTileThreads, 0, stream, p);
+         dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(groups)), kTileThreads, 0, work, p);
 }
 
 }  // namespace
 
 void interpolate_backward(const CheckedInterpolate& checked, const Input& grad_output, msda_dtype dtype, bool float64,
-                          Result grad_input, cudaStream_t stream) {
+                          Result grad_input, Work& work) {
   if (checked.planes == 0) return;
-  if (dtype == MSDA_FLOAT64) return run<double, double>(checked, grad_output, grad_input, stream);
-  if (float64) return run<float, double>(checked, grad_output, grad_input, stream);
-  if (dtype == MSDA_FLOAT16) return run<__half, float>(checked, grad_output, grad_input, stream);
-  if (dtype == MSDA_BFLOAT16) return run<__nv_bfloat16, float>(checked, grad_output, grad_input, stream);
-  run<float, float>(checked, grad_output, grad_input, stream);
+  if (dtype == MSDA_FLOAT64) return run<double, double>(checked, grad_output, grad_input, work);
+  if (float64) return run<float, double>(checked, grad_output, grad_input, work);
+  if (dtype == MSDA_FLOAT16) return run<__half, float>(checked, grad_output, grad_input, work);
+  if (dtype == MSDA_BFLOAT16) return run<__nv_bfloat16, float>(checked, grad_output, grad_input, work);
+  run<float, float>(checked, grad_output, grad_input, work);
 }
 
 }  // namespace msda::kernels::cuda

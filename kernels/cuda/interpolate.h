@@ -8,6 +8,6 @@ namespace msda::kernels::cuda {
 
 // `grad_output`: contiguous, of type `dtype`. Throws CudaError or std::bad_alloc.
 void interpolate_backward(const CheckedInterpolate& checked, const Input& grad_output, msda_dtype dtype, bool float64,
-                          Result grad_input, cudaStream_t stream);
+                          Result grad_input, Work& work);
 
 }  // namespace msda::kernels::cuda

@@ -11,7 +11,7 @@ namespace msda::kernels::cuda {
 namespace {
 
 void backward(const msda_interpolate_call& call, const msda_options* options, const msda_tensor& grad_input,
-              cudaStream_t stream) {
+              Work& work) {
   const msda_options chosen = plain_options("interpolate", options);
   const CheckedInterpolate checked = check_interpolate(call, grad_input);
   if (checked.pixels() > std::numeric_limits<int32_t>::max()) {  // of blocks, at most one to a pixel
@@ -22,13 +22,13 @@ void backward(const msda_interpolate_call& call, const msda_options* options, co
   const msda_dtype dtype = common_dtype({&call.grad_output}, checked.float64_inputs, float64);
   Input grad_output(call.grad_output, dtype);
   Output result(&grad_input, float64);
-  Workspace workspace(stream);
+  Workspace workspace(work);
   grad_output.want(workspace);
   result.want(workspace);
   workspace.take();
-  grad_output.make(stream);
-  interpolate_backward(checked, grad_output, dtype, float64, result.result(), stream);
-  result.store(stream);
+  grad_output.make(work);
+  interpolate_backward(checked, grad_output, dtype, float64, result.result(), work);
+  result.store(work);
 }
 
 }  // namespace
@@ -38,8 +38,8 @@ using namespace msda::kernels;  // NOLINT: the function below is C
 
 msda_status msda_cuda_interpolate_backward(const msda_interpolate_call* call, const msda_options* options,
                                            const msda_tensor* grad_input, void* stream) {
-  return guarded([&] {
+  return cuda::enqueued(stream, [&](cuda::Work& work) {
     if (call == nullptr || grad_input == nullptr) throw InvalidArgument("call or grad_input is a null pointer");
-    cuda::backward(*call, options, *grad_input, static_cast<cudaStream_t>(stream));
+    cuda::backward(*call, options, *grad_input, work);
   });
 }

@@ -1,4 +1,4 @@
-// What launches of kernels have in common: blocks, errors, and arrays that are passed in a kernel's parameters.
+// What launches of kernels have in common: blocks, and arrays that are passed in a kernel's parameters.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -6,51 +6,30 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/clear.h"
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/device.h"
 #include "kernels/cuda/problem.h"
+#include "kernels/cuda/workspace.h"
 
 namespace msda::kernels::cuda {
 
-// Enqueues a kernel on a stream; throws CudaError if that fails. Without CUDA's compiler a program emulates the threads
-// (tests/emulated_gpu), so that what a kernel computes can be tested on any machine.
+// Adds a kernel to a call's work. Without CUDA's compiler a program emulates the threads (tests/emulated_gpu), so that
+// what a kernel computes can be tested on any machine.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int threads, int64_t shared_bytes,
-            cudaStream_t stream, const Arguments&... arguments) {
-#if defined(__CUDACC__)
-  kernel<<<grid, static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes), stream>>>(arguments...);
-#else
-  (void)stream;
-  emulated_gpu::launch(grid, static_cast<unsigned>(threads), static_cast<size_t>(shared_bytes),
-                       [&] { kernel(arguments...); });
+void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, int threads, int64_t shared_bytes, Work& work,
+            const Arguments&... arguments) {
+#if !defined(__CUDACC__)
+  emulated_gpu::know(kernel);
 #endif
-  check(cudaGetLastError(), name);
+  const auto add = [&](const Parameters&... parameters) {
+    work.add({name, reinterpret_cast<const void*>(kernel), grid, threads, shared_bytes}, parameters...);
+  };
+  add(arguments...);
 }
-
-// The current device.
-struct Device {
-  int processors = 0, shared_bytes = 0, l2_bytes = 0;
-  Device() {
-    int device = 0;
-    check(cudaGetDevice(&device), "cudaGetDevice");
-    check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-          "cudaDeviceGetAttribute");
-    check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "cudaDeviceGetAttribute");
-  }
-};
 
 // Bytes of shared memory that the blocks of every kernel can have, what the kernel declares included.
 inline constexpr int64_t kSharedWithoutAsking = 48 << 10;
-
-// Lets a kernel's blocks have as much shared memory as the current device can give one. Never what one launch needs:
-// this is the function's state, which another thread may set between this and that launch.
-template <class Kernel>
-void allow_shared(Kernel* kernel) {
-  cudaFuncAttributes own{};
-  check(cudaFuncGetAttributes(&own, kernel), "cudaFuncGetAttributes");
-  const int most = Device().shared_bytes - static_cast<int>(own.sharedSizeBytes);
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most), "cudaFuncSetAttribute");
-}
 
 // For a kernel whose blocks each process several items.
 inline unsigned blocks_for(int64_t items, int64_t of_a_block) {
@@ -62,13 +41,13 @@ inline unsigned blocks_for(int64_t items, int64_t of_a_block) {
 // workspace.
 inline int64_t far_count(int64_t levels) { return levels <= Levels::kNear ? 0 : levels; }
 template <class T>
-void hand_over(const std::vector<T>& values, T* far, const T*& far_field, T* near_field, cudaStream_t stream) {
+void hand_over(const std::vector<T>& values, T* far, const T*& far_field, T* near_field, Work& work) {
   if (values.size() <= Levels::kNear) {
     std::copy(values.begin(), values.end(), near_field);
     far_field = nullptr;
     return;
   }
-  check(cudaMemcpyAsync(far, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice, stream),
+  check(cudaMemcpyAsync(far, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice, work.stream()),
         "cudaMemcpyAsync");
   far_field = far;
 }

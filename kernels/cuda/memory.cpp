@@ -4,6 +4,7 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace msda::kernels::cuda {
 namespace {
@@ -36,26 +37,12 @@ void check(cudaError_t error, const char* what) {
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-void Workspace::add(void** pointer, int64_t count, size_t size) {
-  constexpr size_t kAlignment = 256;
-  size_t bytes = 0;
-  if (count_ == kMost || __builtin_mul_overflow(static_cast<size_t>(count), size, &bytes) ||
-      __builtin_add_overflow(bytes_, bytes + kAlignment, &bytes)) {
-    throw std::bad_alloc();
-  }
-  *pointer = nullptr;
-  pieces_[count_++] = {pointer, bytes_};
-  bytes_ = (bytes - 1) / kAlignment * kAlignment;
+Memory::Memory(size_t bytes, cudaStream_t stream) : stream_(stream) {
+  check(cudaMallocFromPoolAsync(&data_, bytes, pool_of_this_device(), stream), "cudaMallocFromPoolAsync");
 }
-
-void Workspace::take() {
-  if (bytes_ == 0) return;
-  check(cudaMallocFromPoolAsync(&memory_, bytes_, pool_of_this_device(), stream_), "cudaMallocFromPoolAsync");
-  for (int i = 0; i < count_; ++i) *pieces_[i].pointer = static_cast<char*>(memory_) + pieces_[i].offset;
-}
-
-Workspace::~Workspace() {
-  if (memory_ != nullptr && cudaFreeAsync(memory_, stream_) != cudaSuccess) cudaGetLastError();
+Memory::Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), stream_(other.stream_) {}
+Memory::~Memory() {
+  if (data_ != nullptr && cudaFreeAsync(data_, stream_) != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace msda::kernels::cuda

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/cuda/fork.h"
 #include "kernels/cuda/group_long.cuh"
 #include "kernels/cuda/group_short.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -30,19 +29,18 @@ inline unsigned sample_blocks(const Device& device, int64_t rows) {
 }
 
 template <class Stored, class Real>
-void Operator<Stored, Real>::forward(Problem<Stored> p, const std::vector<Level>& levels, Result output,
-                                     cudaStream_t stream) {
+void Operator<Stored, Real>::forward(Problem<Stored> p, const std::vector<Level>& levels, Result output, Work& work) {
   const Device device;
-  Workspace workspace(stream);
+  Workspace workspace(work);
   Level* far = nullptr;
   workspace.want(far, far_count(p.L));
   workspace.take();
-  hand_over(levels, far, p.levels.far, p.levels.near, stream);
+  hand_over(levels, far, p.levels.far, p.levels.near, work);
   const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(output, p.D);
   const unsigned blocks = sample_blocks(device, p.B * p.Q * p.M);
   if (blocks == 0) return;
   const auto kernel = whole ? forward_kernel<true, Stored, Real> : forward_kernel<false, Stored, Real>;
-  launch("forward_kernel", kernel, blocks, kSampleThreads, 0, stream, p, output);
+  launch("forward_kernel", kernel, blocks, kSampleThreads, 0, work, p, output);
 }
 
 template <bool kWhole, class Stored, class Real>
@@ -107,17 +105,16 @@ inline int64_t bytes_of_short(const Plan& plan, int64_t samples, bool stable, co
 // One block groups each list, with this much shared memory.
 template <class Stored, class Real>
 void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, int64_t bytes, bool stable,
-                 const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights,
-                 cudaStream_t stream) {
+                 const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights, Work& work) {
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
   allow_shared(kernel);
-  launch("group_short_kernel", kernel, static_cast<unsigned>(plan.heads * p.L), kShortThreads, bytes, stream, p, plans,
+  launch("group_short_kernel", kernel, static_cast<unsigned>(plan.heads * p.L), kShortThreads, bytes, work, p, plans,
          Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
 }
 
 template <class Stored, class Real>
 void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, const Device& device, bool stable,
-                const Grouped<Real>& to, Result grad_locations, Result grad_weights, cudaStream_t stream) {
+                const Grouped<Real>& to, Result grad_locations, Result grad_weights, Work& work) {
   const auto lists = static_cast<unsigned>(plan.heads * p.L);
   // Counters for the largest level that a block's shared memory can hold.
   uint32_t room = 0;
@@ -128,16 +125,16 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   const Division by_chunks(plan.chunks);
   const auto count = count_kernel<Stored, Real>;
   allow_shared(count);
-  launch("count_kernel", count, blocks, kGroupThreads, room * 4, stream, p, plans, by_chunks, plan.points, to.counts,
+  launch("count_kernel", count, blocks, kGroupThreads, room * 4, work, p, plans, by_chunks, plan.points, to.counts,
          room);
   const dim3 chunk_grid(lists, static_cast<unsigned>((plan.most_cells + kSumCells - 1) / kSumCells));
-  launch("sum_chunks_kernel", sum_chunks_kernel, chunk_grid, kSumThreads, 0, stream, static_cast<uint32_t>(p.L), plans,
+  launch("sum_chunks_kernel", sum_chunks_kernel, chunk_grid, kSumThreads, 0, work, static_cast<uint32_t>(p.L), plans,
          to.counts);
-  launch("scan_kernel", scan_kernel, lists, kScanThreads, 0, stream, static_cast<uint32_t>(p.L), plans, to.counts,
+  launch("scan_kernel", scan_kernel, lists, kScanThreads, 0, work, static_cast<uint32_t>(p.L), plans, to.counts,
          to.cells, to.hot, to.hot_count, static_cast<uint32_t>(plan.most_hot));
   const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
   allow_shared(place);
-  launch("place_kernel", place, blocks, kGroupThreads, room * 4, stream, p, plans, by_chunks, plan.points, to.counts,
+  launch("place_kernel", place, blocks, kGroupThreads, room * 4, work, p, plans, by_chunks, plan.points, to.counts,
          room, to.cells, to.sorted, grad_locations, grad_weights);
 }
 
@@ -152,42 +149,40 @@ struct Heads {
 
 // Computes grad_value of some heads, from samples grouped by cell, and the samples' own gradients if they are wanted.
 // Without `pixel_sums` the order is the CPU's; otherwise the sums are added atomically to pixel_sums, which holds all
-// heads and is cleared first. Memory is allocated and freed on the call's stream; run() may use a stream forked from
-// it.
+// heads and is cleared first. Takes its memory from the workspace, which is allocated before begin().
 template <class Stored, class Real>
 class Scatter {
  public:
   Scatter(const Problem<Stored>& problem, Heads of, const std::vector<Level>& levels, const Device& device,
-          Real* pixel_sums, bool whole, cudaStream_t stream)
+          Real* pixel_sums, bool whole, Workspace& workspace)
       : p_(problem),
         device_(device),
         plan_(make_plan(levels, of.count, p_.Q, p_.P, {kRunGroups<Real>, int64_t{kRunBlocks} * device.processors})),
         stable_(pixel_sums == nullptr),
         whole_(whole),
         short_bytes_(bytes_of_short(plan_, p_.Q * p_.P, stable_, device)),
-        sums_{pixel_sums, plan_.runs},
-        workspace_(stream) {
+        sums_{pixel_sums, plan_.runs} {
     p_.first_head = static_cast<uint32_t>(of.first);
     const int64_t lists = of.count * p_.L;
-    workspace_.want(far_, far_count(p_.L));
-    if (short_bytes_ == 0) workspace_.want(grouped_.counts, plan_.counts);
-    workspace_.want(grouped_.cells, plan_.cells);
-    workspace_.want(grouped_.sorted, lists * p_.Q * p_.P);
-    workspace_.want(grouped_.hot, lists * plan_.most_hot);
-    workspace_.want(grouped_.hot_count, lists);
-    if (stable_) workspace_.want(sums_.to, numbers_of_runs(p_.D, plan_.runs));
-    workspace_.take();
+    workspace.want(far_, far_count(p_.L));
+    if (short_bytes_ == 0) workspace.want(grouped_.counts, plan_.counts);
+    workspace.want(grouped_.cells, plan_.cells);
+    workspace.want(grouped_.sorted, lists * p_.Q * p_.P);
+    workspace.want(grouped_.hot, lists * plan_.most_hot);
+    workspace.want(grouped_.hot_count, lists);
+    if (stable_) workspace.want(sums_.to, numbers_of_runs(p_.D, plan_.runs));
   }
 
-  void run(Result grad_value, Result grad_locations, Result grad_weights, cudaStream_t stream) {
-    hand_over(plan_.levels, far_, plans_.far, plans_.near, stream);
-    group(grad_locations, grad_weights, stream);
-    sum_runs(grad_locations, grad_weights, stream);
-    if (stable_) sum_pixels(grad_value, stream);
+  void begin(Work& work) { hand_over(plan_.levels, far_, plans_.far, plans_.near, work); }
+
+  void run(Result grad_value, Result grad_locations, Result grad_weights, Work& work) {
+    group(grad_locations, grad_weights, work);
+    sum_runs(grad_locations, grad_weights, work);
+    if (stable_) sum_pixels(grad_value, work);
   }
 
  private:
-  void group(Result grad_locations, Result grad_weights, cudaStream_t stream) {
+  void group(Result grad_locations, Result grad_weights, Work& work) {
     Zeros zeros{};  // what the grouping kernel clears as well
     if (!stable_) {
       const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
@@ -195,27 +190,27 @@ class Scatter {
           reinterpret_cast<uintptr_t>(sums_.to) % sizeof(uint4) == 0) {
         zeros = {reinterpret_cast<uint4*>(sums_.to), bytes / static_cast<int64_t>(sizeof(uint4))};
       } else {
-        check(cudaMemsetAsync(sums_.to, 0, bytes, stream), "cudaMemsetAsync");
+        clear(sums_.to, bytes, work);
       }
     }
     if (short_bytes_ != 0) {
-      group_short(p_, plan_, plans_, short_bytes_, stable_, grouped_, zeros, grad_locations, grad_weights, stream);
+      group_short(p_, plan_, plans_, short_bytes_, stable_, grouped_, zeros, grad_locations, grad_weights, work);
     } else {
-      group_long(p_, plan_, plans_, device_, stable_, grouped_, grad_locations, grad_weights, stream);
+      group_long(p_, plan_, plans_, device_, stable_, grouped_, grad_locations, grad_weights, work);
     }
   }
 
-  void sum_runs(Result grad_locations, Result grad_weights, cudaStream_t stream) {
+  void sum_runs(Result grad_locations, Result grad_weights, Work& work) {
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto kernel = whole_ ? sum_runs_kernel_of<true, Stored, Real>(with_gradients, !stable_)
                                : sum_runs_kernel_of<false, Stored, Real>(with_gradients, !stable_);
-    launch("sum_runs_kernel", kernel, grid(plan_.heads * plan_.blocks), kRunThreads<Real>, 0, stream, p_, plans_,
+    launch("sum_runs_kernel", kernel, grid(plan_.heads * plan_.blocks), kRunThreads<Real>, 0, work, p_, plans_,
            plan_.points, Division(plan_.blocks), grouped_.cells, grouped_.sorted, sums_, grad_locations, grad_weights);
   }
 
-  void sum_pixels(Result grad_value, cudaStream_t stream) {
+  void sum_pixels(Result grad_value, Work& work) {
     if (plan_.most_hot > 0) {
-      launch("fold_kernel", fold_kernel<Real>, grid(plan_.heads * p_.L), kFoldThreads, 0, stream, plans_,
+      launch("fold_kernel", fold_kernel<Real>, grid(plan_.heads * p_.L), kFoldThreads, 0, work, plans_,
              static_cast<uint32_t>(p_.L), grouped_.hot, grouped_.hot_count, static_cast<uint32_t>(plan_.most_hot),
              sums_);
     }
@@ -226,7 +221,7 @@ class Scatter {
                   first_block = (int64_t{first.height} - 1) * first.width / kPixelGroups;
     const bool clamps = corners_clamp(p_.dialect, p_.padding);
     launch("sum_pixels_kernel", sum_pixels_kernel_of<Stored, Real>(whole_, clamps, is_dense(p_)),
-           grid(plan_.heads * blocks), kPixelThreads, 0, stream, p_, plans_, Division(plan_.heads),
+           grid(plan_.heads * blocks), kPixelThreads, 0, work, p_, plans_, Division(plan_.heads),
            static_cast<uint32_t>(blocks), static_cast<uint32_t>(first_block), grouped_.cells, sums_, grad_value);
   }
 
@@ -243,7 +238,6 @@ class Scatter {
   LevelPlans plans_{};
   Grouped<Real> grouped_;
   RunSums<Real> sums_;
-  Workspace workspace_;
 };
 
 // How many bytes the sums of a whole call's runs take.
@@ -256,8 +250,7 @@ int64_t sum_bytes(const Problem<Stored>& p, const std::vector<Level>& levels) {
 
 template <class Stored, class Real>
 void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level>& levels, bool atomic,
-                                      Result grad_value, Result grad_locations, Result grad_weights,
-                                      cudaStream_t stream) {
+                                      Result grad_value, Result grad_locations, Result grad_weights, Work& work) {
   const Device device;
   const int64_t samples = p.B * p.Q * p.M * p.L * p.P, values = p.B * p.S * p.M * p.D;
   const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(p.grad_output, p.D, sizeof(Stored)) &&
@@ -265,50 +258,53 @@ void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level
   const bool scatters = grad_value.data != nullptr && samples > 0 && values > 0;
   bool with_gradients = (grad_locations.data != nullptr || grad_weights.data != nullptr) && samples > 0;
 
-  Workspace workspace(stream);
+  Workspace workspace(work);
   Level* far_levels = nullptr;
   Real* sums = nullptr;
   const bool in_place = grad_value.dtype == (sizeof(Real) == 8 ? MSDA_FLOAT64 : MSDA_FLOAT32);
   workspace.want(far_levels, far_count(p.L));
   if (scatters && atomic && !in_place) workspace.want(sums, values);
   workspace.take();
-  hand_over(levels, far_levels, p.levels.far, p.levels.near, stream);
+  hand_over(levels, far_levels, p.levels.far, p.levels.near, work);
 
   if (grad_value.data != nullptr && !scatters) {
-    check(cudaMemsetAsync(grad_value.data, 0, values * bytes_of(grad_value.dtype), stream), "cudaMemsetAsync");
+    clear(grad_value.data, values * bytes_of(grad_value.dtype), work);
   } else if (scatters) {
     Real* pixel_sums = nullptr;
     if (atomic) pixel_sums = in_place ? static_cast<Real*>(grad_value.data) : sums;
     const ShortCall<Stored, Real> short_call(p, levels, device, whole);
     const bool at_once = with_gradients && p.D <= kLanes;  // a sample's channels are one group's
     const Result of_locations = at_once ? grad_locations : Result{}, of_weights = at_once ? grad_weights : Result{};
-    // The other half begins later, by the time that an event takes from one stream to the other.
-    const int64_t heads = p.B * p.M, half = (17 * heads + 15) / 32;
+    const int64_t heads = p.B * p.M, half = (17 * heads + 15) / 32;  // the other half begins later
+    Workspace of_scatter(work);
     if (atomic && short_call.is_short()) {
-      short_call.add(pixel_sums, grad_locations, grad_weights, stream);
+      short_call.add(pixel_sums, grad_locations, grad_weights, work);
     } else if (!atomic && short_call.is_one_launch()) {
-      short_call.sum(grad_value, grad_locations, grad_weights, stream);
-    } else if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && can_fork(stream)) {
+      short_call.sum(grad_value, grad_locations, grad_weights, work);
+    } else if (!atomic && heads > 1 && sum_bytes<Real>(p, levels) > device.l2_bytes && work.can_fork()) {
       // Both halves run concurrently: one waits for memory while the other computes.
-      Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, stream);
-      Scatter<Stored, Real> other(p, {half, heads - half}, levels, device, pixel_sums, whole, stream);
-      Fork fork(stream);
-      one.run(grad_value, of_locations, of_weights, stream);
-      other.run(grad_value, of_locations, of_weights, fork.side());
-      fork.join();
+      Scatter<Stored, Real> one(p, {0, half}, levels, device, pixel_sums, whole, of_scatter);
+      Scatter<Stored, Real> other(p, {half, heads - half}, levels, device, pixel_sums, whole, of_scatter);
+      of_scatter.take();
+      one.begin(work);
+      other.begin(work);
+      work.beside([&] { one.run(grad_value, of_locations, of_weights, work); },
+                  [&] { other.run(grad_value, of_locations, of_weights, work); });
     } else {
-      Scatter<Stored, Real> all(p, {0, heads}, levels, device, pixel_sums, whole, stream);
-      all.run(grad_value, of_locations, of_weights, stream);
+      Scatter<Stored, Real> all(p, {0, heads}, levels, device, pixel_sums, whole, of_scatter);
+      of_scatter.take();
+      all.begin(work);
+      all.run(grad_value, of_locations, of_weights, work);
     }
     if (at_once) with_gradients = false;
     if (atomic && !in_place) {
       const int64_t shape[] = {p.B, p.S, p.M, p.D};
-      spread(sums, msda_contiguous(grad_value.data, grad_value.dtype, 4, shape), stream);
+      spread(sums, msda_contiguous(grad_value.data, grad_value.dtype, 4, shape), work);
     }
   }
   if (with_gradients) {
     const auto kernel = sample_gradients_kernel_of<Stored, Real>(whole, p.D <= kLanes);
-    launch("sample_gradients_kernel", kernel, sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, stream, p,
+    launch("sample_gradients_kernel", kernel, sample_blocks(device, p.B * p.Q * p.M), kSampleThreads, 0, work, p,
            grad_locations, grad_weights);
   }
 }

@@ -25,9 +25,8 @@ struct RoiShape {
 template <class Stored, class Real>
 class RoiRun {
  public:
-  RoiRun(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_output, Result grad_input,
-         cudaStream_t stream)
-      : grad_input_(grad_input), stream_(stream) {
+  RoiRun(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_output, Result grad_input, Work& work)
+      : grad_input_(grad_input), work_(work) {
     static_cast<RoiSizes&>(p_) = checked;
     p_.boxes = boxes.data<Stored>();
     p_.grad_output = grad_output.data<Stored>();
@@ -44,7 +43,7 @@ class RoiRun {
   }
 
   void run() {
-    Workspace workspace(stream_);
+    Workspace workspace(work_);
     RoiTables<Real> tables{};
     Real* totals = nullptr;
     const int64_t words = batch_ / kBoxesOfWord;
@@ -77,14 +76,14 @@ class RoiRun {
   void add(const RoiCall<Stored>& p, const RoiTables<Real>& tables, const RoiSums<Real>& sums) {
     const int64_t blocks = p.count + blocks_of(p.tiles() * p.words, kRoiTableThreads / kWarp);
     launch("roi_tables_kernel", roi_tables_kernel<Stored, Real>, static_cast<unsigned>(blocks), kRoiTableThreads, 0,
-           stream_, p, tables);
+           work_, p, tables);
     const auto kernel =
         p.high == kRoiHigh ? roi_tiles_kernel<kRoiHigh, Stored, Real> : roi_tiles_kernel<kRoiLow, Stored, Real>;
     const RoiShape shape = shape_of_blocks();
     allow_shared(kernel);
     const auto channels = static_cast<unsigned>(blocks_of(p.C, shape.warps * kRoiChannels));
     launch("roi_tiles_kernel", kernel, dim3(static_cast<unsigned>(p.tiles()), channels), shape.warps * kWarp,
-           shape.warps * shape.bytes_of_warp, stream_, p, tables, sums, shape.together);
+           shape.warps * shape.bytes_of_warp, work_, p, tables, sums, shape.together);
   }
 
   // More boxes at a time hide more of the time that memory takes, and leave a processor fewer warps.
@@ -101,32 +100,31 @@ class RoiRun {
   const Device device_;
   RoiCall<Stored> p_{};
   Result grad_input_;
-  cudaStream_t stream_;
+  Work& work_;
   int64_t batch_ = 0;
   bool is_in_place_ = false;
 };
 
 template <class Stored, class Real>
-void run(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_output, Result grad_input,
-         cudaStream_t stream) {
-  RoiRun<Stored, Real>(checked, boxes, grad_output, grad_input, stream).run();
+void run(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_output, Result grad_input, Work& work) {
+  RoiRun<Stored, Real>(checked, boxes, grad_output, grad_input, work).run();
 }
 
 }  // namespace
 
 void roi_align_backward(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_output, msda_dtype dtype,
-                        bool float64, Result grad_input, cudaStream_t stream) {
+                        bool float64, Result grad_input, Work& work) {
   if (checked.N == 0 || checked.C == 0) return;
   if (checked.K == 0) {
     const int64_t bytes = checked.N * checked.C * checked.pixels() * bytes_of(grad_input.dtype);
-    check(cudaMemsetAsync(grad_input.data, 0, static_cast<size_t>(bytes), stream), "cudaMemsetAsync");
+    clear(grad_input.data, bytes, work);
     return;
   }
-  if (dtype == MSDA_FLOAT64) return run<double, double>(checked, boxes, grad_output, grad_input, stream);
-  if (float64) return run<float, double>(checked, boxes, grad_output, grad_input, stream);
-  if (dtype == MSDA_FLOAT16) return run<__half, float>(checked, boxes, grad_output, grad_input, stream);
-  if (dtype == MSDA_BFLOAT16) return run<__nv_bfloat16, float>(checked, boxes, grad_output, grad_input, stream);
-  run<float, float>(checked, boxes, grad_output, grad_input, stream);
+  if (dtype == MSDA_FLOAT64) return run<double, double>(checked, boxes, grad_output, grad_input, work);
+  if (float64) return run<float, double>(checked, boxes, grad_output, grad_input, work);
+  if (dtype == MSDA_FLOAT16) return run<__half, float>(checked, boxes, grad_output, grad_input, work);
+  if (dtype == MSDA_BFLOAT16) return run<__nv_bfloat16, float>(checked, boxes, grad_output, grad_input, work);
+  run<float, float>(checked, boxes, grad_output, grad_input, work);
 }
 
 }  // namespace msda::kernels::cuda

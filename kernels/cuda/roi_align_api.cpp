@@ -22,8 +22,7 @@ void check_on_gpu(const CheckedRoiAlign& checked) {
   }
 }
 
-void backward(const msda_roi_align_call& call, const msda_options* options, const msda_tensor& grad_input,
-              cudaStream_t stream) {
+void backward(const msda_roi_align_call& call, const msda_options* options, const msda_tensor& grad_input, Work& work) {
   const msda_options chosen = plain_options("roi_align", options);
   const CheckedRoiAlign checked = check_roi_align(call, grad_input);
   check_on_gpu(checked);
@@ -32,13 +31,13 @@ void backward(const msda_roi_align_call& call, const msda_options* options, cons
   const msda_dtype dtype = common_dtype({&call.boxes, &call.grad_output}, checked.float64_inputs, float64);
   Input boxes(call.boxes, dtype), grad_output(call.grad_output, dtype);
   Output result(&grad_input, float64);
-  Workspace workspace(stream);
+  Workspace workspace(work);
   for (Input* one : {&boxes, &grad_output}) one->want(workspace);
   result.want(workspace);
   workspace.take();
-  for (Input* one : {&boxes, &grad_output}) one->make(stream);
-  roi_align_backward(checked, boxes, grad_output, dtype, float64, result.result(), stream);
-  result.store(stream);
+  for (Input* one : {&boxes, &grad_output}) one->make(work);
+  roi_align_backward(checked, boxes, grad_output, dtype, float64, result.result(), work);
+  result.store(work);
 }
 
 }  // namespace
@@ -48,8 +47,8 @@ using namespace msda::kernels;  // NOLINT: the function below is C
 
 msda_status msda_cuda_roi_align_backward(const msda_roi_align_call* call, const msda_options* options,
                                          const msda_tensor* grad_input, void* stream) {
-  return guarded([&] {
+  return cuda::enqueued(stream, [&](cuda::Work& work) {
     if (call == nullptr || grad_input == nullptr) throw InvalidArgument("call or grad_input is a null pointer");
-    cuda::backward(*call, options, *grad_input, static_cast<cudaStream_t>(stream));
+    cuda::backward(*call, options, *grad_input, work);
   });
 }

@@ -15,10 +15,10 @@ int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / eac
 template <class Stored, class Real>
 class Run {
  public:
-  Run(const CheckedScatter& checked, const Stored* source, const msda_tensor& sum, cudaStream_t stream)
+  Run(const CheckedScatter& checked, const Stored* source, const msda_tensor& sum, Work& work)
       : index_(checked.index),
         buckets_(checked.n, checked.rows, device_.processors, !checked.by_elements && finds(checked.n)),
-        stream_(stream) {
+        work_(work) {
     static_cast<ScatterSizes&>(p_) = checked;
     p_.source = source;
     p_.sum = sum;
@@ -39,7 +39,7 @@ class Run {
   void run() {
     if (clears_) {
       const int64_t bytes = p_.outer * p_.rows * p_.D * bytes_of(p_.sum.dtype);
-      check(cudaMemsetAsync(p_.sum.data, 0, static_cast<size_t>(bytes), stream_), "cudaMemsetAsync");
+      clear(p_.sum.data, bytes, work_);
     }
     if (!buckets_.fit()) return by_sorting();
     if (buckets_.segments == 0) return at_once();
@@ -71,7 +71,7 @@ class Run {
   }
 
   void by_sorting() {
-    Workspace workspace(stream_);
+    Workspace workspace(work_);
     StableSort sort(p_.n, p_.rows);
     LongLists long_lists;
     sort.want(workspace);
@@ -84,17 +84,17 @@ class Run {
     // A thread that takes several parts of a row reads its list once for all of them from memory.
     const int64_t wanted = blocks_of(32 * device_.processors * int64_t{kRowThreads}, p_.rows * p_.lanes());
     launch("scatter_rows_kernel", of_rows, dim3(rows, static_cast<unsigned>(std::min<int64_t>(parts(), wanted))),
-           kRowThreads, 0, stream_, p_, lists, long_lists.queue);
+           kRowThreads, 0, work_, p_, lists, long_lists.queue);
     sum_long(lists, long_lists);
   }
   ScatterLists sorted(StableSort& sort, const LongLists& long_lists) {
     launch("scatter_keys_kernel", scatter_keys_kernel, blocks_for(std::max(p_.n, p_.rows), kListThreads), kListThreads,
-           0, stream_, static_cast<const ScatterSizes&>(p_), index_, sort.keys(), sort.numbers(), long_lists.ranges,
+           0, work_, static_cast<const ScatterSizes&>(p_), index_, sort.keys(), sort.numbers(), long_lists.ranges,
            long_lists.queue.counters);
     if (p_.n == 0) return {nullptr, long_lists.ranges};
-    const StableSort::Sorted sorted = sort.sorted(stream_);
+    const StableSort::Sorted sorted = sort.sorted(work_);
     launch("scatter_ranges_kernel", scatter_ranges_kernel, static_cast<unsigned>(blocks_of(p_.n, kListThreads)),
-           kListThreads, 0, stream_, sorted.keys, p_.n, p_.rows, long_lists.ranges);
+           kListThreads, 0, work_, sorted.keys, p_.n, p_.rows, long_lists.ranges);
     return {sorted.numbers, long_lists.ranges};
   }
 
@@ -110,7 +110,7 @@ class Run {
   }
 
   void by_buckets() {
-    Workspace workspace(stream_);
+    Workspace workspace(work_);
     LongLists long_lists;
     Dealt dealt{};
     Spilled spilled{};
@@ -124,7 +124,7 @@ class Run {
     spilled.ranges = long_lists.ranges;
     const int64_t bytes = BucketCounts::bytes_of(buckets_.count);
     if (bytes > kSharedWithoutAsking - kOther) allow_shared(scatter_deal_kernel);
-    launch("scatter_deal_kernel", scatter_deal_kernel, buckets_.segments, kBucketThreads, bytes, stream_,
+    launch("scatter_deal_kernel", scatter_deal_kernel, buckets_.segments, kBucketThreads, bytes, work_,
            static_cast<const ScatterSizes&>(p_), index_, buckets_, dealt, long_lists.queue.counters);
     const auto kernel =
         reads_whole_ ? scatter_buckets_kernel<true, Stored, Real> : scatter_buckets_kernel<false, Stored, Real>;
@@ -146,7 +146,7 @@ class Run {
   void launch_buckets(const char* name, void (*kernel)(Parameters...), int64_t bytes, int64_t declared,
                       const Arguments&... arguments) {
     if (bytes + declared > kSharedWithoutAsking) allow_shared(kernel);
-    launch(name, kernel, dim3(buckets_.count, static_cast<unsigned>(bucket_parts())), kBucketThreads, bytes, stream_,
+    launch(name, kernel, dim3(buckets_.count, static_cast<unsigned>(bucket_parts())), kBucketThreads, bytes, work_,
            arguments...);
   }
 
@@ -156,7 +156,7 @@ class Run {
         reads_whole_ ? scatter_tiles_kernel<true, Stored, Real> : scatter_tiles_kernel<false, Stored, Real>;
     const dim3 blocks(static_cast<unsigned>(std::min<int64_t>(long_lists.most_tiles, 16 * device_.processors)),
                       static_cast<unsigned>(parts()));
-    launch("scatter_tiles_kernel", kernel, blocks, kRun * p_.lanes(), 0, stream_, p_, lists, long_lists.queue,
+    launch("scatter_tiles_kernel", kernel, blocks, kRun * p_.lanes(), 0, work_, p_, lists, long_lists.queue,
            long_lists.sums);
   }
 
@@ -166,24 +166,24 @@ class Run {
   ScatterCall<Stored> p_{};
   msda_tensor index_;
   Buckets buckets_;
-  cudaStream_t stream_;
+  Work& work_;
   bool clears_ = false, reads_whole_ = false;
 };
 
 template <class Stored, class Real>
-void run(const CheckedScatter& checked, const Input& source, const msda_tensor& sum, cudaStream_t stream) {
-  Run<Stored, Real>(checked, source.data<Stored>(), sum, stream).run();
+void run(const CheckedScatter& checked, const Input& source, const msda_tensor& sum, Work& work) {
+  Run<Stored, Real>(checked, source.data<Stored>(), sum, work).run();
 }
 
 }  // namespace
 
 void scatter_add(const CheckedScatter& checked, const Input& source, msda_dtype dtype, bool float64,
-                 const msda_tensor& sum, cudaStream_t stream) {
-  if (dtype == MSDA_FLOAT64) return run<double, double>(checked, source, sum, stream);
-  if (float64) return run<float, double>(checked, source, sum, stream);
-  if (dtype == MSDA_FLOAT16) return run<__half, float>(checked, source, sum, stream);
-  if (dtype == MSDA_BFLOAT16) return run<__nv_bfloat16, float>(checked, source, sum, stream);
-  run<float, float>(checked, source, sum, stream);
+                 const msda_tensor& sum, Work& work) {
+  if (dtype == MSDA_FLOAT64) return run<double, double>(checked, source, sum, work);
+  if (float64) return run<float, double>(checked, source, sum, work);
+  if (dtype == MSDA_FLOAT16) return run<__half, float>(checked, source, sum, work);
+  if (dtype == MSDA_BFLOAT16) return run<__nv_bfloat16, float>(checked, source, sum, work);
+  run<float, float>(checked, source, sum, work);
 }
 
 }  // namespace msda::kernels::cuda

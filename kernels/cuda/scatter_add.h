@@ -8,6 +8,6 @@ namespace msda::kernels::cuda {
 
 // `source`: contiguous, of type `dtype`. Throws CudaError or std::bad_alloc.
 void scatter_add(const CheckedScatter& checked, const Input& source, msda_dtype dtype, bool float64,
-                 const msda_tensor& sum, cudaStream_t stream);
+                 const msda_tensor& sum, Work& work);
 
 }  // namespace msda::kernels::cuda

@@ -17,7 +17,7 @@ void check_sizes(const CheckedScatter& checked) {
   }
 }
 
-void add(const msda_scatter_add_call& call, const msda_options* options, const msda_tensor& sum, cudaStream_t stream) {
+void add(const msda_scatter_add_call& call, const msda_options* options, const msda_tensor& sum, Work& work) {
   const msda_options chosen = plain_options("scatter_add", options);
   const CheckedScatter checked = check_scatter(call, sum);
   check_sizes(checked);
@@ -26,11 +26,11 @@ void add(const msda_scatter_add_call& call, const msda_options* options, const m
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const msda_dtype dtype = common_dtype({&call.source}, call.source.dtype == MSDA_FLOAT64, float64);
   Input source(call.source, dtype);
-  Workspace workspace(stream);
+  Workspace workspace(work);
   source.want(workspace);
   workspace.take();
-  source.make(stream);
-  scatter_add(checked, source, dtype, float64, sum, stream);
+  source.make(work);
+  scatter_add(checked, source, dtype, float64, sum, work);
 }
 
 }  // namespace
@@ -40,8 +40,8 @@ using namespace msda::kernels;  // NOLINT: the function below is C
 
 msda_status msda_cuda_scatter_add(const msda_scatter_add_call* call, const msda_options* options,
                                   const msda_tensor* sum, void* stream) {
-  return guarded([&] {
+  return cuda::enqueued(stream, [&](cuda::Work& work) {
     if (call == nullptr || sum == nullptr) throw InvalidArgument("call or sum is a null pointer");
-    cuda::add(*call, options, *sum, static_cast<cudaStream_t>(stream));
+    cuda::add(*call, options, *sum, work);
   });
 }

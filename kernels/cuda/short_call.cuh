@@ -28,24 +28,24 @@ class ShortCall {
   bool is_one_launch() const { return is_short_ && fits_; }
 
   // All gradients that are wanted, deterministic.
-  void sum(Result grad_value, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
+  void sum(Result grad_value, Result grad_locations, Result grad_weights, Work& work) const {
     const auto kernel = whole_ ? at_once_kernel<true, Stored, Real> : at_once_kernel<false, Stored, Real>;
     constexpr int64_t kDeclared = 1 << 10;
     static_assert(sizeof(PartCounts) <= kDeclared);
     if (bytes_ + kDeclared > kSharedWithoutAsking) allow_shared(kernel);
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto part_blocks = static_cast<uint32_t>(heads_ * plan_.parts);
-    launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, stream,
+    launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, work,
            p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, row_parts_, grad_value, grad_locations,
            grad_weights);
   }
   // Adds to `sums`, [B,S,M,D], which it clears.
-  void add(Real* sums, Result grad_locations, Result grad_weights, cudaStream_t stream) const {
+  void add(Real* sums, Result grad_locations, Result grad_weights, Work& work) const {
     const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
-    check(cudaMemsetAsync(sums, 0, bytes, stream), "cudaMemsetAsync");
+    clear(sums, bytes, work);
     const auto kernel =
         whole_ ? short_gradients_kernel<true, true, Stored, Real> : short_gradients_kernel<false, true, Stored, Real>;
-    launch("short_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, stream, p_, row_parts_, sums,
+    launch("short_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, work, p_, row_parts_, sums,
            grad_locations, grad_weights);
   }
 

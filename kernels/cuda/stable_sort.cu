@@ -28,9 +28,9 @@ void StableSort::want(Workspace& workspace) {
   workspace.want(temporary_, static_cast<int64_t>(temporary_bytes_));
 }
 
-StableSort::Sorted StableSort::sorted(cudaStream_t stream) {
+StableSort::Sorted StableSort::sorted(Work& work) {
   cub::DoubleBuffer<uint32_t> keys(keys_[0], keys_[1]), numbers(numbers_[0], numbers_[1]);
-  if (count_ > 0) sort(temporary_, temporary_bytes_, keys, numbers, count_, most_, stream);
+  if (count_ > 0) sort(temporary_, temporary_bytes_, keys, numbers, count_, most_, work.stream());
   return {keys.Current(), numbers.Current()};
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/workspace.h"
 
 namespace msda::kernels::cuda {
 
@@ -18,7 +18,7 @@ class StableSort {
   struct Sorted {
     const uint32_t *keys, *numbers;
   };
-  Sorted sorted(cudaStream_t stream);
+  Sorted sorted(Work& work);
 
  private:
   int64_t count_, most_;

@@ -1,19 +1,18 @@
 // The stages of the backward pass on a GPU, each in float32 or float64 as requested; the mode `mixed` uses them.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <vector>
 
 #include "kernels/checked_call.h"
 #include "kernels/cuda/problem.h"
+#include "kernels/cuda/work.h"
 
 namespace msda::kernels::cuda {
 
-// Enqueues the wanted stages, those with results[stage] not null, on a stream. The caller has checked everything except
-// the device. Throws Unavailable, CudaError or std::bad_alloc.
+// Adds the wanted stages, those with results[stage] not null, to a call's work. The caller has checked everything
+// except the device. Throws Unavailable, CudaError or std::bad_alloc.
 void stages(const CheckedCall& checked, const msda_call& call, const msda_tensor& grad_output, uint32_t float64_stages,
-            const msda_tensor* const results[MSDA_STAGE_COUNT], cudaStream_t stream);
+            const msda_tensor* const results[MSDA_STAGE_COUNT], Work& work);
 
 // Contiguous results by stage.
 struct StageResults {
@@ -24,6 +23,6 @@ struct StageResults {
 // `problem.levels`.
 template <class In>
 void trace(Problem<In> problem, const std::vector<Level>& levels, uint32_t float64_stages, const StageResults& results,
-           cudaStream_t stream);
+           Work& work);
 
 }  // namespace msda::kernels::cuda

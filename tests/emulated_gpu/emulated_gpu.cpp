@@ -8,6 +8,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -114,10 +115,24 @@ void run_block(unsigned threads, unsigned first) {
 
 }  // namespace
 
+namespace {
+std::mutex known_mutex;
+std::map<const void*, std::function<Bound(void**)>> known;
+}  // namespace
+
+void remember(const void* kernel, std::function<Bound(void**)> bind) {
+  const std::lock_guard lock(known_mutex);
+  known.try_emplace(kernel, std::move(bind));
+}
+Bound bound(const void* kernel, void** parameters) {
+  const std::lock_guard lock(known_mutex);
+  return known.at(kernel)(parameters);
+}
+
 void launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::function<void()>& thread) {
-  ++emulated_gpu_launches;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
+  ++emulated_gpu_launches;
   if (threads % kWarp != 0 || threads > kMostThreads) {
     std::fprintf(stderr, "emulated_gpu: a block of %u threads\n", threads);
     std::abort();

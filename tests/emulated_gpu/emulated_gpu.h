@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
-#include <map>
+#include <tuple>
 #include <utility>
 
 #undef __global__
@@ -36,6 +36,22 @@ inline constexpr unsigned kWarp = 32;
 // Calls `thread` once for each thread of each block, with the four variables below set; from one thread at a time.
 void launch(dim3 grid, unsigned threads, size_t shared_bytes, const std::function<void()>& thread);
 void* dynamic_shared();
+
+// A kernel with its parameters, whose values are copied.
+using Bound = std::function<void()>;
+// Remembers how to bind a kernel to parameters of which there are only pointers, as CUDA's runtime takes them.
+void remember(const void* kernel, std::function<Bound(void**)> bind);
+Bound bound(const void* kernel, void** parameters);
+template <class... Parameters>
+void know(void (*kernel)(Parameters...)) {
+  remember(reinterpret_cast<const void*>(kernel), [kernel](void** parameters) {
+    return [&]<size_t... kAt>(std::index_sequence<kAt...>) {
+      const std::tuple<Parameters...> values{*static_cast<Parameters*>(parameters[kAt])...};
+      return Bound([kernel, values] { std::apply(kernel, values); });
+    }
+    (std::index_sequence_for<Parameters...>());
+  });
+}
 
 void block_barrier();
 void warp_barrier();
@@ -122,18 +138,6 @@ T atomicExch(T* at, T with) {
   return std::exchange(*at, with);
 }
 inline uint32_t atomicOr(uint32_t* at, uint32_t bits) { return std::exchange(*at, *at | bits); }
-
-template <class Kernel>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Kernel*) {
-  *attributes = {};
-  return cudaSuccess;
-}
-// Fails if a function's attribute is not always the same: host threads that launch it would race.
-template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute, int value) {
-  static std::map<Kernel*, int> values;
-  return values.emplace(kernel, value).first->second == value ? cudaSuccess : cudaErrorInvalidValue;
-}
 
 namespace msda::kernels::cuda {
 using std::max;

@@ -1,10 +1,12 @@
-// The functions of the CUDA runtime that libmsda calls, for a GPU whose memory is the host's. Everything runs
-// synchronously.
+// The functions of the CUDA runtime that libmsda calls, for a GPU whose memory is the host's, except those of graphs
+// and streams (graphs.cpp). Everything runs synchronously.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "kernels/cuda/stable_sort.h"
 #include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
+#include "tests/emulated_gpu/emulated_gpu.h"
 
 extern "C" {
 
@@ -38,24 +41,22 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
       return cudaErrorInvalidValue;
   }
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {};
   return cudaSuccess;
 }
-__attribute__((visibility("default"))) int emulated_gpu_forks = 0;  // for tests to read
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  ++emulated_gpu_forks;
-  *stream = nullptr;
+// Fails if a function's attribute is not always the same: host threads that launch it would race.
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  static std::mutex mutex;
+  static std::map<const void*, int> values;
+  const std::lock_guard lock(mutex);
+  return values.emplace(kernel, value).first->second == value ? cudaSuccess : cudaErrorInvalidValue;
+}
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** parameters, size_t shared_bytes,
+                             cudaStream_t) {
+  emulated_gpu::launch(grid, block.x, shared_bytes, emulated_gpu::bound(kernel, parameters));
   return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the emulated GPU"; }
 
@@ -74,10 +75,6 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
   std::free(memory);
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
-  std::memset(memory, value, bytes);
-  return cudaSuccess;
-}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
   std::memcpy(to, from, bytes);
   return cudaSuccess;
@@ -93,7 +90,8 @@ void Grouping::want(Workspace& workspace) {
   for (auto*& memory : sample_) workspace.want(memory, samples_);
   workspace.want(begin_, cells_ + 1);
 }
-CellSamples Grouping::grouped(int64_t of_head, cudaStream_t) {
+CellSamples Grouping::grouped(int64_t of_head, Work& work) {
+  work.enqueue();
   std::vector<int64_t> order(static_cast<size_t>(samples_));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cell_[0][a] < cell_[0][b]; });
@@ -112,7 +110,8 @@ void StableSort::want(Workspace& workspace) {
   for (auto*& memory : keys_) workspace.want(memory, count_);
   for (auto*& memory : numbers_) workspace.want(memory, count_);
 }
-StableSort::Sorted StableSort::sorted(cudaStream_t) {
+StableSort::Sorted StableSort::sorted(Work& work) {
+  work.enqueue();
   std::vector<int64_t> order(static_cast<size_t>(count_));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return keys_[0][a] < keys_[0][b]; });
@@ -125,7 +124,7 @@ StableSort::Sorted StableSort::sorted(cudaStream_t) {
 
 // The stages' kernels are not among those that are emulated.
 void stages(const CheckedCall&, const msda_call&, const msda_tensor&, uint32_t,
-            const msda_tensor* const[MSDA_STAGE_COUNT], cudaStream_t) {
+            const msda_tensor* const[MSDA_STAGE_COUNT], Work&) {
   throw Unavailable("the emulated GPU has no stages");
 }
 

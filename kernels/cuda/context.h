@@ -1,0 +1,20 @@
+// What is remembered of a CUDA context: by its number, because after a reset of the device another context may have the
+// address of the one before.
+#pragma once
+
+#include <cstdint>
+
+namespace msda::kernels::cuda {
+
+// The current context's number, which the driver gives to no other one, or 0 if it does not tell.
+uint64_t context_number();
+
+// Lets a kernel's blocks have as much shared memory as the current device can give one. Never what one launch needs:
+// this is the function's state, which another thread may set between this and that launch.
+void allow_shared(const void* kernel);
+template <class... Parameters>
+void allow_shared(void (*kernel)(Parameters...)) {
+  allow_shared(reinterpret_cast<const void*>(kernel));
+}
+
+}  // namespace msda::kernels::cuda

@@ -1,0 +1,39 @@
+// An instantiated CUDA graph of a sequence of kernels. Its own errors are cleared: kernels can be launched without it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "kernels/cuda/sequence.h"
+
+namespace msda::kernels::cuda {
+
+// Not for several threads at a time. Its launches run one after the other, on different streams, too.
+class Graph {
+ public:
+  // Null if that fails.
+  static std::unique_ptr<Graph> of(Sequence& sequence);
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  // Only while the context lives in which it was made.
+  ~Graph();
+
+  bool has_shape_of(const Sequence& sequence) const { return set_.has_shape_of(sequence); }
+  // A sequence of the same shape, whose content it takes. If that fails, nothing is enqueued, and the graph is of no
+  // more use.
+  bool launch(Sequence& sequence, cudaStream_t stream);
+
+ private:
+  Graph() = default;
+  bool make(Sequence& sequence);
+  bool set(Sequence& sequence);
+
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t instance_ = nullptr;
+  std::vector<cudaGraphNode_t> nodes_;
+  Sequence set_;  // what the instance launches
+};
+
+}  // namespace msda::kernels::cuda

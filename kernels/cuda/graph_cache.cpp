@@ -1,0 +1,87 @@
+#include "kernels/cuda/graph_cache.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/graph.h"
+
+namespace msda::kernels::cuda {
+namespace {
+
+struct Kept {
+  uint64_t stream;
+  std::unique_ptr<Graph> graph;
+};
+
+// Each stream has graphs of its own, because a graph's launches wait for one another. A graph belongs to one call at a
+// time, which takes it out and puts it back.
+class GraphCache {
+ public:
+  // Null if there is none.
+  std::unique_ptr<Graph> take(uint64_t context, uint64_t stream, const Sequence& sequence) {
+    const std::lock_guard lock(mutex_);
+    std::deque<Kept>& graphs = of_context_[context];
+    const auto found = std::find_if(graphs.rbegin(), graphs.rend(), [&](const Kept& kept) {
+      return kept.stream == stream && kept.graph->has_shape_of(sequence);
+    });
+    if (found == graphs.rend()) return nullptr;
+    std::unique_ptr<Graph> graph = std::move(found->graph);
+    graphs.erase(std::next(found).base());
+    return graph;
+  }
+
+  // Of the current context.
+  void put_back(uint64_t context, uint64_t stream, std::unique_ptr<Graph> graph) {
+    std::unique_ptr<Graph> oldest;  // ends after the lock
+    const std::lock_guard lock(mutex_);
+    std::deque<Kept>& graphs = of_context_[context];
+    graphs.push_back({stream, std::move(graph)});
+    if (graphs.size() > kMostOfContext) {
+      oldest = std::move(graphs.front().graph);
+      graphs.pop_front();
+    }
+    if (of_context_.size() > kMostContexts) forget(of_context_.begin());
+  }
+
+ private:
+  static constexpr size_t kMostOfContext = 64, kMostContexts = 64;
+
+  // A context may be gone, and its graphs with it. They must not be touched then.
+  void forget(std::map<uint64_t, std::deque<Kept>>::iterator context) {
+    for (Kept& kept : context->second) static_cast<void>(kept.graph.release());
+    of_context_.erase(context);
+  }
+
+  std::mutex mutex_;
+  std::map<uint64_t, std::deque<Kept>> of_context_;  // by the context's number: the oldest first
+};
+
+// Never destroyed: the driver may have ended before the program's static objects do.
+GraphCache& cache() {
+  static auto* const cache = new GraphCache;
+  return *cache;
+}
+
+}  // namespace
+
+bool launch_as_graph(Sequence& sequence, cudaStream_t stream) {
+  unsigned long long stream_number = 0;
+  if (cudaStreamGetId(stream, &stream_number) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  const uint64_t context = context_number();
+  if (context == 0) return false;
+  std::unique_ptr<Graph> graph = cache().take(context, stream_number, sequence);
+  if (graph == nullptr) graph = Graph::of(sequence);
+  if (graph == nullptr || !graph->launch(sequence, stream)) return false;
+  cache().put_back(context, stream_number, std::move(graph));
+  return true;
+}
+
+}  // namespace msda::kernels::cuda

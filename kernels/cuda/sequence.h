@@ -1,0 +1,85 @@
+// Kernels that a call enqueues, with their parameters, and what each of them waits for.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace msda::kernels::cuda {
+
+struct Launch {
+  const char* name;  // for errors
+  const void* kernel;
+  dim3 grid;
+  int threads;
+  int64_t shared_bytes;
+};
+
+class Sequence {
+ public:
+  static constexpr size_t kMost = 32;
+
+  // The kernel begins when those before it have ended. There must be room: size() < kMost.
+  template <class... Parameters>
+  void add(const Launch& launch, const Parameters&... parameters) {
+    static_assert(((alignof(Parameters) <= kAlignment) && ...));
+    begin(launch);
+    (append(&parameters, sizeof(parameters), alignof(Parameters)), ...);
+    end_ = {uint32_t{1} << (size() - 1), cleared_};
+  }
+  // What `one` and `other` add are branches: neither waits for the other, and what is added next waits for both.
+  template <class One, class Other>
+  void beside(One&& one, Other&& other) {
+    const End before = end_;
+    std::forward<One>(one)();
+    const End of_one = end_;
+    end_ = before;
+    std::forward<Other>(other)();
+    end_ = {still_here(end_) | still_here(of_one), cleared_};
+  }
+  // Goes on after what has been enqueued by now, also within branches.
+  void clear();
+  void swap_kernels(Sequence& other);
+
+  size_t size() const { return nodes_.size(); }
+  const Launch& launch(size_t node) const { return nodes_[node].launch; }
+  // The kernels that it waits for: bit i is node i.
+  uint32_t waits_for(size_t node) const { return nodes_[node].waits_for; }
+  // Pointers to the values, as CUDA takes them, until the next call of this function.
+  void** parameters(size_t node);
+
+  // Whether one kernel after the other waits for the same ones.
+  bool has_shape_of(const Sequence& other) const;
+  // Whether a kernel and its parameters are the same, bit for bit.
+  bool is_same(size_t node, const Sequence& other) const;
+
+ private:
+  static constexpr size_t kAlignment = 16;  // of a kernel's parameters
+  struct Node {
+    Launch launch;
+    uint32_t waits_for;
+    size_t first_offset, first_byte;
+  };
+  // The kernels that the next one waits for; none if the sequence has been cleared since.
+  struct End {
+    uint32_t nodes = 0;
+    int cleared = 0;
+  };
+  uint32_t still_here(const End& end) const { return end.cleared == cleared_ ? end.nodes : 0; }
+  void begin(const Launch& launch);
+  void append(const void* value, size_t bytes, size_t alignment);
+  size_t end_of_offsets(size_t node) const;
+  size_t end_of_bytes(size_t node) const;
+
+  std::vector<Node> nodes_;
+  std::vector<size_t> offsets_;   // of each parameter in bytes_
+  std::vector<std::byte> bytes_;  // the parameters' values
+  std::vector<void*> pointers_;
+  End end_;
+  int cleared_ = 0;
+};
+
+}  // namespace msda::kernels::cuda
