@@ -9,6 +9,7 @@ import pytest
 from conftest import BUILD, SOURCE
 
 sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+import enqueue_bits  # noqa: E402
 import grid_bits  # noqa: E402
 import interpolate_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402
@@ -110,6 +111,33 @@ def test_threads_beyond_the_last_channel_add_zeros(comparison, channels):
             at_one.offset = 1
         gradients = [bits.Laid("float32", problem.stage_shapes[stage]) for stage in bits.GRADIENTS.values()]
         assert comparison.same(f"{D} channels", problem, "backward", gradients, (bits.MODES["deterministic"], 0, 0, 0))
+
+
+class EmulatedStreams(Emulated):
+    def stream(self, number):
+        return ctypes.c_void_p(number % 100)
+
+
+@pytest.mark.parametrize("part", [enqueue_bits.threads, enqueue_bits.streams])
+def test_calls_of_several_threads_and_streams(comparison, part):
+    library, name = comparison.gpu.library, part.__name__
+    launches, instances = (ctypes.c_int.in_dll(library, f"emulated_gpu_{what}") for what in ("graph_launches", "instances"))
+    before, made_before = launches.value, instances.value
+    count = 3 * (4 if part is enqueue_bits.threads else 1)
+    assert part(comparison.cpu, bits.Side(library, EmulatedStreams()), 9, 3000, 3) == (True, f"{name}: {count} of {count} calls equal")
+    launched, made = launches.value - before, instances.value - made_before
+    assert launched > count and 0 < made < launched / 2  # graphs are used again
+
+
+def test_calls_that_are_captured(comparison):
+    captures = ctypes.c_int.in_dll(comparison.gpu.library, "emulated_gpu_captures")
+    launches = ctypes.c_int.in_dll(comparison.gpu.library, "emulated_gpu_graph_launches")
+    before, captures.value = launches.value, 1
+    try:
+        assert bits.modes(comparison, 8, 10000) == "modes: 8 of 8 problems equal"
+    finally:
+        captures.value = 0
+    assert launches.value == before
 
 
 def test_says_what_it_does_not_have(comparison):

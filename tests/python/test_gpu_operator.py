@@ -8,6 +8,7 @@ import pytest
 from conftest import BUILD, SOURCE
 
 sys.path[:0] = [str(SOURCE / "tools"), str(SOURCE / "tools" / "gpu_check" / "targets")]
+import enqueue_bits  # noqa: E402
 import grid_bits  # noqa: E402
 import operator_bits as bits  # noqa: E402
 from gpu_check.bench import gpu_missing  # noqa: E402
@@ -81,6 +82,31 @@ def test_a_wrong_bit_is_found(library, part, capsys):
     wrong = comparison.gpu.device.count // 10
     assert wrong >= 5 and 0 < comparison.differing <= wrong and len(told) == comparison.differing
     assert all("conventions (" in line for line in told)
+
+
+@pytest.mark.parametrize("part", [enqueue_bits.threads, enqueue_bits.streams])
+def test_a_wrong_bit_of_calls_that_do_not_wait_is_found(library, part, capsys):
+    class Wrong(bits.Host):
+        """Results may have a wrong bit."""
+
+        is_wrong = False
+
+        def to_host(self, pointer, data):
+            data[len(data) // 2] ^= self.is_wrong and len(data) > bits.GUARD
+
+    count, device = 4 * (4 if part is enqueue_bits.threads else 1), Wrong()
+    compared = lambda: part(bits.Side(library, bits.Host()), bits.Side(library, device), 2, 3000, 4)  # noqa: E731
+    assert compared() == (True, f"{part.__name__}: {count} of {count} calls equal") and not capsys.readouterr().out
+    device.is_wrong = True
+    good, text = compared()
+    assert not good and text == f"{part.__name__}: 0 of {count} calls equal"
+    assert capsys.readouterr().out.count("grad_value") == count
+
+
+@pytest.mark.skipif(bool(gpu_missing()), reason=f"no GPU here: {gpu_missing()}")
+def test_calls_that_do_not_wait_on_the_gpu():
+    done = subprocess.run([sys.executable, enqueue_bits.__file__, "--library", LIBRARY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_wrong_sum_is_found(library, capsys):

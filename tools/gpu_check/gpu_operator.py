@@ -23,6 +23,8 @@ def operator(bench):
 
     for name in ("modes", "atomic", "stages", "repeat", "large", "devices"):
         yield name, lambda name=name: part("operator_bits", name)
+    for name in ("threads", "streams", "capture", "reset"):
+        yield f"enqueued, {name}", lambda name=name: part("enqueue_bits", name)
     for name in ("modes", "atomic", "repeat"):
         yield f"grid_sample, {name}", lambda name=name: part("grid_bits", name)
     for operator, target in (("scatter_add", "scatter_bits"), ("interpolate", "interpolate_bits"), ("roi_align", "roi_align_bits")):

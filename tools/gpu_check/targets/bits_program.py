@@ -7,6 +7,7 @@ import hashlib
 import os
 import pathlib
 
+OWN_STREAM = -1
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 
 
@@ -48,9 +49,18 @@ class Gpu:
         return count.value, f"the CUDA driver has no device (error {error})"
 
     def __init__(self, number):
-        self.driver, self.name, self.context, self.streams = ctypes.CDLL("libcuda.so.1"), f"GPU {number}", ctypes.c_void_p(), {}
+        self.driver, self.number, self.name = ctypes.CDLL("libcuda.so.1"), number, f"GPU {number}"
         self.do("cuInit", 0)
-        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), number)
+        self.begin()
+
+    def begin(self):
+        self.context, self.streams = ctypes.c_void_p(), {}
+        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), self.number)
+
+    def reset(self):
+        """Ends the context with all memory and streams, and begins another."""
+        self.do("cuDevicePrimaryCtxReset_v2", self.number)
+        self.begin()
 
     def do(self, function, *arguments):
         error = getattr(self.driver, function)(*arguments)
@@ -75,7 +85,9 @@ class Gpu:
         self.do("cuCtxSynchronize")
 
     def stream(self, number):
-        """0: the default stream; others do not wait for it."""
+        """0: the default stream; others do not wait for it. OWN_STREAM: each thread's."""
+        if number == OWN_STREAM:
+            return ctypes.c_void_p(2)  # CU_STREAM_PER_THREAD
         if number and number not in self.streams:
             stream = ctypes.c_void_p()
             self.do("cuCtxSetCurrent", self.context)

@@ -150,6 +150,53 @@ class Problem:
         return f"conventions {self.conventions}, levels {levels} of {len(self.levels)}, P {self.P}, {self.kind}, {inputs}"
 
 
+class Placed:
+    """A call whose tensors lie in the memory of a library's device."""
+
+    def __init__(self, side, problem, function, results, options):
+        """Results that are None are not wanted."""
+        self.side, self.device, self.function, self.placed = side, side.device, function, []
+        self.stream = problem.in_stream
+        call = Call(*problem.conventions)
+        call.spatial_shapes = problem.shapes.at(problem.shapes.memory.ctypes.data)
+        call.level_start_index = problem.starts.at(problem.starts.memory.ctypes.data)
+        for name in ("value", "sampling_locations", "attention_weights"):
+            setattr(call, name, self.place(problem.inputs[name], problem.inputs[name].memory))
+        self.arguments = [ctypes.byref(call)]
+        if function != "forward":
+            grad_output = problem.inputs["grad_output"]
+            self.arguments.append(ctypes.byref(self.place(grad_output, grad_output.memory)))
+        self.arguments.append(ctypes.byref(Options(*options)))
+        self.memories = [None if laid is None else laid.memory.copy() for laid in results]
+        before = len(self.placed)
+        pointers = [None if laid is None else ctypes.pointer(self.place(laid, memory)) for laid, memory in zip(results, self.memories)]
+        self.of_results = self.placed[before:]
+        self.arguments += [(ctypes.POINTER(Tensor) * STAGES)(*pointers)] if function == "stages" else pointers
+        self.device.wait()  # copies of the default stream may still be under way
+
+    def place(self, laid, memory):
+        self.placed.append(self.device.to_device(memory))
+        return laid.at(self.placed[-1])
+
+    def enqueue(self, stream=None):
+        """On the stream of this number; without one, on the problem's."""
+        on = [self.device.stream(self.stream if stream is None else stream)] if self.device.needs_stream else []
+        library = self.side.library
+        if status := getattr(library, f"{self.device.prefix}{self.function}")(*self.arguments, *on):
+            raise RuntimeError(f"{self.device.name}: status {status}: {library.msda_last_error().decode()}")
+
+    def fetch(self):
+        """Waits, and returns the results' memory."""
+        self.device.wait()
+        for pointer, memory in zip(self.of_results, [memory for memory in self.memories if memory is not None]):
+            self.device.to_host(pointer, memory)
+        return self.memories
+
+    def free(self):
+        for pointer in self.placed:
+            self.device.free(pointer)
+
+
 class Side:
     """A library's functions on one device."""
 
@@ -158,47 +205,16 @@ class Side:
 
     def run(self, problem, function, results, options, keep=None):
         """Fills the memory of `results`, any of them null, and returns it; `keep(memory)` for each of options' runs."""
-        device, placed = self.device, []
-
-        def place(laid, memory):
-            placed.append(device.to_device(memory))
-            return laid.at(placed[-1])
-
-        call = Call(*problem.conventions)
-        call.spatial_shapes = problem.shapes.at(problem.shapes.memory.ctypes.data)
-        call.level_start_index = problem.starts.at(problem.starts.memory.ctypes.data)
-        for name in ("value", "sampling_locations", "attention_weights"):
-            setattr(call, name, place(problem.inputs[name], problem.inputs[name].memory))
-        arguments = [ctypes.byref(call)]
-        if function != "forward":
-            grad_output = place(problem.inputs["grad_output"], problem.inputs["grad_output"].memory)
-            arguments.append(ctypes.byref(grad_output))
-        options = Options(*options)
-        arguments.append(ctypes.byref(options))
-        memories = [None if laid is None else laid.memory.copy() for laid in results]
-        pointers = [None if laid is None else ctypes.pointer(place(laid, memory)) for laid, memory in zip(results, memories)]
-        of_results = placed[len(placed) - sum(laid is not None for laid in results):]
-        if function == "stages":
-            arguments.append((ctypes.POINTER(Tensor) * STAGES)(*pointers))
-        else:
-            arguments += pointers
-        if device.needs_stream:
-            arguments.append(device.stream(problem.in_stream))
-        device.wait()  # copies of the default stream may still be under way
+        placed = Placed(self, problem, function, results, options)
 
         def once():
-            if status := getattr(self.library, f"{device.prefix}{function}")(*arguments):
-                raise RuntimeError(f"{device.name}: status {status}: {self.library.msda_last_error().decode()}")
-            device.wait()
-            for pointer, memory in zip(of_results, [memory for memory in memories if memory is not None]):
-                device.to_host(pointer, memory)
-            return memories
+            placed.enqueue()
+            return placed.fetch()
 
         try:
             return once() if keep is None else keep(once)
         finally:
-            for pointer in placed:
-                device.free(pointer)
+            placed.free()
 
 
 class Comparison:
