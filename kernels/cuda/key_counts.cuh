@@ -22,8 +22,8 @@ class KeyCounts {
   // sum_before takes them.
   template <class Walk, class Place>
   __device__ void group(uint32_t* sums, Walk walk, Place place) {
-    for (uint32_t i = threadIdx.x; i < keys_ * kWarps; i += kThreads) of_warps_[i] = 0;
-    __syncthreads();
+    for (uint32_t i = threadIdx.x % kWarp; i < keys_; i += kWarp) of_mine_[i] = 0;
+    __syncwarp();
     walk([&](int32_t key, uint32_t) { count(key); });
     __syncthreads();
     sum_up(sums);
