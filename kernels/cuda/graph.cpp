@@ -58,10 +58,16 @@ bool Graph::make(Sequence& sequence) {
   return succeeds(cudaGraphInstantiate(&instance_, graph_, 0));
 }
 
+void Graph::abandon() {
+  instance_ = nullptr;
+  graph_ = nullptr;
+}
+
 Graph::~Graph() {
+  if (graph_ == nullptr) return;
   const RelaxedCapture relaxed;
   if (instance_ != nullptr) succeeds(cudaGraphExecDestroy(instance_));
-  if (graph_ != nullptr) succeeds(cudaGraphDestroy(graph_));
+  succeeds(cudaGraphDestroy(graph_));
 }
 
 bool Graph::launch(Sequence& sequence, cudaStream_t stream) {

@@ -17,8 +17,10 @@ class Graph {
   static std::unique_ptr<Graph> of(Sequence& sequence);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
-  // Only while the context lives in which it was made.
+  // Only while the context lives in which it was made, unless it is abandoned.
   ~Graph();
+  // Leaves it to the driver, which may have destroyed it with the context.
+  void abandon();
 
   bool has_shape_of(const Sequence& sequence) const { return set_.has_shape_of(sequence); }
   // A sequence of the same shape, whose content it takes. If that fails, nothing is enqueued, and the graph is of no

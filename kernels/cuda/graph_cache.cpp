@@ -51,9 +51,9 @@ class GraphCache {
  private:
   static constexpr size_t kMostOfContext = 64, kMostContexts = 64;
 
-  // A context may be gone, and its graphs with it. They must not be touched then.
+  // The context may be gone.
   void forget(std::map<uint64_t, std::deque<Kept>>::iterator context) {
-    for (Kept& kept : context->second) static_cast<void>(kept.graph.release());
+    for (Kept& kept : context->second) kept.graph->abandon();
     of_context_.erase(context);
   }
 
