@@ -72,7 +72,7 @@ class Run {
 
   void by_sorting() {
     Workspace workspace(work_);
-    StableSort sort(p_.n, p_.rows);
+    StableSort<uint32_t> sort(p_.n, p_.rows);
     LongLists long_lists;
     sort.want(workspace);
     want(long_lists, p_.longest, 2, workspace);
@@ -87,12 +87,12 @@ class Run {
            kRowThreads, 0, work_, p_, lists, long_lists.queue);
     sum_long(lists, long_lists);
   }
-  ScatterLists sorted(StableSort& sort, const LongLists& long_lists) {
+  ScatterLists sorted(StableSort<uint32_t>& sort, const LongLists& long_lists) {
     launch("scatter_keys_kernel", scatter_keys_kernel, blocks_for(std::max(p_.n, p_.rows), kListThreads), kListThreads,
            0, work_, static_cast<const ScatterSizes&>(p_), index_, sort.keys(), sort.numbers(), long_lists.ranges,
            long_lists.queue.counters);
     if (p_.n == 0) return {nullptr, long_lists.ranges};
-    const StableSort::Sorted sorted = sort.sorted(work_);
+    const StableSort<uint32_t>::Sorted sorted = sort.sorted(work_);
     launch("scatter_ranges_kernel", scatter_ranges_kernel, static_cast<unsigned>(blocks_of(p_.n, kListThreads)),
            kListThreads, 0, work_, sorted.keys, p_.n, p_.rows, long_lists.ranges);
     return {sorted.numbers, long_lists.ranges};

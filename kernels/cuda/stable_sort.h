@@ -7,22 +7,24 @@
 
 namespace msda::kernels::cuda {
 
-// Keys go from 0 to `most`.
+// Keys, of type uint32_t or uint64_t, go from 0 to `most`.
+template <class Key>
 class StableSort {
  public:
   StableSort(int64_t count, int64_t most);
   void want(Workspace& workspace);
   // To be filled in.
-  uint32_t* keys() const { return keys_[0]; }
+  Key* keys() const { return keys_[0]; }
   uint32_t* numbers() const { return numbers_[0]; }
   struct Sorted {
-    const uint32_t *keys, *numbers;
+    const Key* keys;
+    const uint32_t* numbers;
   };
   Sorted sorted(Work& work);
 
  private:
   int64_t count_, most_;
-  uint32_t* keys_[2] = {};
+  Key* keys_[2] = {};
   uint32_t* numbers_[2] = {};
   char* temporary_ = nullptr;
   size_t temporary_bytes_ = 0;

@@ -2,7 +2,7 @@
 // grad_value. Simple rather than fast; the operator's own kernels are elsewhere.
 #pragma once
 
-#include "kernels/cuda/grouping.h"
+#include "kernels/cuda/grouping.cuh"
 #include "kernels/cuda/samples.cuh"
 #include "kernels/cuda/stages.h"
 #include "kernels/stages.h"

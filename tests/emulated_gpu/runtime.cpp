@@ -10,7 +10,6 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/cuda/grouping.h"
 #include "kernels/cuda/stable_sort.h"
 #include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
@@ -84,33 +83,15 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 namespace msda::kernels::cuda {
 
 // Sorting goes by a library that only CUDA's compiler accepts.
-Grouping::Grouping(int64_t samples, int64_t cells) : samples_(samples), cells_(cells) {}
-void Grouping::want(Workspace& workspace) {
-  for (auto*& memory : cell_) workspace.want(memory, samples_);
-  for (auto*& memory : sample_) workspace.want(memory, samples_);
-  workspace.want(begin_, cells_ + 1);
-}
-CellSamples Grouping::grouped(int64_t of_head, Work& work) {
-  work.enqueue();
-  std::vector<int64_t> order(static_cast<size_t>(samples_));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return cell_[0][a] < cell_[0][b]; });
-  for (int64_t i = 0; i < samples_; ++i) {
-    cell_[1][i] = cell_[0][order[static_cast<size_t>(i)]];
-    sample_[1][i] = sample_[0][order[static_cast<size_t>(i)]];
-  }
-  for (int64_t cell = 0; cell <= cells_; ++cell) {
-    begin_[cell] = std::lower_bound(cell_[1], cell_[1] + samples_, static_cast<uint64_t>(cell)) - cell_[1];
-  }
-  return {of_head, begin_, sample_[1]};
-}
-
-StableSort::StableSort(int64_t count, int64_t most) : count_(count), most_(most) {}
-void StableSort::want(Workspace& workspace) {
+template <class Key>
+StableSort<Key>::StableSort(int64_t count, int64_t most) : count_(count), most_(most) {}
+template <class Key>
+void StableSort<Key>::want(Workspace& workspace) {
   for (auto*& memory : keys_) workspace.want(memory, count_);
   for (auto*& memory : numbers_) workspace.want(memory, count_);
 }
-StableSort::Sorted StableSort::sorted(Work& work) {
+template <class Key>
+typename StableSort<Key>::Sorted StableSort<Key>::sorted(Work& work) {
   work.enqueue();
   std::vector<int64_t> order(static_cast<size_t>(count_));
   std::iota(order.begin(), order.end(), int64_t{0});
@@ -121,6 +102,7 @@ StableSort::Sorted StableSort::sorted(Work& work) {
   }
   return {keys_[1], numbers_[1]};
 }
+template class StableSort<uint32_t>;
 
 // The stages' kernels are not among those that are emulated.
 void stages(const CheckedCall&, const msda_call&, const msda_tensor&, uint32_t,
