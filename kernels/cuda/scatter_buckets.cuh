@@ -30,29 +30,45 @@ __device__ inline uint32_t item_of_step(uint32_t k, uint32_t steps) {
   return (threadIdx.x / kWarp * steps + k) * kWarp + threadIdx.x % kWarp;
 }
 
-// The rows of the sum that a thread's items of the source belong to, from item `first` on; negative: none. The index
-// has one dimension, and all of it is read at the same time.
-template <class Int, int kEach>
-__device__ inline void read_rows_of(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
-                                    int32_t (&row)[kEach]) {
-  const auto n = static_cast<uint32_t>(s.n);
-  const auto* named = static_cast<const Int*>(index.data);
+// Which numbers of an index name a row of the sum, as checked_row() finds: in the 32 bits that buckets' rows have.
+class NamedRows {
+ public:
+  __device__ explicit NamedRows(const ScatterSizes& s)
+      : count_(static_cast<uint32_t>(s.named)),
+        left_out_(s.padding < s.named ? static_cast<uint32_t>(s.padding) : ~0u) {}
+  __device__ bool has(uint32_t number) const { return number < count_ && number != left_out_; }
+
+ private:
+  uint32_t count_, left_out_;
+};
+
+// Calls use(k, number of the index) for a thread's items of the source, from item `first` on; ~0u is no number of a
+// row. The index has one dimension, and all of it is read at the same time.
+template <int kEach, class Int, class Use>
+__device__ inline void read_index_of(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
+                                     Use use) {
+  const uint32_t mine = first + item_of_step(0, steps), n = static_cast<uint32_t>(s.n);
+  const auto* at = static_cast<const Int*>(index.data) + mine * index.stride[0];
   Int read[kEach];
 #pragma unroll
-  for (uint32_t k = 0; k < kEach; ++k) {
-    const uint32_t j = first + item_of_step(k, steps);
-    read[k] = k < steps && j < n ? named[j * index.stride[0]] : Int{-1};
+  for (uint32_t k = 0; k < kEach; ++k, at += kWarp * index.stride[0]) {
+    if (k >= steps) break;
+    read[k] = mine + k * kWarp < n ? *at : Int{-1};
   }
 #pragma unroll
-  for (uint32_t k = 0; k < kEach; ++k) row[k] = static_cast<int32_t>(checked_row(s, read[k]));
+  for (uint32_t k = 0; k < kEach; ++k) {
+    if (k >= steps) break;
+    const auto number = static_cast<uint32_t>(read[k]);
+    use(k, sizeof(Int) == 4 || number == static_cast<uint64_t>(read[k]) ? number : ~0u);
+  }
 }
-template <int kEach>
-__device__ inline void read_rows(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
-                                 int32_t (&row)[kEach]) {
+template <int kEach, class Use>
+__device__ inline void read_index(const ScatterSizes& s, const msda_tensor& index, uint32_t first, uint32_t steps,
+                                  Use use) {
   if (index.dtype == MSDA_INT32) {
-    read_rows_of<int32_t>(s, index, first, steps, row);
+    read_index_of<kEach, int32_t>(s, index, first, steps, use);
   } else {
-    read_rows_of<int64_t>(s, index, first, steps, row);
+    read_index_of<kEach, int64_t>(s, index, first, steps, use);
   }
 }
 
@@ -66,7 +82,8 @@ inline __global__ void __launch_bounds__(kBucketThreads)
   const auto first = static_cast<uint32_t>(blockIdx.x * kSegment);
   int32_t row[kDealtEach];
   if (!s.by_elements) {
-    read_rows(s, index, first, kDealtEach, row);
+    read_index<kDealtEach>(s, index, first, kDealtEach,
+                           [&](uint32_t k, int32_t number) { row[k] = static_cast<int32_t>(checked_row(s, number)); });
   } else {
 #pragma unroll
     for (uint32_t k = 0; k < kDealtEach; ++k) {
@@ -166,22 +183,28 @@ class FoundEntries {
     const auto steps = static_cast<uint32_t>(steps_of(s.n));
     const unsigned lane = threadIdx.x % kWarp, earlier_lanes = (1u << lane) - 1;
     found_ = memory + threadIdx.x / kWarp * steps * kWarp;
-    int32_t row[kMostFoundEach];
-    read_rows(s, index, 0, steps, row);
+    read_index<kMostFoundEach>(s, index, 0, steps,
+                               [&](uint32_t k, uint32_t number) { found_[k * kWarp + lane] = number; });
+    // A loop over registers would be unrolled whole: its instructions would take longer to fetch than to execute.
+    const NamedRows rows(s);
+    constexpr uint32_t kAtOnce = 4;
+    for (uint32_t first = 0; first < steps; first += kAtOnce) {
+      bool is_one[kAtOnce];
+      Entry entry[kAtOnce];
 #pragma unroll
-    for (uint32_t k = 0; k < kMostFoundEach; ++k) {
-      if (k < steps) found_[k * kWarp + lane] = static_cast<uint32_t>(row[k]);
-    }
-    // A loop over registers would be unrolled: its instructions would take longer to fetch than to execute.
-    for (uint32_t k = 0; k < steps; ++k) {
-      const auto here = static_cast<int32_t>(found_[k * kWarp + lane]);
-      const Division::Result place = buckets.by.divide(static_cast<uint32_t>(max(here, 0)));
-      const bool is_one = here >= 0 && place.rest == blockIdx.x;
-      const unsigned ones = __ballot_sync(~0u, is_one);  // all lanes have read their places of this step
-      if (is_one) {
-        found_[count_ + __popc(ones & earlier_lanes)] = Entry{place.quotient, item_of_step(k, steps)}.packed();
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        const uint32_t k = first + i;
+        const uint32_t number = k < steps ? found_[k * kWarp + lane] : ~0u;
+        const Division::Result place = buckets.by.divide(number);
+        is_one[i] = rows.has(number) && place.rest == blockIdx.x;
+        entry[i] = {place.quotient, item_of_step(k, steps)};
       }
-      count_ += __popc(ones);
+#pragma unroll
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        const unsigned ones = __ballot_sync(~0u, is_one[i]);  // all lanes have read their places of these steps
+        if (is_one[i]) found_[count_ + __popc(ones & earlier_lanes)] = entry[i].packed();
+        count_ += __popc(ones);
+      }
     }
     __syncwarp();
   }

@@ -133,9 +133,8 @@ __device__ inline void store_whole(const ScatterCall<Stored>& p, int64_t first, 
 
 // The same of the first `channels` of `total`.
 template <class Stored, class Real, int kCount>
-__device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t row, const Slab& slab, int64_t channel,
-                                  int channels, uint32_t count, const Real (&total)[kCount]) {
-  const int64_t first = (slab.outer * p.rows + row) * p.D + channel;
+__device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t first, int channels, uint32_t count,
+                                  const Real (&total)[kCount]) {
   if constexpr (kCount == 4) {
     if (p.is_whole) return store_whole(p, first, count, total);
   }
@@ -163,6 +162,12 @@ __device__ inline void store_sums(const ScatterCall<Stored>& p, int64_t row, con
   });
 }
 
+// The first element of a row of the sum.
+template <class Stored>
+__device__ inline int64_t element_of(const ScatterCall<Stored>& p, const Slab& slab, int64_t row) {
+  return (slab.outer * p.rows + row) * p.D;
+}
+
 // The sum of a list that one group of threads sums up.
 template <bool kWhole, class Stored, class Real>
 __device__ inline void sum_short_list(const ScatterCall<Stored>& p, const ScatterLists& lists, int64_t row,
@@ -177,12 +182,12 @@ __device__ inline void sum_short_list(const ScatterCall<Stored>& p, const Scatte
 #pragma unroll
     for (int c = 0; c < 4; ++c) upper[c] = first == 0 ? run[c] : upper[c] + run[c];
   }
-  store_sums(p, row, slab, slab.channel, slab.count, count, upper);
+  store_sums(p, element_of(p, slab, row) + slab.channel, slab.count, count, upper);
 }
 
 // A group of threads for each row of the sum. Lists that are too long are queued.
 template <bool kWhole, class Stored, class Real>
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, sizeof(Real) == 4 ? 3 : 2)
     scatter_rows_kernel(const __grid_constant__ ScatterCall<Stored> p, ScatterLists lists, ScatterQueue queue) {
   const unsigned lane = threadIdx.x % p.lanes();
   const int64_t row = int64_t{blockIdx.x} * (kRowThreads >> p.lanes_log) + (threadIdx.x >> p.lanes_log);
@@ -243,7 +248,7 @@ __device__ inline void sum_by_block(const ScatterCall<Stored>& p, const Addends&
   }
   const Real sum[1] = {tree.sum()};
   if (threadIdx.x >= channels) return;
-  store_sums(p, row, slab, slab.first + threadIdx.x, 1, count, sum);
+  store_sums(p, element_of(p, slab, row) + slab.first + threadIdx.x, 1, count, sum);
 }
 
 // Whether this block is the last of `all` that call it with this counter. All threads must call it; what those of the
@@ -278,7 +283,7 @@ __global__ void __launch_bounds__(kRun* kMostLanes, kBlocksOfProcessor<Real>)
       const Real sum[1] = {sum_of_tile(addends, begin, min(count - begin, kTile), p.lanes_log, channels, runs)};
       const int64_t channel = slab.first + threadIdx.x;
       if (tiles == 1) {
-        if (threadIdx.x < channels) store_sums(p, list.row, slab, channel, 1, count, sum);
+        if (threadIdx.x < channels) store_sums(p, element_of(p, slab, list.row) + channel, 1, count, sum);
         continue;
       }
       if (threadIdx.x < channels) sums[(tile * p.outer + slab.outer) * p.D + channel] = sum[0];

@@ -200,6 +200,23 @@ def test_long_lists_of_scatter_add(plain_sides):
     assert plain_bits.repeat(*plain_sides, lambda number, _: crowded(number), 2, 0) == (True, "repeat: 2 runs, 1 digest, the CPU's among them")
 
 
+@pytest.mark.parametrize("n", [300, 5000, 20000])
+@pytest.mark.parametrize("dtype, padding", [("int32", 3), ("int64", 3), ("int64", -9), ("int64", 2**32 + 5)])
+def test_numbers_that_name_no_row_are_left_out(plain_sides, n, dtype, padding):
+    """Also those of 64 bits whose lower half would name a row. On the CPU, which refuses them, padding takes their place."""
+    rng, rows, channels = np.random.default_rng(n), 40, 8
+    index, source, is_none = rng.integers(4, rows, n), rng.standard_normal(n * channels), rng.random(n) < 0.3
+    none = [-1, -9, rows, 2**31 - 1] + ([2**31 + 5, 2**32 + 5, 5 - 2**32, 2**62 + 5] if dtype == "int64" else [])
+    sums = []
+    for side, left_out, of_none in zip(plain_sides, (3, padding), (3, rng.choice(none, n))):
+        problem = scatter_bits.Problem(1, 100, finite=True)
+        problem.scale, problem.dim, problem.include_self, problem.padding = scatter_bits.SUM, 0, 0, left_out
+        problem.inputs = {"index": bits.Laid(dtype, (n,), contents=lambda _: np.where(is_none, of_none, index)),
+                          "source": bits.Laid("float32", (n, channels), contents=lambda _: source)}
+        sums.append(side.once(problem, bits.Laid("float32", (rows, channels)), "deterministic"))
+    assert sums[0].tobytes() == sums[1].tobytes()
+
+
 @pytest.mark.parametrize("module", [interpolate_bits, roi_align_bits])
 def test_gathers(plain_sides, module):
     assert plain_bits.modes(*plain_sides, module.Problem, 40, 20000) == (True, "modes: 40 of 40 problems equal")
