@@ -199,9 +199,10 @@ class FoundEntries {
         is_one[i] = rows.has(number) && place.rest == blockIdx.x;
         entry[i] = {place.quotient, item_of_step(k, steps)};
       }
+      __syncwarp();  // the places of these steps are read, and may be overwritten
 #pragma unroll
       for (uint32_t i = 0; i < kAtOnce; ++i) {
-        const unsigned ones = __ballot_sync(~0u, is_one[i]);  // all lanes have read their places of these steps
+        const unsigned ones = __ballot_sync(~0u, is_one[i]);
         if (is_one[i]) found_[count_ + __popc(ones & earlier_lanes)] = entry[i].packed();
         count_ += __popc(ones);
       }
