@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
 #include "kernels/names.h"
 
 namespace msda::kernels::cuda {
 
 void need_device() {
+  static std::atomic<bool> is_there{false};
+  if (is_there) return;
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess && count > 0) return;
+  is_there = error == cudaSuccess && count > 0;
+  if (is_there) return;
   cudaGetLastError();
   throw Unavailable(fmt::format("no GPU can be used here: {}", cudaGetErrorString(error)));
 }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/cuda/relaxed_capture.h"
+
 namespace msda::kernels::cuda {
 namespace {
 
@@ -9,20 +11,6 @@ bool succeeds(cudaError_t error) {
   if (error != cudaSuccess) cudaGetLastError();
   return error == cudaSuccess;
 }
-
-// Making and changing graphs may allocate, which would invalidate another thread's capture of a stream, unless this
-// thread is in relaxed mode.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { exchange(); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-  ~RelaxedCapture() { exchange(); }
-
- private:
-  void exchange() { succeeds(cudaThreadExchangeStreamCaptureMode(&mode_)); }
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // after the first exchange, what it was
-};
 
 cudaKernelNodeParams node_of(Sequence& sequence, size_t node) {
   const Launch& launch = sequence.launch(node);
@@ -68,6 +56,13 @@ Graph::~Graph() {
   const RelaxedCapture relaxed;
   if (instance_ != nullptr) succeeds(cudaGraphExecDestroy(instance_));
   succeeds(cudaGraphDestroy(graph_));
+}
+
+bool Graph::launches(const Sequence& sequence) const {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!sequence.is_same(i, set_)) return false;
+  }
+  return true;
 }
 
 bool Graph::launch(Sequence& sequence, cudaStream_t stream) {

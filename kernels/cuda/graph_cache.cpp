@@ -22,17 +22,20 @@ struct Kept {
 // time, which takes it out and puts it back.
 class GraphCache {
  public:
-  // Null if there is none.
+  // One that launches this sequence as it is, as the calls of a training step repeat the last step's; or else, if there
+  // are many of its shape, the one that was used least recently. Null if there is none.
   std::unique_ptr<Graph> take(uint64_t context, uint64_t stream, const Sequence& sequence) {
     const std::lock_guard lock(mutex_);
     std::deque<Kept>& graphs = of_context_[context];
-    const auto found = std::find_if(graphs.rbegin(), graphs.rend(), [&](const Kept& kept) {
-      return kept.stream == stream && kept.graph->has_shape_of(sequence);
-    });
-    if (found == graphs.rend()) return nullptr;
-    std::unique_ptr<Graph> graph = std::move(found->graph);
-    graphs.erase(std::next(found).base());
-    return graph;
+    size_t of_shape = 0;
+    auto chosen = graphs.end();
+    for (auto kept = graphs.begin(); kept != graphs.end(); ++kept) {
+      if (kept->stream != stream || !kept->graph->has_shape_of(sequence)) continue;
+      const bool is_same = kept->graph->launches(sequence);
+      if (is_same || of_shape++ == 0) chosen = kept;
+      if (is_same) return taken(graphs, chosen);
+    }
+    return of_shape < kMostOfShape ? nullptr : taken(graphs, chosen);
   }
 
   // Of the current context.
@@ -49,7 +52,13 @@ class GraphCache {
   }
 
  private:
-  static constexpr size_t kMostOfContext = 64, kMostContexts = 64;
+  static constexpr size_t kMostOfShape = 32, kMostOfContext = 256, kMostContexts = 64;
+
+  static std::unique_ptr<Graph> taken(std::deque<Kept>& graphs, std::deque<Kept>::iterator which) {
+    std::unique_ptr<Graph> graph = std::move(which->graph);
+    graphs.erase(which);
+    return graph;
+  }
 
   // The context may be gone.
   void forget(std::map<uint64_t, std::deque<Kept>>::iterator context) {

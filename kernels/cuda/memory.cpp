@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "kernels/cuda/relaxed_capture.h"
+
 namespace msda::kernels::cuda {
 namespace {
 
@@ -22,6 +24,7 @@ cudaMemPool_t pool_of_this_device() {
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, device};
   cudaMemPool_t pool = nullptr;
+  const RelaxedCapture relaxed;  // a program's first call may be captured
   check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
   uint64_t kept = ~uint64_t{0};
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "cudaMemPoolSetAttribute");

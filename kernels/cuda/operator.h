@@ -17,8 +17,8 @@ struct Operator {
                        Result grad_locations, Result grad_weights, Work& work);
 };
 
-// Widens or copies any strided tensor into contiguous memory of type Real, or, as uint16_t, one of 16 bits as it is; NaN
-// keep their bits.
+// Widens or copies any strided tensor into contiguous memory of type Real, or, as uint16_t, one of 16 bits as it is;
+// NaN keep their bits.
 template <class Real>
 void make_contiguous(const msda_tensor& from, Real* to, Work& work);
 // Converts back, rounding once.

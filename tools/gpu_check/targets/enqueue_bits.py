@@ -59,6 +59,7 @@ def threads(cpu, gpu, rounds, work, count=12):
         try:
             gpu.device.wait()  # makes the context current
             each[number].enqueue(rounds, lambda _: on[number])
+            gpu.device.wait()  # a thread's default stream ends with it
         except RuntimeError as error:
             errors.append(error)
 
