@@ -150,7 +150,8 @@ __device__ inline Real pair_over_group(Real first, Real second) {
   return sum + __shfl_xor_sync(~0u, sum, 4);
 }
 
-// Adds a sample's addends to the pixels that it reads, atomically.
+// Adds a sample's addends to the pixels that it reads, atomically: those of the channels from first_channel on, of
+// which `grad_output` is and `count` are left.
 template <bool kWhole, class Real>
 __device__ inline void add_to_corners(Real* sums, uint32_t pixel_bytes, const Prepared<Real>& places, Real fraction_y,
                                       Real fraction_x, const Real (&grad_output)[4], Real attention, int count) {
@@ -161,7 +162,7 @@ __device__ inline void add_to_corners(Real* sums, uint32_t pixel_bytes, const Pr
     Real addend[4];
 #pragma unroll
     for (int d = 0; d < 4; ++d) addend[d] = value_contribution(weights.w[c], grad_output[d] * attention);
-    add_four<kWhole>(row_at(sums, places.pixel(c), pixel_bytes), count, addend);
+    add_four<kWhole, kChannelStep<Real>>(row_at(sums, places.pixel(c), pixel_bytes), count, addend);
   }
 }
 
@@ -173,6 +174,9 @@ __device__ inline void sum_channels(const Problem<Stored>& p, const RowAddress<S
                                     const Prepared<Real>& mine, int most, Real* sums, Real (&total)[3]) {
   const int lane = static_cast<int>(threadIdx.x % kGroup), D = static_cast<int>(p.D), left = D - 4 * lane;
   const auto pixel_elements = static_cast<uint32_t>(p.M * p.D);
+  Real added[4] = {row[0], row[1], row[2], row[3]};
+  if constexpr (kAdds) exchange_channels(added);
+  const int first_added = first_channel<Real>(lane);
 #pragma unroll 1
   for (int first = 0; first < most; first += kPair) {
     Prepared<Real> samples[kPair];
@@ -187,9 +191,10 @@ __device__ inline void sum_channels(const Problem<Stored>& p, const RowAddress<S
         static_assert(kOneChunk);
 #pragma unroll
         for (int i = 0; i < kPair; ++i) {
-          add_to_corners<kWhole>(sums + address.first_pixel, pixel_elements * uint32_t{sizeof(Real)}, samples[i],
-                                 of_lane(mine.fraction_y, first + i), of_lane(mine.fraction_x, first + i), go,
-                                 of_lane(mine.attention, first + i), count);
+          add_to_corners<kWhole>(sums + address.first_pixel + (first_added - 4 * lane),
+                                 pixel_elements * uint32_t{sizeof(Real)}, samples[i],
+                                 of_lane(mine.fraction_y, first + i), of_lane(mine.fraction_x, first + i), added,
+                                 of_lane(mine.attention, first + i), D - first_added);
         }
       }
       const CornerValues<kWhole, Stored, Real> v(p.value + address.first_pixel + channel,

@@ -121,12 +121,11 @@ class EmulatedStreams(Emulated):
 @pytest.mark.parametrize("part", [enqueue_bits.threads, enqueue_bits.streams])
 def test_calls_of_several_threads_and_streams(comparison, part):
     library, name = comparison.gpu.library, part.__name__
-    launches, instances = (ctypes.c_int.in_dll(library, f"emulated_gpu_{what}") for what in ("graph_launches", "instances"))
-    before, made_before = launches.value, instances.value
+    launches = ctypes.c_int.in_dll(library, "emulated_gpu_graph_launches")
+    before = launches.value
     count = 3 * (4 if part is enqueue_bits.threads else 1)
     assert part(comparison.cpu, bits.Side(library, EmulatedStreams()), 9, 3000, 3) == (True, f"{name}: {count} of {count} calls equal")
-    launched, made = launches.value - before, instances.value - made_before
-    assert launched > count and 0 < made < launched / 2  # graphs are used again
+    assert launches.value - before > count
 
 
 def test_calls_that_are_captured(comparison):
