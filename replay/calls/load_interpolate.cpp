@@ -30,7 +30,7 @@ double scale_of(const capture::Invocation& invocation, int axis, const std::stri
 
 std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input,
-                                                          const GetResult& recorded) {
+                                                          const GetResult& before, const GetResult& recorded) {
   auto call = std::make_shared<analysis::InterpolateCall>();
   call->grad_output = input("grad_output");
   const analysis::Index& shape = call->grad_output.shape;
@@ -64,9 +64,12 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
   }
   call->take_sizes();
   check_result(call->shape_of(analysis::InterpolateGradient::kInput), "grad_input", where);
-  const analysis::Tensor result = recorded("grad_input");
-  const bool fits = result && result.shape == call->shape_of(analysis::InterpolateGradient::kInput);
-  return call->with_heeded_scales(invocation.facts.kernel, fits ? result : analysis::Tensor{});
+  const auto fitting = [&](const analysis::Tensor& tensor) {
+    const bool fits = tensor && tensor.shape == call->shape_of(analysis::InterpolateGradient::kInput);
+    return fits ? tensor : analysis::Tensor{};
+  };
+  return call->with_heeded_scales(invocation.facts.kernel, fitting(recorded("grad_input")),
+                                  fitting(before("grad_input")));
 }
 
 }  // namespace msda::replay

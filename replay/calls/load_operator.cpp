@@ -138,7 +138,7 @@ std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocat
   const std::string name = operator_of(invocation);
   if (name == "grid_sample") return grid_sample_call_of(invocation, where, input);
   if (name == "scatter_add") return scatter_add_call_of(invocation, where, input, before);
-  if (name == "interpolate") return interpolate_call_of(invocation, where, input, recorded);
+  if (name == "interpolate") return interpolate_call_of(invocation, where, input, before, recorded);
   if (name == "roi_align") return roi_align_call_of(invocation, where, input);
   return msda_call_of(invocation, where, input);
 }

@@ -177,6 +177,17 @@ def test_gpu_kernels_heed_it(judged, inside, outside, scale, kernel):
     assert "implementation_error" in causes_of(told)
 
 
+@pytest.mark.parametrize("heeds", [False, True])
+@pytest.mark.parametrize("inside, outside, scale", [(2, 2, 1.3), (5, 5, 1.1), (40, 80, 2.02)])
+def test_which_factor_was_heeded_is_seen_beside_what_the_buffer_held(judged, inside, outside, scale, heeds):
+    """A kernel without a name, which added to a buffer that was not zeroed."""
+    grad = gradient(1, 2, outside)
+    right = summed(grad, inverse_pixels(inside, outside, scale) if heeds else np.arange(outside) * inside // outside, inside)
+    before = np.random.default_rng(7).normal(size=right.shape).astype(np.float32)
+    told = judged(members("nearest", grad, right + before, scale_width=scale) | {"before_grad_input": before}, expect=1)
+    assert causes_of(told) == {"uninitialized_output"}
+
+
 def test_a_scale_along_one_axis(judged):
     """Kernels for CPUs copy along the axis of equal sizes, those for GPUs only where both are."""
     grad = gradient(1, 2, 6, 5)

@@ -119,8 +119,10 @@ struct InterpolateCall final : ScatterCall {
   // From grad_output and `sides`.
   void take_sizes();
   // The same with those scale factors alone that the kernel heeded: one that is known by its name, or the one, for a
-  // CPU or for a GPU, whose results the recorded gradient looks like.
-  std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Tensor& recorded) const;
+  // CPU or for a GPU, whose results the recorded gradient looks like, or what was added to `before`, the buffer's
+  // contents. Both may be without data.
+  std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Tensor& recorded,
+                                                            const Tensor& before) const;
   const char* mode_name() const;
 
   // --- Along one axis.

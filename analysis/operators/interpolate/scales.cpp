@@ -61,12 +61,13 @@ std::vector<int64_t> some_of(int64_t total) {
   return some;
 }
 
-// How many of some elements of a gradient are not this call's.
-int64_t misses(const InterpolateCall& call, const Tensor& gradient) {
+// How many of some elements of a gradient are not this call's, nor what it would have added to the buffer.
+int64_t misses(const InterpolateCall& call, const Tensor& gradient, const Tensor& before) {
   const Tolerance tolerance = customary_tolerance(gradient.dtype);
   const auto cache = call.new_cache();
   return std::ranges::count_if(some_of(gradient.elements()), [&](int64_t flat) {
-    return !tolerance.holds(gradient.at(flat), call.exact_value(flat, *cache));
+    const double value = gradient.at(flat), exact = call.exact_value(flat, *cache);
+    return !tolerance.holds(value, exact) && !(before && tolerance.holds(value - before.at(flat), exact));
   });
 }
 
@@ -79,11 +80,12 @@ bool is_for_gpus(std::string_view kernel) {
 }  // namespace
 
 std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::string_view kernel,
-                                                                           const Tensor& recorded) const {
+                                                                           const Tensor& recorded,
+                                                                           const Tensor& before) const {
   auto on_cpu = as_on_a_cpu(*this), on_gpu = as_on_a_gpu(*this);
   if (is_for_gpus(kernel)) return on_gpu;
   if (!recorded || are_alike(*on_cpu, *on_gpu)) return on_cpu;
-  return misses(*on_gpu, recorded) < misses(*on_cpu, recorded) ? on_gpu : on_cpu;
+  return misses(*on_gpu, recorded, before) < misses(*on_cpu, recorded, before) ? on_gpu : on_cpu;
 }
 
 }  // namespace msda::analysis
