@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "kernels/cuda/context.h"
@@ -38,8 +39,18 @@ class GraphCache {
     return of_shape < kMostOfShape ? nullptr : taken(graphs, chosen);
   }
 
-  // Of the current context.
-  void put_back(uint64_t context, uint64_t stream, std::unique_ptr<Graph> graph) {
+  // Of the current context. Without memory for it the graph ends: the call has been enqueued, and must not fail.
+  void put_back(uint64_t context, uint64_t stream, std::unique_ptr<Graph> graph) noexcept {
+    try {
+      keep(context, stream, std::move(graph));
+    } catch (const std::bad_alloc&) {
+    }
+  }
+
+ private:
+  static constexpr size_t kMostOfShape = 32, kMostOfContext = 256, kMostContexts = 64;
+
+  void keep(uint64_t context, uint64_t stream, std::unique_ptr<Graph> graph) {
     std::unique_ptr<Graph> oldest;  // ends after the lock
     const std::lock_guard lock(mutex_);
     std::deque<Kept>& graphs = of_context_[context];
@@ -50,9 +61,6 @@ class GraphCache {
     }
     if (of_context_.size() > kMostContexts) forget(of_context_.begin());
   }
-
- private:
-  static constexpr size_t kMostOfShape = 32, kMostOfContext = 256, kMostContexts = 64;
 
   static std::unique_ptr<Graph> taken(std::deque<Kept>& graphs, std::deque<Kept>::iterator which) {
     std::unique_ptr<Graph> graph = std::move(which->graph);

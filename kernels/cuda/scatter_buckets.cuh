@@ -35,7 +35,7 @@ class NamedRows {
  public:
   __device__ explicit NamedRows(const ScatterSizes& s)
       : count_(static_cast<uint32_t>(s.named)),
-        left_out_(s.padding < s.named ? static_cast<uint32_t>(s.padding) : ~0u) {}
+        left_out_(s.padding >= 0 && s.padding < s.named ? static_cast<uint32_t>(s.padding) : ~0u) {}
   __device__ bool has(uint32_t number) const { return number < count_ && number != left_out_; }
 
  private:

@@ -552,6 +552,19 @@ def test_tensors_that_do_not_overlap_are_not_refused():
     assert x.tolist() == [3, 2, 2, 3, 4, 5, 7, 7]
 
 
+@on_devices
+def test_sums_whose_elements_are_one_in_memory_are_refused(device):
+    """PyTorch's atomic additions make one sum of both. Steps that interleave without meeting are none of these."""
+    index, source = torch.tensor([0, 1], device=device), torch.ones(2, 3, device=device)
+    with deterministic(device):
+        for add in (lambda sums: sums.index_add_(0, index, source), lambda sums: sums.scatter_add_(0, index[:, None].expand(2, 3), source)):
+            with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+                add(torch.zeros(4, device=device).unfold(0, 3, 1))
+            x = torch.zeros(8, device=device)
+            add(x.as_strided((2, 3), (3, 2)))
+            assert x.tolist() == [1, 0, 1, 1, 1, 1, 0, 1]
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex64])
 def test_an_index_outside_is_left_out_on_a_gpu(dtype):

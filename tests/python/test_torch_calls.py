@@ -181,6 +181,7 @@ def unusual():
     yield "no rows", plain(index=on_gpu(index[:0]), source=on_gpu(source[:0]))
     yield "no sums", plain(total=on_gpu(total[:0]))
     yield "sums that are one in memory", plain(total=on_gpu(np.broadcast_to(total[:1], total.shape)))
+    yield "sums whose windows meet", plain(total=on_gpu(np.lib.stride_tricks.sliding_window_view(np.zeros(7), 3)))
     yield "a source that lies in the sums", plain(total=on_gpu(memory[:5]), source=on_gpu(memory[4:44]))
     yield "an index that lies in the sums", plain(total=on_gpu(total), index=on_gpu(total.view(np.int64)[:, 0]), source=on_gpu(source[:5]))
     yield "no tensor", plain(source=None)
@@ -197,6 +198,35 @@ def test_sums_beside_their_source_are_handed_over(module):
     memory = np.zeros((50, 3))
     called = Called(libmsda.ScatterCall, 4)
     assert module.scatter_add(called.address, *plain(total=on_gpu(memory[:5]), source=on_gpu(memory[5:45])).values()) == 0
+
+
+@pytest.mark.parametrize("total", [np.zeros((3, 5)).T, np.zeros((10, 3))[::2], np.zeros((5, 6))[:, ::2], np.zeros((5, 1, 3))[:, 0]])
+def test_sums_of_any_strides_without_overlap_are_handed_over(module, total):
+    called = Called(libmsda.ScatterCall, 4)
+    assert module.scatter_add(called.address, *plain(total=on_gpu(total)).values()) == 0
+
+
+class Raising(Array):
+    """A tensor that has no memory of its own, as sparse ones."""
+
+    def __init__(self, what):
+        super().__init__(np.zeros((40, 3)), GPU)
+        self.what = what
+
+    def data_ptr(self):
+        if self.what == "data_ptr":
+            raise RuntimeError("no storage")
+        return super().data_ptr()
+
+    def stride(self):
+        raise RuntimeError("no strides")
+
+
+@pytest.mark.parametrize("what", ["data_ptr", "stride"])
+def test_a_tensor_that_raises_is_not_handed_over(module, what):
+    called = Called(libmsda.ScatterCall, 4)
+    assert module.scatter_add(called.address, *plain(source=Raising(what)).values()) is None
+    assert module.run(0, called.address, head(libmsda.ScatterCall, 0, 0, 1, -1), (Raising(what),), (None, None)) is None
 
 
 def test_calls_that_no_function_has_are_refused(module):

@@ -2,6 +2,9 @@
 // those that PyTorch refuses, and those that take several steps.
 #pragma once
 
+#include <array>
+#include <utility>
+
 #include "tools/python/native/tensors.h"
 
 namespace msda::python {
@@ -38,12 +41,24 @@ inline bool has_elements(const msda_tensor& tensor) {
   return true;
 }
 
-// Whether two elements of a tensor may be one in memory, as PyTorch asks before it writes.
-inline bool repeats(const msda_tensor& tensor) {
+// Whether no two elements of a tensor are one in memory, as the steps of each dimension are longer than all that
+// shorter steps reach. Of steps that interleave it says no, too.
+inline bool is_free_of_overlap(const msda_tensor& tensor) {
+  std::array<std::pair<int64_t, int64_t>, MSDA_MAX_RANK> steps;  // strides, the shortest first, and how many there are
+  size_t count = 0;
   for (int i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] != 1 && tensor.stride[i] == 0) return true;
+    if (tensor.shape[i] == 1) continue;
+    const std::pair step(tensor.stride[i], tensor.shape[i] - 1);
+    size_t at = count++;
+    for (; at > 0 && step < steps[at - 1]; --at) steps[at] = steps[at - 1];
+    steps[at] = step;
   }
-  return false;
+  int64_t reach = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (steps[i].first <= reach) return false;
+    reach += steps[i].first * steps[i].second;
+  }
+  return true;
 }
 
 // A call whose tensors are on one GPU, are of fitting types and shapes, and share no memory. by_elements: the index has
@@ -59,7 +74,7 @@ inline bool is_plain(const Tensor& sum, int64_t dim, const Tensor& index, const 
     if (by_elements && index.of.shape[i] != source.of.shape[i]) return false;
   }
   if (!by_elements && index.of.shape[0] != source.of.shape[dim]) return false;
-  if (!has_elements(sum.of) || !has_elements(source.of) || repeats(sum.of)) return false;
+  if (!has_elements(sum.of) || !has_elements(source.of) || !is_free_of_overlap(sum.of)) return false;
   const Extent written(sum.of, bytes_of(sum.of));
   return !written.overlaps(Extent(index.of, bytes_of(index.of))) &&
          !written.overlaps(Extent(source.of, bytes_of(source.of)));

@@ -42,10 +42,11 @@ class Reader {
  private:
   bool read_place(PyObject* tensor, Tensor& to) const {
     const Owned pointer(PyObject_CallMethodObjArgs(tensor, names_.data_ptr, nullptr));
-    const Owned is_cuda(PyObject_GetAttr(tensor, names_.is_cuda));
-    if (!pointer || !is_cuda) return false;
+    if (!pointer) return false;
     to.of.data = PyLong_AsVoidPtr(pointer.get());
     if (PyErr_Occurred() != nullptr) return false;
+    const Owned is_cuda(PyObject_GetAttr(tensor, names_.is_cuda));
+    if (!is_cuda) return false;
     if (is_cuda.get() != Py_True) {
       const Owned is_cpu(PyObject_GetAttr(tensor, names_.is_cpu));
       return is_cpu.get() == Py_True;
@@ -69,8 +70,9 @@ class Reader {
 
   bool read_layout(PyObject* tensor, Tensor& to) const {
     const Owned shape(PyObject_GetAttr(tensor, names_.shape));
+    if (!shape || !PyTuple_Check(shape.get())) return false;
     const Owned stride(PyObject_CallMethodObjArgs(tensor, names_.stride, nullptr));
-    if (!shape || !stride || !PyTuple_Check(shape.get()) || !PyTuple_Check(stride.get())) return false;
+    if (!stride || !PyTuple_Check(stride.get())) return false;
     const Py_ssize_t rank = PyTuple_Size(shape.get());
     if (rank > MSDA_MAX_RANK || PyTuple_Size(stride.get()) != rank) return false;
     to.of.rank = static_cast<int32_t>(rank);

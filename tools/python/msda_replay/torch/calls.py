@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import importlib.machinery
 import importlib.util
 
 import torch
@@ -29,10 +30,13 @@ def native():
     if not path:
         return None
     spec = importlib.util.spec_from_file_location("msda_torch_calls", path)
-    if spec is None or spec.loader is None:
+    if ".abi3.so" not in importlib.machinery.EXTENSION_SUFFIXES or spec is None or spec.loader is None:
+        return None  # a Python without the stable ABI, such as one without the GIL
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError:
         return None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     module.use({dtype: libmsda.DTYPES[name] for dtype, name in _DTYPES.items()}, _current_device, _current_stream)
     return module
 

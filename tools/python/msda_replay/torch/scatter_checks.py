@@ -66,11 +66,24 @@ def _addresses(tensor):
     return begin, begin + extent * tensor.element_size(), extent == tensor.numel()
 
 
+def _is_free_of_overlap(tensor):
+    """Whether no two elements are one in memory."""
+    steps = sorted((stride, size - 1) for size, stride in zip(tensor.shape, tensor.stride()) if size > 1)
+    reach = 0
+    for stride, count in steps:
+        if stride <= reach:  # steps interleave, or meet
+            places = torch.arange(1 + sum(stride * count for stride, count in steps)).as_strided(tensor.shape, tensor.stride())
+            return places.unique().numel() == tensor.numel()
+        reach += stride * count
+    return True
+
+
 def check_overlap(written, *read):
-    """Like PyTorch, refuses only what is plain: tensors with gaps may lie in one another's."""
+    """Of tensors with gaps, which may lie in one another's, it refuses as little as PyTorch does. Elements of the written tensor that are one
+    in memory it refuses all: PyTorch adds to them atomically, and here each has a writer."""
     if written.numel() == 0:
         return
-    _require(written.is_contiguous() or all(size == 1 or stride for size, stride in zip(written.shape, written.stride())),
+    _require(written.is_contiguous() or _is_free_of_overlap(written),
              lambda: _OVERLAP.format("more than one element of the written-to tensor refers to"))  # fmt: skip
     begin, end, whole = _addresses(written)
     for tensor in read:
