@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "kernels/names.h"
 #include "tools/python/native/tensors.h"
 
 namespace msda::python {
@@ -12,27 +13,14 @@ namespace msda::python {
 // The bytes that a tensor's elements lie in.
 struct Extent {
   uintptr_t begin, end;
-  explicit Extent(const msda_tensor& tensor, int64_t element_bytes) {
+  explicit Extent(const msda_tensor& tensor) {
     int64_t last = 0;
     for (int i = 0; i < tensor.rank; ++i) last += (tensor.shape[i] - 1) * tensor.stride[i];
     begin = reinterpret_cast<uintptr_t>(tensor.data);
-    end = begin + static_cast<uintptr_t>((last + 1) * element_bytes);
+    end = begin + static_cast<uintptr_t>((last + 1) * kernels::bytes_of(tensor.dtype));
   }
   bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
 };
-
-inline int64_t bytes_of(const msda_tensor& tensor) {
-  switch (tensor.dtype) {
-    case MSDA_FLOAT16:
-    case MSDA_BFLOAT16:
-      return 2;
-    case MSDA_FLOAT32:
-    case MSDA_INT32:
-      return 4;
-    default:
-      return 8;
-  }
-}
 
 inline bool has_elements(const msda_tensor& tensor) {
   for (int i = 0; i < tensor.rank; ++i) {
@@ -75,9 +63,8 @@ inline bool is_plain(const Tensor& sum, int64_t dim, const Tensor& index, const 
   }
   if (!by_elements && index.of.shape[0] != source.of.shape[dim]) return false;
   if (!has_elements(sum.of) || !has_elements(source.of) || !is_free_of_overlap(sum.of)) return false;
-  const Extent written(sum.of, bytes_of(sum.of));
-  return !written.overlaps(Extent(index.of, bytes_of(index.of))) &&
-         !written.overlaps(Extent(source.of, bytes_of(source.of)));
+  const Extent written(sum.of);
+  return !written.overlaps(Extent(index.of)) && !written.overlaps(Extent(source.of));
 }
 
 }  // namespace msda::python
