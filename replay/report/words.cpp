@@ -103,6 +103,9 @@ std::string whereabouts_of(const Group& group, const InvocationResult& result) {
   }
   const bool complete = group.is_complete();
   if (common.empty() && others.empty()) return complete ? "every element" : "all over the tensor";
+  if (complete && !common.empty() && !others.empty()) {
+    return fmt::format("every element of {} in {}", fmt::join(others, ", "), fmt::join(common, ", "));
+  }
   std::string where = fmt::format("{}{}",
                                   complete         ? "every element of "
                                   : common.empty() ? "in "
