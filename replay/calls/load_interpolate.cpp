@@ -30,7 +30,8 @@ double scale_of(const capture::Invocation& invocation, int axis, const std::stri
 
 std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input,
-                                                          const GetResult& before, const GetResult& recorded) {
+                                                          const GetResult& before, const GetResult& recorded,
+                                                          const GetResult& reference) {
   auto call = std::make_shared<analysis::InterpolateCall>();
   call->grad_output = input("grad_output");
   const analysis::Index& shape = call->grad_output.shape;
@@ -68,8 +69,9 @@ std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocat
     const bool fits = tensor && tensor.shape == call->shape_of(analysis::InterpolateGradient::kInput);
     return fits ? tensor : analysis::Tensor{};
   };
-  return call->with_heeded_scales(invocation.facts.kernel, fitting(recorded("grad_input")),
-                                  fitting(before("grad_input")));
+  return call->with_heeded_scales(
+      invocation.facts.kernel,
+      {fitting(recorded("grad_input")), fitting(before("grad_input")), fitting(reference("grad_input"))});
 }
 
 }  // namespace msda::replay

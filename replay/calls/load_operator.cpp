@@ -126,8 +126,8 @@ std::string why_too_large(const capture::Invocation& invocation, const std::stri
 }
 
 std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
-                                              const GetInput& input, const GetResult& before,
-                                              const GetResult& recorded) {
+                                              const GetInput& input, const GetResult& before, const GetResult& recorded,
+                                              const GetResult& reference) {
   if (const OwnOperator* own = own_operator_of(invocation)) {
     const auto result = [&](const std::string& name) { return recorded(name.c_str()); };
     auto call = std::make_shared<analysis::OwnCall>(own->bind(
@@ -138,7 +138,7 @@ std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocat
   const std::string name = operator_of(invocation);
   if (name == "grid_sample") return grid_sample_call_of(invocation, where, input);
   if (name == "scatter_add") return scatter_add_call_of(invocation, where, input, before);
-  if (name == "interpolate") return interpolate_call_of(invocation, where, input, before, recorded);
+  if (name == "interpolate") return interpolate_call_of(invocation, where, input, before, recorded, reference);
   if (name == "roi_align") return roi_align_call_of(invocation, where, input);
   return msda_call_of(invocation, where, input);
 }

@@ -17,7 +17,8 @@ std::string operator_of(const capture::Invocation& invocation);
 // The input of that name; throws BadInput if there is none.
 using GetInput = std::function<analysis::Tensor(const char* name)>;
 
-// The output of that name, or what its buffer held before the call; without data if it was not recorded.
+// The output of that name, what its buffer held before the call, or the result that it was compared with; without data
+// if it was not recorded.
 using GetResult = std::function<analysis::Tensor(const char* name)>;
 
 // Why a call is not looked at though its operator is known: it would take too long. Empty for others, and for those
@@ -29,7 +30,7 @@ msda_dialect dialect_from(const std::string& name, const std::string& where);
 
 // Checks sizes and conventions. Throws BadInput, whose message begins with `where`.
 std::shared_ptr<const analysis::Call> call_of(const capture::Invocation& invocation, const std::string& where,
-                                              const GetInput& input, const GetResult& before,
-                                              const GetResult& recorded);
+                                              const GetInput& input, const GetResult& before, const GetResult& recorded,
+                                              const GetResult& reference);
 
 }  // namespace msda::replay

@@ -12,7 +12,8 @@ std::shared_ptr<const analysis::Call> scatter_add_call_of(const capture::Invocat
 
 std::shared_ptr<const analysis::Call> interpolate_call_of(const capture::Invocation& invocation,
                                                           const std::string& where, const GetInput& input,
-                                                          const GetResult& before, const GetResult& recorded);
+                                                          const GetResult& before, const GetResult& recorded,
+                                                          const GetResult& reference);
 std::shared_ptr<const analysis::Call> roi_align_call_of(const capture::Invocation& invocation, const std::string& where,
                                                         const GetInput& input);
 

@@ -146,9 +146,12 @@ LoadedCall::LoadedCall(const Options& options, const capture::IsolatedReader& re
       return info == nullptr ? analysis::Tensor{} : tensor(*info);
     };
   };
+  const auto* const compared = invocation.reference();
+  const std::vector<capture::TensorInfo> of_reference =
+      compared == nullptr ? std::vector<capture::TensorInfo>{} : compared->tensors;
   call_ = call_of(
       invocation, where_, [&](const char* name) { return input(invocation, name); }, one_of(invocation.outputs_before),
-      one_of(invocation.outputs));
+      one_of(invocation.outputs), one_of(of_reference));
   recorded_ = side("recorded", Source::kRecorded, invocation.path + "/outputs", invocation.outputs, call_->conventions);
   const auto before = side("before", Source::kStored, invocation.path + "/outputs_before", invocation.outputs_before,
                            call_->conventions);

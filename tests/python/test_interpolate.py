@@ -188,6 +188,16 @@ def test_which_factor_was_heeded_is_seen_beside_what_the_buffer_held(judged, ins
     assert causes_of(told) == {"uninitialized_output"}
 
 
+def test_which_factor_was_to_be_heeded_is_seen_in_the_reference(judged):
+    """A kernel that ignores all factors, beside a reference that is right: not the one for CPUs, which ignores that of equal sizes."""
+    grad = gradient(1, 2, 5, 13)
+    right = summed(summed(grad, inverse_pixels(5, 13, 2.7), 5).swapaxes(-1, -2).copy(), inverse_pixels(5, 5, 1.1), 5).swapaxes(-1, -2)
+    wrong = summed(grad, inverse_pixels(5, 13), 5)
+    assert (right != wrong).any()
+    told = judged(members("nearest", grad, wrong, scale_width=2.7, scale_height=1.1) | {"reference_grad_input": np.ascontiguousarray(right)}, expect=1)
+    assert {cause["at_fault"] for cause in told["judged"]} == {"observed"}
+
+
 def test_a_scale_along_one_axis(judged):
     """Kernels for CPUs copy along the axis of equal sizes, those for GPUs only where both are."""
     grad = gradient(1, 2, 6, 5)

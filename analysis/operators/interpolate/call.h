@@ -118,11 +118,14 @@ struct InterpolateCall final : ScatterCall {
 
   // From grad_output and `sides`.
   void take_sizes();
+  // What is known of grad_input, each of which may be without data: what the kernel left, what the buffer held before,
+  // and the result that it was compared with.
+  struct Known {
+    Tensor recorded, before, reference;
+  };
   // The same with those scale factors alone that the kernel heeded: one that is known by its name, or the one, for a
-  // CPU or for a GPU, whose results the recorded gradient looks like, or what was added to `before`, the buffer's
-  // contents. Both may be without data.
-  std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Tensor& recorded,
-                                                            const Tensor& before) const;
+  // CPU or for a GPU, whose results one of the gradients looks like, or what the kernel added to the buffer.
+  std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Known& known) const;
   const char* mode_name() const;
 
   // --- Along one axis.

@@ -80,12 +80,17 @@ bool is_for_gpus(std::string_view kernel) {
 }  // namespace
 
 std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::string_view kernel,
-                                                                           const Tensor& recorded,
-                                                                           const Tensor& before) const {
+                                                                           const Known& known) const {
   auto on_cpu = as_on_a_cpu(*this), on_gpu = as_on_a_gpu(*this);
   if (is_for_gpus(kernel)) return on_gpu;
-  if (!recorded || are_alike(*on_cpu, *on_gpu)) return on_cpu;
-  return misses(*on_gpu, recorded, before) < misses(*on_cpu, recorded, before) ? on_gpu : on_cpu;
+  if (!known.recorded || are_alike(*on_cpu, *on_gpu)) return on_cpu;
+  const int64_t cpu = misses(*on_cpu, known.recorded, known.before),
+                gpu = misses(*on_gpu, known.recorded, known.before);
+  if (known.reference && cpu > 0 && gpu > 0) {  // the kernel is wrong in any case: what it was to compute tells more
+    const int64_t of_cpu = misses(*on_cpu, known.reference, {}), of_gpu = misses(*on_gpu, known.reference, {});
+    if (of_cpu != of_gpu) return of_gpu < of_cpu ? on_gpu : on_cpu;
+  }
+  return gpu < cpu ? on_gpu : on_cpu;
 }
 
 }  // namespace msda::analysis
