@@ -111,8 +111,13 @@ def choice(name, choices, chosen):
     return choices[chosen]
 
 
+def check_status(status):
+    """Raises ValueError with the library's message unless a call's status says that it was done."""
+    if status != 0:
+        raise ValueError(library().msda_last_error().decode())
+
+
 def run(function, call, *arguments):
     """Calls a function of the library. Structures are passed by pointer. Raises ValueError with the library's message."""
     by_pointer = [ctypes.byref(a) if isinstance(a, ctypes.Structure) else a for a in (call, *arguments)]
-    if getattr(library(), function)(*by_pointer) != 0:
-        raise ValueError(library().msda_last_error().decode())
+    check_status(getattr(library(), function)(*by_pointer))

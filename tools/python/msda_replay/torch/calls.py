@@ -27,11 +27,11 @@ def native():
     """The module of tools/python/native, which does plain calls in a fraction of the time, or None where it was not built."""
     program = find_program("msda-replay")
     path = program and find_library("msda_torch_calls.abi3.so", program)
-    if not path:
+    if not path or ".abi3.so" not in importlib.machinery.EXTENSION_SUFFIXES:  # a Python without the stable ABI, such as one without the GIL
         return None
     spec = importlib.util.spec_from_file_location("msda_torch_calls", path)
-    if ".abi3.so" not in importlib.machinery.EXTENSION_SUFFIXES or spec is None or spec.loader is None:
-        return None  # a Python without the stable ABI, such as one without the GIL
+    if spec is None or spec.loader is None:
+        return None
     try:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -41,15 +41,8 @@ def native():
     return module
 
 
-def address(function):
-    """Of a function of libmsda, as a number."""
+def _address(function):
     return ctypes.cast(getattr(libmsda.library(), function), ctypes.c_void_p).value
-
-
-def check_status(status):
-    """Raises ValueError unless a call's status says that it was done."""
-    if status != 0:
-        raise ValueError(libmsda.library().msda_last_error().decode())
 
 
 def check_together(tensors):
@@ -78,12 +71,12 @@ class Function:
     def __init__(self, name, structure, host=()):
         self._name, self._structure, self._host = name, structure, host
         tensors = [field for field, type in structure._fields_ if type is libmsda.Tensor]
-        self._fields = len(structure._fields_) - len(tensors)
         self._head = getattr(structure, tensors[0]).offset
 
     @functools.cached_property
-    def _addresses(self):
-        return address(f"msda_{self._name}"), address(f"msda_cuda_{self._name}")
+    def addresses(self):
+        """Of the functions for the CPU and for a GPU, as numbers."""
+        return _address(f"msda_{self._name}"), _address(f"msda_cuda_{self._name}")
 
     def __call__(self, fields, inputs, arguments):
         """Runs it where the tensors are: on the CPU, or on their GPU's current stream.
@@ -95,9 +88,9 @@ class Function:
         if module is not None:
             head = bytes(self._structure(*fields))[: self._head]
             of_host = [(tensor,) if name in self._host and tensor is not None else tensor for name, tensor in inputs.items()]
-            status = module.run(*self._addresses, head, tuple(of_host), tuple(arguments.values()))
+            status = module.run(*self.addresses, head, tuple(of_host), tuple(arguments.values()))
             if status is not None:
-                return check_status(status)
+                return libmsda.check_status(status)
         self._run_by_ctypes(fields, inputs, arguments)
 
     def _run_by_ctypes(self, fields, inputs, arguments):

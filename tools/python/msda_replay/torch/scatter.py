@@ -1,6 +1,5 @@
 """PyTorch's and torchvision's sums that scatter, by libmsda: kernels to put in place of theirs."""
 
-import functools
 import math
 
 import torch
@@ -37,16 +36,11 @@ def _add_at_once(total, dim, index, source, by_elements):
     module = calls.native()
     if module is None or receipts.are_kept():
         return False
-    status = module.scatter_add(_address(), total, dim, index, source, by_elements)
+    status = module.scatter_add(_run_scatter_add.addresses[1], total, dim, index, source, by_elements)
     if status is None:
         return False
-    calls.check_status(status)
+    libmsda.check_status(status)
     return True
-
-
-@functools.lru_cache(maxsize=1)
-def _address():
-    return calls.address("msda_cuda_scatter_add")
 
 
 def _with_dimensions(*tensors):
