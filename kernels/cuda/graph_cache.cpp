@@ -29,14 +29,13 @@ class GraphCache {
     const std::lock_guard lock(mutex_);
     std::deque<Kept>& graphs = of_context_[context];
     size_t of_shape = 0;
-    auto chosen = graphs.end();
+    auto oldest = graphs.end();
     for (auto kept = graphs.begin(); kept != graphs.end(); ++kept) {
       if (kept->stream != stream || !kept->graph->has_shape_of(sequence)) continue;
-      const bool is_same = kept->graph->launches(sequence);
-      if (is_same || of_shape++ == 0) chosen = kept;
-      if (is_same) return taken(graphs, chosen);
+      if (kept->graph->launches(sequence)) return taken(graphs, kept);
+      if (of_shape++ == 0) oldest = kept;
     }
-    return of_shape < kMostOfShape ? nullptr : taken(graphs, chosen);
+    return of_shape < kMostOfShape ? nullptr : taken(graphs, oldest);
   }
 
   // Of the current context. Without memory for it the graph ends: the call has been enqueued, and must not fail.
