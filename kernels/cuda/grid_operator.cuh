@@ -6,6 +6,7 @@
 #include "kernels/cuda/grid_pixels.cuh"
 #include "kernels/cuda/grid_samples.cuh"
 #include "kernels/cuda/grid_short.cuh"
+#include "kernels/cuda/grid_sort.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace msda::kernels::cuda {
