@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/grid_lists.cuh"
+#include "kernels/cuda/prefix_sums.cuh"
 
 namespace msda::kernels::cuda {
 
@@ -12,6 +13,7 @@ inline constexpr int kSortThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
 struct SortRoom {
   static constexpr int kFew = 32, kThreads = kSortThreads<Real>, kMany = kFew * kThreads, kOfWarp = kFew * kWarp;
+  static constexpr uint32_t kFewOfWarp = 256;  // for a warp to compare
   Real weight[kMany];
   alignas(16) uint32_t sample[kMany];
 };
@@ -35,29 +37,68 @@ __device__ inline void sort_few(GridEntry<Real>* entries, uint32_t count, SortRo
   for (uint32_t i = 0; i < count; ++i) entries[i] = {weight[i * kColumns], sample[i * kColumns]};
 }
 
-// Counts for each addend those with a smaller sample. A warp does it, or all threads of the block; `first`: where their
-// part of the room begins.
+// A warp's part of the room, or all of it, for the addends of one pixel.
+template <class Real>
+struct SortPart {
+  Real* weight;
+  uint32_t* sample;  // at an address that sixteen divides, as `size`, too, does
+  uint32_t size;     // addends
+  // With numbers that no addend has: comparisons read four at a time.
+  __device__ static uint32_t filled_up(uint32_t count) { return (count + 3) / 4 * 4; }
+  // Of a pixel with `count` addends among samples that take `words` words, a bit each: whether ranking by bits costs
+  // less than comparing each with each, and has room beside the addends.
+  __device__ bool ranks_by_bits(uint32_t count, uint32_t words) const {
+    constexpr uint64_t kComparisons = 32;  // that cost as much as a word
+    return count <= size && words <= size - filled_up(count) && kComparisons * words < uint64_t{count} * count;
+  }
+};
+
+// Sums of the bits in the words before each. All lanes of a warp must call it.
+__device__ inline void count_bits_before(const uint32_t* bits, uint32_t words, uint32_t* before) {
+  const uint32_t lane = threadIdx.x % kWarp;
+  uint32_t next = 0;
+  for (uint32_t first = 0; first < words; first += kWarp) {
+    const uint32_t at = first + lane, mine = at < words ? static_cast<uint32_t>(__popc(bits[at])) : 0;
+    const uint32_t upto = sum_upto_lane(mine);
+    if (at < words) before[at] = next + upto - mine;
+    next += __shfl_sync(~0u, upto, kWarp - 1);
+  }
+}
+
+// Ranks each addend among all by its sample. A warp does it, or all threads of the block.
 template <int kThreads, class Real>
-__device__ inline void sort_many(GridEntry<Real>* entries, uint32_t count, SortRoom<Real>& room, uint32_t first) {
-  Real* const weight = room.weight + first;
-  uint32_t* const samples = room.sample + first;
-  const uint32_t thread = threadIdx.x % kThreads;
+__device__ inline void sort_many(GridEntry<Real>* entries, uint32_t count, uint32_t words, const SortPart<Real>& part) {
+  const uint32_t thread = threadIdx.x % kThreads, filled = SortPart<Real>::filled_up(count);
+  const bool by_bits = part.ranks_by_bits(count, words);
+  uint32_t* const bits = part.sample + filled;
+  auto* const before = reinterpret_cast<uint32_t*>(part.weight + filled);
   synchronize<kThreads>();
-  for (uint32_t i = thread; i < (count + 3) / 4 * 4; i += kThreads) {
+  for (uint32_t i = thread; by_bits && i < words; i += kThreads) bits[i] = 0;
+  if (by_bits) synchronize<kThreads>();
+  for (uint32_t i = thread; i < filled; i += kThreads) {
     const GridEntry<Real> entry = i < count ? entries[i] : GridEntry<Real>{Real(0), ~0u};
-    weight[i] = entry.weight;
-    samples[i] = entry.sample;
+    part.weight[i] = entry.weight;
+    part.sample[i] = entry.sample;
+    if (by_bits && i < count) atomicOr(&bits[entry.sample / 32], 1u << entry.sample % 32);
   }
   synchronize<kThreads>();
+  if (by_bits) {
+    if (thread < kWarp) count_bits_before(bits, words, before);
+    synchronize<kThreads>();
+  }
   for (uint32_t i = thread; i < count; i += kThreads) {
-    const uint32_t sample = samples[i];
+    const uint32_t sample = part.sample[i], word = sample / 32;
     uint32_t rank = 0;
-    for (uint32_t other = 0; other < count; other += 4) {
-      const uint4 four = *reinterpret_cast<const uint4*>(samples + other);
-      rank +=
-          (four.x < sample ? 1 : 0) + (four.y < sample ? 1 : 0) + (four.z < sample ? 1 : 0) + (four.w < sample ? 1 : 0);
+    if (by_bits) {
+      rank = before[word] + static_cast<uint32_t>(__popc(bits[word] & ((1u << sample % 32) - 1)));
+    } else {
+      for (uint32_t other = 0; other < count; other += 4) {
+        const uint4 four = *reinterpret_cast<const uint4*>(part.sample + other);
+        rank += (four.x < sample ? 1 : 0) + (four.y < sample ? 1 : 0) + (four.z < sample ? 1 : 0) +
+                (four.w < sample ? 1 : 0);
+      }
     }
-    entries[rank] = {weight[i], sample};
+    entries[rank] = {part.weight[i], sample};
   }
 }
 
@@ -118,16 +159,20 @@ __global__ void __launch_bounds__(kSortThreads<Real>)
     }
   }
   __syncthreads();
-  const uint32_t warp = threadIdx.x / kWarp;
+  const auto words = static_cast<uint32_t>((p.samples + 31) / 32);
+  const SortPart<Real> all{room.weight, room.sample, Room::kMany};
+  const uint32_t warp = threadIdx.x / kWarp, part = warp * Room::kOfWarp;
+  const SortPart<Real> mine{room.weight + part, room.sample + part, Room::kOfWarp};
+  const auto of_warp = [&](uint32_t count) { return count <= Room::kFewOfWarp || mine.ranks_by_bits(count, words); };
   for (uint32_t i = warp; i < listed; i += kThreads / kWarp) {
     const uint32_t begin = lists.begin_of(batch, list[i]), count = lists.begin_of(batch, list[i] + 1) - begin;
-    if (count <= Room::kOfWarp) sort_many<kWarp>(entries + begin, count, room, warp * Room::kOfWarp);
+    if (of_warp(count)) sort_many<kWarp>(entries + begin, count, words, mine);
   }
   for (uint32_t i = 0; i < listed; ++i) {
     const uint32_t begin = lists.begin_of(batch, list[i]), count = lists.begin_of(batch, list[i] + 1) - begin;
-    if (count <= Room::kOfWarp) continue;
+    if (of_warp(count)) continue;
     if (count <= Room::kMany) {
-      sort_many<kThreads>(entries + begin, count, room, 0);
+      sort_many<kThreads>(entries + begin, count, words, all);
     } else {
       find_all<kAxes, kTaps>(p, batch, list[i], entries + begin);
     }

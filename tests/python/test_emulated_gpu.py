@@ -154,7 +154,7 @@ def test_grid_sample(grid_sides):
     assert grid_bits.modes(*grid_sides, 60, 60000) == (True, "modes: 60 of 60 problems equal")
 
 
-@pytest.mark.parametrize("samples, side", [(17000, 40), (17000, 16), (17000, 8), (17000, 4), (1500, 4), (1500, 9)])
+@pytest.mark.parametrize("samples, side", [(17000, 40), (17000, 16), (17000, 8), (17000, 4), (17000, 1), (170000, 16), (1500, 4), (1500, 9)])
 def test_small_images_with_many_samples(grid_sides, samples, side):
     """As a detector's encoder has them. Threads, warps or blocks sort and sum a pixel's addends, by how many there are."""
     problem = grid_bits.Problem(1, 1000, finite=True)
