@@ -15,18 +15,19 @@ def ran(weights, **more):
     return {"losses": ["0x1p0", "0x1p-1"], "weights": weights, "refused": [], "machine": {"GPU": "H"}, **more}
 
 
-def a_row(both=("a", "a"), plain=("b", "c"), alone="", seconds=(0.1, 0.104, 0.11), refused=()):
-    times = {"seconds": {name: [5 * one, one, one / 5] for name, one in zip(("plain", "deterministic", "context"), seconds)}} if seconds else {}
+def a_row(both=("a", "a"), plain=("b", "c"), alone="", seconds=(0.1, 0.104, 0.11, 0.09), refused=()):
+    """Rounds that differ by much, but in all modes alike."""
+    times = {"seconds": {name: [5 * one, one, one / 5] for name, one in zip(("plain", *judge.COMPARED), seconds)}} if seconds else {}
     return judge.row_of("gcn", {"plain": [ran(plain[0]), ran(plain[1], alone=alone)],
                                 "deterministic": [ran(both[0]), ran(both[1], refused=list(refused), **times)]})
 
 
 def test_what_is_promised_is_judged():
     good = a_row()
-    assert not list(judge.missed(good)) and good["ratio"] == pytest.approx(1.04) and good["context_ratio"] == pytest.approx(1.1)
+    assert not list(judge.missed(good)) and [good["ratios"][mode][1] for mode in judge.COMPARED] == pytest.approx([1.04, 1.1, 0.9])
     assert not list(judge.missed(a_row(plain=("b", "b"), alone="index_add_cuda_ does not have a deterministic implementation")))
     for row, why in ((a_row(both=("a", "d")), "ended with other weights"), (a_row(plain=("b", "b")), "nothing is shown"),
-                     (a_row(seconds=(0.1, 0.106, 0.1)), "1.060 times the nondeterministic one, at most 1.05"),
+                     (a_row(seconds=(0.1, 0.106, 0.1, 0.1)), "1.060 times the nondeterministic one, at most 1.05"),
                      (a_row(seconds=None), "no times were measured")):
         (line,) = judge.missed(row)
         assert line.startswith("gcn: ") and why in line
@@ -40,8 +41,15 @@ def test_losses_count_as_well():
 
 def test_the_table_shows_it():
     first, last = judge.table([a_row(), a_row(both=("a", "d"), alone="a|b", seconds=None, refused=["cumsum_cuda_kernel"])]).splitlines()[2:]
-    assert first == "| gcn | equal | differ | runs | 100.0 ms | 1.040 | 1.100 | nothing |"
-    assert last == "| gcn | DIFFER | differ | refused: a/b | not measured |  |  | cumsum_cuda_kernel |"
+    assert first == "| gcn | equal | differ | runs | 100.0 ms | 1.040 (1.040 to 1.040) | 1.100 (1.100 to 1.100) | 0.900 (0.900 to 0.900) | nothing |"
+    assert last == "| gcn | DIFFER | differ | refused: a/b | not measured |  |  |  | cumsum_cuda_kernel |"
+
+
+def test_rounds_are_compared_one_by_one():
+    """A slow round, and a slow turn, count once each."""
+    plain, both = [1.0, 1.0, 4.0, 1.0, 1.0], [1.1, 1.0, 4.0, 3.0, 1.2]
+    assert judge.ratio_to_plain({"plain": plain, "deterministic": both}, "deterministic") == pytest.approx([1.0, 1.1, 1.2])
+    assert judge.ratio_to_plain({"plain": [2.0], "deterministic": [3.0]}, "deterministic") == [1.5, 1.5, 1.5]
 
 
 def program(monkeypatch, tmp_path, text):
@@ -53,7 +61,7 @@ def program(monkeypatch, tmp_path, text):
 CLIENT = """import json, sys, os
 mode = sys.argv[2]
 weights = "same" if mode == "deterministic" else str(os.getpid())
-seconds = {"plain": [1.0], "deterministic": [SLOW], "context": [1.0]}
+seconds = {"plain": [1.0], "deterministic": [SLOW], "context": [1.0], "alone": [1.0]}
 print(json.dumps({"losses": [], "weights": weights, "refused": [], "machine": {"PyTorch": "2"}, "alone": "", "seconds": seconds}))
 """
 

@@ -10,8 +10,9 @@ torch.use_deterministic_algorithms(True) and msda_replay.torch.deterministic(), 
 - with both switches the weights of the two processes are equal, bit for bit;
 - without them the weights differ, or PyTorch refuses a step under use_deterministic_algorithms alone: this is shown, as else
   the first promise would mean nothing;
-- the median step takes at most 1.05 times the nondeterministic one. Both are measured in one process, in turn, with the
-  same settings of cuDNN (deterministic), in blocks of five steps.
+- a step takes at most 1.05 times the nondeterministic one: the median over rounds, in each of which both have a turn of five steps in one
+  process, with the same settings of cuDNN (deterministic). The table has the quartiles, and the same of the context alone and of PyTorch's
+  switch alone, so that it shows which of the two costs what.
 
 A model may need an operator that PyTorch has no deterministic algorithm for and that msda_replay.torch does not replace: its
 steps are then made with warn_only, and the last column names it. MSDA_BUILD names a build folder where msda-replay is not

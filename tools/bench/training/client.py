@@ -7,8 +7,9 @@
 - refused: operators for which PyTorch has no deterministic algorithm, and which msda_replay.torch does not replace either. Then the steps
   were made with `warn_only`;
 - alone, with --alone: what PyTorch says to one more step under torch.use_deterministic_algorithms(True) alone, "" if it does not refuse;
-- seconds, with --timed N: times of N more steps each, in turn `plain`, `deterministic` (both switches), and `context`
-  (msda_replay.torch.deterministic() alone), five steps at a time; the first five of each are left out.
+- seconds, with --timed N: by mode, the median time of five steps in each of N / 5 rounds. In each round every mode has its turn, `plain`, `deterministic`
+  (both switches), `context` (msda_replay.torch.deterministic() alone) and `alone` (PyTorch's switch alone, with warnings in place of errors), and
+  begins with a step that does not count. What happens beside, or slowly, thus meets all modes of a round.
 
 All modes have the same settings of cuDNN (deterministic, no benchmark) and of cuBLAS, and uninitialized memory is not
 filled. Exit status 77, with the reason on standard error, where PyTorch, a model's library or the device is missing.
@@ -21,11 +22,13 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import sys
 import time
 import warnings
 
 SKIPPED, AT_ONCE = 77, 5
+TIMED = ("plain", "deterministic", "context", "alone")
 BENCH = pathlib.Path(__file__).resolve().parents[1]
 LACKS = re.compile(r"(\S+) does not have a deterministic implementation")
 
@@ -127,17 +130,25 @@ class Training:
             digest.update(tensor.detach().contiguous().reshape(-1).view(self.torch.uint8).cpu().numpy().tobytes())
         return digest.hexdigest()
 
+    def turn(self, mode):
+        """The median seconds of some steps; the first, which finds nothing in the caches, does not count."""
+        with self.mode(mode):
+            seconds = []
+            for _ in range(1 + AT_ONCE):
+                begin = time.perf_counter()
+                self.step()
+                seconds.append(time.perf_counter() - begin)
+        return statistics.median(seconds[1:])
+
     def times(self, count):
-        """Seconds of steps, by mode, in turn."""
-        seconds = {"plain": [], "deterministic": [], "context": []}
-        for turn in range(1 + -(-count // AT_ONCE)):
-            for name, mine in seconds.items():
-                with self.mode(name):
-                    for _ in range(AT_ONCE):
-                        begin = time.perf_counter()
-                        self.step()
-                        if turn > 0:
-                            mine.append(time.perf_counter() - begin)
+        """Seconds of a step by mode, one number for each round after the first. Each round begins with another mode."""
+        seconds = {mode: [] for mode in TIMED}
+        for number in range(1 + -(-count // AT_ONCE)):
+            begin = number % len(TIMED)
+            for mode in TIMED[begin:] + TIMED[:begin]:
+                found = self.turn(mode)
+                if number > 0:
+                    seconds[mode].append(found)
         return seconds
 
 
@@ -176,6 +187,7 @@ def train(torch, chosen):
             found["alone"] = refusal(training.step)
         training.warn_only = warn_only
     if chosen.timed:
+        training.warn_only = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found["seconds"] = training.times(chosen.timed)
