@@ -16,6 +16,9 @@ inline constexpr int64_t kOtherShared = 2048;
 
 inline int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
+// Addends of a pixel, on average, up to which a thread can have a pixel of its own though threads are left without one.
+inline constexpr int64_t kFewToSum = 2, kFewToSort = 16;
+
 // How a deterministic backward pass is done.
 template <class Stored, class Real>
 struct GridPlan {
@@ -35,9 +38,8 @@ struct GridPlan {
       }
       parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
       parts.by_channels = Division(parts.channels);
-      parts.tile =
-          static_cast<uint32_t>(tile_of(p.pixels, p.N * parts.channels, p.samples * taps, kPixelThreads, device));
-      if (parts.tile < kPixelThreads) parts.of_thread = kOfThreadOfFew;
+      parts.tile = static_cast<uint32_t>(
+          tile_of(p.pixels, p.N * parts.channels, p.samples * taps, kFewToSum, kPixelThreads, device));
       parts.by_tiles = Division(blocks_of(p.pixels, parts.tile));
       if (p.C >= kFewChannels) together = p.N * parts.channels * p.samples * kPixelChannels;
     }
@@ -129,7 +131,8 @@ void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const G
   if (p.samples == 0) return;
   launch("grid_scatter_kernel", grid_scatter_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, work, p,
          Division(blocks), room.ranks, lists);
-  const int64_t tile = tile_of(p.pixels, p.N, p.samples * taps_of_sample(kAxes, kTaps), kSortThreads<Real>, Device()),
+  const int64_t addends = p.samples * taps_of_sample(kAxes, kTaps),
+                tile = tile_of(p.pixels, p.N, addends, kFewToSort, kSortThreads<Real>, Device()),
                 tiles_of_batch = blocks_of(p.pixels, tile);
   launch("grid_sort_kernel", grid_sort_kernel<kAxes, kTaps, Stored, Real>, static_cast<unsigned>(p.N * tiles_of_batch),
          kSortThreads<Real>, 0, work, p, Division(tiles_of_batch), static_cast<uint32_t>(tile), lists);

@@ -9,17 +9,20 @@
 namespace msda::kernels::cuda {
 
 inline constexpr int kPixelThreads = 256, kPixelChannels = 8;
-// A thread sums up at most this many addends of a pixel, or kOfThreadOfFew where there are too few pixels to occupy the
-// device; a warp sums up to kOfWarp, and all threads together sum up more.
-inline constexpr uint32_t kOfThread = 128, kOfThreadOfFew = 32, kOfWarp = 256;
+inline constexpr int kTeams = kPixelThreads / kPixelChannels;
+// A thread sums up at most this many addends of a pixel, a warp up to kOfWarp, and all threads together sum up more.
+// Where there are too few pixels for all threads, a team of eight takes a pixel, a channel each: it sums up one run,
+// and a warp up to kOfWarpOfFew addends.
+inline constexpr uint32_t kOfThread = 128, kOfWarp = 256, kOfWarpOfFew = 1024;
 static_assert(kOfThread < kRun * kRun);  // the tree is then two runs high
 
 // How the pixels and channels are divided among blocks.
 struct GridParts {
   uint32_t channels = 0;  // groups of eight; 0: no block sums up pixels
-  uint32_t tile = kPixelThreads, of_thread = kOfThread;
+  uint32_t tile = kPixelThreads;
   Division by_tiles, by_channels;
   uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * channels * by_tiles.by; }
+  MSDA_HOST_DEVICE bool has_teams() const { return tile < kPixelThreads; }
 };
 
 // grad_output of eight channels, `count` of which exist; the others read as the last one that does.
@@ -92,8 +95,22 @@ __device__ inline void sum_pixel(const Channels& grad_output, const GridEntry<Re
   }
 }
 
-// The same for a pixel with many addends, by a warp or all threads of the block, each of which sums up runs of one
-// channel. The first eight write the sums. `runs`: of these threads, for as many runs as they sum up at a time.
+// One channel of a run, the addends from `begin` to `end`, kRun at most.
+template <class Channels, class Real>
+__device__ inline Real sum_run(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t begin,
+                               uint32_t end, int c) {
+  Real run(0);
+#pragma unroll 4
+  for (uint32_t i = begin; i < end; ++i) {
+    const GridEntry<Real> entry = entries[i];
+    const Real addend = entry.weight * grad_output.template read_one<Real>(entry.sample, c);
+    run = i == begin ? addend : run + addend;
+  }
+  return run;
+}
+
+// A pixel with many addends, by a warp or all threads of the block, each of which sums up runs of one channel. The
+// first eight write the sums. `runs`: of these threads, for as many runs as they sum up at a time.
 template <int kThreads, class Channels, class Real>
 __device__ inline void sum_long_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
                                       Real (*runs)[kPixelChannels], Result to, int64_t at, int64_t pixels) {
@@ -104,16 +121,7 @@ __device__ inline void sum_long_pixel(const Channels& grad_output, const GridEnt
   for (uint32_t first = 0; first < count; first += kAtOnce) {
     const uint32_t begin = first + mine * kRun, end = min(begin + kRun, count);
     synchronize<kThreads>();
-    if (begin < count && has_channel) {
-      Real run(0);
-#pragma unroll 4
-      for (uint32_t i = begin; i < end; ++i) {
-        const GridEntry<Real> entry = entries[i];
-        const Real addend = entry.weight * grad_output.template read_one<Real>(entry.sample, static_cast<int>(c));
-        run = i == begin ? addend : run + addend;
-      }
-      runs[mine][c] = run;
-    }
+    if (begin < count && has_channel) runs[mine][c] = sum_run(grad_output, entries, begin, end, static_cast<int>(c));
     synchronize<kThreads>();
     if (mine != 0 || !has_channel) continue;
     for (uint32_t i = 0; i < kRuns && first + i * kRun < count; ++i) sum.add(runs[i][c]);
@@ -121,23 +129,24 @@ __device__ inline void sum_long_pixel(const Channels& grad_output, const GridEnt
   if (mine == 0 && has_channel) store_one(to.data, to.dtype, at + c * pixels, Real(0) + sum.sum());
 }
 
-// The pixels of a tile that have too many addends for a thread. All threads must call it.
+// The pixels of a tile that have too many addends for a thread or a team; those with up to `of_warp` are a warp's. All
+// threads must call it.
 template <class Channels, class Real>
 __device__ inline void sum_long_pixels(const Channels& grad_output, const GridLists<Real>& lists, int64_t n,
                                        const GridEntry<Real>* entries, const uint32_t* longs, uint32_t long_count,
-                                       Result to, int64_t plane, int64_t pixels) {
+                                       uint32_t of_warp, Result to, int64_t plane, int64_t pixels) {
   constexpr uint32_t kWarps = kPixelThreads / kWarp;
   __shared__ Real runs[kPixelThreads / kPixelChannels][kPixelChannels];
   const uint32_t warp = threadIdx.x / kWarp;
   for (uint32_t i = warp; i < long_count; i += kWarps) {
     const uint32_t first = lists.begin_of(n, longs[i]), count = lists.begin_of(n, longs[i] + 1) - first;
-    if (count > kOfWarp) continue;
+    if (count > of_warp) continue;
     sum_long_pixel<kWarp>(grad_output, entries + first, count, runs + warp * (kWarp / kPixelChannels), to,
                           plane + longs[i], pixels);
   }
   for (uint32_t i = 0; i < long_count; ++i) {
     const uint32_t first = lists.begin_of(n, longs[i]), count = lists.begin_of(n, longs[i] + 1) - first;
-    if (count <= kOfWarp) continue;
+    if (count <= of_warp) continue;
     sum_long_pixel<kPixelThreads>(grad_output, entries + first, count, runs, to, plane + longs[i], pixels);
   }
 }
@@ -152,11 +161,26 @@ __device__ inline void sum_tile(const GridCall<Stored>& p, const GridParts& part
   if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
   const GridEntry<Real>* const entries = lists.entries + n * p.samples * kCount;
-  const int64_t pixel = int64_t{tile} * parts.tile + threadIdx.x;
-  if (threadIdx.x < parts.tile && pixel < p.pixels) {
+  const int64_t first_pixel = int64_t{tile} * parts.tile;
+  const auto add_long = [&](int64_t pixel) { longs[atomicAdd(&long_count, 1u)] = static_cast<uint32_t>(pixel); };
+  if (parts.has_teams()) {
+    const int c = static_cast<int>(threadIdx.x % kPixelChannels);
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x / kPixelChannels; i < parts.tile; i += kTeams) {
+      const int64_t pixel = first_pixel + i;
+      if (pixel >= p.pixels) break;
+      const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
+      if (count > kRun) {
+        if (c == 0) add_long(pixel);
+      } else if (c < grad_output.count) {
+        const Real sum = sum_run(grad_output, entries, first, first + count, c);
+        store_one(grad_input.data, grad_input.dtype, plane + c * p.pixels + pixel, Real(0) + sum);
+      }
+    }
+  } else if (const int64_t pixel = first_pixel + threadIdx.x; pixel < p.pixels) {
     const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
-    if (count > parts.of_thread) {
-      longs[atomicAdd(&long_count, 1u)] = static_cast<uint32_t>(pixel);
+    if (count > kOfThread) {
+      add_long(pixel);
     } else {
       Real sums[kPixelChannels];
       sum_pixel(grad_output, entries + first, count, sums);
@@ -169,7 +193,8 @@ __device__ inline void sum_tile(const GridCall<Stored>& p, const GridParts& part
     }
   }
   __syncthreads();
-  sum_long_pixels(grad_output, lists, n, entries, longs, long_count, grad_input, plane, p.pixels);
+  sum_long_pixels(grad_output, lists, n, entries, longs, long_count, parts.has_teams() ? kOfWarpOfFew : kOfWarp,
+                  grad_input, plane, p.pixels);
 }
 
 // A block's share of grad_input. `together`: grad_output as put_together leaves it, or null.
