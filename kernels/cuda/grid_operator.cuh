@@ -22,20 +22,19 @@ inline constexpr int64_t kFewToSum = 2, kFewToSort = 16;
 // How a deterministic backward pass is done.
 template <class Stored, class Real>
 struct GridPlan {
-  int64_t short_bytes = 0;  // of shared memory, to group a batch's addends by one block; 0: they are too many
+  int64_t short_bytes = 0;  // of shared memory, to group a range's addends by one block; 0: they are too many
+  GridRanges ranges;
   int64_t plane_bytes = 0;
   GridPlanes planes;
   GridParts parts;
-  int64_t together = 0;  // numbers of grad_output, a sample's channels side by side; 0: not needed
+  int64_t together = 0;        // numbers of grad_output, a sample's channels side by side; 0: not needed
+  int64_t blocks_of_list = 1;  // that put eight channels of a batch together
 
   GridPlan(const GridCall<Stored>& p, int taps, bool wants_input, bool wants_grid) {
     const Device device;
     const int64_t room = device.shared_bytes - kOtherShared;
     if (wants_input) {
-      if (p.samples <= short_samples(taps) && p.pixels < room / 4) {
-        const int64_t bytes = GridShortRoom<Real>::bytes(p.pixels, p.samples * taps);
-        if (bytes <= room) short_bytes = bytes;
-      }
+      divide_pixels(p, taps, device, room);
       parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
       parts.by_channels = Division(parts.channels);
       parts.tile = static_cast<uint32_t>(
@@ -43,16 +42,40 @@ struct GridPlan {
       parts.by_tiles = Division(blocks_of(p.pixels, parts.tile));
       if (p.C >= kFewChannels) together = p.N * parts.channels * p.samples * kPixelChannels;
     }
-    if (wants_grid && taps > 1 && p.C > 0 && p.samples > 0) divide_planes(p, device, room);
+    const int64_t free = kFirstBlocks * device.processors - ranges.blocks(p.N),
+                  lists = together > 0 ? p.N * parts.channels : 0;
+    if (wants_grid && taps > 1 && p.C > 0 && p.samples > 0) divide_planes(p, device, room, free - lists);
+    if (lists > 0)
+      blocks_of_list = blocks_to_each(lists, free - planes.blocks(p.N), blocks_of(p.samples, kFirstThreads));
   }
 
  private:
+  // As many blocks to each as run at a time, or `most` if not even one of each does.
+  static int64_t blocks_to_each(int64_t number, int64_t at_a_time, int64_t most) {
+    return std::clamp<int64_t>(at_a_time >= number ? at_a_time / number : most, 1, std::max<int64_t>(most, 1));
+  }
+
   // Reading planes whole is worth it if a good part of them is needed.
   static constexpr int64_t kPixelsToSample = 16;
   // With fewer channels, putting them side by side would cost more than it saves.
   static constexpr int64_t kFewChannels = 5;
 
-  void divide_planes(const GridCall<Stored>& p, const Device& device, int64_t room) {
+  // A few ranges where there are few batches: their blocks then have less to do, one after the other, beside looking at
+  // the samples.
+  void divide_pixels(const GridCall<Stored>& p, int taps, const Device& device, int64_t room) {
+    constexpr int64_t kMostRanges = 4, kEach = GridShortRoom<Real>::kEach;
+    if (p.samples > short_samples(taps)) return;
+    const int64_t wanted = std::clamp<int64_t>(device.processors / (2 * std::max<int64_t>(p.N, 1)), 1, kMostRanges);
+    const int64_t pixels = std::max<int64_t>(blocks_of(blocks_of(p.pixels, wanted), kEach) * kEach, kEach);
+    if (pixels >= room / 4) return;
+    const int64_t bytes = GridShortRoom<Real>::bytes(pixels, p.samples * taps);
+    if (bytes > room) return;
+    short_bytes = bytes;
+    ranges = {static_cast<uint32_t>(std::max<int64_t>(blocks_of(p.pixels, pixels), 1)), pixels};
+  }
+
+  // `at_a_time`: blocks that the device runs beside the others of the kernel.
+  void divide_planes(const GridCall<Stored>& p, const Device& device, int64_t room, int64_t at_a_time) {
     if (p.pixels > room || p.pixels > kPixelsToSample * p.samples || GridPlanes::rounds(p.C) > room) return;
     const int64_t bytes = GridPlanes::bytes(p.C, p.pixels, sizeof(Stored));
     if (bytes > room) return;
@@ -60,7 +83,7 @@ struct GridPlan {
     planes.groups = static_cast<uint32_t>(std::min<int64_t>(blocks_of(p.C, kPlaneLanes), kLanes / kPlaneLanes));
     const int64_t wanted = blocks_of(device.processors, p.N * planes.groups);
     const int64_t most = std::max<int64_t>(p.samples / std::max<int64_t>(kFirstThreads, p.pixels / 16), 1);
-    planes.parts = static_cast<uint32_t>(std::min(wanted, most));
+    planes.parts = static_cast<uint32_t>(std::min(blocks_to_each(p.N * planes.groups, at_a_time, wanted), most));
     planes.part = blocks_of(p.samples, planes.parts);
   }
 };
@@ -71,20 +94,20 @@ struct GridLongRoom {
   uint32_t* tile_sums;  // of GridLists::begin
 };
 
-// What the blocks of the first kernel do: some group, each the addends of a batch; then some sum planes; the others put
-// channels together, for as many samples each as there are threads.
+// What the blocks of the first kernel do: some group addends; then some sum planes; the others put channels together,
+// some of them for each batch and eight channels.
 struct FirstBlocks {
   uint32_t grouping, planes;
   Division by_blocks, by_channels;
 };
 
 template <int kAxes, int kTaps, class Stored, class Real>
-__global__ void __launch_bounds__(kFirstThreads, 2)
-    grid_first_kernel(GridCall<Stored> p, FirstBlocks blocks, GridLists<Real> lists, GridPlanes planes, Real* partial,
-                      Stored* together) {
+__global__ void __launch_bounds__(kFirstThreads, kFirstBlocks)
+    grid_first_kernel(GridCall<Stored> p, FirstBlocks blocks, GridRanges ranges, GridLists<Real> lists,
+                      GridPlanes planes, Real* partial, Stored* together) {
   uint32_t block = blockIdx.x;
   if (block < blocks.grouping) {
-    group_batch<kAxes, kTaps>(p, block, lists);
+    group_range<kAxes, kTaps>(p, ranges, block, lists);
     return;
   }
   block -= blocks.grouping;
@@ -94,24 +117,26 @@ __global__ void __launch_bounds__(kFirstThreads, 2)
   }
   const auto [list, of_list] = blocks.by_blocks.divide(block - blocks.planes);
   const auto [n, group] = blocks.by_channels.divide(list);
-  const int64_t sample = int64_t{of_list} * kFirstThreads + threadIdx.x;
-  if (sample < p.samples) put_together(p, list, n, int64_t{group} * kPixelChannels, sample, together);
+  for (int64_t sample = int64_t{of_list} * kFirstThreads + threadIdx.x; sample < p.samples;
+       sample += int64_t{blocks.by_blocks.by} * kFirstThreads) {
+    put_together(p, list, n, int64_t{group} * kPixelChannels, sample, together);
+  }
 }
 
 template <int kAxes, int kTaps, class Stored, class Real>
 void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan, const GridLists<Real>& lists,
                   Real* partial, Stored* together, Work& work) {
-  const int64_t each = std::max<int64_t>(blocks_of(p.samples, kFirstThreads), 1), channels = plan.parts.channels;
-  const FirstBlocks blocks{plan.short_bytes > 0 ? static_cast<uint32_t>(p.N) : 0, plan.planes.blocks(p.N),
-                           Division(each), Division(std::max<int64_t>(channels, 1))};
+  const int64_t each = plan.blocks_of_list, channels = plan.parts.channels;
+  const FirstBlocks blocks{plan.ranges.blocks(p.N), plan.planes.blocks(p.N), Division(each),
+                           Division(std::max<int64_t>(channels, 1))};
   const auto all =
       static_cast<unsigned>(blocks.grouping + blocks.planes + (plan.together > 0 ? p.N * channels * each : 0));
   if (all == 0) return;
   const auto kernel = grid_first_kernel<kAxes, kTaps, Stored, Real>;
   const int64_t bytes = std::max(plan.short_bytes, plan.plane_bytes);
   allow_shared(kernel);
-  launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, work, p, blocks, lists, plan.planes, partial,
-         together);
+  launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, work, p, blocks, plan.ranges, lists, plan.planes,
+         partial, together);
 }
 
 template <int kAxes, int kTaps, class Stored, class Real>

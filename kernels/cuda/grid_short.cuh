@@ -1,5 +1,5 @@
-// Groups the addends of a short call of grid_sample by pixel: one block for each batch counts the addends of each pixel
-// in its shared memory, and ranks each addend among those of its pixel.
+// Groups the addends of a short call of grid_sample by pixel: a block counts the addends of each pixel of a batch, or
+// of some of its pixels, in its shared memory, and ranks each addend among those of its pixel.
 #pragma once
 
 #include "kernels/cuda/cell_members.cuh"
@@ -7,7 +7,15 @@
 
 namespace msda::kernels::cuda {
 
-inline constexpr int kFirstThreads = 512;  // of a block of the first kernel
+inline constexpr int kFirstThreads = 512, kFirstBlocks = 2;  // of a block of the first kernel; of a multiprocessor
+
+// How the pixels of each batch are divided among blocks, each of which looks at all samples.
+struct GridRanges {
+  uint32_t number = 0;  // 0: no block groups
+  int64_t pixels = 0;   // to each: a multiple of sixteen, or all
+  uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * number; }
+};
+
 // Addends that one block groups; and samples, as CellMembers holds so many.
 inline constexpr int64_t kShortAddends = 16384;
 MSDA_HOST_DEVICE constexpr int64_t short_samples(int taps) {
@@ -53,10 +61,10 @@ class GridShortRoom {
   uint16_t* arrived;      // [addends]: each pixel's addends as they came
 };
 
-// Turns counts into where each pixel's addends begin, here and in global memory; returns how many there are. All
-// threads must call it.
+// Turns counts into where each pixel's addends begin, here and, after those of `below`, in global memory; returns how
+// many there are. All threads must call it.
 template <class Real>
-__device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t pixels, uint32_t* begin,
+__device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t pixels, uint32_t below, uint32_t* begin,
                                        uint32_t* crowded) {
   constexpr int kEach = GridShortRoom<Real>::kEach;
   __shared__ uint32_t sums[kWarp + 1];
@@ -93,7 +101,10 @@ __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t 
       starts.y = start(of + 1, count.y);
       starts.z = start(of + 2, count.z);
       starts.w = start(of + 3, count.w);
-      if (of < pixels) *reinterpret_cast<uint4*>(begin + of) = starts;
+      if (of < pixels) {
+        *reinterpret_cast<uint4*>(begin + of) =
+            make_uint4(below + starts.x, below + starts.y, below + starts.z, below + starts.w);
+      }
       const uint32_t most = max(max(count.x, count.y), max(count.z, count.w));
       if (most <= kFewToCompare) {
         *reinterpret_cast<uint4*>(room.words + of) = starts;
@@ -106,32 +117,45 @@ __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t 
     }
   }
   __syncthreads();
-  if (threadIdx.x == 0) begin[pixels] = before;
   return before;
 }
 
-// Groups the addends of batch n. All threads of a block of kFirstThreads must call it.
+// Groups the addends of a range of a batch's pixels. All threads of a block of kFirstThreads must call it.
 template <int kAxes, int kTaps, class Stored, class Real>
-__device__ inline void group_batch(const GridCall<Stored>& p, int64_t n, const GridLists<Real>& to) {
+__device__ inline void group_range(const GridCall<Stored>& p, const GridRanges& ranges, uint32_t block,
+                                   const GridLists<Real>& to) {
   using Addends = SampleAddends<kAxes, kTaps, Real>;
   constexpr int kCount = Addends::kCount;
-  __shared__ uint32_t crowded;
+  __shared__ uint32_t crowded, below;  // crowded pixels; addends of the pixels before the range
   const auto all = static_cast<uint32_t>(p.samples * kCount);
-  const GridShortRoom<Real> room(dynamic_shared<uint4>(), p.pixels, all);
-  if (threadIdx.x == 0) crowded = 0;
-  for (int64_t i = threadIdx.x; i < room.stride(p.pixels); i += kFirstThreads) room.words[i] = 0;
+  const int64_t n = block / ranges.number, first = int64_t{block % ranges.number} * ranges.pixels,
+                pixels = min(ranges.pixels, p.pixels - first);
+  const GridShortRoom<Real> room(dynamic_shared<uint4>(), pixels, all);
+  if (threadIdx.x == 0) crowded = below = 0;
+  for (int64_t i = threadIdx.x; i < room.stride(pixels); i += kFirstThreads) room.words[i] = 0;
   __syncthreads();
+  uint32_t of_others = 0;
   for (auto sample = threadIdx.x; sample < p.samples; sample += kFirstThreads) {
     const Addends addends(p, n, sample);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      room.pixel[sample * kCount + i] = addends.pixel[i];
+      const bool is_there = addends.pixel[i] != Addends::kNone, is_below = is_there && addends.pixel[i] < first,
+                 is_mine = is_there && !is_below && addends.pixel[i] - first < pixels;
+      const uint32_t pixel = is_mine ? addends.pixel[i] - static_cast<uint32_t>(first) : Addends::kNone;
+      room.pixel[sample * kCount + i] = pixel;
       room.weight[sample * kCount + i] = addends.weight[i];
-      if (addends.pixel[i] != Addends::kNone) atomicAdd(&room.words[addends.pixel[i]], 1u);
+      if (is_mine) atomicAdd(&room.words[pixel], 1u);
+      of_others += is_below ? 1 : 0;
     }
   }
+  if (first > 0) {
+    const uint32_t of_warp = sum_upto_lane(of_others);
+    if (threadIdx.x % kWarp == kWarp - 1) atomicAdd(&below, of_warp);
+  }
   __syncthreads();
-  const uint32_t filled = scan_pixels(room, p.pixels, to.begin + n * to.stride, &crowded);
+  uint32_t* const begin = to.begin + n * to.stride + first;
+  const uint32_t filled = scan_pixels(room, pixels, below, begin, &crowded);
+  if (threadIdx.x == 0 && first + pixels == p.pixels) begin[pixels] = below + filled;
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kFirstThreads) {
     room.crowded[i / CellMembers::kWords].samples.words[i % CellMembers::kWords] = 0;
   }
@@ -156,7 +180,7 @@ __device__ inline void group_batch(const GridCall<Stored>& p, int64_t n, const G
     }
     __syncthreads();
   }
-  GridEntry<Real>* const entries = to.entries + n * p.samples * kCount;
+  GridEntry<Real>* const entries = to.entries + n * p.samples * kCount + below;
   for (uint32_t i = threadIdx.x; i < filled; i += kFirstThreads) {
     const uint32_t addend = room.arrived[i], pixel = room.pixel[addend];
     uint32_t place = 0;
