@@ -11,23 +11,44 @@ inline constexpr int kCountThreads = 256, kScanAllThreads = 1024, kScanAllEach =
 inline constexpr int64_t kScanAllTile = kScanAllThreads * kScanAllEach;
 
 // A thread for each sample. Counts each pixel's addends in `begin`; `ranks` [N, samples * taps]: how many came before.
+// Few pixels are counted in each block's memory first: additions to one address come one by one.
 template <int kAxes, int kTaps, class Stored, class Real>
 __global__ void __launch_bounds__(kCountThreads)
     grid_count_kernel(GridCall<Stored> p, Division by_blocks, GridLists<Real> lists, uint32_t* ranks) {
   using Addends = SampleAddends<kAxes, kTaps, Real>;
+  __shared__ uint32_t of_block[kCountThreads], before_block[kCountThreads];
   const auto [n, block] = by_blocks.divide(blockIdx.x);
   const int64_t sample = int64_t{block} * kCountThreads + threadIdx.x;
-  if (sample >= p.samples) return;
-  const Addends addends(p, n, sample);
   uint32_t* const count = lists.begin + n * lists.stride;
-  uint32_t rank[Addends::kCount];
+  const bool is_there = sample < p.samples, are_few = p.pixels <= kCountThreads;
+  of_block[threadIdx.x] = 0;
+  __syncthreads();
+  uint32_t pixel[Addends::kCount], rank[Addends::kCount] = {};
+  if (is_there) {
+    const Addends addends(p, n, sample);
+#pragma unroll
+    for (int i = 0; i < Addends::kCount; ++i) {
+      pixel[i] = addends.pixel[i];
+      if (pixel[i] == Addends::kNone) continue;
+      if (are_few) {
+        rank[i] = atomicAdd(&of_block[pixel[i]], 1u);
+      } else {
+        rank[i] = atomicAdd(&count[pixel[i]], 1u);
+      }
+    }
+  }
+  if (are_few) {
+    __syncthreads();
+    const uint32_t mine = of_block[threadIdx.x];
+    if (mine != 0) before_block[threadIdx.x] = atomicAdd(&count[threadIdx.x], mine);
+    __syncthreads();
+  }
+  if (!is_there) return;
 #pragma unroll
   for (int i = 0; i < Addends::kCount; ++i) {
-    rank[i] = 0;
-    if (addends.pixel[i] != Addends::kNone) rank[i] = atomicAdd(&count[addends.pixel[i]], 1u);
+    if (are_few && pixel[i] != Addends::kNone) rank[i] += before_block[pixel[i]];
+    ranks[(n * p.samples + sample) * Addends::kCount + i] = rank[i];
   }
-#pragma unroll
-  for (int i = 0; i < Addends::kCount; ++i) ranks[(n * p.samples + sample) * Addends::kCount + i] = rank[i];
 }
 
 // Sums of tiles of `count` numbers.
