@@ -16,20 +16,20 @@ template <class Real>
 __device__ inline int first_channel(int lane) {
   return kChannelStep<Real> == 1 ? 4 * lane : lane / 4 * 16 + lane % 4;
 }
-// Turns four adjacent channels of each thread into the ones above. All lanes of a warp must call it.
+// Turns four adjacent channels of each thread into the ones above. All of `lanes`, whole groups, must call it.
 template <class Real>
-__device__ inline void exchange_channels(Real (&four)[4]) {
+__device__ inline void exchange_channels(Real (&four)[4], unsigned lanes = ~0u) {
   if constexpr (kChannelStep<Real> == 1) return;
   const bool odd = (threadIdx.x & 1) != 0, high = (threadIdx.x & 2) != 0;
 #pragma unroll
   for (int i = 0; i < 4; i += 2) {
-    const Real other = __shfl_xor_sync(~0u, odd ? four[i] : four[i + 1], 1);
+    const Real other = __shfl_xor_sync(lanes, odd ? four[i] : four[i + 1], 1);
     four[i] = odd ? other : four[i];
     four[i + 1] = odd ? four[i + 1] : other;
   }
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
-    const Real other = __shfl_xor_sync(~0u, high ? four[i] : four[i + 2], 2);
+    const Real other = __shfl_xor_sync(lanes, high ? four[i] : four[i + 2], 2);
     four[i] = high ? other : four[i];
     four[i + 2] = high ? four[i + 2] : other;
   }

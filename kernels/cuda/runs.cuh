@@ -120,8 +120,11 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
   const Stored* grad_output = p.grad_output + first_row_of(p, head, p.Q) * p.D + channel;
   const Stored* value = p.value + level_offset;
   const int64_t first_run = int64_t{blockIdx.y} * sums.most + plan.first_run + int64_t{head} * plan.most_runs;
-  // Where the pixels are, or where the runs go.
-  Real* const to = kept_global(kAtomic ? sums.to + level_offset : sums.to + first_run * kRunSize + 4 * lane);
+  // Where the pixels are, from the first channel on that this thread adds to; or where the runs go.
+  const int added = static_cast<int>(blockIdx.y) * kLanes + first_channel<Real>(lane);
+  Real* const to =
+      kept_global(kAtomic ? sums.to + level_offset - channel + added : sums.to + first_run * kRunSize + 4 * lane);
+  [[maybe_unused]] const unsigned lanes_of_group = 0xffu << (threadIdx.x & 24u);
   const SampleIndex index(p, points, head, l);
 
   // Samples from the current batch on: how many are left to this group, and what this lane fetches of them.
@@ -168,8 +171,10 @@ __global__ void __launch_bounds__(kRunThreads<Real>, kRunBlocks)
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
       if constexpr (kAtomic) {
+        exchange_channels(sum[c], lanes_of_group);
         if (cell.has(c)) {
-          add_four<kWhole>(row_at(to, cell.pixel(c, width), row_elements * uint32_t{sizeof(Real)}), channels, sum[c]);
+          Real* const pixel = row_at(to, cell.pixel(c, width), row_elements * uint32_t{sizeof(Real)});
+          add_four<kWhole, kChannelStep<Real>>(pixel, static_cast<int>(p.D) - added, sum[c]);
         }
       } else {
         *reinterpret_cast<Four<Real>*>(run + c * kLanes) = *reinterpret_cast<Four<Real>*>(sum[c]);

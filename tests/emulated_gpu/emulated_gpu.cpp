@@ -22,7 +22,7 @@ namespace emulated_gpu {
 namespace {
 
 constexpr size_t kStackBytes = 64 << 10, kAlignment = 256;
-constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMostThreads = 1024, kGroup = 8;
 
 // A barrier for all threads that have not ended.
 struct Barrier {
@@ -45,7 +45,7 @@ struct Fiber {
 };
 
 struct Block {
-  Barrier all, warps[kMostThreads / kWarp];
+  Barrier all, warps[kMostThreads / kWarp], groups[kMostThreads / kGroup];
   uint64_t slots[kMostThreads / kWarp][kWarp];
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<char> shared;
@@ -85,6 +85,7 @@ void run_thread() {
   block.running->ended = true;
   leave(block.all);
   leave(block.warps[block.running->number / kWarp]);
+  leave(block.groups[block.running->number / kGroup]);
   run_others();
   std::abort();  // it does not come back
 }
@@ -92,6 +93,7 @@ void run_thread() {
 void run_block(unsigned threads, unsigned first) {
   block.all = {threads, 0, 0};
   for (unsigned warp = 0; warp < threads / kWarp; ++warp) block.warps[warp] = {kWarp, 0, 0};
+  for (unsigned group = 0; group < threads / kGroup; ++group) block.groups[group] = {kGroup, 0, 0};
   while (block.fibers.size() < threads) block.fibers.push_back(std::make_unique<Fiber>());
   for (unsigned i = 0; i < threads; ++i) {
     Fiber& fiber = *block.fibers[i];
@@ -156,6 +158,14 @@ void* dynamic_shared() {
 
 void block_barrier() { wait_at(block.all); }
 void warp_barrier() { wait_at(block.warps[block.running->number / kWarp]); }
+void lanes_barrier(unsigned lanes) {
+  if (lanes == ~0u) return warp_barrier();
+  if (lanes != 0xffu << lane() / kGroup * kGroup) {
+    std::fprintf(stderr, "emulated_gpu: a shuffle of lanes %#x, called by lane %u\n", lanes, lane());
+    std::abort();
+  }
+  wait_at(block.groups[block.running->number / kGroup]);
+}
 unsigned lane() { return block.running->number % kWarp; }
 uint64_t* warp_slots() { return block.slots[block.running->number / kWarp]; }
 

@@ -55,18 +55,19 @@ void know(void (*kernel)(Parameters...)) {
 
 void block_barrier();
 void warp_barrier();
+void lanes_barrier(unsigned lanes);  // of a warp, or of eight adjacent lanes of it
 unsigned lane();
 uint64_t* warp_slots();  // one for each lane of this warp
 
-// The value of lane `from`. All lanes of the warp must call it.
+// The value of lane `from`. All of `lanes` must call it, and `from` is one of them.
 template <class T>
-T exchange(T given, unsigned from) {
+T exchange(unsigned lanes, T given, unsigned from) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   std::memcpy(&warp_slots()[lane()], &given, sizeof(T));
-  warp_barrier();
+  lanes_barrier(lanes);
   T got;
   std::memcpy(&got, &warp_slots()[from % kWarp], sizeof(T));
-  warp_barrier();
+  lanes_barrier(lanes);
   return got;
 }
 
@@ -90,18 +91,18 @@ inline void __syncthreads() { emulated_gpu::block_barrier(); }
 inline void __threadfence() {}
 inline void __syncwarp() { emulated_gpu::warp_barrier(); }
 template <class T>
-T __shfl_sync(unsigned, T given, int from, int width = 32) {
+T __shfl_sync(unsigned lanes, T given, int from, int width = 32) {
   const unsigned lane = emulated_gpu::lane(), w = static_cast<unsigned>(width);
-  return emulated_gpu::exchange(given, lane / w * w + static_cast<unsigned>(from) % w);
+  return emulated_gpu::exchange(lanes, given, lane / w * w + static_cast<unsigned>(from) % w);
 }
 template <class T>
-T __shfl_xor_sync(unsigned, T given, int bits) {
-  return emulated_gpu::exchange(given, emulated_gpu::lane() ^ static_cast<unsigned>(bits));
+T __shfl_xor_sync(unsigned lanes, T given, int bits) {
+  return emulated_gpu::exchange(lanes, given, emulated_gpu::lane() ^ static_cast<unsigned>(bits));
 }
 template <class T>
-T __shfl_up_sync(unsigned, T given, int by) {
+T __shfl_up_sync(unsigned lanes, T given, int by) {
   const unsigned lane = emulated_gpu::lane(), b = static_cast<unsigned>(by);
-  return emulated_gpu::exchange(given, lane >= b ? lane - b : lane);
+  return emulated_gpu::exchange(lanes, given, lane >= b ? lane - b : lane);
 }
 inline unsigned __ballot_sync(unsigned, bool given) {
   return emulated_gpu::vote(given ? 1 : 0, [](uint64_t of_lane) { return of_lane != 0; });
