@@ -87,14 +87,11 @@ __device__ inline void synchronize() {
   }
 }
 
-// Pixels to a block, at most `most`. Where a pixel has many addends it takes long, so that blocks of fewer pixels then
-// occupy the whole device. `lists`: groups of pixels that have blocks of their own; `addends`: of one of them; `few`:
-// so many of a pixel, on average, take no long time.
-inline int64_t tile_of(int64_t pixels, int64_t lists, int64_t addends, int64_t few, int64_t most,
-                       const Device& device) {
+// Pixels to a block, at most `most`: fewer if that takes to occupy the whole device. `lists`: groups of pixels that
+// have blocks of their own.
+inline int64_t tile_of(int64_t pixels, int64_t lists, int64_t most, const Device& device) {
   constexpr int64_t kBlocks = 4;  // to a multiprocessor
   int64_t tile = most;
-  if (addends <= few * pixels) return tile;
   while (tile > 1 && lists * ((pixels + tile - 1) / tile) < kBlocks * device.processors) tile /= 2;
   return tile;
 }

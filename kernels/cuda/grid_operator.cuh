@@ -16,8 +16,8 @@ inline constexpr int64_t kOtherShared = 2048;
 
 inline int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
-// Addends of a pixel, on average, up to which a thread can have a pixel of its own though threads are left without one.
-inline constexpr int64_t kFewToSum = 2, kFewToSort = 16;
+// Addends of a pixel, on average, up to which a thread has a pixel of its own though few threads have one.
+inline constexpr int64_t kFewToSum = 4, kFewToSort = 16;
 
 // How a deterministic backward pass is done.
 template <class Stored, class Real>
@@ -37,8 +37,10 @@ struct GridPlan {
       divide_pixels(p, taps, device, room);
       parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
       parts.by_channels = Division(parts.channels);
-      parts.tile = static_cast<uint32_t>(
-          tile_of(p.pixels, p.N * parts.channels, p.samples * taps, kFewToSum, kPixelThreads, device));
+      const int64_t lists = p.N * parts.channels;
+      const bool has_teams =
+          p.samples * taps > kFewToSum * p.pixels && lists * blocks_of(p.pixels, kPixelThreads) < 2 * device.processors;
+      if (has_teams) parts.tile = static_cast<uint32_t>(tile_of(p.pixels, lists, kTeams, device));
       parts.by_tiles = Division(blocks_of(p.pixels, parts.tile));
       if (p.C >= kFewChannels) together = p.N * parts.channels * p.samples * kPixelChannels;
     }
@@ -156,8 +158,9 @@ void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const G
   if (p.samples == 0) return;
   launch("grid_scatter_kernel", grid_scatter_kernel<kAxes, kTaps, Stored, Real>, of_samples, kCountThreads, 0, work, p,
          Division(blocks), room.ranks, lists);
-  const int64_t addends = p.samples * taps_of_sample(kAxes, kTaps),
-                tile = tile_of(p.pixels, p.N, addends, kFewToSort, kSortThreads<Real>, Device()),
+  constexpr int64_t kThreads = kSortThreads<Real>;
+  const bool have_few = p.samples * taps_of_sample(kAxes, kTaps) <= kFewToSort * p.pixels;
+  const int64_t tile = have_few ? kThreads : tile_of(p.pixels, p.N, kThreads, Device()),
                 tiles_of_batch = blocks_of(p.pixels, tile);
   launch("grid_sort_kernel", grid_sort_kernel<kAxes, kTaps, Stored, Real>, static_cast<unsigned>(p.N * tiles_of_batch),
          kSortThreads<Real>, 0, work, p, Division(tiles_of_batch), static_cast<uint32_t>(tile), lists);

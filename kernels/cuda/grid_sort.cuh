@@ -6,8 +6,8 @@
 
 namespace msda::kernels::cuda {
 
-// Blocks that sort each pixel's addends: a thread sorts those of a pixel with few, a warp or all threads those of one
-// with many.
+// Blocks that sort each pixel's addends: a thread sorts those of a pixel with few, if there are as many pixels as
+// threads; a warp or all threads those of the others.
 template <class Real>
 inline constexpr int kSortThreads = sizeof(Real) == 4 ? 128 : 64;
 template <class Real>
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kSortThreads<Real>)
   __syncthreads();
   if (threadIdx.x < tile && pixel < p.pixels) {
     const uint32_t begin = lists.begin_of(batch, pixel), count = lists.begin_of(batch, pixel + 1) - begin;
-    if (count > Room::kFew) {
+    if (count > (tile < kThreads ? 1 : Room::kFew)) {
       list[atomicAdd(&listed, 1u)] = static_cast<uint32_t>(pixel);
     } else if (count > 1) {
       sort_few(entries + begin, count, room);
