@@ -12,14 +12,17 @@
 #include <mutex>
 #include <random>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/emulated_gpu/emulated_gpu.h"
 
 #define VISIBLE __attribute__((visibility("default")))
-VISIBLE int emulated_gpu_context = 1, emulated_gpu_captures = 0, emulated_gpu_refuses = kRefusesNothing;
+VISIBLE int emulated_gpu_context = 1, emulated_gpu_address = 0, emulated_gpu_captures = 0,
+            emulated_gpu_refuses = kRefusesNothing;
 VISIBLE int emulated_gpu_forks = 0, emulated_gpu_graph_launches = 0, emulated_gpu_instances = 0,
             emulated_gpu_destroyed = 0, emulated_gpu_changes = 0;
+VISIBLE int emulated_gpu_calls = 0, emulated_gpu_exchanges = 0, emulated_gpu_allocations = 0, emulated_gpu_frees = 0;
 
 namespace {
 
@@ -40,13 +43,21 @@ void expect(bool good, const char* what) {
   std::abort();
 }
 
-std::mutex counters;
-void count(int& counter) {
-  const std::lock_guard lock(counters);
-  ++counter;
-}
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+
+using emulated_gpu::count;
+using emulated_gpu::expect_relaxed;
 
 }  // namespace
+
+void emulated_gpu::count(int& counter) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  ++counter;
+}
+void emulated_gpu::expect_relaxed() {
+  expect(capture_mode == cudaStreamCaptureModeRelaxed, "a call may allocate outside of the relaxed capture mode");
+}
 
 struct CUgraphNode_st {
   Kernel kernel;
@@ -93,15 +104,17 @@ bool has_branches(const CUgraphExec_st& instance) {
 extern "C" {
 
 static CUresult current(CUcontext* context) {
-  static int some;
-  *context = reinterpret_cast<CUcontext>(&some);  // after a reset, too
+  count(emulated_gpu_calls);
+  *context = reinterpret_cast<CUcontext>(static_cast<uintptr_t>(1000 + emulated_gpu_address));
   return CUDA_SUCCESS;
 }
 static CUresult number_of(CUcontext, unsigned long long* number) {
+  count(emulated_gpu_calls);
   *number = static_cast<unsigned long long>(emulated_gpu_context);
   return CUDA_SUCCESS;
 }
 static cudaError_t entry_point(std::string_view name, void** function, cudaDriverEntryPointQueryResult* result) {
+  count(emulated_gpu_calls);
   *function = name == "cuCtxGetCurrent" ? reinterpret_cast<void*>(current)
               : name == "cuCtxGetId"    ? reinterpret_cast<void*>(number_of)
                                         : nullptr;
@@ -121,32 +134,44 @@ cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned 
 #endif
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+  count(emulated_gpu_calls);
   *status = emulated_gpu_captures != 0 ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  count(emulated_gpu_calls);
+  count(emulated_gpu_exchanges);
+  std::swap(*mode, capture_mode);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* number) {
+  count(emulated_gpu_calls);
   *number = reinterpret_cast<uintptr_t>(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) {
+  count(emulated_gpu_calls);
   *graph = new CUgraph_st;
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  count(emulated_gpu_calls);
   for (CUgraphNode_st* node : graph->nodes) delete node;
   delete graph;
   return cudaSuccess;
 }
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
                                    size_t count_before, const cudaKernelNodeParams* kernel) {
+  count(emulated_gpu_calls);
   *node = new CUgraphNode_st{Kernel(*kernel), {}, graph->nodes.size()};
   for (size_t i = 0; i < count_before; ++i) (*node)->waits_for.push_back(before[i]->number);
   graph->nodes.push_back(*node);
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* instance, cudaGraph_t graph, unsigned long long) {
+  count(emulated_gpu_calls);
+  expect_relaxed();
   if (emulated_gpu_refuses == kRefusesInstances) return cudaErrorNotSupported;
   *instance = new CUgraphExec_st{.context = emulated_gpu_context, .graph = graph, .kernels = {}, .waits_for = {}};
   for (const CUgraphNode_st* node : graph->nodes) {
@@ -157,6 +182,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* instance, cudaGraph_t graph, u
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t instance) {
+  count(emulated_gpu_calls);
+  expect_relaxed();
   { const Use use(instance); }
   delete instance;
   count(emulated_gpu_destroyed);
@@ -164,6 +191,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t instance) {
 }
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t instance, cudaGraphNode_t node,
                                              const cudaKernelNodeParams* kernel) {
+  count(emulated_gpu_calls);
+  expect_relaxed();
   const Use use(instance);
   expect(instance->graph->nodes.at(node->number) == node, "a graph has no such node");
   if (emulated_gpu_refuses == kRefusesParameters) return cudaErrorGraphExecUpdateFailure;
@@ -173,6 +202,7 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t instance, cudaGraph
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t instance, cudaStream_t) {
+  count(emulated_gpu_calls);
   const Use use(instance);
   if (emulated_gpu_refuses == kRefusesLaunches) return cudaErrorUnknown;
   static std::atomic<unsigned> launches{0};

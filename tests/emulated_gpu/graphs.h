@@ -3,8 +3,9 @@
 
 extern "C" {
 
-// The current context's number: another one stands for a reset of the device. Using a graph of another context aborts.
-extern int emulated_gpu_context;
+// The current context's number, 0 if the driver does not tell, and which address it has: another number at the same
+// address stands for a reset of the device. Using a graph of another context aborts.
+extern int emulated_gpu_context, emulated_gpu_address;
 extern int emulated_gpu_captures;  // whether streams are captured
 
 enum { kRefusesNothing, kRefusesInstances, kRefusesParameters, kRefusesLaunches };
@@ -14,4 +15,16 @@ extern int emulated_gpu_refuses;
 // changed.
 extern int emulated_gpu_forks, emulated_gpu_graph_launches, emulated_gpu_instances, emulated_gpu_destroyed,
     emulated_gpu_changes;
+// How often: functions of the runtime and the driver called, those among them that exchange the thread's capture mode,
+// memory allocated and freed.
+extern int emulated_gpu_calls, emulated_gpu_exchanges, emulated_gpu_allocations, emulated_gpu_frees;
 }
+
+namespace emulated_gpu {
+
+// Of several threads.
+void count(int& counter);
+// Ends the program if this thread's calls may not allocate beside a capture.
+void expect_relaxed();
+
+}  // namespace emulated_gpu

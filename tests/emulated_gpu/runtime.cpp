@@ -14,18 +14,25 @@
 #include "kernels/cuda/stages.h"
 #include "kernels/guarded.h"
 #include "tests/emulated_gpu/emulated_gpu.h"
+#include "tests/emulated_gpu/graphs.h"
+
+using emulated_gpu::count;
+using emulated_gpu::expect_relaxed;
 
 extern "C" {
 
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+cudaError_t cudaGetDeviceCount(int* devices) {
+  count(emulated_gpu_calls);
+  *devices = 1;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
+  count(emulated_gpu_calls);
   *device = 0;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  count(emulated_gpu_calls);
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = 132;
@@ -41,11 +48,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   }
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  count(emulated_gpu_calls);
   *attributes = {};
   return cudaSuccess;
 }
 // Fails if a function's attribute is not always the same: host threads that launch it would race.
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  count(emulated_gpu_calls);
   static std::mutex mutex;
   static std::map<const void*, int> values;
   const std::lock_guard lock(mutex);
@@ -53,6 +62,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
 }
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** parameters, size_t shared_bytes,
                              cudaStream_t) {
+  count(emulated_gpu_calls);
   emulated_gpu::launch(grid, block.x, shared_bytes, emulated_gpu::bound(kernel, parameters));
   return cudaSuccess;
 }
@@ -60,21 +70,34 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t) { return "an error of the emulated GPU"; }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+  count(emulated_gpu_calls);
+  expect_relaxed();
   *pool = nullptr;
   return cudaSuccess;
 }
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) {
+  count(emulated_gpu_calls);
+  return cudaSuccess;
+}
 cudaError_t cudaMallocFromPoolAsync(void** memory, size_t bytes, cudaMemPool_t, cudaStream_t) {
+  count(emulated_gpu_calls);
+  count(emulated_gpu_allocations);
+  expect_relaxed();
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   if (*memory == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xcd, bytes);  // so that reading it uninitialized shows
   return cudaSuccess;
 }
-cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
+cudaError_t cudaFree(void* memory) {
+  count(emulated_gpu_calls);
+  count(emulated_gpu_frees);
+  expect_relaxed();
   std::free(memory);
   return cudaSuccess;
 }
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  count(emulated_gpu_calls);
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
