@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "kernels/cuda/device.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/target.h"
 
 namespace msda::kernels::cuda {
 namespace {
@@ -30,26 +30,26 @@ Function* of_driver(const char* name) {
 
 }  // namespace
 
-uint64_t context_number() {
+Context current_context() {
   static const auto current = of_driver<decltype(cuCtxGetCurrent)>("cuCtxGetCurrent");
   static const auto number_of = of_driver<decltype(cuCtxGetId)>("cuCtxGetId");
   CUcontext context = nullptr;
   unsigned long long number = 0;
-  if (current == nullptr || number_of == nullptr || current(&context) != CUDA_SUCCESS || context == nullptr) return 0;
-  return number_of(context, &number) == CUDA_SUCCESS ? number : 0;
+  if (current == nullptr || number_of == nullptr || current(&context) != CUDA_SUCCESS || context == nullptr) return {};
+  return number_of(context, &number) == CUDA_SUCCESS ? Context{number, context} : Context{};
 }
 
-void allow_shared(const void* kernel) {
+void allow_shared(const void* kernel, Target& target) {
   static std::mutex mutex;
   static auto* allowed = new std::set<std::pair<uint64_t, const void*>>;
-  const uint64_t context = context_number();
+  const uint64_t context = target.context().number;
   {
     const std::lock_guard lock(mutex);
     if (context != 0 && allowed->contains({context, kernel})) return;
   }
   cudaFuncAttributes own{};
   check(cudaFuncGetAttributes(&own, kernel), "cudaFuncGetAttributes");
-  const int most = Device().shared_bytes - static_cast<int>(own.sharedSizeBytes);
+  const int most = target.device().shared_bytes - static_cast<int>(own.sharedSizeBytes);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most), "cudaFuncSetAttribute");
   const std::lock_guard lock(mutex);
   if (context != 0) allowed->emplace(context, kernel);

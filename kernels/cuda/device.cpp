@@ -11,7 +11,6 @@ namespace msda::kernels::cuda {
 Device::Device() {
   static std::mutex mutex;
   static auto* const known = new std::map<int, Device>;
-  int number = 0;
   check(cudaGetDevice(&number), "cudaGetDevice");
   const std::lock_guard lock(mutex);
   const auto found = known->find(number);
@@ -19,7 +18,7 @@ Device::Device() {
     *this = found->second;
     return;
   }
-  const auto ask = [number](int& value, cudaDeviceAttr attribute) {
+  const auto ask = [this](int& value, cudaDeviceAttr attribute) {
     check(cudaDeviceGetAttribute(&value, attribute, number), "cudaDeviceGetAttribute");
   };
   ask(processors, cudaDevAttrMultiProcessorCount);

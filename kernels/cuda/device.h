@@ -4,7 +4,7 @@
 namespace msda::kernels::cuda {
 
 struct Device {
-  int processors = 0, shared_bytes = 0, l2_bytes = 0;
+  int number = 0, processors = 0, shared_bytes = 0, l2_bytes = 0;
   Device();  // throws CudaError
 };
 

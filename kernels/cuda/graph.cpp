@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "kernels/cuda/relaxed_capture.h"
-
 namespace msda::kernels::cuda {
 namespace {
 
@@ -25,13 +23,13 @@ cudaKernelNodeParams node_of(Sequence& sequence, size_t node) {
 
 }  // namespace
 
-std::unique_ptr<Graph> Graph::of(Sequence& sequence) {
+std::unique_ptr<Graph> Graph::of(Sequence& sequence, Target& target) {
   std::unique_ptr<Graph> graph(new Graph);
-  return graph->make(sequence) ? std::move(graph) : nullptr;
+  return graph->make(sequence, target) ? std::move(graph) : nullptr;
 }
 
-bool Graph::make(Sequence& sequence) {
-  const RelaxedCapture relaxed;
+bool Graph::make(Sequence& sequence, Target& target) {
+  target.relax();
   if (!succeeds(cudaGraphCreate(&graph_, 0))) return false;
   nodes_.resize(sequence.size());
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -53,7 +51,8 @@ void Graph::abandon() {
 
 Graph::~Graph() {
   if (graph_ == nullptr) return;
-  const RelaxedCapture relaxed;
+  RelaxedCapture relaxed;
+  relaxed.begin();
   if (instance_ != nullptr) succeeds(cudaGraphExecDestroy(instance_));
   succeeds(cudaGraphDestroy(graph_));
 }
@@ -65,16 +64,16 @@ bool Graph::launches(const Sequence& sequence) const {
   return true;
 }
 
-bool Graph::launch(Sequence& sequence, cudaStream_t stream) {
-  if (!set(sequence) || !succeeds(cudaGraphLaunch(instance_, stream))) return false;
+bool Graph::launch(Sequence& sequence, Target& target) {
+  if (!set(sequence, target) || !succeeds(cudaGraphLaunch(instance_, target.stream()))) return false;
   set_.swap_kernels(sequence);
   return true;
 }
 
-bool Graph::set(Sequence& sequence) {
-  const RelaxedCapture relaxed;
+bool Graph::set(Sequence& sequence, Target& target) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (sequence.is_same(i, set_)) continue;
+    target.relax();
     const cudaKernelNodeParams parameters = node_of(sequence, i);
     if (!succeeds(cudaGraphExecKernelNodeSetParams(instance_, nodes_[i], &parameters))) return false;
   }

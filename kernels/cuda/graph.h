@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cuda/sequence.h"
+#include "kernels/cuda/target.h"
 
 namespace msda::kernels::cuda {
 
@@ -14,7 +15,7 @@ namespace msda::kernels::cuda {
 class Graph {
  public:
   // Null if that fails.
-  static std::unique_ptr<Graph> of(Sequence& sequence);
+  static std::unique_ptr<Graph> of(Sequence& sequence, Target& target);
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   // Only while the context lives in which it was made, unless it is abandoned.
@@ -27,12 +28,12 @@ class Graph {
   bool launches(const Sequence& sequence) const;
   // A sequence of the same shape, whose content it takes. If that fails, nothing is enqueued, and the graph is of no
   // more use.
-  bool launch(Sequence& sequence, cudaStream_t stream);
+  bool launch(Sequence& sequence, Target& target);
 
  private:
   Graph() = default;
-  bool make(Sequence& sequence);
-  bool set(Sequence& sequence);
+  bool make(Sequence& sequence, Target& target);
+  bool set(Sequence& sequence, Target& target);
 
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t instance_ = nullptr;

@@ -1,13 +1,12 @@
 // Launches sequences of kernels as CUDA graphs, which are kept for later calls.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "kernels/cuda/sequence.h"
+#include "kernels/cuda/target.h"
 
 namespace msda::kernels::cuda {
 
-// The stream must not be captured. Returns false if there can be no graph: then nothing is enqueued.
-bool launch_as_graph(Sequence& sequence, cudaStream_t stream);
+// Only if target.can_keep(). Returns false if there can be no graph: then nothing is enqueued.
+bool launch_as_graph(Sequence& sequence, Target& target);
 
 }  // namespace msda::kernels::cuda

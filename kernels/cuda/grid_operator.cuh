@@ -30,8 +30,7 @@ struct GridPlan {
   int64_t together = 0;        // numbers of grad_output, a sample's channels side by side; 0: not needed
   int64_t blocks_of_list = 1;  // that put eight channels of a batch together
 
-  GridPlan(const GridCall<Stored>& p, int taps, bool wants_input, bool wants_grid) {
-    const Device device;
+  GridPlan(const GridCall<Stored>& p, int taps, const Device& device, bool wants_input, bool wants_grid) {
     const int64_t room = device.shared_bytes - kOtherShared;
     if (wants_input) {
       divide_pixels(p, taps, device, room);
@@ -136,7 +135,7 @@ void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan,
   if (all == 0) return;
   const auto kernel = grid_first_kernel<kAxes, kTaps, Stored, Real>;
   const int64_t bytes = std::max(plan.short_bytes, plan.plane_bytes);
-  allow_shared(kernel);
+  allow_shared(kernel, work.target());
   launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, work, p, blocks, plan.ranges, lists, plan.planes,
          partial, together);
 }
@@ -160,7 +159,7 @@ void group_long(const GridCall<Stored>& p, const GridLists<Real>& lists, const G
          Division(blocks), room.ranks, lists);
   constexpr int64_t kThreads = kSortThreads<Real>;
   const bool have_few = p.samples * taps_of_sample(kAxes, kTaps) <= kFewToSort * p.pixels;
-  const int64_t tile = have_few ? kThreads : tile_of(p.pixels, p.N, kThreads, Device()),
+  const int64_t tile = have_few ? kThreads : tile_of(p.pixels, p.N, kThreads, work.target().device()),
                 tiles_of_batch = blocks_of(p.pixels, tile);
   launch("grid_sort_kernel", grid_sort_kernel<kAxes, kTaps, Stored, Real>, static_cast<unsigned>(p.N * tiles_of_batch),
          kSortThreads<Real>, 0, work, p, Division(tiles_of_batch), static_cast<uint32_t>(tile), lists);
@@ -186,7 +185,7 @@ template <int kAxes, int kTaps, class Stored, class Real>
 void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result grad_grid, Work& work) {
   constexpr int kCount = taps_of_sample(kAxes, kTaps);
   const bool wants_input = grad_input.data != nullptr && p.C > 0, wants_grid = grad_grid.data != nullptr;
-  const GridPlan<Stored, Real> plan(p, kCount, wants_input, wants_grid);
+  const GridPlan<Stored, Real> plan(p, kCount, work.target().device(), wants_input, wants_grid);
   const bool is_long = wants_input && plan.short_bytes == 0, has_planes = plan.plane_bytes > 0;
   GridLists<Real> lists{};
   GridLongRoom room{};

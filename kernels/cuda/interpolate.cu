@@ -41,7 +41,7 @@ void run(const CheckedInterpolate& checked, const Input& grad_output, Result gra
     return;
   }
   constexpr int64_t kCrowd = 128;  // readers of a pixel
-  const Device device;
+  const Device device = work.target().device();
   const bool fills = p.pixels * p.planes >= int64_t{device.processors} * kTileThreads;
   if (!fills && p.outputs / p.pixels >= kCrowd) {
     const dim3 blocks(static_cast<unsigned>(p.pixels), static_cast<unsigned>(std::min(p.planes, kMostDown)));

@@ -6,17 +6,13 @@
 #include <string>
 #include <utility>
 
-#include "kernels/cuda/relaxed_capture.h"
-
 namespace msda::kernels::cuda {
 namespace {
 
 // A memory pool for each device: memory that a call frees stays there for the next call.
-cudaMemPool_t pool_of_this_device() {
+cudaMemPool_t pool_of(int device) {
   static std::mutex mutex;
   static auto* pools = new std::map<int, cudaMemPool_t>;
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
   const std::lock_guard lock(mutex);
   const auto found = pools->find(device);
   if (found != pools->end()) return found->second;
@@ -39,15 +35,16 @@ void check(cudaError_t error, const char* what) {
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-Memory::Memory(size_t bytes, cudaStream_t stream) : stream_(stream) {
-  const RelaxedCapture relaxed;  // this or another thread may capture a stream meanwhile
-  check(cudaMallocFromPoolAsync(&data_, bytes, pool_of_this_device(), stream), "cudaMallocFromPoolAsync");
+Memory::Memory(size_t bytes, Target& target) : target_(&target) {
+  target.relax();
+  check(cudaMallocFromPoolAsync(&data_, bytes, pool_of(target.device().number), target.stream()),
+        "cudaMallocFromPoolAsync");
 }
-Memory::Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), stream_(other.stream_) {}
+Memory::Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), target_(other.target_) {}
 Memory::~Memory() {
   if (data_ == nullptr) return;
-  const RelaxedCapture relaxed;
-  if (cudaFreeAsync(data_, stream_) != cudaSuccess) cudaGetLastError();
+  target_->relax();
+  if (cudaFreeAsync(data_, target_->stream()) != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace msda::kernels::cuda

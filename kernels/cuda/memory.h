@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "kernels/cuda/target.h"
 #include "kernels/guarded.h"
 
 namespace msda::kernels::cuda {
@@ -12,18 +13,19 @@ namespace msda::kernels::cuda {
 // Throws CudaError, or std::bad_alloc if the device is out of memory.
 void check(cudaError_t error, const char* what);
 
-// Device memory, allocated and freed on a stream.
+// Device memory, allocated from our pool of the device, and freed on the target's stream.
 class Memory {
  public:
-  Memory(size_t bytes, cudaStream_t stream);
+  Memory(size_t bytes, Target& target);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&&) = delete;
   ~Memory();
+
   void* data() const { return data_; }
 
  private:
   void* data_ = nullptr;
-  cudaStream_t stream_;
+  Target* target_;
 };
 
 }  // namespace msda::kernels::cuda

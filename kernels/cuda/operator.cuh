@@ -30,7 +30,7 @@ inline unsigned sample_blocks(const Device& device, int64_t rows) {
 
 template <class Stored, class Real>
 void Operator<Stored, Real>::forward(Problem<Stored> p, const std::vector<Level>& levels, Result output, Work& work) {
-  const Device device;
+  const Device device = work.target().device();
   Workspace workspace(work);
   Level* far = nullptr;
   workspace.want(far, far_count(p.L));
@@ -107,7 +107,7 @@ template <class Stored, class Real>
 void group_short(const Problem<Stored>& p, const Plan& plan, const LevelPlans& plans, int64_t bytes, bool stable,
                  const Grouped<Real>& to, Zeros zeros, Result grad_locations, Result grad_weights, Work& work) {
   const auto kernel = stable ? group_short_kernel<true, Stored, Real> : group_short_kernel<false, Stored, Real>;
-  allow_shared(kernel);
+  allow_shared(kernel, work.target());
   launch("group_short_kernel", kernel, static_cast<unsigned>(plan.heads * p.L), kShortThreads, bytes, work, p, plans,
          Division(p.L), plan.points, to.cells, to.sorted, zeros, grad_locations, grad_weights);
 }
@@ -124,7 +124,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   const auto blocks = static_cast<unsigned>(plan.heads * plan.chunks);
   const Division by_chunks(plan.chunks);
   const auto count = count_kernel<Stored, Real>;
-  allow_shared(count);
+  allow_shared(count, work.target());
   launch("count_kernel", count, blocks, kGroupThreads, room * 4, work, p, plans, by_chunks, plan.points, to.counts,
          room);
   const dim3 chunk_grid(lists, static_cast<unsigned>((plan.most_cells + kSumCells - 1) / kSumCells));
@@ -133,7 +133,7 @@ void group_long(const Problem<Stored>& p, const Plan& plan, const LevelPlans& pl
   launch("scan_kernel", scan_kernel, lists, kScanThreads, 0, work, static_cast<uint32_t>(p.L), plans, to.counts,
          to.cells, to.hot, to.hot_count, static_cast<uint32_t>(plan.most_hot));
   const auto place = stable ? place_kernel<true, Stored, Real> : place_kernel<false, Stored, Real>;
-  allow_shared(place);
+  allow_shared(place, work.target());
   launch("place_kernel", place, blocks, kGroupThreads, room * 4, work, p, plans, by_chunks, plan.points, to.counts,
          room, to.cells, to.sorted, grad_locations, grad_weights);
 }
@@ -251,7 +251,7 @@ int64_t sum_bytes(const Problem<Stored>& p, const std::vector<Level>& levels) {
 template <class Stored, class Real>
 void Operator<Stored, Real>::backward(Problem<Stored> p, const std::vector<Level>& levels, bool atomic,
                                       Result grad_value, Result grad_locations, Result grad_weights, Work& work) {
-  const Device device;
+  const Device device = work.target().device();
   const int64_t samples = p.B * p.Q * p.M * p.L * p.P, values = p.B * p.S * p.M * p.D;
   const bool whole = is_aligned(p.value, p.D, sizeof(Stored)) && is_aligned(p.grad_output, p.D, sizeof(Stored)) &&
                      is_aligned(grad_value, p.D);

@@ -6,18 +6,25 @@
 namespace msda::kernels::cuda {
 
 // Calls that may allocate would invalidate a capture of this or another thread, or be refused, unless this thread is in
-// relaxed mode, in which it is while this object lives.
+// relaxed mode, in which it is from begin() until this object ends.
 class RelaxedCapture {
  public:
-  RelaxedCapture() { exchange(); }
+  RelaxedCapture() = default;
   RelaxedCapture(const RelaxedCapture&) = delete;
   RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-  ~RelaxedCapture() { exchange(); }
+  ~RelaxedCapture() {
+    if (has_begun_) exchange();
+  }
+  void begin() {
+    if (!has_begun_) exchange();
+    has_begun_ = true;
+  }
 
  private:
   void exchange() {
     if (cudaThreadExchangeStreamCaptureMode(&mode_) != cudaSuccess) cudaGetLastError();
   }
+  bool has_begun_ = false;
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // after the first exchange, what it was
 };
 

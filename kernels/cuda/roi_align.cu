@@ -26,7 +26,7 @@ template <class Stored, class Real>
 class RoiRun {
  public:
   RoiRun(const CheckedRoiAlign& checked, const Input& boxes, const Input& grad_output, Result grad_input, Work& work)
-      : grad_input_(grad_input), work_(work) {
+      : device_(work.target().device()), grad_input_(grad_input), work_(work) {
     static_cast<RoiSizes&>(p_) = checked;
     p_.boxes = boxes.data<Stored>();
     p_.grad_output = grad_output.data<Stored>();
@@ -80,7 +80,7 @@ class RoiRun {
     const auto kernel =
         p.high == kRoiHigh ? roi_tiles_kernel<kRoiHigh, Stored, Real> : roi_tiles_kernel<kRoiLow, Stored, Real>;
     const RoiShape shape = shape_of_blocks();
-    allow_shared(kernel);
+    allow_shared(kernel, work_.target());
     const auto channels = static_cast<unsigned>(blocks_of(p.C, shape.warps * kRoiChannels));
     launch("roi_tiles_kernel", kernel, dim3(static_cast<unsigned>(p.tiles()), channels), shape.warps * kWarp,
            shape.warps * shape.bytes_of_warp, work_, p, tables, sums, shape.together);

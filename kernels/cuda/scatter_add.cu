@@ -16,7 +16,8 @@ template <class Stored, class Real>
 class Run {
  public:
   Run(const CheckedScatter& checked, const Stored* source, const msda_tensor& sum, Work& work)
-      : index_(checked.index),
+      : device_(work.target().device()),
+        index_(checked.index),
         buckets_(checked.n, checked.rows, device_.processors, !checked.by_elements && finds(checked.n)),
         work_(work) {
     static_cast<ScatterSizes&>(p_) = checked;
@@ -123,7 +124,7 @@ class Run {
     spilled.queue = long_lists.queue;
     spilled.ranges = long_lists.ranges;
     const int64_t bytes = BucketCounts::bytes_of(buckets_.count);
-    if (bytes > kSharedWithoutAsking - kOther) allow_shared(scatter_deal_kernel);
+    if (bytes > kSharedWithoutAsking - kOther) allow_shared(scatter_deal_kernel, work_.target());
     launch("scatter_deal_kernel", scatter_deal_kernel, buckets_.segments, kBucketThreads, bytes, work_,
            static_cast<const ScatterSizes&>(p_), index_, buckets_, dealt, long_lists.queue.counters);
     const auto kernel =
@@ -145,7 +146,7 @@ class Run {
   template <class... Parameters, class... Arguments>
   void launch_buckets(const char* name, void (*kernel)(Parameters...), int64_t bytes, int64_t declared,
                       const Arguments&... arguments) {
-    if (bytes + declared > kSharedWithoutAsking) allow_shared(kernel);
+    if (bytes + declared > kSharedWithoutAsking) allow_shared(kernel, work_.target());
     launch(name, kernel, dim3(buckets_.count, static_cast<unsigned>(bucket_parts())), kBucketThreads, bytes, work_,
            arguments...);
   }

@@ -32,7 +32,7 @@ class ShortCall {
     const auto kernel = whole_ ? at_once_kernel<true, Stored, Real> : at_once_kernel<false, Stored, Real>;
     constexpr int64_t kDeclared = 1 << 10;
     static_assert(sizeof(PartCounts) <= kDeclared);
-    if (bytes_ + kDeclared > kSharedWithoutAsking) allow_shared(kernel);
+    if (bytes_ + kDeclared > kSharedWithoutAsking) allow_shared(kernel, work.target());
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto part_blocks = static_cast<uint32_t>(heads_ * plan_.parts);
     launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, work,

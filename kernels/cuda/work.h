@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/sequence.h"
+#include "kernels/cuda/target.h"
 
 namespace msda::kernels::cuda {
 
@@ -16,9 +17,11 @@ namespace msda::kernels::cuda {
 // that is captured they are launched one by one, in the order in which they were added.
 class Work {
  public:
-  explicit Work(cudaStream_t stream) : stream_(stream) {}
+  explicit Work(cudaStream_t stream) : target_(stream) {}
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
+
+  Target& target() { return target_; }
 
   template <class... Parameters>
   void add(const Launch& launch, const Parameters&... parameters) {
@@ -30,10 +33,10 @@ class Work {
   void beside(One&& one, Other&& other) {
     sequence_.beside(std::forward<One>(one), std::forward<Other>(other));
   }
-  bool can_fork() const;
+  bool can_fork() { return !target_.is_captured(); }
 
   // Device memory, which is freed on the stream when this object ends.
-  void* allocate(size_t bytes) { return memory_.emplace_back(bytes, stream_).data(); }
+  void* allocate(size_t bytes) { return memory_.emplace_back(bytes, target_).data(); }
 
   // Enqueues what was added; throws CudaError if that fails. What has not been enqueued when this object ends is lost,
   // as after an exception.
@@ -41,11 +44,11 @@ class Work {
   // For work that other functions enqueue, after what was added.
   cudaStream_t stream() {
     enqueue();
-    return stream_;
+    return target_.stream();
   }
 
  private:
-  cudaStream_t stream_;
+  Target target_;  // the first to begin and the last to end
   Sequence sequence_;
   std::vector<Memory> memory_;
 };
