@@ -35,16 +35,16 @@ void check(cudaError_t error, const char* what) {
   throw CudaError(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-Memory::Memory(size_t bytes, Target& target) : target_(&target) {
+Memory::Memory(size_t bytes, Target& target) : block_{nullptr, bytes}, target_(&target) {
   target.relax();
-  check(cudaMallocFromPoolAsync(&data_, bytes, pool_of(target.device().number), target.stream()),
+  check(cudaMallocFromPoolAsync(&block_.data, bytes, pool_of(target.device().number), target.stream()),
         "cudaMallocFromPoolAsync");
 }
-Memory::Memory(Memory&& other) noexcept : data_(std::exchange(other.data_, nullptr)), target_(other.target_) {}
+Memory::Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, {})), target_(other.target_) {}
 Memory::~Memory() {
-  if (data_ == nullptr) return;
+  if (block_.data == nullptr) return;
   target_->relax();
-  if (cudaFreeAsync(data_, target_->stream()) != cudaSuccess) cudaGetLastError();
+  if (cudaFreeAsync(block_.data, target_->stream()) != cudaSuccess) cudaGetLastError();
 }
 
 }  // namespace msda::kernels::cuda

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@ class Work {
   explicit Work(cudaStream_t stream) : target_(stream) {}
   Work(const Work&) = delete;
   Work& operator=(const Work&) = delete;
+  ~Work();
 
   Target& target() { return target_; }
 
@@ -35,8 +37,8 @@ class Work {
   }
   bool can_fork() { return !target_.is_captured(); }
 
-  // Device memory, which is freed on the stream when this object ends.
-  void* allocate(size_t bytes) { return memory_.emplace_back(bytes, target_).data(); }
+  // Device memory until this object ends.
+  void* allocate(size_t bytes);
 
   // Enqueues what was added; throws CudaError if that fails. What has not been enqueued when this object ends is lost,
   // as after an exception.
@@ -50,6 +52,7 @@ class Work {
  private:
   Target target_;  // the first to begin and the last to end
   Sequence sequence_;
+  std::optional<Memory> left_;  // for the stream's next call
   std::vector<Memory> memory_;
 };
 

@@ -216,6 +216,23 @@ def test_numbers_that_name_no_row_are_left_out(plain_sides, n, dtype, padding):
     assert sums[0].tobytes() == sums[1].tobytes()
 
 
+def test_a_repeated_call_asks_cuda_little(comparison):
+    """Within a program's other work each function of CUDA's costs a short call some of its time."""
+    library, rng, n, rows, channels = comparison.gpu.library, np.random.default_rng(1), 20000, 3000, 8
+    calls, exchanges, graphs = (ctypes.c_int.in_dll(library, f"emulated_gpu_{name}") for name in ("calls", "exchanges", "graph_launches"))
+    problem = scatter_bits.Problem(1, 100, finite=True)
+    problem.scale, problem.dim, problem.include_self, problem.padding = scatter_bits.SUM, 0, 0, -1
+    problem.inputs = {"index": bits.Laid("int64", (n,), contents=lambda _: rng.integers(0, rows, n)),
+                      "source": bits.Laid("float32", (n, channels), contents=lambda _: rng.standard_normal(n * channels))}
+    sums = bits.Laid("float32", (rows, channels))
+    call, *keep = problem.call(lambda laid: laid.at(laid.memory.ctypes.data))
+    for _ in range(2):
+        before = calls.value, exchanges.value, graphs.value
+        assert library.msda_cuda_scatter_add(call, None, ctypes.byref(sums.at(sums.memory.ctypes.data)), None) == 0
+    # Is the stream captured, the device, the context, its number, the stream's number, and the launch of three kernels.
+    assert (calls.value, exchanges.value, graphs.value) == (before[0] + 6, before[1], before[2] + 1)
+
+
 @pytest.mark.parametrize("module", [interpolate_bits, roi_align_bits])
 def test_gathers(plain_sides, module):
     assert plain_bits.modes(*plain_sides, module.Problem, 40, 20000) == (True, "modes: 40 of 40 problems equal")
