@@ -7,6 +7,7 @@
 #include "kernels/cpu/table.h"
 #include "kernels/cuda/division.h"
 #include "kernels/msda.h"
+#include "kernels/names.h"
 
 namespace msda::kernels::cuda {
 
@@ -38,6 +39,10 @@ struct Problem {
 struct Result {
   void* data;
   msda_dtype dtype;
+  // Without its first `count` elements.
+  Result from(int64_t count) const {
+    return {data == nullptr ? nullptr : static_cast<char*>(data) + count * bytes_of(dtype), dtype};
+  }
 };
 
 }  // namespace msda::kernels::cuda

@@ -35,24 +35,47 @@ class ShortCall {
     if (bytes_ + kDeclared > kSharedWithoutAsking) allow_shared(kernel, work.target());
     const bool with_gradients = grad_locations.data != nullptr || grad_weights.data != nullptr;
     const auto part_blocks = static_cast<uint32_t>(heads_ * plan_.parts);
-    launch("at_once_kernel", kernel, part_blocks + (with_gradients ? row_blocks() : 0), kAtOnceThreads, bytes_, work,
-           p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, row_parts_, grad_value, grad_locations,
+    launch("at_once_kernel", kernel, part_blocks + (with_gradients ? blocks_of(row_parts_) : 0), kAtOnceThreads, bytes_,
+           work, p_, plan_, Division(plan_.parts), Points(p_.P), part_blocks, row_parts_, grad_value, grad_locations,
            grad_weights);
   }
-  // Adds to `sums`, [B,S,M,D], which it clears.
+  // Adds to `sums`, [B,S,M,D], which it clears. Where that takes long, the first batches are cleared first: their sums
+  // are then added to while the others are cleared.
   void add(Real* sums, Result grad_locations, Result grad_weights, Work& work) const {
-    const int64_t bytes = p_.B * p_.S * p_.M * p_.D * static_cast<int64_t>(sizeof(Real));
-    clear(sums, bytes, work);
-    const auto kernel =
-        whole_ ? short_gradients_kernel<true, true, Stored, Real> : short_gradients_kernel<false, true, Stored, Real>;
-    launch("short_gradients_kernel", kernel, row_blocks(), kSampleThreads, 0, work, p_, row_parts_, sums,
-           grad_locations, grad_weights);
+    constexpr int64_t kLong = 16 << 20;  // bytes
+    const int64_t first = bytes_of_batch() * p_.B >= kLong && work.can_fork() ? p_.B / 4 : 0;
+    const auto add_rest = [&] {
+      clear(sums + first * numbers_of_batch(), bytes_of_batch() * (p_.B - first), work);
+      add_batches(first, p_.B - first, sums, grad_locations, grad_weights, work);
+    };
+    if (first == 0) return add_rest();
+    clear(sums, bytes_of_batch() * first, work);
+    work.beside([&] { add_batches(0, first, sums, grad_locations, grad_weights, work); }, add_rest);
   }
 
  private:
-  unsigned row_blocks() const {
+  static unsigned blocks_of(const RowParts& row_parts) {
     constexpr uint32_t kGroups = kSampleThreads / kGroup;
-    return (row_parts_.count + kGroups - 1) / kGroups;
+    return (row_parts.count + kGroups - 1) / kGroups;
+  }
+  int64_t numbers_of_batch() const { return p_.S * p_.M * p_.D; }
+  int64_t bytes_of_batch() const { return numbers_of_batch() * int64_t{sizeof(Real)}; }
+
+  // `count` batches from `first` on.
+  void add_batches(int64_t first, int64_t count, Real* sums, const Result& grad_locations, const Result& grad_weights,
+                   Work& work) const {
+    const int64_t rows = first * p_.Q * p_.M, samples = rows * p_.L * p_.P;
+    Problem<Stored> p = p_;
+    p.B = count;
+    p.value += first * numbers_of_batch();
+    p.sampling_locations += 2 * samples;
+    p.attention_weights += samples;
+    p.grad_output += rows * p.D;
+    const RowParts row_parts(count * p.M, p.Q, p.L, p.P);
+    const auto kernel =
+        whole_ ? short_gradients_kernel<true, true, Stored, Real> : short_gradients_kernel<false, true, Stored, Real>;
+    launch("short_gradients_kernel", kernel, blocks_of(row_parts), kSampleThreads, 0, work, p, row_parts,
+           sums + first * numbers_of_batch(), grad_locations.from(2 * samples), grad_weights.from(samples));
   }
 
   const Problem<Stored>& p_;

@@ -96,6 +96,15 @@ def test_calls_that_take_several_launches(comparison, size):
         assert launches_of(comparison, 1, size, kind=kind) > 1
 
 
+@pytest.mark.parametrize("batches, launches", [(3, 2), (5, 4)])
+def test_long_sums_of_a_short_atomic_call_are_cleared_while_the_first_are_added_to(comparison, batches, launches):
+    """Each pixel gets one addend at most, so that the order of additions is none."""
+    forks = ctypes.c_int.in_dll(comparison.gpu.library, "emulated_gpu_forks")
+    before = forks.value
+    assert launches_of(comparison, 5, {"B": batches, "Q": 1, "P": 1, "D": 32, "levels": [(170, 170)]}, mode="atomic") == launches
+    assert forks.value == before + (launches == 4)
+
+
 @pytest.mark.parametrize("channels", [16, 30])
 def test_threads_beyond_the_last_channel_add_zeros(comparison, channels):
     for D in (32, channels):  # of the first call NaN is left in the blocks' shared memory
