@@ -43,17 +43,28 @@ struct GridPlan {
       parts.by_tiles = Division(blocks_of(p.pixels, parts.tile));
       if (p.C >= kFewChannels) together = p.N * parts.channels * p.samples * kPixelChannels;
     }
-    const int64_t free = kFirstBlocks * device.processors - ranges.blocks(p.N),
-                  lists = together > 0 ? p.N * parts.channels : 0;
-    if (wants_grid && taps > 1 && p.C > 0 && p.samples > 0) divide_planes(p, device, room, free - lists);
-    if (lists > 0)
-      blocks_of_list = blocks_to_each(lists, free - planes.blocks(p.N), blocks_of(p.samples, kFirstThreads));
+    const int64_t lists = together > 0 ? p.N * parts.channels : 0;
+    if (wants_grid && taps > 1 && p.C > 0 && p.samples > 0) divide_planes(p, device, room, lists);
+    if (lists > 0) divide_lists(p, device, lists);
   }
 
  private:
   // As many blocks to each as run at a time, or `most` if not even one of each does.
   static int64_t blocks_to_each(int64_t number, int64_t at_a_time, int64_t most) {
     return std::clamp<int64_t>(at_a_time >= number ? at_a_time / number : most, 1, std::max<int64_t>(most, 1));
+  }
+
+  // Blocks of the first kernel that the device runs at a time, beside those that group.
+  int64_t at_a_time(const GridCall<Stored>& p, const Device& device) const {
+    constexpr int64_t kReserved = 1024;  // of shared memory, for each block
+    const bool has_room = std::max(short_bytes, plane_bytes) + kReserved <= device.shared_bytes / kFirstBlocks;
+    return (has_room ? kFirstBlocks : 1) * device.processors - ranges.blocks(p.N);
+  }
+
+  void divide_lists(const GridCall<Stored>& p, const Device& device, int64_t lists) {
+    const int64_t most = std::max<int64_t>(blocks_of(p.samples, kFirstThreads), 1);
+    const bool has_others = short_bytes > 0 || plane_bytes > 0;  // that run beside them, and longer
+    blocks_of_list = has_others ? blocks_to_each(lists, at_a_time(p, device) - planes.blocks(p.N), most) : most;
   }
 
   // Reading planes whole is worth it if a good part of them is needed.
@@ -75,8 +86,8 @@ struct GridPlan {
     ranges = {static_cast<uint32_t>(std::max<int64_t>(blocks_of(p.pixels, pixels), 1)), pixels};
   }
 
-  // `at_a_time`: blocks that the device runs beside the others of the kernel.
-  void divide_planes(const GridCall<Stored>& p, const Device& device, int64_t room, int64_t at_a_time) {
+  // `others`: blocks that run beside these.
+  void divide_planes(const GridCall<Stored>& p, const Device& device, int64_t room, int64_t others) {
     if (p.pixels > room || p.pixels > kPixelsToSample * p.samples || GridPlanes::rounds(p.C) > room) return;
     const int64_t bytes = GridPlanes::bytes(p.C, p.pixels, sizeof(Stored));
     if (bytes > room) return;
@@ -84,7 +95,8 @@ struct GridPlan {
     planes.groups = static_cast<uint32_t>(std::min<int64_t>(blocks_of(p.C, kPlaneLanes), kLanes / kPlaneLanes));
     const int64_t wanted = blocks_of(device.processors, p.N * planes.groups);
     const int64_t most = std::max<int64_t>(p.samples / std::max<int64_t>(kFirstThreads, p.pixels / 16), 1);
-    planes.parts = static_cast<uint32_t>(std::min(blocks_to_each(p.N * planes.groups, at_a_time, wanted), most));
+    planes.parts = static_cast<uint32_t>(
+        std::min(blocks_to_each(p.N * planes.groups, at_a_time(p, device) - others, wanted), most));
     planes.part = blocks_of(p.samples, planes.parts);
   }
 };

@@ -16,10 +16,14 @@ inline constexpr int kTeams = kPixelThreads / kPixelChannels;
 inline constexpr uint32_t kOfThread = 128, kOfWarp = 256, kOfWarpOfFew = 1024;
 static_assert(kOfThread < kRun * kRun);  // the tree is then two runs high
 
+// Blocks that a multiprocessor runs at a time.
+template <class Real>
+inline constexpr int kPixelBlocksOfGrid = sizeof(Real) == 4 ? 5 : 3;
+
 // How the pixels and channels are divided among blocks.
 struct GridParts {
-  uint32_t channels = 0;  // groups of eight; 0: no block sums up pixels
-  uint32_t tile = kPixelThreads;
+  uint32_t channels = 0;          // groups of eight; 0: no block sums up pixels
+  uint32_t tile = kPixelThreads;  // pixels; or at most kTeams
   Division by_tiles, by_channels;
   uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * channels * by_tiles.by; }
   MSDA_HOST_DEVICE bool has_teams() const { return tile < kPixelThreads; }
@@ -165,10 +169,8 @@ __device__ inline void sum_tile(const GridCall<Stored>& p, const GridParts& part
   const auto add_long = [&](int64_t pixel) { longs[atomicAdd(&long_count, 1u)] = static_cast<uint32_t>(pixel); };
   if (parts.has_teams()) {
     const int c = static_cast<int>(threadIdx.x % kPixelChannels);
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x / kPixelChannels; i < parts.tile; i += kTeams) {
-      const int64_t pixel = first_pixel + i;
-      if (pixel >= p.pixels) break;
+    const uint32_t team = threadIdx.x / kPixelChannels;
+    if (const int64_t pixel = first_pixel + team; team < parts.tile && pixel < p.pixels) {
       const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
       if (count > kRun) {
         if (c == 0) add_long(pixel);
@@ -215,9 +217,9 @@ __device__ inline void sum_share(const GridCall<Stored>& p, const GridParts& par
   }
 }
 
-// The blocks of `parts`, and after them those that combine the sums of planes.cuh, 256 samples each.
+// The blocks of `parts`, and after them those that combine the sums of grid_planes.cuh, 256 samples each.
 template <int kAxes, int kTaps, class Stored, class Real>
-__global__ void __launch_bounds__(kPixelThreads)
+__global__ void __launch_bounds__(kPixelThreads, kPixelBlocksOfGrid<Real>)
     grid_pixels_kernel(GridCall<Stored> p, GridParts parts, const Stored* together, GridLists<Real> lists,
                        Result grad_input, uint32_t first_combining, Division by_blocks, uint32_t groups,
                        const Real* partial, Result grad_grid) {

@@ -12,7 +12,7 @@ inline constexpr int kFirstThreads = 512, kFirstBlocks = 2;  // of a block of th
 // How the pixels of each batch are divided among blocks, each of which looks at all samples.
 struct GridRanges {
   uint32_t number = 0;  // 0: no block groups
-  int64_t pixels = 0;   // to each: a multiple of sixteen, or all
+  int64_t pixels = 0;   // to each: a multiple of sixteen
   uint32_t blocks(int64_t N) const { return static_cast<uint32_t>(N) * number; }
 };
 

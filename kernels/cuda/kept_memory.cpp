@@ -10,7 +10,7 @@
 namespace msda::kernels::cuda {
 namespace {
 
-// The first streams that leave blocks keep their places: another stream's block could be freed only after its work, for
+// The first streams that ask for one keep their places: another stream's block could be freed only after its work, for
 // which nobody can wait here. The stream may have been destroyed, and waiting for the whole device would invalidate
 // captures. So no more blocks are kept than these, and the streams beyond them allocate.
 class Blocks {

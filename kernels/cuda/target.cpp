@@ -13,7 +13,7 @@ bool Target::is_captured() {
 }
 
 const Context& Target::context() {
-  if (!context_) context_ = current_context();
+  if (!context_ || context_->number == 0) context_ = current_context();  // a thread's first call may make it current
   return *context_;
 }
 

@@ -32,7 +32,7 @@ class Target {
   // context's. Only if can_keep().
   unsigned long long stream_number() const { return stream_number_; }
 
-  // Must have been called before anything that may allocate, also on another stream's behalf.
+  // Must have been called before anything that may allocate: any stream may be captured meanwhile.
   void relax() { relaxed_.begin(); }
 
  private:
