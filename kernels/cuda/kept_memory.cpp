@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "kernels/cuda/per_context.h"
@@ -15,13 +16,22 @@ namespace {
 // captures. So no more blocks are kept than these, and the streams beyond them allocate.
 class Blocks {
  public:
-  // Null if there is none and no place for one.
-  Block* of_stream(unsigned long long stream) {
-    const auto found =
-        std::find_if(blocks_.begin(), blocks_.end(), [stream](const OfStream& b) { return b.stream == stream; });
-    if (found != blocks_.end()) return &found->block;
-    if (blocks_.size() == kMostStreams) return nullptr;
-    return &blocks_.emplace_back(OfStream{stream, {}}).block;
+  // Takes the stream's block out; one without bytes if there is none.
+  Block take(unsigned long long stream) {
+    Block* const place = place_of(stream);
+    if (place == nullptr) return {};
+    bytes_ -= place->bytes;
+    return std::exchange(*place, Block{});
+  }
+  // Puts the block into the stream's place, if there is one and it is larger than what lies there. Returns what is left
+  // over.
+  Block put(unsigned long long stream, Block block) {
+    Block* const place = place_of(stream);
+    if (place == nullptr || block.bytes <= place->bytes) return block;
+    const size_t others = bytes_ - place->bytes;
+    if (others + block.bytes > kMostKeptOfContext) return block;
+    bytes_ = others + block.bytes;
+    return std::exchange(*place, block);
   }
   // Its work has ended with it, but not memory of a pool, which is the device's.
   void end_of_context() {
@@ -38,7 +48,17 @@ class Blocks {
     unsigned long long stream;
     Block block;
   };
+  // Null if there is none for another stream.
+  Block* place_of(unsigned long long stream) {
+    const auto found =
+        std::find_if(blocks_.begin(), blocks_.end(), [stream](const OfStream& b) { return b.stream == stream; });
+    if (found != blocks_.end()) return &found->block;
+    if (blocks_.size() == kMostStreams) return nullptr;
+    return &blocks_.emplace_back(OfStream{stream, {}}).block;
+  }
+
   std::vector<OfStream> blocks_;
+  size_t bytes_ = 0;  // of all blocks
 };
 
 struct Store {
@@ -51,26 +71,28 @@ Store& store() {
   return *store;
 }
 
-// use(block) of the target's stream, if it has a place.
+// use(blocks) of the target's context.
 template <class Use>
-void with_block(Target& target, Use&& use) {
+void with_blocks(Target& target, Use&& use) {
   const std::lock_guard lock(store().mutex);
-  Block* const block = store().of_context.of(target.context()).of_stream(target.stream_number());
-  if (block != nullptr) use(*block);
+  use(store().of_context.of(target.context()));
 }
 
 }  // namespace
 
 Memory take_kept(Target& target) {
-  Memory memory(Block{}, target);
-  with_block(target, [&memory](Block& kept) { memory.swap(kept); });
-  return memory;
+  Block kept;
+  with_blocks(target, [&](Blocks& blocks) { kept = blocks.take(target.stream_number()); });
+  return {kept, target};
 }
 
 void leave(Memory memory, Target& target) noexcept {
   try {
-    with_block(target, [&memory](Block& kept) {
-      if (kept.bytes < memory.bytes()) memory.swap(kept);
+    with_blocks(target, [&](Blocks& blocks) {
+      Block block;
+      memory.swap(block);
+      block = blocks.put(target.stream_number(), block);
+      memory.swap(block);
     });
   } catch (const std::bad_alloc&) {  // of the host: the call has been enqueued, and must not fail
   }

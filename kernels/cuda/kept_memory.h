@@ -8,7 +8,8 @@
 
 namespace msda::kernels::cuda {
 
-inline constexpr size_t kMostKeptBytes = size_t{16} << 20;  // more is not left
+inline constexpr size_t kMostKeptBytes = size_t{128} << 20;       // of a call; more is not left
+inline constexpr size_t kMostKeptOfContext = 2 * kMostKeptBytes;  // of all streams
 
 // Takes the stream's block out, so that it belongs to one call at a time; if there is none, one without bytes. Only if
 // target.can_keep().

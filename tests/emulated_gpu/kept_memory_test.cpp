@@ -149,6 +149,17 @@ TEST_F(KeptMemoryTest, MuchMemoryIsNotKept) {
   EXPECT_EQ(work.allocate(1000), kept);
 }
 
+TEST_F(KeptMemoryTest, AllStreamsTogetherKeepALimitedAmount) {
+  void* const first = call(stream(1), kMostKeptBytes);
+  void* const second = call(stream(2), kMostKeptOfContext - kMostKeptBytes);
+  EXPECT_EQ(emulated_gpu_frees, 0);
+  call(stream(3), 1000);
+  EXPECT_EQ(emulated_gpu_frees, 1);
+  EXPECT_EQ(call(stream(1)), first);
+  EXPECT_EQ(call(stream(2)), second);
+  EXPECT_EQ(emulated_gpu_frees, 1);
+}
+
 TEST_F(KeptMemoryTest, CapturedStreamsAllocate) {
   void* const kept = call(stream(1));
   emulated_gpu_captures = 1;
