@@ -1,6 +1,7 @@
 // What is kept of each CUDA context.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 
