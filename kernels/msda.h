@@ -148,10 +148,10 @@ MSDA_API msda_status msda_stages(const msda_call* call, const msda_tensor* grad_
 /* The same on the current GPU. `spatial_shapes` and `level_start_index` are in host memory, all other tensors in memory
  * of that GPU. The work is enqueued on `stream`, a cudaStream_t (null: the default stream), and the functions do
  * not wait for it; errors of the work itself show later. Several kernels are enqueued as one CUDA graph, which is kept
- * for later calls, and so is memory of the device, up to 256 MiB for a GPU's first 16 streams, unless
- * `stream` is being captured into a graph. If a deterministic backward's intermediate sums exceed the second-level cache, half of
- * the heads then run beside the others. The bits equal those of the functions above, except in MSDA_MODE_ATOMIC, which
- * sums in the order in which the additions arrive. `threads` and `seed` are ignored. */
+ * for later calls, and so is memory of the device, up to 256 MiB for a GPU's first 16 streams, unless `stream` is being
+ * captured into a graph. If a deterministic backward's intermediate sums exceed the second-level cache, half of the
+ * heads then run beside the others. The bits equal those of the functions above, except in MSDA_MODE_ATOMIC, which sums
+ * in the order in which the additions arrive. `threads` and `seed` are ignored. */
 MSDA_API msda_status msda_cuda_forward(const msda_call* call, const msda_options* options, const msda_tensor* output,
                                        void* stream);
 MSDA_API msda_status msda_cuda_backward(const msda_call* call, const msda_tensor* grad_output,

@@ -16,8 +16,8 @@ inline constexpr int kTeams = kPixelThreads / kPixelChannels;
 inline constexpr uint32_t kOfThread = 128, kOfWarp = 256, kOfWarpOfFew = 1024;
 static_assert(kOfThread < kRun * kRun);  // the tree is then two runs high
 
-// Blocks that a multiprocessor runs at a time. One more, or what the compiler chooses, leaves too few registers: crowded
-// pixels then take 1.3 times as long.
+// Blocks that a multiprocessor runs at a time. In float32 one more leaves too few registers: crowded pixels then take
+// 1.3 times as long.
 template <class Real>
 inline constexpr int kPixelBlocksOfGrid = sizeof(Real) == 4 ? 4 : 2;
 
