@@ -57,13 +57,6 @@ Graph::~Graph() {
   succeeds(cudaGraphDestroy(graph_));
 }
 
-bool Graph::launches(const Sequence& sequence) const {
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (!sequence.is_same(i, set_)) return false;
-  }
-  return true;
-}
-
 bool Graph::launch(Sequence& sequence, Target& target) {
   if (!set(sequence, target) || !succeeds(cudaGraphLaunch(instance_, target.stream()))) return false;
   set_.swap_kernels(sequence);

@@ -24,10 +24,8 @@ class Graph {
   void abandon();
 
   bool has_shape_of(const Sequence& sequence) const { return set_.has_shape_of(sequence); }
-  // Whether nothing has to be set for a sequence of the same shape.
-  bool launches(const Sequence& sequence) const;
-  // A sequence of the same shape, whose content it takes. If that fails, nothing is enqueued, and the graph is of no
-  // more use.
+  // A sequence of the same shape, whose content it takes; only what differs from its own, bit for bit, is set. If that
+  // fails, nothing is enqueued, and the graph is of no more use.
   bool launch(Sequence& sequence, Target& target);
 
  private:

@@ -14,8 +14,10 @@ namespace {
 
 // A context's.
 struct Graphs {
+  // Graphs are found by numbers that lie here, side by side: within a program's other work the graphs themselves are in
+  // no cache.
   struct Kept {
-    unsigned long long stream;
+    Sequence::Digests digests;
     std::unique_ptr<Graph> graph;
   };
   std::deque<Kept> kept;  // the oldest first
@@ -36,29 +38,29 @@ struct Graphs {
   }
 };
 
-// Each stream has graphs of its own, because a graph's launches wait for one another. A graph belongs to one call at a
-// time, which takes it out and puts it back.
+// Each stream has graphs of its own, because a graph's launches wait for one another: the stream is the digests' seed.
+// A graph belongs to one call at a time, which takes it out and puts it back.
 class GraphCache {
  public:
-  // One that launches this sequence as it is, as the calls of a training step repeat the last step's; or else, if there
-  // are many of its shape, the one that was used least recently. Null if there is none.
-  std::unique_ptr<Graph> take(Target& target, const Sequence& sequence) {
+  // One that launches such a sequence as it is, as the calls of a training step repeat the last step's; or else, if
+  // there are many of its shape, the one that was used least recently. Null if there is none.
+  std::unique_ptr<Graph> take(Target& target, const Sequence::Digests& digests) {
     const std::lock_guard lock(mutex_);
     Graphs& graphs = of_context_.of(target.context());
     size_t of_shape = 0;
     auto oldest = graphs.kept.end();
     for (auto kept = graphs.kept.begin(); kept != graphs.kept.end(); ++kept) {
-      if (kept->stream != target.stream_number() || !kept->graph->has_shape_of(sequence)) continue;
-      if (kept->graph->launches(sequence)) return graphs.take(kept);
+      if (kept->digests.shape != digests.shape) continue;
+      if (kept->digests.whole == digests.whole) return graphs.take(kept);
       if (of_shape++ == 0) oldest = kept;
     }
     return of_shape < kMostOfShape ? nullptr : graphs.take(oldest);
   }
 
   // Without memory for it the graph ends: the call has been enqueued, and must not fail.
-  void put_back(Target& target, std::unique_ptr<Graph> graph) noexcept {
+  void put_back(Target& target, const Sequence::Digests& digests, std::unique_ptr<Graph> graph) noexcept {
     try {
-      keep(target, std::move(graph));
+      keep(target, digests, std::move(graph));
     } catch (const std::bad_alloc&) {
     }
   }
@@ -66,11 +68,11 @@ class GraphCache {
  private:
   static constexpr size_t kMostOfShape = 32, kMostOfContext = 256;
 
-  void keep(Target& target, std::unique_ptr<Graph> graph) {
+  void keep(Target& target, const Sequence::Digests& digests, std::unique_ptr<Graph> graph) {
     std::unique_ptr<Graph> oldest;  // ends after the lock
     const std::lock_guard lock(mutex_);
     Graphs& graphs = of_context_.of(target.context());
-    graphs.kept.push_back({target.stream_number(), std::move(graph)});
+    graphs.kept.push_back({digests, std::move(graph)});
     if (graphs.kept.size() > kMostOfContext) oldest = graphs.take(graphs.kept.begin());
   }
 
@@ -87,10 +89,11 @@ GraphCache& cache() {
 }  // namespace
 
 bool launch_as_graph(Sequence& sequence, Target& target) {
-  std::unique_ptr<Graph> graph = cache().take(target, sequence);
-  if (graph == nullptr) graph = Graph::of(sequence, target);
+  const Sequence::Digests digests = sequence.digests(target.stream_number());
+  std::unique_ptr<Graph> graph = cache().take(target, digests);
+  if (graph == nullptr || !graph->has_shape_of(sequence)) graph = Graph::of(sequence, target);  // digests may collide
   if (graph == nullptr || !graph->launch(sequence, target)) return false;
-  cache().put_back(target, std::move(graph));
+  cache().put_back(target, digests, std::move(graph));
   return true;
 }
 

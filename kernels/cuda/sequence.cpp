@@ -1,8 +1,12 @@
 #include "kernels/cuda/sequence.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <type_traits>
 
 namespace msda::kernels::cuda {
 namespace {
@@ -50,6 +54,32 @@ void** Sequence::parameters(size_t node) {
   pointers_.clear();
   for (size_t i = nodes_[node].first_offset; i < end_of_offsets(node); ++i) pointers_.push_back(&bytes_[offsets_[i]]);
   return pointers_.data();
+}
+
+Sequence::Digests Sequence::digests(uint64_t seed) const {
+  struct Numbers {  // without gaps
+    uint64_t kernel, shared_bytes, bytes;
+    uint32_t x, y, z, threads;
+  };
+  static_assert(std::has_unique_object_representations_v<Numbers>);
+  const size_t count = size();
+  uint32_t shape[kMost];
+  Numbers kernels[kMost];
+  for (size_t i = 0; i < count; ++i) {
+    const Launch& of = launch(i);
+    shape[i] = waits_for(i);
+    kernels[i] = {.kernel = reinterpret_cast<uintptr_t>(of.kernel),
+                  .shared_bytes = static_cast<uint64_t>(of.shared_bytes),
+                  .bytes = end_of_bytes(i) - nodes_[i].first_byte,
+                  .x = of.grid.x,
+                  .y = of.grid.y,
+                  .z = of.grid.z,
+                  .threads = static_cast<uint32_t>(of.threads)};
+  }
+  const uint64_t of_shape = XXH3_64bits_withSeed(shape, count * sizeof(*shape), seed);
+  const uint64_t parts[] = {XXH3_64bits_withSeed(kernels, count * sizeof(*kernels), of_shape),
+                            XXH3_64bits(bytes_.data(), bytes_.size())};  // the longest, which a seed would slow down
+  return {of_shape, XXH3_64bits(parts, sizeof(parts))};
 }
 
 bool Sequence::has_shape_of(const Sequence& other) const {

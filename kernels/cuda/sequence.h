@@ -51,6 +51,14 @@ class Sequence {
   // Pointers to the values, as CUDA takes them, until the next call of this function.
   void** parameters(size_t node);
 
+  // Numbers by which a sequence is found among many, without looking at those. Other sequences have others, but for a
+  // chance of one in 2^64. `seed`: for numbers of one's own.
+  struct Digests {
+    uint64_t shape;  // of what has_shape_of() compares
+    uint64_t whole;  // also of what is_same() compares
+  };
+  Digests digests(uint64_t seed) const;
+
   // Whether one kernel after the other waits for the same ones.
   bool has_shape_of(const Sequence& other) const;
   // Whether a kernel and its parameters are the same, bit for bit.
