@@ -1,6 +1,7 @@
 // The GPU's functions of a library that is built without the CUDA toolkit: they report MSDA_UNAVAILABLE.
 #include "kernels/grid_sample.h"
 #include "kernels/guarded.h"
+#include "kernels/index_put.h"
 #include "kernels/interpolate.h"
 #include "kernels/msda.h"
 #include "kernels/roi_align.h"
@@ -28,6 +29,7 @@ msda_status msda_cuda_grid_sample_backward(const msda_grid_sample_call*, const m
                                            const msda_tensor*, const msda_tensor*, void*) {
   return absent();
 }
+msda_status msda_cuda_index_put(const msda_index_put_call*, void*) { return absent(); }
 msda_status msda_cuda_interpolate_backward(const msda_interpolate_call*, const msda_options*, const msda_tensor*,
                                            void*) {
   return absent();

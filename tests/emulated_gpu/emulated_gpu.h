@@ -88,6 +88,16 @@ extern uint3 threadIdx, blockIdx;
 extern dim3 gridDim, blockDim;
 
 inline void __syncthreads() { emulated_gpu::block_barrier(); }
+inline int __syncthreads_or(int given) {
+  static int found;
+  found = 0;
+  __syncthreads();
+  if (given != 0) found = 1;
+  __syncthreads();
+  const int any = found;
+  __syncthreads();
+  return any;
+}
 inline void __threadfence() {}
 inline void __syncwarp() { emulated_gpu::warp_barrier(); }
 template <class T>
@@ -138,6 +148,7 @@ template <class T>
 T atomicExch(T* at, T with) {
   return std::exchange(*at, with);
 }
+inline uint32_t atomicMax(uint32_t* at, uint32_t other) { return std::exchange(*at, std::max(*at, other)); }
 inline uint32_t atomicOr(uint32_t* at, uint32_t bits) { return std::exchange(*at, *at | bits); }
 
 namespace msda::kernels::cuda {
