@@ -2,6 +2,7 @@
 
 import functools
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -572,6 +573,79 @@ def test_an_index_outside_is_left_out_on_a_gpu(dtype):
     with deterministic():
         for sums in (torch.zeros_like(ones).index_add_(0, index, ones), torch.zeros_like(ones).scatter_add_(0, index, ones)):
             assert sums.tolist() == [0, 1, 0]
+
+
+def put(device):
+    """Rows that are written where indices say, by what is said about them."""
+    index = lambda *numbers: torch.tensor(numbers, device=device)  # noqa: E731
+    few, many = (torch.arange(n, device=device) * 7 % 13 - 3 for n in (22, 5000))
+    rows = lambda n, *shape: torch.arange(n * max(1, math.prod(shape)), dtype=torch.float32, device=device).reshape(n, *shape)  # noqa: E731
+    zeros = lambda *shape, dtype=torch.float32: torch.zeros(shape, dtype=dtype, device=device)  # noqa: E731
+
+    def assigned(to, where, what):
+        to[where] = what
+        return to
+
+    def gradients_of():
+        to, values = zeros(13, 3).requires_grad_(), rows(22, 3).requires_grad_()
+        return torch.cat(torch.autograd.grad((to.index_put((few,), values) * rows(13, 3)).sum(), (to, values)))
+
+    return {
+        "few rows": lambda: assigned(zeros(13, 4, 6), few, rows(22, 4, 6)), "many rows": lambda: assigned(zeros(13, 3), many, rows(5000, 3)),
+        "few numbers": lambda: assigned(zeros(13, dtype=torch.int64), few, torch.arange(22, device=device)),
+        "a mask of bytes": lambda: assigned(zeros(9000, dtype=torch.uint8), index(5, 8999, 5, -3), 1),
+        "one number for rows": lambda: assigned(zeros(13, 5), few, 2.5), "booleans": lambda: assigned(zeros(13, dtype=torch.bool), few, True),
+        "complex numbers": lambda: assigned(zeros(13, 2, dtype=torch.complex128), few, rows(22, 2).to(torch.complex128) * (1 + 2j)),
+        "a copy": lambda: zeros(13, 4).index_put((few,), rows(22, 4)), "gradients": gradients_of,
+        "where a mask says": lambda: assigned(zeros(22), few > 2, -1.0), "two indices": lambda: assigned(zeros(13, 13), (few, few - 1), rows(22)),
+        "a row for all": lambda: assigned(zeros(13, 4), few, rows(1, 4)[0]), "columns": lambda: assigned(zeros(4, 13), (slice(None), few), rows(4, 22)),
+        "sums": lambda: zeros(13, 4).index_put_((few,), rows(22, 4), accumulate=True), "upright": lambda: assigned(zeros(4, 13).t(), few, rows(22, 4)),
+        "no row": lambda: assigned(zeros(13, 4), few[:0], rows(0, 4)),
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("switch", [False, True])
+def test_rows_that_are_put_are_the_cpus(switch):
+    """Whose last one of the same index stays, as it works in one thread then."""
+    if not switch and not PUTS_ROWS:
+        pytest.skip("needs PyTorch 2.10 or later, and the module in C++")
+    torch.use_deterministic_algorithms(True)
+    try:
+        expected = {name: function() for name, function in put("cpu").items()}
+        torch.use_deterministic_algorithms(switch)
+        with deterministic():
+            found = {name: function().cpu() for name, function in put("cuda").items() if switch or name not in ("two indices", "columns", "upright")}
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for name in found:
+        assert torch.equal(found[name], expected[name]), name
+
+
+PUTS_ROWS = torch.cuda.is_available() and hasattr(torch.Tensor, "__dlpack_c_exchange_api__") and calls.native() is not None
+puts_rows = pytest.mark.skipif(not PUTS_ROWS, reason="needs a GPU, PyTorch 2.10 or later, and the module in C++")
+
+
+@puts_rows
+def test_rows_are_put_by_one_kernel_where_pytorch_sorts():
+    to, index, rows = torch.zeros(13, 4, device="cuda"), torch.arange(22, device="cuda") % 13, torch.rand(22, 4, device="cuda")
+
+    def kernels():
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            to[index] = rows
+            torch.cuda.synchronize()
+        return [event.key for event in profile.key_averages() if "kernel" in event.key.lower() and "launch" not in event.key.lower()]
+
+    with deterministic():
+        to[index] = rows
+        assert all("msda" in name for name in kernels())
+    assert not any("msda" in name for name in kernels())
+
+
+@puts_rows
+def test_a_number_outside_puts_no_row():
+    with deterministic():
+        assert torch.zeros(3, device="cuda").index_put_((torch.tensor([1, 3, -4, -1], device="cuda"),), torch.ones(4, device="cuda")).tolist() == [0, 1, 1]
 
 
 @on_devices

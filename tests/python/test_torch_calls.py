@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -38,13 +39,90 @@ def on_gpu(array, **how):
     return Array(array, **{"device": GPU, **how})
 
 
-@pytest.fixture(scope="module")
-def module():
+class DLTensor(ctypes.Structure):
+    """As dlpack.h has it."""
+
+    _fields_ = [("data", Pointer), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", Pointer), ("strides", Pointer),
+                ("byte_offset", ctypes.c_uint64)]  # fmt: skip
+
+
+class Exchanged(Array):
+    """A tensor of a class that DLPack's functions in C read, as PyTorch's are from 2.10 on: it is asked nothing else."""
+
+    CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+
+    def __init__(self, array, device=GPU, code=None, offset=0, device_type=None, lanes=1):
+        super().__init__(array, device)
+        self.code, self.offset, self.lanes = self.CODES[array.dtype.kind] if code is None else code, offset, lanes
+        self.device_type = device_type or (1 if device is None else 2)
+
+    def data_ptr(self):
+        raise AssertionError("asked by Python's attributes")
+
+
+class Unread(Exchanged):
+    """A subclass, which may hold its memory in other ways."""
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+def read_exchanged(tensor, to):
+    array, rank = tensor.array, tensor.array.ndim
+    tensor.sizes = (ctypes.c_int64 * rank)(*array.shape), (ctypes.c_int64 * rank)(*tensor.stride())
+    data, sizes = array.ctypes.data - tensor.offset, [ctypes.addressof(size) for size in tensor.sizes]
+    bits = 8 * array.itemsize
+    to[0] = DLTensor(data, tensor.device_type, tensor.device or 0, rank, tensor.code, bits, tensor.lanes, *sizes, tensor.offset)
+    return 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(Pointer))
+def stream_of(device_type, device, to):
+    to[0] = STREAM + 100 * device_type + device
+    return 0
+
+
+class ExchangeApi(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("others", Pointer * 4), ("read", Pointer), ("stream", Pointer)]
+
+
+def capsule_of(api):
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, (Pointer, ctypes.c_char_p, Pointer)
+    return new(ctypes.addressof(api), b"dlpack_exchange_api", None)
+
+
+API = ExchangeApi(1, 3, (Pointer * 4)(), *(ctypes.cast(function, Pointer) for function in (read_exchanged, stream_of)))
+LATER_API = ExchangeApi(2, 0, API.others, API.read, API.stream)
+Exchanged.__dlpack_c_exchange_api__ = capsule_of(API)
+
+
+class Later(Exchanged):
+    """Of another major version, whose functions are not these."""
+
+    __dlpack_c_exchange_api__ = capsule_of(LATER_API)
+    data_ptr = Array.data_ptr
+
+
+class NoFunctions(Later):
+    __dlpack_c_exchange_api__ = object()
+
+
+def loaded(of_class):
     spec = importlib.util.spec_from_file_location("msda_torch_calls", LIBRARY)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    loaded.use(libmsda.DTYPES, lambda: GPU, lambda device: STREAM + device)
-    return loaded
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.use(libmsda.DTYPES, lambda: GPU, lambda device: STREAM + device, libmsda.check_status, of_class)
+    return module
+
+
+@pytest.fixture
+def module():
+    return loaded(Array)
+
+
+@pytest.fixture
+def exchanging():
+    return loaded(Exchanged)
 
 
 class Called:
@@ -237,3 +315,133 @@ def test_calls_that_no_function_has_are_refused(module):
             module.run(*arguments)
     with pytest.raises(TypeError):
         module.run(0, 0, b"", [array], (None, array))
+
+
+class PutCall(ctypes.Structure):
+    """msda_index_put_call."""
+
+    _fields_ = [("rows", Pointer), ("count", ctypes.c_int64), ("row_bytes", ctypes.c_int64), ("values", Pointer),
+                ("element_bytes", ctypes.c_int64), ("index", libmsda.Tensor)]  # fmt: skip
+
+
+class Otherwise:
+    """The function for what is not plain."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, *arguments, **keywords):
+        self.calls.append((arguments, keywords))
+        return "otherwise"
+
+
+def in_place(module, status=0, by_elements=False, unless=()):
+    """A replaced sum, what it calls, and what it leaves to Python."""
+    called, otherwise, kept = Called(libmsda.ScatterCall, 4, status), Otherwise(), list(unless)
+    return module.sum_in_place(called.address, otherwise, by_elements, kept), called, otherwise, kept
+
+
+@pytest.mark.parametrize("of_class", [Array, Exchanged, Later, NoFunctions])
+@pytest.mark.parametrize("by_elements", [False, True])
+def test_a_replaced_sum_is_handed_over_and_returns_what_it_wrote_to(of_class, by_elements):
+    total, index, source, _ = rows()
+    index = index.astype(np.int32)
+    if by_elements:
+        index = np.lib.stride_tricks.as_strided(index, source.shape, (4, 0))
+    add, called, otherwise, _ = in_place(loaded(of_class), by_elements=by_elements)
+    tensors = [of_class(array, GPU) for array in (total, index, source)]
+    assert add(tensors[0], -2, tensors[1], tensors[2]) is tensors[0]
+    [(call, (options, _, stream))] = called.calls
+    assert (call.scale, call.dim, call.include_self, call.padding) == (libmsda.SCATTER_SCALES["sum"], 0, 1, -1)
+    of = [(array.ctypes.data, libmsda.DTYPES[array.dtype.name], array.shape, tensor.stride()) for array, tensor in zip((index, source), tensors[1:])]
+    assert [facts(call.index), facts(call.source)] == of
+    assert options is None and stream == STREAM + GPU + (200 if of_class is Exchanged else 0) and not otherwise.calls
+
+
+def test_a_replaced_sum_counts_references(exchanging):
+    tensors = [Exchanged(array) for array in rows()[:3]]
+    add, called, _, _ = in_place(exchanging)
+    before = [sys.getrefcount(tensor) for tensor in tensors]
+    for _ in range(20):
+        add(tensors[0], 0, *tensors[1:])
+    assert [sys.getrefcount(tensor) for tensor in tensors] == before and len(called.calls) == 20
+
+
+def test_what_is_unusual_about_a_replaced_sum_is_left_to_python(exchanging):
+    total, index, source, _ = rows()
+    tensors = [Exchanged(array) for array in (total, index, source)]
+    add, called, otherwise, unless = in_place(exchanging)
+    plain_arguments = (tensors[0], 0, *tensors[1:])
+    for arguments, keywords in (
+        (plain_arguments, {"alpha": 2}), (plain_arguments[:3], {}), ((tensors[0], "0", *tensors[1:]), {}), ((tensors[0], 2, *tensors[1:]), {}),
+        ((tensors[0], 0, tensors[1], Unread(source)), {}), ((tensors[0], 0, tensors[1], 5), {}),
+        ((tensors[0], 0, tensors[1], Exchanged(source, device=GPU + 1)), {}), ((tensors[0], 0, tensors[1], Exchanged(source, device=None)), {}),
+        ((tensors[0], 0, tensors[1], Exchanged(source, device_type=10)), {}), ((tensors[0], 0, tensors[1], Exchanged(source, lanes=2)), {}),
+        ((tensors[0], 0, tensors[1], Exchanged(source, code=5)), {}), ([Exchanged(array, device=0) for array in (total, index, source)], {}),
+        ((Exchanged(np.zeros((1,) * 8)), 0, tensors[1], Exchanged(np.zeros((40,) + (1,) * 7))), {})):  # fmt: skip
+        assert add(*arguments, **keywords) == "otherwise"
+        assert otherwise.calls.pop() == (tuple(arguments), keywords)
+    unless.append("a receipt")
+    assert add(*plain_arguments) == "otherwise" and not called.calls
+    unless.clear()
+    assert add(*plain_arguments) is tensors[0] and len(called.calls) == 1
+
+
+def test_a_status_of_a_replaced_function_is_raised(exchanging):
+    tensors = [Exchanged(array) for array in rows()[:3]]
+    add, called, otherwise, _ = in_place(exchanging, status=2)
+    with pytest.raises(ValueError):
+        add(tensors[0], 0, *tensors[1:])
+    assert len(called.calls) == 1 and not otherwise.calls
+
+
+def put_by(module, status=0):
+    called, otherwise = Called(PutCall, 2, status), Otherwise()
+    return module.index_put_in_place(called.address, otherwise), called, otherwise
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int64", "complex128", "bool"])
+@pytest.mark.parametrize("indices", [lambda index: [index], lambda index: (index,)])
+def test_rows_that_are_put_are_handed_over(exchanging, dtype, indices):
+    to, values = np.zeros((5, 3, 2), dtype), np.ones((4, 3, 2), dtype)
+    index = Exchanged(np.arange(8, dtype=np.int32)[::2])
+    for more in ((), (False,)):
+        for one in (values, values[:1, :1, :1], np.ones((), dtype)):
+            put, called, otherwise = put_by(exchanging)
+            self = Exchanged(to, offset=24)
+            assert put(self, indices(index), Exchanged(one), *more) is self and not otherwise.calls
+            [(call, (stream,))] = called.calls
+            assert (call.rows, call.count, call.row_bytes, call.values) == (to.ctypes.data, 5, 6 * to.itemsize, one.ctypes.data)
+            assert call.element_bytes == (to.itemsize if one.size == 1 else 0)
+            assert facts(call.index) == (index.array.ctypes.data, libmsda.DTYPES["int32"], (4,), (2,)) and stream == STREAM + 200 + GPU
+
+
+def test_what_is_unusual_about_rows_that_are_put_is_left_to_pytorch(exchanging):
+    to, index, values = np.zeros((5, 3)), np.arange(4), np.ones((4, 3))
+    memory = np.zeros(60)
+    own, number = Exchanged(to), Exchanged(index)
+    for self, indices, of, *more in (
+        (own, [number], values, True), (own, [number, number], values), (own, [None, number], values), (own, [None], values), (own, [], values),
+        (own, number, values), (own, [Exchanged(index > 2)], values), (own, [Exchanged(index[:, None])], values[:, None]),
+        (own, [Exchanged(index.astype(np.uint8))], values), (own, [Exchanged(index, device=None)], values), (own, [Unread(index)], values),
+        (own, [number], values.astype(np.float32)), (own, [number], values[:3]), (own, [number], values[:, :2]), (own, [number], values[0]),
+        (own, [number], np.ones((4, 6))[:, ::2]), (own, [number], values.view(np.int64)), (own, [Exchanged(index[:0])], values[:0]),
+        (own, [number], np.ones((1, 1, 1))), (Exchanged(np.zeros((3, 5)).T), [number], values), (Exchanged(to[:0]), [number], values),
+        (Exchanged(np.zeros(())), [number], np.ones(())), (Exchanged(to, device=None), [number], values),
+        (Exchanged(memory[:15].reshape(5, 3)), [number], memory[14:26].reshape(4, 3)),
+        (Exchanged(memory[:15].reshape(5, 3)), [Exchanged(memory.view(np.int64)[14:18])], values)):  # fmt: skip
+        put, called, otherwise = put_by(exchanging)
+        arguments = (self, indices, Exchanged(of), *more)
+        assert put(*arguments) == "otherwise" and not called.calls
+        assert otherwise.calls == [(arguments, {})]
+    put, called, otherwise = put_by(exchanging)
+    assert put(own, [number], Exchanged(values, device=None)) == "otherwise" and put(own, [number], values=Exchanged(values)) == "otherwise"
+    assert not called.calls
+
+
+def test_a_replaced_function_needs_what_it_keeps(exchanging):
+    for arguments in ((1, print, False), (1, print, 0, []), (1, print, False, ())):
+        with pytest.raises(TypeError):
+            exchanging.sum_in_place(*arguments)
+    with pytest.raises(TypeError):
+        exchanging.index_put_in_place(1)

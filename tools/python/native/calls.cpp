@@ -3,38 +3,17 @@
 // stable one: a tensor is asked as Python would ask it, so that one build serves every version of both.
 #include <cstring>
 
-#include "kernels/scatter_add.h"
-#include "tools/python/native/scatter.h"
+#include "tools/python/native/replaced.h"
 
 namespace msda::python {
 namespace {
 
 constexpr Py_ssize_t kMostHead = 64, kMostInputs = 5, kMostArguments = 5;
 
-// Of msda_replay.torch, once PyTorch is there.
-struct Torch {
-  Reader reader;
-  PyObject *current_device, *current_stream;
-};
-const Torch* torch = nullptr;
-
 // The C functions that do a call: on the host, and on a GPU.
 struct Functions {
   void *on_host, *on_gpu;
 };
-
-// The current stream of a GPU, as a pointer. Returns false, without an exception, if the GPU is not the current one.
-bool read_stream(int device, void*& stream) {
-  const Owned current(PyObject_CallFunctionObjArgs(torch->current_device, nullptr));
-  int64_t number = kHost;
-  const bool is_current = current && read_number(current.get(), number) && number == device;
-  const Owned of_gpu(is_current ? PyObject_CallFunctionObjArgs(torch->current_stream, current.get(), nullptr)
-                                : nullptr);
-  if (of_gpu) stream = PyLong_AsVoidPtr(of_gpu.get());
-  if (of_gpu && PyErr_Occurred() == nullptr) return true;
-  PyErr_Clear();
-  return false;
-}
 
 msda_status call_function(void* function, void* const* p, Py_ssize_t count) {
   using P = void*;
@@ -55,11 +34,9 @@ msda_status call_function(void* function, void* const* p, Py_ssize_t count) {
 // Calls the function with a structure and `count` more pointers, for which there is room for one more: on a GPU, the
 // stream. Other threads of Python run meanwhile. Returns the status, or None if the GPU is not the current one.
 PyObject* run_where(int device, const Functions& functions, void** pointers, Py_ssize_t count) {
-  if (device != kHost && !read_stream(device, pointers[count++])) Py_RETURN_NONE;
-  PyThreadState* const thread = PyEval_SaveThread();
-  const msda_status status = call_function(device == kHost ? functions.on_host : functions.on_gpu, pointers, count);
-  PyEval_RestoreThread(thread);
-  return PyLong_FromLong(status);
+  if (device != kHost && !torch->read_stream(device, pointers[count++])) Py_RETURN_NONE;
+  void* const function = device == kHost ? functions.on_host : functions.on_gpu;
+  return PyLong_FromLong(without_lock([&] { return call_function(function, pointers, count); }));
 }
 
 // A call's structure: what comes before its tensors, and the tensors.
@@ -138,30 +115,64 @@ PyObject* scatter_add(PyObject*, PyObject* parameters) {
   PyObject *sum = nullptr, *index = nullptr, *source = nullptr;
   if (!PyArg_ParseTuple(parameters, "KOLOOp:scatter_add", &on_gpu, &sum, &dim, &index, &source, &by_elements))
     return nullptr;
-  Tensor to, of_rows, from;
-  const bool are_read = torch != nullptr && torch->reader.read(sum, to) && torch->reader.read(index, of_rows) &&
-                        torch->reader.read(source, from);
-  if (are_read && dim < 0) dim += to.of.rank;
-  if (!are_read || !is_plain(to, dim, of_rows, from, by_elements != 0)) Py_RETURN_NONE;
-  msda_scatter_add_call call{MSDA_SCATTER_SUM, static_cast<int32_t>(dim), 1, -1, of_rows.of, from.of};
-  void* pointers[4] = {&call, nullptr, &to.of};
-  return run_where(to.device, {nullptr, reinterpret_cast<void*>(on_gpu)}, pointers, 3);
+  Sum plain;
+  void* stream = nullptr;
+  if (torch == nullptr || !plain.read(sum, dim, index, source, by_elements != 0) ||
+      !torch->read_stream(plain.to.device, stream)) {
+    Py_RETURN_NONE;
+  }
+  return PyLong_FromLong(plain.add(reinterpret_cast<void*>(on_gpu), stream));
+}
+
+// A function of Python, whose first argument in C is the tuple of what it keeps.
+PyObject* keeping(PyMethodDef& function, PyObject* tuple) {
+  const Owned kept(tuple);
+  if (!kept) return nullptr;
+  if (torch == nullptr) {
+    PyErr_SetString(PyExc_ValueError, "use() must be called before");
+    return nullptr;
+  }
+  return PyCFunction_NewEx(&function, kept.get(), nullptr);
+}
+
+PyObject* sum_in_place(PyObject*, PyObject* parameters) {
+  static PyMethodDef function = {"add_in_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(add_in_place)),
+                                 METH_VARARGS | METH_KEYWORDS, nullptr};
+  unsigned long long on_gpu = 0;
+  PyObject *otherwise = nullptr, *by_elements = nullptr, *unless = nullptr;
+  if (!PyArg_ParseTuple(parameters, "KOO!O!:sum_in_place", &on_gpu, &otherwise, &PyBool_Type, &by_elements,
+                        &PyList_Type, &unless)) {
+    return nullptr;
+  }
+  return keeping(function, Py_BuildValue("(KOOO)", on_gpu, otherwise, by_elements, unless));
+}
+
+PyObject* index_put_in_place(PyObject*, PyObject* parameters) {
+  static PyMethodDef function = {"put_in_place", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(put_in_place)),
+                                 METH_VARARGS | METH_KEYWORDS, nullptr};
+  unsigned long long on_gpu = 0;
+  PyObject* otherwise = nullptr;
+  if (!PyArg_ParseTuple(parameters, "KO:index_put_in_place", &on_gpu, &otherwise)) return nullptr;
+  return keeping(function, Py_BuildValue("(KO)", on_gpu, otherwise));
 }
 
 PyObject* use(PyObject*, PyObject* parameters) {
-  PyObject *dtypes = nullptr, *current_device = nullptr, *current_stream = nullptr;
-  if (!PyArg_ParseTuple(parameters, "O!OO:use", &PyDict_Type, &dtypes, &current_device, &current_stream))
+  PyObject *dtypes = nullptr, *current_device = nullptr, *current_stream = nullptr, *check_status = nullptr,
+           *type = nullptr;
+  if (!PyArg_ParseTuple(parameters, "O!OOOO:use", &PyDict_Type, &dtypes, &current_device, &current_stream,
+                        &check_status, &type)) {
     return nullptr;
-  Py_INCREF(current_device);
-  Py_INCREF(current_stream);
-  torch = new Torch{Reader(dtypes), current_device, current_stream};  // for as long as Python runs
+  }
+  for (PyObject* const kept : {current_device, current_stream, check_status}) Py_INCREF(kept);
+  torch = new Torch{Reader(dtypes, type), current_device, current_stream, check_status};  // for as long as Python runs
   Py_RETURN_NONE;
 }
 
 PyMethodDef methods[] = {{"use", use, METH_VARARGS,
-                          "use(dtypes, current_device, current_stream): what the calls need of PyTorch: its types with "
-                          "libmsda's numbers of them, and "
-                          "functions that return the current GPU's number and a GPU's current stream."},
+                          "use(dtypes, current_device, current_stream, check_status, tensor): what the calls need: "
+                          "PyTorch's types with libmsda's numbers of them; functions that return the current GPU's "
+                          "number and a GPU's current stream, and one that raises the exception of a msda_status; and "
+                          "the class of PyTorch's tensors."},
                          {"run", run, METH_VARARGS,
                           "run(on_host, on_gpu, head, inputs, arguments): calls the function at one of the addresses "
                           "with a structure (its bytes before "
@@ -174,6 +185,13 @@ PyMethodDef methods[] = {{"use", use, METH_VARARGS,
                           "scatter_add(on_gpu, sum, dim, index, source, by_elements): the same for "
                           "msda_cuda_scatter_add, with sums that are included. "
                           "Returns None also if the call is none that PyTorch would accept, or shares memory."},
+                         {"sum_in_place", sum_in_place, METH_VARARGS,
+                          "sum_in_place(on_gpu, otherwise, by_elements, unless): a function (self, dim, index, source) "
+                          "that does the same and returns self, or what otherwise returns, which it calls for what is "
+                          "not plain, and while the list `unless` has elements."},
+                         {"index_put_in_place", index_put_in_place, METH_VARARGS,
+                          "index_put_in_place(on_gpu, otherwise): a function (self, indices, values, accumulate=False) "
+                          "for msda_cuda_index_put."},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module = {

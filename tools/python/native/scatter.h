@@ -6,20 +6,25 @@
 #include <utility>
 
 #include "kernels/names.h"
-#include "tools/python/native/tensors.h"
+#include "tools/python/native/tensor.h"
 
 namespace msda::python {
 
 // The bytes that a tensor's elements lie in.
 struct Extent {
   uintptr_t begin, end;
-  explicit Extent(const msda_tensor& tensor) {
+  Extent(const void* data, int64_t bytes)
+      : begin(reinterpret_cast<uintptr_t>(data)), end(begin + static_cast<uintptr_t>(bytes)) {}
+  explicit Extent(const msda_tensor& tensor)
+      : Extent(tensor.data, (last_of(tensor) + 1) * kernels::bytes_of(tensor.dtype)) {}
+  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
+
+ private:
+  static int64_t last_of(const msda_tensor& tensor) {
     int64_t last = 0;
     for (int i = 0; i < tensor.rank; ++i) last += (tensor.shape[i] - 1) * tensor.stride[i];
-    begin = reinterpret_cast<uintptr_t>(tensor.data);
-    end = begin + static_cast<uintptr_t>((last + 1) * kernels::bytes_of(tensor.dtype));
+    return last;
   }
-  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
 };
 
 inline bool has_elements(const msda_tensor& tensor) {

@@ -1,19 +1,9 @@
-// Tensors of Python, as an msda_tensor each.
+// Reads tensors of Python.
 #pragma once
 
-#include "kernels/msda.h"
-#include "tools/python/native/python.h"
+#include "tools/python/native/exchange.h"
 
 namespace msda::python {
-
-// Where a tensor is.
-inline constexpr int kHost = -1;
-
-struct Tensor {
-  msda_tensor of{};
-  int device = kHost;  // or the number of its GPU
-  bool is_integer() const { return of.dtype == MSDA_INT32 || of.dtype == MSDA_INT64; }
-};
 
 // What is asked of a tensor, as Python's strings.
 struct Names {
@@ -29,15 +19,21 @@ struct Names {
 // Reads tensors. A reader is made once and lives as long as Python.
 class Reader {
  public:
-  explicit Reader(PyObject* dtypes) : dtypes_(dtypes) { Py_INCREF(dtypes); }
+  // dtypes: the types of tensors, with libmsda's numbers of them. type: the class of most tensors, or null.
+  Reader(PyObject* dtypes, PyObject* type) : exchange_(type), dtypes_(dtypes) { Py_INCREF(dtypes); }
 
   // Returns false, without an exception, if libmsda cannot take the tensor as it is: another device or type, too many
   // dimensions, or no tensor.
   bool read(PyObject* tensor, Tensor& to) const {
+    if (exchange_.knows(tensor)) {
+      ElementType type{};
+      return exchange_.read(tensor, to, type) && type.read(to.of.dtype);
+    }
     const bool is_read = read_place(tensor, to) && read_type(tensor, to) && read_layout(tensor, to);
     if (!is_read) PyErr_Clear();
     return is_read;
   }
+  const Exchange& exchange() const { return exchange_; }
 
  private:
   bool read_place(PyObject* tensor, Tensor& to) const {
@@ -83,8 +79,9 @@ class Reader {
     return true;
   }
 
+  const Exchange exchange_;
   const Names names_;
-  PyObject* const dtypes_;  // PyTorch's types, and libmsda's numbers of them
+  PyObject* const dtypes_;
 };
 
 }  // namespace msda::python

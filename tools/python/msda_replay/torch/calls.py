@@ -37,11 +37,13 @@ def native():
         spec.loader.exec_module(module)
     except ImportError:
         return None
-    module.use({dtype: libmsda.DTYPES[name] for dtype, name in _DTYPES.items()}, _current_device, _current_stream)
+    numbers = {dtype: libmsda.DTYPES[name] for dtype, name in _DTYPES.items()}
+    module.use(numbers, _current_device, _current_stream, libmsda.check_status, torch.Tensor)
     return module
 
 
-def _address(function):
+def address(function):
+    """Of a function of libmsda, as a number."""
     return ctypes.cast(getattr(libmsda.library(), function), ctypes.c_void_p).value
 
 
@@ -76,7 +78,7 @@ class Function:
     @functools.cached_property
     def addresses(self):
         """Of the functions for the CPU and for a GPU, as numbers."""
-        return _address(f"msda_{self._name}"), _address(f"msda_cuda_{self._name}")
+        return address(f"msda_{self._name}"), address(f"msda_cuda_{self._name}")
 
     def __call__(self, fields, inputs, arguments):
         """Runs it where the tensors are: on the CPU, or on their GPU's current stream.

@@ -68,10 +68,12 @@ def read_receipt(path: _Path) -> Receipt:
             raise ValueError(f"{path}: not a receipt of msda_replay.torch") from None
 
 
+open_receipts: List[Receipt] = []  # one list for as long as the program runs: the module in C++ looks at it
+
+
 class kept:
     """While it lasts, the calls of all threads' operators are added to `receipt`."""
 
-    _open: List[Receipt] = []
     _lock = threading.Lock()
 
     def __init__(self, receipt):
@@ -79,11 +81,11 @@ class kept:
 
     def __enter__(self):
         with kept._lock:
-            kept._open.append(self.receipt)
+            open_receipts.append(self.receipt)
 
     def __exit__(self, *_):
         with kept._lock:
-            kept._open = [receipt for receipt in kept._open if receipt is not self.receipt]
+            open_receipts[:] = [receipt for receipt in open_receipts if receipt is not self.receipt]
 
 
 def _digest(tensor):
@@ -94,7 +96,7 @@ def _digest(tensor):
 
 def are_kept():
     """Whether a receipt is kept, so that what a call overwrites must be copied."""
-    return bool(kept._open)
+    return bool(open_receipts)
 
 
 def add(operator, inputs, outputs, options=()):
@@ -104,5 +106,5 @@ def add(operator, inputs, outputs, options=()):
     types = {name: f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}" for name, tensor in inputs.items()}
     digests = [{name: _digest(tensor) for name, tensor in tensors.items()} for tensors in (inputs, outputs)]
     with kept._lock:
-        for receipt in kept._open:
+        for receipt in open_receipts:
             receipt.calls.append({"operator": operator, "options": {**dict(options), **types}, "inputs": digests[0], "outputs": digests[1]})

@@ -58,7 +58,8 @@ def _replace(device):
     libraries = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns that an operator is overridden, which is the purpose.
-        for operator, function in _REPLACED.items():
+        native = scatter.native_functions() if device == "cuda" else {}
+        for operator, function in {**_REPLACED, **native}.items():
             namespace, name = operator.split("::")
             if "cudnn" in name and device != "cuda" or not hasattr(getattr(torch.ops, namespace), name.split(".")[0]):
                 continue  # torchvision has not been imported
@@ -102,7 +103,8 @@ def _replaced(device):
 @contextlib.contextmanager
 def deterministic(devices: Union[str, Sequence[str]] = ("cuda",), receipt: Optional[receipts.Receipt] = None) -> Iterator[None]:
     """While it lasts, these are libmsda's, in all threads: index_add, scatter_add, and the backward passes of grid_sample
-    (2D, 3D, cuDNN's), embedding, interpolate (linear, bilinear, trilinear, bicubic) and torchvision's roi_align.
+    (2D, 3D, cuDNN's), embedding, interpolate (linear, bilinear, trilinear, bicubic) and torchvision's roi_align; and on a GPU index_put
+    without accumulate, by one index, where the module in C++ is there (docs/deterministic-torch.md).
 
     devices: "cuda", "cpu" or both; PyTorch's own passes on CPUs are deterministic, but have other bits. receipt: a
     Receipt, to which the calls' digests are added; this waits for the GPU after each call. Then

@@ -90,8 +90,6 @@ def _add_rows(total, dim, index, source, alpha):
 
 
 def _index_add_(self, dim, index, source, *, alpha=1):
-    if alpha == 1 and _add_at_once(self, dim, index, source, False):
-        return self
     dim = checks.dimension(dim, self)
     checks.check_index_add(self, dim, index, source)
     checks.check_overlap(self, index, source)
@@ -136,8 +134,6 @@ def _add_elements(total, dim, index, source):
 
 
 def _scatter_add_(self, dim, index, src):
-    if _add_at_once(self, dim, index, src, True):
-        return self
     dim = checks.dimension(dim, self)
     checks.check_scatter_add(self, dim, index, src)
     checks.check_overlap(self, index, src)
@@ -196,6 +192,20 @@ def _roi_align_backward(grad, rois, spatial_scale, rows, columns, N, C, H, W, sa
     options = {"spatial_scale": spatial_scale, "sampling_ratio": sampling_ratio, "aligned": aligned}
     receipts.add("roi_align_backward", {"boxes": rois, "grad_output": grad}, {"grad_input": grad_input}, options)
     return grad_input
+
+
+def native_functions():
+    """Of REPLACED, those on a GPU that the module in C++ does without Python where a call is plain, which are most; and index_put_, of
+    which PyTorch has a deterministic way, but a long one. By operator; none where there is no module."""
+    module = calls.native()
+    if module is None:
+        return {}
+    add, unless = _run_scatter_add.addresses[1], receipts.open_receipts
+    return {
+        "aten::index_add_": module.sum_in_place(add, _index_add_, False, unless),
+        "aten::scatter_add_": module.sum_in_place(add, _scatter_add_, True, unless),
+        "aten::index_put_": module.index_put_in_place(calls.address("msda_cuda_index_put"), torch.ops.aten._index_put_impl_.default),
+    }
 
 
 REPLACED = {

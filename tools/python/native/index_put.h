@@ -1,0 +1,73 @@
+// Which calls of index_put_ libmsda can take as they are: rows of a tensor, or one element in all of them, written
+// where one index says.
+#pragma once
+
+#include <optional>
+
+#include "kernels/index_put.h"
+#include "tools/python/native/scatter.h"
+#include "tools/python/native/torch.h"
+
+namespace msda::python {
+
+struct IndexPut {
+  msda_index_put_call call{};
+  int device = kHost;
+};
+
+// Whether the elements lie one after the other.
+inline bool is_contiguous(const msda_tensor& tensor) {
+  int64_t stride = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.stride[i] != stride) return false;
+    stride *= tensor.shape[i];
+  }
+  return true;
+}
+
+inline int64_t count_of(const msda_tensor& tensor) {
+  int64_t count = 1;
+  for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
+  return count;
+}
+
+// The one index among `indices`, or null.
+inline PyObject* only_index(PyObject* indices) {
+  if (PyList_Check(indices)) return PyList_Size(indices) == 1 ? PyList_GetItem(indices, 0) : nullptr;
+  return PyTuple_Check(indices) && PyTuple_Size(indices) == 1 ? PyTuple_GetItem(indices, 0) : nullptr;
+}
+
+// All of them on one GPU, of one type and of fitting shapes; none shares memory with what is written.
+inline std::optional<IndexPut> plain_index_put(const Exchange& exchange, PyObject* self, PyObject* indices,
+                                               PyObject* values) {
+  PyObject* const number = only_index(indices);
+  if (number == nullptr || !exchange.knows(self) || !exchange.knows(number) || !exchange.knows(values)) return {};
+  Tensor to, index, from;
+  ElementType type{}, of_index{}, of_values{};
+  if (!exchange.read(self, to, type) || !exchange.read(number, index, of_index) ||
+      !exchange.read(values, from, of_values) || !of_index.read(index.of.dtype)) {
+    return {};
+  }
+  if (to.device == kHost || index.device != to.device || from.device != to.device) return {};
+  if (type.bytes() == 0 || !(of_values == type) || !index.is_integer() || index.of.rank != 1) return {};
+  if (to.of.rank == 0 || !has_elements(to.of) || index.of.shape[0] == 0) return {};
+  if (!is_contiguous(to.of) || !is_contiguous(from.of)) return {};
+  const bool is_one = count_of(from.of) == 1;
+  const bool fits = from.of.rank == to.of.rank && from.of.shape[0] == index.of.shape[0] &&
+                    std::equal(from.of.shape + 1, from.of.shape + from.of.rank, to.of.shape + 1);
+  if (!fits && !(is_one && from.of.rank <= to.of.rank)) return {};
+  const auto bytes_in = [&](const msda_tensor& tensor) { return count_of(tensor) * type.bytes(); };
+  const Extent written(to.of.data, bytes_in(to.of));
+  if (written.overlaps(Extent(index.of)) || written.overlaps(Extent(from.of.data, bytes_in(from.of)))) return {};
+  IndexPut put{};
+  put.device = to.device;
+  put.call.rows = to.of.data;
+  put.call.count = to.of.shape[0];
+  put.call.row_bytes = bytes_in(to.of) / to.of.shape[0];
+  put.call.values = from.of.data;
+  put.call.element_bytes = is_one ? type.bytes() : 0;
+  put.call.index = index.of;
+  return put;
+}
+
+}  // namespace msda::python
