@@ -2,6 +2,7 @@
 // compile in parallel.
 #pragma once
 
+#include "kernels/cuda/grid_at_once.cuh"
 #include "kernels/cuda/grid_long.cuh"
 #include "kernels/cuda/grid_pixels.cuh"
 #include "kernels/cuda/grid_samples.cuh"
@@ -12,7 +13,7 @@
 namespace msda::kernels::cuda {
 
 // Of shared memory, beside what a kernel asks for.
-inline constexpr int64_t kOtherShared = 2048;
+inline constexpr int64_t kOtherShared = 8192;
 
 inline int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
@@ -24,6 +25,7 @@ template <class Stored, class Real>
 struct GridPlan {
   int64_t short_bytes = 0;  // of shared memory, to group a range's addends by one block; 0: they are too many
   GridRanges ranges;
+  GridAtOnce at_once;
   int64_t plane_bytes = 0;
   GridPlanes planes;
   GridParts parts;
@@ -32,7 +34,7 @@ struct GridPlan {
 
   GridPlan(const GridCall<Stored>& p, int taps, const Device& device, bool wants_input, bool wants_grid) {
     const int64_t room = device.shared_bytes - kOtherShared;
-    if (wants_input) {
+    if (wants_input && !sums_at_once(p, taps, device)) {
       divide_pixels(p, taps, device, room);
       parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
       parts.by_channels = Division(parts.channels);
@@ -48,7 +50,36 @@ struct GridPlan {
     if (lists > 0) divide_lists(p, device, lists);
   }
 
+  // Blocks of the first kernel that group, and perhaps sum up, addends.
+  uint32_t grouping(int64_t N) const { return at_once.channels > 0 ? at_once.blocks(N, ranges) : ranges.blocks(N); }
+
  private:
+  // Whether each block can group a range's addends and sum up eight channels of them, with little room and in few
+  // turns: each group of channels groups anew.
+  bool sums_at_once(const GridCall<Stored>& p, int taps, const Device& device) {
+    constexpr int64_t kMostTurns = 2;
+    if (p.C < kFewChannels || p.samples > short_samples(taps)) return false;
+    const int64_t channels = blocks_of(p.C, kPixelChannels), lists = p.N * channels;
+    if (lists > kMostTurns * device.processors) return false;
+    divide_ranges(p, device.processors / lists);
+    const int64_t bytes = GridShortRoom<Real>::bytes(ranges.pixels, p.samples * taps, true,
+                                                     p.samples * kPixelChannels * int64_t{sizeof(Stored)});
+    if (bytes > device.shared_bytes / kFirstBlocks - kOtherShared) return false;
+    short_bytes = bytes;
+    at_once.channels = static_cast<uint32_t>(channels);
+    at_once.by_channels = Division(channels);
+    at_once.has_teams = p.samples * taps > kFewToSum * p.pixels && ranges.pixels <= kFirstThreads / 2;
+    return true;
+  }
+
+  // A batch's pixels, into a few ranges.
+  void divide_ranges(const GridCall<Stored>& p, int64_t wanted) {
+    constexpr int64_t kMost = 4, kEach = GridShortRoom<Real>::kEach;
+    const int64_t number = std::clamp<int64_t>(wanted, 1, kMost);
+    const int64_t pixels = std::max<int64_t>(blocks_of(blocks_of(p.pixels, number), kEach) * kEach, kEach);
+    ranges = {static_cast<uint32_t>(std::max<int64_t>(blocks_of(p.pixels, pixels), 1)), pixels};
+  }
+
   // As many blocks to each as run at a time, or `most` if not even one of each does.
   static int64_t blocks_to_each(int64_t number, int64_t at_a_time, int64_t most) {
     return std::clamp<int64_t>(at_a_time >= number ? at_a_time / number : most, 1, std::max<int64_t>(most, 1));
@@ -58,7 +89,7 @@ struct GridPlan {
   int64_t at_a_time(const GridCall<Stored>& p, const Device& device) const {
     constexpr int64_t kReserved = 1024;  // of shared memory, for each block
     const bool has_room = std::max(short_bytes, plane_bytes) + kReserved <= device.shared_bytes / kFirstBlocks;
-    return (has_room ? kFirstBlocks : 1) * device.processors - ranges.blocks(p.N);
+    return (has_room ? kFirstBlocks : 1) * device.processors - grouping(p.N);
   }
 
   void divide_lists(const GridCall<Stored>& p, const Device& device, int64_t lists) {
@@ -75,15 +106,15 @@ struct GridPlan {
   // A few ranges where there are few batches: their blocks then have less to do, one after the other, beside looking at
   // the samples.
   void divide_pixels(const GridCall<Stored>& p, int taps, const Device& device, int64_t room) {
-    constexpr int64_t kMostRanges = 4, kEach = GridShortRoom<Real>::kEach;
     if (p.samples > short_samples(taps)) return;
-    const int64_t wanted = std::clamp<int64_t>(device.processors / (2 * std::max<int64_t>(p.N, 1)), 1, kMostRanges);
-    const int64_t pixels = std::max<int64_t>(blocks_of(blocks_of(p.pixels, wanted), kEach) * kEach, kEach);
-    if (pixels >= room / 4) return;
-    const int64_t bytes = GridShortRoom<Real>::bytes(pixels, p.samples * taps);
-    if (bytes > room) return;
-    short_bytes = bytes;
-    ranges = {static_cast<uint32_t>(std::max<int64_t>(blocks_of(p.pixels, pixels), 1)), pixels};
+    divide_ranges(p, device.processors / (2 * std::max<int64_t>(p.N, 1)));
+    const int64_t bytes =
+        ranges.pixels < room / 4 ? GridShortRoom<Real>::bytes(ranges.pixels, p.samples * taps, false) : room + 1;
+    if (bytes <= room) {
+      short_bytes = bytes;
+    } else {
+      ranges = {};
+    }
   }
 
   // `others`: blocks that run beside these.
@@ -111,16 +142,21 @@ struct GridLongRoom {
 // some of them for each batch and eight channels.
 struct FirstBlocks {
   uint32_t grouping, planes;
+  GridAtOnce at_once;
   Division by_blocks, by_channels;
 };
 
 template <int kAxes, int kTaps, class Stored, class Real>
 __global__ void __launch_bounds__(kFirstThreads, kFirstBlocks)
     grid_first_kernel(GridCall<Stored> p, FirstBlocks blocks, GridRanges ranges, GridLists<Real> lists,
-                      GridPlanes planes, Real* partial, Stored* together) {
+                      GridPlanes planes, Real* partial, Stored* together, Result grad_input) {
   uint32_t block = blockIdx.x;
   if (block < blocks.grouping) {
-    group_range<kAxes, kTaps>(p, ranges, block, lists);
+    if (blocks.at_once.channels > 0) {
+      sum_range<kAxes, kTaps, Real>(p, blocks.at_once, ranges, block, grad_input);
+    } else {
+      group_range<kAxes, kTaps>(p, ranges, block, lists);
+    }
     return;
   }
   block -= blocks.grouping;
@@ -138,9 +174,9 @@ __global__ void __launch_bounds__(kFirstThreads, kFirstBlocks)
 
 template <int kAxes, int kTaps, class Stored, class Real>
 void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan, const GridLists<Real>& lists,
-                  Real* partial, Stored* together, Work& work) {
+                  Real* partial, Stored* together, Result grad_input, Work& work) {
   const int64_t each = plan.blocks_of_list, channels = plan.parts.channels;
-  const FirstBlocks blocks{plan.ranges.blocks(p.N), plan.planes.blocks(p.N), Division(each),
+  const FirstBlocks blocks{plan.grouping(p.N), plan.planes.blocks(p.N), plan.at_once, Division(each),
                            Division(std::max<int64_t>(channels, 1))};
   const auto all =
       static_cast<unsigned>(blocks.grouping + blocks.planes + (plan.together > 0 ? p.N * channels * each : 0));
@@ -149,7 +185,7 @@ void launch_first(const GridCall<Stored>& p, const GridPlan<Stored, Real>& plan,
   const int64_t bytes = std::max(plan.short_bytes, plan.plane_bytes);
   allow_shared(kernel, work.target());
   launch("grid_first_kernel", kernel, all, kFirstThreads, bytes, work, p, blocks, plan.ranges, lists, plan.planes,
-         partial, together);
+         partial, together, grad_input);
 }
 
 template <int kAxes, int kTaps, class Stored, class Real>
@@ -198,13 +234,14 @@ void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result gra
   constexpr int kCount = taps_of_sample(kAxes, kTaps);
   const bool wants_input = grad_input.data != nullptr && p.C > 0, wants_grid = grad_grid.data != nullptr;
   const GridPlan<Stored, Real> plan(p, kCount, work.target().device(), wants_input, wants_grid);
-  const bool is_long = wants_input && plan.short_bytes == 0, has_planes = plan.plane_bytes > 0;
+  const bool sums = wants_input && plan.at_once.channels == 0;  // by kernels of their own
+  const bool is_long = sums && plan.short_bytes == 0, has_planes = plan.plane_bytes > 0;
   GridLists<Real> lists{};
   GridLongRoom room{};
   Real* partial = nullptr;
   Stored* together = nullptr;
   Workspace workspace(work);
-  if (wants_input) {
+  if (sums) {
     const int64_t addends = p.N * p.samples * kCount;
     lists.stride = p.pixels / 4 * 4 + 4;
     workspace.want(lists.begin, p.N * lists.stride);
@@ -217,10 +254,10 @@ void grid_deterministic(const GridCall<Stored>& p, Result grad_input, Result gra
   if (has_planes) workspace.want(partial, p.N * plan.planes.groups * p.samples * kAxes);
   if (plan.together > 0) workspace.want(together, plan.together);
   workspace.take();
-  launch_first<kAxes, kTaps>(p, plan, lists, partial, together, work);
+  launch_first<kAxes, kTaps>(p, plan, lists, partial, together, grad_input, work);
   if (is_long) group_long<kAxes, kTaps>(p, lists, room, work);
   if (wants_grid && !has_planes) launch_samples<kAxes, kTaps, false, Stored, Real>(p, nullptr, grad_grid, work);
-  if (!wants_input && !has_planes) return;
+  if (!sums && !has_planes) return;
   const auto kernel = grid_pixels_kernel<kAxes, kTaps, Stored, Real>;
   const int64_t combining = has_planes ? blocks_of(p.samples, kPixelThreads) : 0;
   const uint32_t summing = plan.parts.blocks(p.N);

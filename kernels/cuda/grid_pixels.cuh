@@ -72,38 +72,36 @@ __device__ inline void put_together(const GridCall<Stored>& p, int64_t list, int
   to[1] = eight[1];
 }
 
-// Eight channels of one pixel.
-template <class Channels, class Real>
-__device__ inline void sum_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
+// Eight channels of one pixel, with at most kRun * kRun addends. `entries`: these, by number, in their order: as
+// GridEntry. Each sum begins with +0, and so needs no first addend told apart: that changes a zero's sign alone, and
+// all results are sums with +0.
+template <class Channels, class Entries, class Real>
+__device__ inline void sum_pixel(const Channels& grad_output, const Entries& entries, uint32_t count,
                                  Real (&sums)[kPixelChannels]) {
-  Real run[kPixelChannels] = {}, upper[kPixelChannels] = {};
+#pragma unroll
+  for (int c = 0; c < kPixelChannels; ++c) sums[c] = Real(0);
   GridEntry<Real> next{};
   if (count > 0) next = entries[0];
-  for (uint32_t i = 0; i < count; ++i) {
-    const GridEntry<Real> entry = next;
-    if (i + 1 < count) next = entries[i + 1];
-    Real addend[kPixelChannels];
-    grad_output.read(entry.sample, addend);
-    const bool begins = i % kRun == 0;
+  for (uint32_t begin = 0; begin < count; begin += kRun) {
+    const uint32_t end = min(begin + kRun, count);
+    Real run[kPixelChannels] = {};
+    for (uint32_t i = begin; i < end; ++i) {
+      const GridEntry<Real> entry = next;
+      if (i + 1 < count) next = entries[i + 1];
+      Real addend[kPixelChannels];
+      grad_output.read(entry.sample, addend);
 #pragma unroll
-    for (int c = 0; c < kPixelChannels; ++c) {
-      addend[c] = entry.weight * addend[c];
-      run[c] = begins ? addend[c] : run[c] + addend[c];
+      for (int c = 0; c < kPixelChannels; ++c) run[c] = run[c] + entry.weight * addend[c];
     }
-    if (i % kRun != kRun - 1) continue;
 #pragma unroll
-    for (int c = 0; c < kPixelChannels; ++c) upper[c] = i < kRun ? run[c] : upper[c] + run[c];
-  }
-#pragma unroll
-  for (int c = 0; c < kPixelChannels; ++c) {
-    sums[c] = count % kRun == 0 ? upper[c] : count < kRun ? run[c] : upper[c] + run[c];
+    for (int c = 0; c < kPixelChannels; ++c) sums[c] = sums[c] + run[c];
   }
 }
 
 // One channel of a run, the addends from `begin` to `end`, kRun at most.
-template <class Channels, class Real>
-__device__ inline Real sum_run(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t begin,
-                               uint32_t end, int c) {
+template <class Real, class Channels, class Entries>
+__device__ inline Real sum_run(const Channels& grad_output, const Entries& entries, uint32_t begin, uint32_t end,
+                               int c) {
   Real run(0);
 #pragma unroll 4
   for (uint32_t i = begin; i < end; ++i) {
@@ -116,8 +114,8 @@ __device__ inline Real sum_run(const Channels& grad_output, const GridEntry<Real
 
 // A pixel with many addends, by a warp or all threads of the block, each of which sums up runs of one channel. The
 // first eight write the sums. `runs`: of these threads, for as many runs as they sum up at a time.
-template <int kThreads, class Channels, class Real>
-__device__ inline void sum_long_pixel(const Channels& grad_output, const GridEntry<Real>* entries, uint32_t count,
+template <int kThreads, class Channels, class Entries, class Real>
+__device__ inline void sum_long_pixel(const Channels& grad_output, const Entries& entries, uint32_t count,
                                       Real (*runs)[kPixelChannels], Result to, int64_t at, int64_t pixels) {
   constexpr uint32_t kRuns = kThreads / kPixelChannels, kAtOnce = kRuns * kRun;
   const uint32_t thread = threadIdx.x % kThreads, c = thread % kPixelChannels, mine = thread / kPixelChannels;
@@ -126,7 +124,9 @@ __device__ inline void sum_long_pixel(const Channels& grad_output, const GridEnt
   for (uint32_t first = 0; first < count; first += kAtOnce) {
     const uint32_t begin = first + mine * kRun, end = min(begin + kRun, count);
     synchronize<kThreads>();
-    if (begin < count && has_channel) runs[mine][c] = sum_run(grad_output, entries, begin, end, static_cast<int>(c));
+    if (begin < count && has_channel) {
+      runs[mine][c] = sum_run<Real>(grad_output, entries, begin, end, static_cast<int>(c));
+    }
     synchronize<kThreads>();
     if (mine != 0 || !has_channel) continue;
     for (uint32_t i = 0; i < kRuns && first + i * kRun < count; ++i) sum.add(runs[i][c]);
@@ -136,69 +136,81 @@ __device__ inline void sum_long_pixel(const Channels& grad_output, const GridEnt
 
 // The pixels of a tile that have too many addends for a thread or a team; those with up to `of_warp` are a warp's. All
 // threads must call it.
-template <class Channels, class Real>
-__device__ inline void sum_long_pixels(const Channels& grad_output, const GridLists<Real>& lists, int64_t n,
-                                       const GridEntry<Real>* entries, const uint32_t* longs, uint32_t long_count,
-                                       uint32_t of_warp, Result to, int64_t plane, int64_t pixels) {
-  constexpr uint32_t kWarps = kPixelThreads / kWarp;
-  __shared__ Real runs[kPixelThreads / kPixelChannels][kPixelChannels];
+template <class Real, int kThreads, class Channels, class Lists>
+__device__ inline void sum_long_pixels(const Channels& grad_output, const Lists& lists, const uint32_t* longs,
+                                       uint32_t long_count, uint32_t of_warp, Result to, int64_t at, int64_t pixels) {
+  constexpr uint32_t kWarps = kThreads / kWarp;
+  __shared__ Real runs[kThreads / kPixelChannels][kPixelChannels];
   const uint32_t warp = threadIdx.x / kWarp;
   for (uint32_t i = warp; i < long_count; i += kWarps) {
-    const uint32_t first = lists.begin_of(n, longs[i]), count = lists.begin_of(n, longs[i] + 1) - first;
+    const uint32_t first = lists.begin_of(longs[i]), count = lists.begin_of(longs[i] + 1) - first;
     if (count > of_warp) continue;
-    sum_long_pixel<kWarp>(grad_output, entries + first, count, runs + warp * (kWarp / kPixelChannels), to,
-                          plane + longs[i], pixels);
+    sum_long_pixel<kWarp>(grad_output, lists.entries_from(first), count, runs + warp * (kWarp / kPixelChannels), to,
+                          at + longs[i], pixels);
   }
   for (uint32_t i = 0; i < long_count; ++i) {
-    const uint32_t first = lists.begin_of(n, longs[i]), count = lists.begin_of(n, longs[i] + 1) - first;
+    const uint32_t first = lists.begin_of(longs[i]), count = lists.begin_of(longs[i] + 1) - first;
     if (count <= of_warp) continue;
-    sum_long_pixel<kPixelThreads>(grad_output, entries + first, count, runs, to, plane + longs[i], pixels);
+    sum_long_pixel<kThreads>(grad_output, lists.entries_from(first), count, runs, to, at + longs[i], pixels);
   }
 }
 
-// A tile of the pixels, and eight channels of them, which a block sums up. All threads must call it. `plane`: where the
-// first channel's pixels begin in grad_input.
-template <int kCount, class Channels, class Stored, class Real>
-__device__ inline void sum_tile(const GridCall<Stored>& p, const GridParts& parts, int64_t n, uint32_t tile,
-                                int64_t plane, const Channels& grad_output, const GridLists<Real>& lists,
-                                Result grad_input) {
-  __shared__ uint32_t long_count, longs[kPixelThreads];
+// A tile of `number` adjacent pixels: eight channels of them, which a block sums up, a thread or a team to each pixel.
+// All threads must call it. At most kThreads pixels may have more than kRun addends. `lists`: begin_of(pixel of the
+// tile) and entries_from(begin). `at`: where the first pixel's first channel is in grad_input, and its others, a plane
+// of `pixels` on from one to the next.
+template <class Real, int kThreads, class Lists, class Channels>
+__device__ inline void sum_tile(const Lists& lists, uint32_t number, bool has_teams, const Channels& grad_output,
+                                Result grad_input, int64_t at, int64_t pixels) {
+  __shared__ uint32_t long_count, longs[kThreads];
   if (threadIdx.x == 0) long_count = 0;
   __syncthreads();
-  const GridEntry<Real>* const entries = lists.entries + n * p.samples * kCount;
-  const int64_t first_pixel = int64_t{tile} * parts.tile;
-  const auto add_long = [&](int64_t pixel) { longs[atomicAdd(&long_count, 1u)] = static_cast<uint32_t>(pixel); };
-  if (parts.has_teams()) {
+  if (has_teams) {
     const int c = static_cast<int>(threadIdx.x % kPixelChannels);
-    const uint32_t team = threadIdx.x / kPixelChannels;
-    if (const int64_t pixel = first_pixel + team; team < parts.tile && pixel < p.pixels) {
-      const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
+    for (uint32_t pixel = threadIdx.x / kPixelChannels; pixel < number; pixel += kThreads / kPixelChannels) {
+      const uint32_t from = lists.begin_of(pixel), count = lists.begin_of(pixel + 1) - from;
       if (count > kRun) {
-        if (c == 0) add_long(pixel);
+        if (c == 0) longs[atomicAdd(&long_count, 1u)] = pixel;
       } else if (c < grad_output.count) {
-        const Real sum = sum_run(grad_output, entries, first, first + count, c);
-        store_one(grad_input.data, grad_input.dtype, plane + c * p.pixels + pixel, Real(0) + sum);
+        const Real sum = sum_run<Real>(grad_output, lists.entries_from(from), 0, count, c);
+        store_one(grad_input.data, grad_input.dtype, at + c * pixels + pixel, Real(0) + sum);
       }
     }
-  } else if (const int64_t pixel = first_pixel + threadIdx.x; pixel < p.pixels) {
-    const uint32_t first = lists.begin_of(n, pixel), count = lists.begin_of(n, pixel + 1) - first;
-    if (count > kOfThread) {
-      add_long(pixel);
-    } else {
+  } else {
+    for (uint32_t pixel = threadIdx.x; pixel < number; pixel += kThreads) {
+      const uint32_t from = lists.begin_of(pixel), count = lists.begin_of(pixel + 1) - from;
+      if (count > kOfThread) {
+        longs[atomicAdd(&long_count, 1u)] = pixel;
+        continue;
+      }
       Real sums[kPixelChannels];
-      sum_pixel(grad_output, entries + first, count, sums);
+      sum_pixel(grad_output, lists.entries_from(from), count, sums);
       visit_elements(grad_input.data, grad_input.dtype, [&]<class To>(To* to) {
 #pragma unroll
         for (int c = 0; c < kPixelChannels; ++c) {
-          if (c < grad_output.count) to[plane + c * p.pixels + pixel] = narrowed<To>(Real(0) + sums[c]);
+          if (c < grad_output.count) to[at + c * pixels + pixel] = narrowed<To>(sums[c]);
         }
       });
     }
   }
   __syncthreads();
-  sum_long_pixels(grad_output, lists, n, entries, longs, long_count, parts.has_teams() ? kOfWarpOfFew : kOfWarp,
-                  grad_input, plane, p.pixels);
+  sum_long_pixels<Real, kThreads>(grad_output, lists, longs, long_count, has_teams ? kOfWarpOfFew : kOfWarp, grad_input,
+                                  at, pixels);
 }
+
+// The addends of a tile's pixels in global memory.
+template <class Real>
+struct TileLists {
+  const uint32_t* begin;  // of the tile's pixels
+  uint32_t of_batch;      // where its first pixel's begin
+  const GridEntry<Real>* entries;
+  __device__ TileLists(const GridLists<Real>& lists, int64_t n, int64_t addends, int64_t pixel)
+      : begin(lists.begin + n * lists.stride + pixel),
+        of_batch(lists.begin[n * lists.stride]),
+        entries(lists.entries + n * addends) {}
+  __device__ uint32_t begin_of(uint32_t pixel) const { return begin[pixel] - of_batch; }
+  __device__ const GridEntry<Real>* entries_from(uint32_t number) const { return entries + number; }
+};
 
 // A block's share of grad_input. `together`: grad_output as put_together leaves it, or null.
 template <int kCount, class Stored, class Real>
@@ -209,12 +221,16 @@ __device__ inline void sum_share(const GridCall<Stored>& p, const GridParts& par
   const int64_t channel = int64_t{group} * kPixelChannels, plane = (n * p.C + channel) * p.pixels;
   const auto samples = static_cast<uint32_t>(p.samples);
   const int count = static_cast<int>(min(int64_t{kPixelChannels}, p.C - channel));
+  const int64_t first = int64_t{tile} * parts.tile;
+  const TileLists<Real> of_tile(lists, n, p.samples * kCount, first);
+  const auto number = static_cast<uint32_t>(min(int64_t{parts.tile}, p.pixels - first));
+  const auto sum = [&](const auto& rows) {
+    sum_tile<Real, kPixelThreads>(of_tile, number, parts.has_teams(), rows, grad_input, plane + first, p.pixels);
+  };
   if (together != nullptr) {
-    const EightChannels<true, Stored> rows{together + list * p.samples * kPixelChannels, samples, count};
-    sum_tile<kCount>(p, parts, n, tile, plane, rows, lists, grad_input);
+    sum(EightChannels<true, Stored>{together + list * p.samples * kPixelChannels, samples, count});
   } else {
-    const EightChannels<false, Stored> rows{p.grad_output + (n * p.C + channel) * p.samples, samples, count};
-    sum_tile<kCount>(p, parts, n, tile, plane, rows, lists, grad_input);
+    sum(EightChannels<false, Stored>{p.grad_output + (n * p.C + channel) * p.samples, samples, count});
   }
 }
 

@@ -1,5 +1,6 @@
 // Groups the addends of a short call of grid_sample by pixel: a block counts the addends of each pixel of a batch, or
-// of some of its pixels, in its shared memory, and ranks each addend among those of its pixel.
+// of some of its pixels, in its shared memory, and ranks each addend among those of its pixel. What is found goes to
+// global memory, for other blocks, or stays (grid_at_once.cuh).
 #pragma once
 
 #include "kernels/cuda/cell_members.cuh"
@@ -33,16 +34,21 @@ struct CrowdedPixel {
 template <class Real>
 class GridShortRoom {
  public:
-  __device__ GridShortRoom(void* memory, int64_t pixels, int64_t addends)
+  // `stays`: what is found stays here.
+  __device__ GridShortRoom(void* memory, int64_t pixels, int64_t addends, bool stays)
       : weight(static_cast<Real*>(memory)),
         words(reinterpret_cast<uint32_t*>(weight + (addends + 3) / 4 * 4)),
-        crowded(reinterpret_cast<CrowdedPixel*>(words + stride(pixels))),
+        order(reinterpret_cast<uint16_t*>(words + stride(pixels))),
+        crowded(reinterpret_cast<CrowdedPixel*>(order + places(addends, stays))),
         pixel(reinterpret_cast<uint32_t*>(crowded + most_crowded(static_cast<uint32_t>(addends)))),
         arrived(reinterpret_cast<uint16_t*>(pixel + addends)) {}
-  static int64_t bytes(int64_t pixels, int64_t addends) {
-    return (addends + 3) / 4 * 4 * int64_t{sizeof(Real)} + stride(pixels) * 4 +
-           most_crowded(static_cast<uint32_t>(addends)) * int64_t{sizeof(CrowdedPixel)} + addends * 6;
+  // `later`: bytes for what takes the place of all but what is found and stays.
+  static int64_t bytes(int64_t pixels, int64_t addends, bool stays, int64_t later = 0) {
+    const int64_t grouping = most_crowded(static_cast<uint32_t>(addends)) * int64_t{sizeof(CrowdedPixel)} + addends * 6;
+    return (addends + 3) / 4 * 4 * int64_t{sizeof(Real)} + stride(pixels) * 4 + places(addends, stays) * 2 +
+           std::max(grouping, later);
   }
+  __device__ void* later() const { return crowded; }
   static constexpr int64_t kEach = 16;  // pixels that a thread scans at a time
   MSDA_HOST_DEVICE static int64_t stride(int64_t pixels) { return (pixels + kEach - 1) / kEach * kEach; }
 
@@ -56,13 +62,17 @@ class GridShortRoom {
   // Addends are numbered sample * taps + tap.
   Real* weight;           // [addends]
   uint32_t* words;        // [pixels]: counts; then where the next addend goes; or, of crowded ones, their number
+  uint16_t* order;        // [addends]: of each pixel, in the order of the samples; if it stays
   CrowdedPixel* crowded;  // as many as there are
   uint32_t* pixel;        // [addends]
   uint16_t* arrived;      // [addends]: each pixel's addends as they came
+
+ private:
+  MSDA_HOST_DEVICE static int64_t places(int64_t addends, bool stays) { return stays ? (addends + 7) / 8 * 8 : 0; }
 };
 
-// Turns counts into where each pixel's addends begin, here and, after those of `below`, in global memory; returns how
-// many there are. All threads must call it.
+// Turns counts into where each pixel's addends begin, here and, unless `begin` is null, after those of `below`, in
+// global memory; returns how many there are. All threads must call it.
 template <class Real>
 __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t pixels, uint32_t below, uint32_t* begin,
                                        uint32_t* crowded) {
@@ -101,7 +111,7 @@ __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t 
       starts.y = start(of + 1, count.y);
       starts.z = start(of + 2, count.z);
       starts.w = start(of + 3, count.w);
-      if (of < pixels) {
+      if (begin != nullptr && of < pixels) {
         *reinterpret_cast<uint4*>(begin + of) =
             make_uint4(below + starts.x, below + starts.y, below + starts.z, below + starts.w);
       }
@@ -120,17 +130,22 @@ __device__ inline uint32_t scan_pixels(const GridShortRoom<Real>& room, int64_t 
   return before;
 }
 
-// Groups the addends of a range of a batch's pixels. All threads of a block of kFirstThreads must call it.
-template <int kAxes, int kTaps, class Stored, class Real>
-__device__ inline void group_range(const GridCall<Stored>& p, const GridRanges& ranges, uint32_t block,
-                                   const GridLists<Real>& to) {
+// What a block has grouped.
+struct GridGrouped {
+  uint32_t below, filled;  // addends of the pixels before the range, unless that was not asked; of the range
+  uint32_t crowded;        // pixels
+};
+
+// Groups the addends of batch n's pixels from `first` on: puts each addend in its place among those of the range, by
+// put(place, addend, below). `begin`: as scan_pixels takes it, for the range. All threads of a block of kFirstThreads
+// must call it.
+template <int kAxes, int kTaps, class Stored, class Real, class Put>
+__device__ inline GridGrouped group_pixels(const GridCall<Stored>& p, int64_t n, int64_t first, int64_t pixels,
+                                           const GridShortRoom<Real>& room, uint32_t* begin, Put put) {
   using Addends = SampleAddends<kAxes, kTaps, Real>;
   constexpr int kCount = Addends::kCount;
-  __shared__ uint32_t crowded, below;  // crowded pixels; addends of the pixels before the range
+  __shared__ uint32_t crowded, below;
   const auto all = static_cast<uint32_t>(p.samples * kCount);
-  const int64_t n = block / ranges.number, first = int64_t{block % ranges.number} * ranges.pixels,
-                pixels = min(ranges.pixels, p.pixels - first);
-  const GridShortRoom<Real> room(dynamic_shared<uint4>(), pixels, all);
   if (threadIdx.x == 0) crowded = below = 0;
   for (int64_t i = threadIdx.x; i < room.stride(pixels); i += kFirstThreads) room.words[i] = 0;
   __syncthreads();
@@ -148,14 +163,12 @@ __device__ inline void group_range(const GridCall<Stored>& p, const GridRanges& 
       of_others += is_below ? 1 : 0;
     }
   }
-  if (first > 0) {
+  if (first > 0 && begin != nullptr) {
     const uint32_t of_warp = sum_upto_lane(of_others);
     if (threadIdx.x % kWarp == kWarp - 1) atomicAdd(&below, of_warp);
   }
   __syncthreads();
-  uint32_t* const begin = to.begin + n * to.stride + first;
   const uint32_t filled = scan_pixels(room, pixels, below, begin, &crowded);
-  if (threadIdx.x == 0 && first + pixels == p.pixels) begin[pixels] = below + filled;
   for (uint32_t i = threadIdx.x; i < crowded * CellMembers::kWords; i += kFirstThreads) {
     room.crowded[i / CellMembers::kWords].samples.words[i % CellMembers::kWords] = 0;
   }
@@ -180,7 +193,6 @@ __device__ inline void group_range(const GridCall<Stored>& p, const GridRanges& 
     }
     __syncthreads();
   }
-  GridEntry<Real>* const entries = to.entries + n * p.samples * kCount + below;
   for (uint32_t i = threadIdx.x; i < filled; i += kFirstThreads) {
     const uint32_t addend = room.arrived[i], pixel = room.pixel[addend];
     uint32_t place = 0;
@@ -193,8 +205,26 @@ __device__ inline void group_range(const GridCall<Stored>& p, const GridRanges& 
         place += room.arrived[other] < addend ? 1 : 0;
       }
     }
-    entries[place] = {room.weight[addend], addend / kCount};
+    put(place, addend, below);
   }
+  return {below, filled, crowded};
+}
+
+// Groups the addends of a range of a batch's pixels for the blocks of another kernel.
+template <int kAxes, int kTaps, class Stored, class Real>
+__device__ inline void group_range(const GridCall<Stored>& p, const GridRanges& ranges, uint32_t block,
+                                   const GridLists<Real>& to) {
+  constexpr int kCount = taps_of_sample(kAxes, kTaps);
+  const int64_t n = block / ranges.number, first = int64_t{block % ranges.number} * ranges.pixels,
+                pixels = min(ranges.pixels, p.pixels - first);
+  const GridShortRoom<Real> room(dynamic_shared<uint4>(), pixels, p.samples * kCount, false);
+  GridEntry<Real>* const entries = to.entries + n * p.samples * kCount;
+  uint32_t* const begin = to.begin + n * to.stride + first;
+  const GridGrouped found = group_pixels<kAxes, kTaps>(
+      p, n, first, pixels, room, begin, [&](uint32_t place, uint32_t addend, uint32_t below) {
+        entries[below + place] = {room.weight[addend], addend / kCount};
+      });
+  if (threadIdx.x == 0 && first + pixels == p.pixels) begin[pixels] = found.below + found.filled;
 }
 
 }  // namespace msda::kernels::cuda

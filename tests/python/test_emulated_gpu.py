@@ -170,19 +170,34 @@ def test_grid_sample(grid_sides):
     assert grid_bits.modes(*grid_sides, 60, 60000) == (True, "modes: 60 of 60 problems equal")
 
 
+def same_gradients(grid_sides, samples, side, channels, kind):
+    """Compares calls on two images, whose gradients are in memory already. Returns how many launches one took."""
+    problem = grid_bits.Problem(1, 1000, finite=True)
+    problem.axes, problem.conventions, problem.N, problem.C, problem.kind, problem.dtype = 2, (grid_bits.BILINEAR, 0, 0), 2, channels, kind, "float32"
+    problem.sides, problem.shape, problem.mixes_types = (side, side), (1, samples), False
+    inputs = {"input": ((2, channels, side, side), problem.rng.standard_normal), "grid": ((2, 1, samples, 2), problem.locations),
+              "grad_output": ((2, channels, 1, samples), problem.rng.standard_normal)}  # fmt: skip
+    problem.inputs = {name: bits.Laid("float32", shape, problem.rng, numbers, contiguous=True) for name, (shape, numbers) in inputs.items()}
+    problem.results = {"grad_input": (2, channels, side, side), "grad_grid": (2, 1, samples, 2)}
+    results = [bits.Laid("float32", shape, contiguous=True) for shape in problem.results.values()]
+    launches = ctypes.c_int.in_dll(grid_sides[1].library, "emulated_gpu_launches")
+    ours, before = grid_sides[0].once(problem, results, "deterministic"), launches.value
+    theirs = grid_sides[1].once(problem, results, "deterministic")
+    assert [one.tobytes() for one in ours] == [other.tobytes() for other in theirs]
+    return launches.value - before
+
+
 @pytest.mark.parametrize("samples, side", [(17000, 40), (17000, 16), (17000, 8), (17000, 4), (17000, 1), (170000, 16), (1500, 4), (1500, 9)])
 def test_small_images_with_many_samples(grid_sides, samples, side):
     """As a detector's encoder has them. Threads, warps or blocks sort and sum a pixel's addends, by how many there are."""
-    problem = grid_bits.Problem(1, 1000, finite=True)
-    problem.axes, problem.conventions, problem.N, problem.C, problem.kind, problem.dtype = 2, (grid_bits.BILINEAR, 0, 0), 2, 3, "anywhere", "float32"
-    problem.sides, problem.shape, problem.mixes_types = (side, side), (1, samples), False
-    problem.inputs = {"input": problem.laid((2, 3, side, side), problem.rng.standard_normal),
-                      "grid": problem.laid((2, 1, samples, 2), problem.locations),
-                      "grad_output": problem.laid((2, 3, 1, samples), problem.rng.standard_normal)}  # fmt: skip
-    problem.results = {"grad_input": (2, 3, side, side), "grad_grid": (2, 1, samples, 2)}
-    results = [problem.result(name, "float32") for name in problem.results]
-    ours, theirs = (one.once(problem, results, "deterministic") for one in grid_sides)
-    assert [one.tobytes() for one in ours] == [other.tobytes() for other in theirs]
+    same_gradients(grid_sides, samples, side, 3, "anywhere")
+
+
+@pytest.mark.parametrize("kind", ["anywhere", "one place", "crowded"])
+@pytest.mark.parametrize("samples, side", [(1200, 80), (1200, 20), (1200, 4), (1200, 1), (700, 61), (1, 5)])
+def test_short_calls_are_summed_up_by_the_blocks_that_group(grid_sides, samples, side, kind):
+    """As a detector's decoder has them; then one kernel combines the coordinates' gradients. The last channels are five."""
+    assert same_gradients(grid_sides, samples, side, 13, kind) == 2
 
 
 def test_atomic_additions_of_grid_sample(grid_sides):
