@@ -3,7 +3,7 @@
  *
  *     rows[index[j]] = values[j]   for j = 0, 1, ..
  *
- * so that of rows with the same index the last stays, as on a CPU.
+ * so that of rows with the same index the last stays.
  */
 #pragma once
 
@@ -17,15 +17,13 @@ typedef struct msda_index_put_call {
   void* rows; /* `count` rows of `row_bytes` bytes, one after the other */
   int64_t count;
   int64_t row_bytes;
-  const void* values;    /* a row for each number of the index, one after the other; or one element, for all of them */
-  int64_t element_bytes; /* of that element: 1, 2, 4, 8 or 16, of which row_bytes and both addresses are multiples;
-                            0: there is a row for each number */
-  msda_tensor index;     /* int32 or int64, of one dimension; negative numbers count from the end */
+  const void* values; /* a row for each number of the index, one after the other */
+  msda_tensor index;  /* int32 or int64, of one dimension; negative numbers count from the end */
 } msda_index_put_call;
 
 /* On the current GPU, in whose memory everything is; `values` and `index` may not overlap `rows`. The work is enqueued
  * on `stream`, a cudaStream_t (null: the default stream), and the function does not wait for it: numbers that name no
- * row are left out. */
+ * row are left out. An index of many numbers needs memory beside: four bytes for each of `rows`. */
 MSDA_API msda_status msda_cuda_index_put(const msda_index_put_call* call, void* stream);
 
 #ifdef __cplusplus

@@ -12,8 +12,9 @@
 
 namespace msda::kernels::cuda {
 
-// Of shared memory, beside what a kernel asks for.
-inline constexpr int64_t kOtherShared = 8192;
+// Of shared memory, beside what a kernel asks for: what sum_tile declares for the first kernel's threads, and others.
+template <class Real>
+inline constexpr int64_t kOtherShared = kFirstThreads* int64_t{sizeof(uint32_t) + sizeof(Real)} + 1024;
 
 inline int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 
@@ -33,7 +34,7 @@ struct GridPlan {
   int64_t blocks_of_list = 1;  // that put eight channels of a batch together
 
   GridPlan(const GridCall<Stored>& p, int taps, const Device& device, bool wants_input, bool wants_grid) {
-    const int64_t room = device.shared_bytes - kOtherShared;
+    const int64_t room = device.shared_bytes - kOtherShared<Real>;
     if (wants_input && !sums_at_once(p, taps, device)) {
       divide_pixels(p, taps, device, room);
       parts.channels = static_cast<uint32_t>(blocks_of(p.C, kPixelChannels));
@@ -64,7 +65,7 @@ struct GridPlan {
     divide_ranges(p, device.processors / lists);
     const int64_t bytes = GridShortRoom<Real>::bytes(ranges.pixels, p.samples * taps, true,
                                                      p.samples * kPixelChannels * int64_t{sizeof(Stored)});
-    if (bytes > device.shared_bytes / kFirstBlocks - kOtherShared) return false;
+    if (bytes > device.shared_bytes / kFirstBlocks - kOtherShared<Real>) return false;
     short_bytes = bytes;
     at_once.channels = static_cast<uint32_t>(channels);
     at_once.by_channels = Division(channels);
@@ -87,8 +88,7 @@ struct GridPlan {
 
   // Blocks of the first kernel that the device runs at a time, beside those that group.
   int64_t at_a_time(const GridCall<Stored>& p, const Device& device) const {
-    constexpr int64_t kReserved = 1024;  // of shared memory, for each block
-    const bool has_room = std::max(short_bytes, plane_bytes) + kReserved <= device.shared_bytes / kFirstBlocks;
+    const bool has_room = std::max(short_bytes, plane_bytes) + kOtherShared<Real> <= device.shared_bytes / kFirstBlocks;
     return (has_room ? kFirstBlocks : 1) * device.processors - grouping(p.N);
   }
 

@@ -14,7 +14,6 @@ struct Put {
   msda_tensor index;
   int32_t n, count;
   int64_t units;   // of a row
-  bool is_one;     // `values` has one unit
   uint32_t* last;  // [count]: one more than the last number of the index that names the row; null: each looks itself
 };
 
@@ -42,9 +41,9 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t j = kWhole ? int64_t{blockIdx.x} : (int64_t{blockIdx.x} * kThreads + threadIdx.x) >> lanes_log;
   const int32_t row = j < p.n ? named_row(p, static_cast<int32_t>(j)) : -1;
   bool is_last = row >= 0;
-  if (!p.is_one && p.last != nullptr) {
+  if (p.last != nullptr) {
     is_last = is_last && p.last[row] == static_cast<uint32_t>(j) + 1;
-  } else if (!p.is_one) {
+  } else {
     bool is_later = false;
     for (int64_t later = j + 1 + lane; is_last && later < p.n; later += lanes) {
       is_later = is_later || named_row(p, static_cast<int32_t>(later)) == row;
@@ -58,9 +57,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!is_last) return;
   Unit* const to = rows + row * p.units;
-  const Unit* const from = values + (p.is_one ? 0 : j * p.units);
+  const Unit* const from = values + j * p.units;
   for (int64_t i = int64_t{blockIdx.y} * lanes + lane; i < p.units; i += int64_t{gridDim.y} * lanes) {
-    to[i] = from[p.is_one ? 0 : i];
+    to[i] = from[i];
   }
 }
 
@@ -72,7 +71,7 @@ void put(Put p, const msda_index_put_call& call, Work& work) {
   const bool is_whole = p.units > kWarp;
   const int64_t lanes = is_whole ? kThreads : 1 << lanes_log;
   Workspace workspace(work);
-  if (!p.is_one && p.n > std::max(kFewToLookAt, kStepsToLook * lanes)) {
+  if (p.n > std::max(kFewToLookAt, kStepsToLook * lanes)) {
     workspace.want(p.last, p.count);
     workspace.take();
     clear(p.last, p.count * int64_t{sizeof(uint32_t)}, work);
@@ -85,9 +84,8 @@ void put(Put p, const msda_index_put_call& call, Work& work) {
          static_cast<const Unit*>(call.values));
 }
 
-// The widest unit of which all addresses and rows are multiples; of one element for all, the element.
+// The widest unit of which all addresses and rows are multiples.
 int64_t unit_of(const msda_index_put_call& call) {
-  if (call.element_bytes != 0) return call.element_bytes;
   const auto all = reinterpret_cast<uintptr_t>(call.rows) | reinterpret_cast<uintptr_t>(call.values) |
                    static_cast<uintptr_t>(call.row_bytes) | uintptr_t{sizeof(uint4)};
   return static_cast<int64_t>(all & (~all + 1));
@@ -100,7 +98,6 @@ void index_put(const msda_index_put_call& call, Work& work) {
   p.index = call.index;
   p.n = static_cast<int32_t>(call.index.shape[0]);
   p.count = static_cast<int32_t>(call.count);
-  p.is_one = call.element_bytes != 0;
   switch (unit_of(call)) {
     case 1:
       return put<uint8_t>(p, call, work);

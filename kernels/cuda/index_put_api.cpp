@@ -15,18 +15,9 @@ void check_call(const msda_index_put_call& call) {
   }
   check_rank_and_sizes("index", call.index, 1);
   if (call.count < 0 || call.row_bytes < 0) throw InvalidArgument("count and row_bytes must not be negative");
-  const int64_t bytes = call.element_bytes;
-  if (bytes != 0 && bytes != 1 && bytes != 2 && bytes != 4 && bytes != 8 && bytes != 16) {
-    throw InvalidArgument("element_bytes is none of 0, 1, 2, 4, 8 and 16");
-  }
   const bool has_work = call.count > 0 && call.row_bytes > 0 && call.index.shape[0] > 0;
   if (has_work && (call.rows == nullptr || call.values == nullptr)) {
     throw InvalidArgument("rows or values is a null pointer");
-  }
-  const auto all = reinterpret_cast<uintptr_t>(call.rows) | reinterpret_cast<uintptr_t>(call.values) |
-                   static_cast<uintptr_t>(call.row_bytes);
-  if (bytes != 0 && all % static_cast<uintptr_t>(bytes) != 0) {
-    throw InvalidArgument("rows, values or row_bytes is no multiple of element_bytes");
   }
   if (call.count > kMost || call.index.shape[0] > kMost) throw Unavailable("more rows than a GPU's kernels can count");
 }

@@ -54,6 +54,7 @@ class Exchanged(Array):
 
     def __init__(self, array, device=GPU, code=None, offset=0, device_type=None, lanes=1):
         super().__init__(array, device)
+        self.shift = 0  # of the memory, where nobody looks at it
         self.code, self.offset, self.lanes = self.CODES[array.dtype.kind] if code is None else code, offset, lanes
         self.device_type = device_type or (1 if device is None else 2)
 
@@ -69,7 +70,7 @@ class Unread(Exchanged):
 def read_exchanged(tensor, to):
     array, rank = tensor.array, tensor.array.ndim
     tensor.sizes = (ctypes.c_int64 * rank)(*array.shape), (ctypes.c_int64 * rank)(*tensor.stride())
-    data, sizes = array.ctypes.data - tensor.offset, [ctypes.addressof(size) for size in tensor.sizes]
+    data, sizes = array.ctypes.data + tensor.shift - tensor.offset, [ctypes.addressof(size) for size in tensor.sizes]
     bits = 8 * array.itemsize
     to[0] = DLTensor(data, tensor.device_type, tensor.device or 0, rank, tensor.code, bits, tensor.lanes, *sizes, tensor.offset)
     return 0
@@ -321,7 +322,7 @@ class PutCall(ctypes.Structure):
     """msda_index_put_call."""
 
     _fields_ = [("rows", Pointer), ("count", ctypes.c_int64), ("row_bytes", ctypes.c_int64), ("values", Pointer),
-                ("element_bytes", ctypes.c_int64), ("index", libmsda.Tensor)]  # fmt: skip
+                ("index", libmsda.Tensor)]  # fmt: skip
 
 
 class Otherwise:
@@ -406,14 +407,25 @@ def test_rows_that_are_put_are_handed_over(exchanging, dtype, indices):
     to, values = np.zeros((5, 3, 2), dtype), np.ones((4, 3, 2), dtype)
     index = Exchanged(np.arange(8, dtype=np.int32)[::2])
     for more in ((), (False,)):
-        for one in (values, values[:1, :1, :1], np.ones((), dtype)):
-            put, called, otherwise = put_by(exchanging)
-            self = Exchanged(to, offset=24)
-            assert put(self, indices(index), Exchanged(one), *more) is self and not otherwise.calls
-            [(call, (stream,))] = called.calls
-            assert (call.rows, call.count, call.row_bytes, call.values) == (to.ctypes.data, 5, 6 * to.itemsize, one.ctypes.data)
-            assert call.element_bytes == (to.itemsize if one.size == 1 else 0)
-            assert facts(call.index) == (index.array.ctypes.data, libmsda.DTYPES["int32"], (4,), (2,)) and stream == STREAM + 200 + GPU
+        put, called, otherwise = put_by(exchanging)
+        self = Exchanged(to, offset=24)
+        assert put(self, indices(index), Exchanged(values), *more) is self and not otherwise.calls
+        [(call, (stream,))] = called.calls
+        assert (call.rows, call.count, call.row_bytes, call.values) == (to.ctypes.data, 5, 6 * to.itemsize, values.ctypes.data)
+        assert facts(call.index) == (index.array.ctypes.data, libmsda.DTYPES["int32"], (4,), (2,)) and stream == STREAM + 200 + GPU
+
+
+@pytest.mark.parametrize("rows, numbers, handed", [(2**20, 1, True), (2**20 + 1, 1, False), (2**21, 2**17, True), (2**31, 2**31 - 1, False)])
+def test_tensors_beside_which_an_index_is_short_are_left_to_pytorch(exchanging, rows, numbers, handed):
+    """Whose rows would need much more memory than the index. The arrays' memory is only said to be there."""
+    memory = np.zeros(1, np.uint8)
+    tall = lambda array, n: np.lib.stride_tricks.as_strided(array, (n,), (array.itemsize,))  # noqa: E731
+    index, values = tall(np.zeros(1, np.int32), numbers), tall(np.zeros(1, np.uint8), numbers)
+    put, called, otherwise = put_by(exchanging)
+    far = Exchanged(tall(memory, rows))
+    far.shift = 1 << 40  # from the others
+    assert put(far, [Exchanged(index)], Exchanged(values)) is (far if handed else "otherwise")
+    assert len(called.calls) == handed == (not otherwise.calls)
 
 
 def test_what_is_unusual_about_rows_that_are_put_is_left_to_pytorch(exchanging):
@@ -426,7 +438,7 @@ def test_what_is_unusual_about_rows_that_are_put_is_left_to_pytorch(exchanging):
         (own, [Exchanged(index.astype(np.uint8))], values), (own, [Exchanged(index, device=None)], values), (own, [Unread(index)], values),
         (own, [number], values.astype(np.float32)), (own, [number], values[:3]), (own, [number], values[:, :2]), (own, [number], values[0]),
         (own, [number], np.ones((4, 6))[:, ::2]), (own, [number], values.view(np.int64)), (own, [Exchanged(index[:0])], values[:0]),
-        (own, [number], np.ones((1, 1, 1))), (Exchanged(np.zeros((3, 5)).T), [number], values), (Exchanged(to[:0]), [number], values),
+        (own, [number], np.ones((1, 1, 1))), (own, [number], values[:1, :1]), (own, [number], np.ones(())), (Exchanged(np.zeros((3, 5)).T), [number], values), (Exchanged(to[:0]), [number], values),
         (Exchanged(np.zeros(())), [number], np.ones(())), (Exchanged(to, device=None), [number], values),
         (Exchanged(memory[:15].reshape(5, 3)), [number], memory[14:26].reshape(4, 3)),
         (Exchanged(memory[:15].reshape(5, 3)), [Exchanged(memory.view(np.int64)[14:18])], values)):  # fmt: skip

@@ -1,7 +1,9 @@
-// Which calls of index_put_ libmsda can take as they are: rows of a tensor, or one element in all of them, written
-// where one index says.
+// Which calls of index_put_ libmsda can take as they are: rows of a tensor, written where one index says. All others,
+// such as one number for all rows, which comes from the host, are PyTorch's.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "kernels/index_put.h"
@@ -31,6 +33,12 @@ inline int64_t count_of(const msda_tensor& tensor) {
   return count;
 }
 
+// Whether the GPU's kernels can count so many rows and numbers of an index, with little memory beside the index.
+inline bool are_countable(int64_t rows, int64_t numbers) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max(), kFew = int64_t{1} << 20, kEach = 16;
+  return rows <= kMost && numbers <= kMost && rows <= std::max(kFew, kEach * numbers);
+}
+
 // The one index among `indices`, or null.
 inline PyObject* only_index(PyObject* indices) {
   if (PyList_Check(indices)) return PyList_Size(indices) == 1 ? PyList_GetItem(indices, 0) : nullptr;
@@ -52,10 +60,9 @@ inline std::optional<IndexPut> plain_index_put(const Exchange& exchange, PyObjec
   if (type.bytes() == 0 || !(of_values == type) || !index.is_integer() || index.of.rank != 1) return {};
   if (to.of.rank == 0 || !has_elements(to.of) || index.of.shape[0] == 0) return {};
   if (!is_contiguous(to.of) || !is_contiguous(from.of)) return {};
-  const bool is_one = count_of(from.of) == 1;
   const bool fits = from.of.rank == to.of.rank && from.of.shape[0] == index.of.shape[0] &&
                     std::equal(from.of.shape + 1, from.of.shape + from.of.rank, to.of.shape + 1);
-  if (!fits && !(is_one && from.of.rank <= to.of.rank)) return {};
+  if (!fits || !are_countable(to.of.shape[0], index.of.shape[0])) return {};
   const auto bytes_in = [&](const msda_tensor& tensor) { return count_of(tensor) * type.bytes(); };
   const Extent written(to.of.data, bytes_in(to.of));
   if (written.overlaps(Extent(index.of)) || written.overlaps(Extent(from.of.data, bytes_in(from.of)))) return {};
@@ -65,7 +72,6 @@ inline std::optional<IndexPut> plain_index_put(const Exchange& exchange, PyObjec
   put.call.count = to.of.shape[0];
   put.call.row_bytes = bytes_in(to.of) / to.of.shape[0];
   put.call.values = from.of.data;
-  put.call.element_bytes = is_one ? type.bytes() : 0;
   put.call.index = index.of;
   return put;
 }

@@ -35,10 +35,10 @@ def native():
     try:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    except ImportError:
+        numbers = {dtype: libmsda.DTYPES[name] for dtype, name in _DTYPES.items()}
+        module.use(numbers, _current_device, _current_stream, libmsda.check_status, torch.Tensor)
+    except (ImportError, TypeError):  # or it is another version's
         return None
-    numbers = {dtype: libmsda.DTYPES[name] for dtype, name in _DTYPES.items()}
-    module.use(numbers, _current_device, _current_stream, libmsda.check_status, torch.Tensor)
     return module
 
 
