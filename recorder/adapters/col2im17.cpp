@@ -49,14 +49,14 @@ bool has_variant(std::string_view kernel, std::string_view variant) {
          kernel.find("_backward_" + std::string(variant) + "I") != kernel.npos;
 }
 
-struct Signature {
+struct Col2imSignature {
   msda_dtype float_type;
   bool wide_n;         // int64
   bool narrow_shapes;  // int32
 };
 
 // void kernel<T, optionally a block size>(n, 2 const T*, 2 const shapes*, 2 const T*, 7 int, 3 T*).
-std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
+std::variant<Col2imSignature, Refusal> col2im_signature(std::string_view kernel) {
   auto name = after_identifier(kernel);
   if (!name) return Refusal{"none of the known variants of this kernel"};
   const auto type = name->take_element_type();
@@ -79,7 +79,7 @@ std::variant<Signature, Refusal> signature_of(std::string_view kernel) {
   if (name->take_seen().empty()) return unknown_signature;
   const std::string_view gradient = name->take_seen();
   if (gradient.empty() || name->take_seen() != gradient || !name->empty()) return unknown_signature;
-  return Signature{*type, wide_n, narrow_shapes};
+  return Col2imSignature{*type, wide_n, narrow_shapes};
 }
 
 class Col2im17 final : public Adapter {
@@ -91,9 +91,9 @@ class Col2im17 final : public Adapter {
   }
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {
-    const auto parsed = signature_of(launch.kernel);
+    const auto parsed = col2im_signature(launch.kernel);
     if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
-    const Signature& signature = std::get<Signature>(parsed);
+    const Col2imSignature& signature = std::get<Col2imSignature>(parsed);
     if (signature.narrow_shapes)
       return Refusal{"spatial_shapes are int32, as in TensorRT's plugin; only int64 is known"};
 
@@ -149,7 +149,7 @@ class Col2im17 final : public Adapter {
 
   // Each kernel loops over n. Most sum over the D threads of a block, one for each channel; two do not.
   std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
-    const auto signature = std::get<Signature>(signature_of(launch.kernel));
+    const auto signature = std::get<Col2imSignature>(col2im_signature(launch.kernel));
     const auto channels = static_cast<uint32_t>(parameter<int32_t>(launch, kSizes + 3));
     const bool sums_parts = has_variant(launch.kernel, "shm_reduce_v2_multi_blocks");
     if (!sums_parts && !has_variant(launch.kernel, "gm")) {
@@ -163,7 +163,7 @@ class Col2im17 final : public Adapter {
   }
 
  private:
-  static int64_t n_of(const Launch& launch, const Signature& signature) {
+  static int64_t n_of(const Launch& launch, const Col2imSignature& signature) {
     return signature.wide_n ? parameter<int64_t>(launch, 0) : parameter<int32_t>(launch, 0);
   }
 

@@ -21,19 +21,19 @@
 namespace msda::adapters {
 namespace {
 
-constexpr std::string_view kKernel = "33embedding_backward_feature_kernel";
-constexpr int64_t kMostIndices = 3072, kMostRows = int64_t{1} << 40;
+constexpr std::string_view kEmbeddingKernel = "33embedding_backward_feature_kernel";
+constexpr int64_t kMostEmbedded = 3072, kMostEmbeddingRows = int64_t{1} << 40;
 // Of the backward pass that sorts.
 constexpr std::string_view kSorted[] = {"19compute_grad_weightI", "37compute_grad_weight_atomic_accumulateI",
                                         "15sum_and_scatterI"};
 
-struct Signature {
+struct EmbeddingSignature {
   msda_dtype type, index;
 };
 
-std::optional<Signature> signature_of(std::string_view symbol) {
+std::optional<EmbeddingSignature> embedding_signature(std::string_view symbol) {
   Mangled name(symbol);
-  if (!name.take("_Z") || !name.take_past(kKernel) || !name.take("I")) return std::nullopt;
+  if (!name.take("_Z") || !name.take_past(kEmbeddingKernel) || !name.take("I")) return std::nullopt;
   const auto type = name.take_element_type();
   if (!type || !name.take(*type == MSDA_FLOAT64 ? "d" : "f")) return std::nullopt;
   const bool wide = name.take("l");
@@ -41,7 +41,7 @@ std::optional<Signature> signature_of(std::string_view symbol) {
       !name.empty()) {
     return std::nullopt;
   }
-  return Signature{*type, wide ? MSDA_INT64 : MSDA_INT32};
+  return EmbeddingSignature{*type, wide ? MSDA_INT64 : MSDA_INT32};
 }
 
 // Rows up to the largest index; nothing if the indices cannot be read, or if one is none.
@@ -50,14 +50,16 @@ std::optional<int64_t> rows_reached(uint64_t address, int64_t count, const ReadD
   std::vector<Index> indices(static_cast<size_t>(count));
   if (!read || !read(address, indices.data(), indices.size() * sizeof(Index))) return std::nullopt;
   const auto [least, most] = std::ranges::minmax(indices);
-  if (least < 0 || static_cast<int64_t>(most) >= kMostRows) return std::nullopt;
+  if (least < 0 || static_cast<int64_t>(most) >= kMostEmbeddingRows) return std::nullopt;
   return int64_t{most} + 1;
 }
 
 class Embedding final : public Adapter {
  public:
   std::string_view name() const override { return "embedding"; }
-  bool matches(std::string_view symbol) const override { return symbol.find(kKernel) != symbol.npos || sorts(symbol); }
+  bool matches(std::string_view symbol) const override {
+    return symbol.find(kEmbeddingKernel) != symbol.npos || sorts(symbol);
+  }
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {
     if (sorts(launch.kernel)) {
@@ -65,7 +67,7 @@ class Embedding final : public Adapter {
           "it sums sorted rows in several launches, of which none has both the indices and the sum; up to 3072 indices "
           "are recorded"};
     }
-    const auto signature = signature_of(launch.kernel);
+    const auto signature = embedding_signature(launch.kernel);
     if (!signature) return Refusal{"types that are not known"};
     if (!has_layout(launch, std::array{Slot(8), Slot(8), Slot(8), Slot(4), Slot(8), Slot(4)})) {
       return Refusal{describe_layout(launch) + ", not the 6 that its name tells"};
@@ -73,7 +75,7 @@ class Embedding final : public Adapter {
     const auto index = parameter<uint64_t>(launch, 0);
     const int64_t count = parameter<int32_t>(launch, 3), channels = parameter<int64_t>(launch, 4),
                   padding = parameter<int32_t>(launch, 5);
-    if (count < 1 || count > kMostIndices) return Refusal{std::to_string(count) + " indices, not 1 to 3072"};
+    if (count < 1 || count > kMostEmbedded) return Refusal{std::to_string(count) + " indices, not 1 to 3072"};
     const auto rows = signature->index == MSDA_INT64 ? rows_reached<int64_t>(index, count, read)
                                                      : rows_reached<int32_t>(index, count, read);
     if (!rows) return Refusal{"indices that cannot be read, or of which one is no row", /*of_this_launch=*/true};

@@ -41,26 +41,28 @@ constexpr std::array kInterpolations{"bilinear", "nearest", "bicubic"};
 constexpr std::array kPaddings{"zeros", "border", "reflection"};
 
 // Where each parameter stands in the list.
-enum At : size_t {
-  kN,
-  kGradOutput,
-  kInput,
-  kGrid,
-  kGradInput,
-  kGradGrid,
-  kInterpolation,
-  kPadding,
-  kAlignCorners,
-  kSpan,
-  kInputRequiresGrad
+struct GridAt {
+  enum : size_t {
+    kN,
+    kGradOutput,
+    kInput,
+    kGrid,
+    kGradInput,
+    kGradGrid,
+    kInterpolation,
+    kPadding,
+    kAlignCorners,
+    kSpan,
+    kInputRequiresGrad
+  };
 };
 
-struct Signature {
+struct GridSignature {
   msda_dtype type;
   bool wide;  // index_t is int64
 };
 
-std::variant<Signature, Refusal> signature_of(const Kernel& kernel, std::string_view symbol) {
+std::variant<GridSignature, Refusal> grid_signature(const Kernel& kernel, std::string_view symbol) {
   const size_t at = symbol.find(kernel.identifier);
   Mangled name(at == symbol.npos ? "" : symbol.substr(at + kernel.identifier.size()));
   if (!symbol.starts_with("_Z") || !name.take("I")) return Refusal{"no kernel template of this name"};
@@ -74,13 +76,13 @@ std::variant<Signature, Refusal> signature_of(const Kernel& kernel, std::string_
       !name.take_past("18GridSamplerPaddingEb") || name.take_seen().empty() || !name.take("b") || !name.empty()) {
     return unknown_signature;
   }
-  return Signature{*type, wide};
+  return GridSignature{*type, wide};
 }
 
 // The tensor; without strides if it is row-major. Refused unless it has the kernel's dimensions and is valid.
 template <class T>
-std::variant<DeviceTensor, Refusal> tensor_of(const Kernel& kernel, const Launch& launch, size_t index,
-                                              const char* name, msda_dtype type) {
+std::variant<DeviceTensor, Refusal> grid_tensor(const Kernel& kernel, const Launch& launch, size_t index,
+                                                const char* name, msda_dtype type) {
   const auto info = parameter<TensorInfo<T>>(launch, index);
   const size_t dims = kernel.dims();
   if (info.dims != static_cast<int32_t>(dims)) {
@@ -99,16 +101,17 @@ std::string format_shape(const std::vector<int64_t>& shape) {
   return "[" + words + "]";
 }
 
-uint8_t flag(const Launch& launch, At at) { return parameter<uint8_t>(launch, at); }
+uint8_t flag(const Launch& launch, size_t at) { return parameter<uint8_t>(launch, at); }
 
 // The call without its tensors.
 Decoded modes_of(const Kernel& kernel, const Launch& launch) {
-  const auto interpolation = parameter<int32_t>(launch, kInterpolation), padding = parameter<int32_t>(launch, kPadding);
+  const auto interpolation = parameter<int32_t>(launch, GridAt::kInterpolation),
+             padding = parameter<int32_t>(launch, GridAt::kPadding);
   if (interpolation < 0 || interpolation >= kernel.interpolations || padding < 0 || padding > 2) {
     return Refusal{"interpolation " + std::to_string(interpolation) + " or padding " + std::to_string(padding) +
                    " is not known"};
   }
-  if (flag(launch, kAlignCorners) > 1 || flag(launch, kInputRequiresGrad) > 1) {
+  if (flag(launch, GridAt::kAlignCorners) > 1 || flag(launch, GridAt::kInputRequiresGrad) > 1) {
     return Refusal{"a bool that is neither 0 nor 1"};
   }
   return Call{.dialect = std::nullopt,
@@ -117,7 +120,7 @@ Decoded modes_of(const Kernel& kernel, const Launch& launch) {
               .inputs = {},
               .outputs = {},
               .texts = {{"interpolation", kInterpolations[interpolation]}, {"padding_mode", kPaddings[padding]}},
-              .integers = {{"align_corners", flag(launch, kAlignCorners)}}};
+              .integers = {{"align_corners", flag(launch, GridAt::kAlignCorners)}}};
 }
 
 // Fills in the tensors, grad_input only if it is computed.
@@ -128,29 +131,30 @@ std::optional<Refusal> take_tensors(const Kernel& kernel, const Launch& launch, 
     const char* name;
     std::vector<DeviceTensor>* group;
   };
-  const bool input_requires_grad = flag(launch, kInputRequiresGrad) == 1;
-  std::vector<Wanted> wanted{
-      {kGradOutput, "grad_output", &call.inputs}, {kInput, "input", &call.inputs}, {kGrid, "grid", &call.inputs}};
-  if (input_requires_grad) wanted.push_back({kGradInput, "grad_input", &call.outputs});
-  wanted.push_back({kGradGrid, "grad_grid", &call.outputs});
+  const bool input_requires_grad = flag(launch, GridAt::kInputRequiresGrad) == 1;
+  std::vector<Wanted> wanted{{GridAt::kGradOutput, "grad_output", &call.inputs},
+                             {GridAt::kInput, "input", &call.inputs},
+                             {GridAt::kGrid, "grid", &call.inputs}};
+  if (input_requires_grad) wanted.push_back({GridAt::kGradInput, "grad_input", &call.outputs});
+  wanted.push_back({GridAt::kGradGrid, "grad_grid", &call.outputs});
   for (const auto& [index, name, group] : wanted) {
-    auto tensor = tensor_of<T>(kernel, launch, index, name, type);
+    auto tensor = grid_tensor<T>(kernel, launch, index, name, type);
     if (auto* refusal = std::get_if<Refusal>(&tensor)) return *std::move(refusal);
     group->push_back(std::get<DeviceTensor>(std::move(tensor)));
   }
   call.outputs.back().written_over = true;
-  call.pointers = pointers_at(launch, {{kGradOutput, "inputs/grad_output"},
-                                       {kInput, "inputs/input"},
-                                       {kGrid, "inputs/grid"},
-                                       {kGradInput, input_requires_grad ? "outputs/grad_input" : ""},
-                                       {kGradGrid, "outputs/grad_grid"}});
+  call.pointers = pointers_at(launch, {{GridAt::kGradOutput, "inputs/grad_output"},
+                                       {GridAt::kInput, "inputs/input"},
+                                       {GridAt::kGrid, "inputs/grid"},
+                                       {GridAt::kGradInput, input_requires_grad ? "outputs/grad_input" : ""},
+                                       {GridAt::kGradGrid, "outputs/grad_grid"}});
   return std::nullopt;
 }
 
 // Why the sizes contradict each other, those of the tensors, n and span.
 template <class T>
 std::optional<Refusal> contradiction(const Kernel& kernel, const Launch& launch, const Call& call) {
-  const bool input_requires_grad = flag(launch, kInputRequiresGrad) == 1;
+  const bool input_requires_grad = flag(launch, GridAt::kInputRequiresGrad) == 1;
   const auto& input = call.inputs[1].shape;
   const auto& grid = call.inputs[2].shape;
   const std::vector<int64_t> samples(grid.begin() + 1, grid.end() - 1);  // [(D,)H,W] of one batch
@@ -168,14 +172,14 @@ std::optional<Refusal> contradiction(const Kernel& kernel, const Launch& launch,
     }
   }
   // The kernel writes the coordinates of thread i at i times this stride and ignores the other strides.
-  const auto stride = parameter<TensorInfo<T>>(launch, kGradGrid).strides[kernel.axes];
+  const auto stride = parameter<TensorInfo<T>>(launch, GridAt::kGradGrid).strides[kernel.axes];
   if (!call.outputs.back().strides.empty() || stride != static_cast<T>(kernel.axes)) {
     return Refusal{"grad_grid is not contiguous"};
   }
-  if (const int64_t n = parameter<T>(launch, kN); n != product(std::span(grid).first(grid.size() - 1))) {
+  if (const int64_t n = parameter<T>(launch, GridAt::kN); n != product(std::span(grid).first(grid.size() - 1))) {
     return Refusal{"n is " + std::to_string(n) + ", not " + kernel.threads + " of grid " + format_shape(grid)};
   }
-  const int64_t span = parameter<T>(launch, kSpan);
+  const int64_t span = parameter<T>(launch, GridAt::kSpan);
   if (input_requires_grad && span != product(input)) {
     return Refusal{"grad_input spans " + std::to_string(span) + " elements, not those of " + format_shape(input)};
   }
@@ -206,16 +210,17 @@ class GridSampler final : public Adapter {
   bool matches(std::string_view symbol) const override { return symbol.find(kernel_.identifier) != symbol.npos; }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
-    const auto parsed = signature_of(kernel_, launch.kernel);
+    const auto parsed = grid_signature(kernel_, launch.kernel);
     if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
-    const auto& [type, wide] = std::get<Signature>(parsed);
+    const auto& [type, wide] = std::get<GridSignature>(parsed);
     return wide ? decode_as<int64_t>(kernel_, launch, type) : decode_as<int32_t>(kernel_, launch, type);
   }
 
   // Its threads loop over n independently.
   std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
-    const bool wide = std::get<Signature>(signature_of(kernel_, launch.kernel)).wide;
-    return shape_of_loop(wide ? parameter<int64_t>(launch, kN) : parameter<int32_t>(launch, kN), threads, 0);
+    const bool wide = std::get<GridSignature>(grid_signature(kernel_, launch.kernel)).wide;
+    return shape_of_loop(wide ? parameter<int64_t>(launch, GridAt::kN) : parameter<int32_t>(launch, GridAt::kN),
+                         threads, 0);
   }
 
  private:

@@ -26,12 +26,12 @@ namespace {
 
 constexpr std::string_view kLarge = "19indexFuncLargeIndex", kSmall = "19indexFuncSmallIndex", kAdds = "9ReduceAddEEEv";
 
-struct Signature {
+struct IndexAddSignature {
   msda_dtype type, index;
   bool large, wide;  // index_t has 64 bits
 };
 
-std::optional<Signature> signature_of(std::string_view symbol) {
+std::optional<IndexAddSignature> index_add_signature(std::string_view symbol) {
   const bool large = symbol.find(kLarge) != symbol.npos;
   const size_t at = symbol.find(large ? kLarge : kSmall);
   if (at == symbol.npos || !symbol.starts_with("_Z")) return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<Signature> signature_of(std::string_view symbol) {
   const bool wide = name.take("m");
   if (!wide && !name.take("j")) return std::nullopt;
   if (!name.take_past(kAdds) || !name.take("NS_4cuda6detail10TensorInfoI")) return std::nullopt;
-  return Signature{*type, is_long ? MSDA_INT64 : MSDA_INT32, large, wide};
+  return IndexAddSignature{*type, is_long ? MSDA_INT64 : MSDA_INT32, large, wide};
 }
 
 // Whether a kernel's factor of the source is 1.
@@ -62,8 +62,8 @@ bool is_one(const Launch& launch, size_t at, msda_dtype type) {
 
 // A tensor with its size along the dimension that is indexed.
 template <class Index>
-std::variant<DeviceTensor, Refusal> tensor_of(const TensorInfo<Index>& info, const char* name, msda_dtype type,
-                                              int32_t dim, int64_t size) {
+std::variant<DeviceTensor, Refusal> index_add_tensor(const TensorInfo<Index>& info, const char* name, msda_dtype type,
+                                                     int32_t dim, int64_t size) {
   if (info.dims < 1 || info.dims > 8) {
     return Refusal{std::string(name) + " has " + std::to_string(info.dims) + " dimensions, not 1 to 8"};
   }
@@ -87,7 +87,7 @@ class IndexAdd final : public Adapter {
   }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
-    const auto signature = signature_of(launch.kernel);
+    const auto signature = index_add_signature(launch.kernel);
     if (!signature) return Refusal{"types that are not known"};
     return signature->wide ? decode_as<int64_t, uint64_t>(launch, *signature)
                            : decode_as<int32_t, uint32_t>(launch, *signature);
@@ -95,13 +95,13 @@ class IndexAdd final : public Adapter {
 
   // Its threads loop over the elements of a slice, or of all, independently.
   std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
-    const bool wide = signature_of(launch.kernel)->wide;
+    const bool wide = index_add_signature(launch.kernel)->wide;
     return shape_of_loop(wide ? parameter<int64_t>(launch, 5) : parameter<uint32_t>(launch, 5), threads, 0);
   }
 
  private:
   template <class Index, class Unsigned>
-  static Decoded decode_as(const Launch& launch, const Signature& signature) {
+  static Decoded decode_as(const Launch& launch, const IndexAddSignature& signature) {
     constexpr Slot kTensor{sizeof(TensorInfo<Index>), alignof(TensorInfo<Index>)};
     std::vector<Slot> layout{kTensor, kTensor, kTensor, Slot(4), Slot(4), Slot(sizeof(Index))};
     if (signature.large) layout.emplace_back(sizeof(Index));
@@ -117,8 +117,9 @@ class IndexAdd final : public Adapter {
     if (index.dims != 1) return Refusal{"index has " + std::to_string(index.dims) + " dimensions, not 1"};
     const int64_t count = index.sizes[0], rows = parameter<int64_t>(launch, rows_at);
     const auto sum_dim = parameter<int32_t>(launch, 3), source_dim = parameter<int32_t>(launch, 4);
-    auto sum = tensor_of(parameter<TensorInfo<Index>>(launch, 0), "sum", signature.type, sum_dim, rows);
-    auto source = tensor_of(parameter<TensorInfo<Index>>(launch, 1), "source", signature.type, source_dim, count);
+    auto sum = index_add_tensor(parameter<TensorInfo<Index>>(launch, 0), "sum", signature.type, sum_dim, rows);
+    auto source =
+        index_add_tensor(parameter<TensorInfo<Index>>(launch, 1), "source", signature.type, source_dim, count);
     DeviceTensor indices{"index", signature.index, {count}, index.data, {index.strides[0]}};
     for (const auto* one : {&sum, &source}) {
       if (const auto* refusal = std::get_if<Refusal>(one)) return *refusal;

@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::string_view kKernels[] = {"24indexing_backward_kernelI", "33indexing_backward_kernel_stride_1I",
                                          "37indexing_backward_kernel_small_strideI"};
-constexpr int64_t kMostRows = int64_t{1} << 40;
+constexpr int64_t kMostIndexPutRows = int64_t{1} << 40;
 
-std::optional<msda_dtype> type_of(std::string_view symbol) {
+std::optional<msda_dtype> index_put_type(std::string_view symbol) {
   for (const std::string_view kernel : kKernels) {
     Mangled name(symbol);
     if (!name.take("_Z") || !name.take_past(kernel)) continue;
@@ -46,7 +46,7 @@ class IndexPut final : public Adapter {
   }
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {
-    const auto type = type_of(launch.kernel);
+    const auto type = index_put_type(launch.kernel);
     if (!type) return Refusal{"an element type that is not known"};
     std::vector<Slot> layout(8, Slot(8));
     layout.emplace_back(1);
@@ -91,7 +91,8 @@ class IndexPut final : public Adapter {
     }
     int64_t last = 0;
     const uint64_t at = sorted + static_cast<uint64_t>(count - 1) * sizeof last;
-    if (sorted == 0 || !read || !read(at, &last, sizeof last) || last < 0 || last >= kMostRows) return std::nullopt;
+    if (sorted == 0 || !read || !read(at, &last, sizeof last) || last < 0 || last >= kMostIndexPutRows)
+      return std::nullopt;
     return last + 1;
   }
 };

@@ -11,7 +11,7 @@
 namespace msda::adapters {
 namespace {
 
-constexpr std::string_view kKernel = "triton_multi_scale_deformable_attention_bwd_kernel";
+constexpr std::string_view kTritonKernel = "triton_multi_scale_deformable_attention_bwd_kernel";
 constexpr size_t kPointers = 8;  // then the integers, then one or two scratch pointers
 
 // The integer parameters, or nothing if the parameters do not match this kernel.
@@ -93,7 +93,7 @@ class MsdaTriton final : public Adapter {
  public:
   std::string_view name() const override { return "msda_triton"; }
 
-  bool matches(std::string_view kernel) const override { return kernel == kKernel; }
+  bool matches(std::string_view kernel) const override { return kernel == kTritonKernel; }
 
   Decoded decode(const Launch& launch, const ReadDevice& read) const override {
     if (!matches(launch.kernel)) return Refusal{"not msda-triton's backward kernel"};

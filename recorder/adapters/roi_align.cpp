@@ -24,28 +24,30 @@
 namespace msda::adapters {
 namespace {
 
-constexpr std::string_view kIdentifier = "30roi_align_backward_kernel_impl";
+constexpr std::string_view kRoiAlignKernel = "30roi_align_backward_kernel_impl";
 
-enum At : size_t {
-  kThreads,
-  kGradOutput,
-  kSpatialScale,
-  kChannels,
-  kHeight,
-  kWidth,
-  kPooledHeight,
-  kPooledWidth,
-  kSamplingRatio,
-  kAligned,
-  kGradInput,
-  kRois,
-  kStrides,  // four of them
-  kMemorySpan = kStrides + 4
+struct RoiAt {
+  enum : size_t {
+    kThreads,
+    kGradOutput,
+    kSpatialScale,
+    kChannels,
+    kHeight,
+    kWidth,
+    kPooledHeight,
+    kPooledWidth,
+    kSamplingRatio,
+    kAligned,
+    kGradInput,
+    kRois,
+    kStrides,  // four of them
+    kMemorySpan = kStrides + 4
+  };
 };
 
-std::variant<msda_dtype, Refusal> type_of(std::string_view symbol) {
-  const size_t at = symbol.find(kIdentifier);
-  Mangled name(at == symbol.npos ? "" : symbol.substr(at + kIdentifier.size()));
+std::variant<msda_dtype, Refusal> roi_align_type(std::string_view symbol) {
+  const size_t at = symbol.find(kRoiAlignKernel);
+  Mangled name(at == symbol.npos ? "" : symbol.substr(at + kRoiAlignKernel.size()));
   if (!symbol.starts_with("_Z") || !name.take("I")) return Refusal{"no kernel template of this name"};
   const auto type = name.take_element_type();
   if (!type) return Refusal{"an element type that is not known"};
@@ -59,13 +61,13 @@ std::variant<msda_dtype, Refusal> type_of(std::string_view symbol) {
 double scale_of(const Launch& launch, msda_dtype type) {
   switch (type) {
     case MSDA_FLOAT16:
-      return kernels::widen(parameter<kernels::Float16>(launch, kSpatialScale));
+      return kernels::widen(parameter<kernels::Float16>(launch, RoiAt::kSpatialScale));
     case MSDA_BFLOAT16:
-      return kernels::widen(parameter<kernels::BFloat16>(launch, kSpatialScale));
+      return kernels::widen(parameter<kernels::BFloat16>(launch, RoiAt::kSpatialScale));
     case MSDA_FLOAT64:
-      return parameter<double>(launch, kSpatialScale);
+      return parameter<double>(launch, RoiAt::kSpatialScale);
     default:
-      return static_cast<double>(parameter<float>(launch, kSpatialScale));
+      return static_cast<double>(parameter<float>(launch, RoiAt::kSpatialScale));
   }
 }
 
@@ -74,10 +76,10 @@ int64_t integer(const Launch& launch, size_t at) { return parameter<int32_t>(lau
 class RoiAlign final : public Adapter {
  public:
   std::string_view name() const override { return "roi_align"; }
-  bool matches(std::string_view symbol) const override { return symbol.find(kIdentifier) != symbol.npos; }
+  bool matches(std::string_view symbol) const override { return symbol.find(kRoiAlignKernel) != symbol.npos; }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
-    const auto parsed = type_of(launch.kernel);
+    const auto parsed = roi_align_type(launch.kernel);
     if (const auto* refusal = std::get_if<Refusal>(&parsed)) return *refusal;
     const msda_dtype type = std::get<msda_dtype>(parsed);
     const auto real = static_cast<uint64_t>(kernels::bytes_of(type));
@@ -89,45 +91,51 @@ class RoiAlign final : public Adapter {
 
   // Its threads loop over the elements of grad_output independently.
   std::variant<LaunchShape, Refusal> with_block(const Launch& launch, uint32_t threads) const override {
-    return shape_of_loop(integer(launch, kThreads), threads, 0);
+    return shape_of_loop(integer(launch, RoiAt::kThreads), threads, 0);
   }
 
  private:
   static Decoded call_of(const Launch& launch, msda_dtype type) {
-    const int64_t channels = integer(launch, kChannels), height = integer(launch, kHeight),
-                  width = integer(launch, kWidth), rows = integer(launch, kPooledHeight),
-                  columns = integer(launch, kPooledWidth), ratio = integer(launch, kSamplingRatio);
-    const auto aligned = parameter<uint8_t>(launch, kAligned);
+    const int64_t channels = integer(launch, RoiAt::kChannels), height = integer(launch, RoiAt::kHeight),
+                  width = integer(launch, RoiAt::kWidth), rows = integer(launch, RoiAt::kPooledHeight),
+                  columns = integer(launch, RoiAt::kPooledWidth), ratio = integer(launch, RoiAt::kSamplingRatio);
+    const auto aligned = parameter<uint8_t>(launch, RoiAt::kAligned);
     const double scale = scale_of(launch, type);
     if (aligned > 1) return Refusal{"a bool that is neither 0 nor 1"};
     if (!std::isfinite(scale)) return Refusal{"a spatial_scale that is not finite"};
     const auto of_box = product(std::array{channels, rows, columns}),
                of_image = product(std::array{channels, height, width});
-    const int64_t threads = integer(launch, kThreads), span = integer(launch, kMemorySpan);
+    const int64_t threads = integer(launch, RoiAt::kThreads), span = integer(launch, RoiAt::kMemorySpan);
     if (!of_box || !of_image || threads <= 0 || threads % *of_box != 0 || span <= 0 || span % *of_image != 0) {
       return Refusal{std::to_string(threads) + " elements of grad_output and " + std::to_string(span) +
                      " of grad_input, which the other sizes do not divide"};
     }
     const int64_t boxes = threads / *of_box, batches = span / *of_image;
     std::vector<int64_t> strides;
-    for (size_t i = 0; i < 4; ++i) strides.push_back(integer(launch, kStrides + i));
+    for (size_t i = 0; i < 4; ++i) strides.push_back(integer(launch, RoiAt::kStrides + i));
     if (strides == std::vector<int64_t>{*of_box, rows * columns, columns, 1}) strides.clear();
-    Call call{
-        .dialect = std::nullopt,
-        .padding = std::nullopt,
-        .align_corners = std::nullopt,
-        .inputs =
-            {{"grad_output", type, {boxes, channels, rows, columns}, parameter<uint64_t>(launch, kGradOutput), strides},
-             {"boxes", type, {boxes, 5}, parameter<uint64_t>(launch, kRois)}},
-        .outputs = {{"grad_input", type, {batches, channels, height, width}, parameter<uint64_t>(launch, kGradInput)}},
-        .pointers = pointers_at(
-            launch, {{kGradOutput, "inputs/grad_output"}, {kGradInput, "outputs/grad_input"}, {kRois, "inputs/boxes"}}),
-        .texts = {{"spatial_scale", decimal(scale)}},
-        .integers = {{"sampling_ratio", std::max<int64_t>(ratio, 0)},
-                     {"aligned", aligned},
-                     {"input_batch", batches},
-                     {"input_height", height},
-                     {"input_width", width}}};
+    Call call{.dialect = std::nullopt,
+              .padding = std::nullopt,
+              .align_corners = std::nullopt,
+              .inputs = {{"grad_output",
+                          type,
+                          {boxes, channels, rows, columns},
+                          parameter<uint64_t>(launch, RoiAt::kGradOutput),
+                          strides},
+                         {"boxes", type, {boxes, 5}, parameter<uint64_t>(launch, RoiAt::kRois)}},
+              .outputs = {{"grad_input",
+                           type,
+                           {batches, channels, height, width},
+                           parameter<uint64_t>(launch, RoiAt::kGradInput)}},
+              .pointers = pointers_at(launch, {{RoiAt::kGradOutput, "inputs/grad_output"},
+                                               {RoiAt::kGradInput, "outputs/grad_input"},
+                                               {RoiAt::kRois, "inputs/boxes"}}),
+              .texts = {{"spatial_scale", decimal(scale)}},
+              .integers = {{"sampling_ratio", std::max<int64_t>(ratio, 0)},
+                           {"aligned", aligned},
+                           {"input_batch", batches},
+                           {"input_height", height},
+                           {"input_width", width}}};
     for (const auto* group : {&call.inputs, &call.outputs}) {
       for (const DeviceTensor& tensor : *group) {
         if (auto fault = fault_of(tensor)) return *std::move(fault);

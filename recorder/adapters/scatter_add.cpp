@@ -24,7 +24,7 @@
 namespace msda::adapters {
 namespace {
 
-constexpr std::string_view kKernel = "34_scatter_gather_elementwise_kernel",
+constexpr std::string_view kScatterKernel = "34_scatter_gather_elementwise_kernel",
                            kLoop = "36_cuda_scatter_gather_internal_kernelILb1E";
 
 // In the order in which the closure's body names what it captures.
@@ -39,19 +39,19 @@ struct Loop {
 };
 static_assert(sizeof(Loop) == 664 && offsetof(Loop, index) == 608 && offsetof(Loop, sum) == 632);
 
-struct Signature {
+struct ScatterSignature {
   msda_dtype type, index;
 };
 
-std::optional<Signature> signature_of(std::string_view symbol) {
+std::optional<ScatterSignature> scatter_signature(std::string_view symbol) {
   Mangled name(symbol);
-  if (!name.take("_Z") || !name.take_past(kKernel) || !name.take_past(kLoop)) return std::nullopt;
+  if (!name.take("_Z") || !name.take_past(kScatterKernel) || !name.take_past(kLoop)) return std::nullopt;
   const auto type = name.take_element_type();
   const bool wide = type && name.take("l");
   if (!type || (!wide && !name.take("i")) || !name.take("EclINS0_")) return std::nullopt;
   if (!name.take("9ReduceAddE") && !name.take("10ReduceMeanE")) return std::nullopt;
   if (!name.take_past("EUliE_EEviT1_") || !name.empty()) return std::nullopt;
-  return Signature{*type, wide ? MSDA_INT64 : MSDA_INT32};
+  return ScatterSignature{*type, wide ? MSDA_INT64 : MSDA_INT32};
 }
 
 // A dimension: its size, and the strides of sum, source and index in elements.
@@ -59,7 +59,7 @@ struct Along {
   int64_t size, sum, source, index;
 };
 
-std::variant<std::vector<Along>, Refusal> dimensions_of(const Loop& loop, const Signature& signature) {
+std::variant<std::vector<Along>, Refusal> dimensions_of(const Loop& loop, const ScatterSignature& signature) {
   const int64_t bytes = ElementType(signature.type).bytes, index_bytes = ElementType(signature.index).bytes;
   if (loop.offsets.dims < 0 || loop.offsets.dims > 8) {
     return Refusal{std::to_string(loop.offsets.dims) + " dimensions, not up to 8"};
@@ -91,12 +91,12 @@ class ScatterAdd final : public Adapter {
  public:
   std::string_view name() const override { return "scatter_add"; }
   bool matches(std::string_view symbol) const override {
-    return symbol.find(kKernel) != symbol.npos && symbol.find(kLoop) != symbol.npos &&
+    return symbol.find(kScatterKernel) != symbol.npos && symbol.find(kLoop) != symbol.npos &&
            (symbol.find("9ReduceAddE") != symbol.npos || symbol.find("10ReduceMeanE") != symbol.npos);
   }
 
   Decoded decode(const Launch& launch, const ReadDevice&) const override {
-    const auto signature = signature_of(launch.kernel);
+    const auto signature = scatter_signature(launch.kernel);
     if (!signature) return Refusal{"types that are not known"};
     if (!has_layout(launch, std::array{Slot(4), Slot(sizeof(Loop), alignof(Loop))})) {
       return Refusal{describe_layout(launch) + ", not 4 and " + std::to_string(sizeof(Loop)) + " bytes"};
@@ -113,7 +113,7 @@ class ScatterAdd final : public Adapter {
   }
 
  private:
-  static Decoded call_of(const Launch& launch, const Loop& loop, const Signature& signature,
+  static Decoded call_of(const Launch& launch, const Loop& loop, const ScatterSignature& signature,
                          const std::vector<Along>& all, size_t indexed) {
     // As the sum lies in memory, the slowest dimension first.
     std::vector<size_t> order(all.size());

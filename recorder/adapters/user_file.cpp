@@ -196,15 +196,15 @@ void read_conventions(UserSpec& spec, const Node& node, const Node& tensors) {
   }
 }
 
-std::regex read_pattern(const Node& node) {
+NamePattern read_pattern(const Node& node) {
   const std::string& pattern = node.text();
   if (pattern.empty() || pattern.size() > kLongestPattern) {
     node.fail("is not a regular expression of 1 to " + std::to_string(kLongestPattern) + " characters");
   }
   if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
   try {
-    return pattern_in_names(pattern);
-  } catch (const std::regex_error& e) {
+    return NamePattern(pattern);
+  } catch (const BadPattern& e) {
     node.fail("is \"" + pattern +
               "\", not a valid regular expression (ECMAScript, without back references): " + e.what());
   }

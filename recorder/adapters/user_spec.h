@@ -8,7 +8,7 @@
 
 #include "recorder/adapters/adapter.h"
 #include "recorder/adapters/expression.h"
-#include "recorder/adapters/regex.h"
+#include "recorder/adapters/name_pattern.h"
 #include "recorder/adapters/user_operator.h"
 
 namespace msda::adapters {
@@ -34,7 +34,7 @@ struct TensorSpec {
 
 struct UserSpec {
   std::string name;
-  std::regex kernel;                // of whole names
+  NamePattern kernel;
   std::vector<uint64_t> sizes;      // of the parameters
   std::vector<bool> are_pointers;   // which of the parameters are
   std::vector<ScalarSpec> scalars;  // the first names of expressions; those of kExtents follow

@@ -49,8 +49,8 @@ struct Col2im {
 const ReadDevice kTwoLevels = device({4, 5, 3, 2});
 
 // As GCC mangles such a kernel in the global namespace.
-std::string mangled(const std::string& identifier, const std::string& type, bool block_size, char n = 'i',
-                    char shapes = 'l') {
+std::string mangled_col2im(const std::string& identifier, const std::string& type, bool block_size, char n = 'i',
+                           char shapes = 'l') {
   const bool half = type.size() > 1;  // c10 and the type itself are two more substitutions
   const std::string t = half ? "S4_" : "S2_", table = half ? "S6_" : "S4_", gradient = half ? "S7_" : "S5_";
   return "_Z" + std::to_string(identifier.size()) + identifier + "I" + type + (block_size ? "Lj32E" : "") + "Ev" + n +
@@ -68,7 +68,7 @@ const std::string kKernel =
     "_Z61ms_deformable_col2im_gpu_kernel_shm_blocksize_aware_reduce_v1IfLj32EEviPKT_S2_PKlS4_S2_S2_iiiiiiiPS0_S5_S5_";
 
 TEST(Col2im17, EveryTensorOfEveryVariantAndType) {
-  EXPECT_EQ(mangled(kPrefix + "shm_blocksize_aware_reduce_v1", "f", true), kKernel);
+  EXPECT_EQ(mangled_col2im(kPrefix + "shm_blocksize_aware_reduce_v1", "f", true), kKernel);
   const std::map<std::string, std::string> types{
       {"f", "f32"}, {"d", "f64"}, {"N3c104HalfE", "f16"}, {"N3c108BFloat16E", "bf16"}};
   for (const auto& [variant, block_size] : kVariants) {
@@ -77,7 +77,7 @@ TEST(Col2im17, EveryTensorOfEveryVariantAndType) {
         for (const bool wide_n : {false, true}) {
           Col2im good;
           good.wide_n = wide_n;
-          const std::string kernel = mangled(prefix + variant, type, block_size, wide_n ? 'l' : 'i');
+          const std::string kernel = mangled_col2im(prefix + variant, type, block_size, wide_n ? 'l' : 'i');
           SCOPED_TRACE(kernel);
           const Decoded decoded = decode(good.launch(kernel), kTwoLevels);
           ASSERT_EQ(reason(decoded), "not refused");
@@ -100,7 +100,7 @@ TEST(Col2im17, EveryTensorOfEveryVariantAndType) {
 }
 
 // "tensor@offset" of each.
-std::vector<std::string> describe(const std::vector<Pointer>& pointers) {
+std::vector<std::string> describe_pointers(const std::vector<Pointer>& pointers) {
   std::vector<std::string> words;
   for (const auto& [offset, tensor] : pointers) words.push_back(tensor + "@" + std::to_string(offset));
   return words;
@@ -108,7 +108,7 @@ std::vector<std::string> describe(const std::vector<Pointer>& pointers) {
 
 TEST(Col2im17, Pointers) {
   const Decoded decoded = decode(Col2im().launch(kKernel), kTwoLevels);
-  EXPECT_THAT(describe(std::get<Call>(decoded).pointers),
+  EXPECT_THAT(describe_pointers(std::get<Call>(decoded).pointers),
               testing::ElementsAre("inputs/grad_output@8", "inputs/value@16", "inputs/spatial_shapes@24",
                                    "inputs/level_start_index@32", "inputs/sampling_locations@40",
                                    "inputs/attention_weights@48", "outputs/grad_value@88",
@@ -118,7 +118,7 @@ TEST(Col2im17, Pointers) {
 // n is 2*7*3*8 = 336, in as many blocks as needed.
 TEST(Col2im17, OtherBlocks) {
   const auto with = [](const std::string& variant, bool block_size, uint32_t threads) {
-    const Launch launch = Col2im().launch(mangled(kPrefix + variant, "d", block_size));
+    const Launch launch = Col2im().launch(mangled_col2im(kPrefix + variant, "d", block_size));
     const auto shape = adapter_for(launch.kernel)->with_block(launch, threads);
     if (const auto* refusal = std::get_if<Refusal>(&shape)) return refusal->reason;
     const auto& [grid, block, shared] = std::get<LaunchShape>(shape);
@@ -156,7 +156,7 @@ TEST(Col2im17, InNamespaces) {
 }
 
 TEST(Col2im17, Bytes) {
-  const Decoded decoded = decode(Col2im().launch(mangled(kPrefix + "gm", "N3c104HalfE", false)), kTwoLevels);
+  const Decoded decoded = decode(Col2im().launch(mangled_col2im(kPrefix + "gm", "N3c104HalfE", false)), kTwoLevels);
   const Call& call = std::get<Call>(decoded);
   EXPECT_EQ(call.inputs[0].bytes(), 2 * 26 * 3 * 8 * 2);
   EXPECT_EQ(call.inputs[1].bytes(), 2 * 2 * 8);
@@ -171,11 +171,11 @@ TEST(Col2im17, OtherNamesAreNotItsOwn) {
 
 TEST(Col2im17, OtherSignaturesAreRefused) {
   const auto refusal = [](const std::string& kernel) { return reason(decode(Col2im().launch(kernel), kTwoLevels)); };
-  EXPECT_THAT(refusal(mangled(kPrefix + "gm", "f", false, 'i', 'i')), HasSubstr("int32"));
-  EXPECT_THAT(refusal(mangled(kPrefix + "gm", "6__half", false)), HasSubstr("element type"));
-  EXPECT_THAT(refusal(mangled(kPrefix + "shm_reduce_v3", "f", false)), HasSubstr("variant"));
-  EXPECT_THAT(refusal(mangled("my_" + kPrefix + "gm", "f", false)), HasSubstr("variant"));
-  EXPECT_THAT(refusal(mangled(kPrefix + "gm", "f", false, 'j')), HasSubstr("other parameters"));
+  EXPECT_THAT(refusal(mangled_col2im(kPrefix + "gm", "f", false, 'i', 'i')), HasSubstr("int32"));
+  EXPECT_THAT(refusal(mangled_col2im(kPrefix + "gm", "6__half", false)), HasSubstr("element type"));
+  EXPECT_THAT(refusal(mangled_col2im(kPrefix + "shm_reduce_v3", "f", false)), HasSubstr("variant"));
+  EXPECT_THAT(refusal(mangled_col2im("my_" + kPrefix + "gm", "f", false)), HasSubstr("variant"));
+  EXPECT_THAT(refusal(mangled_col2im(kPrefix + "gm", "f", false, 'j')), HasSubstr("other parameters"));
   EXPECT_THAT(refusal(kKernel + "f"), HasSubstr("other parameters"));
   // A name truncated anywhere is refused or not matched.
   for (size_t size = 0; size < kKernel.size(); ++size) {
@@ -348,7 +348,7 @@ TEST(MsdaTriton, Pointers) {
                                     "inputs/spatial_shapes@56",
                                     "@96"};
     if (scratch == 2) wanted.push_back("@104");
-    EXPECT_EQ(describe(std::get<Call>(decoded).pointers), wanted);
+    EXPECT_EQ(describe_pointers(std::get<Call>(decoded).pointers), wanted);
   }
 }
 

@@ -23,11 +23,11 @@ size_t names(std::string_view name) {
 }
 Expression::Value values(size_t name) { return std::array{int64_t{7}, int64_t{1000}, kLeast}[name]; }
 
-std::string describe(const Expression::Value& value) {
+std::string describe_value(const Expression::Value& value) {
   const auto* refusal = std::get_if<Refusal>(&value);
   return refusal ? refusal->reason : std::to_string(std::get<int64_t>(value));
 }
-std::string evaluate(std::string_view text) { return describe(Expression(text, names).value(values)); }
+std::string evaluate(std::string_view text) { return describe_value(Expression(text, names).value(values)); }
 
 TEST(Expression, Values) {
   for (const auto& [text, value] :
@@ -68,7 +68,7 @@ TEST(Expression, WhatHasNoValueIsRefused) {
     EXPECT_THAT(evaluate(text), HasSubstr("63 bits")) << text;
   }
   const Expression unknown("n + 1", names);
-  EXPECT_EQ(describe(unknown.value([](size_t) { return Refusal{"why"}; })), "why");
+  EXPECT_EQ(describe_value(unknown.value([](size_t) { return Refusal{"why"}; })), "why");
 }
 
 TEST(Expression, TextsThatAreNone) {

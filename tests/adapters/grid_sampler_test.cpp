@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Names as PyTorch 2.15 for CUDA 13.2 registers them with the driver, of the kernel of so many axes.
-std::string mangled(int axes, const std::string& type, char index) {
+std::string mangled_sampler(int axes, const std::string& type, char index) {
   const bool half = type.size() > 1;  // c10 and the type itself are two more substitutions
   const std::string n = half ? "S5_" : "S3_", constant = half ? "SB_" : "S9_", info = half ? "S8_" : "S6_",
                     t = half ? "S9_" : "S7_", plain = half ? "SC_" : "SA_", detail = half ? "SD_" : "SB_";
@@ -77,7 +77,7 @@ struct GridSampler {
   int32_t interpolation = 0, padding = 0;
   uint8_t align_corners = 0, input_requires_grad = 1;
 
-  std::string symbol() const { return mangled(axes, "f", wide ? 'l' : 'i'); }
+  std::string symbol() const { return mangled_sampler(axes, "f", wide ? 'l' : 'i'); }
   Launch launch(const std::string& kernel) const {
     const size_t index = wide ? 8 : 4, tensor = wide ? 416 : 216;
     Launch launch;
@@ -124,8 +124,8 @@ class GridSamplerOf : public testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Axes, GridSamplerOf, testing::Values(2, 3), testing::PrintToStringParamName());
 
 TEST_P(GridSamplerOf, EveryTensorOfEveryType) {
-  EXPECT_EQ(mangled(2, "f", 'i'), kFloat);
-  EXPECT_EQ(mangled(2, "N3c108BFloat16E", 'l'), kBFloat16);
+  EXPECT_EQ(mangled_sampler(2, "f", 'i'), kFloat);
+  EXPECT_EQ(mangled_sampler(2, "N3c108BFloat16E", 'l'), kBFloat16);
   EXPECT_EQ(good().launch("").bytes.size(), 1105u);
   const std::map<std::string, std::string> types{
       {"f", "f32"}, {"d", "f64"}, {"N3c104HalfE", "f16"}, {"N3c108BFloat16E", "bf16"}};
@@ -134,7 +134,7 @@ TEST_P(GridSamplerOf, EveryTensorOfEveryType) {
                     output = axes() == 2 ? " [2,3,6,7]" : " [2,3,9,6,7]";
   for (const auto& [type, t] : types) {
     for (const bool wide : {false, true}) {
-      const std::string kernel = mangled(axes(), type, wide ? 'l' : 'i');
+      const std::string kernel = mangled_sampler(axes(), type, wide ? 'l' : 'i');
       SCOPED_TRACE(kernel);
       ASSERT_NE(adapter_for(kernel), nullptr);
       EXPECT_EQ(adapter_for(kernel)->name(), axes() == 2 ? "grid_sampler_2d" : "grid_sampler_3d");
@@ -374,8 +374,8 @@ TEST_P(GridSamplerOf, OtherNamesAreRefused) {
                     older = "_ZN2at6native12_GLOBAL__N_131grid_sampler_" + std::to_string(axes()) +
                             "d_backward_kernelIfiEEvT0_NS_4cuda6detail10TensorInfoIT_S3_EES7_S7_S7_S7_"
                             "NS0_6detail24GridSamplerInterpolationENS8_18GridSamplerPaddingEb";
-  EXPECT_THAT(refusal(mangled(axes(), "6__half", 'i')), HasSubstr("element type"));
-  EXPECT_THAT(refusal(mangled(axes(), "f", 'j')), HasSubstr("index type"));
+  EXPECT_THAT(refusal(mangled_sampler(axes(), "6__half", 'i')), HasSubstr("element type"));
+  EXPECT_THAT(refusal(mangled_sampler(axes(), "f", 'j')), HasSubstr("index type"));
   EXPECT_THAT(refusal(whole + "b"), HasSubstr("other parameters"));
   // The layout before input_requires_grad and span existed.
   EXPECT_THAT(refusal(older), HasSubstr("other parameters"));

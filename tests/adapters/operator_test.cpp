@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Json = nlohmann::json;
 
-Json good_file() {
+Json operator_file() {
   return Json::parse(R"({
     "format": "msda-adapter", "version": 1,
     "adapters": [{
@@ -42,10 +42,10 @@ Json good_file() {
   })");
 }
 
-OperatorSpec parse(const Json& json) { return *parse_user_specs("a.json", json.dump()).at(0).op; }
+OperatorSpec parse_operator(const Json& json) { return *parse_user_specs("a.json", json.dump()).at(0).op; }
 
 TEST(UserOperator, Reads) {
-  const OperatorSpec op = parse(good_file());
+  const OperatorSpec op = parse_operator(operator_file());
   EXPECT_EQ(op.name, "my_sum");
   ASSERT_EQ(op.indices.size(), 4u);
   EXPECT_EQ(op.indices[0].name + op.indices[1].name + op.indices[2].name + op.indices[3].name, "icrk");
@@ -70,7 +70,7 @@ TEST(UserOperator, Reads) {
 
 // The recorder records what the operator is called, and nothing else of it.
 TEST(UserOperator, IsNamedInTheCall) {
-  const auto adapters = parse_user_adapters("a.json", good_file().dump());
+  const auto adapters = parse_user_adapters("a.json", operator_file().dump());
   struct Mine {
     int32_t n = 5;
     float alpha = 2;
@@ -85,10 +85,10 @@ TEST(UserOperator, IsNamedInTheCall) {
 
 // The library's file is not looked at: the recorder runs inside of somebody's program, which must not load it.
 TEST(UserOperator, OfALibrary) {
-  Json json = good_file();
+  Json json = operator_file();
   Json& op = json["adapters"][0]["operator"];
   op = {{"name", "my_sum"}, {"library", "no/such/library.so"}};
-  const OperatorSpec spec = parse(json);
+  const OperatorSpec spec = parse_operator(json);
   EXPECT_EQ(spec.name, "my_sum");
   EXPECT_EQ(spec.library, "no/such/library.so");
   EXPECT_TRUE(spec.indices.empty() && spec.outputs.empty());
@@ -98,20 +98,20 @@ TEST(UserOperator, OfALibrary) {
                                    {Json("a\nb"), "is no path"},
                                    {Json(std::string(4097, 'a')), "is no path"}}) {
     op["library"] = value;
-    EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(testing::AllOf(
-                                          HasSubstr("a.json: /adapters/0/operator/library"), HasSubstr(why))));
+    EXPECT_THAT([&] { parse_operator(json); }, ThrowsMessage<BadAdapterFile>(testing::AllOf(
+                                                   HasSubstr("a.json: /adapters/0/operator/library"), HasSubstr(why))));
   }
   op = {{"name", "my_sum"}, {"library", "a.so"}, {"outputs", Json::array()}};
-  EXPECT_THAT([&] { parse(json); },
+  EXPECT_THAT([&] { parse_operator(json); },
               ThrowsMessage<BadAdapterFile>(HasSubstr("unknown key \"outputs\"; there are name, library")));
 }
 
 TEST(UserOperator, Refuses) {
   const auto refuses = [](const std::string& pointer, const Json& value, const std::string& why) {
-    Json json = good_file();
+    Json json = operator_file();
     json["adapters"][0]["operator"][Json::json_pointer(pointer)] = value;
-    EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(
-                                          testing::AllOf(HasSubstr("a.json: /adapters/0/operator"), HasSubstr(why))))
+    EXPECT_THAT([&] { parse_operator(json); }, ThrowsMessage<BadAdapterFile>(testing::AllOf(
+                                                   HasSubstr("a.json: /adapters/0/operator"), HasSubstr(why))))
         << pointer << " " << value;
   };
   refuses("/name", "scatter_add", "is built in");
@@ -152,14 +152,14 @@ TEST(UserOperator, Refuses) {
   refuses("/outputs/0/coordinates/0/location", "x[r, 0]", "there is no \"r\" here");
   refuses("/outputs/0/coordinates/0/value", "p.cell", "there is no \"p.cell\" here");
   refuses("/outputs/0/coordinates/0/name", "grid", "has another meaning");
-  Json json = good_file();
+  Json json = operator_file();
   json["adapters"][0]["dialect"] = "msda_triton";
-  EXPECT_THROW(parse(json), BadAdapterFile);
+  EXPECT_THROW(parse_operator(json), BadAdapterFile);
 }
 
 TEST(UserOperator, DamagedOnes) {
   std::mt19937 random(5);
-  const std::string good = good_file().dump();
+  const std::string good = operator_file().dump();
   const size_t from = good.find("\"operator\"");
   int accepted = 0;
   for (int i = 0; i < 5000; ++i) {

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 using Json = nlohmann::json;
 
-Json good_file() {
+Json adapter_file() {
   return Json::parse(R"({
     "format": "msda-adapter", "version": 1,
     "adapters": [{
@@ -71,23 +71,25 @@ struct Mine {
   }
 };
 
-std::vector<std::unique_ptr<const Adapter>> parse(const Json& json) {
+std::vector<std::unique_ptr<const Adapter>> parse_adapters(const Json& json) {
   return parse_user_adapters("a.json", json.dump());
 }
 
-std::string refusal(const Json& json, const Launch& launch) { return reason(parse(json)[0]->decode(launch, nullptr)); }
-std::string refusal(const Mine& mine) { return refusal(good_file(), mine.launch()); }
+std::string refusal(const Json& json, const Launch& launch) {
+  return reason(parse_adapters(json)[0]->decode(launch, nullptr));
+}
+std::string refusal(const Mine& mine) { return refusal(adapter_file(), mine.launch()); }
 
 TEST(UserAdapter, Decodes) {
-  const auto adapters = parse(good_file());
+  const auto adapters = parse_adapters(adapter_file());
   ASSERT_EQ(adapters.size(), 1u);
   EXPECT_EQ(adapters[0]->name(), "mine");
   EXPECT_TRUE(adapters[0]->matches("_Z4mineid"));
   EXPECT_FALSE(adapters[0]->matches("a_Z4mineid"));
-  Json inner = good_file();
+  Json inner = adapter_file();
   inner["adapters"][0]["kernel"] = "a|4mi|b";
-  EXPECT_TRUE(parse(inner)[0]->matches("_Z4mineid"));
-  EXPECT_FALSE(parse(inner)[0]->matches("_Z4Mineid"));
+  EXPECT_TRUE(parse_adapters(inner)[0]->matches("_Z4mineid"));
+  EXPECT_FALSE(parse_adapters(inner)[0]->matches("_Z4Mineid"));
   const Decoded decoded = adapters[0]->decode(Mine().launch(), nullptr);
   ASSERT_EQ(reason(decoded), "not refused");
   const Call& call = std::get<Call>(decoded);
@@ -108,10 +110,10 @@ TEST(UserAdapter, Decodes) {
 
 // A pointer that no tensor names is still known to be a pointer, whether it has a name or not.
 TEST(UserAdapter, PointersToWhatIsNotKnown) {
-  Json json = good_file();
+  Json json = adapter_file();
   json["adapters"][0]["tensors"].erase(0);
   json["adapters"][0]["parameters"][5] = {{"type", "pointer"}};
-  const Decoded decoded = parse(json)[0]->decode(Mine().launch(), nullptr);
+  const Decoded decoded = parse_adapters(json)[0]->decode(Mine().launch(), nullptr);
   ASSERT_EQ(reason(decoded), "not refused");
   std::map<uint64_t, std::string> unknown;
   for (const auto& [offset, tensor] : std::get<Call>(decoded).pointers) {
@@ -123,7 +125,7 @@ TEST(UserAdapter, PointersToWhatIsNotKnown) {
 
 // Calls with equal tensors differ if a number differs, named or not; addresses do not matter.
 TEST(UserAdapter, ScalarsTellCallsApart) {
-  const auto adapters = parse(good_file());
+  const auto adapters = parse_adapters(adapter_file());
   const auto scalars = [&](const Mine& mine) {
     return std::get<Call>(adapters[0]->decode(mine.launch(), nullptr)).texts.at("scalars");
   };
@@ -161,7 +163,7 @@ TEST(UserAdapter, LaunchesThatDoNotFitAreRefused) {
   mine = {};
   mine.info.data = 0;
   EXPECT_THAT(refusal(mine), HasSubstr("x is a null pointer"));
-  Json json = good_file();
+  Json json = adapter_file();
   json["adapters"][0]["tensors"][1]["strides"][1] = "0-1";
   EXPECT_THAT(refusal(json, Mine().launch()), HasSubstr("negative stride"));
   json["adapters"][0]["tensors"][1]["strides"][1] = "n/(n-12)";
@@ -171,18 +173,18 @@ TEST(UserAdapter, LaunchesThatDoNotFitAreRefused) {
   for (size_t i = 0; i < good.parameters.size(); ++i) {
     Launch launch = good;
     launch.parameters[i].size *= 2;
-    EXPECT_THAT(refusal(good_file(), launch), HasSubstr("not 4 8 1 24 8 8 bytes")) << i;
+    EXPECT_THAT(refusal(adapter_file(), launch), HasSubstr("not 4 8 1 24 8 8 bytes")) << i;
     launch = good;
     launch.parameters[i].offset = std::numeric_limits<uint64_t>::max() - 3;
-    EXPECT_THAT(refusal(good_file(), launch), HasSubstr("not 4 8 1 24 8 8 bytes")) << i;
+    EXPECT_THAT(refusal(adapter_file(), launch), HasSubstr("not 4 8 1 24 8 8 bytes")) << i;
     launch = good;
     launch.parameters.resize(i);
-    EXPECT_NE(refusal(good_file(), launch), "not refused");
+    EXPECT_NE(refusal(adapter_file(), launch), "not refused");
   }
   for (size_t size = 0; size < good.bytes.size(); ++size) {
     Launch launch = good;
     launch.bytes.resize(size);
-    EXPECT_NE(refusal(good_file(), launch), "not refused") << size;
+    EXPECT_NE(refusal(adapter_file(), launch), "not refused") << size;
   }
 }
 
@@ -202,14 +204,15 @@ TEST(UserAdapter, AnAdapterOfTheOperator) {
                                               {"type", rank == 2 ? "int64" : "float32"},
                                               {"shape", std::vector<int>(rank, 2)}});
   }
-  const Decoded decoded = parse(json)[0]->decode(Packer().add(uint64_t{9}).launch("msda_backward"), nullptr);
+  const Decoded decoded = parse_adapters(json)[0]->decode(Packer().add(uint64_t{9}).launch("msda_backward"), nullptr);
   const Call& call = std::get<Call>(decoded);
   EXPECT_EQ(call.dialect, MSDA_MSDA_TRITON);
   EXPECT_EQ(call.padding, MSDA_PADDING_BORDER);
   EXPECT_EQ(call.align_corners, true);
 
   const auto expect_error = [](const Json& bad, const std::string& message) {
-    EXPECT_THAT([&] { parse(bad); }, ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr("a.json"), HasSubstr(message))));
+    EXPECT_THAT([&] { parse_adapters(bad); },
+                ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr("a.json"), HasSubstr(message))));
   };
   Json bad = json;
   bad["adapters"][0].erase("padding_mode");  // the writer will derive it from the outputs, and needs them
@@ -292,9 +295,9 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
       {"/adapters/0/padding_mode", R"("zeros")", "/adapters/0/padding_mode", "goes with a \"dialect\""},
   };
   for (const Case& c : cases) {
-    Json json = good_file();
+    Json json = adapter_file();
     json[Json::json_pointer(c.pointer)] = Json::parse(c.value);
-    EXPECT_THAT([&] { parse(json); },
+    EXPECT_THAT([&] { parse_adapters(json); },
                 ThrowsMessage<BadAdapterFile>(AllOf(HasSubstr(std::string("a.json: ") + c.where + " "),
                                                     HasSubstr(c.message), HasSubstr("docs/user-adapters.md"))))
         << c.pointer << " " << c.value;
@@ -303,15 +306,17 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
   for (const char* key : {"/format", "/version", "/adapters", "/adapters/0/name", "/adapters/0/kernel",
                           "/adapters/0/parameters", "/adapters/0/tensors", "/adapters/0/tensors/0/shape",
                           "/adapters/0/tensors/0/pointer", "/adapters/0/parameters/3/size"}) {
-    Json json = good_file();
+    Json json = adapter_file();
     const Json::json_pointer pointer(key);
     json[pointer.parent_pointer()].erase(pointer.back());
-    EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(HasSubstr("has no \"" + pointer.back() + "\"")));
+    EXPECT_THAT([&] { parse_adapters(json); },
+                ThrowsMessage<BadAdapterFile>(HasSubstr("has no \"" + pointer.back() + "\"")));
   }
-  Json json = good_file();
+  Json json = adapter_file();
   json["adapters"][0]["tensors"].erase(2);
   json["adapters"][0]["tensors"][1]["role"] = "input";
-  EXPECT_THAT([&] { parse(json); }, ThrowsMessage<BadAdapterFile>(HasSubstr("no tensor of role output or inout")));
+  EXPECT_THAT([&] { parse_adapters(json); },
+              ThrowsMessage<BadAdapterFile>(HasSubstr("no tensor of role output or inout")));
   EXPECT_THAT([] { parse_user_adapters("a.json", R"({"format": "msda-adapter", "format": "msda-adapter"})"); },
               ThrowsMessage<BadAdapterFile>(HasSubstr("two values for \"format\"")));
   EXPECT_THAT([] { parse_user_adapters("a.json", "{\n  \"format\": nope"); },
@@ -320,7 +325,7 @@ TEST(UserAdapterFile, ErrorsNameThePlace) {
 
 TEST(UserAdapterFile, OfTheDisk) {
   const std::string path = testing::TempDir() + "msda-adapter.json";
-  std::ofstream(path) << good_file().dump();
+  std::ofstream(path) << adapter_file().dump();
   EXPECT_EQ(read_user_adapters(path).size(), 1u);
   std::ofstream(path, std::ios::app) << std::string(1 << 20, ' ');
   EXPECT_THAT([&] { read_user_adapters(path); }, ThrowsMessage<BadAdapterFile>(HasSubstr("larger than a megabyte")));
@@ -336,7 +341,7 @@ TEST(UserAdapterFile, OfTheDisk) {
 // Any damage gives adapters that decode to something, or BadAdapterFile.
 TEST(UserAdapterFile, DamagedOnes) {
   std::mt19937 random(3);
-  const std::string good = good_file().dump();
+  const std::string good = adapter_file().dump();
   const Launch launch = Mine().launch();
   int accepted = 0;
   for (int i = 0; i < 5000; ++i) {
@@ -374,9 +379,9 @@ TEST(UserAdapterFile, DamagedOnes) {
 
 // Names of kernels are long, and are matched on the program's own stack.
 TEST(UserAdapter, LongNames) {
-  Json json = good_file();
+  Json json = adapter_file();
   json["adapters"][0]["kernel"] = "(a|b)*c.*mine(.*)*$";
-  const auto adapters = parse(json);
+  const auto adapters = parse_adapters(json);
   EXPECT_TRUE(adapters[0]->matches(std::string(50000, 'a') + "c" + std::string(50000, 'x') + "mine"));
   EXPECT_FALSE(adapters[0]->matches(std::string(50000, 'a')));
 }

@@ -1,0 +1,45 @@
+#include "recorder/adapters/name_pattern.h"
+
+// GCC 12 and later, with a sanitizer, takes the std::function in a moved automaton state for uninitialized
+// (https://gcc.gnu.org/bugzilla/show_bug.cgi?id=105562).
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <regex>
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+namespace msda::adapters {
+
+struct NamePattern::Automaton {
+  std::regex regex;
+};
+
+NamePattern::NamePattern(const std::string& pattern) {
+  // Matched breadth first: depth first needs stack for every character of a name, and names are long. In one pass: a
+  // search would start anew at each character. libc++ needs no stack, and gives up a match that takes too long.
+#ifdef __GLIBCXX__
+  constexpr auto kHow = std::regex::ECMAScript | std::regex_constants::__polynomial;
+#else
+  constexpr auto kHow = std::regex::ECMAScript;
+#endif
+  try {
+    const std::regex alone(pattern, kHow);  // or an extra parenthesis would close the added group
+    automaton_ = std::make_shared<const Automaton>(std::regex(".*(?:" + pattern + ").*", kHow));
+  } catch (const std::regex_error& e) {
+    throw BadPattern(e.what());
+  }
+}
+
+bool NamePattern::is_found_in(std::string_view name) const {
+  if (automaton_ == nullptr) return false;
+  try {
+    return std::regex_match(name.begin(), name.end(), automaton_->regex);
+  } catch (const std::regex_error& e) {
+    throw BadPattern(e.what());
+  }
+}
+
+}  // namespace msda::adapters
