@@ -23,119 +23,13 @@ std::vector<std::string> split(const std::string& text) {
   return parts;
 }
 
-// Adds a flag whose whole value must be a number that fits the type.
-template <class Number, class Target>
-CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, const char* help) {
-  return command.add_option_function<std::string>(
-      flag,
-      [flag, &target](const std::string& text) {
-        const auto number = text::parse_number<Number>(text);
-        if (!number) throw BadInput(fmt::format("{} {}: not a number, or one that is too large", flag, text));
-        target = *number;
-      },
-      help);
-}
-
 constexpr const char* kRecordedOrder = "recorded_order";
-constexpr msda_mode kModes[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
+constexpr msda_mode kReplayed[] = {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64, MSDA_MODE_MIXED};
 
 }  // namespace
 
-void add_capture(CLI::App& command, Options& options) {
-  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required();
-}
-
-void add_captures(CLI::App& command, Options& options) {
-  command.add_option("CAPTURE", options.captures, "Capture files (HDF5), or folders of them")
-      ->required()
-      ->type_name("CAPTURE ...");
-}
-
-void add_invocation(CLI::App& command, Options& options) {
-  command.add_option("--invocation", options.invocation, "Which recorded call: a number, or all")->type_name("N|all");
-}
-
-void add_json(CLI::App& command, Options& options) {
-  command.add_option("--json", options.json, "Write the result as JSON to this file; - is standard output")
-      ->type_name("FILE|-");
-}
-
-void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help) {
-  add_number<int64_t>(command, flag, target, help)->type_name("N");
-}
-
-void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& target, const char* help) {
-  add_number<int64_t>(command, flag, target, help)->type_name("N");
-}
-
 void check_range(const char* flag, int64_t value, int64_t least, int64_t most) {
   if (value < least || value > most) throw BadInput(fmt::format("{} {}: from {} to {}", flag, value, least, most));
-}
-
-void add_seed(CLI::App& command, uint64_t& target, const char* help) {
-  add_number<uint64_t>(command, "--seed", target, help)->type_name("N");
-}
-
-void add_tolerance(CLI::App& command, Options& options) {
-  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
-      ->type_name("X");
-  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
-      ->type_name("X");
-}
-
-void add_comparison(CLI::App& command, Options& options) {
-  add_invocation(command, options);
-  add_count(command, "--reference", options.reference,
-            "Use the outputs of this invocation, which must have equal inputs, as the reference");
-  add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
-  add_tolerance(command, options);
-  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
-  add_json(command, options);
-  command.add_flag("--quiet", options.quiet, "Print the verdict only");
-}
-
-void add_replay(CLI::App& command, Options& options) {
-  add_comparison(command, options);
-  command
-      .add_option("--mode", options.modes,
-                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; by "
-                  "default all but mixed and recorded_order that this machine can run")
-      ->type_name("LIST");
-  command
-      .add_option("--float64-stages", options.float64_stages,
-                  "Stages that mode mixed computes in float64, separated by commas")
-      ->type_name("LIST");
-  command
-      .add_option("--device", options.device,
-                  "Where to replay: auto is the first GPU, or the CPU for what a GPU cannot run; cuda is all GPUs")
-      ->type_name("auto|cpu|cuda[:N]");
-  command
-      .add_option_function<std::string>(
-          "--device-memory",
-          [&options](const std::string& text) {
-            const auto bytes = text::parse_size(text);
-            if (!bytes) throw BadInput(fmt::format("--device-memory {}: give bytes, as 500000, 64MiB or 2G", text));
-            options.device_memory = *bytes;
-          },
-          "Use at most this much of a GPU's memory (500000, 2GiB); larger calls run in parts")
-      ->type_name("BYTES");
-  command.add_option("--block", options.block, "Block size for mode original, if the kernel allows another one")
-      ->type_name("X[,Y[,Z]]");
-  command
-      .add_option("--kernel-digest", options.kernel_digest,
-                  "Another recorded variant of the kernel for mode original, by the digest of its code")
-      ->type_name("DIGEST");
-  command.add_flag("--poison", options.poison,
-                   "Launch in mode original with other contents of outputs, scratch and shared memory, too: finds "
-                   "races and reads of unwritten memory");
-  command
-      .add_option("--poison-folder", options.poison_folder,
-                  "Keep the results of --poison in a file in this folder, in place of memory")
-      ->type_name("FOLDER");
-  add_number<int64_t>(command, "--repeat", options.repeat,
-                      "Run every replay this often; atomic with another seed each time")
-      ->type_name("N");
-  add_seed(command, options.seed, "Seed of the first atomic replay's order");
 }
 
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader) {
@@ -153,8 +47,8 @@ std::vector<msda_mode> chosen_modes(const Options& options) {
   if (options.modes.empty()) return {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC, MSDA_MODE_FLOAT64};
   std::vector<msda_mode> modes;
   for (const std::string& name : split(options.modes)) {
-    const auto found = std::ranges::find(kModes, name, msda_mode_name);
-    if (found != std::end(kModes)) {
+    const auto found = std::ranges::find(kReplayed, name, msda_mode_name);
+    if (found != std::end(kReplayed)) {
       modes.push_back(*found);
     } else if (name != "original" && name != kRecordedOrder) {
       throw BadInput(fmt::format(

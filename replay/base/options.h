@@ -1,7 +1,5 @@
-// The flags that the subcommands share.
+// The values of the flags that the subcommands share.
 #pragma once
-
-#include <CLI/CLI.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -39,22 +37,8 @@ struct Options {
   std::string colour = "auto";  // or "always", "never"
 };
 
-void add_capture(CLI::App& command, Options& options);
-void add_captures(CLI::App& command, Options& options);
-void add_invocation(CLI::App& command, Options& options);
-void add_json(CLI::App& command, Options& options);
-// Flags whose whole value must be a number of 64 bits.
-void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help);
-void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& target, const char* help);
 // Throws BadInput, with the flag's name, unless the number is from `least` to `most`.
 void check_range(const char* flag, int64_t value, int64_t least, int64_t most);
-void add_seed(CLI::App& command, uint64_t& target, const char* help);
-// --atol and --rtol.
-void add_tolerance(CLI::App& command, Options& options);
-// Adds the flags that decide what is compared, and how it is told.
-void add_comparison(CLI::App& command, Options& options);
-// Adds these, and the flags that decide what is replayed and where.
-void add_replay(CLI::App& command, Options& options);
 
 // The flags' checked values. Each function throws BadInput or Unavailable, naming the flag.
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader);

@@ -14,7 +14,7 @@ struct Names {
   std::vector<const char*> texts, integers, flags;
 };
 
-const Names& names_of(const std::string& name) {
+const Names& convention_names(const std::string& name) {
   static const std::map<std::string, Names> kAll{
       {"grid_sample", {{"interpolation", "padding_mode"}, {}, {"align_corners"}}},
       {"scatter_add",
@@ -33,7 +33,7 @@ const Names& names_of(const std::string& name) {
 }  // namespace
 
 nlohmann::ordered_json conventions_of(const capture::Invocation& invocation) {
-  const Names& names = names_of(operator_of(invocation));
+  const Names& names = convention_names(operator_of(invocation));
   const capture::CallFacts& facts = invocation.facts;
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const char* name : names.texts) {

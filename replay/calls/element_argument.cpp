@@ -12,7 +12,7 @@ namespace msda::replay {
 namespace {
 
 // "grad_value, grad_sampling_locations and grad_attention_weights"
-std::string names_of(std::span<const analysis::Gradient> gradients) {
+std::string gradient_names(std::span<const analysis::Gradient> gradients) {
   std::string names;
   for (size_t i = 0; i < gradients.size(); ++i) {
     names += fmt::format("{}{}", i == 0 ? "" : i + 1 < gradients.size() ? ", " : " and ", gradients[i].name());
@@ -43,7 +43,7 @@ analysis::ElementId parse_element(const std::string& text, const analysis::Call&
     throw BadInput(fmt::format("--element {}: give {} indices within [{}], as in {}[{}]", text, shape.size(),
                                fmt::join(shape, ","), name, fmt::join(analysis::Index(shape.size(), 0), ",")));
   }
-  throw BadInput(fmt::format("--element {}: no such tensor; there are {}", text, names_of(call.gradients())));
+  throw BadInput(fmt::format("--element {}: no such tensor; there are {}", text, gradient_names(call.gradients())));
 }
 
 }  // namespace msda::replay

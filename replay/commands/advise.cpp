@@ -1,6 +1,7 @@
 // msda-replay advise: the mask and the tolerance with which a test is sound, and which faults it then still finds.
 #include "analysis/stress/advise.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,8 +12,8 @@
 #include "replay/base/errors.h"
 #include "replay/base/stop_signals.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/commands/simulation.h"
-#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -24,9 +25,9 @@ struct AdviseOptions : SimulationOptions {
   int64_t check_runs = 0;  // with the advised tolerance; 0: as many as `runs`
 };
 
-constexpr double kShare = 1e-6;     // of runs that may fail
+constexpr double kShare = 1e-6;                  // of runs that may fail
 constexpr int64_t kRuns = 500, kSlices = 8'000;  // simulated at least, unless --runs says otherwise
-constexpr int64_t kElements = 400;  // in which faults are planted, of each gradient
+constexpr int64_t kElements = 400;               // in which faults are planted, of each gradient
 
 int64_t chosen_runs(const AdviseOptions& options, const stress::Plan& plan) {
   return options.runs != 0 ? options.runs : std::max(kRuns, kSlices / plan.slices.count);
@@ -134,7 +135,7 @@ std::string patch_of(const Json& advice, const LoadedCall& loaded) {
   return code;
 }
 
-Lines to_text(const Json& a) {
+Lines advice_text(const Json& a) {
   Lines lines;
   const Json &now = a["as_it_is"], &advised = a["advised"];
   lines.add("Leave out samples within {:g} x 2^-23 x size of a cell boundary, and use atol {:g}, rtol {:g}.",
@@ -181,7 +182,7 @@ std::string to_markdown(const Json& a, const std::string& patch) {
   return text;
 }
 
-int run(const AdviseOptions& options) {
+int run_advise(const AdviseOptions& options) {
   check_range("--runs", options.runs, 0, kMostRuns);
   check_range("--check-runs", options.check_runs, 0, kMostRuns);
   if (options.markdown && options.patch) throw BadInput("--markdown prints the patch, too: give one of both");
@@ -235,7 +236,7 @@ int run(const AdviseOptions& options) {
     } else if (options.markdown) {
       print_raw(to_markdown(advice, patch));
     } else {
-      print(to_text(advice));
+      print(advice_text(advice));
     }
   }
   if (!options.json.empty()) write_json(options.json, advice);
@@ -257,7 +258,7 @@ void add_advise_command(CLI::App& app, int& status) {
   command->add_flag("--markdown", options->markdown, "Print the text of a pull request");
   command->add_flag("--patch", options->patch, "Print the comparison as Python code");
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_advise(*options); });
 }
 
 }  // namespace msda::replay

@@ -2,7 +2,9 @@
 // exit status.
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;
+}
 
 namespace msda::replay {
 

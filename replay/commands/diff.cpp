@@ -1,4 +1,5 @@
 // msda-replay diff: what differs between two captures or invocations, the first divergence first.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,18 +8,17 @@
 
 #include "recorder/text/numbers.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/output.h"
 #include "replay/base/progress.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/diff/differences.h"
 #include "replay/diff/slices.h"
-#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct DiffOptions : Options {
   std::string a, b;
@@ -59,7 +59,7 @@ capture::Invocation invocation_for_slices(const Operand& operand, const char* wh
   return invocation;
 }
 
-Json json_of(const std::vector<ReplayedBatches>& all) {
+Json batches_json(const std::vector<ReplayedBatches>& all) {
   Json json = Json::array();
   for (const auto& [mode, batches, different] : all) {
     json.push_back({{"mode", mode}, {"batches", batches}, {"different", different}});
@@ -79,8 +79,8 @@ Json compare_slices(const DiffOptions& options, const Operand& a, const Operand&
     }
     json["equal_batches"].push_back({{"a", one.a}, {"b", one.b}, {"gradients", gradients}});
   }
-  json["replayed_a"] = json_of(replay_batches(of_a.call(), of_a.recorded(), options.seed, threads));
-  json["replayed_b"] = json_of(replay_batches(of_b.call(), of_b.recorded(), options.seed, threads));
+  json["replayed_a"] = batches_json(replay_batches(of_a.call(), of_a.recorded(), options.seed, threads));
+  json["replayed_b"] = batches_json(replay_batches(of_b.call(), of_b.recorded(), options.seed, threads));
   return json;
 }
 
@@ -108,7 +108,7 @@ std::string where(const Difference& one) {
   return fmt::format("{}, {}", ids, one.section);
 }
 
-void tell(Lines& lines, const Difference& one) {
+void add_difference(Lines& lines, const Difference& one) {
   if (!one.elements) {
     lines.add("    {}: {} | {}", one.name, shown(one.a), shown(one.b));
     return;
@@ -121,7 +121,7 @@ void tell(Lines& lines, const Difference& one) {
   lines.add("    {}: {}", one.name, how);
 }
 
-void tell_slices(Lines& lines, const Json& slices) {
+void add_slices(Lines& lines, const Json& slices) {
   lines.add("  slices");
   if (slices["equal_batches"].empty()) lines.add("    no batch of B has the inputs of one of A");
   for (const Json& pair : slices["equal_batches"]) {
@@ -144,7 +144,7 @@ void tell_slices(Lines& lines, const Json& slices) {
   }
 }
 
-Lines text_of(const Differences& differences, const Json& json, bool quiet) {
+Lines differences_text(const Differences& differences, const Json& json, bool quiet) {
   Lines lines;
   if (differences.found.empty() && json["equal"].get<bool>()) {
     lines.add("Equal: {} invocations, {} tensors, {} facts", differences.invocations, differences.tensors,
@@ -164,17 +164,17 @@ Lines text_of(const Differences& differences, const Json& json, bool quiet) {
       shown_here = 0;
       lines.add("  {}", section);
     }
-    if (++shown_here <= kMostShown) tell(lines, one);
+    if (++shown_here <= kMostShown) add_difference(lines, one);
     if (shown_here == kMostShown + 1) lines.add("    ... and more; --json has all");
   }
   for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
     if (!ids->empty()) lines.add("  only in {}: {} invocations, from {} on", name, ids->size(), ids->front());
   }
-  if (json.contains("slices")) tell_slices(lines, json["slices"]);
+  if (json.contains("slices")) add_slices(lines, json["slices"]);
   return lines;
 }
 
-int run(const DiffOptions& options) {
+int run_diff(const DiffOptions& options) {
   const Named name_a = named_by(options.a), name_b = named_by(options.b);
   const Progress progress(!options.quiet);
   progress.show("diff: reading");
@@ -201,7 +201,7 @@ int run(const DiffOptions& options) {
     json["equal"] = equal;
   }
   progress.show("");
-  if (options.json != "-") print(text_of(differences, json, options.quiet));
+  if (options.json != "-") print(differences_text(differences, json, options.quiet));
   if (!options.json.empty()) write_json(options.json, json);
   return equal ? 0 : kDrift;
 }
@@ -222,7 +222,7 @@ void add_diff_command(CLI::App& app, int& status) {
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the first line only");
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_diff(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,4 +1,5 @@
 // msda-replay doctor: what this machine can do, and why nothing was recorded.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -9,16 +10,16 @@
 
 #include "recorder/writer/version.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/doctor/machine.h"
 #include "replay/doctor/recording.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct DoctorOptions : Options {
   std::vector<std::string> adapters, command;
@@ -39,7 +40,7 @@ std::vector<std::string> all_adapters(const DoctorOptions& options) {
   return all;
 }
 
-Json json_of(const Check& check) {
+Json check_json(const Check& check) {
   return {{"name", check.name},
           {"status", name_of(check.health)},
           {"summary", check.summary},
@@ -47,13 +48,13 @@ Json json_of(const Check& check) {
           {"remedy", check.remedy}};
 }
 
-void tell(Lines& lines, const Check& check) {
+void add_check(Lines& lines, const Check& check) {
   lines.add("{:<9} {}: {}", fmt::format("[{}]", name_of(check.health)), check.name, check.summary);
   for (const std::string& detail : check.details) lines.add("            {}", detail);
   if (!check.remedy.empty()) lines.add("          > {}", check.remedy);
 }
 
-int run(const DoctorOptions& options) {
+int run_doctor(const DoctorOptions& options) {
   if (options.test_call) {
     make_test_call();
     return 0;
@@ -88,14 +89,14 @@ int run(const DoctorOptions& options) {
   const auto errors = std::ranges::count(checks, Health::kError, &Check::health);
   Lines lines;
   lines.add("msda-replay {}", record::version());
-  for (const Check& check : checks) tell(lines, check);
+  for (const Check& check : checks) add_check(lines, check);
   lines.add("{}", errors == 0               ? "Nothing keeps msda-record from recording here."
                   : options.command.empty() ? "Recording does not work here: see the errors above."
                                             : "Nothing useful was recorded: see the errors above.");
   if (options.json != "-") print(lines);
   if (!options.json.empty()) {
     Json json = {{"version", record::version()}, {"ready", errors == 0}, {"checks", Json::array()}};
-    for (const Check& check : checks) json["checks"].push_back(json_of(check));
+    for (const Check& check : checks) json["checks"].push_back(check_json(check));
     if (!program.is_null()) json["program"] = program;
     write_json(options.json, json);
   }
@@ -117,7 +118,7 @@ void add_doctor_command(CLI::App& app, int& status) {
       ->take_all();
   add_json(*command, *options);
   command->add_flag("--test-call", options->test_call)->group("");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_doctor(*options); });
 }
 
 }  // namespace msda::replay

@@ -21,11 +21,11 @@
 namespace msda::replay {
 namespace {
 
-using Report = std::function<void(const std::string& step)>;
+using ReportStep = std::function<void(const std::string& step)>;
 
 // A kernel that is not the operator's, of which `why` tells: it is launched again, where that can be.
 void relaunch(const Options& options, const capture::IsolatedReader& reader, Original& original,
-              const capture::Invocation& invocation, const std::string& why, const Report& report, Found& found) {
+              const capture::Invocation& invocation, const std::string& why, const ReportStep& report, Found& found) {
   const auto begun = std::chrono::steady_clock::now();
   std::vector<std::string> altered = altered_tensors(reader, invocation);
   refuse_altered(options, altered);
@@ -48,7 +48,7 @@ void save_replays(SavedReplays& saved, const capture::Invocation& invocation, co
 }
 
 // Distinct, in the order in which they occur.
-std::vector<std::string> labels_of(const std::vector<InvocationResult>& results) {
+std::vector<std::string> result_labels(const std::vector<InvocationResult>& results) {
   std::vector<std::string> labels;
   for (const InvocationResult& result : results) {
     const std::string& label = result.invocation.facts.label;
@@ -177,7 +177,7 @@ nlohmann::ordered_json outcome_of(const Options& options, const capture::Isolate
   if (std::string poisoned = poison_summary(found); !poisoned.empty()) outcome["poison"] = std::move(poisoned);
   const auto environment = reader.run().environment;
   if (const auto rank = environment.find("RANK"); rank != environment.end()) outcome["rank"] = rank->second;
-  if (const auto labels = labels_of(results); !labels.empty()) outcome["labels"] = labels;
+  if (const auto labels = result_labels(results); !labels.empty()) outcome["labels"] = labels;
   return outcome;
 }
 

@@ -1,4 +1,5 @@
 // msda-replay export: a recorded call as a reproducer that stands alone, or in a format of another tool.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/new_files.h"
 #include "replay/base/output.h"
 #include "replay/base/same_file.h"
@@ -20,6 +22,7 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
 #include "replay/commands/explain_all.h"
+#include "replay/commands/flags.h"
 #include "replay/export/cpp_source.h"
 #include "replay/export/issue_archive.h"
 #include "replay/export/npz.h"
@@ -27,13 +30,10 @@
 #include "replay/export/python_source.h"
 #include "replay/export/source_text.h"
 #include "replay/export/tensorboard.h"
-#include "replay/own/own_operator.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ExportOptions : Options {
   std::string format, output, element;
@@ -171,7 +171,7 @@ InvocationResult find_call(const Source& source) {
   throw Unavailable(fmt::format("{}: {}", source.options.capture, not_replayed));
 }
 
-Json json_of(const ExportedCall& call) {
+Json finding_json(const ExportedCall& call) {
   if (!call.shown) return nullptr;
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
@@ -200,7 +200,7 @@ std::vector<std::string> left_out_of_npz(const capture::Invocation& invocation) 
   return left_out;
 }
 
-Lines text_of(const ExportOptions& options, const Json& json, const Written& written) {
+Lines export_text(const ExportOptions& options, const Json& json, const Written& written) {
   Lines lines;
   const Json& finding = json["finding"];
   const std::string invocations = fmt::format("invocation{} {}", json["invocations"].size() == 1 ? "" : "s",
@@ -236,8 +236,8 @@ Lines text_of(const ExportOptions& options, const Json& json, const Written& wri
   return lines;
 }
 
-int tell(const ExportOptions& options, Json json, const Written& written) {
-  if (options.json != "-") print(text_of(options, json, written));
+int report_export(const ExportOptions& options, Json json, const Written& written) {
+  if (options.json != "-") print(export_text(options, json, written));
   if (!options.json.empty()) write_json(options.json, json);
   return kWithinTolerance;
 }
@@ -277,7 +277,7 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
                     "it",
                     options.capture, operator_of(invocation), format.name));
   }
-  const Json finding = json_of(call), altered = call.result().altered;
+  const Json finding = finding_json(call), altered = call.result().altered;
   const Written written = format.write(files, source, call);
   files.publish();
   source.progress.show("");
@@ -285,7 +285,7 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   json["finding"] = finding;
   json["left_out"] = std::string_view(format.name) == "npz" ? left_out_of_npz(invocation) : std::vector<std::string>{};
   json["altered"] = altered;
-  return tell(options, std::move(json), written);
+  return report_export(options, std::move(json), written);
 }
 
 // The folder is one of TensorBoard's; the file has a name of its own in it.
@@ -320,10 +320,10 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
   json["finding"] = nullptr;
   json["left_out"] = Json::array();
   json["altered"] = altered;
-  return tell(source.options, std::move(json), written);
+  return report_export(source.options, std::move(json), written);
 }
 
-int run(ExportOptions& options) {
+int run_export(ExportOptions& options) {
   check_numbers(options);
   if (options.anonymous && options.format != "zip") throw BadInput("--anonymous is for --to zip");
   const bool takes_element = options.format != "npz" && options.format != kTensorBoard;
@@ -373,7 +373,7 @@ void add_export_command(CLI::App& app, int& status) {
       ->type_name("ELEMENT");
   add_comparison(*command, *options);
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_export(*options); });
 }
 
 }  // namespace msda::replay

@@ -20,8 +20,8 @@ struct OrderOptions : Options {
   int64_t list = 10;
 };
 
-// The atomic instructions of a capture's kernels. All of their code is read at once, the first time: calls of few kernels
-// are many, and the code of PyTorch's is tens of megabytes.
+// The atomic instructions of a capture's kernels. All of their code is read at once, the first time: calls of few
+// kernels are many, and the code of PyTorch's is tens of megabytes.
 class AtomicsOfKernels {
  public:
   explicit AtomicsOfKernels(const capture::IsolatedReader& reader) : reader_(reader) {}

@@ -1,6 +1,7 @@
 // msda-replay gradcheck: analytic gradients against finite differences of the forward pass, kinks recognised.
 #include "analysis/gradcheck.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,25 +10,25 @@
 #include "analysis/finding.h"
 #include "analysis/replay.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/output.h"
 #include "replay/base/progress.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/commands.h"
-#include "replay/own/own_operator.h"
+#include "replay/commands/flags.h"
 
 namespace msda::replay {
 namespace {
 
 using analysis::number;
-using Json = nlohmann::ordered_json;
 
 struct GradcheckOptions : Options {
   analysis::GradcheckSettings settings;
 };
 
-Json json_of(const analysis::FailedElement& failed) {
+Json gradcheck_json(const analysis::FailedElement& failed) {
   return {{"index", failed.id.index},
           {"value", number(failed.checked.value)},
           {"below", number(failed.derivatives.below)},
@@ -37,7 +38,7 @@ Json json_of(const analysis::FailedElement& failed) {
           {"at_kink", failed.derivatives.kink}};
 }
 
-Json json_of(const analysis::GradientCheck& check) {
+Json gradcheck_json(const analysis::GradientCheck& check) {
   Json json = {{"tensor", check.gradient.name()},
                {"total", check.total},
                {"sampled", check.sampled},
@@ -46,7 +47,7 @@ Json json_of(const analysis::GradientCheck& check) {
                {"sides", Json::array()}};
   for (const auto& side : check.sides) {
     Json worst = Json::array();
-    for (const auto& failed : side.worst) worst.push_back(json_of(failed));
+    for (const auto& failed : side.worst) worst.push_back(gradcheck_json(failed));
     json["sides"].push_back({{"side", side.side},
                              {"checked", side.checked},
                              {"failed", side.failed},
@@ -75,7 +76,7 @@ Json check_invocation(const GradcheckOptions& options, const LoadedCall& loaded,
                {"passed", true},
                {"gradients", Json::array()}};
   for (const auto& check : gradcheck(call, sides, settings)) {
-    json["gradients"].push_back(json_of(check));
+    json["gradients"].push_back(gradcheck_json(check));
     for (const auto& side : check.sides) {
       if (side.failed > 0) json["passed"] = false;
     }
@@ -101,7 +102,7 @@ void tell_side(Lines& lines, const std::string& tensor, const Json& side) {
             text_of_number(worst["distance"]), text_of_number(worst["bound"]));
 }
 
-void tell(Lines& lines, const Json& invocation, bool quiet) {
+void add_gradcheck(Lines& lines, const Json& invocation, bool quiet) {
   lines.add("Invocation {}, {}: {}", invocation["id"].dump(), invocation["operator"].get<std::string>(),
             invocation["passed"].get<bool>() ? "the gradients are the derivatives of the forward pass"
                                              : "gradients are not the derivatives of the forward pass");
@@ -116,7 +117,7 @@ void tell(Lines& lines, const Json& invocation, bool quiet) {
   }
 }
 
-int run(const GradcheckOptions& options) {
+int run_gradcheck(const GradcheckOptions& options) {
   check_numbers(options);
   check_range("--samples", options.settings.samples, 1, 100'000'000);
   const capture::IsolatedReader reader(options.capture);
@@ -148,7 +149,7 @@ int run(const GradcheckOptions& options) {
     json["invocations"].push_back(check_invocation(options, loaded, invocation));
     const Json& checked = json["invocations"].back();
     if (!checked["passed"].get<bool>()) json["passed"] = false;
-    tell(lines, checked, options.quiet);
+    add_gradcheck(lines, checked, options.quiet);
     lines.append(warnings(checked["altered"].get<std::vector<std::string>>()));
   }
   progress.show("");
@@ -178,7 +179,7 @@ void add_gradcheck_command(CLI::App& app, int& status) {
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print the verdict only");
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_gradcheck(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,4 +1,5 @@
 // msda-replay list: the invocations of one or more captures, a line each.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -8,24 +9,23 @@
 #include <span>
 
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/calls/conventions.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/conventions_json.h"
-#include "replay/own/own_operator.h"
+#include "replay/commands/flags.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ListOptions : Options {
   std::vector<std::string> captures;
 };
 
 // The sizes by their letters, as far as the recorded tensors tell them; for another operator's kernel, its tensors.
-std::string sizes_of(const capture::Invocation& invocation) {
+std::string invocation_sizes(const capture::Invocation& invocation) {
   std::string text;
   if (invocation.facts.dialect.empty()) {
     for (const auto* group : {&invocation.inputs, &invocation.outputs}) {
@@ -73,7 +73,7 @@ const capture::TensorInfo* typical(const capture::Invocation& invocation) {
   return invocation.outputs.empty() ? nullptr : &invocation.outputs.front();
 }
 
-Json json_of(const capture::Invocation& invocation) {
+Json invocation_json(const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
   Json json = {{"id", invocation.id}, {"kernel", facts.kernel}};
   put_conventions(json, invocation);
@@ -83,7 +83,7 @@ Json json_of(const capture::Invocation& invocation) {
   json["time"] = facts.time;
   const auto* value = typical(invocation);
   json["type"] = value != nullptr ? Json(name_of(value->type)) : Json();
-  json["sizes"] = sizes_of(invocation);
+  json["sizes"] = invocation_sizes(invocation);
   json["stages"] = stages_of(invocation);
   json["results"] = Json::array();
   for (const auto& result : invocation.results) {
@@ -124,7 +124,7 @@ std::string line_of(const capture::Invocation& invocation) {
                                  columns_of(invocation),
                                  fmt::format("{:<8}  {:>8.1f} MB", value != nullptr ? name_of(value->type) : "?",
                                              static_cast<double>(bytes_of(invocation)) / 1e6),
-                                 sizes_of(invocation)};
+                                 invocation_sizes(invocation)};
   if (!facts.kernel.empty()) words.push_back(facts.kernel);
   if (invocation.reference() != nullptr) words.push_back("with reference");
   if (!invocation.stages.empty()) words.push_back(fmt::format("stages {}", stages_of(invocation)));
@@ -143,7 +143,7 @@ void for_each_outline(const capture::IsolatedReader& reader, const auto& visit) 
   }
 }
 
-int run(const ListOptions& options) {
+int run_list(const ListOptions& options) {
   Json all = Json::array();
   for (const std::string& path : options.captures) {
     const capture::IsolatedReader reader(path);
@@ -153,7 +153,7 @@ int run(const ListOptions& options) {
     lines.add("{}: {} invocation{}, written {} by msda-replay {}", path, reader.invocation_ids().size(),
               reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
     for_each_outline(reader, [&](const capture::Invocation& invocation) {
-      if (!options.json.empty()) json["invocations"].push_back(json_of(invocation));
+      if (!options.json.empty()) json["invocations"].push_back(invocation_json(invocation));
       if (options.json != "-") lines.add("{}", line_of(invocation));
     });
     all.push_back(json);
@@ -171,7 +171,7 @@ void add_list_command(CLI::App& app, int& status) {
   command->add_option("CAPTURE", options->captures, "Capture files (HDF5)")->required();
   add_json(*command, *options);
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_list(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,6 +1,7 @@
 // msda-replay minimize: the smallest call that is still out of tolerance for the same cause.
 #include "analysis/minimize.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,6 +14,7 @@
 #include "recorder/capture/digest.h"
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/output.h"
 #include "replay/base/same_file.h"
 #include "replay/base/stop_signals.h"
@@ -21,15 +23,14 @@
 #include "replay/calls/load_operator.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
+#include "replay/commands/flags.h"
 #include "replay/minimize/small_capture.h"
 #include "replay/minimize/state.h"
-#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
 
-using analysis::Target;
-using Json = nlohmann::ordered_json;
+using analysis::MinimizeTarget;
 
 struct MinimizeOptions : Options {
   std::string output, element, cause;
@@ -66,12 +67,12 @@ struct Whole {
   }
 };
 
-Target target_of(const analysis::JudgedElements& set, int64_t flat) {
+MinimizeTarget target_of(const analysis::JudgedElements& set, int64_t flat) {
   return {set.gradient, flat, set.cause, set.at_fault, set.against, set.advisory};
 }
 
 // The named element's finding; of several the one that counts most.
-std::optional<Target> target_of_element(const analysis::Report& report, const analysis::ElementId& id) {
+std::optional<MinimizeTarget> target_of_element(const analysis::Report& report, const analysis::ElementId& id) {
   for (const auto& set : report.judged) {
     if (set.gradient != id.gradient) continue;
     for (const auto& [flat, count] : set.runs) {
@@ -81,8 +82,8 @@ std::optional<Target> target_of_element(const analysis::Report& report, const an
   return std::nullopt;
 }
 
-std::optional<Target> find_target(const MinimizeOptions& options, const analysis::Call& call,
-                                  const analysis::Report& report) {
+std::optional<MinimizeTarget> find_target(const MinimizeOptions& options, const analysis::Call& call,
+                                          const analysis::Report& report) {
   if (!options.element.empty()) return target_of_element(report, parse_element(options.element, call));
   for (const analysis::Group& group : report.groups) {
     if (!options.cause.empty() && options.cause != name_of(group.cause)) continue;
@@ -108,12 +109,12 @@ void check_cause(const std::string& cause) {
 }
 
 // "grad_value[0,17,3,5]"
-std::string text_of(const analysis::Call& call, analysis::Gradient gradient, int64_t flat) {
+std::string minimized_text(const analysis::Call& call, analysis::Gradient gradient, int64_t flat) {
   return fmt::format("{}[{}]", gradient.name(), fmt::join(call.element_id(gradient, flat).index, ","));
 }
 
 // What a state file must have been made of.
-Json subject_of(const Whole& whole, const Target& target) {
+Json subject_of(const Whole& whole, const MinimizeTarget& target) {
   Json digests = Json::array();
   for (const auto& [name, tensor] : whole.material.call->all_inputs()) {
     digests.push_back(capture::digest({static_cast<const std::byte*>(tensor.data), analysis::bytes_of(tensor)}));
@@ -130,14 +131,14 @@ Json subject_of(const Whole& whole, const Target& target) {
   if (whole.tolerance) tolerance = {whole.tolerance->atol, whole.tolerance->rtol};
   return {{"invocation", whole.invocation.id},
           {"tensors", digests},
-          {"element", text_of(*whole.material.call, target.gradient, target.flat)},
+          {"element", minimized_text(*whole.material.call, target.gradient, target.flat)},
           {"cause", name_of(target.cause)},
           {"at_fault", name_of(target.at_fault)},
           {"against", target.against},
           {"tolerance", tolerance}};
 }
 
-Json sizes_of(const analysis::Call& call) {
+Json call_sizes(const analysis::Call& call) {
   Json sizes = Json::object();
   for (const auto& cut : call.cuts()) sizes[cut.symbol] = cut.size;
   return sizes;
@@ -161,8 +162,8 @@ std::pair<int64_t, int64_t> numbers_of(const analysis::Inputs& inputs) {
   return {others, all};
 }
 
-Json json_of(const MinimizeOptions& options, const Whole& whole, const Target& target,
-             const analysis::Minimized& minimized, bool resumed) {
+Json minimized_json(const MinimizeOptions& options, const Whole& whole, const MinimizeTarget& target,
+                    const analysis::Minimized& minimized, bool resumed) {
   const analysis::Call &before = *whole.material.call, &after = *minimized.call->material.call;
   const auto [others, all] = numbers_of(minimized.call->inputs);
   Json json = {{"capture", options.capture},
@@ -178,8 +179,8 @@ Json json_of(const MinimizeOptions& options, const Whole& whole, const Target& t
                  {"index", after.element_id(target.gradient, minimized.flat).index},
                  {"recorded_index", before.element_id(target.gradient, target.flat).index}}},
                {"headline", minimized.is_headline},
-               {"sizes", sizes_of(after)},
-               {"recorded_sizes", sizes_of(before)},
+               {"sizes", call_sizes(after)},
+               {"recorded_sizes", call_sizes(before)},
                {"images", images_of(after)},
                {"recorded_images", images_of(before)},
                {"numbers", {{"total", all}, {"neither_0_nor_1", others}}},
@@ -217,7 +218,7 @@ std::string images_text(const Json& images) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-Lines text_of(const Json& json, const MinimizeOptions& options) {
+Lines minimized_text(const Json& json, const MinimizeOptions& options) {
   Lines lines;
   const Json& element = json["element"];
   const auto index = [&](const char* which) {
@@ -246,9 +247,9 @@ Lines text_of(const Json& json, const MinimizeOptions& options) {
 }
 
 // Searches, and keeps the state file beside the output up to date.
-std::optional<analysis::Minimized> search(const MinimizeOptions& options, const Whole& whole, const Target& target,
-                                          const StateFile& state, const std::optional<analysis::Reached>& from,
-                                          const Progress& progress) {
+std::optional<analysis::Minimized> search(const MinimizeOptions& options, const Whole& whole,
+                                          const MinimizeTarget& target, const StateFile& state,
+                                          const std::optional<analysis::Reached>& from, const Progress& progress) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kBetweenWrites = std::chrono::milliseconds(200);
   Clock::time_point written = Clock::now(), shown{};
@@ -288,7 +289,7 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
 }
 
 int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader, const Whole& whole,
-           const Target& target, const Progress& progress) {
+           const MinimizeTarget& target, const Progress& progress) {
   const StateFile state(options.output, subject_of(whole, target));
   if (options.from_scratch) state.remove();
   const auto from = state.read(*whole.material.call);
@@ -303,17 +304,17 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
   }
   if (minimized->call == nullptr) return 128 + StopSignals::last();
   if (!minimized->finished) state.write(minimized->reached);
-  const std::string element = text_of(*whole.material.call, target.gradient, target.flat);
+  const std::string element = minimized_text(*whole.material.call, target.gradient, target.flat);
   write_small_capture(options.output, options.force || from.has_value(), options.capture, recorded_run,
                       whole.invocation, whole.tolerance, element, *minimized);
   if (minimized->finished) state.remove();
-  const Json json = json_of(options, whole, target, *minimized, from.has_value());
-  if (options.json != "-") print(text_of(json, options));
+  const Json json = minimized_json(options, whole, target, *minimized, from.has_value());
+  if (options.json != "-") print(minimized_text(json, options));
   if (!options.json.empty()) write_json(options.json, json);
   return minimized->finished ? 0 : 128 + StopSignals::last();
 }
 
-int run(const MinimizeOptions& options) {
+int run_minimize(const MinimizeOptions& options) {
   check_numbers(options);
   check_cause(options.cause);
   refuse_to_replace(options.capture, options.output);
@@ -367,7 +368,7 @@ void add_minimize_command(CLI::App& app, int& status) {
   command->add_flag("--from-scratch", options->from_scratch, "Do not continue an earlier search for the same output");
   add_comparison(*command, *options);
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_minimize(*options); });
 }
 
 }  // namespace msda::replay

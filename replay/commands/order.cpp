@@ -1,4 +1,5 @@
 // msda-replay order: in which order the atomic additions arrived, read from the recorded bits.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,14 +9,14 @@
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/commands/found_orders.h"
 #include "replay/many/many.h"
-#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
 
-void check(const OrderOptions& options) {
+void check_order_flags(const OrderOptions& options) {
   check_numbers(options);
   if (options.list < 0) throw BadInput(fmt::format("--list {}: give a number of pixels, from 0 on", options.list));
   for (const auto& [flag, seconds] :
@@ -55,7 +56,7 @@ struct FoundInCapture {
   }
 };
 
-int run_one(const OrderOptions& options) {
+int order_one(const OrderOptions& options) {
   const FoundInCapture all(options);
   const auto listed = static_cast<size_t>(options.list);
   Lines lines;
@@ -74,7 +75,7 @@ Outcome outcome_of(const OrderOptions& options) {
   return outcome;
 }
 
-void report_many(const OrderOptions& options, const std::vector<Outcome>& outcomes) {
+void report_orders(const OrderOptions& options, const std::vector<Outcome>& outcomes) {
   const nlohmann::ordered_json added = add_up(outcomes);
   for (const Outcome& one : outcomes) {
     if (one.contains("error")) print_error(one["error"].get<std::string>());
@@ -83,19 +84,19 @@ void report_many(const OrderOptions& options, const std::vector<Outcome>& outcom
   if (!options.json.empty()) write_json(options.json, added);
 }
 
-int run(OrderOptions& options) {
-  check(options);
+int run_order(OrderOptions& options) {
+  check_order_flags(options);
   const Ranks ranks;
   if (!takes_many(options, ranks)) {
     options.capture = options.captures.front();
-    return run_one(options);
+    return order_one(options);
   }
   const auto one = [&](const Options& of_one) {
     OrderOptions with_search = options;
     static_cast<Options&>(with_search) = of_one;
     return outcome_of(with_search);
   };
-  return over_captures(options, ranks, one, [&](const auto& outcomes) { report_many(options, outcomes); });
+  return over_captures(options, ranks, one, [&](const auto& outcomes) { report_orders(options, outcomes); });
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ void add_order_command(CLI::App& app, int& status) {
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print how many pixels an order explains only");
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_order(*options); });
 }
 
 }  // namespace msda::replay

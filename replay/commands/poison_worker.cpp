@@ -1,4 +1,5 @@
 // msda-replay relaunch-poisoned: what `run --poison` starts, to launch a recorded kernel in another process.
+#include <CLI/CLI.hpp>
 #include <sys/prctl.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 
 #include "replay/calls/damage.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/original/original.h"
 #include "replay/original/poison_runs.h"
 
@@ -17,7 +19,7 @@ struct WorkerOptions : Options {
   PoisonWork work;
 };
 
-int run(const WorkerOptions& options) {
+int run_poison_worker(const WorkerOptions& options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a kernel that never ends does not outlive the command
   PoisonReport report(options.work.socket);
   try {
@@ -46,7 +48,7 @@ void add_poison_worker_command(CLI::App& app, int& status) {
   command->add_option("--kernel-digest", options->kernel_digest, "As run's");
   command->callback([options, &status] {
     options->poison = true;
-    status = run(*options);
+    status = run_poison_worker(*options);
   });
 }
 

@@ -1,4 +1,5 @@
 // msda-replay recover: makes a capture from the spool that a killed run, or a killed writer, left behind.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -19,7 +20,7 @@ struct RecoverOptions {
   std::string stages = "none";
 };
 
-int run(const RecoverOptions& options) {
+int run_recover(const RecoverOptions& options) {
   refuse_to_replace(options.spool, options.output);
   try {
     record::Builder builder({options.spool, options.output, options.force, 0, record::version(), /*release=*/false,
@@ -65,7 +66,7 @@ void add_recover_command(CLI::App& app, int& status) {
   command->add_option("--stages", options->stages, "Also compute the operator's intermediate tensors")
       ->check(CLI::IsMember({"none", "summary", "full"}))
       ->type_name("none|summary|full");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_recover(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,4 +1,5 @@
 // msda-replay report: all that is known of a capture as one page of HTML, and an index page for many captures.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -13,10 +14,10 @@
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
 #include "replay/commands/failure_probability.h"
+#include "replay/commands/flags.h"
 #include "replay/commands/found_orders.h"
 #include "replay/commands/shown.h"
 #include "replay/many/many.h"
-#include "replay/own/own_operator.h"
 #include "replay/report/html/document.h"
 #include "replay/report/html/sections.h"
 #include "replay/report/joined.h"
@@ -193,15 +194,15 @@ void check_output(const ReportOptions& options, const std::string& path) {
 }
 
 // Writes the page, and returns what else is to be told of the capture.
-struct Written {
+struct WrittenReport {
   Outcome outcome, json;
 };
-Written write_report(const ReportOptions& options, const std::string& path) {
+WrittenReport write_report(const ReportOptions& options, const std::string& path) {
   const capture::IsolatedReader reader(options.capture);
   Reporter reporter(options, reader);
   Found found = reporter.find();
-  Written written;
-  written.outcome = outcome_of(options, reader, found);  // throws where there is nothing to tell
+  WrittenReport written;
+  written.outcome = outcome_of(options, reader, found);  // throws where there is nothing to report_page
   const Conclusion conclusion = conclude(found);
   if (!options.json.empty())
     written.json = to_json(options.capture, found.results, found.relaunched, found.not_replayed, conclusion);
@@ -209,7 +210,7 @@ Written write_report(const ReportOptions& options, const std::string& path) {
   return written;
 }
 
-void tell(const ReportOptions& options, const std::string& summary, const std::string& path) {
+void report_page(const ReportOptions& options, const std::string& summary, const std::string& path) {
   if (options.json == "-") return;
   Lines lines;
   lines.add("{}", summary);
@@ -220,7 +221,7 @@ void tell(const ReportOptions& options, const std::string& summary, const std::s
 int report_one(const ReportOptions& options) {
   check_output(options, options.output);
   const auto [outcome, json] = write_report(options, options.output);
-  tell(options, outcome["verdict"]["summary"], options.output);
+  report_page(options, outcome["verdict"]["summary"], options.output);
   if (!options.json.empty()) write_json(options.json, json);
   return outcome["status"];
 }
@@ -237,7 +238,7 @@ std::string page_name(const std::string& capture) {
   return fmt::format("{}-{}.html", name.substr(0, 80), digest.substr(digest.find(':') + 1, 8));
 }
 
-int report_many(const ReportOptions& options, const Ranks& ranks) {
+int write_reports(const ReportOptions& options, const Ranks& ranks) {
   const fs::path folder = options.output, index = folder / "index.html";
   if (!options.stress_json.empty()) throw BadInput("--stress-json: it is of one capture; here are several");
   std::error_code failed;
@@ -263,19 +264,19 @@ int report_many(const ReportOptions& options, const Ranks& ranks) {
     }
     const Json joined = join(outcomes);
     write_file("-o", index.string(), html_of_index(joined, pages, record::version()));
-    tell(options, joined["verdict"]["summary"], index.string());
+    report_page(options, joined["verdict"]["summary"], index.string());
     if (!options.json.empty()) write_json(options.json, joined);
   });
 }
 
-int run(ReportOptions& options) {
+int run_report(ReportOptions& options) {
   check_numbers(options);
   check_range("--findings", options.findings, 0, 100'000);
   check_range("--stress", options.stress_runs, 0, kMostRuns);
   if (options.stress_runs > 0 && !options.stress_json.empty())
     throw BadInput("--stress and --stress-json: give one of them");
   const Ranks ranks;
-  if (takes_many(options, ranks)) return report_many(options, ranks);
+  if (takes_many(options, ranks)) return write_reports(options, ranks);
   options.capture = options.captures.front();
   return report_one(options);
 }
@@ -300,7 +301,7 @@ void add_report_command(CLI::App& app, int& status) {
       ->type_name("FILE");
   add_replay(*command, *options);
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_report(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,4 +1,5 @@
 // msda-replay run: every mode, every comparison, every finding, and the verdict.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,8 +11,8 @@
 #include "replay/base/same_file.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
+#include "replay/commands/flags.h"
 #include "replay/many/many.h"
-#include "replay/own/own_operator.h"
 #include "replay/report/joined.h"
 #include "replay/report/result_text.h"
 
@@ -67,7 +68,7 @@ int run_one(const Options& options) {
   return status_of(conclusion);
 }
 
-int run(Options& options) {
+int run_captures(Options& options) {
   check_numbers(options);
   const Ranks ranks;
   // mpirun hands its ranks a terminal, even where it writes to a file itself.
@@ -99,7 +100,7 @@ void add_run_command(CLI::App& app, int& status) {
       ->option_text("auto|always|never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_captures(*options); });
 }
 
 }  // namespace msda::replay

@@ -1,5 +1,6 @@
 // msda-replay show: everything that a capture holds about its invocations: tensors with their extremes, launch, seeds,
 // environment, facts about the kernels' code.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -7,17 +8,17 @@
 #include <memory>
 
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/commands/shown.h"
 #include "replay/original/atomic_lines.h"
 #include "replay/stages/recorded_stages.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // A JSON value as plain text: without quotes, lists with commas.
 std::string plain(const Json& value) {
@@ -109,7 +110,7 @@ void add_kernels(Lines& lines, const std::vector<capture::KernelImage>& kernels)
   }
 }
 
-int run(const Options& options) {
+int run_show(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   Json json = shown_capture(options.capture, reader);
   std::vector<Lines> stages;  // a table for each invocation
@@ -139,7 +140,7 @@ void add_show_command(CLI::App& app, int& status) {
   add_capture(*command, *options);
   add_invocation(*command, *options);
   add_json(*command, *options);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_show(*options); });
 }
 
 }  // namespace msda::replay

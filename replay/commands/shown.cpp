@@ -3,6 +3,7 @@
 #include "analysis/tensor.h"
 #include "recorder/capture/call_attributes.h"
 #include "recorder/text/environment.h"
+#include "replay/base/json.h"
 #include "replay/calls/loaded_call.h"
 #include "replay/commands/conventions_json.h"
 #include "replay/original/atomic_lines.h"
@@ -10,8 +11,6 @@
 #include "replay/stages/statistics.h"
 
 namespace msda::replay {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -22,7 +21,7 @@ Statistics statistics_of(const capture::Tensor& tensor) {
   return statistics;
 }
 
-Json json_of(const capture::IsolatedReader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
+Json tensor_json(const capture::IsolatedReader& reader, const capture::TensorInfo& info, bool with_statistics = true) {
   Json json = {{"name", info.name},
                {"path", info.path},
                {"type", name_of(info.type)},
@@ -61,11 +60,11 @@ Json shown_invocation(const capture::IsolatedReader& reader, const capture::Invo
   }
   json["tensors"] = Json::array();
   for (const auto* group : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs}) {
-    for (const auto& tensor : *group) json["tensors"].push_back(json_of(reader, tensor));
+    for (const auto& tensor : *group) json["tensors"].push_back(tensor_json(reader, tensor));
   }
   for (const auto& stage : invocation.stages) {
     // A tensor with a summary is not read for its statistics: it may be the largest in the file.
-    if (stage.full) json["tensors"].push_back(json_of(reader, *stage.full, !stage.facts));
+    if (stage.full) json["tensors"].push_back(tensor_json(reader, *stage.full, !stage.facts));
   }
   if (!invocation.digests.empty()) json["digests"] = invocation.digests;
   if (!invocation.stages.empty()) json["stages"] = recorded_stages_json(invocation.stages);
@@ -73,7 +72,7 @@ Json shown_invocation(const capture::IsolatedReader& reader, const capture::Invo
   for (const auto& result : invocation.results) {
     Json told = {{"name", result.facts.name}, {"role", result.facts.role}, {"dialect", result.facts.dialect}};
     told["tensors"] = Json::array();
-    for (const auto& tensor : result.tensors) told["tensors"].push_back(json_of(reader, tensor));
+    for (const auto& tensor : result.tensors) told["tensors"].push_back(tensor_json(reader, tensor));
     json["results"].push_back(told);
   }
   return json;

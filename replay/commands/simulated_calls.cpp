@@ -72,7 +72,7 @@ void add_error(Outcome& outcome, const std::string& capture, int64_t id, std::st
 }
 
 // Distinct, in the order in which they occur.
-Json labels_of(const Outcome& outcome) {
+Json call_labels(const Outcome& outcome) {
   Json labels = Json::array();
   for (const Json& call : outcome["calls"]) {
     const bool is_new = call.contains("label") && std::ranges::find(labels, call["label"]) == labels.end();
@@ -168,7 +168,7 @@ Outcome SimulatedCalls::plan(const Options& of_one) const {
       add_error(outcome, options.capture, id, error.what());
     }
   }
-  if (Json labels = labels_of(outcome); !labels.empty()) outcome["labels"] = std::move(labels);
+  if (Json labels = call_labels(outcome); !labels.empty()) outcome["labels"] = std::move(labels);
   if (outcome["calls"].empty() && !outcome.contains("error")) {
     const Json& first = outcome["not_simulated"].front();
     outcome["status"] = kUnavailable;

@@ -1,5 +1,6 @@
 #include "replay/commands/simulation.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,6 +14,7 @@
 #include "replay/base/errors.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/pairing.h"
+#include "replay/commands/flags.h"
 
 namespace msda::replay {
 namespace {

@@ -7,14 +7,17 @@
 #include <vector>
 
 #include "analysis/stress/stress.h"
+#include "replay/base/json.h"
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/base/progress.h"
 #include "replay/calls/loaded_call.h"
 
-namespace msda::replay {
+namespace CLI {
+class App;
+}
 
-using Json = nlohmann::ordered_json;
+namespace msda::replay {
 
 constexpr int64_t kMostRuns = 1'000'000'000;
 

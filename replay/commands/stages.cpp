@@ -1,4 +1,5 @@
 // msda-replay stages: the intermediate tensors, float32 beside float64.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include "replay/calls/load_operator.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain.h"
+#include "replay/commands/flags.h"
 #include "replay/own/own_operator.h"
 #include "replay/stages/stage_table.h"
 
@@ -45,7 +47,7 @@ std::vector<analysis::ElementId> found_elements(const Tools& tools, int64_t id, 
   return elements;
 }
 
-Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& lines) {
+Json add_stages_of(const Tools& tools, const capture::Invocation& invocation, Lines& lines) {
   const StagesOptions& options = tools.options;
   const LoadedCall loaded(options, tools.reader, invocation);
   const analysis::Call& call = loaded.call();
@@ -80,7 +82,7 @@ Json tell(const Tools& tools, const capture::Invocation& invocation, Lines& line
   return told;
 }
 
-int run(const StagesOptions& options) {
+int run_stages(const StagesOptions& options) {
   check_numbers(options);
   const capture::IsolatedReader reader(options.capture);
   Original original(options, reader);
@@ -98,7 +100,8 @@ int run(const StagesOptions& options) {
                         operator_of(invocation));
     }
     if (why.empty()) {
-      json["invocations"].push_back(tell({options, reader, pairing, original, devices, progress}, invocation, lines));
+      json["invocations"].push_back(
+          add_stages_of({options, reader, pairing, original, devices, progress}, invocation, lines));
       continue;
     }
     refuse_altered(options, altered_tensors(reader, invocation));
@@ -127,7 +130,7 @@ void add_stages_command(CLI::App& app, int& status) {
                    "An element of a gradient, as grad_value[0,17,3,5]; by default the first findings")
       ->type_name("TENSOR[INDEX]");
   add_operator(*command);
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_stages(*options); });
 }
 
 }  // namespace msda::replay

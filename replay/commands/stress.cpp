@@ -1,4 +1,5 @@
 // msda-replay stress: the probability that a test fails, from simulated runs with inputs drawn anew.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,10 +7,10 @@
 #include "replay/base/errors.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/failure_probability.h"
+#include "replay/commands/flags.h"
 #include "replay/commands/joined_failures.h"
 #include "replay/commands/simulated_calls.h"
 #include "replay/many/many.h"
-#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 namespace {
@@ -20,7 +21,7 @@ std::string source_text(const Json& source) {
              : "passes";
 }
 
-Lines to_text(const Json& result, bool quiet) {
+Lines stress_text(const Json& result, bool quiet) {
   Lines lines;
   const Json& probability = result["failure_probability"];
   lines.add("The test fails in {} of runs: {} of {} simulated, {:g} % interval.", percent(probability),
@@ -56,7 +57,7 @@ Lines to_text(const Json& result, bool quiet) {
   return lines;
 }
 
-void check(const StressOptions& options) {
+void check_stress_flags(const StressOptions& options) {
   if (!(options.width > 0 && options.width <= 1))
     throw BadInput(fmt::format("--width {}: above 0, at most 1", options.width));
   if (!(options.confidence > 0 && options.confidence < 1)) {
@@ -67,14 +68,14 @@ void check(const StressOptions& options) {
   if (options.curve_runs < 0) throw BadInput(fmt::format("--curve-runs {}: from 0 on", options.curve_runs));
 }
 
-int run_one(const StressOptions& options) {
+int stress_one(const StressOptions& options) {
   const capture::IsolatedReader reader(options.capture);
   const Simulated simulated = plan_simulation(options, reader);
   const Json result = simulate_failures(options, simulated);
   if (simulated.others > 0 && !options.quiet) {
     print_error(fmt::format("note: {} other calls in the capture; --invocation chooses one, or all", simulated.others));
   }
-  if (options.json != "-") print(to_text(result, options.quiet));
+  if (options.json != "-") print(stress_text(result, options.quiet));
   if (!options.json.empty()) write_json(options.json, result);
   return result["failure_probability"]["failures"] == 0 ? kWithinTolerance : kDrift;
 }
@@ -85,7 +86,7 @@ void check_many(const StressOptions& options) {
   check_range("--runs", options.runs, 1, analysis::stress::Tally::kMostListed);
 }
 
-void report_many(const StressOptions& options, const std::vector<Outcome>& outcomes) {
+void report_failures(const StressOptions& options, const std::vector<Outcome>& outcomes) {
   const Json joined = join_failures(outcomes, options.confidence);
   for (const Outcome& one : outcomes) {
     if (one.contains("error")) print_error(one["error"].get<std::string>());
@@ -95,18 +96,19 @@ void report_many(const StressOptions& options, const std::vector<Outcome>& outco
 }
 
 // `every_call`: --invocation all was given, and did not only happen to be so.
-int run(StressOptions& options, bool every_call) {
-  check(options);
+int run_stress(StressOptions& options, bool every_call) {
+  check_stress_flags(options);
   const Ranks ranks;
   if (!takes_many(options, ranks) && !every_call) {
     options.capture = options.captures.front();
-    return run_one(options);
+    return stress_one(options);
   }
   check_many(options);
   const SimulatedCalls calls(options, ranks);
   return over_captures(
       options, ranks, [&](const Options& of_one) { return calls.plan(of_one); },
-      [&](const auto& outcomes) { report_many(options, outcomes); }, [&](auto& outcomes) { calls.simulate(outcomes); });
+      [&](const auto& outcomes) { report_failures(options, outcomes); },
+      [&](auto& outcomes) { calls.simulate(outcomes); });
 }
 
 }  // namespace
@@ -130,7 +132,7 @@ void add_stress_command(CLI::App& app, int& status) {
   add_operator(*command);
   command->callback([options, command, &status] {
     const bool every_call = command->count("--invocation") > 0 && options->invocation == "all";
-    status = run(*options, every_call);
+    status = run_stress(*options, every_call);
   });
 }
 

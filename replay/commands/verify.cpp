@@ -1,4 +1,5 @@
 // msda-replay verify: checks that everything is as it was written.
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -9,12 +10,13 @@
 #include "replay/base/options.h"
 #include "replay/base/output.h"
 #include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
 #include "replay/many/many.h"
 
 namespace msda::replay {
 namespace {
 
-nlohmann::ordered_json json_of(const std::string& capture, const capture::Verification& found) {
+nlohmann::ordered_json verification_json(const std::string& capture, const capture::Verification& found) {
   nlohmann::ordered_json json = {{"capture", capture},
                                  {"datasets", found.datasets},
                                  {"objects", found.objects},
@@ -31,11 +33,11 @@ std::string damage_text(const std::string& capture, const capture::Verification&
                      found.objects);
 }
 
-Outcome outcome_of_one(const Options& options) {
+Outcome verification_outcome(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   const capture::Verification found = reader.verify();
   Outcome outcome = {{"capture", options.capture}, {"status", kWithinTolerance}};
-  outcome.update(json_of(options.capture, found));
+  outcome.update(verification_json(options.capture, found));
   if (found.differences.empty()) {
     reader.check_invocations();  // shapes and types
   } else {
@@ -45,7 +47,7 @@ Outcome outcome_of_one(const Options& options) {
   return outcome;
 }
 
-void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
+void report_verifications(const Options& options, const std::vector<Outcome>& outcomes) {
   int64_t good = 0, unlisted = 0;
   for (const Outcome& one : outcomes) {
     if (one.contains("error")) print_error(one["error"].get<std::string>());
@@ -64,10 +66,10 @@ void report_many(const Options& options, const std::vector<Outcome>& outcomes) {
   print(lines);
 }
 
-int run_one(const Options& options) {
+int verify_one(const Options& options) {
   const capture::IsolatedReader reader(options.capture);
   const capture::Verification found = reader.verify();
-  if (!options.json.empty()) write_json(options.json, json_of(options.capture, found));
+  if (!options.json.empty()) write_json(options.json, verification_json(options.capture, found));
   if (!found.differences.empty()) {
     print_error(damage_text(options.capture, found));
     for (const auto& [object, why] : found.differences) print_error(fmt::format("  {} {}", object, why));
@@ -87,13 +89,14 @@ int run_one(const Options& options) {
   return kWithinTolerance;
 }
 
-int run(Options& options) {
+int run_verify(Options& options) {
   const Ranks ranks;
   if (takes_many(options, ranks)) {
-    return over_captures(options, ranks, outcome_of_one, [&](const auto& outcomes) { report_many(options, outcomes); });
+    return over_captures(options, ranks, verification_outcome,
+                         [&](const auto& outcomes) { report_verifications(options, outcomes); });
   }
   options.capture = options.captures.front();
-  return run_one(options);
+  return verify_one(options);
 }
 
 }  // namespace
@@ -104,7 +107,7 @@ void add_verify_command(CLI::App& app, int& status) {
   add_captures(*command, *options);
   add_json(*command, *options);
   command->add_flag("--quiet", options->quiet, "Print nothing if there is no damage");
-  command->callback([options, &status] { status = run(*options); });
+  command->callback([options, &status] { status = run_verify(*options); });
 }
 
 }  // namespace msda::replay

@@ -18,21 +18,21 @@ namespace {
 using Facts = std::map<std::string, std::string>;
 
 template <class T>
-std::string text_of(const std::optional<T>& value) {
+std::string difference_text(const std::optional<T>& value) {
   return value ? fmt::format("{}", *value) : "";
 }
 
-std::string text_of(const std::optional<std::array<int64_t, 3>>& value) {
+std::string difference_text(const std::optional<std::array<int64_t, 3>>& value) {
   return value ? fmt::format("{}", fmt::join(*value, ",")) : "";
 }
 
 // What the launch of a call was.
 Facts launch_of(const capture::CallFacts& facts) {
-  Facts launch{{"grid", text_of(facts.grid)},
-               {"block", text_of(facts.block)},
-               {"shared_bytes", text_of(facts.shared_bytes)},
-               {"stream", text_of(facts.stream)},
-               {"device", text_of(facts.device)}};
+  Facts launch{{"grid", difference_text(facts.grid)},
+               {"block", difference_text(facts.block)},
+               {"shared_bytes", difference_text(facts.shared_bytes)},
+               {"stream", difference_text(facts.stream)},
+               {"device", difference_text(facts.device)}};
   for (const auto& [name, text] : facts.texts) launch[name] = text;
   for (const auto& [name, number] : facts.integers) launch[name] = fmt::format("{}", number);
   std::erase_if(launch, [](const auto& one) { return one.second.empty(); });
@@ -61,7 +61,7 @@ Facts seeds_before(const std::vector<capture::Seed>& seeds, int64_t id) {
   return last;
 }
 
-std::string text_of(const capture::TensorInfo& info) {
+std::string difference_text(const capture::TensorInfo& info) {
   return fmt::format("{} {}{}{}", name_of(info.type), fmt::join(info.shape, "x"), info.digest.empty() ? "" : " ",
                      info.digest);
 }
@@ -133,13 +133,13 @@ class Comparer {
     for (const auto& info : a) {
       const capture::TensorInfo* other = find(b, info.name);
       if (other == nullptr) {
-        add(section, info.name, text_of(info), "");
+        add(section, info.name, difference_text(info), "");
       } else {
         compare_tensor(section, info, *other);
       }
     }
     for (const auto& info : b) {
-      if (find(a, info.name) == nullptr) add(section, info.name, "", text_of(info));
+      if (find(a, info.name) == nullptr) add(section, info.name, "", difference_text(info));
     }
   }
 
@@ -147,9 +147,9 @@ class Comparer {
     ++result_.tensors;
     const bool alike = a.type == b.type && a.shape == b.shape;
     if (alike && !a.digest.empty() && a.digest == b.digest) return;
-    if (!alike) return add(section, a.name, text_of(a), text_of(b));
+    if (!alike) return add(section, a.name, difference_text(a), difference_text(b));
     const auto elements = compare_elements(a_.reader.read(a), b_.reader.read(b));
-    if (elements.different > 0) add(section, a.name, text_of(a), text_of(b), elements);
+    if (elements.different > 0) add(section, a.name, difference_text(a), difference_text(b), elements);
   }
 
   // A seed that differs is told before the first invocation that it may have changed.

@@ -19,17 +19,17 @@ std::string_view take(std::string_view& rest) {
 }
 
 void add(Observations& all, int64_t process, std::string_view event, std::string_view text) {
-  using Fate = ObservedKernel::Fate;
   if (event == "loaded") {
     all.processes[process].program = text;  // a process that starts another program in its place is loaded again
   } else if (event == "driver") {
     all.processes[process].has_driver = true;
   } else if (event == "matched") {
     const std::string adapter(take(text));
-    all.kernels[std::string(text)] = {Fate::kMatched, adapter};
+    all.kernels[std::string(text)] = {ObservedKernel::Fate::kMatched, adapter};
   } else if (event == "unmatched" || event == "excluded") {
-    all.kernels.try_emplace(std::string(text),
-                            ObservedKernel{event == "excluded" ? Fate::kExcluded : Fate::kUnmatched, ""});
+    all.kernels.try_emplace(
+        std::string(text),
+        ObservedKernel{event == "excluded" ? ObservedKernel::Fate::kExcluded : ObservedKernel::Fate::kUnmatched, ""});
   } else if (event == "refused") {
     const std::string kernel(take(text));
     all.refused[kernel].insert(std::string(text));

@@ -15,6 +15,7 @@
 #include "recorder/writer/installation.h"
 #include "recorder/writer/program_file.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/temporary_folder.h"
 #include "replay/doctor/diagnosis.h"
 #include "replay/doctor/observations.h"
@@ -24,7 +25,6 @@ namespace msda::replay {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kObservations = "MSDA_RECORD_OBSERVATIONS";
 
@@ -89,8 +89,8 @@ CaptureRead read_capture(const std::string& path) {
   return read;
 }
 
-Json json_of(const Observations& seen, const std::vector<CaptureRead>& captures, int status,
-             const std::vector<std::string>& command) {
+Json recording_json(const Observations& seen, const std::vector<CaptureRead>& captures, int status,
+                    const std::vector<std::string>& command) {
   Json json = {{"command", command},        {"exit_status", status},     {"processes", Json::array()},
                {"kernels", Json::array()},  {"refused", Json::array()},  {"warnings", seen.warnings},
                {"captures", Json::array()}, {"cupti", seen.why_no_cupti}};
@@ -220,7 +220,7 @@ ProgramCheck check_program(const std::vector<std::string>& command, const std::v
   const Observations seen = read_observations(folder.file("observations"));
   std::vector<CaptureRead> captures;
   for (const std::string& path : seen.outputs) captures.push_back(read_capture(path));
-  return {diagnose(run, seen, captures), json_of(seen, captures, run.status, command)};
+  return {diagnose(run, seen, captures), recording_json(seen, captures, run.status, command)};
 }
 
 }  // namespace msda::replay

@@ -22,7 +22,7 @@ std::vector<KeyedTensor> sorted_tensors(const ExportedCall& call) {
   return tensors;
 }
 
-std::string head(const ExportedCall& call, const std::string& file) {
+std::string cpp_head(const ExportedCall& call, const std::string& file) {
   std::string text =
       fmt::format("// Reproducer by msda-replay {} of invocation {} of {}. Run it: c++ -std=c++20 FILE && ./a.out\n",
                   record::version(), call.invocation().id, text::escaped(call.capture));
@@ -42,7 +42,7 @@ std::string constant(const char* name, std::string_view value) {
   return fmt::format("constexpr char {}[] = {};\n", name, string_literal(value));
 }
 
-std::string facts(const ExportedCall& call, const OperatorSource& of, const std::string& file) {
+std::string cpp_facts(const ExportedCall& call, const OperatorSource& of, const std::string& file) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text = constant("kTensor", finding.gradient.name());
@@ -77,7 +77,7 @@ std::string tensors_text(const ExportedCall& call, bool with_numbers) {
 
 std::string cpp_source(const ExportedCall& call, const std::string& file) {
   const OperatorSource of = operator_source(call).value();
-  std::string text = head(call, file) + facts(call, of, file);
+  std::string text = cpp_head(call, file) + cpp_facts(call, of, file);
   text += parts::kCppTensors;
   text += tensors_text(call, file.empty());
   text += file.empty() ? "\nvoid read_tensors(const char*) {}\n" : parts::kCppReadFile;

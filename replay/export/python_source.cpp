@@ -20,7 +20,7 @@ std::string tuple(const analysis::Index& numbers) {
   return fmt::format("({}{})", fmt::join(numbers, ", "), numbers.size() == 1 ? "," : "");
 }
 
-std::string head(const ExportedCall& call, const std::string& archive) {
+std::string python_head(const ExportedCall& call, const std::string& archive) {
   std::string text =
       fmt::format("# Reproducer by msda-replay {} of invocation {} of {}. Run it: python3 -m pytest FILE\n",
                   record::version(), call.invocation().id, text::escaped(call.capture));
@@ -34,7 +34,7 @@ std::string head(const ExportedCall& call, const std::string& archive) {
   return text;
 }
 
-std::string facts(const ExportedCall& call, const OperatorSource& of) {
+std::string python_facts(const ExportedCall& call, const OperatorSource& of) {
   const analysis::Finding& finding = call.finding();
   const analysis::Tolerance tolerance = call.tolerance();
   std::string text;
@@ -86,7 +86,7 @@ const char* read_tensors() {
 std::string python_source(const ExportedCall& call, const std::string& archive) {
   const std::vector<KeyedTensor> tensors = call.tensors(true);
   const OperatorSource of = operator_source(call).value();
-  std::string text = head(call, archive) + facts(call, of);
+  std::string text = python_head(call, archive) + python_facts(call, of);
   text += "STORED = {  # the types that the tensors were recorded in\n";
   for (const KeyedTensor& one : tensors) {
     text += fmt::format("    {}: {},\n", string_literal(one.key), string_literal(kernels::name_of(one.tensor.dtype)));

@@ -13,7 +13,6 @@ namespace {
 
 using analysis::Gradient;
 using analysis::Side;
-using analysis::Tensor;
 
 // Of the numbers that are finite, with buckets of equal width, as TensorBoard draws them.
 Histogram histogram_of(const std::vector<double>& numbers) {
@@ -51,8 +50,8 @@ double off_in_tolerances(double observed, double expected, const analysis::Toler
 
 // Of a gradient of an image's pixels: white where an element of the pixel is at its tolerance or beyond it, and as much
 // darker as all of them are nearer.
-void add_error_maps(EventFile& events, const analysis::Call& call, Gradient gradient, const Tensor& observed,
-                    const Tensor& expected, const analysis::Tolerance& tolerance, int64_t step,
+void add_error_maps(EventFile& events, const analysis::Call& call, Gradient gradient, const analysis::Tensor& observed,
+                    const analysis::Tensor& expected, const analysis::Tolerance& tolerance, int64_t step,
                     const std::string& tag) {
   const auto dimensions = call.dimensions();
   const auto pixel_dimension =
@@ -83,7 +82,7 @@ void add_error_maps(EventFile& events, const analysis::Call& call, Gradient grad
 
 void add_errors(EventFile& events, const InvocationResult& result, const LoadedCall& loaded, const Side& expected) {
   for (const Gradient gradient : loaded.call().gradients()) {
-    const Tensor &observed = loaded.recorded().of(gradient), &right = expected.of(gradient);
+    const analysis::Tensor &observed = loaded.recorded().of(gradient), &right = expected.of(gradient);
     if (!observed || !right) continue;
     std::vector<double> errors;
     for (int64_t i = 0; i < observed.elements(); ++i) {

@@ -64,7 +64,7 @@ std::vector<int> divide(const std::vector<Work>& work, int ranks) {
 
 // Bytes that are not UTF-8, of a file's name for example, are replaced.
 template <class Json>
-std::string text_of(const Json& json) {
+std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -138,7 +138,7 @@ std::vector<nlohmann::ordered_json> over_work(
   nlohmann::json shared = nlohmann::json::array();
   const std::vector<int> rank_of = divide(work, ranks.count());
   for (size_t i = 0; i < work.size(); ++i) shared.push_back({rank_of[i], work[i].title, work[i].what});
-  shared = nlohmann::json::parse(ranks.share(text_of(shared)));
+  shared = nlohmann::json::parse(ranks.share(line_of(shared)));
   Options of_one = options;
   of_one.quiet = true;  // one line of progress suffices
   if (of_one.threads == 0 && ranks.count() > 1) {
@@ -156,7 +156,7 @@ std::vector<nlohmann::ordered_json> over_work(
   }
   progress.show("");
   std::vector<nlohmann::ordered_json> results(work.size());
-  for (const std::string& of_rank : ranks.gather(text_of(mine))) {
+  for (const std::string& of_rank : ranks.gather(line_of(mine))) {
     for (auto& found : nlohmann::ordered_json::parse(of_rank)) {
       results[found["place"].get<size_t>()] = std::move(found["result"]);
     }

@@ -46,7 +46,7 @@ capture::CallFacts facts_of(const capture::Invocation& invocation) {
 }
 
 // "outputs/grad_value: 3 of 16 elements, float32, ...; ..."
-std::string text_of(const analysis::Minimized& minimized) {
+std::string minimized_by(const analysis::Minimized& minimized) {
   std::string text;
   for (const auto& one : minimized.call->replayed) {
     text += fmt::format("{}{}: {} of {} elements, {}", text.empty() ? "" : "; ", path_in_capture(one), one.elements,
@@ -88,7 +88,7 @@ void write_small_capture(const std::string& path, bool replace, const std::strin
   if (tolerance) facts.tolerance = {tolerance->atol, tolerance->rtol};
   facts.texts["minimized_from"] = fmt::format("{} invocation {}", from, invocation.id);
   facts.texts["minimized_element"] = element;
-  facts.texts["minimized_replayed"] = text_of(minimized);
+  facts.texts["minimized_replayed"] = minimized_by(minimized);
 
   using Writer = capture::Writer;
   Writer writer(path, replace ? Writer::IfExists::kReplace : Writer::IfExists::kRefuse, record::version());

@@ -9,12 +9,11 @@
 
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 #include "replay/base/output.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string digest_of(const Json& json) {
   const std::string text = json.dump();
@@ -46,7 +45,7 @@ std::vector<std::byte> from_hexadecimal(const std::string& text) {
   return bytes;
 }
 
-Json json_of(const analysis::Reached& reached) {
+Json reached_json(const analysis::Reached& reached) {
   const auto& [kept, inputs, moved, replayed] = reached.recipe;
   Json json = {{"trials", reached.trials},
                {"seconds", reached.seconds},
@@ -122,7 +121,7 @@ std::optional<analysis::Reached> StateFile::read(const analysis::Call& whole) co
 }
 
 void StateFile::write(const analysis::Reached& reached) const {
-  const Json json = json_of(reached);
+  const Json json = reached_json(reached);
   write_file("state file", path_,
              Json{{"subject", subject_}, {"digest", digest_of(json)}, {"reached", json}}.dump() + "\n");
 }

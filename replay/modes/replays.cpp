@@ -24,8 +24,7 @@ std::string digest_of(const Tensor& tensor) {
 
 OwnedSide Replays::run(const LoadedCall& loaded, const Plan& plan, Devices& devices, GpuReplay* gpu) {
   const analysis::Call& call = loaded.call();
-  OwnedSide owned =
-      analysis::uncomputed_side(call, plan.name, plan.conventions, plan.options.mode, loaded.recorded());
+  OwnedSide owned = analysis::uncomputed_side(call, plan.name, plan.conventions, plan.options.mode, loaded.recorded());
   const Devices::Ran ran = compute(loaded, plan, devices, gpu, owned);
   const std::lock_guard lock(mutex_);
   Whereabouts& whereabouts = whereabouts_[plan.name];

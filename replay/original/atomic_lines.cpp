@@ -13,7 +13,7 @@ namespace {
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 // "RED at /home/me/scatter.cu:52, through sm_20_atomic_functions.hpp:84"
-std::string words_of(const AtomicPlace& place) {
+std::string place_words(const AtomicPlace& place) {
   const record::SourceLine& outermost = place.lines.back();
   std::string words = fmt::format("{} at {}:{}", place.opcode, outermost.file, outermost.line);
   for (size_t i = place.lines.size() - 1; i-- > 0;) {
@@ -55,7 +55,7 @@ Lines to_text(const std::vector<AtomicPlace>& places, size_t indent) {
   constexpr size_t kMostTold = 10;
   Lines lines;
   for (size_t i = 0; i < std::min(places.size(), kMostTold); ++i) {
-    lines.add("{:{}}{}", "", indent, words_of(places[i]));
+    lines.add("{:{}}{}", "", indent, place_words(places[i]));
   }
   if (places.size() > kMostTold) {
     lines.add("{:{}}and in {} other places (--json)", "", indent, places.size() - kMostTold);

@@ -16,11 +16,6 @@ constexpr uint64_t kPage =
     4096;  // addresses keep their offset within a page, so that a kernel's vector loads stay aligned
 constexpr uint64_t kBehind = 512;  // kernels load whole vectors at a tensor's end
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw CannotRelaunch(fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
 }  // namespace
 
 DeviceLaunch::DeviceLaunch(const gpu::Device& device, gpu::Function function, const Relaunch& plan,
@@ -38,15 +33,15 @@ void DeviceLaunch::check_code() const {
     const bool same = i == offsets.size()
                           ? !has
                           : has && offset == static_cast<size_t>(offsets[i]) && size == static_cast<size_t>(sizes[i]);
-    if (!same) refuse("the parameters that its machine code takes are not those that were recorded");
+    if (!same) refuse_relaunch("the parameters that its machine code takes are not those that were recorded");
   }
   constexpr int kMaxThreads = 0;  // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
   int most = 0;
   device_.check(device_.api().cuFuncGetAttribute(&most, kMaxThreads, function_), "query the kernel's largest block");
   const auto& block = plan_.shape.block;
   if (uint64_t{block[0]} * block[1] * block[2] > static_cast<uint64_t>(most)) {
-    refuse("blocks of {} x {} x {} are more than the {} threads that it was compiled for", block[0], block[1], block[2],
-           most);
+    refuse_relaunch("blocks of {} x {} x {} are more than the {} threads that it was compiled for", block[0], block[1],
+                    block[2], most);
   }
 }
 

@@ -5,17 +5,17 @@
 
 #include "analysis/finding.h"
 #include "analysis/tensor.h"
+#include "replay/base/json.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/loaded_call.h"
 
 namespace msda::replay {
 
 using analysis::number;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
-analysis::Index index_of(const OriginalTensor& tensor, int64_t flat) {
+analysis::Index element_index(const OriginalTensor& tensor, int64_t flat) {
   return analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.index_of(flat);
 }
 
@@ -24,7 +24,7 @@ std::string count_of(int64_t count, const char* what) {
 }
 
 // "3 results, the recorded one among them; 12 elements vary, by up to 1e-06 at [0,1,2,3]"
-std::string words_of(const OriginalTensor& tensor) {
+std::string tensor_words(const OriginalTensor& tensor) {
   std::string words = count_of(tensor.distinct, "result");
   if (!tensor.recorded) {
     words += ", none is recorded";
@@ -37,7 +37,7 @@ std::string words_of(const OriginalTensor& tensor) {
     const auto& [flat, lowest, highest] = tensor.widest.front();
     words += fmt::format("; {} of {} var{}, by up to {:.3g} at [{}] ({:.9g} to {:.9g})", tensor.varying,
                          count_of(analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.elements(), "element"),
-                         tensor.varying == 1 ? "ies" : "y", tensor.spread, fmt::join(index_of(tensor, flat), ","),
+                         tensor.varying == 1 ? "ies" : "y", tensor.spread, fmt::join(element_index(tensor, flat), ","),
                          lowest, highest);
   }
   if (tensor.recorded && tensor.recorded->different > 0) {
@@ -79,7 +79,7 @@ nlohmann::ordered_json to_json(const OriginalResult& result) {
     told["widest"] = Json::array();
     for (const auto& [flat, lowest, highest] : tensor.widest) {
       told["widest"].push_back(
-          {{"index", index_of(tensor, flat)}, {"lowest", number(lowest)}, {"highest", number(highest)}});
+          {{"index", element_index(tensor, flat)}, {"lowest", number(lowest)}, {"highest", number(highest)}});
     }
     json["tensors"][tensor.name] = std::move(told);
   }
@@ -95,7 +95,7 @@ Lines to_text(const OriginalResult& result) {
       result.device, result.architecture, fmt::join(result.shape.grid, ","), fmt::join(result.shape.block, ","),
       result.shape.shared_bytes, count_of(result.runs, "run"), result.launch_ms, rate, result.first_result_s);
   if (!result.changed.empty()) lines.add("    changed: {}", result.changed);
-  for (const OriginalTensor& tensor : result.tensors) lines.add("    {:<24} {}", tensor.name, words_of(tensor));
+  for (const OriginalTensor& tensor : result.tensors) lines.add("    {:<24} {}", tensor.name, tensor_words(tensor));
   return lines;
 }
 

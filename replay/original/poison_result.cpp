@@ -8,11 +8,11 @@
 
 #include "analysis/finding.h"
 #include "analysis/tensor.h"
+#include "replay/base/json.h"
 
 namespace msda::replay {
 
 using analysis::number;
-using Json = nlohmann::ordered_json;
 using State = PoisonOutcome::State;
 
 namespace {
@@ -21,12 +21,12 @@ const char* name_of(State state) {
   return state == State::kRan ? "ran" : state == State::kFaulted ? "faulted" : "hung";
 }
 
-analysis::Index index_of(const PoisonTensor& tensor, int64_t flat) {
+analysis::Index poisoned_index(const PoisonTensor& tensor, int64_t flat) {
   return analysis::Tensor{nullptr, MSDA_FLOAT32, tensor.shape}.index_of(flat);
 }
 
 // "grad_value zero", "as recorded"
-std::string words_of(const PoisonSetting& setting) {
+std::string setting_words(const PoisonSetting& setting) {
   if (setting.memory == PoisonSetting::Memory::kNone) return "as recorded";
   const bool nan = setting.contents == PoisonSetting::Contents::kNan;
   return fmt::format("{} {}", setting.name, nan ? "NaN" : name_of(setting.contents));
@@ -48,9 +48,9 @@ std::string example_of(const PoisonResult& result, const PoisonTensor& tensor) {
     ranges.push_back(range);
     const PoisonSetting& setting = result.settings[value.setting].setting;
     told.push_back(fmt::format("{} {}{}", range, setting.memory == PoisonSetting::Memory::kNone ? "" : "with ",
-                               words_of(setting)));
+                               setting_words(setting)));
   }
-  return fmt::format("[{}]: {}", fmt::join(index_of(tensor, *tensor.example), ","), fmt::join(told, ", "));
+  return fmt::format("[{}]: {}", fmt::join(poisoned_index(tensor, *tensor.example), ","), fmt::join(told, ", "));
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ nlohmann::ordered_json to_json(const PoisonResult& result) {
       for (const auto& [setting, lowest, highest] : tensor.values) {
         values.push_back({{"setting", setting}, {"lowest", number(lowest)}, {"highest", number(highest)}});
       }
-      told["example"] = {{"index", index_of(tensor, *tensor.example)}, {"values", std::move(values)}};
+      told["example"] = {{"index", poisoned_index(tensor, *tensor.example)}, {"values", std::move(values)}};
     }
     json["tensors"][tensor.name] = std::move(told);
   }
@@ -126,7 +126,7 @@ Lines to_text(const PoisonResult& result) {
             result.runs);
   for (const PoisonOutcome& one : result.settings) {
     if (one.state == State::kRan) continue;
-    lines.add("    with {} the kernel {}: {}", words_of(one.setting),
+    lines.add("    with {} the kernel {}: {}", setting_words(one.setting),
               one.state == State::kFaulted ? "faulted" : "did not end", one.message);
   }
   for (const PoisonTensor& tensor : result.tensors) {

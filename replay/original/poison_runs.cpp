@@ -21,7 +21,6 @@
 namespace msda::replay {
 namespace {
 
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 using State = PoisonOutcome::State;
 
@@ -79,9 +78,9 @@ class Process {
     return frame ? channel_->receive_body(*frame) : std::nullopt;
   }
   // Null if it has ended.
-  Json receive_message() const {
+  nlohmann::json receive_message() const {
     const auto bytes = receive();
-    return bytes ? capture::json_of_cbor(*bytes) : Json();
+    return bytes ? capture::json_of_cbor(*bytes) : nlohmann::json();
   }
 
  private:
@@ -91,9 +90,9 @@ class Process {
 };
 
 // Nothing if it ends before it has sent all.
-std::optional<OutputRanges> receive_ranges(const Process& process, const Json& distinct) {
+std::optional<OutputRanges> receive_ranges(const Process& process, const nlohmann::json& distinct) {
   OutputRanges ranges;
-  for (const Json& count : distinct) {
+  for (const nlohmann::json& count : distinct) {
     RepeatedLaunch::Range& range = ranges.emplace_back();
     range.distinct = count.get<int64_t>();
     for (auto* const bytes : {&range.first, &range.lowest, &range.highest}) {
@@ -117,7 +116,7 @@ class Run {
       const double limit =
           !running_ || next == 0 ? kFirstLimitSeconds : std::max(kLeastLimitSeconds, kLimitTimes * measured_);
       if (!process.wait_for(limit)) return fail(State::kHung, fmt::format("stopped after {:.0f} s", limit), next);
-      const Json message = process.receive_message();
+      const nlohmann::json message = process.receive_message();
       if (message.is_null()) return fail(State::kFaulted, "its process ended", next);
       if (message.contains("failure")) return fail(State::kFaulted, message["failure"].get<std::string>(), next);
       if (message.contains("begin")) {
@@ -154,8 +153,8 @@ class Run {
 struct PoisonReport::Impl {
   explicit Impl(int socket) : channel(socket) {}
 
-  void send(const Json& message) const {
-    const std::vector<uint8_t> bytes = Json::to_cbor(message);
+  void send(const nlohmann::json& message) const {
+    const std::vector<uint8_t> bytes = nlohmann::json::to_cbor(message);
     send_bytes(capture::Channel::Kind::kMessage, std::as_bytes(std::span(bytes)));
   }
   void send_bytes(capture::Channel::Kind kind, std::span<const std::byte> bytes) const {
@@ -171,7 +170,7 @@ PoisonReport::~PoisonReport() = default;
 void PoisonReport::begin() { impl_->send({{"begin", true}}); }
 
 void PoisonReport::end(const OutputRanges& ranges) {
-  Json distinct = Json::array();
+  nlohmann::json distinct = nlohmann::json::array();
   for (const auto& range : ranges) distinct.push_back(range.distinct);
   impl_->send({{"distinct", std::move(distinct)}});
   for (const auto& range : ranges) {

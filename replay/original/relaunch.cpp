@@ -22,18 +22,13 @@ namespace {
 using capture::Invocation;
 using capture::TensorInfo;
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw CannotRelaunch(fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
 uint32_t checked(int64_t number, uint32_t most, const char* what) {
-  if (number < 0 || number > most) refuse("its {} of {} cannot be", what, number);
+  if (number < 0 || number > most) refuse_relaunch("its {} of {} cannot be", what, number);
   return static_cast<uint32_t>(number);
 }
 
 std::array<uint32_t, 3> checked(const std::array<int64_t, 3>& extent, uint32_t most, const char* what) {
-  if (std::ranges::min(extent) < 1) refuse("its {} of {} cannot be", what, extent);
+  if (std::ranges::min(extent) < 1) refuse_relaunch("its {} of {} cannot be", what, extent);
   return {checked(extent[0], most, what), checked(extent[1], most, what), checked(extent[2], most, what)};
 }
 
@@ -62,13 +57,13 @@ void take_shape_of(const Invocation& invocation, Relaunch& plan) {
 }
 
 void check_code(const capture::KernelImage& code) {
-  if (code.image.empty()) refuse("its machine code is not in the capture");
+  if (code.image.empty()) refuse_relaunch("its machine code is not in the capture");
   // The driver trusts the sizes in an image.
   if (record::cubin_at(code.image.data(), code.image.size()).empty()) {
-    refuse("its machine code, /kernels/{}/image, is damaged: it is no complete cubin", code.digest);
+    refuse_relaunch("its machine code, /kernels/{}/image, is damaged: it is no complete cubin", code.digest);
   }
   if (capture::digest(code.image) != code.digest) {
-    refuse("its machine code, /kernels/{}/image, is not what was recorded: its digest differs", code.digest);
+    refuse_relaunch("its machine code, /kernels/{}/image, is not what was recorded: its digest differs", code.digest);
   }
 }
 
@@ -101,7 +96,7 @@ std::vector<NamedPointer> parse_pointers(const std::string& text, uint64_t bytes
     const char* const last = text.data() + end;
     if (at >= end || std::from_chars(text.data() + at + 1, last, pointer.offset).ptr != last ||
         pointer.offset > bytes || bytes - pointer.offset < sizeof(uint64_t)) {
-      refuse("its attribute pointers cannot be read: {}", text);
+      refuse_relaunch("its attribute pointers cannot be read: {}", text);
     }
     pointer.tensor = text.substr(begin, at - begin);
     pointers.push_back(std::move(pointer));
@@ -132,11 +127,11 @@ uint64_t extent_of(const TensorInfo& info, const std::vector<int64_t>& strides) 
         !__builtin_add_overflow(last, step, &last);
   }
   uint64_t bytes = 0;
-  if (!fits || __builtin_mul_overflow(last + 1, size, &bytes)) refuse("{} has strides {}", info.path, strides);
+  if (!fits || __builtin_mul_overflow(last + 1, size, &bytes)) refuse_relaunch("{} has strides {}", info.path, strides);
   // A view of a few columns is accepted; sizes that nothing in the file supports are not.
   constexpr uint64_t kMostGaps = 4096, kMost = uint64_t{1} << 36;
   if (bytes / kMostGaps > dense || bytes > std::max(dense, kMost)) {
-    refuse("{} spans {} bytes for {} of its own", info.path, bytes, dense);
+    refuse_relaunch("{} spans {} bytes for {} of its own", info.path, bytes, dense);
   }
   return bytes;
 }
@@ -149,19 +144,19 @@ Buffer buffer_of(const Invocation& invocation, const std::string& path, uint64_t
   buffer.address = address;
   buffer.before = find(buffer.is_output ? invocation.outputs_before : invocation.inputs, buffer.name);
   if (buffer.before == nullptr) {
-    refuse("{}/{} is not in the capture", buffer.is_output ? "outputs_before" : "inputs", buffer.name);
+    refuse_relaunch("{}/{} is not in the capture", buffer.is_output ? "outputs_before" : "inputs", buffer.name);
   }
   if (buffer.is_output) buffer.recorded = find(invocation.outputs, buffer.name);
   const TensorInfo& layout = buffer.recorded != nullptr ? *buffer.recorded : *buffer.before;
   if (layout.shape != buffer.before->shape || layout.type != buffer.before->type) {
-    refuse("outputs/{0} and outputs_before/{0} differ in shape or type", buffer.name);
+    refuse_relaunch("outputs/{0} and outputs_before/{0} differ in shape or type", buffer.name);
   }
   buffer.strides = layout.strides;
   buffer.bytes = extent_of(layout, buffer.strides);
   uint64_t end = 0;
   if (buffer.bytes == 0 || address % static_cast<uint64_t>(size_of(layout.type)) != 0 ||
       __builtin_add_overflow(address, buffer.bytes, &end)) {
-    refuse("{} cannot have been at address {:#x}, with {} bytes", path, address, buffer.bytes);
+    refuse_relaunch("{} cannot have been at address {:#x}, with {} bytes", path, address, buffer.bytes);
   }
   return buffer;
 }
@@ -176,7 +171,7 @@ std::optional<Scratch> scratch_at(const std::vector<Buffer>& buffers, const std:
   uint64_t end = 0;
   if (extent == extents.end() || extent->second == 0 ||
       __builtin_add_overflow(address, std::min(extent->second, kMost), &end)) {
-    refuse(
+    refuse_relaunch(
         "parameter {} points to memory that no adapter describes, and the capture does not say how large it is; "
         "record it again with this version",
         parameter);
@@ -227,10 +222,10 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
     whole = offsets[i] >= 0 && sizes[i] > 0 && !__builtin_add_overflow(offsets[i], sizes[i], &end) &&
             end <= static_cast<int64_t>(bytes.size());
   }
-  if (!whole) refuse("its parameters lie beyond their bytes");
+  if (!whole) refuse_relaunch("its parameters lie beyond their bytes");
   const auto pointers = invocation.facts.texts.find("pointers");
   if (pointers == invocation.facts.texts.end()) {
-    refuse("the capture does not say where its parameters have pointers; record it again with this version");
+    refuse_relaunch("the capture does not say where its parameters have pointers; record it again with this version");
   }
   std::vector<std::pair<NamedPointer, uint64_t>> unknown;
   for (const NamedPointer& pointer : parse_pointers(pointers->second, bytes.size())) {
@@ -243,8 +238,8 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
     } else if (unknown_memory == UnknownMemory::kScratch) {
       unknown.emplace_back(pointer, address);
     } else {
-      refuse("parameter {} points to memory that no adapter describes; --poison takes it for scratch memory",
-             index_of_parameter(plan.parameters, pointer.offset));
+      refuse_relaunch("parameter {} points to memory that no adapter describes; --poison takes it for scratch memory",
+                      index_of_parameter(plan.parameters, pointer.offset));
     }
   }
   const auto extents = invocation.facts.texts.find("unknown_extents");
@@ -264,10 +259,10 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
       const bool known = std::ranges::any_of(plan.buffers, [&](const Buffer& buffer) {
         return buffer.is_output == is_output && buffer.name == info.name;
       });
-      if (!known) refuse("no parameter points to {}/{}", section, info.name);
+      if (!known) refuse_relaunch("no parameter points to {}/{}", section, info.name);
     }
   }
-  if (std::ranges::none_of(plan.buffers, &Buffer::is_output)) refuse("none of its outputs is recorded");
+  if (std::ranges::none_of(plan.buffers, &Buffer::is_output)) refuse_relaunch("none of its outputs is recorded");
   plan.regions = regions_of(plan);
 }
 
@@ -294,12 +289,13 @@ bool is_launch(const Invocation& invocation) {
 
 Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::KernelImage>& kernels,
                        UnknownMemory unknown) {
-  if (!is_launch(invocation)) refuse("it is no launch of a kernel");
-  if (invocation.inputs.empty() && !invocation.digests.empty()) refuse("only digests were recorded (--digest-only)");
+  if (!is_launch(invocation)) refuse_relaunch("it is no launch of a kernel");
+  if (invocation.inputs.empty() && !invocation.digests.empty())
+    refuse_relaunch("only digests were recorded (--digest-only)");
   const capture::CallFacts& facts = invocation.facts;
-  if (invocation.parameters.bytes.empty()) refuse("its parameters are not in the capture");
+  if (invocation.parameters.bytes.empty()) refuse_relaunch("its parameters are not in the capture");
   auto code = capture::code_of(facts, kernels);
-  if (!code) refuse("its machine code is not in the capture");
+  if (!code) refuse_relaunch("its machine code is not in the capture");
   check_code(*code);
   Relaunch plan;
   plan.kernel = facts.kernel;
@@ -313,7 +309,7 @@ void change_block(Relaunch& plan, const Invocation& invocation, const capture::I
                   uint32_t threads) {
   const adapters::Adapter* const adapter = adapter_of(invocation);
   if (adapter == nullptr)
-    refuse("--block {}: how the grid of {} follows from its block is not known", threads, plan.kernel);
+    refuse_relaunch("--block {}: how the grid of {} follows from its block is not known", threads, plan.kernel);
   adapters::Launch launch{plan.kernel, {}, plan.parameters.bytes, plan.shape.grid, plan.shape.block, MSDA_FLOAT32};
   for (size_t i = 0; i < plan.parameters.offsets.size(); ++i) {
     launch.parameters.push_back(
@@ -331,9 +327,10 @@ void change_block(Relaunch& plan, const Invocation& invocation, const capture::I
   };
   const auto decoded = adapter->decode(launch, read);
   if (const auto* refusal = std::get_if<adapters::Refusal>(&decoded))
-    refuse("--block {}: {}", threads, refusal->reason);
+    refuse_relaunch("--block {}: {}", threads, refusal->reason);
   const auto shape = adapter->with_block(launch, threads);
-  if (const auto* refusal = std::get_if<adapters::Refusal>(&shape)) refuse("--block {}: {}", threads, refusal->reason);
+  if (const auto* refusal = std::get_if<adapters::Refusal>(&shape))
+    refuse_relaunch("--block {}: {}", threads, refusal->reason);
   const auto old = std::exchange(plan.shape, std::get<adapters::LaunchShape>(shape));
   plan.changed +=
       fmt::format("{}block {} -> {}, grid {} -> {}", plan.changed.empty() ? "" : "; ", fmt::join(old.block, ","),
@@ -352,8 +349,8 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
   if (meant.size() != 1) {
     std::vector<std::string> known;
     for (const auto* code : variants) known.push_back(code->digest);
-    refuse("--kernel-digest {}: {} of this kernel; the capture has {}", digest,
-           meant.empty() ? "no such variant" : "several variants", fmt::join(known, ", "));
+    refuse_relaunch("--kernel-digest {}: {} of this kernel; the capture has {}", digest,
+                    meant.empty() ? "no such variant" : "several variants", fmt::join(known, ", "));
   }
   const capture::KernelImage& code = *meant.front();
   check_code(code);
@@ -375,14 +372,14 @@ void change_code(Relaunch& plan, const Invocation& invocation, const capture::Is
     };
     const auto grid = triple("launch_grid");
     if (grid[0] == 0) {
-      refuse("--kernel-digest {}: the capture does not say how it was launched; record it again", digest);
+      refuse_relaunch("--kernel-digest {}: the capture does not say how it was launched; record it again", digest);
     }
     // A grid that follows from msda-triton's sizes alone is right for every variant; any other grid must be the same.
     const adapters::Adapter* const adapter = adapter_of(invocation);
     const bool told_by_sizes = adapter != nullptr && adapter->name() == "msda_triton";
     if (!told_by_sizes && grid != *invocation.facts.grid) {
-      refuse("--kernel-digest {}: it was launched for another problem, with a grid of {} and not {}", digest,
-             fmt::join(grid, ","), fmt::join(*invocation.facts.grid, ","));
+      refuse_relaunch("--kernel-digest {}: it was launched for another problem, with a grid of {} and not {}", digest,
+                      fmt::join(grid, ","), fmt::join(*invocation.facts.grid, ","));
     }
     take_shape(*invocation.facts.grid, triple("launch_block"), fact(code.facts, "launch_shared_bytes"), code.facts,
                "launch_", plan);

@@ -2,11 +2,14 @@
 // everything from the capture; nothing here calls CUDA.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "recorder/adapters/adapter.h"
@@ -18,6 +21,10 @@ namespace msda::replay {
 struct CannotRelaunch : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+template <class... Arguments>
+[[noreturn]] void refuse_relaunch(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  throw CannotRelaunch(fmt::format(text, std::forward<Arguments>(arguments)...));
+}
 
 // A tensor in the memory of the recorded process. It may share an allocation with others, or overlap another.
 struct Buffer {

@@ -14,11 +14,6 @@ namespace {
 
 using capture::TensorInfo;
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
-  throw CannotRelaunch(fmt::format(text, std::forward<Arguments>(arguments)...));
-}
-
 }  // namespace
 
 RepeatedLaunch::RepeatedLaunch(const gpu::Device& device, const Tools& tools, gpu::Function function,
@@ -32,7 +27,7 @@ RepeatedLaunch::RepeatedLaunch(const gpu::Device& device, const Tools& tools, gp
       sums_(device, record::kDigestSlotBytes) {
   const auto outputs = std::ranges::count_if(plan.buffers, &Buffer::is_output);
   if (outputs > static_cast<std::ptrdiff_t>(record::kMostDigestRanges)) {
-    refuse("it has {} outputs; at most {} can be examined", outputs, record::kMostDigestRanges);
+    refuse_relaunch("it has {} outputs; at most {} can be examined", outputs, record::kMostDigestRanges);
   }
 }
 
@@ -55,7 +50,7 @@ void RepeatedLaunch::digest(size_t slot) {
   for (const auto& output : on_device_.outputs()) bytes += output.buffer->bytes;
   record::DigestTable table(bytes);
   for (const auto& output : on_device_.outputs()) table.add(output.address, output.buffer->bytes);
-  if (!table.launchable()) refuse("its outputs are larger than any memory");
+  if (!table.launchable()) refuse_relaunch("its outputs are larger than any memory");
   auto* to = reinterpret_cast<uint64_t*>(static_cast<std::byte*>(slots_.address()) + slot * kSlotBytes);
   record::DigestTarget target{sums_.address(), to, ++sequence_, 0, 0, table.count()};
   const auto parameters = table.parameters(target);
@@ -75,7 +70,8 @@ void RepeatedLaunch::add_extremes(size_t number) const {
   unsigned is_float = capture::is_float(output.buffer->before->type);
   uint64_t count = output.buffer->bytes / bytes;
   const uint64_t blocks = (count - 1) / kThreads + 1;
-  if (blocks > std::numeric_limits<int32_t>::max()) refuse("{} is too large to be examined", output.buffer->name);
+  if (blocks > std::numeric_limits<int32_t>::max())
+    refuse_relaunch("{} is too large to be examined", output.buffer->name);
   gpu::DevicePointer from = output.address, lowest = results_[number].lowest.address(),
                      highest = results_[number].highest.address();
   void* const parameters[] = {&from, &lowest, &highest, &count, &bytes, &is_float};

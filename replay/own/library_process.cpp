@@ -19,7 +19,6 @@
 namespace msda::replay {
 namespace {
 
-using Json = nlohmann::json;
 using Kind = capture::Channel::Kind;
 
 // No answer has more: each addend at most seven words, and a word for each element.
@@ -28,13 +27,14 @@ constexpr uint64_t kMostWords = uint64_t{MSDA_OWN_MOST_ADDENDS} * 8;
 // A process whose end of the socket is closed ends within 2 s, or is ended.
 constexpr int kTriesToWait = 1000, kBetweenTries = 2000;  // us
 
-LibrarySchema schema_of(const Json& json) {
+LibrarySchema schema_of(const nlohmann::json& json) {
   LibrarySchema schema;
   schema.name = json.at("name");
   schema.has_coordinates = json.at("has_coordinates");
-  for (const Json& one : json.at("dimensions")) schema.dimensions.push_back({one.at(0), one.at(1)});
-  for (const Json& one : json.at("tensors")) schema.tensors.push_back({one.at(0), one.at(1), one.at(2), one.at(3)});
-  for (const Json& one : json.at("outputs")) {
+  for (const nlohmann::json& one : json.at("dimensions")) schema.dimensions.push_back({one.at(0), one.at(1)});
+  for (const nlohmann::json& one : json.at("tensors"))
+    schema.tensors.push_back({one.at(0), one.at(1), one.at(2), one.at(3)});
+  for (const nlohmann::json& one : json.at("outputs")) {
     schema.outputs.push_back({one.at(0), one.at(1), one.at(2), one.at(3), one.at(4)});
   }
   return schema;
@@ -46,7 +46,7 @@ std::span<const std::byte> bytes_of(const std::vector<int64_t>& numbers) { retur
 
 struct LibraryProcess::Request {
   const char* words;  // what was asked, for messages
-  Json json;
+  nlohmann::json json;
   std::span<const std::vector<int64_t>> data = {};
 };
 
@@ -94,18 +94,18 @@ void LibraryProcess::start() {
   if (!header) has_ended("as it is loaded");
   const auto body = channel_->receive_body(*header);
   if (!body) has_ended("as it is loaded");
-  Json description;
+  nlohmann::json description;
   try {
     description = capture::json_of_cbor(*body);
     if (description.contains("error")) fail(description.at("error"));
     schema_ = schema_of(description);
-  } catch (const Json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     refuse_answer();
   }
 }
 
 std::variant<int64_t, std::string> LibraryProcess::open(const NewCall& call) {
-  Json values = Json::array();
+  nlohmann::json values = nlohmann::json::array();
   for (const Value& one : call.values)
     values.push_back({one.name, one.integer.has_value(), one.integer.value_or(0), one.real});
   const std::lock_guard lock(mutex_);
@@ -142,7 +142,7 @@ LibraryProcess::Answer LibraryProcess::addends(int64_t call, size_t output, int6
 }
 
 void LibraryProcess::send(const Request& request) {
-  const std::vector<uint8_t> message = Json::to_cbor(request.json);
+  const std::vector<uint8_t> message = nlohmann::json::to_cbor(request.json);
   bool sent = channel_->send(Kind::kMessage, std::as_bytes(std::span(message)));
   for (const auto& numbers : request.data) sent = sent && channel_->send(Kind::kData, bytes_of(numbers));
   if (!sent) has_ended(request.words);
@@ -168,11 +168,11 @@ LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
     const auto body = channel_->receive_body(*header);
     if (!body) has_ended(request.words);
     try {
-      const Json json = capture::json_of_cbor(*body);
+      const nlohmann::json json = capture::json_of_cbor(*body);
       answer.element = json.at("element");
       answer.fault = json.at("fault");
       if (json.at("too_many").get<bool>()) throw BadInput(fmt::format("{}: {}", path_, answer.fault));
-    } catch (const Json::exception&) {
+    } catch (const nlohmann::json::exception&) {
       refuse_answer();
     }
     return answer;

@@ -23,7 +23,6 @@
 namespace msda::replay {
 namespace {
 
-using Json = nlohmann::json;
 using Kind = capture::Channel::Kind;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -71,14 +70,14 @@ std::span<const Entry> listed(const Entry* entries, int32_t count, int32_t most,
   return {entries, static_cast<size_t>(count)};
 }
 
-std::vector<int32_t> numbers_of(const int32_t* numbers, int32_t count, const std::string& what, int32_t least) {
+std::vector<int32_t> given_numbers(const int32_t* numbers, int32_t count, const std::string& what, int32_t least) {
   if (count < least || count > MSDA_OWN_MOST_DIMENSIONS) {
     throw Fault(fmt::format("{} is {}; it is to be from {} to {}", what, count, least, MSDA_OWN_MOST_DIMENSIONS));
   }
   return {numbers, numbers + count};
 }
 
-Json describe(const msda_own_operator_description& of) {
+nlohmann::json describe(const msda_own_operator_description& of) {
   // Nothing else is read of another version.
   if (of.abi_version != MSDA_OWN_ABI_VERSION) {
     throw Fault(
@@ -86,7 +85,7 @@ Json describe(const msda_own_operator_description& of) {
                     "the header of this program",
                     of.abi_version, MSDA_OWN_ABI_VERSION));
   }
-  Json json = {{"name", text_at(of.name, "name")}, {"has_coordinates", of.coordinates != nullptr}};
+  nlohmann::json json = {{"name", text_at(of.name, "name")}, {"has_coordinates", of.coordinates != nullptr}};
   if (of.addends == nullptr) throw Fault("addends is null");
   if ((of.open == nullptr) != (of.close == nullptr)) throw Fault("only one of open and close is null");
   for (const auto& one : listed(of.dimensions, of.dimension_count, MSDA_OWN_MOST_DIMENSIONS, "dimension")) {
@@ -95,12 +94,12 @@ Json describe(const msda_own_operator_description& of) {
   for (const auto& one : listed(of.tensors, of.tensor_count, MSDA_OWN_MOST_TENSORS, "tensor")) {
     const std::string name = text_at(one.name, "a tensor's name");
     json["tensors"].push_back(
-        {name, one.role, one.is_integer != 0, numbers_of(one.dimensions, one.rank, "the rank of " + name, 1)});
+        {name, one.role, one.is_integer != 0, given_numbers(one.dimensions, one.rank, "the rank of " + name, 1)});
   }
   for (const auto& one : listed(of.outputs, of.output_count, MSDA_OWN_MOST_OUTPUTS, "output")) {
     json["outputs"].push_back({one.tensor, one.coordinate_count, one.addends,
-                               numbers_of(one.over, one.over_count, "an output's over_count", 0),
-                               numbers_of(one.channels, one.channel_count, "an output's channel_count", 0)});
+                               given_numbers(one.over, one.over_count, "an output's over_count", 0),
+                               given_numbers(one.channels, one.channel_count, "an output's channel_count", 0)});
   }
   return json;
 }
@@ -112,7 +111,7 @@ class Server {
   void serve(const std::string& path) {
     allow_memory(0);
     allow_time(cpu_seconds_);
-    Json description;
+    nlohmann::json description;
     try {
       load(path);
       description = describe(*description_);
@@ -138,9 +137,9 @@ class Server {
     if (description_ == nullptr) throw Fault("msda_own_operator() returns null");
   }
 
-  void handle(const Json& request) {
+  void handle(const nlohmann::json& request) {
     allow_time(cpu_seconds_);
-    Json answer = {{"element", -1}, {"fault", ""}, {"too_many", false}};
+    nlohmann::json answer = {{"element", -1}, {"fault", ""}, {"too_many", false}};
     if (request.contains("open")) answer["fault"] = open(request);
     if (request.contains("close")) close(request.at("close"));
     if (request.contains("coordinates")) {
@@ -162,7 +161,7 @@ class Server {
 
   // Sends what `of_element` writes for each element, in pieces.
   template <class Answers, class OfElement>
-  void tell(const Json& request, Answers& all, Json& answer, const OfElement& of_element) {
+  void tell(const nlohmann::json& request, Answers& all, nlohmann::json& answer, const OfElement& of_element) {
     constexpr size_t kPiece = 1 << 17;
     all.when_full(kPiece, [this](std::vector<uint64_t>& words) { send_data(words); });
     const int64_t first = request.at("first"), count = request.at("count");
@@ -177,9 +176,9 @@ class Server {
     send_data(all.words());
   }
 
-  std::string open(const Json& request) {
+  std::string open(const nlohmann::json& request) {
     auto call = std::make_unique<OpenedCall>(*description_, request.at("sizes"), request.at("shapes"));
-    for (const Json& one : request.at("values")) call->add_value(one.at(0), one.at(1), one.at(2), one.at(3));
+    for (const nlohmann::json& one : request.at("values")) call->add_value(one.at(0), one.at(1), one.at(2), one.at(3));
     int64_t integers = 0;
     for (size_t i = 0; i < call->tensor_count(); ++i) {
       const auto frame = channel_.receive_header();
@@ -201,8 +200,8 @@ class Server {
     calls_.erase(number);
   }
 
-  void send_message(const Json& json) {
-    const std::vector<uint8_t> message = Json::to_cbor(json);
+  void send_message(const nlohmann::json& json) {
+    const std::vector<uint8_t> message = nlohmann::json::to_cbor(json);
     if (!channel_.send(Kind::kMessage, std::as_bytes(std::span(message)))) _exit(0);  // the parent is gone
   }
   void send_data(std::vector<uint64_t>& words) {

@@ -1,6 +1,5 @@
 #include "replay/own/own_operator.h"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -30,6 +29,8 @@ std::unique_ptr<const OwnOperator> operator_of(adapters::UserSpec spec, const st
   }
 }
 
+}  // namespace
+
 void read_operators(const std::string& file) {
   std::vector<adapters::UserSpec> specs;
   try {
@@ -53,20 +54,6 @@ void read_operators(const std::string& file) {
     throw BadInput(fmt::format(
         "--operator {}: none of its adapters has an \"operator\"; docs/own-operators.md describes it", file));
   }
-}
-
-}  // namespace
-
-void add_operator(CLI::App& command) {
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--operator",
-          [](const std::vector<std::string>& files) {
-            for (const std::string& file : files) read_operators(file);
-          },
-          "An adapter file whose operators are replayed, too, and whose libraries are run; may be given more than once")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
 }
 
 const OwnOperator* own_operator_of(const capture::Invocation& invocation) {

@@ -9,10 +9,6 @@
 #include "analysis/operators/own/definition.h"
 #include "recorder/capture/capture.h"
 
-namespace CLI {
-class App;
-}
-
 namespace msda::replay {
 
 // Gives a tensor of the invocation by its name; one without data and shape if it was not recorded.
@@ -30,8 +26,8 @@ class OwnOperator {
                                                               const GetOwnTensor& output) const = 0;
 };
 
-// --operator FILE, for every command that replays. Its files are read as the command line is, and stay for the process.
-void add_operator(CLI::App& command);
+// Reads the operators of an adapter file, which stay for the process. Throws BadInput, which names --operator.
+void read_operators(const std::string& file);
 
 // The operator of the invocation's adapter; null if no file that was named has it.
 const OwnOperator* own_operator_of(const capture::Invocation& invocation);

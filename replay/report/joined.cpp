@@ -7,12 +7,12 @@
 
 #include "recorder/text/shell.h"
 #include "replay/base/errors.h"
+#include "replay/base/json.h"
 
 namespace msda::replay {
 
 using analysis::AtFault;
 using analysis::thousands;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -20,13 +20,6 @@ namespace {
 constexpr const char* kPlace[] = {"tensor", "cause",        "at_fault",     "advisory",       "operator",
                                   "kernel", "dialect",      "padding_mode", "align_corners",  "interpolation",
                                   "reduce", "include_self", "mode",         "sampling_ratio", "aligned"};
-
-AtFault at_fault_of(const Json& named) {
-  for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
-    if (named == name_of(one)) return one;
-  }
-  return AtFault::kNone;
-}
 
 Grade grade_named(const Json& named) {
   for (const Grade one : {Grade::kWrong, Grade::kDrift, Grade::kUndecided}) {
@@ -78,7 +71,7 @@ bool is_told_otherwise(const Json& group, const Json& groups) {
          });
 }
 
-void add_group(Json& groups, const Json& outcome, const Json& group) {
+void join_group(Json& groups, const Json& outcome, const Json& group) {
   const auto known =
       std::find_if(groups.begin(), groups.end(), [&](const Json& one) { return same_place(one, group); });
   const auto count = group["count"].get<int64_t>();
@@ -166,7 +159,7 @@ std::string origin_text(const Json& from) {
   return fmt::format("{}: {}", text, elements_text(from["count"]));
 }
 
-std::string number_text(const Json& number) {
+std::string value_words(const Json& number) {
   return number.is_number() ? fmt::format("{:.9g}", number.get<double>()) : number.get<std::string>();
 }
 
@@ -181,8 +174,8 @@ void add_worst(Page& page, const Json& group) {
                                        worst["invocation"].get<int64_t>(), worst_element(group))}});
   const auto against = worst["against"].get<std::string>();
   std::string values =
-      fmt::format("recorded {}, {} {}", number_text(worst["observed"]), against, number_text(worst["expected"]));
-  if (against != "float64") values += fmt::format(", float64 {}", number_text(worst["float64"]));
+      fmt::format("recorded {}, {} {}", value_words(worst["observed"]), against, value_words(worst["expected"]));
+  if (against != "float64") values += fmt::format(", float64 {}", value_words(worst["float64"]));
   page.labelled("what", {{values}});
   page.labelled("why", {{worst["why"].get<std::string>()}});
 }
@@ -208,7 +201,7 @@ void add_help(Page& page, const Json& group, const std::string& flags) {
             9);
 }
 
-void add_joined_group(Page& page, const Json& group, const ReportSettings& settings) {
+void add_group_text(Page& page, const Json& group, const ReportSettings& settings) {
   constexpr size_t kMostListed = 8;
   const Json& captures = group["captures"];
   page.blank();
@@ -231,6 +224,13 @@ void add_joined_group(Page& page, const Json& group, const ReportSettings& setti
 }
 
 }  // namespace
+
+AtFault at_fault_of(const Json& name) {
+  for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
+    if (name == name_of(one)) return one;
+  }
+  return AtFault::kNone;
+}
 
 Json shortened(const Json& result) {
   Json outcome = {
@@ -262,7 +262,7 @@ Json join(const std::vector<Json>& outcomes) {
               {"capture", "status", "error", "verdict", "invocations", "not_replayed", "poison", "rank", "labels"});
     joined["captures"].push_back(std::move(one));
     if (!outcome.contains("groups")) continue;
-    for (const Json& group : outcome["groups"]) add_group(joined["groups"], outcome, group);
+    for (const Json& group : outcome["groups"]) join_group(joined["groups"], outcome, group);
   }
   sort_groups(joined["groups"]);
   joined["verdict"] = verdict_of(joined["captures"]);
@@ -282,7 +282,7 @@ Page joined_text(const Json& joined, const ReportSettings& settings) {
                    : grade == Grade::kGood ? Style::kGood
                                            : Style::kDoubtful,
                    summary}});
-  for (const Json& group : joined["groups"]) add_joined_group(page, group, settings);
+  for (const Json& group : joined["groups"]) add_group_text(page, group, settings);
   Lines lines;
   for (const Json& one : joined["captures"]) {
     if (one.contains("error") || !settings.verbose) continue;

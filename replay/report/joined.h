@@ -10,6 +10,9 @@
 
 namespace msda::replay {
 
+// Who is at fault, by the name in JSON; kNone if it is nobody's.
+analysis::AtFault at_fault_of(const nlohmann::ordered_json& name);
+
 // What a report on many captures needs of what was found in one: the verdict, and the groups with an example each.
 // `result`: docs/run.schema.json.
 nlohmann::ordered_json shortened(const nlohmann::ordered_json& result);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "replay/base/json.h"
+
 namespace msda::replay {
 
 using analysis::AddendFault;
@@ -12,7 +14,6 @@ using analysis::OrderCounts;
 using analysis::OrderFit;
 using analysis::OrderReport;
 using analysis::TargetOrder;
-using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "replay/base/json.h"
 #include "replay/calls/conventions.h"
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
@@ -10,7 +11,6 @@
 namespace msda::replay {
 
 using analysis::number;
-using Json = nlohmann::ordered_json;
 
 namespace {
 

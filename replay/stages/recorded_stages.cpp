@@ -4,11 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "analysis/finding.h"
+#include "replay/base/json.h"
 
 namespace msda::replay {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void put(Json& json, const std::string& name, int64_t value) { json[name] = value; }
 void put(Json& json, const std::string& name, const std::optional<double>& value) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/analyze.h"
+#include "replay/base/json.h"
 #include "replay/base/lines.h"
 #include "replay/base/progress.h"
 #include "replay/calls/loaded_call.h"
@@ -14,8 +15,6 @@
 #include "replay/stages/stage_tensors.h"
 
 namespace msda::replay {
-
-using Json = nlohmann::ordered_json;
 
 // For each stage: extremes, NaN and infinities of the deterministic float32 replay and of float64, and their distance;
 // `recorded`, if the capture has the stage: the same for the recorded stage, and its difference from the replay.

@@ -3,8 +3,8 @@
 
 double computed(const std::string& dialect, const std::string& arithmetic, Steps& steps) {
   steps.arithmetic = arithmetic;
-  const double value = arithmetic == "float64" ? gradient<double>(dialect, steps)
-                                               : static_cast<double>(gradient<float>(dialect, steps));
+  const double value =
+      arithmetic == "float64" ? gradient<double>(dialect, steps) : static_cast<double>(gradient<float>(dialect, steps));
   steps.add("value", value);
   return value;
 }

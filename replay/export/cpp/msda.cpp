@@ -122,10 +122,9 @@ Real sample_gradient(const std::string& dialect, Steps& steps) {
     }
     const Real* w = sample.weights;
     outputs.push_back(Real(grad_output.at({place[0], place[1], place[2], d})));
-    factors.push_back(
-        is_attention ? std::fma(w[3], v[3], std::fma(w[2], v[2], std::fma(w[1], v[1], times(w[0], v[0]))))
-        : is_x       ? slope_across(v[0], v[1], v[2], v[3], sample.y.fraction)
-                     : slope_across(v[0], v[2], v[1], v[3], sample.x.fraction));
+    factors.push_back(is_attention ? std::fma(w[3], v[3], std::fma(w[2], v[2], std::fma(w[1], v[1], times(w[0], v[0]))))
+                      : is_x       ? slope_across(v[0], v[1], v[2], v[3], sample.y.fraction)
+                                   : slope_across(v[0], v[2], v[1], v[3], sample.x.fraction));
   }
   const Real total = sum_over_channels(outputs, factors);
   steps.add("sum over channels", total);

@@ -5,8 +5,8 @@ struct Tensor {
 
   double at(const std::vector<long>& index) const {
     size_t flat = 0;
-    for (size_t i = 0; i < shape.size(); ++i) flat = flat * static_cast<size_t>(shape[i]) + static_cast<size_t>(index[i]);
+    for (size_t i = 0; i < shape.size(); ++i)
+      flat = flat * static_cast<size_t>(shape[i]) + static_cast<size_t>(index[i]);
     return numbers[flat];
   }
 };
-

@@ -6,27 +6,22 @@
 #include <array>
 #include <cmath>
 
+#include "replay/base/json.h"
+
 namespace msda::replay {
 
 using analysis::thousands;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::string at(double x) { return coordinate_text(x); }
-
-Html::Element drawing(Html& html, const char* style, double width, double height, const std::string& title) {
+Html::Element chart(Html& html, const char* style, double width, double height, const std::string& title) {
   auto svg = html.in("svg", {{"class", style},
-                             {"viewBox", fmt::format("0 0 {} {}", at(width), at(height))},
-                             {"width", at(width)},
-                             {"height", at(height)},
+                             {"viewBox", fmt::format("0 0 {} {}", coordinate_text(width), coordinate_text(height))},
+                             {"width", coordinate_text(width)},
+                             {"height", coordinate_text(height)},
                              {"role", "img"}});
   html.add("title", title);
   return svg;
-}
-
-void label(Html& html, double x, double y, const char* anchor, const std::string& text) {
-  html.add("text", {{"x", at(x)}, {"y", at(y)}, {"text-anchor", anchor}}, text);
 }
 
 void path(Html& html, const char* style, const std::string& d) { html.empty("path", {{"class", style}, {"d", d}}); }
@@ -66,21 +61,23 @@ void draw_bin(Html& html, const Bars& bars, size_t i, const UlpHistogram::Bin& b
   html.add("title", fmt::format("{} ULP: {} within tolerance, {} out of it", distances, thousands(bin.within),
                                 thousands(bin.outside)));
   path(html, "within",
-       fmt::format("M{} {}h{}v-{}h-{}z", at(bars.x(i)), at(Bars::kBottom), at(bars.width()), at(all - bad),
-                   at(bars.width())));
+       fmt::format("M{} {}h{}v-{}h-{}z", coordinate_text(bars.x(i)), coordinate_text(Bars::kBottom),
+                   coordinate_text(bars.width()), coordinate_text(all - bad), coordinate_text(bars.width())));
   if (bin.outside == 0) return;
   path(html, "beyond",
-       fmt::format("M{} {}h{}v-{}h-{}z", at(bars.x(i)), at(Bars::kBottom - all + bad), at(bars.width()), at(bad),
-                   at(bars.width())));
+       fmt::format("M{} {}h{}v-{}h-{}z", coordinate_text(bars.x(i)), coordinate_text(Bars::kBottom - all + bad),
+                   coordinate_text(bars.width()), coordinate_text(bad), coordinate_text(bars.width())));
 }
 
 void draw_counts(Html& html, const Bars& bars, double right) {
   for (double count = 1; count <= bars.most; count *= 10) {
     const double y = Bars::kBottom - bars.height(count);
-    path(html, "grid", fmt::format("M{} {}H{}", at(Bars::kLeft), at(y), at(right)));
-    label(html, Bars::kLeft - 6, y + 4, "end", short_number(count));
+    path(html, "grid",
+         fmt::format("M{} {}H{}", coordinate_text(Bars::kLeft), coordinate_text(y), coordinate_text(right)));
+    add_label(html, Bars::kLeft - 6, y + 4, "end", short_number(count));
   }
-  path(html, "axis", fmt::format("M{} {}H{}", at(Bars::kLeft), at(Bars::kBottom), at(right)));
+  path(html, "axis",
+       fmt::format("M{} {}H{}", coordinate_text(Bars::kLeft), coordinate_text(Bars::kBottom), coordinate_text(right)));
 }
 
 }  // namespace
@@ -103,7 +100,7 @@ void draw_histogram(Html& html, const UlpHistogram& histogram) {
   const double right = bars.x(places + (infinite ? 2 : 0)) + 4;
   const auto figure = html.in("figure", {{"class", "chart"}});
   {
-    const auto svg = drawing(html, "drawing", right + 10, 222, "Histogram of errors in units in the last place");
+    const auto svg = chart(html, "drawing", right + 10, 222, "Histogram of errors in units in the last place");
     draw_counts(html, bars, right);
     size_t every = 2;  // bins from one label to the next, so far apart that the labels of narrow screens have room
     while (bars.step * static_cast<double>(every) < 56) every *= 2;
@@ -114,20 +111,22 @@ void draw_histogram(Html& html, const UlpHistogram& histogram) {
                  first == last ? short_number(first) : short_number(first) + " to " + short_number(last));
       }
       if (i < 2 || (i - 1) % every == 0)
-        label(html, bars.x(i) + bars.width() / 2, Bars::kBottom + 16, "middle", short_number(first));
+        add_label(html, bars.x(i) + bars.width() / 2, Bars::kBottom + 16, "middle", short_number(first));
     }
     if (infinite) {
       draw_bin(html, bars, places + 1, histogram.not_finite, "not finite,");
-      label(html, bars.x(places + 1) + bars.width() / 2, Bars::kBottom + 16, "middle", "NaN, ∞");
+      add_label(html, bars.x(places + 1) + bars.width() / 2, Bars::kBottom + 16, "middle", "NaN, ∞");
     }
-    label(html, (Bars::kLeft + right) / 2, Bars::kBottom + 38, "middle", "units in the last place apart");
+    add_label(html, (Bars::kLeft + right) / 2, Bars::kBottom + 38, "middle", "units in the last place apart");
     if (histogram.tightest) {
       const auto tightest = static_cast<double>(*histogram.tightest);
       const double x = bars.x(0) + (tightest < 1 ? 0.5 : std::log2(tightest) + 1) * bars.step;
-      path(html, "limit", fmt::format("M{} {}V{}", at(x), at(Bars::kTop - 8), at(Bars::kBottom)));
+      path(html, "limit",
+           fmt::format("M{} {}V{}", coordinate_text(x), coordinate_text(Bars::kTop - 8),
+                       coordinate_text(Bars::kBottom)));
       const bool left = x > (Bars::kLeft + right) / 2;
-      label(html, x + (left ? -5 : 5), Bars::kTop - 10, left ? "end" : "start",
-            fmt::format("tolerance from {} ULP", short_number(tightest)));
+      add_label(html, x + (left ? -5 : 5), Bars::kTop - 10, left ? "end" : "start",
+                fmt::format("tolerance from {} ULP", short_number(tightest)));
     }
   }
   const auto caption = html.in("figcaption");
@@ -236,8 +235,8 @@ void draw_map(Html& html, const ErrorMap& map, bool wide) {
   {
     const auto svg = html.in("svg", {{"class", "heat"},
                                      {"viewBox", fmt::format("0 -.5 {} {}", map.columns, map.rows)},
-                                     {"width", wide ? "100%" : at(bin * static_cast<double>(map.columns))},
-                                     {"height", at(height)},
+                                     {"width", wide ? "100%" : coordinate_text(bin * static_cast<double>(map.columns))},
+                                     {"height", coordinate_text(height)},
                                      {"preserveAspectRatio", wide ? "none" : "xMidYMid"},
                                      {"role", "img"}});
     html.add("title", "Largest differences of " + map.title);
@@ -267,19 +266,19 @@ void draw_schedule(Html& html, const Json& bins, const std::string& index_name) 
   constexpr double kStep = 22, kLeft = 110, kWidth = 330;
   const auto figure = html.in("figure", {{"class", "chart"}});
   {
-    const auto svg = drawing(html, "drawing", kLeft + kWidth + 70, kStep * static_cast<double>(shown) + 8,
-                             "Share of inverted pairs");
+    const auto svg =
+        chart(html, "drawing", kLeft + kWidth + 70, kStep * static_cast<double>(shown) + 8, "Share of inverted pairs");
     double y = 4;
     for (const Json& bin : bins) {
       if (bin["pairs"].get<int64_t>() == 0) continue;
       const double share = bin["share"];
-      label(html, kLeft - 8, y + 14, "end",
-            fmt::format("{} to {}", bin["nearest"].get<int64_t>(), bin["farthest"].get<int64_t>()));
+      add_label(html, kLeft - 8, y + 14, "end",
+                fmt::format("{} to {}", bin["nearest"].get<int64_t>(), bin["farthest"].get<int64_t>()));
       path(html, "within",
-           fmt::format("M{} {}h{}v{}h-{}z", at(kLeft), at(y + 3), at(share * kWidth), at(kStep - 6),
-                       at(share * kWidth)));
-      path(html, "axis", fmt::format("M{} {}v{}", at(kLeft), at(y), at(kStep)));
-      label(html, kLeft + share * kWidth + 6, y + 14, "start", fmt::format("{:.3f}", share));
+           fmt::format("M{} {}h{}v{}h-{}z", coordinate_text(kLeft), coordinate_text(y + 3),
+                       coordinate_text(share * kWidth), coordinate_text(kStep - 6), coordinate_text(share * kWidth)));
+      path(html, "axis", fmt::format("M{} {}v{}", coordinate_text(kLeft), coordinate_text(y), coordinate_text(kStep)));
+      add_label(html, kLeft + share * kWidth + 6, y + 14, "start", fmt::format("{:.3f}", share));
       y += kStep;
     }
   }
@@ -308,33 +307,35 @@ void draw_curve(Html& html, const Json& points, const char* name, double own) {
   const auto y = [&](double probability) { return kBottom - probability / most * (kBottom - kTop); };
   const auto figure = html.in("figure", {{"class", "chart"}});
   {
-    const auto svg = drawing(html, "drawing", kRight + 12, 236, fmt::format("Failure probability by {}", name));
+    const auto svg = chart(html, "drawing", kRight + 12, 236, fmt::format("Failure probability by {}", name));
     for (int i = 0; i <= 4; ++i) {
       const double p = most * i / 4;
-      path(html, i == 0 ? "axis" : "grid", fmt::format("M{} {}H{}", at(kLeft), at(y(p)), at(kRight)));
-      label(html, kLeft - 6, y(p) + 4, "end", fmt::format("{:.3g} %", 100 * p));
+      path(html, i == 0 ? "axis" : "grid",
+           fmt::format("M{} {}H{}", coordinate_text(kLeft), coordinate_text(y(p)), coordinate_text(kRight)));
+      add_label(html, kLeft - 6, y(p) + 4, "end", fmt::format("{:.3g} %", 100 * p));
     }
     for (double power = std::ceil(first); power <= last; ++power) {
-      label(html, x(std::pow(10, power)), kBottom + 18, "middle", fmt::format("1e{:.0f}", power));
+      add_label(html, x(std::pow(10, power)), kBottom + 18, "middle", fmt::format("1e{:.0f}", power));
     }
-    label(html, (kLeft + kRight) / 2, kBottom + 40, "middle", name);
+    add_label(html, (kLeft + kRight) / 2, kBottom + 40, "middle", name);
     std::string d;
     for (const auto& [tolerance, estimate, low, high] : drawn) {
-      d += fmt::format("{}{} {}", d.empty() ? "M" : "L", at(x(tolerance)), at(y(estimate)));
+      d += fmt::format("{}{} {}", d.empty() ? "M" : "L", coordinate_text(x(tolerance)), coordinate_text(y(estimate)));
       path(html, "interval",
-           fmt::format("M{0} {1}V{2}M{3} {1}h8M{3} {2}h8", at(x(tolerance)), at(y(low)), at(y(high)),
-                       at(x(tolerance) - 4)));
+           fmt::format("M{0} {1}V{2}M{3} {1}h8M{3} {2}h8", coordinate_text(x(tolerance)), coordinate_text(y(low)),
+                       coordinate_text(y(high)), coordinate_text(x(tolerance) - 4)));
     }
     path(html, "curve", d);
     for (const auto& point : drawn) {
       html.empty("circle", {{"class", point[0] == own ? "observed own" : "observed"},
-                            {"cx", at(x(point[0]))},
-                            {"cy", at(y(point[1]))},
+                            {"cx", coordinate_text(x(point[0]))},
+                            {"cy", coordinate_text(y(point[1]))},
                             {"r", point[0] == own ? "6" : "4"}});
     }
     if (own > 0 && own >= drawn.front()[0] && own <= drawn.back()[0]) {
-      path(html, "limit", fmt::format("M{} {}V{}", at(x(own)), at(kTop - 6), at(kBottom)));
-      label(html, x(own) + 6, kTop - 8, "start", fmt::format("the test's, {:g}", own));
+      path(html, "limit",
+           fmt::format("M{} {}V{}", coordinate_text(x(own)), coordinate_text(kTop - 6), coordinate_text(kBottom)));
+      add_label(html, x(own) + 6, kTop - 8, "start", fmt::format("the test's, {:g}", own));
     }
   }
   html.add("figcaption", fmt::format("How often the test fails with another {}; bars are confidence intervals.", name));

@@ -8,18 +8,19 @@
 #include <map>
 
 #include "recorder/text/shell.h"
+#include "replay/base/json.h"
 #include "replay/calls/damage.h"
 #include "replay/report/html/findings.h"
 #include "replay/report/html/page_template.h"
 #include "replay/report/html/sections.h"
 #include "replay/report/html/writer.h"
+#include "replay/report/joined.h"
 #include "replay/report/words.h"
 
 namespace msda::replay {
 
 using analysis::AtFault;
 using analysis::thousands;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -177,7 +178,7 @@ void add_details(Html& html, const ReportedInvocation& one, const Json& kernels)
     add_section(html, prefix + "-launch", "Launch", [&] { add_launch(html, one.shown, kernels); });
 }
 
-void add_invocation(Html& html, const ReportedCapture& report, const ReportedInvocation& one) {
+void add_invocation_section(Html& html, const ReportedCapture& report, const ReportedInvocation& one) {
   const InvocationResult& result = one.result;
   const capture::CallFacts& facts = result.invocation.facts;
   const std::string prefix = prefix_of(one);
@@ -284,7 +285,7 @@ std::string html_of(const ReportedCapture& report) {
     const auto frame = body.in("div", {{"class", "frame"}});
     add_navigation(body, links_of(report));
     const auto main = body.in("main");
-    for (const ReportedInvocation& one : report.invocations) add_invocation(body, report, one);
+    for (const ReportedInvocation& one : report.invocations) add_invocation_section(body, report, one);
     add_others(body, report);
     {
       const auto section = body.in("section", {{"id", "program"}});
@@ -299,13 +300,6 @@ std::string html_of(const ReportedCapture& report) {
 }
 
 namespace {
-
-AtFault at_fault_of(const Json& named) {
-  for (const AtFault one : {AtFault::kObserved, AtFault::kReference, AtFault::kConvention, AtFault::kTolerance}) {
-    if (named == name_of(one)) return one;
-  }
-  return AtFault::kNone;
-}
 
 void add_top(Html& html, const Json& verdict, size_t captures) {
   const Chip grade = chip_of(verdict["grade"].get<std::string>(), !verdict["causes"].empty());
@@ -324,7 +318,7 @@ void add_top(Html& html, const Json& verdict, size_t captures) {
   add_headline(html, verdict["summary"]);
 }
 
-std::string number_text(const Json& number) {
+std::string value_text(const Json& number) {
   return number.is_number() ? fmt::format("{:.9g}", number.get<double>()) : number.get<std::string>();
 }
 
@@ -367,8 +361,8 @@ void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
       const auto capture = worst["capture"].get<std::string>();
       add_capture(html, capture, page_of.at(capture));
     }
-    add("values", fmt::format("recorded {}, {} {}", number_text(worst["observed"]), worst["against"].get<std::string>(),
-                              number_text(worst["expected"])));
+    add("values", fmt::format("recorded {}, {} {}", value_text(worst["observed"]), worst["against"].get<std::string>(),
+                              value_text(worst["expected"])));
     add("why", worst["why"]);
     add("what to do", group["help"]);
   }
@@ -391,7 +385,7 @@ std::string origin_of(const Json& one) {
   return fmt::format("{}", fmt::join(whose, ", "));
 }
 
-void add_row(Html& html, const Json& one, const std::string& page) {
+void add_capture_row(Html& html, const Json& one, const std::string& page) {
   const bool read = !one.contains("error");
   const auto row = html.in("tr");
   {
@@ -429,7 +423,7 @@ std::string html_of_index(const Json& joined, const std::vector<std::string>& pa
       body.add("h2", "Captures");
       const auto scroll = body.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
       const auto table = body.in("table", {{"class", "captures"}});
-      for (size_t i = 0; i < captures.size(); ++i) add_row(body, captures[i], pages[i]);
+      for (size_t i = 0; i < captures.size(); ++i) add_capture_row(body, captures[i], pages[i]);
     }
     {
       const auto section = body.in("section", {{"id", "findings"}});

@@ -6,34 +6,36 @@
 #include <cmath>
 #include <limits>
 
+#include "replay/base/json.h"
+
 namespace msda::replay {
 
 using analysis::axis_name;
 using analysis::Finding;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::string at(double x) { return coordinate_text(x); }
-
 void line(Html& html, const char* style, double x1, double y1, double x2, double y2) {
-  html.empty("path", {{"class", style}, {"d", fmt::format("M{} {}L{} {}", at(x1), at(y1), at(x2), at(y2))}});
+  html.empty("path", {{"class", style},
+                      {"d", fmt::format("M{} {}L{} {}", coordinate_text(x1), coordinate_text(y1), coordinate_text(x2),
+                                        coordinate_text(y2))}});
 }
 
 void box(Html& html, const char* style, double x, double y, double width, double height) {
-  html.empty("rect", {{"class", style}, {"x", at(x)}, {"y", at(y)}, {"width", at(width)}, {"height", at(height)}});
-}
-
-void label(Html& html, double x, double y, const char* anchor, const std::string& text) {
-  html.add("text", {{"x", at(x)}, {"y", at(y)}, {"text-anchor", anchor}}, text);
+  html.empty("rect", {{"class", style},
+                      {"x", coordinate_text(x)},
+                      {"y", coordinate_text(y)},
+                      {"width", coordinate_text(width)},
+                      {"height", coordinate_text(height)}});
 }
 
 // The recorded side is a disc, the other one a diamond around it.
 void mark_observed(Html& html, double x, double y) {
-  html.empty("circle", {{"class", "observed"}, {"cx", at(x)}, {"cy", at(y)}, {"r", "5"}});
+  html.empty("circle", {{"class", "observed"}, {"cx", coordinate_text(x)}, {"cy", coordinate_text(y)}, {"r", "5"}});
 }
 void mark_expected(Html& html, double x, double y) {
-  html.empty("path", {{"class", "expected"}, {"d", fmt::format("M{} {}l10 10l-10 10l-10 -10z", at(x), at(y - 10))}});
+  html.empty("path", {{"class", "expected"},
+                      {"d", fmt::format("M{} {}l10 10l-10 10l-10 -10z", coordinate_text(x), coordinate_text(y - 10))}});
 }
 
 double number_of(const Json& number) { return number.is_number() ? number.get<double>() : NAN; }
@@ -117,30 +119,33 @@ void draw_grid(Html& html, const Frame& frame, char across, char down) {
   for (double i = std::ceil(frame.x0); i <= frame.x0 + last; ++i) {
     line(html, "grid", frame.x(i), Frame::kTop, frame.x(i), bottom);
     // + 0.0: no pixel is called -0
-    label(html, frame.x(i), Frame::kTop - 8, "middle", fmt::format("{:.0f}", i + 0.0));
+    add_label(html, frame.x(i), Frame::kTop - 8, "middle", fmt::format("{:.0f}", i + 0.0));
   }
   for (double i = std::ceil(frame.y0); i <= frame.y0 + last; ++i) {
     line(html, "grid", Frame::kLeft, frame.y(i), right, frame.y(i));
-    label(html, Frame::kLeft - 8, frame.y(i) + 4, "end", fmt::format("{:.0f}", i + 0.0));
+    add_label(html, Frame::kLeft - 8, frame.y(i) + 4, "end", fmt::format("{:.0f}", i + 0.0));
   }
-  label(html, right, Frame::kTop - 22, "end", fmt::format("{} →", across));
-  label(html, Frame::kLeft - 8, Frame::kTop - 8, "end", fmt::format("{} ↓", down));
+  add_label(html, right, Frame::kTop - 22, "end", fmt::format("{} →", across));
+  add_label(html, Frame::kLeft - 8, Frame::kTop - 8, "end", fmt::format("{} ↓", down));
 }
 
 void draw_centres(Html& html, const Frame& frame, int32_t columns, int32_t rows) {
   for (double y = std::ceil(frame.y0); y <= frame.y0 + Frame::kSpan; ++y) {
     for (double x = std::ceil(frame.x0); x <= frame.x0 + Frame::kSpan; ++x) {
       if (x < 0 || y < 0 || x >= columns || y >= rows) continue;
-      html.empty("circle", {{"class", "centre"}, {"cx", at(frame.x(x))}, {"cy", at(frame.y(y))}, {"r", "2.5"}});
+      html.empty("circle", {{"class", "centre"},
+                            {"cx", coordinate_text(frame.x(x))},
+                            {"cy", coordinate_text(frame.y(y))},
+                            {"r", "2.5"}});
     }
   }
 }
 
 Html::Element drawing(Html& html, double width, double height, const std::string& title) {
   auto svg = html.in("svg", {{"class", "drawing"},
-                             {"viewBox", fmt::format("0 0 {} {}", at(width), at(height))},
-                             {"width", at(width)},
-                             {"height", at(height)},
+                             {"viewBox", fmt::format("0 0 {} {}", coordinate_text(width), coordinate_text(height))},
+                             {"width", coordinate_text(width)},
+                             {"height", coordinate_text(height)},
                              {"role", "img"}});
   html.add("title", title);
   return svg;
@@ -221,8 +226,8 @@ struct Jump {
 void draw_branch(Html& html, const Jump& jump, const Crossing::OfSide& side, bool first, const char* style) {
   const double y = jump.y(side.gradient), from = first ? Jump::kLeft : jump.x(0), to = first ? jump.x(0) : Jump::kRight;
   line(html, style, from, y, to, y);
-  label(html, first ? Jump::kLeft : Jump::kRight, y - 12, first ? "start" : "end",
-        fmt::format("{:.7g}", side.gradient));
+  add_label(html, first ? Jump::kLeft : Jump::kRight, y - 12, first ? "start" : "end",
+            fmt::format("{:.7g}", side.gradient));
 }
 
 // Where rounding may put a side's coordinate.
@@ -232,7 +237,8 @@ void draw_reach(Html& html, const Jump& jump, const Crossing::OfSide& side, doub
   if (!std::isfinite(exact) || !std::isfinite(error)) return;
   const double from = jump.x(exact - error), to = jump.x(exact + error);
   html.empty("path", {{"class", style},
-                      {"d", fmt::format("M{0} {2}v8M{0} {3}H{1}M{1} {2}v8", at(from), at(to), at(y - 4), at(y))}});
+                      {"d", fmt::format("M{0} {2}v8M{0} {3}H{1}M{1} {2}v8", coordinate_text(from), coordinate_text(to),
+                                        coordinate_text(y - 4), coordinate_text(y))}});
 }
 
 }  // namespace
@@ -247,9 +253,9 @@ void draw_jump(Html& html, const Finding& finding) {
     const auto svg = drawing(html, Jump::kWidth, Jump::kHeight, "The gradient on both sides of the boundary");
     const double middle = jump.x(0);
     line(html, "boundary", middle, 22, middle, 226);
-    label(html, middle, 14, "middle",
-          fmt::format("{} {} = {:.9g}", crossing->observed.cell != crossing->expected.cell ? "boundary" : "border",
-                      axis, crossing->boundary));
+    add_label(html, middle, 14, "middle",
+              fmt::format("{} {} = {:.9g}", crossing->observed.cell != crossing->expected.cell ? "boundary" : "border",
+                          axis, crossing->boundary));
     const bool observed_first = crossing->observed_first();
     draw_branch(html, jump, crossing->observed, observed_first, "branch observed-line");
     draw_branch(html, jump, crossing->expected, !observed_first, "branch expected-line");
@@ -261,10 +267,11 @@ void draw_jump(Html& html, const Finding& finding) {
     const double step = std::max(1.0, std::pow(10, std::floor(std::log10(jump.reach))));
     for (double tick = -std::floor(jump.reach / step) * step; tick <= jump.reach; tick += step) {
       line(html, "axis", jump.x(tick), 236, jump.x(tick), 241);
-      label(html, jump.x(tick), 255, "middle", tick == 0 ? "0" : fmt::format("{:+g}", tick));
+      add_label(html, jump.x(tick), 255, "middle", tick == 0 ? "0" : fmt::format("{:+g}", tick));
     }
-    label(html, middle, 276, "middle",
-          fmt::format("{} from {:.9g}, in units in the last place of {:.2g}", axis, crossing->boundary, crossing->ulp));
+    add_label(
+        html, middle, 276, "middle",
+        fmt::format("{} from {:.9g}, in units in the last place of {:.2g}", axis, crossing->boundary, crossing->ulp));
   }
   draw_key(html, crossing->expected.name,
            ": the gradient at each side's coordinate. Below: where rounding may put that coordinate.");
@@ -292,9 +299,9 @@ void draw_pixel(Html& html, const PixelView& view) {
       if (!in_frame) continue;
       const double share = std::isfinite(value) && largest > 0 ? std::abs(value) / largest : 1;
       html.empty("circle", {{"class", value < 0 ? "addend less" : "addend"},
-                            {"cx", at(frame.x(x))},
-                            {"cy", at(frame.y(y))},
-                            {"r", at(1.5 + 9 * std::sqrt(share))}});
+                            {"cx", coordinate_text(frame.x(x))},
+                            {"cy", coordinate_text(frame.y(y))},
+                            {"r", coordinate_text(1.5 + 9 * std::sqrt(share))}});
     }
   }
   const auto caption = html.in("figcaption");

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "replay/base/json.h"
 #include "replay/report/html/charts.h"
 #include "replay/report/html/findings.h"
 #include "replay/report/words.h"
@@ -13,7 +14,6 @@ namespace msda::replay {
 
 using analysis::Gradient;
 using analysis::thousands;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -50,7 +50,7 @@ class Table {
   Html::Element scroll_, table_;
 };
 
-std::string number_text(const Json& number, const char* none = "–") {
+std::string statistic_text(const Json& number, const char* none = "–") {
   if (number.is_null()) return none;
   if (number.is_string()) return number.get<std::string>();
   if (number.is_number_integer()) return thousands(number.get<int64_t>());
@@ -155,8 +155,9 @@ namespace {
 void add_stage_row(Table& table, const std::string& name, const Json& s, const Json& max_abs, const Json& max_ulp,
                    const char* kind) {
   const bool bad = s["nan"] != 0 || s["infinite"] != 0;
-  table.row({name, number_text(s["count"]), number_text(s["lowest"]), number_text(s["highest"]), number_text(s["zero"]),
-             number_text(s["nan"]), number_text(s["infinite"]), number_text(max_abs), number_text(max_ulp)},
+  table.row({name, statistic_text(s["count"]), statistic_text(s["lowest"]), statistic_text(s["highest"]),
+             statistic_text(s["zero"]), statistic_text(s["nan"]), statistic_text(s["infinite"]),
+             statistic_text(max_abs), statistic_text(max_ulp)},
             bad ? "bad" : kind);
 }
 
@@ -193,7 +194,7 @@ void add_element_stages(Html& html, const Json& element) {
       html.add("td", {{"class", "number"}},
                name == "float64" && value.is_number() ? fmt::format("{:.15g}", value.get<double>())
                : value.is_number()                    ? fmt::format("{:.9g}", value.get<double>())
-                                                      : number_text(value));
+                                                      : statistic_text(value));
     }
     html.add("td", drifts ? "drifts" : "");
   }
@@ -284,8 +285,8 @@ void add_tensors(Html& html, const Json& invocation) {
       return;
     }
     const Json& s = tensor["statistics"];
-    table.row({name, plain_text(tensor["type"]), shape, number_text(s["lowest"]), number_text(s["highest"]),
-               number_text(s["zero"]), number_text(s["nan"]), number_text(s["infinite"])},
+    table.row({name, plain_text(tensor["type"]), shape, statistic_text(s["lowest"]), statistic_text(s["highest"]),
+               statistic_text(s["zero"]), statistic_text(s["nan"]), statistic_text(s["infinite"])},
               s["nan"] != 0 || s["infinite"] != 0 ? "bad" : "");
   };
   for (const Json& tensor : invocation["tensors"]) {

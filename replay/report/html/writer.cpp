@@ -64,4 +64,8 @@ std::string coordinate_text(double x) {
   return text == "-0" ? "0" : text;
 }
 
+void add_label(Html& html, double x, double y, const char* anchor, const std::string& text) {
+  html.add("text", {{"x", coordinate_text(x)}, {"y", coordinate_text(y)}, {"text-anchor", anchor}}, text);
+}
+
 }  // namespace msda::replay

@@ -59,4 +59,7 @@ class Html {
 // A number in SVG: three decimals, without trailing zeros.
 std::string coordinate_text(double x);
 
+// A text in SVG; `anchor`: which end of it is at x: "start", "middle", "end".
+void add_label(Html& html, double x, double y, const char* anchor, const std::string& text);
+
 }  // namespace msda::replay

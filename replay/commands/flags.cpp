@@ -1,0 +1,136 @@
+#include "replay/commands/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "recorder/text/numbers.h"
+#include "replay/base/errors.h"
+#include "replay/own/own_operator.h"
+
+namespace msda::replay {
+namespace {
+
+// Adds a flag whose whole value must be a number that fits the type.
+template <class Number, class Target>
+CLI::Option* add_number(CLI::App& command, const char* flag, Target& target, const char* help) {
+  return command.add_option_function<std::string>(
+      flag,
+      [flag, &target](const std::string& text) {
+        const auto number = text::parse_number<Number>(text);
+        if (!number) throw BadInput(fmt::format("{} {}: not a number, or one that is too large", flag, text));
+        target = *number;
+      },
+      help);
+}
+
+}  // namespace
+
+void add_capture(CLI::App& command, Options& options) {
+  command.add_option("CAPTURE", options.capture, "Capture file (HDF5)")->required();
+}
+
+void add_captures(CLI::App& command, Options& options) {
+  command.add_option("CAPTURE", options.captures, "Capture files (HDF5), or folders of them")
+      ->required()
+      ->type_name("CAPTURE ...");
+}
+
+void add_invocation(CLI::App& command, Options& options) {
+  command.add_option("--invocation", options.invocation, "Which recorded call: a number, or all")->type_name("N|all");
+}
+
+void add_json(CLI::App& command, Options& options) {
+  command.add_option("--json", options.json, "Write the result as JSON to this file; - is standard output")
+      ->type_name("FILE|-");
+}
+
+void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help) {
+  add_number<int64_t>(command, flag, target, help)->type_name("N");
+}
+
+void add_count(CLI::App& command, const char* flag, std::optional<int64_t>& target, const char* help) {
+  add_number<int64_t>(command, flag, target, help)->type_name("N");
+}
+
+void add_seed(CLI::App& command, uint64_t& target, const char* help) {
+  add_number<uint64_t>(command, "--seed", target, help)->type_name("N");
+}
+
+void add_tolerance(CLI::App& command, Options& options) {
+  add_number<double>(command, "--atol", options.atol, "Absolute tolerance, in place of the recorded one")
+      ->type_name("X");
+  add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
+      ->type_name("X");
+}
+
+void add_operator(CLI::App& command) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--operator",
+          [](const std::vector<std::string>& files) {
+            for (const std::string& file : files) read_operators(file);
+          },
+          "An adapter file whose operators are replayed, too, and whose libraries are run; may be given more than once")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+}
+
+void add_comparison(CLI::App& command, Options& options) {
+  add_invocation(command, options);
+  add_count(command, "--reference", options.reference,
+            "Use the outputs of this invocation, which must have equal inputs, as the reference");
+  add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
+  add_tolerance(command, options);
+  command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
+  add_json(command, options);
+  command.add_flag("--quiet", options.quiet, "Print the verdict only");
+}
+
+void add_replay(CLI::App& command, Options& options) {
+  add_comparison(command, options);
+  command
+      .add_option("--mode", options.modes,
+                  "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; by "
+                  "default all but mixed and recorded_order that this machine can run")
+      ->type_name("LIST");
+  command
+      .add_option("--float64-stages", options.float64_stages,
+                  "Stages that mode mixed computes in float64, separated by commas")
+      ->type_name("LIST");
+  command
+      .add_option("--device", options.device,
+                  "Where to replay: auto is the first GPU, or the CPU for what a GPU cannot run; cuda is all GPUs")
+      ->type_name("auto|cpu|cuda[:N]");
+  command
+      .add_option_function<std::string>(
+          "--device-memory",
+          [&options](const std::string& text) {
+            const auto bytes = text::parse_size(text);
+            if (!bytes) throw BadInput(fmt::format("--device-memory {}: give bytes, as 500000, 64MiB or 2G", text));
+            options.device_memory = *bytes;
+          },
+          "Use at most this much of a GPU's memory (500000, 2GiB); larger calls run in parts")
+      ->type_name("BYTES");
+  command.add_option("--block", options.block, "Block size for mode original, if the kernel allows another one")
+      ->type_name("X[,Y[,Z]]");
+  command
+      .add_option("--kernel-digest", options.kernel_digest,
+                  "Another recorded variant of the kernel for mode original, by the digest of its code")
+      ->type_name("DIGEST");
+  command.add_flag("--poison", options.poison,
+                   "Launch in mode original with other contents of outputs, scratch and shared memory, too: finds "
+                   "races and reads of unwritten memory");
+  command
+      .add_option("--poison-folder", options.poison_folder,
+                  "Keep the results of --poison in a file in this folder, in place of memory")
+      ->type_name("FOLDER");
+  add_number<int64_t>(command, "--repeat", options.repeat,
+                      "Run every replay this often; atomic with another seed each time")
+      ->type_name("N");
+  add_seed(command, options.seed, "Seed of the first atomic replay's order");
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,86 @@
+#include "replay/commands/program.h"
+
+#include <CLI/CLI.hpp>
+#include <malloc.h>
+
+#include <exception>
+#include <new>
+#include <sstream>
+#include <string>
+
+#include "recorder/text/mistyped.h"
+#include "recorder/writer/version.h"
+#include "replay/base/errors.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
+
+namespace msda::replay {
+namespace {
+
+int fail(int status, std::string_view message) {
+  print_error(message);
+  return status;
+}
+
+// Handles --help and --version, and reports wrong flags.
+int fail(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream out, complaint;
+  const int status = app.exit(error, out, complaint);
+  print_raw(out.str());
+  if (status == 0) return 0;
+  const std::string mistyped = text::mistyped(app);
+  return fail(kBadInput, (mistyped.empty() ? error.what() : mistyped) + std::string(" (see --help)"));
+}
+
+int parse_and_run(int argc, char** argv) {
+  int status = kWithinTolerance;
+  CLI::App app(
+      "Replays recorded backward calls of multi-scale deformable attention and finds out why their results drift.",
+      "msda-replay");
+  app.footer(
+      "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");
+  app.set_version_flag("--version", [] { return record::describe_build("msda-replay"); });
+  app.require_subcommand(1);
+  add_run_command(app, status);
+  add_list_command(app, status);
+  add_show_command(app, status);
+  add_stages_command(app, status);
+  add_order_command(app, status);
+  add_advise_command(app, status);
+  add_stress_command(app, status);
+  add_verify_command(app, status);
+  add_recover_command(app, status);
+  add_minimize_command(app, status);
+  add_gradcheck_command(app, status);
+  add_diff_command(app, status);
+  add_doctor_command(app, status);
+  add_export_command(app, status);
+  add_poison_worker_command(app, status);
+  add_report_command(app, status);
+  try {
+    app.parse(argc, argv);
+    return status;
+  } catch (const CLI::ParseError& e) {
+    return fail(app, e);
+  }
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  // Large blocks go back to the system when they are freed; by default glibc keeps blocks of up to 32 MB.
+  constexpr int kLarge = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, kLarge);
+  keep_standard_descriptors();
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const Unavailable& e) {
+    return fail(kUnavailable, e.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kBadInput, "out of memory: the capture is too large for this machine; choose one --invocation");
+  } catch (const std::exception& e) {  // BadInput, capture::Error, and unexpected exceptions
+    return fail(kBadInput, e.what());
+  }
+}
+
+}  // namespace msda::replay
