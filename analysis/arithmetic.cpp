@@ -39,9 +39,9 @@ bool needs_float64(const Tensor& tensor) {
 
 // Counts channels of a pixel once whose values are equal and whose sums are: they have the same addends, and so the
 // same roundings.
-class Counted {
+class CountedChannels {
  public:
-  explicit Counted(const Call& call) : call_(call) {}
+  explicit CountedChannels(const Call& call) : call_(call) {}
 
   bool first(const ElementId& id, double value, double sum) {
     return seen_.insert({call_.weights_of(id.gradient, id.flat), value, std::isfinite(sum) ? sum : INFINITY}).second;
@@ -65,7 +65,7 @@ bool lie_to_one_side(const Call& call, const Side& side, const std::vector<Eleme
   constexpr int kShuffles = 8;
   constexpr double kSigmas = 5;
   double elements_seen = 0, lean = 0, lean_of_sums = 0;
-  Counted counted(call);
+  CountedChannels counted(call);
   for (const ElementId& id : elements) {
     const Addends addends = call.addends(side.conventions, id, cache);
     const Spread spread = try_orders(addends, type, Orders::kLikely, kShuffles);
@@ -93,7 +93,7 @@ msda_dtype detect_arithmetic(const Call& call, Side side, Gradient gradient, Cac
   // be beyond float32 as sums in the type leave there, but for chance.
   std::vector<ElementId> beyond_float32;
   double expected = 0;
-  Counted counted(call);
+  CountedChannels counted(call);
   for (const ElementId& id : examined_elements(call, tensor, gradient)) {
     const double sum = sum_in(call, side, id, tensor.dtype, cache);
     if (!counted.first(id, tensor.at(id.flat), sum)) continue;

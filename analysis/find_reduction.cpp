@@ -34,7 +34,7 @@ std::vector<int64_t> families_of(const Call& call, Gradient gradient, const std:
 }
 
 // All sets of some steps, smaller ones first.
-std::vector<Steps> sets_of(Steps some) {
+std::vector<Steps> subsets_of(Steps some) {
   std::vector<Steps> sets;
   for (Steps set = some;; set = (set - 1) & some) {
     sets.push_back(set);
@@ -57,9 +57,9 @@ class Search {
     collect(unexplained, kMostTried, kMostLookedAt);
     if (tried_.size() < kFewestTried) return std::nullopt;
     const Steps inputs = call_.input_steps(gradient_), inner = call_.inner_steps(gradient_);
-    if (auto found = best_of(sets_of(inputs | inner), /*screens=*/true)) return found;
+    if (auto found = best_of(subsets_of(inputs | inner), /*screens=*/true)) return found;
     // Everything was cast. Rounded locations take longest: all samples land anew.
-    std::vector<Steps> cast = sets_of(inner);
+    std::vector<Steps> cast = subsets_of(inner);
     for (Steps& set : cast) set |= inputs | kLocations;
     if (auto found = best_of(cast, /*screens=*/false)) return found;
     // Sums in the type itself hide more than any other, so that they come last. More elements tell whether the values

@@ -14,7 +14,7 @@ namespace msda::analysis {
 namespace {
 
 // Elements of one gradient that are in a group already.
-class Counted {
+class GroupedElements {
  public:
   // The runs of those elements that are new.
   std::vector<ElementRun> add(const std::vector<ElementRun>& runs) {
@@ -162,7 +162,7 @@ bool is_mistake(Cause cause) {
 
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {
   const Rounding rounding = count_rounding(judged);
-  std::map<std::pair<bool, Gradient>, Counted> counted;
+  std::map<std::pair<bool, Gradient>, GroupedElements> counted;
   std::map<std::tuple<bool, AtFault, Cause, Gradient>, Group> groups;
   const std::string* against = nullptr;
   for (const JudgedElements& set : judged) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace msda::analysis {
 
@@ -36,6 +37,20 @@ using Landings = boost::container::static_vector<Landing, kMostLandings + 2>;
 
 // Where a sample landed, by axis. Empty for what adds up many samples, whose terms agree at the boundaries.
 using Place = boost::container::static_vector<Landing, 3>;
+
+// Calls visit(place) for each way in which a sample may have landed, the exact one first, until it returns true: its
+// landings along each axis are given, and those that `place` begins with are taken. Returns what visit() returned last.
+template <class Visit>
+bool visit_places(const std::vector<Landings>& along, Place& place, Visit&& visit) {
+  if (place.size() == along.size()) return visit(place);
+  for (const Landing& landing : along[place.size()]) {
+    place.push_back(landing);
+    const bool found = visit_places(along, place, visit);
+    place.pop_back();
+    if (found) return true;
+  }
+  return false;
+}
 
 // The cell boundary nearest to a coordinate: an integer.
 inline double nearest_boundary(double coordinate) { return std::nearbyint(coordinate); }

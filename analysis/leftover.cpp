@@ -8,13 +8,13 @@
 namespace msda::analysis {
 namespace {
 
-constexpr int64_t kFewest = 16;  // elements that are not zero, for any of this to be no coincidence
-constexpr int64_t kMostExamined = 512;
+constexpr int64_t kFewestEqual = 16;  // elements that are not zero, for any of this to be no coincidence
+constexpr int64_t kMostLeftovers = 512;
 
 // Some elements, spread over the tensor, whose number `counts`.
 template <class Counts>
 std::vector<int64_t> examined(const Tensor& tensor, Counts&& counts) {
-  const int64_t total = tensor.elements(), step = std::max<int64_t>(1, total / kMostExamined);
+  const int64_t total = tensor.elements(), step = std::max<int64_t>(1, total / kMostLeftovers);
   std::vector<int64_t> elements;
   for (int64_t flat = 0; flat < total; flat += step) {
     if (std::isfinite(tensor.at(flat)) && tensor.at(flat) != 0 && counts(flat)) elements.push_back(flat);
@@ -33,7 +33,7 @@ bool is_rest_of(const Tensor& before, const Tensor& result) {
     if (before.at(flat) != result.at(flat)) return false;
     ++equal;
   }
-  return equal >= kFewest;
+  return equal >= kFewestEqual;
 }
 
 // How many times the gradient the buffer holds; 0 if it holds something else.
@@ -42,7 +42,7 @@ int64_t times_the_gradient(const Material& material, const Side& recorded, Gradi
   constexpr int64_t kMost = 10'000;
   const Tensor& truth = material.float64.of(gradient);
   const auto elements = examined(before, [&](int64_t flat) { return truth.at(flat) != 0; });
-  if (std::ssize(elements) < kFewest) return 0;
+  if (std::ssize(elements) < kFewestEqual) return 0;
   std::vector<double> ratios;
   for (const int64_t flat : elements) ratios.push_back(before.at(flat) / truth.at(flat));
   const auto middle = ratios.begin() + std::ssize(ratios) / 2;
@@ -72,7 +72,7 @@ bool is_beneath(const Material& material, const Side& recorded, Gradient gradien
     }
     telling += !explain(*material.call, recorded, id, cache).explained();
   }
-  return telling >= kFewest;
+  return telling >= kFewestEqual;
 }
 
 }  // namespace

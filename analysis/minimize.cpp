@@ -16,15 +16,15 @@ bool contains(const std::vector<ElementRun>& runs, int64_t flat) {
                              [&](const ElementRun& run) { return flat >= run.flat && flat < run.flat + run.count; });
 }
 
-// A type's neighbour of x, `steps` numbers away.
-double neighbour(double x, msda_dtype type, int steps) {
+// A type's neighbour_in of x, `steps` numbers away.
+double neighbour_in(double x, msda_dtype type, int steps) {
   const double unit = std::ldexp(1.0, std::ilogb(x == 0 ? 1.0 : x) - Precision::of(type).bits + 1);
   return rounded_to(x + steps * unit, type);
 }
 
 class Minimizer {
  public:
-  Minimizer(const Material& whole, const Target& target, const MinimizeSettings& settings)
+  Minimizer(const Material& whole, const MinimizeTarget& target, const MinimizeSettings& settings)
       : whole_(whole), target_(target), settings_(settings), calls_(whole, settings.threads) {}
 
   std::optional<Minimized> run(const std::optional<Reached>& from) {
@@ -270,7 +270,7 @@ class Minimizer {
         if (now.view().at(at) == moved.view().at(at)) continue;
         for (const int steps : {1, -1, kNeighbours, -kNeighbours}) {
           Inputs other = cropped;
-          store(other[i].bytes.data(), moved.dtype, at, neighbour(moved.view().at(at), moved.dtype, steps));
+          store(other[i].bytes.data(), moved.dtype, at, neighbour_in(moved.view().at(at), moved.dtype, steps));
           if (try_moved(std::move(other))) return true;
         }
       }
@@ -288,7 +288,7 @@ class Minimizer {
   }
 
   const Material& whole_;
-  const Target& target_;
+  const MinimizeTarget& target_;
   const MinimizeSettings& settings_;
   SmallCalls calls_;
   Minimized best_;
@@ -299,8 +299,8 @@ class Minimizer {
 
 }  // namespace
 
-std::optional<Minimized> minimize(const Material& whole, const Target& target, const std::optional<Reached>& from,
-                                  const MinimizeSettings& settings) {
+std::optional<Minimized> minimize(const Material& whole, const MinimizeTarget& target,
+                                  const std::optional<Reached>& from, const MinimizeSettings& settings) {
   return Minimizer(whole, target, settings).run(from);
 }
 

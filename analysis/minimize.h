@@ -12,7 +12,7 @@
 namespace msda::analysis {
 
 // What must stay: an element, and what was found about it.
-struct Target {
+struct MinimizeTarget {
   Gradient gradient;
   int64_t flat = 0;  // of the whole call
   Cause cause = Cause::kImplementationError;
@@ -46,7 +46,7 @@ struct Minimized {
 };
 
 // Starts at `from`, if given, or else at the whole call. Nothing if the target's finding is not there at the start.
-std::optional<Minimized> minimize(const Material& whole, const Target& target, const std::optional<Reached>& from,
-                                  const MinimizeSettings& settings);
+std::optional<Minimized> minimize(const Material& whole, const MinimizeTarget& target,
+                                  const std::optional<Reached>& from, const MinimizeSettings& settings);
 
 }  // namespace msda::analysis

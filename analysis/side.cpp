@@ -71,20 +71,6 @@ Precisions precisions_of(msda_dtype arithmetic, const Reduction* reduction) {
   return {Precision::of(MSDA_FLOAT32), precision_of(reduction->narrow)};
 }
 
-// Calls visit(place) for each way in which the sample may have landed, the exact one first.
-template <class Visit>
-void visit_places(const std::vector<Landings>& along, Place& place, Visit&& visit) {
-  if (place.size() == along.size()) {
-    visit(place);
-    return;
-  }
-  for (const Landing& landing : along[place.size()]) {
-    place.push_back(landing);
-    visit_places(along, place, visit);
-    place.pop_back();
-  }
-}
-
 // A match for each way in which the element's samples may have landed, without the side's value.
 std::vector<Match> candidates_of(const Call& call, const Side& side, const ElementId& id, const Reduction* reduction,
                                  Cache& cache) {
@@ -97,6 +83,7 @@ std::vector<Match> candidates_of(const Call& call, const Side& side, const Eleme
   Place start;
   visit_places(along, start, [&](const Place& place) {
     candidates.push_back({place, call.element(side.conventions, id, place, precisions, reduction, cache)});
+    return false;
   });
   return candidates;
 }

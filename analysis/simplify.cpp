@@ -8,7 +8,7 @@ namespace msda::analysis {
 namespace {
 
 // Up to this many elements of an input are tried one by one; of more the first ones.
-constexpr int64_t kMostSingle = 512;
+constexpr int64_t kMostAlone = 512;
 
 class Simplifier {
  public:
@@ -73,7 +73,7 @@ class Simplifier {
   }
 
   void round_singly(size_t input) {
-    const int64_t count = std::min(inputs_[input].view().elements(), kMostSingle);
+    const int64_t count = std::min(inputs_[input].view().elements(), kMostAlone);
     for (int64_t at = 0; at < count; ++at) {
       const double x = inputs_[input].view().at(at);
       const auto try_number = [&](double number) { return change(input, at, at + 1, [&](double) { return number; }); };

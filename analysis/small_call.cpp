@@ -10,19 +10,6 @@
 namespace msda::analysis {
 namespace {
 
-// Calls visit(place) for every way in which the sample of an element may have landed, until it returns true.
-template <class Visit>
-bool visit_places(const std::vector<Landings>& along, Place& place, Visit&& visit) {
-  if (place.size() == along.size()) return visit(place);
-  for (const Landing& landing : along[place.size()]) {
-    place.push_back(landing);
-    const bool found = visit_places(along, place, visit);
-    place.pop_back();
-    if (found) return true;
-  }
-  return false;
-}
-
 bool is_whole(const Call& call, const Recipe& recipe) {
   const auto cuts = call.cuts();
   for (size_t i = 0; i < cuts.size(); ++i) {

@@ -9,7 +9,7 @@
 namespace msda::kernels {
 namespace {
 
-void check_conventions(const msda_grid_sample_call& call) {
+void check_grid_conventions(const msda_grid_sample_call& call) {
   if (call.interpolation < MSDA_BILINEAR || call.interpolation > MSDA_BICUBIC) {
     throw InvalidArgument(fmt::format("no such interpolation: {}", static_cast<int>(call.interpolation)));
   }
@@ -27,7 +27,7 @@ void check_conventions(const msda_grid_sample_call& call) {
 }  // namespace
 
 CheckedGridCall check_grid_call(const msda_grid_sample_call& call, const msda_tensor& grad_output) {
-  check_conventions(call);
+  check_grid_conventions(call);
   const int rank = call.input.rank;
   check_rank_and_sizes("input", call.input, rank);
   check_rank_and_sizes("grid", call.grid, rank);

@@ -11,7 +11,7 @@
 namespace msda::kernels {
 namespace {
 
-void check_conventions(const msda_scatter_add_call& call) {
+void check_scatter_conventions(const msda_scatter_add_call& call) {
   if (call.scale < MSDA_SCATTER_SUM || call.scale > MSDA_SCATTER_BY_FREQUENCY) {
     throw InvalidArgument(fmt::format("no such scale: {}", static_cast<int>(call.scale)));
   }
@@ -55,7 +55,7 @@ msda_options plain_options(const char* operator_name, const msda_options* option
 }
 
 CheckedScatter check_scatter(const msda_scatter_add_call& call, const msda_tensor& sum) {
-  check_conventions(call);
+  check_scatter_conventions(call);
   const auto shape = shape_of(call.source);
   const auto size = [&](int i) { return shape[static_cast<size_t>(i)]; };
   if (call.index.rank == 1) {

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace msda::kernels {
@@ -17,18 +19,20 @@ inline int thread_count(int32_t threads, int64_t tasks) {
   return static_cast<int>(std::clamp<int64_t>(std::min(wanted, tasks), 1, 1024));
 }
 
-// Calls work(task, worker) for every task in [0, tasks), on `threads` threads; `worker` < threads identifies the
-// thread. Tasks start in the order of their numbers. The first exception stops the rest and is rethrown here. If the
-// system refuses threads, fewer do the work.
-template <class Work>
-void parallel_for(int64_t tasks, int threads, Work&& work) {
+// A task that is compiled elsewhere: what parallel_for() does with threads is so compiled once, not once for each kind.
+struct AnyWork {
+  void* work;
+  void (*call)(void* work, int64_t task, int worker);
+};
+
+inline void run_on_threads(int64_t tasks, int threads, AnyWork work) {
   std::atomic<int64_t> next{0};
   std::mutex mutex;
   std::exception_ptr error;
   const auto run = [&](int worker) {
     for (int64_t task = next++; task < tasks; task = next++) {
       try {
-        work(task, worker);
+        work.call(work.work, task, worker);
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!error) error = std::current_exception();
@@ -49,6 +53,16 @@ void parallel_for(int64_t tasks, int threads, Work&& work) {
   run(0);
   for (std::thread& helper : helpers) helper.join();
   if (error) std::rethrow_exception(error);
+}
+
+// Calls work(task, worker) for every task in [0, tasks), on `threads` threads; `worker` < threads identifies the
+// thread. Tasks start in the order of their numbers. The first exception stops the rest and is rethrown here. If the
+// system refuses threads, fewer do the work.
+template <class Work>
+void parallel_for(int64_t tasks, int threads, Work&& work) {
+  using Called = std::remove_reference_t<Work>;
+  const auto call = [](void* called, int64_t task, int worker) { (*static_cast<Called*>(called))(task, worker); };
+  run_on_threads(tasks, threads, {const_cast<void*>(static_cast<const void*>(std::addressof(work))), call});
 }
 
 }  // namespace msda::kernels

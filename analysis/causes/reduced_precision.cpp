@@ -21,11 +21,11 @@ std::vector<std::string> types_of(const std::vector<Narrow>& narrowings) {
   return types;
 }
 
-std::string text_of(const std::string& type) { return type == "tf32" ? "TF32" : type; }
+std::string type_text(const std::string& type) { return type == "tf32" ? "TF32" : type; }
 
-std::string text_of(const std::vector<std::string>& types) {
+std::string type_text(const std::vector<std::string>& types) {
   std::vector<std::string> texts;
-  for (const std::string& type : types) texts.push_back(text_of(type));
+  for (const std::string& type : types) texts.push_back(type_text(type));
   const std::string text = fmt::format("{}", fmt::join(texts, " or "));
   return types.size() == 1 ? text : text + " (none of these numbers tells them apart)";
 }
@@ -48,7 +48,7 @@ std::vector<std::string> names_of(const Call& call, Steps steps) {
 
 // "with grad_output and value rounded to TF32"
 std::string words_of(const Call& call, const FoundReduction& reduction) {
-  const auto types = text_of(types_of(reduction.alike));
+  const auto types = type_text(types_of(reduction.alike));
   return fmt::format("with {} {} {}", fmt::join(names_of(call, reduction.steps), " and "),
                      rounding_name(reduction.narrow) == std::string("truncated") ? "truncated to" : "rounded to",
                      types);

@@ -11,7 +11,7 @@
 namespace msda::analysis {
 namespace {
 
-std::string text_of(const Leftover& leftover) {
+std::string leftover_text(const Leftover& leftover) {
   const std::string result =
       leftover.invocation ? fmt::format("what invocation {} left in {}", *leftover.invocation, leftover.tensor)
                           : fmt::format("what {} left ({} this gradient: an autotuner or a loop without a reset)",
@@ -35,7 +35,7 @@ Evidence evidence_of(const Leftover& leftover) {
 // "the buffer held 0.5 before the kernel ran, what invocation 3 left in grad_value,"
 std::string held(const Suspect& s) {
   std::string text = fmt::format("the buffer held {:.9g} before the kernel ran", *s.before);
-  return s.leftover != nullptr ? text + ", " + text_of(*s.leftover) + "," : text;
+  return s.leftover != nullptr ? text + ", " + leftover_text(*s.leftover) + "," : text;
 }
 
 // In which types the kernel may have added: what the buffer held hides it in 16 bits, where the values are otherwise

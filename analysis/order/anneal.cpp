@@ -47,7 +47,7 @@ class Annealing {
     sums_.assign((count_ + 1) * width_, 0);
     lowest_.assign(width_, 0);
     highest_.assign(width_, 0);
-    const std::vector<Target> targets = targets_of(problem);
+    const std::vector<OrderTarget> targets = targets_of(problem);
     for (size_t c = 0; c < problem.channels; ++c) {
       sums_[c] = static_cast<Real>(problem.start[c]);
       lowest_[c] = static_cast<Real>(targets[c].lowest);

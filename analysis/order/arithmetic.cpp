@@ -8,7 +8,7 @@
 namespace msda::analysis {
 namespace {
 
-constexpr size_t kProbes = 96, kMostAddends = 7;
+constexpr size_t kProbes = 96, kMostProbed = 7;
 // Where every pixel has more additions, as in volumes that are made larger, some of the fewest do; each takes longer.
 constexpr size_t kLargeProbes = 12, kMostOfLarge = 15;
 
@@ -40,8 +40,7 @@ Probes choose_probes(const Additions& additions, const FactorArithmetic& arithme
   std::ranges::stable_sort(found, {}, &Probe::addends);
   // Of equally good ones some from each family.
   std::vector<Probe> chosen;
-  const size_t step =
-      std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / count);
+  const size_t step = std::max<size_t>(1, static_cast<size_t>(std::ranges::count(found, 1u, &Probe::addends)) / count);
   for (size_t i = 0; i < found.size() && chosen.size() < count; i += step) chosen.push_back(found[i]);
   Probes probes;
   for (const Probe& probe : chosen) {
@@ -76,17 +75,17 @@ std::vector<SumType> sum_types(msda_dtype stored, msda_dtype arithmetic) {
   return {{stored, stored}, {arithmetic, stored}};
 }
 
-class Finder {
+class ArithmeticFinder {
  public:
-  Finder(const OrderMaterial& material, const Additions& additions, const SearchLimits& limits)
+  ArithmeticFinder(const OrderMaterial& material, const Additions& additions, const SearchLimits& limits)
       : material_(material),
         additions_(additions),
         limits_(limits),
         arithmetics_(additions.arithmetics()),
         known_(additions.known(material.kernel)),
         products_(all_products(additions.factor_names(), known_.products, additions.last_divides())),
-        probes_(choose_probes(additions, arithmetics_.front(), kMostAddends, kProbes)) {
-    limits_.exhaustive = kMostAddends;
+        probes_(choose_probes(additions, arithmetics_.front(), kMostProbed, kProbes)) {
+    limits_.exhaustive = kMostProbed;
     limits_.steps = 20'000;
     limits_.moves = 0;
     if (probes_.targets.empty()) {
@@ -141,7 +140,7 @@ class Finder {
     for (const auto& of_target : addends) {
       if (of_target.empty()) continue;
       const TargetOrder order = order_of(material_, additions_, arithmetic, known_, of_target, limits_, faults);
-      const bool undecided = order.result.fit == OrderFit::kNotFound && limits_.exhaustive > kMostAddends;
+      const bool undecided = order.result.fit == OrderFit::kNotFound && limits_.exhaustive > kMostProbed;
       if (!order.finite || undecided) continue;
       ++arithmetic.tried;
       arithmetic.whole += order.result.fit == OrderFit::kFound;
@@ -163,7 +162,7 @@ class Finder {
 
 AdditionArithmetic find_addition_arithmetic(const OrderMaterial& material, const Additions& additions,
                                             const SearchLimits& limits) {
-  return Finder(material, additions, limits).run();
+  return ArithmeticFinder(material, additions, limits).run();
 }
 
 }  // namespace msda::analysis

@@ -12,7 +12,7 @@ namespace msda::analysis {
 namespace {
 
 // Of a run: pixels that get a certificate, and the additions to one that is tried. About a second of work at most.
-constexpr size_t kMostPixels = 64, kMostAddends = 100;
+constexpr size_t kMostPixels = 64, kMostCertified = 100;
 
 SearchLimits limits_of_certificates() {
   SearchLimits limits;
@@ -54,7 +54,7 @@ void certify(const Material& material, Gradient gradient, const Wanted& wanted, 
     const std::vector<SharedAddend> addends = additions->addends(family, arithmetic.factors);
     std::vector<std::span<const SharedAddend>> chosen;
     for (const auto& of_target : by_target(addends)) {
-      if (of_target.size() <= kMostAddends && std::ranges::binary_search(targets, of_target.front().target)) {
+      if (of_target.size() <= kMostCertified && std::ranges::binary_search(targets, of_target.front().target)) {
         chosen.push_back(of_target);
       }
     }

@@ -36,7 +36,7 @@ class Exhaustive {
   }
 
   OrderResult run() {
-    const std::vector<Target> targets = targets_of(problem_);
+    const std::vector<OrderTarget> targets = targets_of(problem_);
     ends_.resize((count_ + 1) * width_ * 2);
     for (size_t c = 0; c < width_; ++c) {
       lowest(count_)[c] = static_cast<Real>(targets[c].lowest);

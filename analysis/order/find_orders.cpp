@@ -36,9 +36,9 @@ void count(const TargetOrder& target, OrderCounts& counts) {
   counts.doubled += any(true);
 }
 
-class Finder {
+class OrderFinder {
  public:
-  Finder(const OrderMaterial& material, const OrderSettings& settings, const std::function<void(double)>& progress)
+  OrderFinder(const OrderMaterial& material, const OrderSettings& settings, const std::function<void(double)>& progress)
       : material_(material), settings_(settings), progress_(progress) {}
 
   std::optional<OrderReport> run() {
@@ -136,7 +136,7 @@ class Finder {
 
 std::optional<OrderReport> find_orders(const OrderMaterial& material, const OrderSettings& settings,
                                        const std::function<void(double)>& progress) {
-  return Finder(material, settings, progress).run();
+  return OrderFinder(material, settings, progress).run();
 }
 
 void replay_orders(const OrderMaterial& material, const OrderReport& report,

@@ -56,10 +56,10 @@ size_t channels_that_fit(const OrderProblem& problem, const Order& order) {
   return fitting;
 }
 
-std::vector<Target> targets_of(const OrderProblem& problem) {
-  std::vector<Target> targets;
+std::vector<OrderTarget> targets_of(const OrderProblem& problem) {
+  std::vector<OrderTarget> targets;
   for (const double value : problem.recorded) {
-    Target target{value, value};
+    OrderTarget target{value, value};
     if (problem.type.sum != problem.type.stored) {
       // The neighbours of float32 that round to the value: by halving, since rounding is monotonic.
       const auto farthest = [&](double direction) {

@@ -45,10 +45,10 @@ std::vector<double> fold(const OrderProblem& problem, const Order& order);
 size_t channels_that_fit(const OrderProblem& problem, const Order& order);
 
 // The range of sums of type.sum that are stored as the recorded value, one for each channel.
-struct Target {
+struct OrderTarget {
   double lowest, highest;
 };
-std::vector<Target> targets_of(const OrderProblem& problem);
+std::vector<OrderTarget> targets_of(const OrderProblem& problem);
 
 // Whether rounding in any order whatever could give the recorded values: the distance from the exact sum is within the
 // bound (n additions, each by half a unit of a partial sum's magnitude). False is a proof that no order does.

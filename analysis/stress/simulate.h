@@ -64,7 +64,7 @@ struct Run {
   // The largest |difference| - rtol * |expected| and, of elements beyond atol, (|difference| - atol) / |expected|: the
   // tolerances from which on the run passes, if they are above `look`'s.
   double needed_atol = 0, needed_rtol = 0;
-  std::vector<double> slices_needed_atol;  // of the slices whose own is above `look`'s
+  std::vector<double> slices_needed_atol;      // of the slices whose own is above `look`'s
   std::array<bool, kMostGradients> failing{};  // by Gradient
 };
 inline constexpr size_t kMostMisses = 1000;

@@ -1,10 +1,11 @@
 /* An operator of your own as a library: the gradient of a linear interpolation between the rows of v with respect to
  * where it is taken,
  *
- *     grad_x[i] = width * sum over c of grad[i, c] * (v[cell + 1, c] - v[cell, c]),    cell = floor(x[i] * width - 0.5),
+ *     grad_x[i] = width * sum over c of grad[i, c] * (v[cell + 1, c] - v[cell, c]),    cell = floor(x[i] * width -
+ * 0.5),
  *
- * and 0 outside. It jumps where a sample comes into the next cell. slope.json names the library, slope_by_expression.json
- * says the same by expressions. Build it with
+ * and 0 outside. It jumps where a sample comes into the next cell. slope.json names the library,
+ * slope_by_expression.json says the same by expressions. Build it with
  *
  *     cc -std=c99 -O2 -fPIC -shared -fvisibility=hidden -I INCLUDE slope.c -o libslope.so
  *

@@ -15,7 +15,7 @@ namespace msda::kernels::cuda {
 namespace {
 
 // Refuses what the kernels do not compute, and calls that their 32-bit numbers cannot count.
-void check_on_gpu(const CheckedGridCall& checked, const msda_options& options) {
+void check_grid_on_gpu(const CheckedGridCall& checked, const msda_options& options) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (checked.interpolation == MSDA_BICUBIC) {
     throw Unavailable("the GPU's kernels have no bicubic interpolation; the CPU's have");
@@ -33,7 +33,7 @@ void check_on_gpu(const CheckedGridCall& checked, const msda_options& options) {
 
 // Calls visit(static_cast<GridOperator<Stored, Real>*>(nullptr), static_cast<Stored*>(nullptr)).
 template <class Visit>
-void visit_operator(msda_dtype dtype, bool float64, Visit&& visit) {
+void visit_grid_operator(msda_dtype dtype, bool float64, Visit&& visit) {
   const auto with = [&]<class Stored, class Real>(Stored* stored, Real*) {
     visit(static_cast<GridOperator<Stored, Real>*>(nullptr), stored);
   };
@@ -68,7 +68,7 @@ void grid_backward(const msda_grid_sample_call& call, const msda_tensor& grad_ou
   const CheckedGridCall checked = check_grid_call(call, grad_output);
   if (grad_input != nullptr) check_result("grad_input", *grad_input, shape_of(call.input));
   if (grad_grid != nullptr) check_result("grad_grid", *grad_grid, shape_of(call.grid));
-  check_on_gpu(checked, chosen);
+  check_grid_on_gpu(checked, chosen);
   need_device();
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;
   const bool atomic = chosen.mode == MSDA_MODE_ATOMIC;
@@ -83,7 +83,7 @@ void grid_backward(const msda_grid_sample_call& call, const msda_tensor& grad_ou
   for (Output* one : {&to_input, &to_grid}) one->want(workspace);
   workspace.take();
   for (Input* one : {&input, &grid, &of_output}) one->make(work);
-  visit_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
+  visit_grid_operator(dtype, float64, [&]<class Of, class Stored>(Of*, Stored*) {
     Of::backward(call_of<Stored>(checked, input, grid, of_output), checked.axes, atomic, to_input.result(),
                  to_grid.result(), work);
   });

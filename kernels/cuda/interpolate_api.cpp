@@ -10,8 +10,8 @@
 namespace msda::kernels::cuda {
 namespace {
 
-void backward(const msda_interpolate_call& call, const msda_options* options, const msda_tensor& grad_input,
-              Work& work) {
+void enqueue_interpolate(const msda_interpolate_call& call, const msda_options* options, const msda_tensor& grad_input,
+                         Work& work) {
   const msda_options chosen = plain_options("interpolate", options);
   const CheckedInterpolate checked = check_interpolate(call, grad_input);
   if (checked.pixels() > std::numeric_limits<int32_t>::max()) {  // of blocks, at most one to a pixel
@@ -40,6 +40,6 @@ msda_status msda_cuda_interpolate_backward(const msda_interpolate_call* call, co
                                            const msda_tensor* grad_input, void* stream) {
   return cuda::enqueued(stream, [&](cuda::Work& work) {
     if (call == nullptr || grad_input == nullptr) throw InvalidArgument("call or grad_input is a null pointer");
-    cuda::backward(*call, options, *grad_input, work);
+    cuda::enqueue_interpolate(*call, options, *grad_input, work);
   });
 }

@@ -10,7 +10,7 @@ namespace msda::kernels::cuda {
 namespace {
 
 // Refuses calls that the kernels' 32-bit numbers cannot count.
-void check_sizes(const CheckedScatter& checked) {
+void check_scatter_sizes(const CheckedScatter& checked) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (checked.n > kMost || checked.rows > kMost) {
     throw Unavailable("the call is larger than the GPU's kernels can count; the CPU's can");
@@ -20,7 +20,7 @@ void check_sizes(const CheckedScatter& checked) {
 void add(const msda_scatter_add_call& call, const msda_options* options, const msda_tensor& sum, Work& work) {
   const msda_options chosen = plain_options("scatter_add", options);
   const CheckedScatter checked = check_scatter(call, sum);
-  check_sizes(checked);
+  check_scatter_sizes(checked);
   need_device();
   if (checked.outer == 0 || checked.rows == 0 || checked.D == 0) return;
   const bool float64 = checked.float64_inputs || chosen.mode == MSDA_MODE_FLOAT64;

@@ -13,7 +13,6 @@ namespace msda::capture {
 
 using hdf5::Dataset;
 using hdf5::File;
-using hdf5::Group;
 using hdf5::Properties;
 using hdf5::Space;
 using hdf5::Type;
@@ -89,7 +88,7 @@ Writer::Writer(Writer&&) noexcept = default;
 Writer::~Writer() = default;
 
 void Writer::write_run(const Run& run, const std::vector<Seed>& seeds) {
-  const Group group = impl_->group("/run");
+  const hdf5::Group group = impl_->group("/run");
   impl_->attribute(group.get(), "argv", run.argv);
   impl_->attributes(group.get(), run.facts);
   impl_->attributes(impl_->group("/run/environment").get(), run.environment);
@@ -117,7 +116,7 @@ void Writer::add_kernel(const KernelImage& kernel) {
       !kernel.image.empty() && impl_->functions_with_image.try_emplace(kernel.digest, kernel.name).second;
   if (!brings_image && kernel.name.find('/') != kernel.name.npos) return;  // no name of a group
   const std::string name = impl_->path_of_kernel(kernel.digest, kernel.name);
-  const Group group = impl_->group(name);
+  const hdf5::Group group = impl_->group(name);
   impl_->attribute(group.get(), "name", kernel.name);
   impl_->attribute(group.get(), "architecture", kernel.architecture);
   for (const auto& [key, value] : kernel.facts) impl_->attribute(group.get(), key, value);
@@ -147,7 +146,7 @@ void Writer::reopen_invocation(int64_t invocation, const CallFacts& facts, const
 void Writer::share(int64_t invocation, const std::string& section) {
   const std::string from = fmt::format("/invocations/{:06}/{}", invocation, section);
   if (H5Lexists(impl_->file.get(), from.c_str(), H5P_DEFAULT) <= 0) return;
-  const Group source = impl_->group(from), target = impl_->group(impl_->current + "/" + section);
+  const hdf5::Group source = impl_->group(from), target = impl_->group(impl_->current + "/" + section);
   H5G_info_t info{};
   impl_->check(H5Gget_info(source.get(), &info), "read " + from);
   for (hsize_t i = 0; i < info.nlinks; ++i) {
@@ -160,7 +159,7 @@ void Writer::share(int64_t invocation, const std::string& section) {
 }
 
 void Writer::write_facts(const CallFacts& facts, const Parameters& parameters) {
-  const Group group = impl_->group(impl_->current);
+  const hdf5::Group group = impl_->group(impl_->current);
   const hid_t at = group.get();
   impl_->has_dialect = !facts.dialect.empty();
   const auto write = [&](const char* name, const auto& fact) { impl_->fact(at, name, fact); };
@@ -200,7 +199,7 @@ void Writer::add_digests(const std::map<std::string, std::string>& digests) {
 
 void Writer::add_result(const ResultFacts& facts, const std::vector<TensorView>& tensors) {
   const std::string name = impl_->current + "/results/" + facts.name;
-  const Group group = impl_->group(name);
+  const hdf5::Group group = impl_->group(name);
   impl_->attribute(group.get(), "role", facts.role);
   impl_->text_if_any(group.get(), "dialect", facts.dialect);
   for (const TensorView& tensor : tensors) impl_->tensor(name, tensor);
@@ -218,7 +217,7 @@ std::vector<std::byte> Writer::read_input(int64_t invocation, const std::string&
 }
 
 void Writer::set_conventions(int64_t invocation, const std::string& padding_mode, bool align_corners) {
-  const Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
+  const hdf5::Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
   impl_->attribute(group.get(), "padding_mode", padding_mode);
   impl_->attribute(group.get(), "align_corners", align_corners);
   if (H5Aexists(group.get(), kFittingConventions) > 0) {
@@ -227,7 +226,7 @@ void Writer::set_conventions(int64_t invocation, const std::string& padding_mode
 }
 
 void Writer::set_duplicates(int64_t invocation, int64_t duplicates, int64_t distinct_outputs) {
-  const Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
+  const hdf5::Group group = impl_->group(fmt::format("/invocations/{:06}", invocation));
   impl_->attribute(group.get(), "duplicates", duplicates);
   impl_->attribute(group.get(), "distinct_outputs", distinct_outputs);
 }

@@ -5,7 +5,6 @@
 
 namespace msda::capture {
 
-using hdf5::Group;
 using hdf5::Space;
 
 void Writer::begin_stage(const std::string& stage, ElementType type, const std::vector<int64_t>& shape) {
@@ -47,14 +46,14 @@ void Writer::end_stage(const std::string& stage) {
 
 void Writer::add_stage_facts(const std::string& stage, const StageFacts& facts) {
   const std::string name = impl_->stage_path(stage);
-  const Group group = impl_->group(name);
-  const auto write_fields_to = [this](const Group& to) {
+  const hdf5::Group group = impl_->group(name);
+  const auto write_fields_to = [this](const hdf5::Group& to) {
     return [&](const char* field_name, const auto& field) { impl_->field(to.get(), field_name, field); };
   };
   impl_->attribute(group.get(), "arithmetic", facts.arithmetic);
   for_each_summary_attribute(facts.summary, write_fields_to(group));
   if (!facts.float64) return;
-  const Group beside = impl_->group(name + "/float64");
+  const hdf5::Group beside = impl_->group(name + "/float64");
   for_each_summary_attribute(facts.float64->summary, write_fields_to(beside));
   for_each_difference_attribute(*facts.float64, write_fields_to(beside));
 }

@@ -55,9 +55,9 @@ int64_t misses(const std::vector<double>& recorded, const std::vector<double>& e
   return count;
 }
 
-using Tensors = std::map<std::string, msda_tensor>;
+using WrittenTensors = std::map<std::string, msda_tensor>;
 
-std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, const Tensors& tensors) {
+std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, const WrittenTensors& tensors) {
   const msda_dtype type = tensors.at("value").dtype;
   const bool in_16_bits = type == MSDA_FLOAT16 || type == MSDA_BFLOAT16;
   const double kMostMissing = in_16_bits ? 1e-2 : 1e-3;
@@ -100,7 +100,7 @@ std::optional<Conventions> confirm_by(int64_t queries, msda_dialect dialect, con
   return best;
 }
 
-std::optional<Conventions> confirm_as(msda_dialect dialect, const Tensors& tensors) {
+std::optional<Conventions> confirm_as(msda_dialect dialect, const WrittenTensors& tensors) {
   // Both gradients depend on no other query, and a few queries mostly decide.
   constexpr int64_t kFew = 64;
   const auto by_few = confirm_by(kFew, dialect, tensors);
@@ -109,7 +109,7 @@ std::optional<Conventions> confirm_as(msda_dialect dialect, const Tensors& tenso
 }
 
 // Whether the tensors have the operator's ranks; the operator checks the rest.
-bool are_of_a_call(const Tensors& tensors) {
+bool are_of_a_call(const WrittenTensors& tensors) {
   struct Ranked {
     const char* name;
     int rank;
@@ -143,14 +143,14 @@ std::string Conventions::all() const {
   return text;
 }
 
-std::optional<Conventions> confirm(msda_dialect dialect, const Tensors& tensors) {
+std::optional<Conventions> confirm(msda_dialect dialect, const WrittenTensors& tensors) {
   if (!are_of_a_call(tensors) || !is_float(tensors.at("grad_sampling_locations").dtype) ||
       !is_float(tensors.at("grad_attention_weights").dtype)) {
     return std::nullopt;
   }
   const msda_dtype type = tensors.at("value").dtype;
   if (type != MSDA_FLOAT16) return confirm_as(dialect, tensors);
-  Tensors as_bfloat16 = tensors;
+  WrittenTensors as_bfloat16 = tensors;
   for (auto& [name, tensor] : as_bfloat16) {
     if (tensor.dtype == MSDA_FLOAT16) tensor.dtype = MSDA_BFLOAT16;
   }

@@ -99,7 +99,7 @@ class Target {
 };
 
 // Prints what the user must know about a capture beside its contents.
-void tell(const Options& options, const Builder& builder) {
+void report_captures(const Options& options, const Builder& builder) {
   for (const auto& [kernel, count] : builder.unexplained()) {
     say(fmt::format(
         "{}: {} call{} of {} not recorded: no combination of padding and align_corners explains the outputs",
@@ -153,7 +153,7 @@ int follow(const Options& options) {
       target.answer(builder.last_cut());
     }
     builder.finish();
-    tell(options, builder);
+    report_captures(options, builder);
     if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);
     session.end(builder.invocations(), builder.completed());
     close_output();

@@ -12,7 +12,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "recorder/adapters/regex.h"
+#include "recorder/adapters/name_pattern.h"
 #include "recorder/adapters/user.h"
 #include "recorder/spool/output.h"
 #include "recorder/text/secrets.h"
@@ -39,8 +39,8 @@ void check_keep(const std::string& keep) {
 
 void check_kernel(const std::string& kernel) {
   try {
-    adapters::pattern_in_names(kernel);
-  } catch (const std::regex_error& e) {
+    adapters::NamePattern{kernel};
+  } catch (const adapters::BadPattern& e) {
     refuse(fmt::format("--kernel {}: not a valid regular expression (ECMAScript, without back references): {}", kernel,
                        e.what()));
   }

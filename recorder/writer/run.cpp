@@ -51,13 +51,13 @@ std::string preloadable_path(const fs::path& library, const std::string& session
       "TMPDIR to a folder that you can write to, without these characters in its path, or move the installation");
 }
 
-volatile sig_atomic_t program = 0;       // while it runs
+volatile sig_atomic_t running = 0;       // while it runs
 volatile sig_atomic_t signal_since = 0;  // a signal that came after its end
 
 void pass_on(int number) {
   const int saved = errno;
-  if (program > 0) {
-    kill(static_cast<pid_t>(program), number);
+  if (running > 0) {
+    kill(static_cast<pid_t>(running), number);
   } else {
     signal_since = number;
   }
@@ -86,7 +86,7 @@ class Signals {
   // Unblocks signals; `child` is 0 after the program has ended.
   void pass_on_to(pid_t child) {
     hold();
-    program = child;
+    running = child;
     sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
     is_held_ = false;
   }
@@ -178,7 +178,7 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void tell(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed) {
+void report_processes(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
@@ -224,7 +224,7 @@ int run(const Options& options) {
   }
   signals.pass_on_to(child);
   const int status = status_of(child, signals);
-  tell(session.wait(), options.typed);
+  report_processes(session.wait(), options.typed);
   return signal_since != 0 ? 128 + signal_since : status;
 }
 

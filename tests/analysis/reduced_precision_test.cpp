@@ -26,13 +26,13 @@ using analysis::Tolerance;
 // Far tighter than TF32, wider than nearly all rounding of float32.
 constexpr Tolerance kTight{1e-5, 1e-4};
 
-struct Shape {
+struct ReducedShape {
   Sizes sizes;
   Conventions conventions;
   uint64_t seed;
 };
 
-std::vector<Shape> shapes() {
+std::vector<ReducedShape> reduced_shapes() {
   return {{{1, 1, 32, 60, 3, {{16, 16}, {8, 8}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, 1},
           {{2, 2, 8, 40, 2, {{7, 5}, {3, 9}, {1, 1}}}, {MSDA_DEFORMABLE_DETR, MSDA_PADDING_ZEROS, false}, 2},
           {{1, 3, 17, 25, 4, {{6, 11}, {5, 4}}}, {MSDA_GRID_SAMPLE, MSDA_PADDING_ZEROS, true}, 3},
@@ -44,16 +44,16 @@ struct Type {
   float (*round)(float);
   Narrow narrow;
 };
-constexpr Type kTypes[] = {{"tf32", tf32_even, Narrow::kTf32Even},
-                           {"tf32", tf32_away, Narrow::kTf32Away},
-                           {"tf32", tf32_truncated, Narrow::kTf32Truncated},
-                           {"bfloat16", bfloat16, Narrow::kBFloat16},
-                           {"bfloat16", bfloat16_truncated, Narrow::kBFloat16Truncated},
-                           {"float16", float16, Narrow::kFloat16}};
+constexpr Type kNarrowTypes[] = {{"tf32", tf32_even, Narrow::kTf32Even},
+                                 {"tf32", tf32_away, Narrow::kTf32Away},
+                                 {"tf32", tf32_truncated, Narrow::kTf32Truncated},
+                                 {"bfloat16", bfloat16, Narrow::kBFloat16},
+                                 {"bfloat16", bfloat16_truncated, Narrow::kBFloat16Truncated},
+                                 {"float16", float16, Narrow::kFloat16}};
 
 TEST(Narrow, RoundsEveryKindOfNumberAsItsBitsSay) {
   std::mt19937_64 random(1);
-  for (const Type& type : kTypes) {
+  for (const Type& type : kNarrowTypes) {
     for (int i = 0; i < 200'000; ++i) {
       auto bits = static_cast<uint32_t>(random());
       if (i % 3 == 0) bits &= ~uint32_t{0xfff};                 // ties
@@ -67,7 +67,7 @@ TEST(Narrow, RoundsEveryKindOfNumberAsItsBitsSay) {
   }
 }
 
-class Reduced : public ::testing::TestWithParam<Shape> {
+class Reduced : public ::testing::TestWithParam<ReducedShape> {
  protected:
   Problem problem = make_problem(GetParam().sizes, GetParam().conventions, MSDA_FLOAT32, GetParam().seed);
 
@@ -86,7 +86,7 @@ class Reduced : public ::testing::TestWithParam<Shape> {
     return material;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Shapes, Reduced, ::testing::ValuesIn(shapes()),
+INSTANTIATE_TEST_SUITE_P(Shapes, Reduced, ::testing::ValuesIn(reduced_shapes()),
                          [](const auto& shape) { return std::to_string(shape.index); });
 
 int64_t count(const Report& report, const std::function<bool(const Finding&)>& such) {
@@ -105,13 +105,13 @@ int64_t expect_reduced(const Report& report, AtFault at_fault) {
 }
 
 // Sets of steps that implementations round, and in which gradients that shows.
-struct Case {
+struct ReducedCase {
   StepNames steps;
   std::vector<Gradient> gradients;
 };
 const std::vector<Gradient> kAll{analysis::MsdaGradient::kValue, analysis::MsdaGradient::kSamplingLocations,
                                  analysis::MsdaGradient::kAttentionWeights};
-std::vector<Case> cases() {
+std::vector<ReducedCase> cases() {
   const auto [value, locations, attention] = std::tuple(kAll[0], kAll[1], kAll[2]);
   return {{{"grad_output"}, kAll},
           {{"value"}, {locations, attention}},
@@ -138,10 +138,10 @@ StepNames shown_in(const StepNames& steps, Gradient gradient) {
 
 TEST_P(Reduced, NamesTypeStepsAndSide) {
   uint64_t number = GetParam().seed;
-  for (const Type& type : kTypes) {
-    for (const Case& one : cases()) {
+  for (const Type& type : kNarrowTypes) {
+    for (const ReducedCase& one : cases()) {
       for (const bool in_reference : {true, false}) {
-        if (++number % 5 != 0) continue;  // each with every other in one of the shapes at least, but not in all
+        if (++number % 5 != 0) continue;  // each with every other in one of the reduced_shapes at least, but not in all
         std::string text = std::string(type.name) + (in_reference ? " reference" : " recorded");
         for (const std::string& step : one.steps) text += " " + step;
         SCOPED_TRACE(text);
@@ -171,7 +171,7 @@ TEST_P(Reduced, NamesTypeStepsAndSide) {
 
 // Results cast to 16 bits and back, and sums kept in 16 bits.
 TEST_P(Reduced, NamesResultsAndSumsIn16Bits) {
-  for (const Type& type : {kTypes[3], kTypes[5]}) {
+  for (const Type& type : {kNarrowTypes[3], kNarrowTypes[5]}) {
     for (const StepNames& steps :
          {StepNames{"result"}, StepNames{"grad_output", "result"}, StepNames{"sums", "result"}}) {
       for (const bool in_reference : {true, false}) {
@@ -271,7 +271,7 @@ TEST_P(Reduced, ExcusesNoOperandThatIsSlightlyWrong) {
 
 // Faults among elements that a reduction explains, on either side: all of them are found, and nothing else is.
 TEST_P(Reduced, HidesNoFault) {
-  for (const Type& type : {kTypes[1], kTypes[3]}) {
+  for (const Type& type : {kNarrowTypes[1], kNarrowTypes[3]}) {
     for (const bool in_reference : {true, false}) {
       TestMaterial material = plant(in_reference, type.round, {"grad_output"});
       Gradients& side = in_reference ? *material.reference : material.recorded;

@@ -22,7 +22,7 @@ void add_kernel(int* at, int number) {
   if (threadIdx.x == 0) *at += number;
 }
 
-cudaStream_t stream(uintptr_t number) { return reinterpret_cast<cudaStream_t>(number); }
+cudaStream_t kept_stream(uintptr_t number) { return reinterpret_cast<cudaStream_t>(number); }
 
 // In a context of its own, so that no other test's memory is found.
 class KeptMemoryTest : public testing::Test {
@@ -59,16 +59,16 @@ class KeptMemoryTest : public testing::Test {
 };
 
 TEST_F(KeptMemoryTest, RepeatedCallsAskCudaLittle) {
-  two_kernels(stream(1), 7);
+  two_kernels(kept_stream(1), 7);
   EXPECT_EQ(emulated_gpu_exchanges, 2) << "once for the memory and the graph";
   emulated_gpu_calls = emulated_gpu_exchanges = 0;
-  two_kernels(stream(1), 7);
+  two_kernels(kept_stream(1), 7);
   EXPECT_EQ(emulated_gpu_calls, 6) << "captured? device, context, its number, stream's number, launch";
   EXPECT_EQ(emulated_gpu_exchanges, 0);
   EXPECT_EQ(emulated_gpu_allocations, 1);
-  for (int i = 0; i < 31; ++i) two_kernels(stream(1), i + 100);  // now graphs are changed
+  for (int i = 0; i < 31; ++i) two_kernels(kept_stream(1), i + 100);  // now graphs are changed
   emulated_gpu_calls = emulated_gpu_exchanges = 0;
-  two_kernels(stream(1), 1000);
+  two_kernels(kept_stream(1), 1000);
   EXPECT_EQ(emulated_gpu_changes, 1);
   EXPECT_EQ(emulated_gpu_exchanges, 2);
   EXPECT_EQ(emulated_gpu_calls, 9);
@@ -76,7 +76,7 @@ TEST_F(KeptMemoryTest, RepeatedCallsAskCudaLittle) {
 
 TEST_F(KeptMemoryTest, ACallOfOneKernelOnlyLaunchesIt) {
   int at = 0;
-  Work work(stream(1));
+  Work work(kept_stream(1));
   launch("set_kernel", set_kernel, 1, 32, 0, work, &at, 3);
   work.enqueue();
   EXPECT_EQ(at, 3);
@@ -84,51 +84,51 @@ TEST_F(KeptMemoryTest, ACallOfOneKernelOnlyLaunchesIt) {
 }
 
 TEST_F(KeptMemoryTest, TheThreadsCaptureModeIsWhatItWas) {
-  two_kernels(stream(1), 7);
+  two_kernels(kept_stream(1), 7);
   cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
   cudaThreadExchangeStreamCaptureMode(&mode);
   EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
-  two_kernels(stream(2), 7);
+  two_kernels(kept_stream(2), 7);
   cudaThreadExchangeStreamCaptureMode(&mode);
   EXPECT_EQ(mode, cudaStreamCaptureModeThreadLocal);
 }
 
 TEST_F(KeptMemoryTest, TheStreamsNextCallGetsTheMemory) {
-  void* const small = call(stream(1));
-  EXPECT_EQ(call(stream(1)), small);
-  EXPECT_EQ(call(stream(1), 10), small);
+  void* const small = call(kept_stream(1));
+  EXPECT_EQ(call(kept_stream(1)), small);
+  EXPECT_EQ(call(kept_stream(1), 10), small);
   EXPECT_EQ(emulated_gpu_allocations, 1);
   EXPECT_EQ(emulated_gpu_frees, 0);
-  void* const large = call(stream(1), 5000);
+  void* const large = call(kept_stream(1), 5000);
   EXPECT_EQ(emulated_gpu_allocations, 2);
   EXPECT_EQ(emulated_gpu_frees, 1) << "one block is kept";
-  EXPECT_EQ(call(stream(1), 10), large);
-  EXPECT_EQ(call(stream(1), 5000), large);
+  EXPECT_EQ(call(kept_stream(1), 10), large);
+  EXPECT_EQ(call(kept_stream(1), 5000), large);
   EXPECT_EQ(emulated_gpu_allocations, 2);
 }
 
 TEST_F(KeptMemoryTest, StreamsDoNotShareIt) {
   std::vector<void*> of_stream;
-  for (uintptr_t i = 0; i < 3; ++i) of_stream.push_back(call(stream(i)));
+  for (uintptr_t i = 0; i < 3; ++i) of_stream.push_back(call(kept_stream(i)));
   EXPECT_EQ(std::set<void*>(of_stream.begin(), of_stream.end()).size(), 3u);
-  for (uintptr_t i = 0; i < 3; ++i) EXPECT_EQ(call(stream(i)), of_stream[i]);
+  for (uintptr_t i = 0; i < 3; ++i) EXPECT_EQ(call(kept_stream(i)), of_stream[i]);
   EXPECT_EQ(emulated_gpu_allocations, 3);
 }
 
 TEST_F(KeptMemoryTest, CallsThatAreMadeAtATimeDoNotShareIt) {
   void* larger = nullptr;
   {
-    Work one(stream(1)), other(stream(1));
+    Work one(kept_stream(1)), other(kept_stream(1));
     larger = one.allocate(2000);
     EXPECT_NE(other.allocate(1000), larger);
   }
   EXPECT_EQ(emulated_gpu_frees, 1);
-  EXPECT_EQ(call(stream(1), 1), larger);
+  EXPECT_EQ(call(kept_stream(1), 1), larger);
 }
 
 TEST_F(KeptMemoryTest, ACallsFurtherMemoryIsFreed) {
   const auto twice = [] {
-    Work work(stream(1));
+    Work work(kept_stream(1));
     void* const first = work.allocate(1000);
     EXPECT_NE(work.allocate(10), first);
     return first;
@@ -140,42 +140,42 @@ TEST_F(KeptMemoryTest, ACallsFurtherMemoryIsFreed) {
 }
 
 TEST_F(KeptMemoryTest, MuchMemoryIsNotKept) {
-  void* const kept = call(stream(1), kMostKeptBytes);
-  call(stream(1), kMostKeptBytes + 1);
+  void* const kept = call(kept_stream(1), kMostKeptBytes);
+  call(kept_stream(1), kMostKeptBytes + 1);
   EXPECT_EQ(emulated_gpu_frees, 1);
-  EXPECT_EQ(call(stream(1)), kept);
-  Work work(stream(1));
+  EXPECT_EQ(call(kept_stream(1)), kept);
+  Work work(kept_stream(1));
   work.allocate(kMostKeptBytes + 1);
   EXPECT_EQ(work.allocate(1000), kept);
 }
 
 TEST_F(KeptMemoryTest, AllStreamsTogetherKeepALimitedAmount) {
-  void* const first = call(stream(1), kMostKeptBytes);
-  void* const second = call(stream(2), kMostKeptOfContext - kMostKeptBytes);
+  void* const first = call(kept_stream(1), kMostKeptBytes);
+  void* const second = call(kept_stream(2), kMostKeptOfContext - kMostKeptBytes);
   EXPECT_EQ(emulated_gpu_frees, 0);
-  call(stream(3), 1000);
+  call(kept_stream(3), 1000);
   EXPECT_EQ(emulated_gpu_frees, 1);
-  EXPECT_EQ(call(stream(1)), first);
-  EXPECT_EQ(call(stream(2)), second);
+  EXPECT_EQ(call(kept_stream(1)), first);
+  EXPECT_EQ(call(kept_stream(2)), second);
   EXPECT_EQ(emulated_gpu_frees, 1);
 }
 
 TEST_F(KeptMemoryTest, CapturedStreamsAllocate) {
-  void* const kept = call(stream(1));
+  void* const kept = call(kept_stream(1));
   emulated_gpu_captures = 1;
   for (int i = 1; i <= 3; ++i) {
-    EXPECT_NE(call(stream(1)), kept);
+    EXPECT_NE(call(kept_stream(1)), kept);
     EXPECT_EQ(emulated_gpu_allocations, 1 + i);
     EXPECT_EQ(emulated_gpu_frees, i);
   }
   emulated_gpu_captures = 0;
-  EXPECT_EQ(call(stream(1)), kept);
+  EXPECT_EQ(call(kept_stream(1)), kept);
 }
 
 TEST_F(KeptMemoryTest, WithoutAContextsNumberNothingIsKept) {
   emulated_gpu_context = 0;
   for (int i = 1; i <= 3; ++i) {
-    two_kernels(stream(1), i);
+    two_kernels(kept_stream(1), i);
     EXPECT_EQ(emulated_gpu_frees, i);
   }
   EXPECT_EQ(emulated_gpu_graph_launches, 0);
@@ -183,8 +183,8 @@ TEST_F(KeptMemoryTest, WithoutAContextsNumberNothingIsKept) {
 
 TEST_F(KeptMemoryTest, AResetFreesIt) {
   for (int i = 0; i < 100; ++i) {
-    two_kernels(stream(1), 1);
-    two_kernels(stream(2), 2);
+    two_kernels(kept_stream(1), 1);
+    two_kernels(kept_stream(2), 2);
     EXPECT_EQ(emulated_gpu_allocations, 2 * (i + 1)) << "memory of the context before is used";
     EXPECT_EQ(emulated_gpu_frees, 2 * i) << "the pool's memory is left by a reset";
     ++emulated_gpu_context;  // at the same address
@@ -198,26 +198,26 @@ TEST_F(KeptMemoryTest, ContextsThatLiveAtATimeKeepTheirOwn) {
   std::vector<void*> of_context;
   for (int i = 0; i < 64; ++i) {
     enter(i);
-    of_context.push_back(call(stream(1)));
+    of_context.push_back(call(kept_stream(1)));
   }
   for (int i = 0; i < 64; ++i) {
     enter(i);
-    EXPECT_EQ(call(stream(1)), of_context[static_cast<size_t>(i)]);
+    EXPECT_EQ(call(kept_stream(1)), of_context[static_cast<size_t>(i)]);
   }
   EXPECT_EQ(emulated_gpu_allocations, 64);
   for (int i = 64; i < 200; ++i) {
     enter(i);
-    call(stream(1));
+    call(kept_stream(1));
   }
   EXPECT_EQ(emulated_gpu_frees, 0) << "nobody knows whether the first contexts' work has ended";
 }
 
 TEST_F(KeptMemoryTest, TheFirstStreamsKeepTheirs) {
   std::vector<void*> of_stream;
-  for (uintptr_t i = 0; i < 16; ++i) of_stream.push_back(call(stream(i)));
-  for (uintptr_t i = 16; i < 40; ++i) call(stream(i));
+  for (uintptr_t i = 0; i < 16; ++i) of_stream.push_back(call(kept_stream(i)));
+  for (uintptr_t i = 16; i < 40; ++i) call(kept_stream(i));
   EXPECT_EQ(emulated_gpu_frees, 40 - 16);
-  for (uintptr_t i = 0; i < 16; ++i) EXPECT_EQ(call(stream(i)), of_stream[i]);
+  for (uintptr_t i = 0; i < 16; ++i) EXPECT_EQ(call(kept_stream(i)), of_stream[i]);
   EXPECT_EQ(emulated_gpu_allocations, 40);
 }
 
@@ -228,7 +228,7 @@ TEST_F(KeptMemoryTest, ThreadsShareStreams) {
     threads.emplace_back([&, i] {
       while (!begin) std::this_thread::yield();
       for (int j = 0; j < 200; ++j) {
-        Work work(stream(static_cast<uintptr_t>(i % 2)));
+        Work work(kept_stream(static_cast<uintptr_t>(i % 2)));
         auto* const memory = static_cast<int*>(work.allocate(static_cast<size_t>(100 + 40 * j)));
         *memory = 1000 * i + j;
         std::this_thread::yield();

@@ -78,8 +78,8 @@ TEST(GridSample, AtomicOrdersDifferBySeedInGradInputAlone) {
   EXPECT_EQ(grid.size(), 1u);
 }
 
-void expect_close(const std::vector<double>& found, const std::vector<double>& wanted, double unit,
-                  const std::string& what) {
+void expect_close_gradients(const std::vector<double>& found, const std::vector<double>& wanted, double unit,
+                            const std::string& what) {
   ASSERT_EQ(found.size(), wanted.size());
   for (size_t i = 0; i < found.size(); ++i) {
     if (std::isnan(wanted[i])) {
@@ -113,7 +113,7 @@ TEST(GridSample, KernelsAgreeWithTheDefinition) {
         std::vector<double> wanted(found.values().size());
         analysis::evaluate(problem.call, gradient, analysis::EvaluationMode::kFloat64, 0, 1,
                            [&](int64_t flat, double value) { wanted[static_cast<size_t>(flat)] = value; });
-        expect_close(found.values(), wanted, 1e-12, name_of(variant) + " " + gradient.name());
+        expect_close_gradients(found.values(), wanted, 1e-12, name_of(variant) + " " + gradient.name());
       }
     }
   }

@@ -1,5 +1,5 @@
-/* y[i] += alpha * (v[cell] * (1 - fraction) + v[cell + 1] * fraction), the interpolation of v at x[i]: both of a coordinate's
- * factors, an output that begins with what it held, and a number of the launch that is no integer. */
+/* y[i] += alpha * (v[cell] * (1 - fraction) + v[cell + 1] * fraction), the interpolation of v at x[i]: both of a
+ * coordinate's factors, an output that begins with what it held, and a number of the launch that is no integer. */
 #include <string.h>
 
 #include "kernels/own_operator.h"

@@ -13,13 +13,13 @@ namespace msda::tests {
 namespace {
 
 using namespace msda::spool;
-using Sizes = std::vector<int64_t>;
+using TensorSizes = std::vector<int64_t>;
 
 // The place of each element, in elements from the first, in row-major order.
-Sizes places(const Sizes& shape, const Sizes& strides) {
-  Sizes all{0};
+TensorSizes places(const TensorSizes& shape, const TensorSizes& strides) {
+  TensorSizes all{0};
   for (size_t i = 0; i < shape.size(); ++i) {
-    Sizes next;
+    TensorSizes next;
     for (const int64_t at : all) {
       for (int64_t k = 0; k < shape[i]; ++k) next.push_back(at + k * strides[i]);
     }
@@ -30,7 +30,7 @@ Sizes places(const Sizes& shape, const Sizes& strides) {
 
 TEST(TensorExtent, IsWhereEveryElementLies) {
   struct Case {
-    Sizes shape, strides;
+    TensorSizes shape, strides;
   };
   for (const auto& [shape, strides] : {Case{{}, {}},
                                        {{5}, {1}},
@@ -41,7 +41,7 @@ TEST(TensorExtent, IsWhereEveryElementLies) {
                                        {{2, 3}, {-5, -1}},
                                        {{1, 7}, {99, 1}},
                                        {{3, 4}, {8, 2}}}) {
-    const Sizes at = places(shape, strides);
+    const TensorSizes at = places(shape, strides);
     const auto [least, most] = std::ranges::minmax(at);
     const auto extent = extent_of(shape, strides, 4);
     ASSERT_TRUE(extent);
@@ -49,7 +49,7 @@ TEST(TensorExtent, IsWhereEveryElementLies) {
     EXPECT_EQ(extent->dense, 4 * extent->elements);
     EXPECT_EQ(extent->begin, 4 * least);
     EXPECT_EQ(extent->end, 4 * (most + 1));
-    Sizes in_order(at.size());
+    TensorSizes in_order(at.size());
     for (size_t i = 0; i < at.size(); ++i) in_order[i] = static_cast<int64_t>(i);
     EXPECT_EQ(extent->contiguous, at == in_order);
     std::vector<int32_t> memory(static_cast<size_t>(most - least + 1)), copy(at.size());
@@ -66,7 +66,7 @@ TEST(CopyRowMajor, CopiesEveryElementOfAnyStrides) {
   const auto below = [&](int64_t end) { return static_cast<int64_t>(random() % static_cast<uint64_t>(end)); };
   for (int round = 0; round < 300; ++round) {
     const int64_t element_bytes = int64_t{1} << below(5);
-    Sizes shape(static_cast<size_t>(1 + below(4))), strides(shape.size());
+    TensorSizes shape(static_cast<size_t>(1 + below(4))), strides(shape.size());
     for (int64_t& size : shape) size = 1 + below(round % 3 == 0 ? 70 : 9);
     std::vector<size_t> order(shape.size());
     std::iota(order.begin(), order.end(), 0);
@@ -84,7 +84,7 @@ TEST(CopyRowMajor, CopiesEveryElementOfAnyStrides) {
     for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
     const std::byte* first = memory.data() - extent->begin;
     copy_row_major(first, shape, strides, element_bytes, copy.data());
-    const Sizes at = places(shape, strides);
+    const TensorSizes at = places(shape, strides);
     for (size_t i = 0; i < at.size(); ++i) {
       ASSERT_EQ(std::memcmp(&copy[i * static_cast<size_t>(element_bytes)], first + at[i] * element_bytes,
                             static_cast<size_t>(element_bytes)),
@@ -94,7 +94,7 @@ TEST(CopyRowMajor, CopiesEveryElementOfAnyStrides) {
 }
 
 TEST(TensorExtent, IsEmptyWithoutElements) {
-  const auto extent = extent_of(Sizes{4, 0, 5}, Sizes{7, -7, 7}, 8);
+  const auto extent = extent_of(TensorSizes{4, 0, 5}, TensorSizes{7, -7, 7}, 8);
   ASSERT_TRUE(extent);
   EXPECT_EQ(extent->elements, 0);
   EXPECT_EQ(extent->dense, 0);
@@ -103,15 +103,15 @@ TEST(TensorExtent, IsEmptyWithoutElements) {
 
 TEST(TensorExtent, IsRefusedWhereItCannotBe) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  EXPECT_FALSE(extent_of(Sizes{-1}, {}, 4));
-  EXPECT_FALSE(extent_of(Sizes{0, -1}, {}, 4));
-  EXPECT_FALSE(extent_of(Sizes{2, 3}, Sizes{1}, 4));
-  EXPECT_FALSE(extent_of(Sizes{kMost}, {}, 4));
-  EXPECT_FALSE(extent_of(Sizes{kMost, kMost}, {}, 1));
-  EXPECT_FALSE(extent_of(Sizes{kMost, kMost, 0}, {}, 1));  // in any order
-  EXPECT_FALSE(extent_of(Sizes{0, kMost, kMost}, {}, 1));
-  EXPECT_FALSE(extent_of(Sizes{2}, Sizes{kMost}, 4));
-  EXPECT_FALSE(extent_of(Sizes{3}, Sizes{std::numeric_limits<int64_t>::min()}, 1));
+  EXPECT_FALSE(extent_of(TensorSizes{-1}, {}, 4));
+  EXPECT_FALSE(extent_of(TensorSizes{0, -1}, {}, 4));
+  EXPECT_FALSE(extent_of(TensorSizes{2, 3}, TensorSizes{1}, 4));
+  EXPECT_FALSE(extent_of(TensorSizes{kMost}, {}, 4));
+  EXPECT_FALSE(extent_of(TensorSizes{kMost, kMost}, {}, 1));
+  EXPECT_FALSE(extent_of(TensorSizes{kMost, kMost, 0}, {}, 1));  // in any order
+  EXPECT_FALSE(extent_of(TensorSizes{0, kMost, kMost}, {}, 1));
+  EXPECT_FALSE(extent_of(TensorSizes{2}, TensorSizes{kMost}, 4));
+  EXPECT_FALSE(extent_of(TensorSizes{3}, TensorSizes{std::numeric_limits<int64_t>::min()}, 1));
 }
 
 }  // namespace

@@ -198,7 +198,8 @@ CUresult cuMemHostUnregister(void* pointer) {
 // With MSDA_STAND_IN_UNREACHABLE as where the driver could not register the memory.
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* pointer, void* host, unsigned int flags) {
   if (const CUresult error = enter()) return error;
-  if (!pointer || !host || flags != 0 || getenv("MSDA_STAND_IN_UNREACHABLE") != nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!pointer || !host || flags != 0 || getenv("MSDA_STAND_IN_UNREACHABLE") != nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
   *pointer = reinterpret_cast<CUdeviceptr>(host);
   return CUDA_SUCCESS;
 }

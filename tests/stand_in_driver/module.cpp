@@ -71,7 +71,7 @@ Modules& modules() {
   return *instance;
 }
 
-void load(CUlibrary library) {
+void load_module(CUlibrary library) {
   if (!library->loaded.exchange(true)) trace_module(kCbidModuleLoaded, library->module.id, library->module.cubin);
 }
 
@@ -90,7 +90,7 @@ const KernelCode* code_to_launch(CUfunction function) {
     if (modules().functions.contains(function)) return function->code;
     if (!modules().kernels.contains(kernel)) return nullptr;
   }
-  load(kernel->library);
+  load_module(kernel->library);
   return kernel->code;
 }
 
@@ -127,7 +127,7 @@ CUresult unpack(const KernelCode& code, void** extra, ArgumentBytes& bytes) {
   return CUDA_SUCCESS;
 }
 
-CUresult gather(const KernelCode& code, void** parameters, ArgumentBytes& bytes) {
+CUresult gather_into(const KernelCode& code, void** parameters, ArgumentBytes& bytes) {
   for (size_t i = 0; i < code.parameters.size(); ++i) {
     if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
     std::memcpy(bytes.data() + code.parameters[i].offset, parameters[i], code.parameters[i].bytes);
@@ -149,7 +149,8 @@ CUresult launch(const CUlaunchConfig* config, CUfunction function, void** parame
     return CUDA_ERROR_INVALID_VALUE;
   }
   ArgumentBytes bytes(code->argument_bytes());
-  if (const CUresult error = parameters ? gather(*code, parameters, bytes) : unpack(*code, extra, bytes)) return error;
+  if (const CUresult error = parameters ? gather_into(*code, parameters, bytes) : unpack(*code, extra, bytes))
+    return error;
   return submit(
       c.hStream, [code, bytes] { return code->run(bytes.data()); }, null_is_per_thread);
 }
@@ -310,7 +311,7 @@ CUresult cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
     if (!modules().kernels.contains(kernel)) return CUDA_ERROR_INVALID_HANDLE;
     *function = kernel->function.get();
   }
-  load(kernel->library);
+  load_module(kernel->library);
   return CUDA_SUCCESS;
 }
 

@@ -39,7 +39,7 @@ Coordinate locate(double g, int64_t size, int padding, bool align_corners) {
 
 // Whether the tensor has these sizes, and all its elements lie in allocated memory.
 template <class T, class Index>
-bool reachable(const TensorInfo<T, Index>& tensor, const std::vector<Index>& sizes) {
+bool is_reachable(const TensorInfo<T, Index>& tensor, const std::vector<Index>& sizes) {
   if (static_cast<size_t>(tensor.dims) != sizes.size()) return false;
   double last = 0;  // which no strides overflow
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -127,8 +127,8 @@ bool valid(const GridSampler<T, Index>& call) {
   grid.push_back(kAxes);
   // It writes the gradient of the grid by one stride alone.
   const double last = (n - 1) * static_cast<double>(call.grad_grid.strides[kAxes]) + kAxes;
-  return reachable(call.input, image) && reachable(call.grid, grid) && reachable(call.grad_output, results) &&
-         reachable(call.grad_grid, grid) && (!call.input_requires_grad || reachable(call.grad_input, image)) &&
+  return is_reachable(call.input, image) && is_reachable(call.grid, grid) && is_reachable(call.grad_output, results) &&
+         is_reachable(call.grad_grid, grid) && (!call.input_requires_grad || is_reachable(call.grad_input, image)) &&
          static_cast<double>(call.n) == n && last < 0x1p40 && call.interpolation >= 0 && call.interpolation <= 1 &&
          allocated(reinterpret_cast<uintptr_t>(call.grad_grid.data), static_cast<size_t>(last) * sizeof(T));
 }
@@ -314,7 +314,7 @@ CUresult whereabouts(const std::byte* bytes) {
 }
 
 // Where parameters of these sizes and alignments lie.
-std::vector<Parameter> layout(const std::vector<std::pair<size_t, size_t>>& sizes) {
+std::vector<Parameter> layout_of_other(const std::vector<std::pair<size_t, size_t>>& sizes) {
   std::vector<Parameter> parameters;
   size_t at = 0;
   for (const auto& [bytes, alignment] : sizes) {
@@ -329,7 +329,7 @@ template <class Index>
 std::vector<Parameter> grid_sampler_layout() {
   const std::pair<size_t, size_t> n{sizeof(Index), sizeof(Index)}, four{4, 4}, flag{1, 1};
   const std::pair<size_t, size_t> tensor{sizeof(TensorInfo<float, Index>), 8};
-  return layout({n, tensor, tensor, tensor, tensor, tensor, four, four, flag, n, flag});
+  return layout_of_other({n, tensor, tensor, tensor, tensor, tensor, four, four, flag, n, flag});
 }
 
 }  // namespace
@@ -341,30 +341,32 @@ const std::vector<KernelCode>& other_kernels() {
       {kGridSampler3dFloat, grid_sampler_layout<int>(), grid_sampler<float, int, 3>},
       {kGridSampler3dDouble, grid_sampler_layout<int64_t>(), grid_sampler<double, int64_t, 3>},
       {kRoiAlign,
-       layout({{4, 4},
-               {8, 8},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {1, 1},
-               {8, 8},
-               {8, 8},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {4, 4},
-               {4, 4}}),
+       layout_of_other({{4, 4},
+                        {8, 8},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {1, 1},
+                        {8, 8},
+                        {8, 8},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4},
+                        {4, 4}}),
        roi_align},
-      {kUpsampleBilinear2d, layout({{8, 8}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {1, 1}, {8, 8}, {8, 8}}),
+      {kUpsampleBilinear2d,
+       layout_of_other({{8, 8}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {4, 4}, {1, 1}, {8, 8}, {8, 8}}),
        upsample_bilinear2d},
-      {kUpsampleNearest2d, layout({{8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {4, 4}, {4, 4}}),
+      {kUpsampleNearest2d,
+       layout_of_other({{8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {8, 8}, {4, 4}, {4, 4}}),
        upsample_nearest2d},
-      {kScaleAdd, layout({{4, 4}, {8, 4}, {8, 8}, {8, 8}, {8, 8}}), scale_add},
-      {kWhereabouts, layout({{4, 4}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}), whereabouts}};
+      {kScaleAdd, layout_of_other({{4, 4}, {8, 4}, {8, 8}, {8, 8}, {8, 8}}), scale_add},
+      {kWhereabouts, layout_of_other({{4, 4}, {8, 8}, {8, 8}, {8, 8}, {8, 8}}), whereabouts}};
   return kernels;
 }
 

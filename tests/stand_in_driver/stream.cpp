@@ -8,7 +8,7 @@ namespace msda::stand_in {
 
 namespace {
 
-void run(const Work& work) {
+void run_work(const Work& work) {
   if (const CUresult error = work()) fail(error);
 }
 
@@ -23,7 +23,7 @@ void work_off(const std::shared_ptr<CUstream_st>& stream) {
     stream->queue.pop_front();
     all.changed.wait(lock, [&] { return std::ranges::all_of(task.after, &Ticket::done); });
     lock.unlock();
-    run(task.work);
+    run_work(task.work);
     lock.lock();
     ++stream->completed;
     all.changed.notify_all();
@@ -128,7 +128,7 @@ Submitted submit_after(CUstream handle, Work work, bool null_is_per_thread, Tick
     all.changed.notify_all();
   } else {
     lock.unlock();
-    stand_in::run(work);
+    stand_in::run_work(work);
     lock.lock();
     ++stream->completed;
     all.changed.notify_all();

@@ -8,11 +8,11 @@
 namespace msda::stand_in {
 namespace {
 
-std::atomic<Tracer> current{nullptr};
+std::atomic<Tracer> current_tracer{nullptr};
 
 }  // namespace
 
-Tracer tracer() { return current; }
+Tracer tracer() { return current_tracer; }
 
 void trace_module(uint32_t id, uint32_t module, const std::vector<std::byte>& cubin) {
   const Tracer tell = tracer();
@@ -38,4 +38,4 @@ void inject() {
 
 }  // namespace msda::stand_in
 
-void stand_in_set_tracer(msda::stand_in::Tracer tracer) { msda::stand_in::current = tracer; }
+void stand_in_set_tracer(msda::stand_in::Tracer tracer) { msda::stand_in::current_tracer = tracer; }

@@ -25,17 +25,6 @@ void add_reads(const GridSampleCall& call, const std::array<Taps, 3>& taps, int 
   }
 }
 
-// Calls visit(place) for each way in which a sample may land, the exact one first.
-template <class Visit>
-void visit_places(const std::vector<Landings>& along, Place& place, Visit&& visit) {
-  if (place.size() == along.size()) return visit(place);
-  for (const Landing& landing : along[place.size()]) {
-    place.push_back(landing);
-    visit_places(along, place, visit);
-    place.pop_back();
-  }
-}
-
 }  // namespace
 
 Reads reads(const GridSampleCall& call, const Place& place, int axis) {
@@ -95,6 +84,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
         }
       }
       is_exact = false;
+      return false;
     });
     for (const Read& read : reads(call, written, -1)) {
       if (read.pixel < 0) continue;

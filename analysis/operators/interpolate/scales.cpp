@@ -62,7 +62,7 @@ std::vector<int64_t> some_of(int64_t total) {
 }
 
 // How many of some elements of a gradient are not this call's, nor what it would have added to the buffer.
-int64_t misses(const InterpolateCall& call, const Tensor& gradient, const Tensor& before) {
+int64_t misses_by_scales(const InterpolateCall& call, const Tensor& gradient, const Tensor& before) {
   const Tolerance tolerance = customary_tolerance(gradient.dtype);
   const auto cache = call.new_cache();
   return std::ranges::count_if(some_of(gradient.elements()), [&](int64_t flat) {
@@ -84,10 +84,11 @@ std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::
   auto on_cpu = as_on_a_cpu(*this), on_gpu = as_on_a_gpu(*this);
   if (is_for_gpus(kernel)) return on_gpu;
   if (!known.recorded || are_alike(*on_cpu, *on_gpu)) return on_cpu;
-  const int64_t cpu = misses(*on_cpu, known.recorded, known.before),
-                gpu = misses(*on_gpu, known.recorded, known.before);
+  const int64_t cpu = misses_by_scales(*on_cpu, known.recorded, known.before),
+                gpu = misses_by_scales(*on_gpu, known.recorded, known.before);
   if (known.reference && cpu > 0 && gpu > 0) {  // the kernel is wrong in any case: what it was to compute tells more
-    const int64_t of_cpu = misses(*on_cpu, known.reference, {}), of_gpu = misses(*on_gpu, known.reference, {});
+    const int64_t of_cpu = misses_by_scales(*on_cpu, known.reference, {}),
+                  of_gpu = misses_by_scales(*on_gpu, known.reference, {});
     if (of_cpu != of_gpu) return of_gpu < of_cpu ? on_gpu : on_cpu;
   }
   return gpu < cpu ? on_gpu : on_cpu;

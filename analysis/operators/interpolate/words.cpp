@@ -9,8 +9,6 @@
 namespace msda::analysis {
 namespace {
 
-using Of = InterpolateDimension;
-
 // Rows before columns: the places of a pixel along the axes.
 std::vector<int64_t> place_in(const Resized* sides, int axes, int64_t Resized::*size, int64_t flat) {
   std::vector<int64_t> at;
@@ -24,7 +22,8 @@ std::vector<int64_t> place_in(const Resized* sides, int axes, int64_t Resized::*
 }  // namespace
 
 std::span<const Dimension> InterpolateCall::dimensions() const {
-  static constexpr Dimension kAll[] = {Of::kBatch, Of::kChannel, Of::kPixel};
+  static constexpr Dimension kAll[] = {InterpolateDimension::kBatch, InterpolateDimension::kChannel,
+                                       InterpolateDimension::kPixel};
   return kAll;
 }
 
@@ -33,7 +32,7 @@ Coordinates InterpolateCall::coordinates_of(Gradient, int64_t flat) const {
 }
 
 std::span<const Call::Part> InterpolateCall::parts() const {
-  static const Part kParts[] = {{}, {Of::kBatch}, {Of::kChannel}};
+  static const Part kParts[] = {{}, {InterpolateDimension::kBatch}, {InterpolateDimension::kChannel}};
   return kParts;
 }
 
@@ -50,7 +49,8 @@ std::string InterpolateCall::text_of_sizes() const {
 std::vector<std::string> InterpolateCall::text_of_place(Gradient gradient, int64_t flat) const {
   constexpr const char* kNames[] = {"column", "row", "slice"};
   const Coordinates at = coordinates_of(gradient, flat);
-  std::vector<std::string> texts{text_of(Of::kBatch, at[0]), text_of(Of::kChannel, at[1])};
+  std::vector<std::string> texts{text_of(InterpolateDimension::kBatch, at[0]),
+                                 text_of(InterpolateDimension::kChannel, at[1])};
   const auto place = place_in(sides, axes_count, &Resized::in, at[2]);
   for (size_t i = 0; i < place.size(); ++i)
     texts.push_back(fmt::format("{} {}", kNames[place.size() - 1 - i], place[i]));

@@ -9,16 +9,16 @@ namespace msda::analysis {
 namespace {
 
 // What a sample reads: rows of value, -1 for zero, and their weights.
-struct Reading {
+struct ForwardReading {
   CornerRows rows{-1, -1, -1, -1};
   std::array<double, 4> weights{};
 };
 
-Reading read_at(const MsdaCall& call, const Conventions& of, int64_t l, double x, double y) {
+ForwardReading read_at(const MsdaCall& call, const Conventions& of, int64_t l, double x, double y) {
   const LevelSize& level = call.levels[static_cast<size_t>(l)];
   const auto along_x = kernels::locate(of.dialect, of.padding, of.align_corners, x, level.width);
   const auto along_y = kernels::locate(of.dialect, of.padding, of.align_corners, y, level.height);
-  Reading reading;
+  ForwardReading reading;
   if (!along_x.sampled || !along_y.sampled) return reading;
   reading.rows = corner_rows(of, level, along_x.low, along_y.low);
   const double fx = along_x.fraction, fy = along_y.fraction;
@@ -45,7 +45,8 @@ Loss MsdaCall::loss_at(const Conventions& of, const ElementId& id, double number
     for (int64_t q = 0; q < Q; ++q) {
       for (int64_t p = 0; p < P; ++p) {
         const SampleId sample{pixel.b, q, pixel.m, pixel.l, p};
-        const Reading reading = read_at(*this, of, pixel.l, sample.location(*this, 0), sample.location(*this, 1));
+        const ForwardReading reading =
+            read_at(*this, of, pixel.l, sample.location(*this, 0), sample.location(*this, 1));
         const long double factor = static_cast<long double>(sample.attention(*this)) *
                                    grad_output.at(sample.grad_output_row(*this) + pixel.d) * number;
         for (size_t corner = 0; corner < 4; ++corner) {
@@ -60,7 +61,7 @@ Loss MsdaCall::loss_at(const Conventions& of, const ElementId& id, double number
   const auto moved = moved_axis(id);
   if (moved) at[*moved] = number;
   const double attention = moved ? sample.attention(*this) : number;
-  const Reading reading = read_at(*this, of, sample.l, at[0], at[1]);
+  const ForwardReading reading = read_at(*this, of, sample.l, at[0], at[1]);
   for (int64_t d = 0; d < D; ++d) {
     const long double factor = static_cast<long double>(attention) * grad_output.at(sample.grad_output_row(*this) + d);
     for (size_t corner = 0; corner < 4; ++corner) {

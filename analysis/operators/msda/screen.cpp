@@ -24,7 +24,7 @@ double location_roundings(const MsdaCall& call) { return 4 + sum_roundings(call)
 double attention_roundings(const MsdaCall& call) { return 7 + sum_roundings(call); }
 
 // What a sample reads along one axis: two pixels by a fraction, or one pixel, so that its gradient along the axis is 0.
-struct Reading {
+struct AxisReading {
   int32_t low, high;  // -1: none
   double fraction, slope;
   bool slopes;  // reads two
@@ -32,7 +32,7 @@ struct Reading {
 };
 
 template <class Real>
-Reading reading_of(const Conventions& by, const kernels::Axis<Real>& at, int32_t size) {
+AxisReading reading_of(const Conventions& by, const kernels::Axis<Real>& at, int32_t size) {
   if (!at.sampled) return {-1, -1, 0, 0, false, true};
   const int32_t low = kernels::corner_pixel(by.dialect, by.padding, at.low, 0, size);
   const int32_t high = kernels::corner_pixel(by.dialect, by.padding, at.low, 1, size);
@@ -41,7 +41,7 @@ Reading reading_of(const Conventions& by, const kernels::Axis<Real>& at, int32_t
   return {low, low, 0, 0, false, low == high || fraction == 0};
 }
 
-Reading reading_of(const Arithmetic& by, float location, int32_t size) {
+AxisReading reading_of(const Arithmetic& by, float location, int32_t size) {
   const auto& [dialect, padding, align] = by.conventions;
   if (by.mode == MSDA_MODE_FLOAT64) {
     return reading_of(by.conventions, kernels::locate(dialect, padding, align, static_cast<double>(location), size),
@@ -52,13 +52,13 @@ Reading reading_of(const Arithmetic& by, float location, int32_t size) {
 }
 
 // Of a coordinate in a cell of the level, or at its edge where corners outside read 0.
-Reading plain_reading(const Conventions& by, float low, float fraction, int32_t size) {
+AxisReading plain_reading(const Conventions& by, float low, float fraction, int32_t size) {
   const auto pixel = static_cast<int32_t>(low);
   const double slope = by.align_corners ? size - 1 : size;
   return {pixel, pixel + 1 < size ? pixel + 1 : -1, static_cast<double>(fraction), slope, true, true};
 }
 
-bool same_pixels(const Reading& a, const Reading& b) {
+bool same_pixels(const AxisReading& a, const AxisReading& b) {
   return a.clear && b.clear && a.slopes == b.slopes && a.low == b.low && a.high == b.high && a.slope == b.slope;
 }
 
@@ -192,7 +192,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   };
   const float from_x = along_x_.distances[at], from_y = along_y_.distances[at];
   const auto is_plain = [](float distance) { return distance < 1 && distance != stress::kBeyond; };
-  Reading x{}, y{};
+  AxisReading x{}, y{};
   double dx = from_x, dy = from_y;
   if (is_plain(from_x) && is_plain(from_y)) {
     x = plain_reading(observed_.conventions, along_x_.lows[at], along_x_.fractions[at], level.size.width);
@@ -200,8 +200,8 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   } else {
     x = reading_of(observed_, x_[at], level.size.width);
     y = reading_of(observed_, y_[at], level.size.height);
-    const Reading other_x = reading_of(expected_, x_[at], level.size.width);
-    const Reading other_y = reading_of(expected_, y_[at], level.size.height);
+    const AxisReading other_x = reading_of(expected_, x_[at], level.size.width);
+    const AxisReading other_y = reading_of(expected_, y_[at], level.size.height);
     if (!same_pixels(x, other_x) || !same_pixels(y, other_y)) {
       level.crosses = true;
       return suspect_all();
@@ -231,7 +231,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
     any = true;
   }
   const double roundings = 2 * location_roundings(call) * kUnit * kSlack;
-  const auto may_differ = [&](const Reading& along, double across, double magnitude) {
+  const auto may_differ = [&](const AxisReading& along, double across, double magnitude) {
     return along.slopes && weight * along.slope * (all * across + roundings * magnitude) > tolerance.atol;
   };
   if (!may_differ(x, dy, query * std::max(norms[0] + norms[1], norms[2] + norms[3])) &&
@@ -243,7 +243,7 @@ bool MsdaScreen::examine(const MsdaCall& call, Level& level, int64_t i, const To
   const stress::SlopeSums sums = stress::loops().slope_sums(rows);
   // The screen's own sums: a difference, a product, a lane's additions and three of lanes.
   const double own = (5 + std::ceil(static_cast<double>(call.D) / 8)) * kUnit * kSlack;
-  const auto look = [&](const Reading& along, const float(&sum)[2], const float(&magnitude)[2], double fraction,
+  const auto look = [&](const AxisReading& along, const float(&sum)[2], const float(&magnitude)[2], double fraction,
                         double across, int axis) {
     if (!along.slopes) return;
     const double scale = weight * along.slope, most = kSlack * std::max(magnitude[0], magnitude[1]);

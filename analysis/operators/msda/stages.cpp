@@ -10,7 +10,7 @@
 namespace msda::analysis {
 namespace {
 
-const std::vector<std::string> kAxes{"x", "y"}, kCorners{"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, kOne{""};
+const std::vector<std::string> kAxes{"x", "y"}, kCornerLabels{"y0,x0", "y0,x1", "y1,x0", "y1,x1"}, kOne{""};
 
 Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
   using Of = MsdaGradient;
@@ -31,9 +31,9 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
       return cell;
     }
     case MSDA_STAGE_INTERPOLATION_WEIGHTS:
-      return make(kCorners, {}, of_sample);
+      return make(kCornerLabels, {}, of_sample);
     case MSDA_STAGE_CORNER_VALUES:
-      return make(kCorners, call.D, of_sample);
+      return make(kCornerLabels, call.D, of_sample);
     case MSDA_STAGE_SAMPLED_VALUE:
       return make(kOne, call.D, {Of::kAttentionWeights});
     case MSDA_STAGE_GRAD_ATTENTION_WEIGHTS:
@@ -41,7 +41,7 @@ Intermediate intermediate(const MsdaCall& call, msda_stage_id stage) {
     case MSDA_STAGE_GRAD_SAMPLING_LOCATIONS:
       return make_gradient(kAxes, Of::kSamplingLocations);
     case MSDA_STAGE_VALUE_CONTRIBUTIONS:
-      return make(kCorners, call.D, {Of::kValue});
+      return make(kCornerLabels, call.D, {Of::kValue});
     case MSDA_STAGE_GRAD_VALUE:
       return make_gradient(kOne, Of::kValue);
     default:
@@ -112,7 +112,7 @@ std::vector<NamedAddend> MsdaCall::named_addends(const Conventions& by, const El
   for (const auto& addend : found->computed(pixel.s)) {
     const SampleId sample{pixel.b, addend.q, pixel.m, pixel.l, addend.p()};
     addends.push_back({fmt::format("query {}, point {}, corner {}", addend.q, addend.p(),
-                                   kCorners[static_cast<size_t>(addend.corner())]),
+                                   kCornerLabels[static_cast<size_t>(addend.corner())]),
                        sample.flat(*this), addend.corner() * D + pixel.d});
   }
   return addends;

@@ -10,8 +10,6 @@
 
 namespace msda::analysis {
 
-using Of = RoiAlignDimension;
-
 void RoiAlignCall::take_sizes() {
   N = input.shape[0];
   C = input.shape[1];
@@ -47,7 +45,8 @@ bool RoiAlignCall::visit_inputs(const Conventions& of, const ElementId& id, cons
 }
 
 std::span<const Dimension> RoiAlignCall::dimensions() const {
-  static constexpr Dimension kAll[] = {Of::kBatch, Of::kChannel, Of::kPixel};
+  static constexpr Dimension kAll[] = {RoiAlignDimension::kBatch, RoiAlignDimension::kChannel,
+                                       RoiAlignDimension::kPixel};
   return kAll;
 }
 
@@ -56,7 +55,7 @@ Coordinates RoiAlignCall::coordinates_of(Gradient, int64_t flat) const {
 }
 
 std::span<const Call::Part> RoiAlignCall::parts() const {
-  static const Part kParts[] = {{}, {Of::kBatch}, {Of::kChannel}};
+  static const Part kParts[] = {{}, {RoiAlignDimension::kBatch}, {RoiAlignDimension::kChannel}};
   return kParts;
 }
 
@@ -111,8 +110,8 @@ std::string RoiAlignCall::text_of_sizes() const {
 
 std::vector<std::string> RoiAlignCall::text_of_place(Gradient gradient, int64_t flat) const {
   const Coordinates at = coordinates_of(gradient, flat);
-  return {text_of(Of::kBatch, at[0]), text_of(Of::kChannel, at[1]), fmt::format("row {}", at[2] / sides[0]),
-          fmt::format("column {}", at[2] % sides[0])};
+  return {text_of(RoiAlignDimension::kBatch, at[0]), text_of(RoiAlignDimension::kChannel, at[1]),
+          fmt::format("row {}", at[2] / sides[0]), fmt::format("column {}", at[2] % sides[0])};
 }
 
 std::string RoiAlignCall::target_text(int64_t target) const {

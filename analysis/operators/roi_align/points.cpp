@@ -9,7 +9,7 @@ namespace msda::analysis {
 namespace {
 
 // Variants of FactorArithmetic. In the second a product is fused into the sum that it is an addend of.
-enum : int { kWritten, kFused };
+enum : int { kAsWritten, kFused };
 
 // A box along an axis, in pixels, computed by Real's operations.
 struct BoxSide {
@@ -143,11 +143,11 @@ int64_t RoiAlignCall::source_of(int64_t sample) const {
 }
 
 std::vector<FactorArithmetic> RoiAlignCall::factor_arithmetics() const {
-  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), kWritten},
+  std::vector<FactorArithmetic> all{{"coordinates as written", arithmetic(), kAsWritten},
                                     {"coordinates with fused multiply-adds", arithmetic(), kFused}};
   // Kernels compute 16-bit tensors in their type.
   if (arithmetic_of(grad_output.dtype) != grad_output.dtype) {
-    all.push_back({"coordinates as written", grad_output.dtype, kWritten});
+    all.push_back({"coordinates as written", grad_output.dtype, kAsWritten});
   }
   return all;
 }

@@ -8,14 +8,13 @@
 namespace msda::analysis {
 namespace {
 
-using Of = ScatterAddDimension;
-
 const char* reduction_name(bool mean) { return mean ? "mean" : "sum"; }
 
 }  // namespace
 
 std::span<const Dimension> ScatterAddCall::dimensions() const {
-  static constexpr Dimension kAll[] = {Of::kOuter, Of::kRow, Of::kChannel};
+  static constexpr Dimension kAll[] = {ScatterAddDimension::kOuter, ScatterAddDimension::kRow,
+                                       ScatterAddDimension::kChannel};
   return kAll;
 }
 
@@ -26,7 +25,8 @@ Coordinates ScatterAddCall::coordinates_of(Gradient, int64_t flat) const {
 }
 
 std::span<const Call::Part> ScatterAddCall::parts() const {
-  static const Part kParts[] = {{}, {Of::kChannel}, {Of::kRow}, {Of::kOuter}};
+  static const Part kParts[] = {
+      {}, {ScatterAddDimension::kChannel}, {ScatterAddDimension::kRow}, {ScatterAddDimension::kOuter}};
   return kParts;
 }
 
@@ -39,9 +39,9 @@ std::string ScatterAddCall::text_of_sizes() const {
 std::vector<std::string> ScatterAddCall::text_of_place(Gradient gradient, int64_t flat) const {
   const Coordinates at = coordinates_of(gradient, flat);
   std::vector<std::string> texts;
-  if (outer_ > 1) texts.push_back(text_of(Of::kOuter, at[0]));
-  texts.push_back(text_of(Of::kRow, at[1]));
-  texts.push_back(text_of(Of::kChannel, at[2]));
+  if (outer_ > 1) texts.push_back(text_of(ScatterAddDimension::kOuter, at[0]));
+  texts.push_back(text_of(ScatterAddDimension::kRow, at[1]));
+  texts.push_back(text_of(ScatterAddDimension::kChannel, at[2]));
   return texts;
 }
 

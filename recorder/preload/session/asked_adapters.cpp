@@ -11,7 +11,7 @@
 namespace msda::record {
 namespace {
 
-std::vector<const adapters::Adapter*> read() {
+std::vector<const adapters::Adapter*> read_asked_adapters() {
   std::vector<const adapters::Adapter*> all;
   for (const std::string& path : config().adapters) {
     try {
@@ -30,7 +30,7 @@ std::span<const adapters::Adapter* const> asked_adapters() noexcept {
   try {
     using Adapters = std::vector<const adapters::Adapter*>;
     static constinit MadeOnce<const Adapters> all;
-    return all.get([] { return std::make_unique<const Adapters>(read()); });
+    return all.get([] { return std::make_unique<const Adapters>(read_asked_adapters()); });
   } catch (...) {  // no memory
     return {};
   }

@@ -83,7 +83,7 @@ std::vector<std::string> list(const char* name) {
   return parts;
 }
 
-Config read() {
+Config read_config() {
   Config config;
   config.output = environment("MSDA_RECORD_OUTPUT");
   if (config.output.empty()) config.output = "msda-capture.%p.h5";
@@ -131,7 +131,7 @@ std::string rank() {
 
 [[gnu::hot]] const Config& config() {
   static constinit MadeOnce<const Config> config;
-  return config.get([] { return std::make_unique<const Config>(read()); });
+  return config.get([] { return std::make_unique<const Config>(read_config()); });
 }
 
 std::string output_of(const std::string& pattern) {

@@ -15,11 +15,6 @@ namespace {
 
 std::mutex start_mutex;
 
-struct Job {
-  std::function<bool()> is_ready;
-  std::function<void()> work;
-};
-
 void sleep_for(long nanoseconds) {
   const timespec pause{0, nanoseconds};
   nanosleep(&pause, nullptr);
@@ -28,6 +23,11 @@ void sleep_for(long nanoseconds) {
 }  // namespace
 
 struct DeliveryThread::State {
+  struct Job {
+    std::function<bool()> is_ready;
+    std::function<void()> work;
+  };
+
   explicit State(void (*when_idle)() noexcept) : idle(when_idle) { sem_init(&news, 0, 0); }
 
   void (*idle)() noexcept;

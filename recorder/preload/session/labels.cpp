@@ -14,22 +14,22 @@ namespace msda::record {
 namespace {
 
 // The last label that any thread was given. Never destroyed: another thread may be writing it when the program forks.
-struct Last {
+struct LastLabel {
   std::mutex mutex;
   bool is_set = false, changes = false;
   char text[4096] = {};
 };
-constinit Last last{};
+constinit LastLabel last_label{};
 
 std::optional<std::string>& label_of_thread() {
   static thread_local std::optional<std::string> label;
   return label;
 }
 
-__attribute__((constructor)) void watch_forks() {
+__attribute__((constructor)) void reset_labels_in_children() {
   pthread_atfork(nullptr, nullptr, [] {
-    new (&last.mutex) std::mutex;
-    if (last.changes) last.is_set = last.changes = false;
+    new (&last_label.mutex) std::mutex;
+    if (last_label.changes) last_label.is_set = last_label.changes = false;
   });
 }
 
@@ -43,11 +43,11 @@ void set_label(const char* label) noexcept {
     return;
   }
   {
-    const std::lock_guard lock(last.mutex);
-    last.changes = true;
-    last.is_set = label != nullptr;
-    if (label != nullptr) last.text[label_of_thread()->copy(last.text, sizeof last.text - 1)] = 0;
-    last.changes = false;
+    const std::lock_guard lock(last_label.mutex);
+    last_label.changes = true;
+    last_label.is_set = label != nullptr;
+    if (label != nullptr) last_label.text[label_of_thread()->copy(last_label.text, sizeof last_label.text - 1)] = 0;
+    last_label.changes = false;
   }
   errno = saved;
 }
@@ -55,8 +55,8 @@ void set_label(const char* label) noexcept {
 std::string current_label() {
   if (label_of_thread()) return *label_of_thread();
   {
-    const std::lock_guard lock(last.mutex);
-    if (last.is_set) return last.text;
+    const std::lock_guard lock(last_label.mutex);
+    if (last_label.is_set) return last_label.text;
   }
   const char* test = getenv("PYTEST_CURRENT_TEST");
   const std::string text = test != nullptr ? test : "";

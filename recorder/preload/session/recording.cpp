@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "recorder/adapters/made_once.h"
-#include "recorder/adapters/regex.h"
+#include "recorder/adapters/name_pattern.h"
 #include "recorder/preload/session/host_digests.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/observations.h"
@@ -88,17 +88,17 @@ bool Recording::wants(const char* kernel) noexcept {
       wanted = true;
       return;
     }
-    using Pattern = std::optional<std::regex>;
-    static constinit MadeOnce<const Pattern> made;
-    const Pattern& pattern = made.get([this] {
+    using adapters::NamePattern;
+    static constinit MadeOnce<const NamePattern> made;
+    const NamePattern& pattern = made.get([this] {
       try {
-        return std::make_unique<const Pattern>(adapters::pattern_in_names(config_.kernel));
-      } catch (const std::regex_error&) {
+        return std::make_unique<const NamePattern>(config_.kernel);
+      } catch (const adapters::BadPattern&) {
         stop("--kernel " + config_.kernel + " is not a regular expression; nothing is recorded");
-        return std::make_unique<const Pattern>();
+        return std::make_unique<const NamePattern>();
       }
     });
-    wanted = pattern && std::regex_match(kernel, *pattern);
+    wanted = pattern.is_found_in(kernel);
   });
   return wanted;
 }
@@ -431,7 +431,7 @@ struct Recordings {
   Recording own, none;
 };
 constinit std::atomic<Recordings*> recordings{nullptr};
-constinit std::atomic<pid_t> owner{0};
+constinit std::atomic<pid_t> process{0};
 
 Recordings& made() {
   if (Recordings* known = recordings.load(std::memory_order_acquire)) return *known;
@@ -441,10 +441,10 @@ Recordings& made() {
     delete fresh;
     return *known;
   }
-  owner = getpid();
+  process = getpid();
   pthread_atfork([] { recordings.load()->own.before_fork(); }, [] { recordings.load()->own.after_fork(); },
                  [] {
-                   owner = getpid();
+                   process = getpid();
                    recordings.load()->own.forget_in_child();
                  });
   return *fresh;
@@ -455,7 +455,7 @@ Recordings& made() {
 [[gnu::hot]] Recording& recording() noexcept {
   Recordings& both = made();
   // A vfork child has its parent's memory, and a raw clone has a copy that no fork handler has seen.
-  return getpid() == owner ? both.own : both.none;
+  return getpid() == process ? both.own : both.none;
 }
 
 void finish_recording() noexcept {

@@ -75,7 +75,7 @@ void hand_over(const Event& event) {
 
 // In a forked child the seeds so far count too, and its own recording has not started. A thread that held the mutex
 // does not exist here.
-__attribute__((constructor)) void watch_forks() {
+__attribute__((constructor)) void reset_seeds_in_children() {
   pthread_atfork(nullptr, nullptr, [] {
     new (&seeds.mutex) std::mutex;
     seeds.write = nullptr;
