@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -15,12 +16,19 @@ DATA = SOURCE / "tests" / "data"
 REPLAY = BUILD / "bin" / "msda-replay"
 sys.path.insert(0, str(SOURCE / "tools" / "python"))
 
+# A shell has its background jobs ignore this, which their programs would inherit, and some tests interrupt programs.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # These tests expect results of the CPU: GPUs are hidden except from tests that need them.
 WITH_GPUS = dict(os.environ)
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["MSDA_REPLAY"] = str(REPLAY)  # for the Python package
 
 GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "long: takes more than 10 s, or many of its kind do; `tools/test long` runs it")
 
 
 class Finished:

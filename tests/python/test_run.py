@@ -1,14 +1,14 @@
 """msda-replay run: JSON as its schema says, text for a person, exit statuses, flags."""
 
 import json
-import os
 import re
 
 import jsonschema
 import numpy as np
 import pytest
-from conftest import GRADIENTS, SOURCE
+from conftest import GRADIENTS, REPLAY, SOURCE
 from support import backward, make_problem
+from terminal import Shown
 
 from msda_replay import Invocation, Result, write_capture
 
@@ -264,18 +264,7 @@ def test_tolerance_flags_replace_the_recorded_one(replay, demo_capture):
 
 
 def test_one_line_of_progress_on_a_terminal_only(demo_capture):
-    import pty
-    import subprocess
-
-    from conftest import REPLAY
-
-    try:
-        ours, theirs = pty.openpty()
-    except OSError:
-        pytest.skip("this machine has no pseudo-terminals")
-    process = subprocess.run([str(REPLAY), "run", str(demo_capture)], stdout=subprocess.PIPE, stderr=theirs)
-    os.close(theirs)
-    shown = os.read(ours, 65536).decode()
-    os.close(ours)
+    process = Shown(REPLAY, "run", demo_capture)
+    _, shown = process.finish()
     assert process.returncode == 1
     assert "float64" in shown and "\n" not in shown and shown.endswith("\r\x1b[K")

@@ -11,7 +11,7 @@ import termios
 import numpy as np
 import pytest
 from conftest import GRADIENTS, REPLAY
-from support import backward, make_problem
+from terminal import read_terminal
 from test_run import check_schema, right_invocation
 
 from msda_replay import Result, write_capture
@@ -201,15 +201,10 @@ def on_terminal(columns, *arguments, **variables):
     process = subprocess.Popen([REPLAY, *map(str, arguments)], stdout=theirs, stderr=subprocess.DEVNULL,
                                env={**environment, "TERM": "xterm", **variables})
     os.close(theirs)
-    text = b""
-    try:
-        while part := os.read(ours, 65536):
-            text += part
-    except OSError:  # the terminal has gone
-        pass
+    text = read_terminal(ours)
     os.close(ours)
     process.wait()
-    return text.decode().replace("\r\n", "\n")
+    return text.replace("\r\n", "\n")
 
 
 class TestColour:

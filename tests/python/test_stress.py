@@ -1,16 +1,13 @@
 """msda-replay stress: the probability that a test fails, on msda-triton's test, whose real failures were counted."""
 
 import json
-import os
-import signal
-import subprocess
-import time
 
 import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
 from support import make_problem
+from terminal import Shown
 
 from msda_replay import Invocation, write_capture
 from msda_replay.__main__ import main
@@ -56,6 +53,7 @@ def test_inputs_are_recognized(recorded, stress):
     assert told["failure_probability"]["runs"] == 64
 
 
+@pytest.mark.long
 def test_the_rate_of_real_failures_is_inside(recorded, stress):
     """913 of 10,899 real runs failed; the whole interval takes minutes, this one is wider."""
     told = stress(recorded, "--batch", 4, "--heads", 8, "--width", 0.05, "--seed", 5, expect=1)
@@ -112,11 +110,10 @@ def test_runs_are_continued(tmp_path, stress, replay):
 
 
 def test_an_interrupt_prints_what_is_known(recorded):
-    process = subprocess.Popen([REPLAY, "stress", recorded, "--batch", "4", "--heads", "8", "--json", "-", "--width", "0.0001"],
-                               stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C"})
-    time.sleep(10)
-    process.send_signal(signal.SIGINT)
-    told = json.loads(process.communicate(timeout=60)[0])
+    process = Shown(REPLAY, "stress", recorded, "--batch", "4", "--heads", "8", "--json", "-", "--width", "0.0001")
+    process.wait_for(r"[1-9]\d* runs: ")
+    process.interrupt()
+    told = json.loads(process.finish()[0])
     jsonschema.validate(told, SCHEMA)
     assert told["interrupted"] and 0 < told["failure_probability"]["runs"] < 100_000
     assert process.returncode in (0, 1)

@@ -2,15 +2,13 @@
 
 import json
 import os
-import signal
-import subprocess
-import time
 
 import jsonschema
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
 from support import make_problem
+from terminal import Shown
 from test_many import mpirun, needs_mpi
 
 from msda_replay import Invocation, write_capture
@@ -135,12 +133,9 @@ def test_every_call_of_one_capture(captures, replay, stress):
 
 def test_progress_on_a_terminal(captures):
     """Each distinct call is simulated once: four, of the five that were recorded."""
-    terminal, end = os.openpty()
-    done = subprocess.run([REPLAY, "stress", captures, "--runs", "5", "--json", os.devnull], stdout=subprocess.PIPE, stderr=end, timeout=120)
-    os.close(end)
-    shown = os.read(terminal, 100_000).decode()
-    os.close(terminal)
-    assert done.returncode in (0, 1)
+    process = Shown(REPLAY, "stress", captures, "--runs", "5", "--json", os.devnull)
+    _, shown = process.finish()
+    assert process.returncode in (0, 1)
     assert f"capture 3 of 3: {captures}/c.h5" in shown
     assert [line.split(":")[0] for line in shown.split("\r\033[K") if line.startswith("call")] == [f"call {i} of 4" for i in (1, 2, 3, 4)]
     assert f"call 3 of 4: {captures}/b.h5, invocation 1" in shown
@@ -219,11 +214,11 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     write(tmp_path / "b.h5", [slow])
     write(tmp_path / "c.h5", [call(3, "test_c")])
     names = [tmp_path / f"{name}.h5" for name in "abc"]
-    process = subprocess.Popen([REPLAY, "stress", *names, "--json", tmp_path / "told.json", "--least-runs", "400", "--threads", "1"],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(6)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    process = Shown(REPLAY, "stress", *names, "--json", tmp_path / "told.json", "--least-runs", "400", "--threads", "1")
+    process.wait_for("call 2 of 3")
+    process.wait_for_work(1.5)
+    process.interrupt()
+    out, shown = process.finish()
     told = json.loads((tmp_path / "told.json").read_text())
     jsonschema.validate(told, SCHEMA)
     assert process.returncode == 2 and told["interrupted"]
@@ -232,7 +227,7 @@ def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     assert [one["interrupted"] for one in told["calls"]] == [False, True]
     assert told["calls"][0]["failure_probability"]["runs"] == 448
     assert 0 < told["failure_probability"]["runs"] == told["calls"][1]["failure_probability"]["runs"] < 400
-    assert err == f"msda-replay: {tmp_path}/c.h5: invocation 0: interrupted before it was simulated\n"
+    assert shown.endswith(f"\x1b[Kmsda-replay: {tmp_path}/c.h5: invocation 0: interrupted before it was simulated\r\n")
     assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "interrupted before it was simulated"}]
 
 
