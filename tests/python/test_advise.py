@@ -6,7 +6,7 @@ import operator
 import jsonschema
 import numpy as np
 import pytest
-from conftest import DATA, SOURCE
+from conftest import SOURCE
 from support import backward
 from test_stress import as_library_tests_do, recorded  # noqa: F401
 
@@ -85,6 +85,7 @@ def patch_of(told):
     return scope
 
 
+@pytest.mark.long
 def test_the_advice_holds(recorded, advise):  # noqa: F811
     told = advise(recorded, "--batch", 2, "--heads", 4, "--runs", 100, "--seed", 4)
     assert told["as_it_is"]["atol"] is None

@@ -181,6 +181,7 @@ def test_no_clean_kernel_passes_the_bounds_and_faults_do(subject):
 # The faults
 
 @pytest.mark.parametrize("subject", SUBJECTS.values(), ids=SUBJECTS)
+@pytest.mark.long
 def test_every_fault_plants_one_in_its_side_alone(subject):
     faults = [name for name, kind in subject.kinds.items() if kind.room != "clean"]
     assert len(faults) >= 45
@@ -275,7 +276,7 @@ def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
 
 
 def test_captures_hold_the_cases_numbers(tmp_path, replay):
-    for index, kind in enumerate(("float32", "float64", "float16", "bfloat16")):
+    for kind in ("float32", "float64", "float16", "bfloat16"):
         case = next(case for case in (cases.draw(14, i, ["any_kernel"]) for i in range(500)) if case.problem.type == kind and case.reference)
         path = tmp_path / f"{kind}.h5"
         captures.write(path, case)
@@ -304,6 +305,7 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.long
 def test_nothing_is_judged_wrong(tmp_path, name):
     count = len(SUBJECTS[name].kinds)  # one of each
     done = run("--operator", name, "--captures", count, "--seed", 15, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")

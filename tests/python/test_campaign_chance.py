@@ -70,6 +70,7 @@ def test_evidence_of_sums_is_that_of_the_arithmetic_that_they_may_have():
     assert chance.evidence(replace(case, observed=narrow), "grad_sampling_locations", wrong) < chance.evidence(case, "grad_sampling_locations", wrong) - 5
 
 
+@pytest.mark.long
 def test_a_program_that_never_names_a_buffer_is_noticed(tmp_path):
     shy = answering(tmp_path, UNNAMED)
     done = run("--captures", 12, "--kinds", "not_zeroed,unwritten", "--jobs", 1, "--replay", shy, "--json", tmp_path / "a.json", "--assert")

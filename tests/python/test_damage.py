@@ -181,6 +181,7 @@ def random_damage(small, folder, seeds, every):
     return statuses
 
 
+@pytest.mark.long
 def test_random_damage(small, tmp_path):
     """MSDA_FUZZ says how many captures, MSDA_FUZZ_FROM the first one's number, MSDA_FUZZ_EVERY=1 every command on each."""
     first, count = int(os.environ.get("MSDA_FUZZ_FROM", 0)), int(os.environ.get("MSDA_FUZZ", 300))

@@ -64,6 +64,7 @@ def test_memory_is_a_size(replay, demo_capture):
         replay("run", demo_capture, "--device", "cpu", "--quiet", "--device-memory", size, expect=1)
 
 
+@pytest.mark.long
 def test_the_check_for_gpus_sees_differences(bench):
     captures = [*devices.real_captures(bench), devices.made_capture(bench, 5, 12, batch=2, heads=3)]
     assert len(captures) == 3

@@ -185,6 +185,7 @@ def test_a_small_call_stands_in_one_file(replay, export, small_capture, tmp_path
         assert "is within tolerance" in run_cpp(output, 0)
 
 
+@pytest.mark.long
 def test_no_flag_of_the_compiler_changes_the_bits(export, small_capture, tmp_path):
     export(small_capture, "cpp", tmp_path / "a.cpp")
     plain = run_cpp(tmp_path / "a.cpp", 1)
@@ -224,6 +225,7 @@ CONVENTIONS = [(dialect, padding, align) for dialect in ("deformable_detr", "msd
 
 
 @pytest.mark.parametrize("dialect, padding, align", CONVENTIONS)
+@pytest.mark.long
 def test_the_arithmetic_of_every_dialect(replay, export, tmp_path, rng, dialect, padding, align):
     """In float32 and float64 the reproducer's formulas, which are its own, give every bit that the kernels do: on edges and beyond,
     with more channels than lanes, and where many samples meet in a pixel."""
@@ -250,6 +252,7 @@ def test_the_arithmetic_of_every_dialect(replay, export, tmp_path, rng, dialect,
 
 
 @pytest.mark.parametrize("gradient", ["grad_input", "grad_grid"])
+@pytest.mark.long
 def test_grid_sample_in_every_variant(replay, export, tmp_path, gradient):
     """2D and 3D, all interpolations, paddings and types: the same element, and the bits of float64 and of the kernels' own type."""
     for variant in VARIANTS:

@@ -162,6 +162,7 @@ def test_keeps_the_last_call_though_it_came_before(tmp_path):
     assert (call.inputs["value"] == 1).all()
 
 
+@pytest.mark.long
 def test_killed_at_random_moments(tmp_path, rng):
     """As often as MSDA_KILLS says: every call that had returned is in the capture."""
     for i in range(int(os.environ.get("MSDA_KILLS", 20))):

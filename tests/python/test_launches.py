@@ -160,6 +160,7 @@ def test_launches_killed_at_random_moments(replay, tmp_path):
     assert recorded > 20
 
 
+@pytest.mark.long
 def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
     """Tensors in the shared memory are lost with the writer; later ones are in the spool."""
     capture = tmp_path / "a.h5"

@@ -299,6 +299,7 @@ def test_a_finding_of_accumulation_order_has_the_order(replay, tmp_path, rng):
     assert certified > 20
 
 
+@pytest.mark.long
 def test_the_real_case(replay, demo_capture):
     """What an H200 recorded: every sum in the order that is found, added by NumPy."""
     result = told(replay, demo_capture, "--moves", 0)

@@ -281,6 +281,7 @@ def test_a_stream_that_is_captured(tmp_path, target):
     assert len(read_capture(capture).invocations) == 2
 
 
+@pytest.mark.long
 def test_a_stream_that_does_not_come_forward(tmp_path, target):
     """The recorder waits for ten seconds, not longer; the call itself goes on."""
     capture = tmp_path / "a.h5"

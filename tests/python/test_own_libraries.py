@@ -257,13 +257,17 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("fault", ANSWERS)
+LONG = {"addends loops"}  # until the limit of computing time
+
+
+@pytest.mark.parametrize("fault", [pytest.param(fault, marks=pytest.mark.long) if fault in LONG else fault for fault in ANSWERS])
 def test_answers_that_are_refused(replay, call, by_library, fault):  # noqa: F811
     told = refusal(replay, call(), by_library, fault)
     assert ANSWERS[fault] in told
     assert ("a.h5: " in told and "operator segment_sum: " in told) or "libsegment_sum.so: " in told
 
 
+@pytest.mark.long
 def test_addends_without_end(replay, call, by_library):  # noqa: F811
     """Their numbers do not ascend, which add() says; a library that goes on is ended."""
     assert "does not come to an end" in refusal(replay, call(), by_library, "no end of addends")

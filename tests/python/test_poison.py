@@ -199,6 +199,7 @@ def test_a_kernel_that_faults(launched, poisoned, replay):
     assert re.search(r"^    with parameter 3 pattern the kernel faulted: .*\(CUDA error 700\)$", out, re.M)
 
 
+@pytest.mark.long
 def test_a_kernel_that_never_ends(launched, poisoned):
     (result,) = poisoned(launched("hangs"), expect=1)
     assert result["verdict"] == "reads_unwritten"

@@ -202,6 +202,7 @@ def test_however_it_ends(tmp_path, target, ending):
     assert len(read_capture(capture).invocations) == 3
 
 
+@pytest.mark.long
 def test_killed_at_100_random_moments(tmp_path):
     """Every call that had returned is readable, whenever the process dies."""
     rng = random.Random(1)

@@ -272,6 +272,7 @@ def test_code_is_that_of_the_launched_function(report, tmp_path, rng):
     assert "10722" in text and "10711" not in text and "10733" not in text
 
 
+@pytest.mark.long
 def test_stages_order_and_probability(report, replay, shipped, tmp_path):
     replay("stress", shipped["h200"], "--runs", 60, "--curve-runs", 4, "--json", tmp_path / "stress.json", "--quiet")
     stress = json.loads((tmp_path / "stress.json").read_text())

@@ -167,6 +167,7 @@ def test_other_calls_beside_one_of_too_many_points_are_judged(replay, tmp_path):
     ([[0, 0, 0, 1e30, 1e30]], np.float32, 1e30, 2),  # an edge beyond float32, and its length is NaN
     ([[0, 1e30, 0, 1e30, 1]], np.float32, 1e30, 0),
 ])
+@pytest.mark.long
 def test_sides_that_are_not_finite_take_no_time(replay, tmp_path, boxes, stored, scale, ratio):
     grad = gradient(boxes, 1, 1).astype(stored)
     given = members(boxes, grad, np.zeros((1, 2, SIDE, SIDE)), scale=scale, ratio=ratio, aligned=0) | {"boxes": np.array(boxes, stored)}

@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 
+import pytest
+
 from conftest import BUILD, SOURCE
 from follow_tutorial import follow, paste
 
@@ -22,6 +24,7 @@ def test_every_command_of_the_tutorial(tmp_path):
     follow(SOURCE / "docs" / "tutorial.md", tmp_path, environment)
 
 
+@pytest.mark.long
 def test_every_command_of_the_skill(tmp_path, demo_capture, replay):
     """In its order, on a small capture; as quick as its commands allow."""
     shutil.copy(demo_capture, tmp_path / "CASE.h5")
