@@ -139,7 +139,7 @@ std::optional<Refusal> take_tensors(const Kernel& kernel, const Launch& launch, 
   wanted.push_back({GridAt::kGradGrid, "grad_grid", &call.outputs});
   for (const auto& [index, name, group] : wanted) {
     auto tensor = grid_tensor<T>(kernel, launch, index, name, type);
-    if (auto* refusal = std::get_if<Refusal>(&tensor)) return *std::move(refusal);
+    if (auto* refusal = std::get_if<Refusal>(&tensor)) return std::move(*refusal);
     group->push_back(std::get<DeviceTensor>(std::move(tensor)));
   }
   call.outputs.back().written_over = true;

@@ -103,7 +103,7 @@ class ScatterAdd final : public Adapter {
     }
     const auto loop = parameter<Loop>(launch, 1);
     auto dimensions = dimensions_of(loop, *signature);
-    if (auto* refusal = std::get_if<Refusal>(&dimensions)) return *std::move(refusal);
+    if (auto* refusal = std::get_if<Refusal>(&dimensions)) return std::move(*refusal);
     auto& all = std::get<std::vector<Along>>(dimensions);
     const auto indexed = indexed_of(all);
     if (!indexed) return Refusal{"more than one dimension along which the sum has no stride"};

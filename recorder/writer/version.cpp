@@ -15,7 +15,7 @@ constexpr char kCompiler[] = "Clang " __clang_version__;
 constexpr char kCompiler[] = "GCC " __VERSION__;
 #endif
 // The CUDA toolkit's version; empty if built without CUDA.
-constexpr std::string_view kCuda = MSDA_CUDA_VERSION;
+constexpr std::string_view kCuda = MSDA_CUDA_VERSION;  // NOLINT(readability-redundant-string-init)
 
 }  // namespace
 

@@ -236,7 +236,7 @@ Lines export_text(const ExportOptions& options, const Json& json, const Written&
   return lines;
 }
 
-int report_export(const ExportOptions& options, Json json, const Written& written) {
+int report_export(const ExportOptions& options, const Json& json, const Written& written) {
   if (options.json != "-") print(export_text(options, json, written));
   if (!options.json.empty()) write_json(options.json, json);
   return kWithinTolerance;
@@ -285,7 +285,7 @@ int export_call(const Format& format, const Source& source, NewFiles& files) {
   json["finding"] = finding;
   json["left_out"] = std::string_view(format.name) == "npz" ? left_out_of_npz(invocation) : std::vector<std::string>{};
   json["altered"] = altered;
-  return report_export(options, std::move(json), written);
+  return report_export(options, json, written);
 }
 
 // The folder is one of TensorBoard's; the file has a name of its own in it.
@@ -320,7 +320,7 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
   json["finding"] = nullptr;
   json["left_out"] = Json::array();
   json["altered"] = altered;
-  return report_export(source.options, std::move(json), written);
+  return report_export(source.options, json, written);
 }
 
 int run_export(ExportOptions& options) {

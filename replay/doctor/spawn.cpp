@@ -13,8 +13,6 @@
 
 #include "replay/base/errors.h"
 
-extern char** environ;
-
 namespace msda::replay {
 namespace {
 

@@ -9,8 +9,6 @@
 #include <filesystem>
 #include <system_error>
 
-extern char** environ;
-
 namespace msda::replay {
 namespace {
 

@@ -60,7 +60,7 @@ std::vector<analysis::Tensor> recorded_inputs(const adapters::UserSpec& spec, st
   bool any_floating = false;
   for (const size_t number : numbers) {
     const adapters::TensorSpec& wanted = spec.tensors[number];
-    const capture::TensorInfo* info = find(invocation.inputs, wanted.name.c_str());
+    const capture::TensorInfo* info = find(invocation.inputs, wanted.name);
     if (info == nullptr || info->type == capture::ElementType::kUInt8) {
       throw BadInput(fmt::format("{}/inputs has no {} of type {}, which the operator {} reads", where, wanted.name,
                                  wanted.type.name, spec.op->name));
@@ -90,7 +90,7 @@ analysis::Coordinates recorded_sizes(const adapters::UserSpec& spec, std::span<c
   for (const OutputAxes& of : outputs) {
     const std::string& tensor = spec.tensors[of.tensor].name;
     const analysis::Tensor recorded = output(tensor);
-    const capture::TensorInfo* info = find(invocation.outputs, tensor.c_str());
+    const capture::TensorInfo* info = find(invocation.outputs, tensor);
     const bool is_real = info != nullptr && info->type != capture::ElementType::kUInt8 && is_floating(recorded.dtype);
     if (!is_real || recorded.shape.size() != of.dimensions.size()) {
       throw BadInput(

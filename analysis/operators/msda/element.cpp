@@ -156,7 +156,7 @@ void Contributions::find_exact(const Precision& precision, const Reduction* redu
       }
     }
   }
-  exact_.sort(std::move(found), level);
+  exact_.sort(found, level);
 }
 
 void Contributions::find_computed() const {
@@ -188,7 +188,7 @@ void Contributions::find_computed() const {
       }
     }
   }
-  computed_.sort(std::move(found), level);
+  computed_.sort(found, level);
 }
 
 std::span<const Contributions::Addend> Contributions::exact(int64_t s) const { return exact_.of(s); }

@@ -157,7 +157,10 @@ bool identify(const Launched& launched, const Kernel& kernel, ThreadState& mine)
   const bool starts = mode == SnapshotMode::kCopyAhead || mode == SnapshotMode::kDigest;
   if (starts && !session.start()) return;
   Digests digests;  // first of all that the device and the host can do at the same time
-  if (digests_need_no_wait(mode, *known) && !(digests = begin_digests(launched, *known))) return;
+  if (digests_need_no_wait(mode, *known)) {
+    digests = begin_digests(launched, *known);
+    if (!digests) return;
+  }
   auto state = std::make_unique<SnapshotState>();
   state->mode = mode;
   state->is_kernel = kernel->is_kernel;

@@ -327,7 +327,8 @@ void add_launch(Html& html, const Json& invocation, const Json& kernels) {
   Json facts = Json::object();
   for (const auto& [name, value] : invocation.items()) {
     const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
-                           name == "digests" || value.is_null() || value == "";
+                           name == "digests" || value.is_null() ||
+                           (value.is_string() && value.get_ref<const std::string&>().empty());
     if (!elsewhere) facts[name] = value;
   }
   add_facts(html, facts);
