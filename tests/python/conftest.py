@@ -29,6 +29,16 @@ GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: takes more than 10 s, or many of its kind do; `tools/test long` runs it")
+    config.addinivalue_line("markers", "pages(which, how): compares pages of the documentation with the program; on failure, says which to change and how")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    report = (yield).get_result()
+    mark = item.get_closest_marker("pages")
+    if report.failed and mark:
+        page, how = mark.args
+        report.sections.append(("what to do", f"If the program is right, change {page}:\n{how}."))
 
 
 class Finished:

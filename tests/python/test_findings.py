@@ -10,6 +10,9 @@ import sys
 import pytest
 from conftest import BUILD, SOURCE
 
+pytestmark = pytest.mark.pages("docs/findings/, the page in the test's name",
+                                "run the command that the page shows, and copy what it prints now")
+
 FINDINGS = SOURCE / "docs" / "findings"
 PAGES = sorted(page for page in FINDINGS.glob("*.md") if page.name != "README.md")
 

@@ -2,7 +2,12 @@
 
 import re
 
+import pytest
+
 from conftest import SOURCE
+
+pytestmark = pytest.mark.pages("docs/troubleshooting.md, or the page of the command",
+                                "quote the message there in backquotes, with what to do about it, or mend the quotation")
 
 # What is thrown or called with a message, and where. A message that begins with a flag needs no page: --help has the flag.
 FAMILIES = {

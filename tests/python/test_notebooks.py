@@ -14,6 +14,9 @@ from test_recording import pytestmark as no_sanitizer
 
 from msda_replay import Invocation, write_capture
 
+pytestmark = pytest.mark.pages("docs/notebooks/, the notebook that the test names",
+                                "change the cell so that it runs, and shows what the text above it says")
+
 NOTEBOOKS = SOURCE / "docs" / "notebooks"
 
 

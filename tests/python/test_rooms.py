@@ -6,6 +6,9 @@ import pytest
 
 from conftest import SOURCE
 
+pytestmark = pytest.mark.pages("docs/architecture.md",
+                                "list the folder and what it may include, as MAY_INCLUDE in this file does")
+
 PRELOAD = "recorder/preload/"
 MAY_INCLUDE = {
     "recorder/spool": {"recorder/spool"},

@@ -10,6 +10,9 @@ import pytest
 from conftest import BUILD, SOURCE
 from follow_tutorial import follow, paste
 
+pytestmark = pytest.mark.pages("docs/tutorial.md (or docs/skill/SKILL.md)",
+                                "copy what the command prints now into the page, and state its exit status")
+
 SKILL = (SOURCE / "docs" / "skill" / "SKILL.md").read_text()
 
 

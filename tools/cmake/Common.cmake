@@ -2,7 +2,7 @@
 
 # The files of a folder are compiled as one, so that what they include is read, and what they instantiate is compiled, once. No
 # two files of a folder may therefore use one name in their unnamed namespaces.
-option(MSDA_UNITY "Compile the files of each folder as one" ON)
+option(MSDA_UNITY "Compile the files of each folder as one; otherwise each file, and each header, alone" ON)
 
 # msda_together(FOLDER...): compiles the files of these folders as one: small ones, which include the same. Applies to the
 # targets that follow.
