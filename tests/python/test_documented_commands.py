@@ -12,7 +12,10 @@ import sys
 import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
 
-PAGES = [SOURCE / "CHANGELOG.md", SOURCE / "README.md",
+pytestmark = pytest.mark.pages("the page that the assertion names (docs/commands.md for flags, docs/troubleshooting.md for variables)",
+                                "name the flag or command as the program's --help does, or take it out of the page")
+
+PAGES = [SOURCE / "CHANGELOG.md", SOURCE / "CONTRIBUTING.md", SOURCE / "README.md",
          *(page for folder in ("docs", "tests", "tools") for page in sorted((SOURCE / folder).rglob("*.md")))]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE / "tools" / "python"), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
 SUBCOMMANDS = re.findall(r"^  ([a-z]+) ", subprocess.run([REPLAY, "--help"], capture_output=True, text=True).stdout.split("Subcommands:")[1],

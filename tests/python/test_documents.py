@@ -8,7 +8,10 @@ import subprocess
 import pytest
 from conftest import REPLAY, SOURCE
 
-DOCUMENTS = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
+pytestmark = pytest.mark.pages("the page in the assertion or in the test's name",
+                                "copy what the program prints now into the transcript; name a new flag in docs/commands.md, a new cause in docs/causes.md; mend the link")
+
+DOCUMENTS = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 
 
 def test_transcript_in_readme(replay, demo_capture, tmp_path):

@@ -1,7 +1,6 @@
 """A call whose recorded outputs zeros and border padding explain alike: the reference tells which it was."""
 
 import h5py
-import numpy as np
 import pytest
 from support import backward, make_problem
 from test_hooks import make_cubin

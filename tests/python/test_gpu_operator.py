@@ -77,7 +77,7 @@ def test_a_wrong_bit_is_found(library, part, capsys):
                 data[len(data) // 2] ^= 1
 
     comparison = bits.Comparison(bits.Side(library, bits.Host()), bits.Side(library, Wrong()))
-    assert f" of 20 problems equal" in part(comparison, 20, 5000)
+    assert " of 20 problems equal" in part(comparison, 20, 5000)
     told = capsys.readouterr().out.splitlines()
     wrong = comparison.gpu.device.count // 10
     assert wrong >= 5 and 0 < comparison.differing <= wrong and len(told) == comparison.differing

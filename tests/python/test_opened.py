@@ -310,7 +310,7 @@ def test_every_public_name_is_there():
     for name in msda_replay.__all__:
         assert getattr(msda_replay, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
-        msda_replay.nonsense
+        msda_replay.nonsense  # noqa: B018
 
 
 def test_reprs_are_short(demo_capture):

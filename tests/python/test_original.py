@@ -253,9 +253,9 @@ def test_other_variants(launched, original, replay):
         assert len(others) == 2
         kernel = file["kernels"][others[0]].attrs
         assert [kernel[f"launch_{name}"] for name in ("grid_x", "grid_y", "grid_z", "block_x", "shared_bytes")] == [40, 2, 2, 128, 0]
-    for digest in (others[0], others[1].split(":")[1][:12]):
-        (result,) = original(capture, "--kernel-digest", digest)
-        assert digest in result["kernel_digest"] and f"code {last} -> {result['kernel_digest']}, block 128,1,1 -> 128,1,1" in result["changed"]
+    for chosen in (others[0], others[1].split(":")[1][:12]):
+        (result,) = original(capture, "--kernel-digest", chosen)
+        assert chosen in result["kernel_digest"] and f"code {last} -> {result['kernel_digest']}, block 128,1,1 -> 128,1,1" in result["changed"]
         assert all(tensor["recorded_among_them"] for tensor in result["tensors"].values())
     refused = original(capture, "--kernel-digest", "0123", expect=3)
     assert "no such variant of this kernel" in refused and all(digest in refused for digest in others)

@@ -8,7 +8,7 @@ import time
 import h5py
 import pytest
 from conftest import SOURCE
-from test_pytest_plugin import HEAD, session  # noqa: F401: a fixture
+from test_pytest_plugin import HEAD, session  # noqa: F401 (a fixture)
 from test_recording import PRELOAD, environment, pytestmark  # noqa: F401
 
 from msda_replay.pytest_plugin import files

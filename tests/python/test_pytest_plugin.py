@@ -1,7 +1,6 @@
 """pytest --msda, as a user runs it: whole sessions in processes of their own, with the CPU operator."""
 
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -10,7 +9,6 @@ import textwrap
 import time
 import xml.etree.ElementTree
 
-import h5py
 import numpy as np
 import pytest
 from conftest import BUILD, REPLAY, SOURCE

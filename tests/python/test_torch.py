@@ -313,7 +313,7 @@ def test_receipts_tell_the_first_difference(tmp_path):
     wrong.calls[1]["outputs"]["grad_query"] = "xxh3-128:0"  # which only the other has
     assert one.difference(wrong) == wrong.difference(one) == "call 1 (attention_backward): outputs differ: grad_query"
     call = one.calls[0]
-    for content in ([1], {"format": "msda-receipt", "calls": {}}, *({"format": "msda-receipt", "calls": calls} for calls in (
+    for content in ([1], {"format": "msda-receipt", "calls": {}}, *({"format": "msda-receipt", "calls": wrong_calls} for wrong_calls in (
             [[]], [{**call, "operator": 1}], [{**call, "inputs": []}], [{**call, "outputs": {"grad_grid": 1}}], [{**call, "options": None}]))):
         (tmp_path / "no.json").write_text(json.dumps(content))
         with pytest.raises(ValueError, match="no.json: not a receipt"):

@@ -103,7 +103,7 @@ def machine(device):
     for module in ("triton", "msda_triton"):
         try:
             facts[module.replace("_", "-")] = __import__(module).__version__
-        except Exception:  # noqa: BLE001: absent peers are told elsewhere
+        except Exception:  # noqa: BLE001 (absent peers are told elsewhere)
             pass
     return facts
 

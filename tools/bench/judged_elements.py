@@ -17,7 +17,6 @@ take longer than --seconds, if memory passes --memory times the capture, or if t
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time

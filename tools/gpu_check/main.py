@@ -11,7 +11,7 @@ import traceback
 
 from .bench import SOURCE, Bench, Failed, Skip, gpu_missing
 from .registry import CHECKS
-from . import kernels, pytorch, speed, surroundings, triton, digests, original, poison, devices, gpu_operator, own_calls, torch_operators  # noqa: F401, E401: each adds its checks
+from . import kernels, pytorch, speed, surroundings, triton, digests, original, poison, devices, gpu_operator, own_calls, torch_operators  # noqa: F401, E401 (each adds its checks)
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 
@@ -51,7 +51,7 @@ def run_check(table, bench, check):
             except Exception as error:  # noqa: BLE001
                 result, note = told(error)
                 table.add(check.name, case, result, "", note)
-    except Exception as error:  # noqa: BLE001: what the cases have in common did not work
+    except Exception as error:  # noqa: BLE001 (what the cases have in common did not work)
         result, note = told(error)
         table.add(check.name, "", result, "", note)
 

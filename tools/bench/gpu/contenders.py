@@ -151,7 +151,7 @@ def all_of(library, modes, deformable_detr, on_gpu):
             if not on_gpu:
                 raise Refused("it has no kernel for the CPU")
             present.append(make())
-        except Exception as error:  # noqa: BLE001: a version with other names, a Triton that it does not work with, no library
+        except Exception as error:  # noqa: BLE001 (a version with other names, a Triton that it does not work with, no library)
             absent[name] = first_line(error)
 
     def load_deformable_detr():

@@ -67,5 +67,5 @@ def attempt(function):
     """(result, None), or (None, why) if the contender cannot do it or the memory does not suffice."""
     try:
         return function(), None
-    except Exception as error:  # noqa: BLE001: a peer may raise anything; the others are still measured
+    except Exception as error:  # noqa: BLE001 (a peer may raise anything; the others are still measured)
         return None, first_line(error)

@@ -7,7 +7,6 @@ import ctypes
 import sys
 import threading
 
-import operator_bits as bits
 from bits_program import OWN_STREAM, Host, parser_of, run_parts
 from operator_bits import GRADIENTS, LARGE, MODES, Placed, Problem, Side
 

@@ -157,7 +157,7 @@ class Watch(importlib.abc.MetaPathFinder):
             run(module)
             self._wrap_all(module)
 
-        setattr(spec.loader, "exec_module", run_and_wrap)  # noqa: B010: a type checker refuses a method as a target
+        setattr(spec.loader, "exec_module", run_and_wrap)  # noqa: B010 (a type checker refuses a method as a target)
         return spec
 
     def _wrap_all(self, module):

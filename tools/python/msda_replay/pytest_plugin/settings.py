@@ -3,7 +3,7 @@
 import pathlib
 import re
 from dataclasses import dataclass
-from typing import FrozenSet, Optional
+from typing import FrozenSet
 
 import pytest
 

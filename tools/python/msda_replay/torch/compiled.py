@@ -65,7 +65,7 @@ def _before_inductor(function):
     def call(self, *arguments):
         function()
         if self.config.get("cpp_wrapper", torch._inductor.config.cpp_wrapper):
-            warnings.warn("inductor's cpp_wrapper calls PyTorch's kernels directly: msda_replay.torch.deterministic() replaces none there")
+            warnings.warn("inductor's cpp_wrapper calls PyTorch's kernels directly: msda_replay.torch.deterministic() replaces none there", stacklevel=2)
         return compile(self, *arguments)
 
     torch._TorchCompileInductorWrapper.__call__ = call
@@ -77,7 +77,7 @@ def keep_operators(names):
         _keep_resizes()
         _before_inductor(functools.partial(_keep_in_inductor, names))
     except (AttributeError, ImportError) as error:  # these are not PyTorch's public functions
-        warnings.warn(f"msda_replay.torch.deterministic() does not replace what torch.compile compiles with this PyTorch: {error}")
+        warnings.warn(f"msda_replay.torch.deterministic() does not replace what torch.compile compiles with this PyTorch: {error}", stacklevel=2)
         return
     if hasattr(torch.compiler, "config"):  # what another program compiled and left on the disk
         torch.compiler.config.cache_key_tag += "msda_replay.torch"
