@@ -1,18 +1,17 @@
-// JSON of what another process has sent as CBOR.
+// JSON as it goes from one process to another, in CBOR.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace msda::capture {
 
-// Of characters, not of bytes: nlohmann/json 3.11.2 takes std::char_traits of what it reads, and libc++ has them for
-// characters only.
-inline nlohmann::json json_of_cbor(std::span<const std::byte> cbor) {
-  const auto* begin = reinterpret_cast<const char*>(cbor.data());
-  return nlohmann::json::from_cbor(begin, begin + cbor.size());
-}
+// Throws nlohmann::json::exception.
+nlohmann::json json_of_cbor(std::span<const std::byte> cbor);
+std::vector<uint8_t> cbor_of(const nlohmann::json& json);
 
 }  // namespace msda::capture

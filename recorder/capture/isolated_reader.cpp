@@ -128,7 +128,7 @@ class Server {
     } catch (const std::length_error&) {
       answer["error"] = path_ + ": holds a size that nothing has; the file is damaged";
     }
-    const std::vector<uint8_t> message = Json::to_cbor(answer);
+    const std::vector<uint8_t> message = cbor_of(answer);
     if (!channel_.send(Kind::kMessage, bytes_of(message))) _exit(0);  // the parent is gone
   }
 
@@ -216,7 +216,7 @@ struct IsolatedReader::Impl {
   }
 
   void request(const char* name, const Json& argument) {
-    const std::vector<uint8_t> message = Json::to_cbor(Json::array({name, argument}));
+    const std::vector<uint8_t> message = cbor_of(Json::array({name, argument}));
     if (!channel->send(Kind::kMessage, bytes_of(message))) has_died();
   }
 

@@ -3,8 +3,20 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <string>
+#include <string_view>
+
 namespace msda::replay {
 
 using Json = nlohmann::ordered_json;
+
+// Of a whole text. Throws nlohmann::json::exception.
+Json json_of(std::string_view text);
+
+// On one line, in UTF-8. Bytes that are not UTF-8, of a file's name for example, become U+FFFD.
+std::string line_of(const Json& json);
+
+// As --json writes it: in ASCII, so that control characters are escaped; indented; U+FFFD as above.
+std::string text_of(const Json& json);
 
 }  // namespace msda::replay

@@ -84,12 +84,7 @@ void write_file(const std::string& what, const std::string& path, const std::str
   files.publish();
 }
 
-std::string text_of(const nlohmann::ordered_json& json) {
-  // In ASCII: control characters are escaped. Invalid UTF-8 becomes U+FFFD.
-  return json.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
-void write_json(const std::string& path, const nlohmann::ordered_json& json) {
+void write_json(const std::string& path, const Json& json) {
   const std::string text = text_of(json);
   if (path == "-") return print_raw(text);
   write_file("--json", path, text);

@@ -1,11 +1,10 @@
 // Writes a command's results and messages. A failed write fails the command.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <string>
 #include <string_view>
 
+#include "replay/base/json.h"
 #include "replay/base/lines.h"
 
 namespace msda::replay {
@@ -25,10 +24,7 @@ void print_error(std::string_view message);
 // BadInput, which begins with `what` and the path: "--json FILE".
 void write_file(const std::string& what, const std::string& path, const std::string& text);
 
-// As --json writes it: in ASCII, indented.
-std::string text_of(const nlohmann::ordered_json& json);
-
 // Writes the result of --json, to standard output for "-". Throws BadInput.
-void write_json(const std::string& path, const nlohmann::ordered_json& json);
+void write_json(const std::string& path, const Json& json);
 
 }  // namespace msda::replay

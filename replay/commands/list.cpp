@@ -117,7 +117,7 @@ std::string shown_operator(const capture::Invocation& invocation) {
   return known.empty() && own != invocation.facts.texts.end() ? own->second : known;
 }
 
-std::string line_of(const capture::Invocation& invocation) {
+std::string summary_of(const capture::Invocation& invocation) {
   const auto* value = typical(invocation);
   const capture::CallFacts& facts = invocation.facts;
   std::vector<std::string> words{fmt::format("{:>6}  {:<11}", invocation.id, shown_operator(invocation)),
@@ -154,7 +154,7 @@ int run_list(const ListOptions& options) {
               reader.invocation_ids().size() == 1 ? "" : "s", reader.created(), reader.tool_version());
     for_each_outline(reader, [&](const capture::Invocation& invocation) {
       if (!options.json.empty()) json["invocations"].push_back(invocation_json(invocation));
-      if (options.json != "-") lines.add("{}", line_of(invocation));
+      if (options.json != "-") lines.add("{}", summary_of(invocation));
     });
     all.push_back(json);
     if (options.json != "-") print(lines);

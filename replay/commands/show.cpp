@@ -28,7 +28,7 @@ std::string plain(const Json& value) {
     for (const Json& part : value) parts.push_back(plain(part));
     return fmt::format("{}", fmt::join(parts, " "));
   }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return line_of(value);
 }
 
 void add_map(Lines& lines, const char* title, const Json& map) {

@@ -46,8 +46,7 @@ uint64_t seed_of(const StressOptions& options, const std::string& identity) {
 std::string key_of(const std::string& identity, const capture::Invocation& invocation, const Json& described) {
   Json conventions;
   put_conventions(conventions, invocation);
-  constexpr auto kReplace = Json::error_handler_t::replace;
-  return digest_of(identity + conventions.dump(-1, ' ', false, kReplace) + described.dump(-1, ' ', false, kReplace));
+  return digest_of(identity + line_of(conventions) + line_of(described));
 }
 
 // What is simulated, with the call's own seed; without where it was recorded.
@@ -179,7 +178,7 @@ Outcome SimulatedCalls::plan(const Options& of_one) const {
 }
 
 // The call was planned before, perhaps by another rank.
-Json SimulatedCalls::simulate_call(const Options& of_one, const nlohmann::json& call) const {
+Json SimulatedCalls::simulate_call(const Options& of_one, const Json& call) const {
   try {
     if (StopSignals::received()) throw BadInput("interrupted before it was simulated");
     StressOptions options = options_for(of_one);
@@ -207,9 +206,9 @@ Json SimulatedCalls::simulate_call(const Options& of_one, const nlohmann::json& 
 
 void SimulatedCalls::simulate(std::vector<Outcome>& outcomes) const {
   const std::vector<Work> work = work_of(outcomes);
-  std::vector<Json> results =
-      over_work(options_, ranks_, "call", work,
-                [&](const Options& of_one, const nlohmann::json& call) { return simulate_call(of_one, call); });
+  std::vector<Json> results = over_work(options_, ranks_, "call", work, [&](const Options& of_one, const Json& call) {
+    return simulate_call(of_one, call);
+  });
   std::map<std::string, Json> found;
   for (size_t i = 0; i < work.size(); ++i) found[work[i].what["key"]] = std::move(results[i]);
   for (Outcome& outcome : outcomes) {

@@ -30,7 +30,7 @@ class SimulatedCalls {
   StressOptions options_for(const Options& of_one) const;
   void plan_call(const StressOptions& options, const capture::IsolatedReader& reader, const Pairing& pairing,
                  int64_t id, Outcome& outcome) const;
-  Json simulate_call(const Options& of_one, const nlohmann::json& call) const;
+  Json simulate_call(const Options& of_one, const Json& call) const;
 
   const StressOptions& options_;
   const Ranks& ranks_;

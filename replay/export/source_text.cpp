@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "recorder/text/escape.h"
+#include "replay/base/json.h"
 #include "replay/report/diagnosis.h"
 #include "replay/report/words.h"
 
@@ -89,9 +90,8 @@ std::string literals(const analysis::Tensor& tensor, Language language, size_t i
 }
 
 std::string string_literal(std::string_view text) {
-  using Json = nlohmann::json;
   // After escaping, no control characters are left of which the languages' escapes differ.
-  return Json(text::escaped(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return line_of(Json(text::escaped(text)));
 }
 
 }  // namespace msda::replay

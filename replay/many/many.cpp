@@ -62,12 +62,6 @@ std::vector<int> divide(const std::vector<Work>& work, int ranks) {
   return rank_of;
 }
 
-// Bytes that are not UTF-8, of a file's name for example, are replaced.
-template <class Json>
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Outcome failed(const std::string& capture, int status, const char* message) {
   return {{"capture", capture}, {"status", status}, {"error", message}};
 }
@@ -132,13 +126,12 @@ bool takes_many(const Options& options, const Ranks& ranks) {
   return ranks.count() > 1 || options.captures.size() > 1 || fs::is_directory(options.captures.front(), ignored);
 }
 
-std::vector<nlohmann::ordered_json> over_work(
-    const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
-    const std::function<nlohmann::ordered_json(const Options&, const nlohmann::json&)>& one) {
-  nlohmann::json shared = nlohmann::json::array();
+std::vector<Json> over_work(const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
+                            const std::function<Json(const Options&, const Json&)>& one) {
+  Json shared = Json::array();
   const std::vector<int> rank_of = divide(work, ranks.count());
   for (size_t i = 0; i < work.size(); ++i) shared.push_back({rank_of[i], work[i].title, work[i].what});
-  shared = nlohmann::json::parse(ranks.share(line_of(shared)));
+  shared = json_of(ranks.share(line_of(shared)));
   Options of_one = options;
   of_one.quiet = true;  // one line of progress suffices
   if (of_one.threads == 0 && ranks.count() > 1) {
@@ -148,16 +141,16 @@ std::vector<nlohmann::ordered_json> over_work(
   const Progress progress(!options.quiet && ranks.is_first());
   const auto all =
       std::count_if(shared.begin(), shared.end(), [&](const auto& piece) { return piece[0] == ranks.rank(); });
-  nlohmann::ordered_json mine = nlohmann::ordered_json::array();
+  Json mine = Json::array();
   for (size_t i = 0; i < shared.size(); ++i) {
     if (shared[i][0] != ranks.rank()) continue;
     progress.show(fmt::format("{} {} of {}: {}", noun, mine.size() + 1, all, shared[i][1].get<std::string>()));
     mine.push_back({{"place", i}, {"result", one(of_one, shared[i][2])}});
   }
   progress.show("");
-  std::vector<nlohmann::ordered_json> results(work.size());
+  std::vector<Json> results(work.size());
   for (const std::string& of_rank : ranks.gather(line_of(mine))) {
-    for (auto& found : nlohmann::ordered_json::parse(of_rank)) {
+    for (auto& found : json_of(of_rank)) {
       results[found["place"].get<size_t>()] = std::move(found["result"]);
     }
   }
@@ -172,7 +165,7 @@ int over_captures(const Options& options, const Ranks& ranks, const std::functio
     if (ranks.is_first()) print_error(error);
     return kBadInput;
   }
-  const auto of_capture = [&](Options of_one, const nlohmann::json& capture) {
+  const auto of_capture = [&](Options of_one, const Json& capture) {
     of_one.capture = capture.get<std::string>();
     return outcome_of(of_one, one);
   };

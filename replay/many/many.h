@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "replay/base/json.h"
 #include "replay/base/options.h"
 #include "replay/many/ranks.h"
 
@@ -19,7 +20,7 @@ bool takes_many(const Options& options, const Ranks& ranks);
 
 // What a command found in one capture: an object that begins with "capture" and "status" (errors.h), and has "error",
 // the message, if the capture could not be read or judged.
-using Outcome = nlohmann::ordered_json;
+using Outcome = Json;
 
 // What is done with the outcomes on the first rank.
 using Report = std::function<void(const std::vector<Outcome>&)>;
@@ -35,14 +36,13 @@ int over_captures(const Options& options, const Ranks& ranks, const std::functio
 
 // A piece of work for one of the ranks.
 struct Work {
-  std::string title;    // for the line of progress
-  nlohmann::json what;  // in UTF-8
-  uint64_t cost = 0;    // beside that of the others
+  std::string title;  // for the line of progress
+  Json what;          // in UTF-8
+  uint64_t cost = 0;  // beside that of the others
 };
 // Divides the first rank's work among the ranks, all of which must call it, and calls `one` with options of one process
 // and the piece; it must not throw. Returns the results on the first rank, in the order of the work.
-std::vector<nlohmann::ordered_json> over_work(
-    const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
-    const std::function<nlohmann::ordered_json(const Options&, const nlohmann::json&)>& one);
+std::vector<Json> over_work(const Options& options, const Ranks& ranks, const char* noun, const std::vector<Work>& work,
+                            const std::function<Json(const Options&, const Json&)>& one);
 
 }  // namespace msda::replay

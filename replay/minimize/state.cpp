@@ -107,7 +107,7 @@ std::optional<analysis::Reached> StateFile::read(const analysis::Call& whole) co
     return BadInput(fmt::format("{}: {}; remove it, or give --from-scratch", path_, why));
   };
   try {
-    const Json json = Json::parse(text.str());
+    const Json json = json_of(text.str());
     if (digest_of(json.at("reached")) != json.at("digest").get<std::string>()) throw refuse("it is damaged");
     if (json.at("subject") != subject_) throw refuse("it belongs to another capture, finding, or set of flags");
     analysis::Reached reached = reached_of(json.at("reached"));

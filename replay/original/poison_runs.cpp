@@ -154,7 +154,7 @@ struct PoisonReport::Impl {
   explicit Impl(int socket) : channel(socket) {}
 
   void send(const nlohmann::json& message) const {
-    const std::vector<uint8_t> bytes = nlohmann::json::to_cbor(message);
+    const std::vector<uint8_t> bytes = capture::cbor_of(message);
     send_bytes(capture::Channel::Kind::kMessage, std::as_bytes(std::span(bytes)));
   }
   void send_bytes(capture::Channel::Kind kind, std::span<const std::byte> bytes) const {

@@ -142,7 +142,7 @@ LibraryProcess::Answer LibraryProcess::addends(int64_t call, size_t output, int6
 }
 
 void LibraryProcess::send(const Request& request) {
-  const std::vector<uint8_t> message = nlohmann::json::to_cbor(request.json);
+  const std::vector<uint8_t> message = capture::cbor_of(request.json);
   bool sent = channel_->send(Kind::kMessage, std::as_bytes(std::span(message)));
   for (const auto& numbers : request.data) sent = sent && channel_->send(Kind::kData, bytes_of(numbers));
   if (!sent) has_ended(request.words);

@@ -201,7 +201,7 @@ class Server {
   }
 
   void send_message(const nlohmann::json& json) {
-    const std::vector<uint8_t> message = nlohmann::json::to_cbor(json);
+    const std::vector<uint8_t> message = capture::cbor_of(json);
     if (!channel_.send(Kind::kMessage, std::as_bytes(std::span(message)))) _exit(0);  // the parent is gone
   }
   void send_data(std::vector<uint64_t>& words) {

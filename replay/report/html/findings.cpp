@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "replay/base/json.h"
 #include "replay/report/help.h"
 #include "replay/report/html/drawings.h"
 
@@ -38,7 +39,7 @@ void add_drawings(Html& html, const Finding& finding, const SampleView& sample, 
 std::string plain(const analysis::Evidence& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return fmt::format("{:.9g}", value.get<double>());
-  return value.dump(-1, ' ', false, analysis::Evidence::error_handler_t::replace);
+  return line_of(value);
 }
 
 bool is_table(const analysis::Evidence& value) {

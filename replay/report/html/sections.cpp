@@ -85,7 +85,7 @@ std::string plain_text(const Json& value) {
     for (const auto& [name, part] : value.items()) parts.push_back(name + " " + plain_text(part));
     return fmt::format("{}", fmt::join(parts, ", "));
   }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return line_of(value);
 }
 
 void add_comparisons(Html& html, const InvocationResult& result) {
