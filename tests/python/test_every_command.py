@@ -40,7 +40,7 @@ NOT_RUN = {
     r"msda-replay run msda-captures/test_msda\.py": "an example of what the plugin prints; test_pytest_plugin.py runs what it prints",
 }
 # Pages whose commands another test runs, all of them.
-ELSEWHERE = {"docs/tutorial.md": "test_tutorial.py"}
+ELSEWHERE = {"docs/tutorial.md": "test_tutorial.py", "docs/skill/SKILL.md": "test_tutorial.py"}
 PROGRAMS = {"msda-replay", "msda-record", "python3", "python", "pytest", "pip", "cmake", "ctest", "mpirun", "srun", "apt", "sudo"}
 INPUTS = ("CAPTURE", "CASE.h5", "CASE.npz", "FOLDER", "OLD.h5", "SPOOL", "small.h5", "SMALL", "msda_triton.h5", "nightly/", ".npz")
 TEST = """

@@ -84,6 +84,7 @@ def test_a_limit_on_descriptors(tmp_path):
     assert done.returncode == 0 and "Too many open files; nothing is recorded" in done.stderr
 
 
+@pytest.mark.long
 def test_exits_from_a_signal_handler_at_40_moments(tmp_path):
     for i in range(40):
         capture = tmp_path / f"{i}.h5"

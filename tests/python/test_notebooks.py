@@ -50,6 +50,7 @@ def test_all_are_tested():
     assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"inspect_capture", "flaky_test", "own_adapter"}
 
 
+@pytest.mark.long
 class TestInspectCapture:
     @pytest.fixture(autouse=True)
     def with_pandas(self):
@@ -89,6 +90,7 @@ class TestInspectCapture:
         assert "1536000 numbers" in table[3] and "7296 zeros, 0 subnormal, 0 NaN, 0 infinite" in table[-1]
 
 
+@pytest.mark.long
 def test_flaky_test(run, demo_capture):
     code = run("flaky_test", MSDA_CAPTURE=demo_capture)
     shown = texts(code)

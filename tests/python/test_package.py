@@ -192,6 +192,7 @@ def test_digests_without_the_xxhash_package(tmp_path, rng):
     assert module.digest(b"") == "xxh3-128:99aa06d3014798d86001c324468d497f"
 
 
+@pytest.mark.long
 def test_in_a_pip_venv(tmp_path):
     """Installed by pip into a fresh virtual environment, with what PyPI has today."""
     folder = tmp_path / "venv"

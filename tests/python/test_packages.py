@@ -69,6 +69,7 @@ def packed(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_the_archive_works_anywhere(packed, tmp_path):
     (archive,) = packed.glob("*.tar.gz")
     assert archive.name == f"msda-replay-{VERSION}-Linux-{platform.machine()}.tar.gz"  # as docs/packages.md says
@@ -77,6 +78,7 @@ def test_the_archive_works_anywhere(packed, tmp_path):
     assert (tmp_path / "share" / "doc" / "msda-replay" / "docs" / "recording.md").exists()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not shutil.which("dpkg-shlibdeps"), reason="makes packages for Debian and Ubuntu only there")
 def test_debian_packages(packed, tmp_path):
     names = {path.name.split("_")[0]: path for path in packed.glob("*.deb")}
@@ -101,6 +103,7 @@ def test_debian_packages(packed, tmp_path):
     works(tmp_path / "msda-replay" / "usr" / "bin", tmp_path)
 
 
+@pytest.mark.long
 def test_a_wheel(tmp_path):
     call("cmake", "--install", BUILD, "--component", "runtime", "--prefix", tmp_path / "installed")
     modules = subprocess.run([sys.executable, "-c", "import setuptools, wheel, pip"], capture_output=True, text=True)

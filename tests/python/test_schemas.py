@@ -90,8 +90,9 @@ OF_CAPTURES = [["list"], ["show"], ["stages"], ["verify"], ["report", "-o", "pag
                ["export", "--to", "tensorboard", "-o", "logs"]]
 
 
-@pytest.mark.parametrize("command", OF_CAPTURES, ids=lambda words: words[0])
-@pytest.mark.parametrize("capture", ["operators", "demo", "recorded", "imported"])
+@pytest.mark.parametrize("capture, command", [
+    pytest.param(capture, command, id=f"{capture}-{command[0]}", marks=[pytest.mark.long] * ((capture, command[0]) == ("demo", "order")))
+    for capture in ("operators", "demo", "recorded", "imported") for command in OF_CAPTURES])
 def test_output_follows_the_schema(replay, captures, tmp_path, capture, command):
     told = replay(command[0], captures[capture], *command[1:], "--json", "-", cwd=tmp_path)
     assert told.status in (0, 1), told.err

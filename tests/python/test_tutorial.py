@@ -10,8 +10,8 @@ import pytest
 from conftest import BUILD, SOURCE
 from follow_tutorial import follow, paste
 
-pytestmark = pytest.mark.pages("docs/tutorial.md (or docs/skill/SKILL.md)",
-                                "copy what the command prints now into the page, and state its exit status")
+pytestmark = [pytest.mark.long, pytest.mark.pages("docs/tutorial.md (or docs/skill/SKILL.md)",
+                                "copy what the command prints now into the page, and state its exit status")]
 
 SKILL = (SOURCE / "docs" / "skill" / "SKILL.md").read_text()
 
@@ -27,7 +27,6 @@ def test_every_command_of_the_tutorial(tmp_path):
     follow(SOURCE / "docs" / "tutorial.md", tmp_path, environment)
 
 
-@pytest.mark.long
 def test_every_command_of_the_skill(tmp_path, demo_capture, replay):
     """In its order, on a small capture; as quick as its commands allow."""
     shutil.copy(demo_capture, tmp_path / "CASE.h5")
