@@ -145,15 +145,6 @@ int64_t element_count(const std::vector<int64_t>& shape) {
   return count;
 }
 
-bool is_contiguous(const msda_tensor& tensor) {
-  int64_t expected = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    if (tensor.shape[i] != 1 && tensor.stride[i] != expected) return false;
-    expected *= tensor.shape[i];
-  }
-  return true;
-}
-
 void check_result(const char* name, const msda_tensor& tensor, const std::vector<int64_t>& shape) {
   check_exact_shape(name, tensor, shape);
   check_float(name, tensor);

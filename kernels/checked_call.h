@@ -12,6 +12,7 @@
 #include "kernels/cpu/table.h"
 #include "kernels/msda.h"
 #include "kernels/storage.h"
+#include "kernels/strided.h"
 
 namespace msda::kernels {
 
@@ -104,8 +105,6 @@ void for_each_row(const msda_tensor& tensor, Visit&& visit) {
     if (i < 0) return;
   }
 }
-
-bool is_contiguous(const msda_tensor& tensor);
 
 // A tensor's elements as contiguous `T`, copied only if they are not that already. T is float or double; elements are
 // widened, never rounded.

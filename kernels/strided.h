@@ -8,6 +8,16 @@
 namespace msda::kernels {
 inline namespace MSDA_ISA {
 
+// Whether they lie one after the other, row-major.
+inline bool is_contiguous(const msda_tensor& tensor) {
+  int64_t expected = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.stride[i] != expected) return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
 // Of element number `flat`, counted row-major, from the tensor's data on.
 MSDA_HOST_DEVICE inline int64_t offset_of(const msda_tensor& tensor, int64_t flat) {
   int64_t offset = 0;

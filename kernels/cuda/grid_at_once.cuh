@@ -45,10 +45,10 @@ __device__ inline void sum_range(const GridCall<Stored>& p, const GridAtOnce& at
       p, n, first, pixels, room, nullptr,
       [&](uint32_t place, uint32_t addend, uint32_t) { room.order[place] = static_cast<uint16_t>(addend); });
   __syncthreads();
-  for (int64_t i = threadIdx.x; found.crowded != 0 && i < pixels; i += kFirstThreads) {
-    if (room.is_crowded(static_cast<uint32_t>(i))) room.words[i] = room.crowd_of(static_cast<uint32_t>(i)).end;
+  if (found.crowded != 0) {  // of which the next copy overwrites all but these words
+    for (uint32_t i = threadIdx.x; i < pixels; i += kFirstThreads) room.words[i] = room.end_of(i);
+    __syncthreads();
   }
-  if (found.crowded != 0) __syncthreads();
   auto* const rows = static_cast<Stored*>(room.later());
   for (int64_t sample = threadIdx.x; sample < p.samples; sample += kFirstThreads) {
     put_together(p, 0, n, channel, sample, rows);

@@ -14,7 +14,7 @@ namespace msda::kernels::cuda {
 
 // Of shared memory, beside what a kernel asks for: what sum_tile declares for the first kernel's threads, and others.
 template <class Real>
-inline constexpr int64_t kOtherShared = kFirstThreads* int64_t{sizeof(uint32_t) + sizeof(Real)} + 1024;
+inline constexpr int64_t kOtherShared = int64_t{sizeof(uint32_t) + sizeof(Real)} * kFirstThreads + 1024;
 
 inline int64_t blocks_of(int64_t items, int64_t each) { return (items + each - 1) / each; }
 

@@ -3,6 +3,7 @@
 #include "kernels/cuda/index_put.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/samples.cuh"
+#include "kernels/strided.h"
 
 namespace msda::kernels::cuda {
 namespace {
@@ -18,9 +19,7 @@ struct Put {
 };
 
 __device__ inline int32_t named_row(const Put& p, int32_t j) {
-  const int64_t at = j * p.index.stride[0];
-  const int64_t number = p.index.dtype == MSDA_INT32 ? static_cast<const int32_t*>(p.index.data)[at]
-                                                     : static_cast<const int64_t*>(p.index.data)[at];
+  const int64_t number = integer_at(p.index, j * p.index.stride[0]);
   const int64_t row = number < 0 ? number + p.count : number;
   return row >= 0 && row < p.count ? static_cast<int32_t>(row) : -1;
 }

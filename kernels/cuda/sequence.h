@@ -52,7 +52,7 @@ class Sequence {
   void** parameters(size_t node);
 
   // Numbers by which a sequence is found among many, without looking at those. Other sequences have others, but for a
-  // chance of one in 2^64. `seed`: for numbers of one's own.
+  // chance of one in 2^64; and so do other seeds.
   struct Digests {
     uint64_t shape;  // of what has_shape_of() compares
     uint64_t whole;  // also of what is_same() compares

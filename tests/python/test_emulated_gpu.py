@@ -323,17 +323,10 @@ def test_bins_that_the_gpu_has_not(plain_sides):
         plain_sides[1].once(problem, problem.result("float32"), "deterministic")
 
 
-class PutCall(ctypes.Structure):
-    """msda_index_put_call."""
-
-    _fields_ = [("rows", ctypes.c_void_p), ("count", ctypes.c_int64), ("row_bytes", ctypes.c_int64), ("values", ctypes.c_void_p),
-                ("index", libmsda.Tensor)]  # fmt: skip
-
-
 def put_rows(library, rows, index, values, /, **changed):
     """The status."""
     described = libmsda.tensor_at(index.ctypes.data, index.dtype.name, index.shape, tuple(step // index.itemsize for step in index.strides))
-    call = PutCall(rows.ctypes.data, len(rows), rows[0].nbytes, values.ctypes.data, described)
+    call = libmsda.IndexPutCall(rows.ctypes.data, len(rows), rows[0].nbytes, values.ctypes.data, described)
     for field, value in changed.items():
         setattr(call, field, value)
     return library.msda_cuda_index_put(ctypes.byref(call), None)

@@ -318,13 +318,6 @@ def test_calls_that_no_function_has_are_refused(module):
         module.run(0, 0, b"", [array], (None, array))
 
 
-class PutCall(ctypes.Structure):
-    """msda_index_put_call."""
-
-    _fields_ = [("rows", Pointer), ("count", ctypes.c_int64), ("row_bytes", ctypes.c_int64), ("values", Pointer),
-                ("index", libmsda.Tensor)]  # fmt: skip
-
-
 class Otherwise:
     """The function for what is not plain."""
 
@@ -397,7 +390,7 @@ def test_a_status_of_a_replaced_function_is_raised(exchanging):
 
 
 def put_by(module, status=0):
-    called, otherwise = Called(PutCall, 2, status), Otherwise()
+    called, otherwise = Called(libmsda.IndexPutCall, 2, status), Otherwise()
     return module.index_put_in_place(called.address, otherwise), called, otherwise
 
 

@@ -54,6 +54,13 @@ class ScatterCall(ctypes.Structure):
                 ("padding", ctypes.c_int64), ("index", Tensor), ("source", Tensor)]  # fmt: skip
 
 
+class IndexPutCall(ctypes.Structure):
+    """msda_index_put_call."""
+
+    _fields_ = [("rows", ctypes.c_void_p), ("count", ctypes.c_int64), ("row_bytes", ctypes.c_int64),
+                ("values", ctypes.c_void_p), ("index", Tensor)]  # fmt: skip
+
+
 class InterpolateCall(ctypes.Structure):
     """msda_interpolate_call."""
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "kernels/index_put.h"
-#include "tools/python/native/scatter.h"
+#include "kernels/strided.h"
 #include "tools/python/native/torch.h"
 
 namespace msda::python {
@@ -16,22 +16,6 @@ struct IndexPut {
   msda_index_put_call call{};
   int device = kHost;
 };
-
-// Whether the elements lie one after the other.
-inline bool is_contiguous(const msda_tensor& tensor) {
-  int64_t stride = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    if (tensor.shape[i] != 1 && tensor.stride[i] != stride) return false;
-    stride *= tensor.shape[i];
-  }
-  return true;
-}
-
-inline int64_t count_of(const msda_tensor& tensor) {
-  int64_t count = 1;
-  for (int i = 0; i < tensor.rank; ++i) count *= tensor.shape[i];
-  return count;
-}
 
 // Whether the GPU's kernels can count so many rows and numbers of an index, with little memory beside the index.
 inline bool are_countable(int64_t rows, int64_t numbers) {
@@ -58,8 +42,8 @@ inline std::optional<IndexPut> plain_index_put(const Exchange& exchange, PyObjec
   }
   if (to.device == kHost || index.device != to.device || from.device != to.device) return {};
   if (type.bytes() == 0 || !(of_values == type) || !index.is_integer() || index.of.rank != 1) return {};
-  if (to.of.rank == 0 || !has_elements(to.of) || index.of.shape[0] == 0) return {};
-  if (!is_contiguous(to.of) || !is_contiguous(from.of)) return {};
+  if (to.of.rank == 0 || count_of(to.of) == 0 || index.of.shape[0] == 0) return {};
+  if (!kernels::is_contiguous(to.of) || !kernels::is_contiguous(from.of)) return {};
   const bool fits = from.of.rank == to.of.rank && from.of.shape[0] == index.of.shape[0] &&
                     std::equal(from.of.shape + 1, from.of.shape + from.of.rank, to.of.shape + 1);
   if (!fits || !are_countable(to.of.shape[0], index.of.shape[0])) return {};

@@ -5,34 +5,9 @@
 #include <array>
 #include <utility>
 
-#include "kernels/names.h"
 #include "tools/python/native/tensor.h"
 
 namespace msda::python {
-
-// The bytes that a tensor's elements lie in.
-struct Extent {
-  uintptr_t begin, end;
-  Extent(const void* data, int64_t bytes)
-      : begin(reinterpret_cast<uintptr_t>(data)), end(begin + static_cast<uintptr_t>(bytes)) {}
-  explicit Extent(const msda_tensor& tensor)
-      : Extent(tensor.data, (last_of(tensor) + 1) * kernels::bytes_of(tensor.dtype)) {}
-  bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
-
- private:
-  static int64_t last_of(const msda_tensor& tensor) {
-    int64_t last = 0;
-    for (int i = 0; i < tensor.rank; ++i) last += (tensor.shape[i] - 1) * tensor.stride[i];
-    return last;
-  }
-};
-
-inline bool has_elements(const msda_tensor& tensor) {
-  for (int i = 0; i < tensor.rank; ++i) {
-    if (tensor.shape[i] == 0) return false;
-  }
-  return true;
-}
 
 // Whether no two elements of a tensor are one in memory, as the steps of each dimension are longer than all that
 // shorter steps reach. Of steps that interleave it says no, too.
@@ -67,7 +42,7 @@ inline bool is_plain(const Tensor& sum, int64_t dim, const Tensor& index, const 
     if (by_elements && index.of.shape[i] != source.of.shape[i]) return false;
   }
   if (!by_elements && index.of.shape[0] != source.of.shape[dim]) return false;
-  if (!has_elements(sum.of) || !has_elements(source.of) || !is_free_of_overlap(sum.of)) return false;
+  if (count_of(sum.of) == 0 || count_of(source.of) == 0 || !is_free_of_overlap(sum.of)) return false;
   const Extent written(sum.of);
   return !written.overlaps(Extent(index.of)) && !written.overlaps(Extent(source.of));
 }
