@@ -1,5 +1,5 @@
-# What most files include of other projects, and takes long to read, precompiled: a whole build takes a fifth less. It is a
-# target of its own, whose flags are those of msda_rarely_run().
+# What most files include of other projects, and takes long to read, precompiled. It is a target of its own, whose flags are those
+# of msda_rarely_run().
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/precompiled.cpp CONTENT "")
 add_library(msda_precompiled OBJECT ${PROJECT_BINARY_DIR}/precompiled.cpp)
 msda_target(msda_precompiled)
