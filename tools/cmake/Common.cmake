@@ -27,13 +27,16 @@ function(msda_unity name)
     set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${unit})
   endforeach()
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  # GCC looks for garbage less often: a twentieth of the time, for 200 MB more.
-  target_compile_options(${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=300000>)
+  # GCC looks for garbage less often: a twentieth to a tenth of the time, for 400 MB more.
+  # It also takes the unit's files for headers, in which a name of an unnamed namespace would be another in each unit.
+  target_compile_options(${name} PRIVATE
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=600000;-Wno-subobject-linkage>")
 endfunction()
 
-# msda_rarely_run(NAME): optimizes little what takes little of a run, and much of a build.
+# msda_rarely_run(NAME): optimizes little what takes little of a run, and much of a build. GCC's -Og inlines less than its -O1,
+# and takes a fifth less.
 function(msda_rarely_run name)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:$<IF:$<CXX_COMPILER_ID:GNU>,-Og,-O1>>)
 endfunction()
 
 # msda_target(NAME): sets includes by path from the top of the tree, warnings, and strict floating-point rules: no contraction
