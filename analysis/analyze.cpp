@@ -335,19 +335,6 @@ class Analysis {
 
 }  // namespace
 
-Tolerance customary_tolerance(msda_dtype stored) {
-  switch (stored) {
-    case MSDA_FLOAT16:
-      return {1e-2, 1e-2};
-    case MSDA_BFLOAT16:
-      return {5e-2, 5e-2};
-    case MSDA_FLOAT64:
-      return {1e-7, 1e-7};
-    default:
-      return {1e-3, 1e-2};
-  }
-}
-
 Report analyze(const Material& material, const Settings& settings) { return Analysis(material, settings).run(); }
 
 }  // namespace msda::analysis

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,25 +9,9 @@
 #include "analysis/compare.h"
 #include "analysis/finding.h"
 #include "analysis/groups.h"
-#include "analysis/leftover.h"
-#include "analysis/operators/call.h"
-#include "analysis/side.h"
+#include "analysis/material.h"
 
 namespace msda::analysis {
-
-// The sides of one call. Tensors that a side lacks are not compared.
-struct Material {
-  std::shared_ptr<const Call> call;
-  Side recorded;
-  Tensor before[kMostGradients];               // the output buffers as the kernel found them, by Gradient
-  std::string before_digests[kMostGradients];  // of their bytes
-  // Gives what earlier calls returned, the latest first; called only if some elements may be due to that. May be empty.
-  std::function<std::vector<EarlierResult>()> earlier;
-  std::optional<Side> reference;  // what the test compared with
-  Side float64;                   // the captured bits in float64 arithmetic, under the recorded conventions
-  std::string kernel;             // that ran, or empty
-  std::vector<Side> replays;      // "deterministic", "atomic", ...; advice is given on "grid_sample"
-};
 
 struct Settings {
   // A test's tolerance. Without one, an element is out of tolerance if it misses both the customary tolerance of the
@@ -37,9 +20,6 @@ struct Settings {
   std::optional<Tolerance> tolerance;
   int threads = 0;
 };
-
-// The tolerance that tests of this operator usually have; docs/causes.md gives the sources.
-Tolerance customary_tolerance(msda_dtype stored);
 
 struct NamedComparison {
   std::string observed, expected;

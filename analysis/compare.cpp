@@ -155,4 +155,17 @@ uint64_t ulp_distance(double a, double b, msda_dtype dtype) {
   }
 }
 
+Tolerance customary_tolerance(msda_dtype stored) {
+  switch (stored) {
+    case MSDA_FLOAT16:
+      return {1e-2, 1e-2};
+    case MSDA_BFLOAT16:
+      return {5e-2, 5e-2};
+    case MSDA_FLOAT64:
+      return {1e-7, 1e-7};
+    default:
+      return {1e-3, 1e-2};
+  }
+}
+
 }  // namespace msda::analysis

@@ -19,6 +19,9 @@ struct Tolerance {
   }
 };
 
+// The tolerance that tests of this operator usually have; docs/causes.md gives the sources.
+Tolerance customary_tolerance(msda_dtype stored);
+
 struct Comparison {
   int64_t mismatched = 0, total = 0;
   int64_t non_finite = 0;  // mismatches in which a side is NaN or infinite

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "analysis/finding.h"
+#include "analysis/cause.h"
 #include "analysis/operators/call.h"
 
 namespace msda::analysis {
 
+struct Finding;
 struct Material;
 
 // Consecutive elements of a tensor, by their row-major numbers.

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/material.h"
 #include "analysis/operators/call.h"
 #include "analysis/replay.h"
 

@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/finding.h"
+#include "analysis/material.h"
 
 namespace msda::analysis {
 

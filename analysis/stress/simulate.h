@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/finding.h"
+#include "analysis/cause.h"
 #include "analysis/operators/call.h"
 #include "analysis/side.h"
 #include "analysis/stress/generator.h"

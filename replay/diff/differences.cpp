@@ -39,7 +39,7 @@ Facts launch_of(const capture::CallFacts& facts) {
   return launch;
 }
 
-Facts conventions_of(const capture::CallFacts& facts) {
+Facts compared_conventions(const capture::CallFacts& facts) {
   Facts conventions;
   if (!facts.dialect.empty()) {
     conventions = {{"dialect", facts.dialect},
@@ -170,7 +170,7 @@ class Comparer {
     compare_seeds(id_a, id_b);
     compare_facts("code", {{"kernel", a.facts.kernel}, {"kernel_digest", a.facts.kernel_digest}},
                   {{"kernel", b.facts.kernel}, {"kernel_digest", b.facts.kernel_digest}});
-    compare_facts("conventions", conventions_of(a.facts), conventions_of(b.facts));
+    compare_facts("conventions", compared_conventions(a.facts), compared_conventions(b.facts));
     compare_facts("launch", launch_of(a.facts), launch_of(b.facts));
     compare_tensors("inputs", a.inputs, b.inputs);
     compare_tensors("outputs_before", a.outputs_before, b.outputs_before);

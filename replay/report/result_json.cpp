@@ -40,12 +40,12 @@ Json to_json(const analysis::NamedComparison& c) {
 
 // "0-3,7": the elements' row-major indices.
 std::string format_runs(const std::vector<analysis::JudgedElements::Run>& runs) {
-  fmt::memory_buffer text;
+  std::string text;
   for (const auto& [flat, count] : runs) {
-    fmt::format_to(fmt::appender(text), "{}{}", text.size() == 0 ? "" : ",", flat);
-    if (count > 1) fmt::format_to(fmt::appender(text), "-{}", flat + count - 1);
+    text += fmt::format("{}{}", text.empty() ? "" : ",", flat);
+    if (count > 1) text += fmt::format("-{}", flat + count - 1);
   }
-  return fmt::to_string(text);
+  return text;
 }
 
 Json to_json(const analysis::JudgedElements& set) {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "analysis/analyze.h"
+#include "analysis/compare.h"
 #include "analysis/operators/interpolate/call.h"
 
 namespace msda::analysis {
