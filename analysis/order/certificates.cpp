@@ -25,7 +25,7 @@ SearchLimits limits_of_certificates() {
 // By target: the findings among its elements.
 using Wanted = std::map<int64_t, std::vector<Finding*>>;
 
-void tell(const TargetOrder& order, const AdditionArithmetic& arithmetic, const std::vector<Finding*>& findings) {
+void certify(const TargetOrder& order, const AdditionArithmetic& arithmetic, const std::vector<Finding*>& findings) {
   constexpr const char* kFits[] = {"explained", "impossible", "not_found"};
   for (Finding* finding : findings) {
     Evidence& e = finding->evidence["order"];
@@ -65,7 +65,7 @@ void certify(const Material& material, Gradient gradient, const Wanted& wanted, 
       const auto at = static_cast<size_t>(i);
       orders[at] = order_of(of, *additions, arithmetic, known, chosen[at], limits_of_certificates(), /*faults=*/false);
     });
-    for (const TargetOrder& order : orders) tell(order, arithmetic, wanted.at(order.target));
+    for (const TargetOrder& order : orders) certify(order, arithmetic, wanted.at(order.target));
   }
 }
 

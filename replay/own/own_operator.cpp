@@ -20,7 +20,7 @@ std::vector<std::unique_ptr<const OwnOperator>>& operators() {
   return *all;
 }
 
-std::unique_ptr<const OwnOperator> operator_of(adapters::UserSpec spec, const std::string& file) {
+std::unique_ptr<const OwnOperator> make_operator(adapters::UserSpec spec, const std::string& file) {
   if (spec.op->library.empty()) return std::make_unique<ExpressionOperator>(std::move(spec));
   try {
     return std::make_unique<LibraryOperator>(std::move(spec), std::filesystem::path(file).parent_path().string());
@@ -48,7 +48,7 @@ void read_operators(const std::string& file) {
             fmt::format("--operator {}: a second adapter named {}; give each its own name", file, spec.name));
       }
     }
-    operators().push_back(operator_of(std::move(spec), file));
+    operators().push_back(make_operator(std::move(spec), file));
   }
   if (!any) {
     throw BadInput(fmt::format(

@@ -6,7 +6,7 @@ namespace {
 constexpr size_t kLabelIndent = 2;
 
 // Of UTF-8, without regard to wide or combining characters.
-size_t columns_of(std::string_view text) {
+size_t width_of(std::string_view text) {
   size_t columns = 0;
   for (const char c : text) columns += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
   return columns;
@@ -48,7 +48,7 @@ struct Piece {
 // What stands between two spaces; its pieces may differ in style.
 using Word = std::vector<Piece>;
 
-std::vector<Word> words_of(const std::vector<Span>& spans) {
+std::vector<Word> split_words(const std::vector<Span>& spans) {
   std::vector<Word> words(1);
   for (const Span& span : spans) {
     std::string_view rest = span.text;
@@ -88,9 +88,9 @@ void Page::end_line() {
 
 void Page::wrap(const std::vector<Span>& spans, size_t column, size_t hang) {
   bool first = true;
-  for (const Word& word : words_of(spans)) {
+  for (const Word& word : split_words(spans)) {
     size_t width = 0;
-    for (const Piece& piece : word) width += columns_of(piece.text);
+    for (const Piece& piece : word) width += width_of(piece.text);
     if (!first && column + 1 + width > terminal_.width) {
       end_line();
       text_.append(hang, ' ');

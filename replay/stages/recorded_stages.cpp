@@ -18,8 +18,8 @@ void put(Json& json, const std::string& name, const std::optional<capture::Extre
   json[name + "_index"] = extreme ? Json(extreme->index) : Json();
 }
 
-std::string number_text(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : "-"; }
-std::string number_text(const std::optional<capture::Extreme>& extreme) {
+std::string cell_text(const std::optional<double>& value) { return value ? fmt::format("{:.6g}", *value) : "-"; }
+std::string cell_text(const std::optional<capture::Extreme>& extreme) {
   return extreme ? fmt::format("{:.6g}", extreme->value) : "-";
 }
 std::string place_text(const std::optional<capture::Extreme>& extreme) {
@@ -56,12 +56,12 @@ Lines recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages
     }
     std::string from_float64;
     if (float64) {
-      from_float64 = fmt::format("  {:>12} {:>12}  {}", number_text(float64->largest_absolute_difference),
-                                 number_text(float64->largest_relative_difference),
+      from_float64 = fmt::format("  {:>12} {:>12}  {}", cell_text(float64->largest_absolute_difference),
+                                 cell_text(float64->largest_relative_difference),
                                  place_text(float64->largest_absolute_difference));
     }
     lines.add("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}{}", stage.name, s.count,
-              number_text(s.minimum), number_text(s.maximum), number_text(s.mean_magnitude), s.zeros, s.subnormal,
+              cell_text(s.minimum), cell_text(s.maximum), cell_text(s.mean_magnitude), s.zeros, s.subnormal,
               s.nan, s.positive_infinite + s.negative_infinite, from_float64);
   }
   return lines;
