@@ -61,8 +61,8 @@ Lines recorded_stages_text(const std::vector<capture::Invocation::Stage>& stages
                                  place_text(float64->largest_absolute_difference));
     }
     lines.add("    {:<24} {:>11} {:>12} {:>12} {:>12} {:>10} {:>9} {:>7} {:>7}{}", stage.name, s.count,
-              cell_text(s.minimum), cell_text(s.maximum), cell_text(s.mean_magnitude), s.zeros, s.subnormal,
-              s.nan, s.positive_infinite + s.negative_infinite, from_float64);
+              cell_text(s.minimum), cell_text(s.maximum), cell_text(s.mean_magnitude), s.zeros, s.subnormal, s.nan,
+              s.positive_infinite + s.negative_infinite, from_float64);
   }
   return lines;
 }
