@@ -33,10 +33,10 @@ function(msda_unity name)
     "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=600000;-Wno-subobject-linkage>")
 endfunction()
 
-# msda_rarely_run(NAME): optimizes little what takes little of a run, and much of a build. GCC's -Og inlines less than its -O1,
-# and takes a fifth less.
+# msda_rarely_run(NAME): optimizes little what takes little of a run, and much of a build. GCC's -Og inlines less than its -O1, and
+# takes a fifth less.
 function(msda_rarely_run name)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:$<IF:$<CXX_COMPILER_ID:GNU>,-Og,-O1>>)
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Og>)
 endfunction()
 
 # msda_target(NAME): sets includes by path from the top of the tree, warnings, and strict floating-point rules: no contraction

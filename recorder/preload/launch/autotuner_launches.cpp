@@ -18,7 +18,7 @@ std::atomic<bool> measures{false};  // it has recorded a timing event since
 
 // Another thread may destroy a stream, or its context, whose launches are still to be checked.
 std::shared_timed_mutex streams_mutex;
-constexpr std::chrono::seconds kPatience{1};  // a fork may have left it locked
+constexpr std::chrono::seconds kLockPatience{1};  // a fork may have left it locked
 std::atomic<uint64_t> ended_streams{0};
 
 // Consecutive measured launches whose inputs are still to be checked. The check runs after the event that ends the
@@ -74,7 +74,7 @@ bool inputs_are_there(const KnownLaunch& known) {
 // Checks without outputs, which later launches may have overwritten.
 void check_measured() {
   const std::unique_ptr<const Measured> launches(std::exchange(measured, nullptr));
-  const std::shared_lock lock(streams_mutex, kPatience);
+  const std::shared_lock lock(streams_mutex, kLockPatience);
   int capturing = 0;
   if (lock && launches->ended_streams == ended_streams &&
       cuda::driver().is_capturing(launches->stream, &capturing) == cuda::kSuccess && capturing == 0 &&
@@ -124,7 +124,7 @@ void program_took_time() noexcept {
 
 EndOfStream::EndOfStream() noexcept {
   program_waits();
-  locked_ = streams_mutex.try_lock_for(kPatience);
+  locked_ = streams_mutex.try_lock_for(kLockPatience);
   ended_streams.fetch_add(1);
 }
 
