@@ -53,7 +53,7 @@ Facts compared_conventions(const capture::CallFacts& facts) {
 }
 
 // The seed of each source that was the last one before the invocation.
-Facts seeds_before(const std::vector<capture::Seed>& seeds, int64_t id) {
+Facts last_seeds(const std::vector<capture::Seed>& seeds, int64_t id) {
   Facts last;
   for (const auto& seed : seeds) {
     if (!seed.invocation || *seed.invocation <= id) last[seed.source] = fmt::format("{}", seed.value);
@@ -154,7 +154,7 @@ class Comparer {
 
   // A seed that differs is told before the first invocation that it may have changed.
   void compare_seeds(int64_t a, int64_t b) {
-    Facts before_a = seeds_before(seeds_a_, a), before_b = seeds_before(seeds_b_, b);
+    Facts before_a = last_seeds(seeds_a_, a), before_b = last_seeds(seeds_b_, b);
     const auto is_told = [&](const auto& one) { return told_seeds_.contains(one.first); };
     std::erase_if(before_a, is_told);
     std::erase_if(before_b, is_told);
