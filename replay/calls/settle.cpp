@@ -37,7 +37,7 @@ std::vector<analysis::Conventions> named_in(const std::string& text, const std::
   return all;
 }
 
-std::string modes_text(const analysis::Conventions& of) {
+std::string conventions_in_words(const analysis::Conventions& of) {
   return fmt::format("{}{}", msda_padding_name(of.padding), of.align_corners ? " with align_corners" : "");
 }
 
@@ -71,7 +71,7 @@ Settled settle(const Options& options, const capture::IsolatedReader& reader, co
   if (text == invocation.facts.texts.end() || invocation.facts.dialect.empty()) return {};
   const auto fitting = named_in(text->second, fmt::format("{}: {}", reader.path(), invocation.path));
   std::vector<std::string> names;
-  for (const auto& one : fitting) names.push_back(modes_text(one));
+  for (const auto& one : fitting) names.push_back(conventions_in_words(one));
   const std::string alike = fmt::format("the recorded outputs fit padding {} alike", fmt::join(names, " and "));
   const analysis::Conventions* best = nullptr;
   int64_t fewest = 0, most = 0;
@@ -89,7 +89,7 @@ Settled settle(const Options& options, const capture::IsolatedReader& reader, co
     return {"", false, fmt::format("{}; {} is taken", alike, invocation.facts.padding_mode)};
   }
   return {msda_padding_name(best->padding), best->align_corners,
-          fmt::format("{}; {} is taken, which the reference fits best", alike, modes_text(*best))};
+          fmt::format("{}; {} is taken, which the reference fits best", alike, conventions_in_words(*best))};
 }
 
 void take(const Settled& settled, capture::CallFacts& facts) {

@@ -49,7 +49,7 @@ class Alone {
   int errno_;
 };
 
-const char* seed_source(SeedSource source) {
+const char* source_name(SeedSource source) {
   switch (source) {
     case SeedSource::kTorchCuda:
       return "torch_cuda";
@@ -67,7 +67,7 @@ const char* seed_source(SeedSource source) {
 void hand_over(const Event& event) {
   const uint64_t before = seeds.written++;
   if (before < kMost) {
-    seeds.write({iso_8601(event.time), seed_source(event.source), event.value});
+    seeds.write({iso_8601(event.time), source_name(event.source), event.value});
   } else if (before == kMost) {
     warn(std::to_string(kMost) + " seeds are recorded; further seeds are not");
   }
