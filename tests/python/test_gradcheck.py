@@ -1,17 +1,12 @@
 """msda-replay gradcheck: right gradients pass, planted faults fail, kinks pass where the naive check fails."""
 
-import json
-
-import jsonschema
 import numpy as np
 import pytest
-from conftest import SOURCE
+from schemas import check
 from support import backward, make_problem
 from test_grid_sample import VARIANTS, call_of
 
 from msda_replay import Invocation, write_capture
-
-SCHEMA = json.loads((SOURCE / "docs" / "gradcheck.schema.json").read_text())
 
 
 @pytest.fixture
@@ -20,7 +15,7 @@ def gradcheck(replay, tmp_path):
         call = Invocation(inputs=inputs, outputs=grads, dialect="deformable_detr")
         write_capture(tmp_path / "call.h5", call, overwrite=True)
         told = replay("gradcheck", tmp_path / "call.h5", "--json", "-", *flags, expect=expect).json
-        jsonschema.validate(told, SCHEMA)
+        check(told, "gradcheck")
         return {gradient["tensor"]: gradient for gradient in told["invocations"][0]["gradients"]}
 
     return run
@@ -140,7 +135,7 @@ def test_what_pytorch_computed_on_an_h200_passes(replay, tmp_path):
     calls = [call_of(variant) for variant in VARIANTS]
     write_capture(tmp_path / "right.h5", calls)
     told = replay("gradcheck", tmp_path / "right.h5", "--all", "--json", "-", expect=0).json
-    jsonschema.validate(told, SCHEMA)
+    check(told, "gradcheck")
     assert len(told["invocations"]) == len(VARIANTS) == 90
     for call in calls:
         call.outputs["grad_input"] = -call.outputs["grad_input"]

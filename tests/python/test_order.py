@@ -3,24 +3,22 @@
 import json
 import time
 
-import jsonschema
 import numpy as np
 import pytest
-from conftest import DATA, SOURCE
+from conftest import DATA
 from order_loop import fitting_orders, fold, grid_addends, msda_addends
+from schemas import check
 from support import make_problem
 
 from msda_replay import Invocation, write_capture
 
-SCHEMA = json.loads((SOURCE / "docs" / "order.schema.json").read_text())
-RUN_SCHEMA = json.loads((SOURCE / "docs" / "run.schema.json").read_text())
 CONVENTIONS = [("msda_triton", "zeros", False), ("msda_triton", "zeros", True), ("msda_triton", "border", True),
                ("deformable_detr", "zeros", False)]
 
 
 def told(replay, path, *options, expect=0):
     result = replay("order", path, "--list", 100000, "--json", "-", *options, expect=expect).json
-    jsonschema.validate(result, SCHEMA)
+    check(result, "order")
     return result
 
 
@@ -269,7 +267,7 @@ def test_mode_recorded_order_replays_the_recorded_bits(replay, tmp_path, rng):
     assert max(map(len, problem.addends.values())) <= 15
     path = problem.write(tmp_path / "a.h5")
     result = replay("run", path, "--mode", "recorded_order", "--json", "-", expect=0).json
-    jsonschema.validate(result, RUN_SCHEMA)
+    check(result, "run")
     one = result["invocations"][0]
     counts = one["recorded_order"]["grad_value"]
     assert counts == {"pixels": len(problem.addends), "in_order": len(problem.addends), "equal": problem.grad_value.size,
@@ -287,7 +285,7 @@ def test_a_finding_of_accumulation_order_has_the_order(replay, tmp_path, rng):
     problem = Problem(rng)
     path = problem.write(tmp_path / "a.h5", atol=0, rtol=0)
     result = replay("run", path, "--json", "-", expect=1).json
-    jsonschema.validate(result, RUN_SCHEMA)
+    check(result, "run")
     certified = 0
     for finding in result["invocations"][0]["findings"]:
         order = finding["evidence"].get("order", {})

@@ -3,21 +3,17 @@
 import json
 import re
 
-import jsonschema
 import numpy as np
 import pytest
-from conftest import GRADIENTS, REPLAY, SOURCE
+from conftest import GRADIENTS, REPLAY
+from schemas import check
 from support import backward, make_problem
 from terminal import Shown
 
 from msda_replay import Invocation, Result, write_capture
 
-SCHEMA = json.loads((SOURCE / "docs" / "run.schema.json").read_text())
-
-
 def check_schema(result):
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
-    jsonschema.Draft7Validator(SCHEMA).validate(result)
+    check(result, "run")
 
 
 def right_invocation(rng, dtype=np.float32, tolerance=(1e-3, 1e-2), **sizes):
