@@ -13,7 +13,7 @@ from test_run import check_schema
 from msda_replay import Invocation, read_capture, write_capture
 from msda_replay.__main__ import main
 
-RECORDED = np.load(SOURCE / "tests" / "data" / "grid_sample" / "h200.npz")
+RECORDED = dict(np.load(SOURCE / "tests" / "data" / "grid_sample" / "h200.npz"))
 VARIANTS = sorted({key.split("/")[0] for key in RECORDED})
 INPUTS, GRADIENTS = ("grad_output", "input", "grid"), ("grad_input", "grad_grid")
 ROUNDING = {"ill_conditioned", "accumulation_order", "cell_boundary", "border_clamp"}
