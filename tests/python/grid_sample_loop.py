@@ -69,7 +69,7 @@ def gradients(inputs, facts):
             for chosen in itertools.product(*along[::-1]):
                 if not all(0 <= one[0] < side for one, side in zip(chosen, sides)):
                     continue
-                pixel, weight = tuple(one[0] for one in chosen), np.prod([one[1] for one in chosen])
+                pixel, weight = tuple(one[0] for one in chosen), math.prod(one[1] for one in chosen)
                 if moved == 0:
                     grad_input[(n, slice(None), *pixel)] += go * weight.real
                 grad_grid[at + (moved,)] += go @ image[(n, slice(None), *pixel)] * (weight.imag / STEP)
@@ -95,7 +95,7 @@ def stages(inputs, facts):
         for name in ("interpolation_weights", "corner_values", "input_contributions"):
             found[name].append([])
         for chosen in itertools.product(*along[::-1]):
-            place, weight = tuple(one[0] for one in chosen), np.prod([one[1].real for one in chosen])
+            place, weight = tuple(one[0] for one in chosen), math.prod(one[1].real for one in chosen)
             inside = all(0 <= one < side for one, side in zip(place, sides))
             found["interpolation_weights"][-1].append(weight)
             found["corner_values"][-1].append(image[(at[0], slice(None), *place)] if inside else 0 * go)
