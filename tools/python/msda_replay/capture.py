@@ -192,7 +192,7 @@ def _write_tensor(group, name, array, has_dialect):
         raise CaptureError(f"{path} has type {array.dtype}, not float16, bfloat16, float32, float64, int32 or int64")
     dataset.attrs["digest"] = digest(array.tobytes())
     for i, dimension in enumerate(dimensions or ()):
-        dataset.dims[i].label = dimension
+        h5py.h5ds.set_label(dataset.id, i, dimension.encode())  # dataset.dims[i].label reads the shape each time
 
 
 def _check(invocation):

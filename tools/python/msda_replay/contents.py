@@ -1,18 +1,20 @@
 """The list of contents of a capture (docs/capture-format.md): every object with its type, shape, digest and attributes."""
 
+import re
+
 import h5py
 import numpy as np
 
 from .digest import digest
 
 NAME = "contents"
+_SPECIAL = re.compile(rb"[\x00-\x20\x7F%=]")
 
 
 def _encoded(name):
     """A name or a type without spaces, line ends and equals signs."""
     data = name if isinstance(name, bytes) else name.encode("utf-8", "surrogateescape")
-    special = [byte <= 0x20 or byte in (0x7F, ord("%"), ord("=")) for byte in data]
-    return b"".join(b"%%%02X" % byte if escape else bytes([byte]) for byte, escape in zip(data, special))
+    return _SPECIAL.sub(lambda special: b"%%%02X" % ord(special[0]), data)
 
 
 def _atomic_fields(type_):
