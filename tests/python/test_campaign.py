@@ -1,6 +1,10 @@
 """tools/bench/campaign.py: its operator against closed forms, its bounds against its kernels, its faults, and its judge against programs
 that answer wrongly."""
 
+import contextlib
+import functools
+import importlib.util
+import io
 import json
 import subprocess
 import sys
@@ -276,8 +280,9 @@ def test_a_miss_inside_of_a_run_is_asked_for(tmp_path):
 
 
 def test_captures_hold_the_cases_numbers(tmp_path, replay):
+    draw = functools.cache(lambda i: cases.draw(14, i, ["any_kernel"]))
     for kind in ("float32", "float64", "float16", "bfloat16"):
-        case = next(case for case in (cases.draw(14, i, ["any_kernel"]) for i in range(500)) if case.problem.type == kind and case.reference)
+        case = next(case for case in map(draw, range(500)) if case.problem.type == kind and case.reference)
         path = tmp_path / f"{kind}.h5"
         captures.write(path, case)
         shown = replay("show", path, "--json", "-", expect=0).json
@@ -299,7 +304,24 @@ def test_the_document_lists_every_kind(operator_of):
 
 # The whole tool
 
+SPEC = importlib.util.spec_from_file_location("campaign_program", BENCH / "campaign.py")  # its package has the name campaign
+PROGRAM = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(PROGRAM)
+
+
 def run(*arguments):
+    """What the tool does with these arguments, in this process: starting Python anew takes longer than most captures."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = PROGRAM.main([str(one) for one in arguments])
+        except SystemExit as bad_usage:
+            status = bad_usage.code
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+def run_alone(*arguments):
+    """The same as a process of its own, which may have more of them."""
     command = [sys.executable, BENCH / "campaign.py", *arguments]
     return subprocess.run([str(one) for one in command], capture_output=True, text=True, timeout=500)
 
@@ -308,7 +330,7 @@ def run(*arguments):
 @pytest.mark.long
 def test_nothing_is_judged_wrong(tmp_path, name):
     count = len(SUBJECTS[name].kinds)  # one of each
-    done = run("--operator", name, "--captures", count, "--seed", 15, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
+    done = run_alone("--operator", name, "--captures", count, "--seed", 15, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "a.json").read_text())
     assert found["summary"]["captures"] == count == len(found["outcomes"])
@@ -445,7 +467,7 @@ def test_faults_of_recorded_calls_move_what_they_say_alone():
 
 
 def test_nothing_of_a_recorded_capture_is_judged_wrong(tmp_path):
-    done = run("--capture", RECORDED, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
+    done = run_alone("--capture", RECORDED, "--jobs", 2, "--replay", REPLAY, "--json", tmp_path / "a.json", "--assert")
     assert done.returncode == 0, done.stderr
     outcomes = json.loads((tmp_path / "a.json").read_text())["outcomes"]
     assert {"untouched", "sign_of_elements", "source_lost", "not_zeroed"} <= {one["kind"] for one in outcomes}
@@ -462,7 +484,7 @@ def test_an_accused_recorded_call_is_noticed(tmp_path):
 
 def test_wrong_answers_end_with_1(tmp_path):
     program = answering(tmp_path, "for one in call['judged']: one['at_fault'] = 'tolerance'")
-    done = run("--captures", 6, "--kinds", "sign_of_tensor,garbage", "--jobs", 1, "--replay", program, "--assert")
+    done = run_alone("--captures", 6, "--kinds", "sign_of_tensor,garbage", "--jobs", 1, "--replay", program, "--assert")
     assert done.returncode == 1 and "wrong side" in done.stderr
     assert run("--captures", 1, "--kinds", "sign_of_tensor,garbage", "--jobs", 1, "--replay", program).returncode == 0
 
