@@ -1,6 +1,5 @@
 """msda-replay order, against a slow loop in NumPy: captures whose additions were made in orders that the test drew."""
 
-import json
 import time
 
 import numpy as np
