@@ -63,7 +63,7 @@ def said(stderr):
     return "".join(line for line in stderr.splitlines(keepends=True) if not line.startswith(usual))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def replay():
     """Runs msda-replay; `expect` is the exit status it must have."""
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import jsonschema
 import numpy as np
@@ -14,13 +15,13 @@ from test_many import mpirun, needs_mpi
 from msda_replay import Invocation, write_capture
 
 SCHEMA = json.loads((SOURCE / "docs" / "stress-many.schema.json").read_text())
-TIGHT = {"atol": 2e-6, "rtol": 1e-3}  # fails now and then
+TIGHT = {"atol": 5e-7, "rtol": 3e-4}  # fails now and then
 WIDE = {"atol": 1e-3, "rtol": 1e-2}  # hardly ever
 
 
 def call(seed, label="", outputs=None, **facts):
     rng = np.random.default_rng(seed)
-    inputs = make_problem(rng, queries=100, levels=((32, 30), (9, 8)))
+    inputs = make_problem(rng, heads=1, channels=4, queries=25, levels=((32, 30), (9, 8)))
     inputs["sampling_locations"] = rng.random(inputs["sampling_locations"].shape).astype(np.float32)
     return Invocation(inputs, outputs or {}, "msda_triton", facts={"label": label}, **{**TIGHT, **facts})
 
@@ -33,15 +34,28 @@ def write(path, calls, rank=None):
     write_capture(path, calls, {"environment": {"RANK": str(rank)}} if rank is not None else None, overwrite=True)
 
 
-@pytest.fixture
-def captures(tmp_path):
+@pytest.fixture(scope="module")
+def nightly(tmp_path_factory):
     """Two ranks that recorded test_a with equal inputs; a call without a label beside one that cannot be simulated."""
-    folder = tmp_path / "nightly"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("nightly")
     write(folder / "a.h5", [call(1, "test_a"), call(2, "test_b", **WIDE)], rank=0)
     write(folder / "b.h5", [call(1, "test_a"), call(3, "test_c")], rank=1)
     write(folder / "c.h5", [of_another_kernel(), call(4)])
     return folder
+
+
+@pytest.fixture
+def captures(nightly, tmp_path):
+    """A copy of them that a test may change."""
+    return shutil.copytree(nightly, tmp_path / "nightly")
+
+
+@pytest.fixture(scope="module")
+def simulated(replay, nightly, tmp_path_factory):
+    """What the command says of them, and writes."""
+    told = tmp_path_factory.mktemp("simulated") / "told.json"
+    done = replay("stress", nightly, "--json", told, expect=1)
+    return done.out, json.loads(told.read_text())
 
 
 @pytest.fixture
@@ -54,18 +68,19 @@ def stress(replay):
     return run
 
 
-def test_each_test_has_its_probability_and_its_places(captures, stress):
-    told = stress(captures, expect=1)
+def test_each_test_has_its_probability_and_its_places(nightly, simulated):
+    _, told = simulated
+    jsonschema.validate(told, SCHEMA)
     assert [one["status"] for one in told["captures"]] == [1, 1, 1]
     assert [one.get("calls") for one in told["captures"]] == [[0, 1], [0, 2], [3]]
     assert told["captures"][0]["labels"] == ["test_a", "test_b"] and told["captures"][1]["rank"] == "1"
     assert told["captures"][2]["not_simulated"] == [{"id": 0, "why": "kernel another is known only by its machine code"}]
-    a, b = str(captures / "a.h5"), str(captures / "b.h5")
+    a, b = str(nightly / "a.h5"), str(nightly / "b.h5")
     assert told["calls"][0]["recorded"] == [{"capture": a, "invocation": 0, "rank": "0"}, {"capture": b, "invocation": 0, "rank": "1"}]
     assert [one.get("label") for one in told["calls"]] == ["test_a", "test_b", "test_c", None]
     assert len({one["seed"] for one in told["calls"]}) == 4
     tests = {one.get("label", one.get("capture")): one for one in told["tests"]}
-    assert set(tests) == {"test_a", "test_b", "test_c", str(captures / "c.h5")}
+    assert set(tests) == {"test_a", "test_b", "test_c", str(nightly / "c.h5")}
     rates = [one["failure_probability"]["estimate"] for one in told["tests"]]
     assert rates == sorted(rates, reverse=True)
     assert tests["test_b"]["failure_probability"]["failures"] == 0 and tests["test_b"]["by_cause"] == {}
@@ -90,8 +105,8 @@ def test_a_call_alone_gives_the_same_runs(captures, replay, stress):
 
 def test_a_run_of_the_suite_fails_if_a_run_of_any_test_does(captures, replay, stress):
     """Run by run: the command with one run more tells whether that one failed."""
-    runs = 24
-    tight = ("--rtol", 1e-4, "--width", 0.001, "--runs")
+    runs = 12
+    tight = ("--rtol", 3e-5, "--width", 0.001, "--runs")
     told = stress(captures, *tight, runs, expect=1)
     failing, by_call = set(), []
     for name, invocation, seed in (("a", 0, told["calls"][0]["seed"]), ("b", 1, told["calls"][2]["seed"]), ("c", 1, told["calls"][3]["seed"]),
@@ -120,10 +135,10 @@ def test_tests_draw_inputs_of_their_own(tmp_path, stress):
 
 
 def test_every_call_of_one_capture(captures, replay, stress):
-    told = stress(captures / "b.h5", "--invocation", "all", "--least-runs", 4000, expect=1)
+    told = stress(captures / "b.h5", "--invocation", "all", "--least-runs", 2500, expect=1)
     assert [one["label"] for one in told["calls"]] == ["test_a", "test_c"]
     assert told["captures"][0]["failure_probability"] == told["failure_probability"]
-    assert told["failure_probability"]["runs"] == 4032  # whole batches of 64
+    assert told["failure_probability"]["runs"] == 2560  # whole batches of 64
     # Without --invocation it is the first call, told as ever.
     alone = replay("stress", captures / "b.h5", "--runs", 20, "--json", "-", "--curve-runs", 0).json
     assert alone["invocation"] == 0 and "captures" not in alone
@@ -141,17 +156,16 @@ def test_progress_on_a_terminal(captures):
     assert f"call 3 of 4: {captures}/b.h5, invocation 1" in shown
 
 
-def test_text(captures, replay):
-    told = replay("stress", captures, "--json", captures / "told.json", expect=1)
-    lines = told.out.splitlines()
-    joined = json.loads((captures / "told.json").read_text())["failure_probability"]
+def test_text(nightly, simulated, replay):
+    out, told = simulated
+    lines, joined = out.splitlines(), told["failure_probability"]
     assert lines[0] == (f"At least one of 4 tests fails in {100 * joined['estimate']:.2f} % ({100 * joined['low']:.2f} to {100 * joined['high']:.2f}) "
                         f"of runs: {joined['failures']} of {joined['runs']} simulated, 95 % interval.")
     assert lines[1] == "  4 calls of 3 captures, which draw their inputs independently of each other"
-    assert f"      in {captures}/b.h5, invocation 0 (rank 1)" in lines
-    assert "  0 of the simulated runs: 1 test in at most 1.43 % (--verbose lists)" in lines and "test_b" not in told.out
-    assert lines[-2:] == ["Not simulated", f"  {captures}/c.h5, invocation 0: kernel another is known only by its machine code"]
-    in_short = ("stress", captures, "--runs", 20)
+    assert f"      in {nightly}/b.h5, invocation 0 (rank 1)" in lines
+    assert "  0 of the simulated runs: 1 test in at most 1.43 % (--verbose lists)" in lines and "test_b" not in out
+    assert lines[-2:] == ["Not simulated", f"  {nightly}/c.h5, invocation 0: kernel another is known only by its machine code"]
+    in_short = ("stress", nightly, "--runs", 20)
     verbose = replay(*in_short, "--verbose", expect=None).out
     assert "  test_b\n" in verbose
     assert replay(*in_short, "--quiet", expect=None).out.splitlines() == verbose.splitlines()[:1]
@@ -209,14 +223,14 @@ def test_bad_flags_are_refused(captures, replay, tmp_path, options, message):
 def test_an_interrupt_tells_what_is_known(captures, tmp_path):
     """Ctrl-C while the second of three captures is simulated: the first is told whole, the last not at all."""
     write(tmp_path / "a.h5", [call(1, "test_a", **WIDE)])
-    slow = Invocation(make_problem(np.random.default_rng(1), batch=4, heads=8, channels=32, queries=3000, levels=((64, 64),) * 3), {}, "msda_triton",
+    slow = Invocation(make_problem(np.random.default_rng(1), batch=4, heads=8, channels=32, queries=300, levels=((64, 64),)), {}, "msda_triton",
                       facts={"label": "test_b"}, **WIDE)
     write(tmp_path / "b.h5", [slow])
     write(tmp_path / "c.h5", [call(3, "test_c")])
     names = [tmp_path / f"{name}.h5" for name in "abc"]
     process = Shown(REPLAY, "stress", *names, "--json", tmp_path / "told.json", "--least-runs", "400", "--threads", "1")
     process.wait_for("call 2 of 3")
-    process.wait_for_work(1.5)
+    process.wait_for_work(0.5)  # some ten of its runs
     process.interrupt()
     out, shown = process.finish()
     told = json.loads((tmp_path / "told.json").read_text())
