@@ -25,8 +25,8 @@ def recorded(tmp_path_factory):
 
 @pytest.fixture
 def stress(replay):
-    def run(capture, *options, expect=None):
-        told = replay("stress", capture, "--json", "-", "--curve-runs", 4, *options, expect=expect).json
+    def run(capture, *options, expect=None, curve_runs=4):
+        told = replay("stress", capture, "--json", "-", "--curve-runs", curve_runs, *options, expect=expect).json
         jsonschema.validate(told, SCHEMA)
         return told
 
@@ -35,7 +35,7 @@ def stress(replay):
 
 def as_library_tests_do(tmp_path, **facts):
     rng = np.random.default_rng(1)
-    inputs = make_problem(rng, queries=200, levels=((32, 30), (9, 8)))
+    inputs = make_problem(rng, heads=1, channels=4, queries=50, levels=((32, 30), (9, 8)))
     inputs["sampling_locations"] = rng.random(inputs["sampling_locations"].shape).astype(np.float32)
     path = tmp_path / "call.h5"
     write_capture(path, [Invocation(inputs, {}, "msda_triton", **facts)], overwrite=True)
@@ -43,14 +43,14 @@ def as_library_tests_do(tmp_path, **facts):
 
 
 def test_inputs_are_recognized(recorded, stress):
-    told = stress(recorded, "--batch", 4, "--heads", 8, "--runs", 64, expect=1)
+    told = stress(recorded, "--batch", 4, "--heads", 8, "--runs", 8, "--seed", 2, expect=1, curve_runs=0)
     assert {name: drawn["generator"] for name, drawn in told["inputs"].items()} == {
         "value": "normal(0,1)", "sampling_locations": "uniform(0,1)", "attention_weights": "softmax(1,3)",
         "grad_output": "uniform(0,1)",
     }
     assert told["slices"] == 32 and told["observed"] == "msda_triton" and told["against"] == "grid_sample"
     assert told["criterion"] == {"kind": "allclose", "atol": 1e-3, "rtol": 1e-2}
-    assert told["failure_probability"]["runs"] == 64
+    assert told["failure_probability"]["runs"] == 8
 
 
 @pytest.mark.long
@@ -109,8 +109,8 @@ def test_runs_are_continued(tmp_path, stress, replay):
     assert "not a state" in replay("stress", path, *options, "--state", state, expect=2).err
 
 
-def test_an_interrupt_prints_what_is_known(recorded):
-    process = Shown(REPLAY, "stress", recorded, "--batch", "4", "--heads", "8", "--json", "-", "--width", "0.0001")
+def test_an_interrupt_prints_what_is_known(tmp_path):
+    process = Shown(REPLAY, "stress", as_library_tests_do(tmp_path), "--atol", "2e-6", "--rtol", "1e-3", "--json", "-", "--width", "0.0001")
     process.wait_for(r"[1-9]\d* runs: ")
     process.interrupt()
     told = json.loads(process.finish()[0])
