@@ -24,32 +24,28 @@ def backward(inputs, padding_mode="zeros", align_corners=False):
     """Gradients by name, in float64; zeros or border padding as PyTorch's grid_sample has them, away from the borders."""
     value, locations = inputs["value"].astype(np.float64), inputs["sampling_locations"].astype(np.float64)
     attention, grad_output = inputs["attention_weights"].astype(np.float64), inputs["grad_output"].astype(np.float64)
-    grads = {
-        "grad_value": np.zeros_like(value),
-        "grad_sampling_locations": np.zeros_like(locations),
-        "grad_attention_weights": np.zeros_like(attention),
-    }
-    starts = np.concatenate([[0], np.cumsum(inputs["spatial_shapes"].prod(1))])
-    for b, q, m, l, p in np.ndindex(attention.shape):
-        height, width = map(int, inputs["spatial_shapes"][l])
-        scale = np.array([width, height]) - (1 if align_corners else 0)
-        x, y = locations[b, q, m, l, p] * scale - (0 if align_corners else 0.5)
-        x0, y0 = int(np.floor(x)), int(np.floor(y))
-        go, a = grad_output[b, q, m], attention[b, q, m, l, p]
-        for cy, cx in ((0, 0), (0, 1), (1, 0), (1, 1)):
-            wx, wy = (x - x0 if cx else 1 - (x - x0)), (y - y0 if cy else 1 - (y - y0))
-            row, column = y0 + cy, x0 + cx
-            if padding_mode == "border":
-                row, column = min(max(row, 0), height - 1), min(max(column, 0), width - 1)
-            elif not (0 <= row < height and 0 <= column < width):
-                continue
-            s = starts[l] + row * width + column
-            v = value[b, s, m]
-            grads["grad_value"][b, s, m] += go * a * wx * wy
-            grads["grad_attention_weights"][b, q, m, l, p] += (go * v).sum() * wx * wy
-            grads["grad_sampling_locations"][b, q, m, l, p, 0] += (go * v).sum() * a * (1 if cx else -1) * wy * scale[0]
-            grads["grad_sampling_locations"][b, q, m, l, p, 1] += (go * v).sum() * a * (1 if cy else -1) * wx * scale[1]
-    return grads
+    sizes = inputs["spatial_shapes"][:, None, ::-1]  # x, y
+    starts = np.concatenate([[0], np.cumsum(inputs["spatial_shapes"].prod(1))])[:-1, None]
+    scale = sizes - (1 if align_corners else 0)
+    pixel = locations * scale - (0 if align_corners else 0.5)
+    cell = np.floor(pixel).astype(int)
+    b, _, m, _, _ = np.ogrid[tuple(map(slice, attention.shape))]
+    go = grad_output[:, :, :, None, None]
+    grad_locations, grad_attention, rows, contributions = np.zeros_like(locations), np.zeros_like(attention), [], []
+    for corner in ((0, 0), (1, 0), (0, 1), (1, 1)):  # x, y
+        wx, wy = np.moveaxis(np.where(corner, pixel - cell, 1 - (pixel - cell)), -1, 0)
+        at = np.clip(cell + corner, 0, sizes - 1)
+        row = starts + at[..., 1] * sizes[..., 0] + at[..., 0]
+        visible = (padding_mode == "border") | (at == cell + corner).all(-1)
+        product = np.where(visible, (go * value[b, row, m]).sum(-1), 0)
+        grad_attention += product * wx * wy
+        for axis, other in ((0, wy), (1, wx)):
+            grad_locations[..., axis] += product * attention * (1 if corner[axis] else -1) * other * scale[..., axis]
+        rows.append(row)
+        contributions.append(np.where(visible[..., None], go * attention[..., None] * wx[..., None] * wy[..., None], 0))
+    grad_value = np.zeros_like(value)
+    np.add.at(grad_value, (b[..., None], np.stack(rows, -1), m[..., None]), np.stack(contributions, -2))
+    return {"grad_value": grad_value, "grad_sampling_locations": grad_locations, "grad_attention_weights": grad_attention}
 
 
 def stages(inputs, padding_mode="zeros"):
