@@ -1,6 +1,7 @@
 """The importer: any archive gives a capture, or exit status 2 and one line. Run as a program, this file imports damaged
 archives in a process with little memory."""
 
+import functools
 import io
 import os
 import pathlib
@@ -287,16 +288,30 @@ def damage(random_, data):
     return bytes(data if random_.random() < 0.9 else data[: random_.randrange(len(data) + 1)])
 
 
+@functools.cache
+def sound_members():
+    return members_of(small_case())
+
+
+@functools.cache
+def sound_archive(compression):
+    data = io.BytesIO()
+    write_members(data, sound_members(), compression=compression)
+    return data.getvalue()
+
+
 def write_damaged(random_, path):
     """An archive that is damaged, or a sound one of damaged members, whose checksums are then right."""
-    members = members_of(small_case())
+    members = dict(sound_members())
     sound = random_.random() < 0.5
     if sound:
         for name in random_.sample(sorted(members), random_.choice((1, 1, 2))):
             members[name] = damage(random_, members[name][:128]) + members[name][128:]
-    write_members(path, members, compression=random_.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)))
-    if not sound:
-        pathlib.Path(path).write_bytes(damage(random_, pathlib.Path(path).read_bytes()))
+    compression = random_.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+    if sound:
+        write_members(path, members, compression=compression)
+    else:
+        pathlib.Path(path).write_bytes(damage(random_, sound_archive(compression)))
 
 
 def import_damaged(folder, seed, count):
