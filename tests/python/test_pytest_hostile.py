@@ -8,7 +8,7 @@ import time
 import h5py
 import pytest
 from conftest import SOURCE
-from test_pytest_plugin import HEAD, session  # noqa: F401 (a fixture)
+from test_pytest_plugin import HEAD, session, with_workers  # noqa: F401 (a fixture)
 from test_recording import PRELOAD, environment, pytestmark  # noqa: F401
 
 from msda_replay.pytest_plugin import files
@@ -39,8 +39,7 @@ def test_a_test_that_ends_the_process(session, tmp_path):  # noqa: F811
     done = session(lines, "-k", "before")
     assert done.status == 0 and "an earlier session was interrupted in test_it.py::test_ends" in done.out
     assert list(done.captures) == ["test_it.py-test_ends.h5"] and labels(done.captures["test_it.py-test_ends.h5"]) == ["test_it.py::test_ends"]
-    pytest.importorskip("xdist")
-    done = session(lines, "-n", "2")
+    done = session(lines, *with_workers(1))
     assert done.status == 1 and "1 failed, 2 passed" in done.out
     assert set(done.captures) == {"test_it.py-test_ends.h5", "test_it.py-test_ends.2.h5"}
 
@@ -226,7 +225,7 @@ def test_folders(tmp_path):
                                        "    shutil.rmtree(tmp_path)\n    assert False\n")
     done = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", "--msda",
                            "--msda-dir", "kept here/ü"], cwd=folder, capture_output=True, text=True,
-                          env=environment(PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1"))
+                          env=environment(PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"))
     assert done.returncode == 1, done.stdout
     (path,) = (folder / "kept here" / "ü").iterdir()
     (command,) = [line.strip() for line in done.stdout.split("= msda-replay =")[1].splitlines() if line.endswith(".h5'")]

@@ -1,5 +1,7 @@
 """pytest --msda, as a user runs it: whole sessions in processes of their own, with the CPU operator."""
 
+import functools
+import importlib.util
 import os
 import re
 import shutil
@@ -63,34 +65,57 @@ class Session:
         return read_capture(self.captures[name]).invocations
 
 
+def run_session(folder, lines, *arguments, on=("--msda",), ini="", package=SOURCE / "tools" / "python", **variables):
+    """Runs pytest with the plugin on a test file with these lines. Of other plugins it loads those that are named alone: importing
+    the others, twice in each session, would take as long as all else."""
+    (folder / "test_it.py").write_text(HEAD + textwrap.dedent(lines))
+    (folder / "pytest.ini").write_text("[pytest]\n" + ini)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *on, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300,
+                          env=environment(PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", **variables))
+    return Session(folder, done)
+
+
 @pytest.fixture
 def session(tmp_path):
-    """Runs pytest with the plugin on a test file with these lines."""
+    return functools.partial(run_session, tmp_path)
 
-    def run(lines, *arguments, on=("--msda",), ini="", package=SOURCE / "tools" / "python", **variables):
-        (tmp_path / "test_it.py").write_text(HEAD + textwrap.dedent(lines))
-        (tmp_path / "pytest.ini").write_text("[pytest]\n" + ini)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *on, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300,
-                              env=environment(PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", **variables))
-        return Session(tmp_path, done)
+
+def with_workers(count):
+    pytest.importorskip("xdist")
+    return "-p", "xdist", "-n", str(count)
+
+
+def with_reruns():
+    pytest.importorskip("pytest_rerunfailures")
+    xdist = ("-p", "xdist") if importlib.util.find_spec("xdist") else ()  # where that is installed, the plugin has hooks for it
+    return *xdist, "-p", "pytest_rerunfailures", "--reruns", "1"
+
+
+@pytest.fixture(scope="module")
+def three_alone(tmp_path_factory):
+    """THREE without the plugin, with reruns or not."""
+    return functools.cache(lambda *reruns: run_session(tmp_path_factory.mktemp("alone"), THREE, *reruns, on=()))
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """THREE with the plugin and these options: the session, and its folder."""
+
+    @functools.cache
+    def run(*options):
+        folder = tmp_path_factory.mktemp("three")
+        return run_session(folder, THREE, *options, "--junitxml", "junit.xml"), folder
 
     return run
 
 
 @pytest.mark.parametrize("workers", [False, True], ids=["", "xdist"])
 @pytest.mark.parametrize("reruns", [False, True], ids=["", "reruns"])
-def test_failures_are_kept_and_explained(session, replay, tmp_path, workers, reruns):
-    options = []
-    if workers:
-        pytest.importorskip("xdist")
-        options += ["-n", "2"]
-    if reruns:
-        pytest.importorskip("pytest_rerunfailures")
-        options += ["--reruns", "1"]
-    alone = session(THREE, *options, on=())
-    (tmp_path / "ran").unlink()
-    done = session(THREE, *options)
+def test_failures_are_kept_and_explained(three, three_alone, replay, workers, reruns):
+    again = with_reruns() if reruns else ()
+    alone = three_alone(*again)
+    done, folder = three(*(with_workers(2) if workers else ()), *again)
     assert done.status == alone.status == 1, done.out + done.err
 
     def counts(out):
@@ -115,7 +140,7 @@ def test_failures_are_kept_and_explained(session, replay, tmp_path, workers, rer
         assert result["invocations"][0]["tolerance"] == dict(zip(("atol", "rtol"), tolerance))
         assert "The reference is wrong, the recorded kernel right" in section and result["verdict"]["at_fault"] == "reference"
         (command,) = [line.strip() for line in section.splitlines() if line.endswith(f"{name}.h5")]
-        assert subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True).returncode == 1
+        assert subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True).returncode == 1
         (invocation,) = done.invocations(f"{name}.h5")
         test, _, attempt = name.partition(".py-")[2].partition(".attempt-")
         assert invocation.facts["label"] == f"test_it.py::{test}" + (f" (attempt {attempt})" if attempt else "")
@@ -135,12 +160,12 @@ def test_what_a_run_without_failures_leaves(session, tmp_path):
     assert session("", on=("--msda",)).status == 5  # pytest's own: no tests
 
 
-def test_junit(session, tmp_path):
-    session(THREE, "--junitxml", "junit.xml")
+def test_junit(three):
+    _, folder = three()
     cases = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")}
-             for case in xml.etree.ElementTree.parse(tmp_path / "junit.xml").iter("testcase")}
+             for case in xml.etree.ElementTree.parse(folder / "junit.xml").iter("testcase")}
     assert cases["test_passes"] == {}
-    assert cases["test_fails"]["msda_capture"] == str(tmp_path / "msda-captures" / "test_it.py-test_fails.h5")
+    assert cases["test_fails"]["msda_capture"] == str(folder / "msda-captures" / "test_it.py-test_fails.h5")
     assert cases["test_fails"]["msda_causes"] == "implementation_error: 1"
     assert cases["test_fails"]["msda_verdict"].startswith("The reference is wrong")
 
@@ -157,12 +182,16 @@ def test_keep(session, tmp_path, keep, kept):
         def test_c(): gradients(2)
         def test_d(): gradients(3)
     """
+    (tmp_path / "elsewhere").mkdir()
+    there = tmp_path / "elsewhere" / "test_it.py-test_a.h5"
+    there.write_text("an earlier session's")
     done = session(lines, ini=f"msda = true\nmsda_dir = elsewhere\nmsda_keep = {keep}\n", on=())
     assert done.status == 1 and not done.captures
-    assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {f"test_it.py-test_{test}.h5" for test in kept}
     # Nothing is replaced.
-    session(lines, "-k", "test_a", "--msda-dir", "elsewhere")
-    assert (tmp_path / "elsewhere" / "test_it.py-test_a.2.h5").exists()
+    assert there.read_text() == "an earlier session's"
+    there.unlink()
+    assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {
+        "test_it.py-test_a.2.h5" if test == "a" else f"test_it.py-test_{test}.h5" for test in kept}
 
 
 def test_fail_on(session):
@@ -206,7 +235,7 @@ def test_fail_on_in_a_worker_that_cannot_record(session, tmp_path):
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    options = ["--dist", "load", "--tx", f"popen//python={python}"]
+    options = ["-p", "xdist", "--dist", "load", "--tx", f"popen//python={python}"]
     done = session("def test_it(): gradients()", "--msda-fail-on", "non_finite", *options)
     assert done.status == 1 and "could not be judged: nothing is recorded: this worker runs without the recorder" in done.out, done.out
     assert session("def test_it(): gradients()", *options).status == 0
@@ -214,18 +243,19 @@ def test_fail_on_in_a_worker_that_cannot_record(session, tmp_path):
 
 def test_fail_on_judges_a_tensor_by_its_own_tolerance(session):
     """grad_value is rounded, which an exact comparison of another gradient, all zeros, does not forbid."""
-    lines = """
-        def test_it():
+    done = session("""
+        def compare(difference, **tolerance):
             inputs = make_inputs(B=1, Q=8, M=2, P=2, D=4, levels=((5, 6), (3, 2)), seed=0)
             inputs["value"][:] = 0
             found = Operator(dialect=1, padding=1).backward(inputs)
             np.testing.assert_array_equal(found["grad_attention_weights"], np.zeros_like(found["grad_attention_weights"]))
-            np.testing.assert_allclose(found["grad_value"], found["grad_value"] + np.float32(1e-4), atol={atol})
-    """
-    done = session(lines.format(atol=1e-3), "--msda-fail-on", ",".join(CAUSES))
-    assert done.status == 0, done.out
-    exactly = lines.replace(" + np.float32(1e-4)", "").replace("atol=", "rtol=0, atol=")
-    assert session(exactly.format(atol=0.0), "--msda-fail-on", ",".join(CAUSES)).status == 1
+            np.testing.assert_allclose(found["grad_value"], found["grad_value"] + np.float32(difference), **tolerance)
+
+        def test_with_its_own(): compare(1e-4, atol=1e-3)
+        def test_exactly(): compare(0, rtol=0, atol=0.0)
+    """, "--msda-fail-on", ",".join(CAUSES), "-rA")
+    assert done.status == 1 and "1 failed, 1 passed" in done.out, done.out
+    assert "PASSED test_it.py::test_with_its_own" in done.out and "FAILED test_it.py::test_exactly" in done.out
 
 
 @pytest.mark.parametrize("option, why", [
@@ -236,15 +266,27 @@ def test_wrong_options(session, option, why):
     assert done.status == 4 and why in done.err
 
 
-@pytest.mark.parametrize("marker, why", [
-    ("atol=1", "atol and rtol go together"), ("atol=-1, rtol=0", "not a finite number"), ("1", "by name"), ("tolerance=1", "by name"),
-    ("reference='torch'", "not one of deformable_detr"),
-])
-def test_wrong_markers(session, marker, why):
-    lines = f"@pytest.mark.msda({marker})\ndef test_it(): pass"
-    done = session(lines)
-    assert done.status == 1 and "1 error" in done.out and re.search(f"marker msda: .*{why}", done.out)
-    assert session(lines, on=()).status == 0  # it may be another plugin's
+WRONG_MARKERS = {
+    "atol=1": "atol and rtol go together", "atol=-1, rtol=0": "not a finite number", "1": "by name", "tolerance=1": "by name",
+    "reference='torch'": "not one of deformable_detr",
+}
+
+
+@pytest.fixture(scope="module")
+def marked_wrongly(tmp_path_factory):
+    """A session of a test with each of them, with the plugin; and the same without."""
+    lines = "\n".join(f"@pytest.mark.msda({marker})\ndef test_{number}(): pass" for number, marker in enumerate(WRONG_MARKERS))
+    return [run_session(tmp_path_factory.mktemp("marked"), lines, "-rA", on=on) for on in (("--msda",), ())]
+
+
+@pytest.mark.parametrize("marker, why", WRONG_MARKERS.items())
+def test_wrong_markers(marked_wrongly, marker, why):
+    done, off = marked_wrongly
+    name = f"test_{list(WRONG_MARKERS).index(marker)}"
+    assert done.status == 1 and f"{len(WRONG_MARKERS)} errors" in done.out and "passed" not in done.out
+    (said,) = re.findall(rf"_ ERROR at setup of {name} _+\n(.*?)\n(?:_+ ERROR|=+)", done.out, re.S)
+    assert re.search(f"marker msda: .*{why}", said)
+    assert off.status == 0 and f"PASSED test_it.py::{name}\n" in off.out  # it may be another plugin's
 
 
 @pytest.fixture
@@ -276,7 +318,7 @@ def test_a_program_that_calls_pytest(tmp_path):
     (tmp_path / "test_it.py").write_text(HEAD + THREE)
     (tmp_path / "run.py").write_text("import sys, pytest\nsys.exit(pytest.main(['--msda', '-p', 'msda_replay.pytest_plugin']))\n")
     command = [sys.executable, "run.py"]
-    settings = environment(PYTHONPATH=SOURCE / "tools" / "python", PYTHONDONTWRITEBYTECODE="1")
+    settings = environment(PYTHONPATH=SOURCE / "tools" / "python", PYTHONDONTWRITEBYTECODE="1", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=settings)
     assert done.returncode == 1 and f"start that with LD_PRELOAD={PRELOAD.resolve()}" in done.stdout
     assert not (tmp_path / "msda-captures").exists()
@@ -369,8 +411,7 @@ def test_after(): gradients(3)
 
 
 def test_a_crashed_worker(session):
-    pytest.importorskip("xdist")
-    done = session(CRASH, "-n", "2")
+    done = session(CRASH, *with_workers(1))
     assert done.status == 1 and "1 failed, 2 passed" in done.out
     (invocation,) = done.invocations("test_it.py-test_crash.h5")
     assert list(done.captures) == ["test_it.py-test_crash.h5"] and invocation.facts["label"] == "test_it.py::test_crash"
