@@ -27,14 +27,20 @@ def make_capture(path, seed, wrong=(), rank=None, label=""):
     return int(np.count_nonzero(np.abs(doubled[0, list(wrong)]) > 1e-2))
 
 
-@pytest.fixture
-def captures(tmp_path):
+@pytest.fixture(scope="module")
+def whole_captures(tmp_path_factory):
     """Two with a mistake, of ranks 0 and 1; two right ones."""
-    folder = tmp_path / "ranks"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("ranks")
     counts = [make_capture(folder / "a.h5", 1, wrong=[3], rank=0, label="test_a"), make_capture(folder / "b.h5", 2),
               make_capture(folder / "c.h5", 3, wrong=[3, 7], rank=1), make_capture(folder / "d.h5", 4)]
     return folder, counts
+
+
+@pytest.fixture
+def captures(whole_captures, tmp_path):
+    """A copy of them that a test may change."""
+    folder, counts = whole_captures
+    return shutil.copytree(folder, tmp_path / "ranks"), counts
 
 
 def told_of(finished):
