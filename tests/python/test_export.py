@@ -1,9 +1,12 @@
 """msda-replay export: every reproducer is run on its own, and fails with the element and the bits that `run` names; with the right
 value in place of the recorded one it passes."""
 
+import atexit
+import functools
 import io
 import json
 import os
+import pathlib
 import re
 import resource
 import runpy
@@ -12,6 +15,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import zipfile
 
 import h5py
@@ -28,18 +32,19 @@ from msda_replay.importer import import_case
 from msda_replay.pytest_plugin.attach import _write_contents
 
 SCHEMA = json.loads((SOURCE / "docs" / "export.schema.json").read_text())
+VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 GRID = np.load(DATA / "grid_sample" / "h200.npz")
 VARIANTS = sorted({key.split("/")[0] for key in GRID})
 MSDA_GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
 
 
-@pytest.fixture
-def export(replay, tmp_path):
+@pytest.fixture(scope="session")
+def export(replay):
     """Exports a capture; returns the JSON and what `run` says of the finding."""
 
     def run(capture, to, output, *flags):
         told = replay("export", capture, "--to", to, "-o", output, "--json", "-", *flags, expect=0).json
-        jsonschema.validate(told, SCHEMA)
+        VALIDATOR.validate(told)
         return told
 
     return run
@@ -56,20 +61,74 @@ def finding_of(replay, capture, *flags):
 # --- Running reproducers, as a stranger would: without the project.
 
 ALONE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "MSDA_BUILD", "MSDA_SOURCE")}
+ALONE["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # plugins, which others have installed, take as long as the rest of pytest
+
+
+# Of this process, removed as it ends: what the functions below share.
+FOLDER = tempfile.TemporaryDirectory()
+
+
+@functools.cache
+def pytest_server():
+    server = subprocess.Popen([sys.executable, pathlib.Path(__file__).with_name("pytest_server.py")], env=ALONE, text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    atexit.register(server.communicate)  # it ends with its input
+    return server
 
 
 def run_pytest(path, expect):
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", path.name], cwd=path.parent,
-                          env=ALONE, capture_output=True, text=True, timeout=300)
-    assert done.returncode == expect, done.stdout + done.stderr
-    return re.sub(r"^E +", "", done.stdout, flags=re.M)
+    server, output = pytest_server(), pathlib.Path(FOLDER.name) / "output"
+    print(json.dumps([str(path), str(output)]), file=server.stdin, flush=True)
+    status, out = int(server.stdout.readline()), output.read_text()
+    assert status == expect, out
+    return re.sub(r"^E +", "", out, flags=re.M)
 
 
-def run_cpp(path, expect, *arguments, flags=("-O0", "-Wall", "-Wextra", "-Werror")):
+COMPILER = ("g++", "-std=c++20")
+STRICT = ("-O0", "-Wall", "-Wextra", "-Werror")
+
+
+@functools.cache
+def precompiled(includes):
+    """Flags with which a program that begins with these lines finds them compiled, which takes half of its time."""
+    header = pathlib.Path(FOLDER.name) / f"{len(os.listdir(FOLDER.name))}.h"
+    header.write_text(includes)
+    subprocess.run([*COMPILER, *STRICT, "-x", "c++-header", header, "-o", f"{header}.gch"], check=True)
+    return "-Winvalid-pch", "-include", header
+
+
+def includes_of(*paths):
+    return "".join(sorted({line for path in paths for line in re.findall("^#include .*\n", path.read_text(), re.M)}))
+
+
+def compile_cpp(path, flags):
     program = path.with_suffix("")
-    built = subprocess.run(["g++", "-std=c++20", *flags, path.name, "-o", program.name], cwd=path.parent, capture_output=True, text=True)
+    built = subprocess.run([*COMPILER, *flags, path.name, "-o", program.name], cwd=path.parent, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    done = subprocess.run([program, *arguments], cwd=path.parent, capture_output=True, text=True, timeout=300)
+    return program
+
+
+def run_cpp(path, expect, flags=None):
+    return run_program(compile_cpp(path, flags or (*STRICT, *precompiled(includes_of(path)))), expect)
+
+
+def compile_together(export, captures, folder):
+    """The reproducers in C++ of captures by name, as one program, which takes little longer to compile than one of them. Returns a
+    function that runs that of a name."""
+    paths = [folder / f"{i}.cpp" for i in range(len(captures))]
+    for i, (capture, path) in enumerate(zip(captures.values(), paths)):
+        export(capture, "cpp", path)
+        path.write_text(path.read_text().replace("(::", f"(program_{i}::"))  # names of the program's own
+    spaces = "".join(f'namespace program_{i} {{\n#include "{path.name}"\n}}\n' for i, path in enumerate(paths))
+    cases = "".join(f"    case {i}: return program_{i}::main(argc - 1, argv + 1);\n" for i in range(len(paths)))
+    main = f"int main(int argc, char** argv) {{\n  switch (std::atoi(argv[1])) {{\n{cases}  }}\n}}\n"
+    (folder / "together.cpp").write_text(includes_of(*paths) + spaces + main)
+    program = compile_cpp(folder / "together.cpp", STRICT)
+    return lambda name, expect: run_program(program, expect, str(list(captures).index(name)))
+
+
+def run_program(program, expect, *arguments):
+    done = subprocess.run([program, *arguments], cwd=program.parent, capture_output=True, text=True, timeout=300)
     assert done.returncode == expect, done.stdout + done.stderr
     return done.stdout
 
@@ -158,7 +217,7 @@ def test_the_real_failure(replay, export, demo_capture, tmp_path, to):
     assert finding["index"] == told["finding"]["index"] == [0, 948, 0, 0, 2, 0]
     assert (told["finding"]["observed_bits"], told["finding"]["expected_bits"]) == ("0xc30013ec", "0x4303cef2")
     assert [name for name in told["files"]] == [str(output), str(output.with_suffix({"pytest": ".npz", "cpp": ".bin"}[to]))]
-    out = RUN[to](output, 1, **({"flags": ("-O1",)} if to == "cpp" else {}))
+    out = RUN[to](output, 1)
     check_report(out, finding, "float32", "float32")
     # Both arithmetics, step by step: the coordinates on either side of the boundary, with the bits that `run` tells.
     for hexadecimal in ("0x403fffff", "0x40400000"):
@@ -195,22 +254,38 @@ def test_no_flag_of_the_compiler_changes_the_bits(export, small_capture, tmp_pat
 # --- Every operator, type and gradient.
 
 
-@pytest.mark.parametrize("stored", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("gradient, dialect, conventions", [
+TYPES = ["float16", "bfloat16", "float32", "float64"]
+MSDA = [
     ("grad_value", "msda_triton", {"padding_mode": "border"}),
     ("grad_sampling_locations", "deformable_detr", {}),
     ("grad_attention_weights", "grid_sample", {"align_corners": True}),
-])
-def test_msda(replay, export, tmp_path, rng, stored, gradient, dialect, conventions):
-    capture = write_msda(tmp_path / "a.h5", rng, gradient, stored, dialect, **conventions)
+]
+
+
+@pytest.fixture(scope="module")
+def msda_captures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("msda")
+    return {(gradient, stored): write_msda(folder / f"{gradient}_{stored}.h5", np.random.default_rng(2026), gradient, stored, dialect, **conventions)
+            for gradient, dialect, conventions in MSDA for stored in TYPES}
+
+
+@pytest.fixture(scope="module")
+def msda_programs(export, msda_captures, tmp_path_factory):
+    chosen = {case: capture for case, capture in msda_captures.items() if case[1] in ("bfloat16", "float32")}
+    return compile_together(export, chosen, tmp_path_factory.mktemp("msda_programs"))
+
+
+@pytest.mark.parametrize("stored", TYPES)
+@pytest.mark.parametrize("gradient, dialect, conventions", MSDA)
+def test_msda(replay, export, msda_captures, msda_programs, tmp_path, stored, gradient, dialect, conventions):
+    capture = msda_captures[gradient, stored]
     call, finding = finding_of(replay, capture)
     assert finding["tensor"] == gradient and finding["against"] == "float64"
     told = export(capture, "pytest", tmp_path / "test_a.py")
     assert told["finding"]["cause"] == "implementation_error" and not told["finding"]["tolerance"]["recorded"]
     check_report(run_pytest(tmp_path / "test_a.py", 1), finding, stored, "float64")
     if stored in ("bfloat16", "float32"):
-        export(capture, "cpp", tmp_path / "a.cpp")
-        check_report(run_cpp(tmp_path / "a.cpp", 1), finding, stored, "float64")
+        check_report(msda_programs((gradient, stored), 1), finding, stored, "float64")
 
 
 def steps_of(replay, capture, finding):
@@ -229,7 +304,7 @@ CONVENTIONS = [(dialect, padding, align) for dialect in ("deformable_detr", "msd
 def test_the_arithmetic_of_every_dialect(replay, export, tmp_path, rng, dialect, padding, align):
     """In float32 and float64 the reproducer's formulas, which are its own, give every bit that the kernels do: on edges and beyond,
     with more channels than lanes, and where many samples meet in a pixel."""
-    inputs = make_problem(rng, heads=1, queries=40, channels=33, points=3, levels=((2, 3), (1, 2)))
+    inputs = make_problem(rng, heads=1, queries=24, channels=33, points=3, levels=((2, 3), (1, 2)))
     locations = inputs["sampling_locations"]
     chosen = rng.random(locations.shape)
     locations[chosen < 0.3] = rng.uniform(-0.3, 1.3, (chosen < 0.3).sum())
@@ -244,6 +319,7 @@ def test_the_arithmetic_of_every_dialect(replay, export, tmp_path, rng, dialect,
         module = runpy.run_path(str(tmp_path / "a.py"))
         assert module["INDEX"] == tuple(finding["index"])
         state = module["computed"].__globals__
+        state["located"] = functools.cache(state["located"])  # a sample lands in the same place for each channel
         for mode, real in (("deterministic", np.float32), ("float64", np.float64)):
             computed = np.zeros(outputs[gradient].shape, real)
             for state["INDEX"] in np.ndindex(computed.shape):
@@ -271,19 +347,32 @@ def test_grid_sample_in_every_variant(replay, export, tmp_path, gradient):
         assert float(module["computed"]("grid_sample", np.dtype(module["ARITHMETIC"]).type)) == values["deterministic"], variant
 
 
-@pytest.mark.parametrize("variant, gradient", [
+GRID_PROGRAMS = [
     ("2d-float32-bicubic-reflection-0", "grad_grid"), ("2d-float32-bilinear-border-1", "grad_input"),
     ("3d-float16-bilinear-zeros-0", "grad_grid"), ("3d-float64-nearest-reflection-1", "grad_input"),
     ("2d-float16-bicubic-border-0", "grad_input"),
-])
-def test_grid_sample_as_programs(replay, export, tmp_path, variant, gradient):
-    capture = write_grid_sample(tmp_path / "a.h5", variant, gradient, atol=1e-3, rtol=1e-2)
+]
+
+
+@pytest.fixture(scope="module")
+def grid_captures(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("grid")
+    return {case: write_grid_sample(folder / f"{'_'.join(case)}.h5", *case, atol=1e-3, rtol=1e-2) for case in GRID_PROGRAMS}
+
+
+@pytest.fixture(scope="module")
+def grid_programs(export, grid_captures, tmp_path_factory):
+    return compile_together(export, grid_captures, tmp_path_factory.mktemp("grid_programs"))
+
+
+@pytest.mark.parametrize("variant, gradient", GRID_PROGRAMS)
+def test_grid_sample_as_programs(replay, export, grid_captures, grid_programs, tmp_path, variant, gradient):
+    capture = grid_captures[variant, gradient]
     _, finding = finding_of(replay, capture)
     stored = variant.split("-")[1]
     export(capture, "pytest", tmp_path / "test_a.py")
     check_report(run_pytest(tmp_path / "test_a.py", 1), finding, stored, "float64")
-    export(capture, "cpp", tmp_path / "a.cpp")
-    check_report(run_cpp(tmp_path / "a.cpp", 1), finding, stored, "float64")
+    check_report(grid_programs((variant, gradient), 1), finding, stored, "float64")
 
 
 def test_a_mended_kernel_passes(replay, export, tmp_path, rng):
@@ -308,20 +397,23 @@ def test_a_mended_kernel_passes(replay, export, tmp_path, rng):
     data = (tmp_path / "a.bin").read_bytes()
     assert data.count(wrong["grad_value"].tobytes()) == 1
     (tmp_path / "mended.bin").write_bytes(data.replace(wrong["grad_value"].tobytes(), right["grad_value"].tobytes()))
-    assert "is within tolerance" in run_cpp(tmp_path / "a.cpp", 0, tmp_path / "mended.bin")
+    assert "is within tolerance" in run_program(tmp_path / "a", 0, tmp_path / "mended.bin")
     assert "cannot read" in subprocess.run([tmp_path / "a", "missing.bin"], capture_output=True, text=True).stderr
 
 
 def test_values_that_are_not_finite(replay, export, tmp_path, rng):
-    for value in (np.nan, -np.inf):
+    captures = {value: tmp_path / f"{value}.h5" for value in (np.nan, -np.inf)}
+    for value, capture in captures.items():
         inputs = make_problem(rng, queries=6, channels=4, levels=((3, 4),))
         outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
         outputs["grad_attention_weights"][0, 3, 1, 0, 1] = value
-        write_capture(tmp_path / "a.h5", Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2), overwrite=True)
-        _, finding = finding_of(replay, tmp_path / "a.h5")
-        for to in ("pytest", "cpp"):
-            export(tmp_path / "a.h5", to, tmp_path / f"a{SUFFIX[to]}", "--force")
-            check_report(RUN[to](tmp_path / f"a{SUFFIX[to]}", 1), finding, "float32", "float64")
+        write_capture(capture, Invocation(inputs, outputs, "deformable_detr", atol=1e-3, rtol=1e-2))
+    programs = compile_together(export, captures, tmp_path)
+    for value, capture in captures.items():
+        _, finding = finding_of(replay, capture)
+        export(capture, "pytest", tmp_path / "a.py", "--force")
+        for out in (run_pytest(tmp_path / "a.py", 1), programs(value, 1)):
+            check_report(out, finding, "float32", "float64")
 
 
 def test_advice_is_reproduced_too(replay, export, small_capture, tmp_path):
@@ -703,7 +795,7 @@ def test_a_file_s_name_is_no_code(export, small_capture, demo_capture, tmp_path,
         output = folder / f"out{SUFFIX[to]}"
         subprocess.run([REPLAY, "export", capture, "--to", to, "-o", output], check=True, capture_output=True)
         assert "import os; os.mkdir" in output.read_text()
-        RUN[to](output, 1, **({"flags": ("-O1",)} if to == "cpp" else {}))
+        RUN[to](output, 1)
         assert not (folder / "attacked").exists()
 
 
