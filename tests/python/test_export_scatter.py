@@ -1,13 +1,14 @@
 """msda-replay export of the operators that scatter: reproducers run on their own and fail with the element and the bits that `run` names,
 in every variant that tests/data/scatter/torch_cpu.npz has; archives come back."""
 
+import functools
 import re
 import runpy
 import zipfile
 
 import numpy as np
 import pytest
-from test_export import RUN, SUFFIX, check_report, export, finding_of, records, run_pytest, same_result  # noqa: F401
+from test_export import RUN, SUFFIX, check_report, compile_together, export, finding_of, records, run_pytest, same_result  # noqa: F401
 from test_scatter import CASES, gradient_of, imported, operator_of, tensors_of  # noqa: F401
 
 from msda_replay import write_capture
@@ -42,6 +43,10 @@ def test_every_variant_has_the_replays_bits(replay, export, imported, tmp_path, 
     stored = str(tensors_of(case)[gradient_of(case)].dtype)
     check_report(str(failure.value), finding, stored, "float64")
     state = module["computed"].__globals__
+    if operator_of(case) == "roi_align":  # weights along an axis depend on the element's index along it only
+        weights_along, axes = state["weights_along"], len(state["INDEX"])
+        weights_at = functools.cache(lambda real, box, axis, _: weights_along(real, box, axis))
+        state["weights_along"] = lambda real, box, axis: weights_at(real, box, axis, state["INDEX"][axes - 1 - axis])
     # Tensors of float64 are computed once, exactly: their sums in the order of mode deterministic are not of interest.
     modes = {"float64": np.float64, **({"deterministic": np.float32} if module["ARITHMETIC"] == "float32" else {})}
     for mode, real in modes.items():
@@ -57,17 +62,25 @@ def steps_in(out):
     return set(re.findall(r"\((0x\w+)\)", out.split("why:")[1]))
 
 
+@pytest.fixture(scope="module")
+def programs(request, export, imported, tmp_path_factory):  # noqa: F811
+    """The captures of the cases that are run here, and their programs."""
+    folder = tmp_path_factory.mktemp("programs")
+    chosen = [item.callspec.params["case"] for item in request.session.items if "programs" in item.fixturenames]
+    captures = {case: wrong_sign(case, imported, folder / f"{case}.h5") for case in chosen}
+    return captures, compile_together(export, captures, folder)
+
+
 @pytest.mark.parametrize("case", [case if "float32" in case else pytest.param(case, marks=pytest.mark.long) for case in SOME])
-def test_programs(replay, export, imported, tmp_path, case):  # noqa: F811
-    capture = wrong_sign(case, imported, tmp_path / "a.h5")
-    _, finding = finding_of(replay, capture)
-    stored, said = str(tensors_of(case)[gradient_of(case)].dtype), {}
-    for to in ("pytest", "cpp"):
-        output = tmp_path / f"test_a{SUFFIX[to]}"
-        export(capture, to, output)
-        said[to] = RUN[to](output, 1)
-        check_report(said[to], finding, stored, "float64")
-    assert steps_in(said["pytest"]) == steps_in(said["cpp"])
+def test_programs(replay, export, programs, tmp_path, case):  # noqa: F811
+    captures, run_program_of = programs
+    _, finding = finding_of(replay, captures[case])
+    stored = str(tensors_of(case)[gradient_of(case)].dtype)
+    export(captures[case], "pytest", tmp_path / "test_a.py")
+    said = run_pytest(tmp_path / "test_a.py", 1), run_program_of(case, 1)
+    for out in said:
+        check_report(out, finding, stored, "float64")
+    assert steps_in(said[0]) == steps_in(said[1])
 
 
 @pytest.mark.parametrize("case", CASES)
