@@ -3,26 +3,33 @@
 Memory is checked: an access outside what was allocated, or not aligned, raises. Blocks run one after the other in random order.
 """
 
+import bisect
+import functools
+import operator
 import random
 import re
 
 WARP = 32
+OPERATIONS = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "and": operator.and_, "or": operator.or_, "xor": operator.xor,
+              "min": min, "max": max, "shl": lambda a, b: a << min(b, 64), "shr": lambda a, b: a >> min(b, 64), "cvt": lambda a, _: a}
 PARAMETERS, SHARED = 1 << 60, 1 << 61  # where these memories begin
 
 
 class Memory:
     def __init__(self):
-        self.pieces = {}
+        self.pieces, self.begins = {}, []
 
     def allocate(self, address, data):
         self.pieces[address] = bytearray(data)
+        self.begins = sorted(self.pieces)
 
     def at(self, address, size):
         assert address % size == 0, f"{size} bytes at {address:#x} are not aligned"
-        for begin, piece in self.pieces.items():
-            if begin <= address and address + size <= begin + len(piece):
-                return piece, slice(address - begin, address - begin + size)
-        raise AssertionError(f"{size} bytes at {address:#x} are not allocated")
+        number = bisect.bisect(self.begins, address) - 1
+        begin = self.begins[number]
+        piece, place = self.pieces[begin], address - begin
+        assert number >= 0 and place + size <= len(piece), f"{size} bytes at {address:#x} are not allocated"
+        return piece, slice(place, place + size)
 
     def load(self, address, size):
         piece, place = self.at(address, size)
@@ -37,8 +44,20 @@ def operands(text):
     return [one.strip() for one in re.split(r",(?![^{]*\})", text)] if text else []
 
 
+@functools.cache
 def members(text):
     return [one.strip() for one in text.strip("{}").split(",")]
+
+
+@functools.cache
+def terms(text):
+    """Of "[%rd1+16]": ["%rd1", "16"]."""
+    return [one.strip() for one in text.strip("[]").split("+")]
+
+
+@functools.cache
+def integer(text):
+    return int(text, 0)
 
 
 class Kernel:
@@ -53,7 +72,8 @@ class Kernel:
             end = max((place + length for place, length in self.names.values()), default=0)
             self.names[name] = -(-end // size) * size, int(count or size)
         shared = re.search(r"\.shared \.align \d+ \.b8 (\w+)\[(\d+)\];", body)
-        self.shared_name, self.shared_bytes = shared[1], int(shared[2])
+        self.shared_bytes = int(shared[2])
+        self.addresses = {shared[1]: SHARED, **{name: PARAMETERS + place for name, (place, _) in self.names.items()}}
         for part in re.split(r"(?<=[;:])\s*", re.sub(r"(?m)^\s*\.(reg|shared|pragma)[^;]*;", "", body).strip()):
             if part.endswith(":"):
                 self.labels[part[:-1]] = len(self.code)
@@ -106,12 +126,11 @@ class Thread:
     def value(self, operand):
         if operand[0] == "%":
             return self.registers[operand]
-        if operand in self.kernel.names:
-            return PARAMETERS + self.kernel.names[operand][0]
-        return SHARED if operand == self.kernel.shared_name else int(operand, 0)
+        address = self.kernel.addresses.get(operand)
+        return integer(operand) if address is None else address
 
     def address(self, operand, space):
-        address = sum(self.value(term.strip()) for term in operand.strip("[]").split("+"))
+        address = sum(map(self.value, terms(operand)))
         assert (space == "param") == (PARAMETERS <= address < SHARED) and (space == "shared") == (address >= SHARED)
         return address
 
@@ -180,11 +199,13 @@ class Thread:
         self.registers[given[0]] = before
 
     def compute(self, words, given):
-        width = int(words[1][1:]) if words[0] == "cvt" else int(words[-1][1:])
+        name, kind = words[0], words[1]
+        width = int((kind if name == "cvt" else words[-1])[1:])
         a, b = self.value(given[1]), self.value(given[2]) if len(given) > 2 else 0
-        if words[0] == "mul" and words[1] != "lo":
-            result, width = (a * b >> width, width) if words[1] == "hi" else (a * b, 2 * width)
+        if name == "mul" and kind == "hi":
+            result = a * b >> width
+        elif name == "mul" and kind == "wide":
+            result, width = a * b, 2 * width
         else:
-            result = {"add": a + b, "sub": a - b, "mul": a * b, "and": a & b, "or": a | b, "xor": a ^ b, "min": min(a, b),
-                      "max": max(a, b), "shl": a << min(b, 64), "shr": a >> min(b, 64), "cvt": a}[words[0]]
+            result = OPERATIONS[name](a, b)
         self.registers[given[0]] = result % (1 << width)
