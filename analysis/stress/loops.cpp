@@ -301,8 +301,10 @@ void squares(const float* numbers, int64_t rows, int64_t length, float* sums) {
 }  // namespace
 
 extern const Loops kLoops;
-const Loops kLoops = {&draw_bits, &uniform_32, &uniform_24,     &normal,   &scale,  &exponentials,
-                      &distances, &slope_sums, &channel_totals, &extremes, &squares};
+#define MSDA_NAME_OF(isa) #isa
+#define MSDA_NAME(isa) MSDA_NAME_OF(isa)
+const Loops kLoops = {MSDA_NAME(MSDA_ISA), &draw_bits, &uniform_32, &uniform_24,     &normal,   &scale,
+                      &exponentials,       &distances, &slope_sums, &channel_totals, &extremes, &squares};
 
 }  // namespace MSDA_ISA
 }  // namespace msda::analysis::stress

@@ -40,6 +40,7 @@ struct ChannelTotals {
 };
 
 struct Loops {
+  const char* isa;  // the instruction set, as in MSDA_CPU_ISA
   // `count` numbers of 32 random bits each, by xoshiro128++ in eight lanes that `seed` begins.
   void (*bits)(uint64_t seed, uint32_t* bits, int64_t count);
   // In place: curand_uniform's conversion, with 1 turned to 0 as PyTorch does; multiples of 2^-24 as PyTorch has them

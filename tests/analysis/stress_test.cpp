@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -22,6 +23,15 @@ namespace stress = analysis::stress;
 using analysis::Arithmetic;
 using analysis::MsdaGradient;
 using stress::Generator;
+
+#if defined(__x86_64__)
+// A build that forgot one copy would give the same bits, at half the speed.
+TEST(Loops, AreThoseOfTheProcessor) {
+  if (std::getenv("MSDA_CPU_ISA") != nullptr) GTEST_SKIP() << "MSDA_CPU_ISA is set";
+  const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  EXPECT_STREQ(stress::loops().isa, wide ? "x86_64_v3" : "baseline");
+}
+#endif
 
 TEST(Proportion, HasTheIntervalsOfClopperAndPearson) {
   // Published tables: 0 and 5 of 10.
