@@ -39,9 +39,13 @@ struct Fiber {
   ucontext_t context;
   jmp_buf jump;
   bool started = false;
-  std::unique_ptr<char[]> stack = std::make_unique<char[]>(kStackBytes);
+  std::unique_ptr<char[]> stack = std::make_unique_for_overwrite<char[]>(kStackBytes);
   unsigned number = 0;
   bool ended = false;
+  const Barrier* barrier = nullptr;  // where it waits, or waited last
+  unsigned generation = 0;           // the barrier's when it arrived
+
+  bool can_run() const { return !ended && (barrier == nullptr || barrier->generation != generation); }
 };
 
 struct Block {
@@ -69,10 +73,12 @@ void run_others() {
 }
 
 void wait_at(Barrier& barrier) {
-  const unsigned generation = barrier.generation;
+  Fiber& fiber = *block.running;
+  fiber.barrier = &barrier;
+  fiber.generation = barrier.generation;
   ++barrier.arrived;
   barrier.pass_if_all();
-  while (barrier.generation == generation) run_others();
+  if (!fiber.can_run()) run_others();
 }
 
 void leave(Barrier& barrier) {
@@ -80,37 +86,50 @@ void leave(Barrier& barrier) {
   barrier.pass_if_all();
 }
 
-void run_thread() {
-  (*block.thread)();
-  block.running->ended = true;
-  leave(block.all);
-  leave(block.warps[block.running->number / kWarp]);
-  leave(block.groups[block.running->number / kGroup]);
-  run_others();
-  std::abort();  // it does not come back
+// A fiber is a thread of one block after the other: to make a context takes a system call.
+void run_threads() {
+  for (;;) {
+    (*block.thread)();
+    block.running->ended = true;
+    leave(block.all);
+    leave(block.warps[block.running->number / kWarp]);
+    leave(block.groups[block.running->number / kGroup]);
+    run_others();
+  }
+}
+
+std::unique_ptr<Fiber> make_fiber(unsigned number) {
+  auto fiber = std::make_unique<Fiber>();
+  fiber->number = number;
+  getcontext(&fiber->context);
+  fiber->context.uc_stack.ss_sp = fiber->stack.get();
+  fiber->context.uc_stack.ss_size = kStackBytes;
+  fiber->context.uc_link = nullptr;
+  makecontext(&fiber->context, run_threads, 0);
+  return fiber;
 }
 
 void run_block(unsigned threads, unsigned first) {
   block.all = {threads, 0, 0};
   for (unsigned warp = 0; warp < threads / kWarp; ++warp) block.warps[warp] = {kWarp, 0, 0};
   for (unsigned group = 0; group < threads / kGroup; ++group) block.groups[group] = {kGroup, 0, 0};
-  while (block.fibers.size() < threads) block.fibers.push_back(std::make_unique<Fiber>());
+  while (block.fibers.size() < threads) block.fibers.push_back(make_fiber(block.fibers.size()));
   for (unsigned i = 0; i < threads; ++i) {
-    Fiber& fiber = *block.fibers[i];
-    fiber.number = i;
-    fiber.started = fiber.ended = false;
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, run_thread, 0);
+    block.fibers[i]->ended = false;
+    block.fibers[i]->barrier = nullptr;
   }
   for (unsigned left = threads; left > 0;) {
+    bool any_ran = false;
     for (unsigned i = 0; i < threads; ++i) {
       Fiber& fiber = *block.fibers[(first + i) % threads];
-      if (fiber.ended) continue;
+      if (!fiber.can_run()) continue;
       run(fiber);
+      any_ran = true;
       if (fiber.ended) --left;
+    }
+    if (!any_ran) {
+      std::fputs("emulated_gpu: the threads of a block wait for each other\n", stderr);
+      std::abort();
     }
   }
 }
