@@ -97,6 +97,25 @@ def test_a_flipped_sign_is_named(judged, gradient):
         assert "its sign were flipped" in finding["evidence"]["as_if"]
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_a_nearest_pixel_that_is_lost_on_the_edge_is_named(judged, padding, align, kind, rng):
+    """Samples on the four corners, where coordinates are clipped or turn round: the nearest pixel is the corner in any case."""
+    corners = np.array(list(itertools.product([-1, 1], repeat=2)), kind).reshape(1, 2, 2, 2)[..., ::-1]
+    grad_output = rng.uniform(1, 2, (1, 3, 2, 2)).astype(kind)
+    right = np.zeros((1, 3, 6, 5), kind)
+    right[:, :, ::5, ::4] = grad_output
+    lost = right.copy()
+    lost[:, :, 5] = lost[:, :, :, 4] = 0
+    calls = [Invocation({"grad_output": grad_output, "input": rng.standard_normal(right.shape).astype(kind), "grid": corners},
+                        {"grad_input": grad_input, "grad_grid": np.zeros_like(corners)}, "",
+                        facts={"interpolation": "nearest", "padding_mode": padding, "align_corners": align}) for grad_input in (right, lost)]
+    of_right, of_lost = judged(calls)
+    assert causes_of(of_right) == {}
+    assert causes_of(of_lost) == {("grad_input", "implementation_error", "observed"): 3 * 3}
+
+
 @pytest.mark.parametrize("gradient", GRADIENTS)
 def test_a_wrong_fourth_digit_is_named(judged, gradient):
     variants = [variant for variant in VARIANTS if "float32" in variant and np.any(RECORDED[f"{variant}/{gradient}"])]

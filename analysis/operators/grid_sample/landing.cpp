@@ -63,12 +63,13 @@ class Padder {
     const int32_t before = call_.interpolation == MSDA_BICUBIC ? 1 : 0;
     const auto size = static_cast<int32_t>(size_);
     const bool outside = landing.low + reach < 0 || landing.low - before >= size;
-    // Of equal cells a reflected one has the other slope, and a clipped one none.
+    // Of equal cells a reflected one has the other slope, and a clipped one none; the nearest pixel is all that counts.
+    const double sign = nearest ? 1 : at.sign;
     landing.region = landing.skipped || (outside && call_.padding == MSDA_GRID_ZEROS)
                          ? Landing::kOutside
-                         : 4 * landing.low + (at.sign < 0    ? 2
-                                              : at.sign == 0 ? 1
-                                                             : 0);
+                         : 4 * landing.low + (sign < 0    ? 2
+                                              : sign == 0 ? 1
+                                                          : 0);
     return landing;
   }
 
