@@ -214,7 +214,7 @@ class Analysis {
       tolerance = {std::max(tolerance.atol, settings_.tolerance->atol),
                    std::max(tolerance.rtol, settings_.tolerance->rtol)};
     }
-    for (const Fit& fit : call().fitting_conventions(recorded_, report_.groups, tolerance, settings_.threads)) {
+    for (const Fit& fit : call().fitting_conventions(recorded_, report_.groups, tolerance)) {
       report_.fits.push_back(fit.text);
     }
     if (agree && !report_.fits.empty()) charge_conventions();

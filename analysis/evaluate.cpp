@@ -23,7 +23,9 @@ double sum_in_order(std::span<const double> addends, msda_dtype type) {
   return sum;
 }
 
-double float64_of(const Call& call, const ElementId& id, Cache& cache) {
+}  // namespace
+
+double float64_value(const Call& call, const ElementId& id, Cache& cache) {
   const Precision precision = Precision::of(MSDA_FLOAT64);
   Place place;
   for (const Axis& axis : call.axes(id)) {
@@ -31,8 +33,6 @@ double float64_of(const Call& call, const ElementId& id, Cache& cache) {
   }
   return call.element(call.conventions, id, place, {precision, precision}, nullptr, cache).value;
 }
-
-}  // namespace
 
 double tree_sum_of(const Addends& addends, msda_dtype type) {
   return rounded_to(tree_sum(addends.values, type) * addends.scale, type);
@@ -50,7 +50,7 @@ void evaluate(const Call& call, Gradient gradient, EvaluationMode mode, uint64_t
     for (int64_t flat = task * kOfATask; flat < end; ++flat) {
       const ElementId id{gradient, flat, {}};
       if (mode == EvaluationMode::kFloat64) {
-        put(flat, float64_of(call, id, *cache));
+        put(flat, float64_value(call, id, *cache));
         continue;
       }
       Addends addends = call.addends(call.conventions, id, *cache);

@@ -168,8 +168,7 @@ void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_ag
         "kernel, though no other {}.",
         of_samples ? "padding, align_corners or order of height and width fits" : "conventions fit");
   } else if (!fits.empty()) {
-    verdict.summary += fmt::format(" Its gradients{} are those of {}: check which conventions it follows.",
-                                   of_samples ? " of samples" : "", fitting);
+    verdict.summary += fmt::format(" Its gradients are those of {}: check which conventions it follows.", fitting);
   }
 }
 

@@ -276,10 +276,10 @@ class Call {
                                         const Element& exact, const Precision& precision, Cache& cache) const = 0;
   // The one that the patterns of a group show, in words that follow "as if"; or empty.
   virtual std::string mistake_of(const Group& group) const = 0;
-  // Those that explain elements in `groups` of the side's gradients of samples which the recorded conventions do not.
-  // The fewest changes first.
+  // Those that explain all gradients of the side where the recorded ones do not explain elements in `groups`. The
+  // fewest changes first.
   virtual std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                               const Tolerance& tolerance, int threads) const = 0;
+                                               const Tolerance& tolerance) const = 0;
   // The steps of a gradient that may be rounded to fewer bits: inputs, and what is computed of them.
   virtual Steps input_steps(Gradient gradient) const = 0;
   virtual Steps inner_steps(Gradient gradient) const = 0;

@@ -10,7 +10,7 @@ from conftest import SOURCE
 from grid_sample_loop import gradients
 from test_run import check_schema
 
-from msda_replay import Invocation, read_capture, write_capture
+from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.__main__ import main
 
 RECORDED = dict(np.load(SOURCE / "tests" / "data" / "grid_sample" / "h200.npz"))
@@ -114,6 +114,18 @@ def test_a_nearest_pixel_that_is_lost_on_the_edge_is_named(judged, padding, alig
     of_right, of_lost = judged(calls)
     assert causes_of(of_right) == {}
     assert causes_of(of_lost) == {("grad_input", "implementation_error", "observed"): 3 * 3}
+
+
+@pytest.mark.parametrize("wrong", ["never computed", "of the other align_corners"])
+def test_conventions_that_one_gradient_contradicts_do_not_fit(judged, wrong):
+    """grad_grid, of both sides, is that of other conventions; grad_input is right, which it would not be under those."""
+    call = call_of("2d-float32-bilinear-zeros-0")
+    other = gradients(call.inputs, {**call.facts, "align_corners": 1})["grad_grid"]
+    call.outputs["grad_grid"] = np.zeros_like(call.outputs["grad_grid"]) if wrong == "never computed" else other.astype(np.float32)
+    for results in ({}, {"torch": Result(call.outputs, "reference")}):
+        call.results = results
+        (told,) = judged([call])
+        assert told["fits"] == [] and told["verdict"]["at_fault"] == "observed"
 
 
 @pytest.mark.parametrize("gradient", GRADIENTS)

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "analysis/groups.h"
+#include "analysis/operators/fits.h"
 #include "analysis/operators/grid_sample/cache.h"
 #include "analysis/operators/grid_sample/samples.h"
 #include "analysis/patterns.h"
@@ -58,19 +58,6 @@ std::vector<Mistake> pixel_mistakes(const GridSampleCall& call, const GridSample
   return mistakes;
 }
 
-int64_t misses(const GridSampleCall& call, const Side& side, const std::vector<int64_t>& elements,
-               const Tolerance& tolerance) {
-  const auto cache = call.new_cache();
-  const Precision precision = Precision::of(MSDA_FLOAT64);
-  return std::ranges::count_if(elements, [&](int64_t flat) {
-    const ElementId id{GridSampleGradient::kGrid, flat, {}};
-    Place place;
-    for (const Axis& axis : call.axes(id)) place.push_back(call.landings({}, axis, precision).front());
-    const double truth = call.element({}, id, place, {precision, precision}, nullptr, *cache).value;
-    return !tolerance.holds(side.of(id.gradient).at(flat), truth);
-  });
-}
-
 }  // namespace
 
 std::shared_ptr<const GridContributions> GridSampleCall::contributions(Cache& cache, int64_t n,
@@ -108,12 +95,10 @@ std::string GridSampleCall::mistake_of(const Group& group) const {
 }
 
 std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                                     const Tolerance& tolerance, int /*threads*/) const {
-  constexpr int64_t kFewest = 4;  // that say more than chance
-  const auto elements = some_elements(groups, GridSampleGradient::kGrid);
-  const int64_t before = misses(*this, side, elements, tolerance);
+                                                     const Tolerance& tolerance) const {
+  const TriedElements tried(*this, side, groups, tolerance);
   std::vector<Fit> fits;
-  if (before < kFewest) return fits;
+  if (!tried.are_unexplained()) return fits;
   for (const msda_interpolation other : {MSDA_BILINEAR, MSDA_NEAREST, MSDA_BICUBIC}) {
     for (const msda_grid_padding pads : {MSDA_GRID_ZEROS, MSDA_GRID_BORDER, MSDA_GRID_REFLECTION}) {
       for (const bool align : {false, true}) {
@@ -129,7 +114,7 @@ std::vector<Fit> GridSampleCall::fitting_conventions(const Side& side, const std
         add("interpolation", kernels::name_of(other), kernels::name_of(interpolation));
         add("padding", kernels::name_of(pads), kernels::name_of(padding));
         add("align_corners", fmt::format("{}", align), fmt::format("{}", conventions.align_corners));
-        if (changes.empty() || misses(call, side, elements, tolerance) * 50 > before) continue;
+        if (changes.empty() || !tried.fit(call)) continue;
         fits.push_back({call.conventions, false, fmt::format("{}", fmt::join(changes, " and "))});
       }
     }

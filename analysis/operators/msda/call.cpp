@@ -140,8 +140,8 @@ std::vector<int64_t> MsdaCall::some_of_family(Gradient gradient, int64_t family,
 int64_t MsdaCall::weights_of(Gradient gradient, int64_t flat) const { return gradient.scattered() ? flat / D : flat; }
 
 std::vector<Fit> MsdaCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                               const Tolerance& tolerance, int threads) const {
-  return analysis::fitting_conventions(*this, side, groups, tolerance, threads);
+                                               const Tolerance& tolerance) const {
+  return analysis::fitting_conventions(*this, side, groups, tolerance);
 }
 
 Steps MsdaCall::input_steps(Gradient gradient) const {

@@ -10,10 +10,9 @@
 
 namespace msda::analysis {
 
-// The other dialects, paddings, values of align_corners and orders of spatial_shapes that explain elements of
-// grad_sampling_locations and grad_attention_weights which the recorded conventions do not: tried on some of the
-// queries in which `groups` have elements. The fewest changes first; empty if none fits.
+// The other dialects, paddings, values of align_corners and orders of spatial_shapes that explain what the side
+// recorded where the call's own do not. The fewest changes first; empty if none fits.
 std::vector<Fit> fitting_conventions(const MsdaCall& call, const Side& recorded, const std::vector<Group>& groups,
-                                     const Tolerance& tolerance, int threads);
+                                     const Tolerance& tolerance);
 
 }  // namespace msda::analysis

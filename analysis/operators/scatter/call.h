@@ -119,8 +119,8 @@ class ScatterCall : public Call {
   std::vector<Mistake> mistakes(const Conventions& conventions, const ElementId& id, const Place& place,
                                 const Element& exact, const Precision& precision, Cache& cache) const override;
   std::string mistake_of(const Group&) const override { return {}; }
-  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance,
-                                       int threads) const override;
+  std::vector<Fit> fitting_conventions(const Side& side, const std::vector<Group>& groups,
+                                       const Tolerance& tolerance) const override;
   Steps input_steps(Gradient) const override { return kGradOutput; }
   Steps inner_steps(Gradient) const override {
     return weight_names().empty() ? Steps{0} : kInterpolationWeights | kAddends;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/evaluate.h"
 #include "analysis/operators/scatter/table.h"
 #include "analysis/rounding.h"
 
@@ -67,10 +68,7 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
 }
 
 double ScatterCall::exact_value(int64_t flat, Cache& cache) const {
-  const Precision precision = Precision::of(MSDA_FLOAT64);
-  Place place;
-  for (const Axis& axis : axes({gradient(), flat, {}})) place.push_back(landings({}, axis, precision).front());
-  return element({}, {gradient(), flat, {}}, place, {precision, precision}, nullptr, cache).value;
+  return float64_value(*this, {gradient(), flat, {}}, cache);
 }
 
 Addends ScatterCall::addends(const Conventions&, const ElementId& id, Cache& cache) const {

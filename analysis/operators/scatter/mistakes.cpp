@@ -7,19 +7,12 @@
 
 #include "analysis/groups.h"
 #include "analysis/operators/by_chance.h"
+#include "analysis/operators/fits.h"
 #include "analysis/operators/scatter/table.h"
 #include "analysis/side.h"
 
 namespace msda::analysis {
 namespace {
-
-int64_t misses(const ScatterCall& call, const Side& side, const std::vector<int64_t>& elements,
-               const Tolerance& tolerance) {
-  const auto cache = call.new_cache();
-  const Tensor& recorded = side.of(call.gradient());
-  return std::ranges::count_if(
-      elements, [&](int64_t flat) { return !tolerance.holds(recorded.at(flat), call.exact_value(flat, *cache)); });
-}
 
 // What each source adds to an element.
 struct BySource {
@@ -73,15 +66,12 @@ std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& 
 }
 
 std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                                  const Tolerance& tolerance, int /*threads*/) const {
-  constexpr int64_t kFewest = 4;  // that say more than chance
-  const auto elements = some_elements(groups, gradient());
-  const int64_t before = misses(*this, side, elements, tolerance);
+                                                  const Tolerance& tolerance) const {
+  const TriedElements tried(*this, side, groups, tolerance);
   std::vector<Fit> fits;
-  if (before < kFewest) return fits;
+  if (!tried.are_unexplained()) return fits;
   for (const Alternative& other : alternatives()) {
-    if (misses(*other.call, side, elements, tolerance) * 50 > before) continue;
-    fits.push_back({conventions, false, other.text});
+    if (tried.fit(*other.call)) fits.push_back({conventions, false, other.text});
   }
   std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
   return fits;

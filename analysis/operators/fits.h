@@ -1,0 +1,39 @@
+// Whether a side's gradients are those of other conventions than the call's.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/compare.h"
+#include "analysis/groups.h"
+#include "analysis/side.h"
+
+namespace msda::analysis {
+
+// Conventions are tried on some elements of each gradient that the side has: on those in the groups, which the call's
+// own do not explain, and on some that have other values than 0. They explain all gradients or none.
+class TriedElements {
+ public:
+  // All arguments must outlive it.
+  TriedElements(const Call& call, const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance);
+
+  // Whether float64 gives too few of a gradient's elements for chance to be the reason.
+  bool are_unexplained() const;
+  // Whether float64 gives all but a few of them for another call: of a side that follows its conventions single
+  // elements may be wrong besides.
+  bool fit(const Call& other) const;
+
+ private:
+  struct Tried {
+    Gradient gradient;
+    std::vector<int64_t> elements;
+    int64_t misses;  // with the call's own conventions
+  };
+  int64_t misses(const Call& call, const Tried& tried) const;
+
+  const Side& side_;
+  const Tolerance& tolerance_;
+  std::vector<Tried> tried_;
+};
+
+}  // namespace msda::analysis
