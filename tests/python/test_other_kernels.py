@@ -136,8 +136,9 @@ def recorded(capture, kernel, launches):
     arguments = ["--kernel", kernel, "--launches", str(launches), "--seed", "5"]
     done = record(CLIENT, *arguments, options=["-o", capture])
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout), done.stderr
+    assert capture.exists(), done.stderr
     invocations = read_capture(capture).invocations
-    assert len(invocations) == launches
+    assert len(invocations) == launches, done.stderr
     return invocations
 
 
