@@ -81,7 +81,7 @@ void OutputFile::publish() {
 
 bool OutputFile::is_in_place() const { return published_ && is_file_at(descriptor_, path_); }
 
-bool OutputFile::reserve(uint64_t begin, int64_t bytes) {
+bool OutputFile::reserve(uint64_t begin, int64_t bytes, int64_t spared) {
   struct stat before {};
   rlimit limit{};
   off_t end = 0;
@@ -89,11 +89,15 @@ bool OutputFile::reserve(uint64_t begin, int64_t bytes) {
       __builtin_add_overflow(begin, std::max<int64_t>(bytes, 1), &end) || static_cast<rlim_t>(end) > limit.rlim_cur) {
     return false;  // a write beyond the limit would raise a signal
   }
-  if (fallocate(descriptor_, 0, static_cast<off_t>(begin), end - static_cast<off_t>(begin)) == 0) return true;
-  struct statvfs disk {};
+  const auto is_free = [this](int64_t wanted) {
+    struct statvfs disk {};
+    return fstatvfs(descriptor_, &disk) == 0 &&
+           static_cast<uint64_t>(wanted) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
+  };
+  const bool reserved = fallocate(descriptor_, 0, static_cast<off_t>(begin), end - static_cast<off_t>(begin)) == 0;
+  if (reserved && (spared == 0 || is_free(spared))) return true;
   // If the file system cannot reserve space, the space that is free now has to suffice.
-  const bool room = errno == EOPNOTSUPP && fstatvfs(descriptor_, &disk) == 0 &&
-                    static_cast<uint64_t>(bytes) / disk.f_frsize < static_cast<uint64_t>(disk.f_bavail);
+  const bool room = !reserved && errno == EOPNOTSUPP && is_free(bytes) && is_free(bytes + spared);
   if (ftruncate(descriptor_, before.st_size) != 0) {
   }  // space reserved so far stays
   return room;

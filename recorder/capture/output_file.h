@@ -34,8 +34,9 @@ class OutputFile {
   // Whether `path` is this file. Only once published.
   bool is_in_place() const;
 
-  // Reserves disk space for `bytes` bytes from `begin` on. False if there is none.
-  bool reserve(uint64_t begin, int64_t bytes);
+  // Reserves disk space for `bytes` bytes from `begin` on. False if there is none, or if fewer than `spared` bytes
+  // would then be free.
+  bool reserve(uint64_t begin, int64_t bytes, int64_t spared);
   // Best effort.
   void cut(uint64_t end);
   // Writing has ended.

@@ -236,11 +236,11 @@ void Writer::flush() {
   if (impl_->invocations > 0) impl_->output.publish();
 }
 
-bool Writer::reserve(int64_t bytes) {
+bool Writer::reserve(int64_t bytes, int64_t spared) {
   flush();
   haddr_t end = 0;
   impl_->check(H5Fget_eoa(impl_->file.get(), &end), "look at its size");
-  const bool room = impl_->output.reserve(end, bytes);
+  const bool room = impl_->output.reserve(end, bytes, spared);
   impl_->reserved = impl_->reserved || room;
   return room;
 }

@@ -60,8 +60,9 @@ class Writer {
   // Hands everything so far to the operating system.
   void flush();
   // Reserves disk space for `bytes` more bytes until the next flush, so that nothing is begun that cannot be completed.
-  // False if there is no space. After an Error the file keeps the state of the last flush.
-  bool reserve(int64_t bytes);
+  // False if there is no space, or if fewer than `spared` bytes of the disk would then be free. After an Error the file
+  // keeps the state of the last flush.
+  bool reserve(int64_t bytes, int64_t spared = 0);
   // Adds the list of contents and closes the file.
   void close();
   // Removes the file when this Writer ends, whatever it holds.

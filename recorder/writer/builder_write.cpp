@@ -76,7 +76,9 @@ bool Builder::has_room_for(const Pending& pending) {
     const int64_t data = Payloads::row_major_bytes(item.tensor.description);
     if (__builtin_add_overflow(bytes, kForDataset + data, &bytes)) return false;
   }
-  return writer().reserve(bytes);
+  // The program still appends to the spool, a kilobyte for each call, and would have to end the recording.
+  constexpr int64_t kForSpool = 1 << 18;
+  return writer().reserve(bytes, kForSpool);
 }
 
 void Builder::leave_out(Pending& pending) {

@@ -40,13 +40,15 @@ def verify(capture):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("keep", ["all", "last:30"])
-def test_launches_that_do_not_fit(small_disk, keep):
+# With little memory to share the program waits for the writer, and still launches when the disk is full.
+@pytest.mark.parametrize("keep, memory", [("all", {}), ("last:30", {}), ("all", {"MSDA_RECORD_RING_BYTES": 200000})],
+                         ids=["all", "last:30", "little-memory"])
+def test_launches_that_do_not_fit(small_disk, keep, memory):
     capture = small_disk / "a.h5"
     launches = 40
     arguments = ["--kernel", "col2im17", "--launches", str(launches), "--seed", "1"]
     plain = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, env=environment())
-    done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep, "--max-bytes", "1GB"])
+    done = record(CLIENT, *arguments, options=["-o", capture, "--keep", keep, "--max-bytes", "1GB"], **memory)
     assert (done.returncode, done.stdout) == (0, plain.stdout)
     lines = [line for line in said(done.stderr).splitlines() if line.startswith("msda-record")]
     asked = launches if keep == "all" else 30
