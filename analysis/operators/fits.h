@@ -14,7 +14,7 @@ namespace msda::analysis {
 // own do not explain, and on some that have other values than 0. They explain all gradients or none.
 class TriedElements {
  public:
-  // All arguments must outlive it.
+  // The side and the tolerance must outlive it.
   TriedElements(const Call& call, const Side& side, const std::vector<Group>& groups, const Tolerance& tolerance);
 
   // Whether float64 gives too few of a gradient's elements for chance to be the reason.

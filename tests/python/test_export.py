@@ -19,11 +19,11 @@ import tempfile
 import zipfile
 
 import h5py
-import jsonschema
 import matplotlib.image
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
+from schemas import check
 from support import backward, make_problem
 
 from msda_replay import Invocation, Result, read_capture, write_capture
@@ -31,8 +31,6 @@ from msda_replay.digest import digest
 from msda_replay.importer import import_case
 from msda_replay.pytest_plugin.attach import _write_contents
 
-SCHEMA = json.loads((SOURCE / "docs" / "export.schema.json").read_text())
-VALIDATOR = jsonschema.validators.validator_for(SCHEMA)(SCHEMA)
 GRID = np.load(DATA / "grid_sample" / "h200.npz")
 VARIANTS = sorted({key.split("/")[0] for key in GRID})
 MSDA_GRADIENTS = ("grad_value", "grad_sampling_locations", "grad_attention_weights")
@@ -44,7 +42,7 @@ def export(replay):
 
     def run(capture, to, output, *flags):
         told = replay("export", capture, "--to", to, "-o", output, "--json", "-", *flags, expect=0).json
-        VALIDATOR.validate(told)
+        check(told, "export")
         return told
 
     return run

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analysis/operators/msda/conventions.h"
 #include "analysis/operators/msda/element.h"
 #include "analysis/operators/msda/landing.h"
 
@@ -138,11 +137,6 @@ std::vector<int64_t> MsdaCall::some_of_family(Gradient gradient, int64_t family,
 
 // The channels of a pixel.
 int64_t MsdaCall::weights_of(Gradient gradient, int64_t flat) const { return gradient.scattered() ? flat / D : flat; }
-
-std::vector<Fit> MsdaCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
-                                               const Tolerance& tolerance) const {
-  return analysis::fitting_conventions(*this, side, groups, tolerance);
-}
 
 Steps MsdaCall::input_steps(Gradient gradient) const {
   if (gradient == MsdaGradient::kValue) return kGradOutput | kAttentionWeights;

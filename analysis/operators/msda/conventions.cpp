@@ -1,11 +1,11 @@
-#include "analysis/operators/msda/conventions.h"
-
+// The other dialects, paddings, values of align_corners and orders of spatial_shapes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "analysis/operators/fits.h"
+#include "analysis/operators/msda/call.h"
 
 namespace msda::analysis {
 namespace {
@@ -53,15 +53,15 @@ MsdaCall with_swapped_shapes(const MsdaCall& call, std::vector<int64_t>& memory)
 
 }  // namespace
 
-std::vector<Fit> fitting_conventions(const MsdaCall& call, const Side& recorded, const std::vector<Group>& groups,
-                                     const Tolerance& tolerance) {
-  const TriedElements tried(call, recorded, groups, tolerance);
+std::vector<Fit> MsdaCall::fitting_conventions(const Side& side, const std::vector<Group>& groups,
+                                               const Tolerance& tolerance) const {
+  const TriedElements tried(*this, side, groups, tolerance);
   if (!tried.are_unexplained()) return {};
   std::vector<int64_t> memory;
-  const MsdaCall swapped = with_swapped_shapes(call, memory);
+  const MsdaCall swapped = with_swapped_shapes(*this, memory);
   std::vector<Fit> fits;
-  for (const Fit& fit : alternatives(call.conventions)) {
-    MsdaCall other = fit.swapped ? swapped : call;
+  for (const Fit& fit : alternatives(conventions)) {
+    MsdaCall other = fit.swapped ? swapped : *this;
     other.conventions = fit.conventions;
     if (tried.fit(other)) fits.push_back(fit);
   }
