@@ -31,6 +31,9 @@ double round_to(Narrow narrow, double x);
 // A number, and how far the one that was really rounded may be from it.
 struct Uncertain {
   double value = 0, error = 0;
+
+  // Some number of its sign; 0 where the error leaves it open.
+  double sign() const { return std::abs(value) <= error ? 0 : value; }
 };
 // Rounding leaves no doubt, but where the error reaches over the point between two numbers of the type.
 Uncertain round_to(Narrow narrow, const Uncertain& x);

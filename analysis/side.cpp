@@ -65,6 +65,23 @@ void try_other_orders(const Call& call, const Side& side, const ElementId& id, m
   }
 }
 
+// Whether an infinite value is what the side's type makes of a gradient so near to the match's.
+bool overflows_to(const Side& side, Gradient gradient, const Match& match, double value) {
+  const double farthest = match.element.value + std::copysign(match.bound, value);
+  return farthest * value > 0 && std::isinf(rounded_to(farthest, side.of(gradient).dtype));
+}
+
+// How far a value is from the match's, one of which is not finite: not at all if it is what the exact one is, or what
+// the type makes of numbers on the way to it. Every bound on the error of an infinite number is infinite, and says
+// nothing.
+double residual_of_non_finite(const Side& side, Gradient gradient, const Match& match, double value) {
+  const bool same = value == match.element.value || (std::isnan(value) && std::isnan(match.element.value));
+  const double largest = Precision::of(side.arithmetic_of(gradient)).largest;
+  const bool overflows = !std::isfinite(value) && (match.element.partials.may_overflow_to(value, largest) ||
+                                                   (std::isinf(value) && overflows_to(side, gradient, match, value)));
+  return same || overflows ? 0 : INFINITY;
+}
+
 Precisions precisions_of(msda_dtype arithmetic, const Reduction* reduction) {
   if (reduction == nullptr || !reduction->rounds(kSums)) return {Precision::of(arithmetic), Precision::of(arithmetic)};
   // Kernels that add in a 16-bit type compute coordinates in float32.
@@ -93,12 +110,6 @@ double reach_of_rounded(Narrow narrow, double exact, double bound, double value)
   return value >= exact ? round_to(narrow, exact + bound) - exact : exact - round_to(narrow, exact - bound);
 }
 
-// Whether an infinite value is what the side's type makes of a gradient so near to the match's.
-bool overflows_to(const Side& side, Gradient gradient, const Match& match, double value) {
-  const double farthest = match.element.value + std::copysign(match.bound, value);
-  return farthest * value > 0 && std::isinf(rounded_to(farthest, side.of(gradient).dtype));
-}
-
 Explanation explain_with(const Call& call, const Side& side, const ElementId& id, double value,
                          const Reduction* reduction, Cache& cache) {
   Explanation explanation;
@@ -114,11 +125,10 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     if (side.arithmetic_of(id.gradient) == MSDA_FLOAT64) match.bound *= 2;
     if (rounds_result) match.bound = reach_of_rounded(reduction->narrow, match.element.value, match.bound, value);
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
-    const bool overflows = std::isinf(value) && overflows_to(side, id.gradient, match, value);
-    const double largest = Precision::of(side.arithmetic_of(id.gradient)).largest;
-    if (overflows || (!std::isfinite(value) && match.element.largest_partial > largest)) match.residual = 0;
-    const bool possible = !rounds_result || round_to(reduction->narrow, value) == value;
-    if (possible && match.residual <= match.bound) explanation.matches.push_back(i);
+    const bool finite = std::isfinite(value) && std::isfinite(match.element.value);
+    if (!finite) match.residual = residual_of_non_finite(side, id.gradient, match, value);
+    const bool possible = !finite || !rounds_result || round_to(reduction->narrow, value) == value;
+    if (possible && (finite ? match.residual <= match.bound : match.residual == 0)) explanation.matches.push_back(i);
   }
   return explanation;
 }

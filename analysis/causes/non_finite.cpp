@@ -61,19 +61,25 @@ std::optional<FirstNonFinite> check_stages(const Suspect& s) {
 
 // Whether a side's value that is not finite is what its type makes of the gradient, or of one that rounding leads to.
 bool overflows(const Suspect& s, const Side& side, const Explanation& explanation) {
-  return explanation.explained() ||
-         (!(explanation.value * s.float64 < 0) && !std::isfinite(rounded_to(s.float64, side.of(s.id.gradient).dtype)));
+  return explanation.explained() || (!std::isfinite(explanation.value) &&
+                                     explanation.value == rounded_to(s.float64, side.of(s.id.gradient).dtype));
+}
+
+// Whether a side hides that exact arithmetic is not finite: by a number, or by an infinity of the other sign. NaN is no
+// fault where weights are multiplied: 0 * infinity is NaN for a kernel that does so for a weight of zero, and nothing
+// for one that skips it or that rounding lands in the neighbouring cell.
+bool hides(const Suspect& s, const Explanation& explanation) {
+  if (explanation.explained()) return false;
+  if (std::isnan(explanation.value)) return !std::isnan(s.float64) && s.call.axes(s.id).empty();
+  return std::isfinite(explanation.value) || explanation.value == -s.float64;
 }
 
 AtFault fault_of(const Suspect& s, const FirstNonFinite& first) {
-  const bool observed = !std::isfinite(s.observed_value), expected = !std::isfinite(s.expected_value);
+  const bool observed = !std::isfinite(s.observed_value);
   const bool truth = !std::isfinite(s.float64);
   if (first.is_input || truth) {
-    // Whoever is finite where exact arithmetic is not hides what the input is. The reverse is no fault: 0 * infinity is
-    // NaN for a kernel that multiplies by a zero weight, and nothing for one that skips it or that rounding lands in
-    // the neighbouring cell.
-    if (truth && !observed && !s.of_observed.explained()) return AtFault::kObserved;
-    if (truth && !expected && !s.of_expected.explained()) return AtFault::kReference;
+    if (truth && hides(s, s.of_observed)) return AtFault::kObserved;
+    if (truth && hides(s, s.of_expected)) return AtFault::kReference;
     return AtFault::kNone;
   }
   if (!observed) {
@@ -125,8 +131,8 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
     const Match& match = explanation.candidates[explanation.matches.front()];
     diagnosis.evidence["gradient"] = number(match.element.value);
     diagnosis.evidence["rounding_bound"] = number(match.bound);
-    if (match.element.largest_partial > 0)
-      diagnosis.evidence["largest_partial"] = number(match.element.largest_partial);
+    if (const double most = match.element.partials.largest(); most > 0)
+      diagnosis.evidence["largest_partial"] = number(most);
   }
   if (overflow) {
     diagnosis.why = fmt::format(
@@ -141,7 +147,7 @@ std::optional<Diagnosis> test_non_finite(const Suspect& s) {
         within ? fmt::format(
                      "{:.9g} is left of terms whose partial sums may reach {:.3g}, beyond {:g}, the "
                      "largest number of {}",
-                     match.element.value, match.element.largest_partial, largest, msda_dtype_name(stored.dtype))
+                     match.element.value, match.element.partials.largest(), largest, msda_dtype_name(stored.dtype))
                : fmt::format("{:.9g} may grow by {:.3g} through rounding, beyond {:g}, the largest number of {}",
                              match.element.value, match.bound, largest, msda_dtype_name(stored.dtype));
   } else {

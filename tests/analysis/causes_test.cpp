@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -253,6 +254,33 @@ TEST_P(Planted, InfinityInGradOutput) {
   for (const Finding& f : findings_of(report)) {
     EXPECT_EQ(f.evidence["first"], "inputs/grad_output");
     EXPECT_EQ(f.evidence["first_value"], "Infinity");
+  }
+}
+
+// A number, or the infinity of the other sign, where an input makes the exact gradient infinite: no bound excuses it.
+TEST_P(Planted, InfinityThatTheKernelHides) {
+  const TestMaterial clean = material;
+  const double infinity = std::numeric_limits<double>::infinity();
+  material.problem.value.set(large_element(analysis::MsdaGradient::kValue), infinity);
+  const TestMaterial followed(material.problem);
+  for (const Gradient gradient :
+       {Gradient(analysis::MsdaGradient::kSamplingLocations), Gradient(analysis::MsdaGradient::kAttentionWeights)}) {
+    for (const bool negated : {false, true}) {
+      TestMaterial hidden(material.problem);
+      hidden.tolerance = kTest;
+      const auto values = followed.recorded.of(gradient).values();
+      const auto found = std::ranges::find_if(values, [](double x) { return std::isinf(x); });
+      ASSERT_NE(found, values.end());
+      const int64_t flat = found - values.begin();
+      hidden.recorded.of(gradient).set(flat, negated ? -*found : clean.recorded.of(gradient).view.at(flat));
+      int64_t judged = 0;
+      for (const Finding& f : findings_of(hidden.analyze())) {
+        EXPECT_EQ(f.cause, Cause::kNonFinite) << f.why;
+        EXPECT_EQ(f.at_fault, f.gradient == gradient && f.flat == flat ? AtFault::kObserved : AtFault::kNone) << f.why;
+        judged += f.gradient == gradient && f.flat == flat;
+      }
+      EXPECT_EQ(judged, 1);
+    }
   }
 }
 

@@ -95,6 +95,19 @@ def test_kernels_that_sum_before_they_add_lose_no_addend(replay, path_of, kernel
     assert ("lost" in replay("order", path).out) <= impossible
 
 
+@pytest.mark.parametrize("dtype, addend", [(np.float16, 30000), (np.float32, np.inf)])
+@pytest.mark.parametrize("wrong", [-np.inf, np.nan, 7])
+def test_only_an_infinity_of_the_sums_sign_is_excused(judged, dtype, addend, wrong):
+    """Three addends of 30000 overflow to +infinity in float16, in every order."""
+    source = np.ones((6, 2), dtype)
+    source[:3] = addend
+    total = np.array([[np.inf, wrong], [3, 3]], dtype)
+    told = judged(expect=1, index=np.array([0, 0, 0, 1, 1, 1]), source=source, observed_sum=total)
+    at_fault = {tuple(finding["index"]): (finding["cause"], finding["at_fault"]) for finding in told["findings"]}
+    assert at_fault[0, 1][1] == "observed"
+    assert at_fault.get((0, 0), ("non_finite", "none"))[1] in ("none", "tolerance")
+
+
 # --- Many rows of one index.
 
 

@@ -47,7 +47,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
     changes.add(term.error, 0, 1);
-    element.largest_partial += std::max(1.0, std::abs(weight) + error) * std::abs(go);
+    element.partials.add(term.sign(), std::max(1.0, std::abs(weight) + error) * std::abs(go));
   }
   changes.add(contributions.from_anywhere(pixel.c));
   element.cancelled = sum.magnitude();
@@ -64,16 +64,20 @@ double change_anywhere(const GridSampleCall& call, const GridSampleCall::SampleI
 }
 
 // Of the products and partial sums of an element of grad_grid, whatever their order.
-double largest_partial(const GridSampleCall& call, const GridSampleCall::SampleId& sample, const Reads& all,
-                       double scale) {
-  double total = 0;
+Partials partials_of(const GridSampleCall& call, const GridSampleCall::SampleId& sample, const Reads& all,
+                     double scale) {
+  Partials partials;
   for (int64_t c = 0; c < call.C; ++c) {
     const double go = call.grad_output.at(call.grad_output_of(sample, c));
     for (const Read& read : all) {
-      if (read.pixel >= 0) total += std::abs(go * call.input.at(call.input_of(sample.n, c, read.pixel)));
+      if (read.pixel < 0) continue;
+      const double product = go * call.input.at(call.input_of(sample.n, c, read.pixel));
+      // The weights of a bicubic sample change their signs within a cell.
+      const double sign = call.interpolation == MSDA_BICUBIC ? 0 : product * read.weight * scale;
+      partials.add(sign, std::abs(product) * at_least_1(scale));
     }
   }
-  return total * at_least_1(scale);
+  return partials;
 }
 
 Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place,
@@ -87,7 +91,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   for (const Landing& landing : place) reach += landing.error;
   // Types of 16 bits overflow on the way to what fits, or is clipped to 0.
   if (precision.bits < Precision::of(MSDA_FLOAT32).bits) {
-    element.largest_partial = largest_partial(call, sample, all, scale);
+    element.partials = partials_of(call, sample, all, scale);
   }
   // Where clipped, a NaN times the slope of 0 is still a NaN.
   if (std::isfinite(reach) && (all.empty() || call.interpolation == MSDA_NEAREST)) return element;

@@ -112,12 +112,13 @@ Element InterpolateCall::element(const Conventions& of, const ElementId& id, con
         double number = grad_output.at(from_.flat({pixel, at.channel}));
         if (reduction != nullptr) number = reduction->round(kGradOutput, number);
         sum.add(number, 0, 1);
+        element.partials.add(number, std::abs(number));
       }
     }
   }
   element.value = sum.sum();
   element.terms = sum.terms();
-  element.cancelled = element.largest_partial = sum.magnitude();
+  element.cancelled = sum.magnitude();
   element.from_rounding = sum.bound(precisions.rest);
   element.certain = sum.certain(precisions.rest);
   return element;

@@ -51,11 +51,11 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
     const Uncertain term = term_of(reduction, entry, number);
     sum.add(term.value, 0, at_least_1(number));
     if (term.error > 0) changes.add(term.error, 0, 1);
-    element.largest_partial += std::max(1.0, std::abs(entry.weight) + entry.error) * std::abs(number);
+    element.partials.add(term.sign(), std::max(1.0, std::abs(entry.weight) + entry.error) * std::abs(number));
   }
   if (const auto before = held(id.flat)) {
     sum.add(*before, 0, at_least_1(*before));
-    element.largest_partial += std::abs(*before);
+    element.partials.add(*before, std::abs(*before));
   }
   element.cancelled = sum.magnitude();
   element.from_coordinates = changes.sum() + changes.bound(precision);
