@@ -116,7 +116,7 @@ class Analysis {
     add_certificates(material_, settings_.threads, report_.findings);
     report_.groups = group_elements(report_.judged);
     describe_groups(material_, report_.findings, report_.groups);
-    report_.verdict = judge(call(), report_.groups, reference_.has_value(), explained_by_rounding_);
+    report_.verdict = judge(call(), report_.groups, reference_.has_value(), report_.verdict);
     doubt_conventions();
     std::ranges::stable_sort(report_.groups, {}, [&](const Group& group) {
       return std::tuple(group.advisory, group.at_fault != report_.verdict.at_fault, !is_mistake(group.cause),
@@ -129,10 +129,10 @@ class Analysis {
   const Call& call() const { return *material_.call; }
 
   // Adds a comparison to the report and returns its mismatches, which the report does not keep.
-  std::vector<int64_t> add_comparison(const Side& observed, const Side& expected, Gradient gradient, NonFinite policy,
-                                      int64_t most) {
+  std::vector<int64_t> add_comparison(const Side& observed, const Side& expected, Gradient gradient,
+                                      const Tolerance& tolerance, NonFinite policy, int64_t most) {
     const Tensor &o = observed.of(gradient), &e = expected.of(gradient);
-    Comparison comparison = compare(o, e, examiner_.tolerance_of(gradient), policy, most, settings_.threads);
+    Comparison comparison = compare(o, e, tolerance, policy, most, settings_.threads);
     std::vector<int64_t> mismatches = std::exchange(comparison.mismatches, {});
     Index worst = comparison.worst >= 0 ? o.index_of(comparison.worst) : Index{};
     report_.comparisons.push_back({observed.name, expected.name, gradient, std::move(comparison), std::move(worst)});
@@ -143,24 +143,44 @@ class Analysis {
   void state(const Side& observed, const Side& expected) {
     for (const Gradient gradient : call().gradients()) {
       if (observed.of(gradient) && expected.of(gradient)) {
-        add_comparison(observed, expected, gradient, NonFinite::kAsTorch, 0);
+        add_comparison(observed, expected, gradient, examiner_.tolerance_of(gradient), NonFinite::kAsTorch, 0);
       }
     }
+  }
+
+  // Elements that are farther apart are examined: all that miss a tolerance, and where nobody set one all that are
+  // farther apart than one rounding. Every bound on rounding allows that much.
+  Tolerance examined_beyond(Gradient gradient) const {
+    if (settings_.tolerance || settings_.customary) return examiner_.tolerance_of(gradient);
+    return {0, Precision::of(recorded_.of(gradient).dtype).unit};
+  }
+
+  // Where nobody set a tolerance, what rounding explains is within it; so is, within the customary one, what no kernel
+  // did wrong. Returns how many that are.
+  int64_t forgive(const Side& expected, Gradient gradient, bool advisory, std::vector<Judgement>& judgements) {
+    const Tolerance customary = examiner_.tolerance_of(gradient);
+    const auto is_customary = [&](const Judgement& one) {
+      return customary.holds(recorded_.of(gradient).at(one.flat), expected.of(gradient).at(one.flat));
+    };
+    const auto forgiven = [&](const Judgement& one) {
+      const bool within = is_customary(one);
+      if (!advisory && is_rounding(one.cause) && !within) ++report_.verdict.explained_by_rounding;
+      if (!advisory && is_mistake(one.cause) && within) ++report_.verdict.within_customary;
+      return is_rounding(one.cause) || (within && !is_mistake(one.cause));
+    };
+    return static_cast<int64_t>(std::erase_if(judgements, forgiven));
   }
 
   // Compares the recorded side with another, and finds the cause of each element out of tolerance.
   void examine(const Side& expected, NonFinite policy, bool advisory) {
     for (const Gradient gradient : call().gradients()) {
       if (!recorded_.of(gradient) || !expected.of(gradient)) continue;
-      const std::vector<int64_t> mismatches =
-          add_comparison(recorded_, expected, gradient, policy, std::numeric_limits<int64_t>::max());
+      const std::vector<int64_t> mismatches = add_comparison(recorded_, expected, gradient, examined_beyond(gradient),
+                                                             policy, std::numeric_limits<int64_t>::max());
       std::vector<Judgement> judgements = judge_beside_buffer(expected, gradient, mismatches);
       reconsider(expected, gradient, judgements);
       if (!settings_.tolerance) {
-        const auto within = static_cast<int64_t>(
-            std::erase_if(judgements, [](const Judgement& judgement) { return is_rounding(judgement.cause); }));
-        report_.comparisons.back().comparison.mismatched -= within;
-        if (!advisory) explained_by_rounding_ += within;
+        report_.comparisons.back().comparison.mismatched -= forgive(expected, gradient, advisory, judgements);
       }
       auto sets = sets_of(judgements, gradient, expected, advisory);
       describe(expected, sets);
@@ -193,6 +213,25 @@ class Analysis {
     return count;
   }
 
+  // Within which other conventions must give what was recorded: small gradients would fit any within the customary one.
+  Tolerance tolerance_of_fits() const {
+    const Tolerance customary = customary_tolerance(recorded_.of(call().gradients().back()).dtype);
+    if (settings_.tolerance) {
+      return {std::max(customary.atol, settings_.tolerance->atol), std::max(customary.rtol, settings_.tolerance->rtol)};
+    }
+    double least = INFINITY;
+    for (const Gradient gradient : call().gradients()) {
+      const Tensor& recorded = recorded_.of(gradient);
+      double largest = 0;
+      for (int64_t i = 0; i < recorded.elements(); ++i) {
+        const double magnitude = std::abs(recorded.at(i));
+        if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
+      }
+      if (largest > 0) least = std::min(least, largest);
+    }
+    return {std::min(customary.atol, customary.rtol * 0.1 * least), customary.rtol};
+  }
+
   // If the recorded side and the reference agree, and float64 does not, or if float64 misses much of what was recorded,
   // the conventions that the capture names are doubtful.
   void doubt_conventions() {
@@ -209,12 +248,7 @@ class Analysis {
     const int64_t apart = mismatches("reference");
     const bool agree = reference_ && apart >= 0 && wrong > 0 && 10 * apart <= wrong;
     if (wrong == 0 || (!agree && 100 * wrong < all)) return;
-    Tolerance tolerance = customary_tolerance(recorded_.of(call().gradients().back()).dtype);
-    if (settings_.tolerance) {
-      tolerance = {std::max(tolerance.atol, settings_.tolerance->atol),
-                   std::max(tolerance.rtol, settings_.tolerance->rtol)};
-    }
-    for (const Fit& fit : call().fitting_conventions(recorded_, report_.groups, tolerance)) {
+    for (const Fit& fit : call().fitting_conventions(recorded_, report_.groups, tolerance_of_fits())) {
       report_.fits.push_back(fit.text);
     }
     if (agree && !report_.fits.empty()) charge_conventions();
@@ -231,7 +265,7 @@ class Analysis {
     std::ranges::for_each(report_.judged, recharge);
     std::ranges::for_each(report_.findings, recharge);
     std::ranges::for_each(report_.groups, recharge);
-    report_.verdict = judge(call(), report_.groups, reference_.has_value(), explained_by_rounding_);
+    report_.verdict = judge(call(), report_.groups, reference_.has_value(), report_.verdict);
   }
 
   // Judges anew what no arithmetic in the tensors' type explains, if a side turns out to have less precision or the
@@ -330,7 +364,6 @@ class Analysis {
   Report report_;
   bool searched_[2][kMostGradients] = {};  // for a reduction: the recorded side and the reference, by gradient
   bool searched_leftover_[kMostGradients] = {};
-  int64_t explained_by_rounding_ = 0;
 };
 
 }  // namespace

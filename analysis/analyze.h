@@ -14,11 +14,11 @@
 namespace msda::analysis {
 
 struct Settings {
-  // A test's tolerance. Without one, an element is out of tolerance if it misses both the customary tolerance of the
-  // operator's tests (customary_tolerance) and the bound on rounding, so rounding alone never misses a tolerance that
-  // nobody set.
+  // A test's tolerance. Without one, an element is out of tolerance if rounding does not explain it; where it jumps or
+  // has another subgradient, if it misses the customary tolerance of the operator's tests (customary_tolerance), too.
   std::optional<Tolerance> tolerance;
   int threads = 0;
+  bool customary = false;  // without a tolerance, nothing within the customary one is out of tolerance
 };
 
 struct NamedComparison {
@@ -34,6 +34,7 @@ struct Verdict {
   std::string summary;                // some sentences, what weighs most first
   bool advice = false;                // nothing is out of tolerance, but a test against grid_sample would fail
   int64_t explained_by_rounding = 0;  // elements beyond the customary tolerance, but within the bound on rounding
+  int64_t within_customary = 0;       // of those out of tolerance: mistakes within the customary tolerance
 };
 
 struct Report {

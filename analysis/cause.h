@@ -9,14 +9,18 @@ enum class Cause {
   kUninitializedOutput,
   kCellBoundary,
   kBorderClamp,
+  kStoppedSum,
   kAccumulationOrder,
+  kRounding,
   kIllConditioned,
   kReducedPrecision,
   kImplementationError
 };
 const char* name_of(Cause cause);
 // Whether rounding alone explains both sides' values, with both landed in the same cell.
-inline bool is_rounding(Cause cause) { return cause == Cause::kAccumulationOrder || cause == Cause::kIllConditioned; }
+inline bool is_rounding(Cause cause) {
+  return cause == Cause::kAccumulationOrder || cause == Cause::kRounding || cause == Cause::kIllConditioned;
+}
 
 // Who has to change something, the gravest first.
 enum class AtFault { kObserved, kReference, kConvention, kTolerance, kNone };

@@ -14,8 +14,12 @@ const char* name_of(Cause cause) {
       return "cell_boundary";
     case Cause::kBorderClamp:
       return "border_clamp";
+    case Cause::kStoppedSum:
+      return "stopped_sum";
     case Cause::kAccumulationOrder:
       return "accumulation_order";
+    case Cause::kRounding:
+      return "rounding";
     case Cause::kIllConditioned:
       return "ill_conditioned";
     case Cause::kReducedPrecision:

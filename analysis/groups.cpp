@@ -157,7 +157,7 @@ bool Group::is_complete() const {
 
 bool is_mistake(Cause cause) {
   return cause == Cause::kImplementationError || cause == Cause::kUninitializedOutput || cause == Cause::kNonFinite ||
-         cause == Cause::kReducedPrecision;
+         cause == Cause::kReducedPrecision || cause == Cause::kStoppedSum;
 }
 
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {

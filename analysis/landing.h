@@ -57,9 +57,10 @@ inline double nearest_boundary(double coordinate) { return std::nearbyint(coordi
 
 // One way in which a compiler may evaluate a coordinate.
 struct Evaluation {
-  std::string name;   // "as written", "contracted" (with fused multiply-adds)
-  double coordinate;  // its result
-  Landing landing;    // where that is
+  std::string name;    // "as written", "contracted" (with fused multiply-adds)
+  double coordinate;   // its result
+  Landing landing;     // where that is
+  bool stops = false;  // it is what a count has stopped at that its type cannot count beyond
 };
 
 }  // namespace msda::analysis

@@ -59,8 +59,8 @@ Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, 
 
 double reach_of(const Spread& spread, double exact_sum) {
   if (!std::isfinite(spread.lowest)) return 0;  // every order overflows
-  return kBeyondTried *
-         std::max({spread.highest - exact_sum, exact_sum - spread.lowest, spread.highest - spread.lowest});
+  const double farthest = std::max({spread.highest - exact_sum, exact_sum - spread.lowest, 0.0});
+  return farthest + kBeyondTried * (spread.highest - spread.lowest);
 }
 
 }  // namespace msda::analysis

@@ -60,10 +60,13 @@ inline bool is_16_bits(msda_dtype type) { return type == MSDA_FLOAT16 || type ==
 
 // The rounding properties of a floating-point type.
 struct Precision {
-  int bits;        // of the significand, the hidden one included
-  double unit;     // largest relative error of one rounding, 2^-bits
-  double tiny;     // largest error of a rounding that underflows: half the smallest subnormal (the whole, for float64)
+  int bits;     // of the significand, the hidden one included
+  double unit;  // largest relative error of one rounding, 2^-bits
+  double tiny;  // largest error of a rounding that underflows: half the smallest subnormal (the whole, for float64); of
+                // float32, whose atomics on GPUs flush subnormals to zero (RED.ADD.F32.FTZ), the smallest normal number
   double largest;  // largest finite number
+
+  double smallest_normal() const { return 4 / largest; }
 
   static Precision of(msda_dtype dtype) {
     switch (dtype) {
@@ -74,7 +77,7 @@ struct Precision {
       case MSDA_FLOAT64:
         return {53, 0x1p-53, 0x1p-1074, 0x1.fffffffffffffp1023};
       default:
-        return {24, 0x1p-24, 0x1p-150, 0x1.fffffep127};
+        return {24, 0x1p-24, 0x1p-126, 0x1.fffffep127};
     }
   }
 };

@@ -22,8 +22,12 @@ const char* meaning_of(Cause cause) {
       return "a rounded coordinate landed in the neighbouring cell";
     case Cause::kBorderClamp:
       return "the dialects take different subgradients on the clamp border";
+    case Cause::kStoppedSum:
+      return "the sum stopped growing, since its type has no next number";
     case Cause::kAccumulationOrder:
       return "the same addends were summed in another order";
+    case Cause::kRounding:
+      return "the two round differently, by no more than their type does";
     case Cause::kIllConditioned:
       return "cancellation leaves a result that hangs on rounding";
     case Cause::kReducedPrecision:
@@ -96,15 +100,20 @@ std::string further_sentence(AtFault party, const Charge& charge) {
                      party == AtFault::kObserved ? "the recorded kernel" : "the reference", charge.text());
 }
 
-std::string summarize(const Charges& charges, AtFault at_fault, bool has_reference, int64_t explained_by_rounding) {
+std::string summarize(const Charges& charges, AtFault at_fault, bool has_reference, const Verdict& counts) {
   std::string summary = charges.empty() ? fmt::format("The recorded gradients are within tolerance of float64{}.",
                                                       has_reference ? " and of the reference" : "")
                                         : sentence(at_fault, charges.at(at_fault));
   for (const auto& [party, charge] : charges) {
     if (party != at_fault) summary += " " + further_sentence(party, charge);
   }
-  if (explained_by_rounding > 0) {
-    summary += fmt::format(" Rounding explains {} beyond the customary tolerance.", elements(explained_by_rounding));
+  if (counts.within_customary > 0) {
+    summary += fmt::format(" {} lie{} beyond what rounding explains, within the customary tolerance.",
+                           elements(counts.within_customary), counts.within_customary == 1 ? "s" : "");
+  }
+  if (counts.explained_by_rounding > 0) {
+    summary +=
+        fmt::format(" Rounding explains {} beyond the customary tolerance.", elements(counts.explained_by_rounding));
   }
   return summary;
 }
@@ -138,20 +147,21 @@ std::string advice_text(const Call& call, const std::vector<Group>& groups) {
 
 }  // namespace
 
-Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, int64_t explained_by_rounding) {
+Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, const Verdict& counts) {
   Charges charges;
   for (const Group& group : groups) {
     if (!group.advisory) charges[group.at_fault].add(group);
   }
   Verdict verdict;
-  verdict.explained_by_rounding = explained_by_rounding;
+  verdict.explained_by_rounding = counts.explained_by_rounding;
+  verdict.within_customary = counts.within_customary;
   verdict.at_fault = party_at_fault(charges);
   for (const Group& group : groups) {
     if (!group.advisory) verdict.causes[group.cause] += group.elements;
   }
   if (charges.empty()) verdict.summary = advice_text(call, groups);
   verdict.advice = !verdict.summary.empty();
-  verdict.summary += summarize(charges, verdict.at_fault, has_reference, explained_by_rounding);
+  verdict.summary += summarize(charges, verdict.at_fault, has_reference, counts);
   return verdict;
 }
 
@@ -184,6 +194,7 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
     for (const auto& [cause, count] : verdict.causes) all.causes[cause] += count;
     all.advice = all.advice || verdict.advice;
     all.explained_by_rounding += verdict.explained_by_rounding;
+    all.within_customary += verdict.within_customary;
     drifting += !verdict.causes.empty();
   }
   if (verdicts.size() > 1) {

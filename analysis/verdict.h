@@ -7,9 +7,9 @@
 
 namespace msda::analysis {
 
-// The groups are those of the call. Advice decides nothing, but where it is all that there is to tell, the summary
-// tells it.
-Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, int64_t explained_by_rounding);
+// The groups are those of the call; `counts` has the elements that were counted beside them. Advice decides nothing,
+// but where it is all that there is to tell, the summary tells it.
+Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, const Verdict& counts);
 
 // Adds to the summary what the conventions tried say: those that fit, and whether the recorded side and the reference
 // agree where float64 does not. `of_samples`: the gradients that were tried are those of samples.

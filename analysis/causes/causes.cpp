@@ -4,8 +4,8 @@ namespace msda::analysis {
 
 Diagnosis diagnose(const Suspect& suspect) {
   for (const auto test :
-       {test_non_finite, test_uninitialized_output, test_cell_boundary, test_border_clamp, test_accumulation_order,
-        test_unwritten_beside_rounding, test_ill_conditioned, test_reduced_precision}) {
+       {test_non_finite, test_uninitialized_output, test_cell_boundary, test_border_clamp, test_stopped_sum,
+        test_accumulation_order, test_unwritten_beside_rounding, test_ill_conditioned, test_reduced_precision}) {
     if (auto diagnosis = test(suspect)) return *diagnosis;
   }
   return implementation_error(suspect);

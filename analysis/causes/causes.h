@@ -1,4 +1,4 @@
-// The eight causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
+// The causes, a file each. A test gets one element out of tolerance and says whether its cause holds, and by what
 // evidence. docs/causes.md tells the same for users.
 #pragma once
 
@@ -36,9 +36,11 @@ std::optional<Diagnosis> test_non_finite(const Suspect&);
 std::optional<Diagnosis> test_uninitialized_output(const Suspect&);
 std::optional<Diagnosis> test_cell_boundary(const Suspect&);
 std::optional<Diagnosis> test_border_clamp(const Suspect&);
+std::optional<Diagnosis> test_stopped_sum(const Suspect&);
 std::optional<Diagnosis> test_accumulation_order(const Suspect&);
 // Where neither a jump alone nor rounding alone separates the sides, though both together would.
 std::optional<Diagnosis> test_unwritten_beside_rounding(const Suspect&);
+// rounding or, where the condition is bad, ill_conditioned.
 std::optional<Diagnosis> test_ill_conditioned(const Suspect&);
 std::optional<Diagnosis> test_reduced_precision(const Suspect&);
 Diagnosis implementation_error(const Suspect&);

@@ -1,5 +1,6 @@
-// ill_conditioned: both sides landed in the same cell and evaluated the same formula, and their difference is within
-// what rounding, of the coordinate above all, makes of it. The condition number says by how much rounding errors grow.
+// rounding: both sides landed in the same cell and evaluated the same formula, and their difference is within what
+// rounding makes of it. ill_conditioned: the same, where little is left of large terms, or the coordinate's error
+// grows: the condition number says how many times.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -38,10 +39,12 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
   const double jump = std::abs(pair->observed->element.value - pair->expected->element.value);
   const double bound = pair->observed->bound + pair->expected->bound + (pair->same_landing() ? 0 : jump);
   const double difference = std::abs(s.observed_value - s.expected_value);
-  Diagnosis diagnosis{Cause::kIllConditioned, rounding_fault(s)};
-  if (!s.tells) return diagnosis;
   const Element& element = pair->observed->element;
   const Element& worse = pair->expected->element.bound() > element.bound() ? pair->expected->element : element;
+  constexpr double kWell = 2;  // conditioned: up to here no more than a bit is lost
+  const bool ill = element.condition() > kWell || worse.from_coordinates > worse.from_rounding || !pair->same_landing();
+  Diagnosis diagnosis{ill ? Cause::kIllConditioned : Cause::kRounding, rounding_fault(s)};
+  if (!s.tells) return diagnosis;
   const double allowed = s.tolerance.atol + s.tolerance.rtol * std::abs(s.expected_value);
   Evidence& e = diagnosis.evidence;
   e["condition_number"] = number(element.condition());
@@ -70,6 +73,14 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
   }
   const char* parts = s.id.gradient.scattered() ? "contributions" : "channels";
   diagnosis.why = text_of_ways(s, *pair);
+  if (!ill) {
+    diagnosis.why += fmt::format(
+        "{:.6g} is a sum of {} of total magnitude {:.6g}, of which little cancels (condition number {:.3g}): rounding "
+        "may move it "
+        "by {:.3g}, the tolerance allows {:.3g}, the difference is {:.3g}",
+        s.float64, parts, element.cancelled, element.condition(), bound, allowed, difference);
+    return diagnosis;
+  }
   diagnosis.why += fmt::format(
       "{:.6g} is what is left of {} of total magnitude {:.6g} (condition number {:.3g}): rounding may move it by "
       "{:.3g} ({:.3g} of "

@@ -16,8 +16,7 @@ namespace {
 // sums in the tensors' own type.
 bool may_round_to_0(const Suspect& s, const Side& side, double exact) {
   const msda_dtype stored = side.of(s.id.gradient).dtype;
-  const Precision storage = Precision::of(stored);
-  if (std::abs(exact) < 2 * storage.tiny / storage.unit) return true;
+  if (std::abs(exact) < 2 * Precision::of(stored).smallest_normal()) return true;
   return is_16_bits(stored) && explain(s.call, side.in(stored, s.id.gradient), s.id, 0, s.cache).explained();
 }
 

@@ -43,6 +43,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   report("reading");
   const LoadedCall loaded(options, reader, result.invocation);
   result.call = loaded.call().outline();
+  result.customary = options.customary;
   result.tolerance = chosen_tolerance(options, result.invocation, loaded.call().inputs().front().tensor.dtype);
   result.altered = loaded.altered();
 
@@ -73,7 +74,7 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   report("comparing");
   analysis::Material material = material_of(reader, result.invocation, loaded, replays);
   if (ordered) material.replays.push_back(ordered->owned.side);
-  result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads)});
+  result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads), options.customary});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });
   if (!result.compared) result.report.verdict.summary = kNothingToCompare;
   if (look) look(loaded, material, result);

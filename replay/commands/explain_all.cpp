@@ -186,6 +186,7 @@ std::string comparison_flags(const Options& options) {
   if (options.reference) flags += fmt::format(" --reference {}", *options.reference);
   if (options.atol) flags += fmt::format(" --atol {}", *options.atol);
   if (options.rtol) flags += fmt::format(" --rtol {}", *options.rtol);
+  if (options.customary) flags += " --customary";
   if (options.damaged) flags += " --damaged";
   return flags;
 }

@@ -64,6 +64,9 @@ void add_tolerance(CLI::App& command, Options& options) {
       ->type_name("X");
   add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
       ->type_name("X");
+  command.add_flag(
+      "--customary", options.customary,
+      "Without a tolerance, pass mistakes within the customary one of the type: for float32 atol 1e-3, rtol 1e-2");
 }
 
 void add_operator(CLI::App& command) {

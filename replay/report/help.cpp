@@ -113,8 +113,14 @@ Help help_with_stages(const Group& group, const InvocationResult& result) {
       return for_boundary(group);
     case Cause::kBorderClamp:
       return {"leave locations on the border itself out of the comparison: both subgradients are right."};
+    case Cause::kStoppedSum:
+      return {
+          "add up, and count, in a wider type: source.float() before the sum, and round the result to the narrow "
+          "type."};
     case Cause::kAccumulationOrder:
       return for_order(group, result);
+    case Cause::kRounding:
+      return {wider_tolerance(largest(group, result, "rounding_bound")) + "."};
     case Cause::kIllConditioned:
       return staged(wider_tolerance(largest(group, result, "rounding_bound")) + ".",
                     "A smaller one needs float64 in the stage where the two part");

@@ -18,6 +18,7 @@ struct InvocationResult {
   capture::Invocation invocation;
   std::shared_ptr<const analysis::Call> call;    // its outline, for telling where an element lies
   std::optional<analysis::Tolerance> tolerance;  // empty: nobody set one
+  bool customary = false;                        // what lies within the customary one is then no drift
   std::map<std::string, std::array<std::string, 3>> digests;
   std::map<std::string, Repeats> repeats;
   std::map<std::string, Whereabouts> whereabouts;

@@ -194,6 +194,8 @@ std::string ulp_text(uint64_t ulp) {
 std::string tolerance_text(const InvocationResult& result) {
   if (result.tolerance)
     return fmt::format("tolerance atol {:g}, rtol {:g}", result.tolerance->atol, result.tolerance->rtol);
+  if (result.customary)
+    return "no tolerance recorded or given: drift is beyond the customary one, and what rounding explains";
   return "no tolerance recorded or given: drift is what rounding cannot explain";
 }
 

@@ -319,7 +319,7 @@ TEST(ReducedPrecision, LeavesTheCellBoundaryItsName) {
       ++boundaries;
       EXPECT_EQ(f.cause, Cause::kCellBoundary) << f.why;
     } else {
-      EXPECT_TRUE(f.cause == Cause::kReducedPrecision || f.cause == Cause::kIllConditioned) << f.why;
+      EXPECT_TRUE(f.cause == Cause::kReducedPrecision || analysis::is_rounding(f.cause)) << f.why;
     }
     EXPECT_EQ(f.at_fault, AtFault::kReference);
   }

@@ -7,7 +7,7 @@ import pytest
 from conftest import DATA
 
 # At fault, elements by cause (of all that are out of tolerance), and how many elements rounding explains where no tolerance was set.
-ROUNDING = ("accumulation_order", "ill_conditioned")
+ROUNDING = ("accumulation_order", "rounding", "ill_conditioned")
 JUDGED = {
     "reference_wrong_observed_rounds": ("reference", {"implementation_error": 8, "cell_boundary": 1}),
     "corner_of_the_image": ("convention", {"border_clamp": 1}),
@@ -16,8 +16,8 @@ JUDGED = {
     "underflow": ("tolerance", {"rounding": 36}),
     "float16_atomics": ("tolerance", {"rounding": 11}),
     "bfloat16_atomics": ("tolerance", {"rounding": 11}),
-    "bfloat16_ten_percent": ("observed", {"implementation_error": 539}),
-    "repeated_values": ("observed", {"implementation_error": 243}),
+    "bfloat16_ten_percent": ("observed", {"implementation_error": 640}),
+    "repeated_values": ("observed", {"implementation_error": 250}),
     "flipped_signs_among_rounding": ("observed", {"implementation_error": 5}),
 }
 

@@ -116,7 +116,7 @@ def test_grid_sample(minimize, tmp_path, rng):
 def test_grid_sample_of_a_tight_tolerance_becomes_tiny(minimize, tmp_path, rng):
     whole, _ = grid_sample_capture(tmp_path, rng, lambda grads: None)
     told, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
-    assert told["at_fault"] == "tolerance" or told["cause"] in ("ill_conditioned", "accumulation_order")
+    assert told["at_fault"] == "tolerance" or told["cause"] in ("rounding", "ill_conditioned", "accumulation_order")
     assert told["sizes"]["N"] == told["sizes"]["H_out"] == told["sizes"]["W_out"] == 1
 
 

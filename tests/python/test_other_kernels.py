@@ -146,7 +146,7 @@ def expect_rounding_alone(replay, capture, operator):
     told = replay("run", capture, "--json", "-", "--atol", 0, "--rtol", 0, expect=None).json["invocations"]
     assert {call["operator"] for call in told} == {operator}
     causes = {judged["cause"] for call in told for judged in call["judged"]}
-    assert causes <= {"accumulation_order", "ill_conditioned"}, causes
+    assert causes <= {"accumulation_order", "rounding", "ill_conditioned"}, causes
 
 
 def expect_errors(replay, capture, invocations):
@@ -225,7 +225,7 @@ def test_recorded_grid_sample_is_explained(replay, tmp_path, axes):
     capture, changed = tmp_path / "a.h5", tmp_path / "changed.h5"
     record(CLIENT, "--kernel", SAMPLERS[axes][0], "--launches", "6", options=["-o", capture])
     exact = replay("run", capture, "--atol", 0, "--rtol", 0, "--json", "-", expect=1).json
-    assert set(exact["verdict"]["causes"]) == {"accumulation_order", "ill_conditioned"}
+    assert set(exact["verdict"]["causes"]) <= {"accumulation_order", "rounding", "ill_conditioned"}
     calls = read_capture(capture).invocations
     calls[0].outputs["grad_grid"][..., -1] *= 2
     write_capture(changed, calls)

@@ -136,7 +136,7 @@ def test_cells_of_the_example(replay, slope, tmp_path):
     assert found == other and found["verdict"]["causes"] == {"cell_boundary": len(boundaries)} and len(boundaries) > 2
     assert {finding["index"][0] for finding in other["invocations"][0]["findings"]} == set(boundaries)
     found, other = both_ways(replay, 1, "run", tmp_path / "a.h5", "--atol", "0", "--rtol", "0", files=slope)
-    assert found == other and found["verdict"]["causes"].keys() == {"cell_boundary", "accumulation_order", "ill_conditioned"}
+    assert found == other and found["verdict"]["causes"].keys() == {"cell_boundary", "accumulation_order", "rounding", "ill_conditioned"}
     # Drawn samples lie in other cells, in each run.
     found, other = both_ways(replay, 0, "stress", tmp_path / "a.h5", "--against", "float64", "--runs", "20", files=slope)
     assert found == other

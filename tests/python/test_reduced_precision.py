@@ -73,7 +73,7 @@ def test_a_pytorch_reference_under_autocast(replay, tmp_path, rng, narrow, type_
     check_schema(told)
     assert told["verdict"]["at_fault"] == "reference"
     assert told["verdict"]["causes"]["reduced_precision"] > 500
-    assert set(told["verdict"]["causes"]) <= {"reduced_precision", "ill_conditioned", "accumulation_order"}
+    assert set(told["verdict"]["causes"]) <= {"reduced_precision", "rounding", "ill_conditioned", "accumulation_order"}
     product = "grad_output*attention_weights"
     rounded = {
         "grad_value": ["grad_output", "attention_weights", product],
@@ -105,7 +105,7 @@ def test_a_kernel_on_tensor_cores(replay, tmp_path, rng, dialect, narrow, roundi
     told = replay("run", path, "--json", "-", expect=1).json
     check_schema(told)
     assert told["verdict"]["at_fault"] == "observed"
-    assert set(told["verdict"]["causes"]) <= {"reduced_precision", "ill_conditioned", "accumulation_order"}
+    assert set(told["verdict"]["causes"]) <= {"reduced_precision", "rounding", "ill_conditioned", "accumulation_order"}
     found = findings_of(told["invocations"][0], "reduced_precision")
     assert {f["tensor"] for f in found} == {"grad_value", "grad_sampling_locations", "grad_attention_weights"}
     for finding in found:
@@ -115,9 +115,11 @@ def test_a_kernel_on_tensor_cores(replay, tmp_path, rng, dialect, narrow, roundi
         assert (evidence["type"], evidence["types"]) == ("tf32", ["tf32"]), finding["why"]
         assert evidence["rounding"].startswith(rounding)
     assert "allow_tf32" in replay("run", path, expect=1).out
-    # The customary tolerance has room for TF32: nothing to find.
+    # The customary tolerance has room for TF32, rounding has none.
     write_capture(path, Invocation(inputs, outputs, dialect), overwrite=True)
-    assert replay("run", path, "--json", "-", expect=0).json["verdict"]["causes"] == {}
+    verdict = replay("run", path, "--json", "-", expect=1).json["verdict"]
+    assert set(verdict["causes"]) == {"reduced_precision"} and verdict["within_customary"] == verdict["causes"]["reduced_precision"]
+    assert replay("run", path, "--customary", "--json", "-", expect=0).json["verdict"]["causes"] == {}
 
 
 @pytest.mark.parametrize("factor", [1.0005, 0.9997, 1.003, 1.1, -1])

@@ -116,7 +116,7 @@ def test_roundings_of_far_edges_are_within_the_bound(judged, scale, ratio):
     grad = gradient(boxes, 3, 3)
     right = roi_align(boxes, grad, (1, 2, SIDE, SIDE), np.float32(scale), ratio, 1)
     told = judged(members(boxes, grad, right, scale=scale, ratio=ratio), "--atol", 0, "--rtol", 0, expect=1)
-    assert {cause for cause, _ in causes_of(told)} <= {"ill_conditioned", "accumulation_order"}
+    assert {cause for cause, _ in causes_of(told)} <= {"rounding", "ill_conditioned", "accumulation_order"}
 
 
 # --- Boxes so large that other conventions have more points than any kernel could sample.

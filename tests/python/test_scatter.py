@@ -15,7 +15,7 @@ from msda_replay.importer import import_case
 
 RECORDED = dict(np.load(SOURCE / "tests" / "data" / "scatter" / "torch_cpu.npz"))
 CASES = sorted({key.split("/")[0] for key in RECORDED})
-ROUNDING = {"ill_conditioned", "accumulation_order", "cell_boundary"}
+ROUNDING = {"rounding", "ill_conditioned", "accumulation_order", "cell_boundary"}
 
 
 def operator_of(case):

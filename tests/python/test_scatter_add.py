@@ -170,9 +170,9 @@ def test_a_count_stops_where_its_type_has_no_next_number(judged, period, observe
     ones = np.arange(4096) % period == 1
     source = ones[:, None].astype(np.float16)
     tolerance = ("--atol", 1e-3, "--rtol", 1e-2)
-    judged(expect=0, **mean_of(source, observed))  # rounding explains it
-    told = judged(*tolerance, expect=1, **mean_of(source, observed))
-    assert causes_of(told) == {("ill_conditioned", "tolerance"): 1}
+    for flags in ((), tolerance):
+        told = judged(*flags, expect=1, **mean_of(source, observed))
+        assert causes_of(told) == {("stopped_sum", "observed"): 1}
     assert "divided by 2048, at which a count of its 4096 addends stops in float16" in told["findings"][0]["why"]
     judged(*tolerance, expect=0, **mean_of(source, ones.mean()))
     told = judged(expect=1, **mean_of(source, 1.7 * observed))
@@ -182,6 +182,42 @@ def test_a_count_stops_where_its_type_has_no_next_number(judged, period, observe
 def test_a_count_in_float32_does_not_stop_there(judged):
     source = (np.arange(4096) % 2)[:, None].astype(np.float32)
     assert causes_of(judged(expect=1, **mean_of(source, 1))) == {("implementation_error", "observed"): 1}
+
+
+def in_turn(source, dtype):
+    total = dtype(0)
+    for row in source:
+        total = dtype(total + row)
+    return total
+
+
+@pytest.mark.parametrize("rows, largest, stops", [(8192, 1, True), (5000, 0.5, True), (200, 1, False)])
+def test_a_sum_stops_where_its_type_has_no_next_number(judged, rows, largest, stops):
+    """Uniform addends below 1 in float16, added in turn: from 2048 on, none of them changes the sum."""
+    source = (np.random.default_rng(8).random((rows, 1)) * largest).astype(np.float16)
+    members = {"index": np.zeros(rows, int), "source": source, "dim_size": 1}
+    total = in_turn(source, np.float16).reshape(1, 1)
+    exact = source.astype(float).sum()
+    assert (abs(total[0, 0] - exact) > 0.1 * exact) == stops
+    told = judged(expect=int(stops), observed_sum=total, **members)
+    assert causes_of(told) == ({("stopped_sum", "observed"): 1} if stops else {})
+    # Less than the sum that has stopped is no stopped sum.
+    told = judged(expect=1, observed_sum=(total * np.float16(0.5)).astype(np.float16), **members)
+    assert causes_of(told) == {("implementation_error", "observed"): 1}
+
+
+@pytest.mark.parametrize("scale", [1, 1e-3, 1e-6])
+def test_a_small_mistake_everywhere_is_none_of_rounding(judged, scale):
+    source = (np.random.default_rng(8).standard_normal((40, 50)) * scale).astype(np.float32)
+    index = np.arange(40) % 20
+    total = np.zeros((20, 50), np.float32)
+    np.add.at(total, index, source)
+    judged(expect=0, index=index, source=source, observed_sum=total)
+    off = (total * np.float32(1.001)).astype(np.float32)
+    told = judged(expect=1, index=index, source=source, observed_sum=off)
+    assert causes_of(told) == {("implementation_error", "observed"): 1000}
+    assert told["verdict"]["within_customary"] == 1000
+    judged("--customary", expect=0, index=index, source=source, observed_sum=off)
 
 
 # --- Sizes.

@@ -109,7 +109,7 @@ std::vector<Evaluation> ScatterAddCall::evaluations(const Conventions& of, const
   return {{fmt::format("divided by the {:g} addends", axis.location), axis.location, both[0]},
           {fmt::format("divided by {:g}, at which a count of its {:g} addends stops in {}", most_counted(),
                        axis.location, msda_dtype_name(values.dtype)),
-           most_counted(), both[1]}};
+           most_counted(), both[1], /*stops=*/true}};
 }
 
 Element ScatterAddCall::element(const Conventions& of, const ElementId& id, const Place& place,
