@@ -162,7 +162,7 @@ bool is_mistake(Cause cause) {
 
 std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {
   const Rounding rounding = count_rounding(judged);
-  std::map<std::pair<bool, Gradient>, GroupedElements> counted;
+  std::map<std::tuple<bool, Gradient, bool>, GroupedElements> counted;
   std::map<std::tuple<bool, AtFault, Cause, Gradient>, Group> groups;
   const std::string* against = nullptr;
   for (const JudgedElements& set : judged) {
@@ -170,9 +170,11 @@ std::vector<Group> group_elements(const std::vector<JudgedElements>& judged) {
       for (auto& [key, elements] : counted) elements.next_comparison();
     }
     against = &set.against;
-    auto runs = counted[{set.advisory, set.gradient}].add(set.runs);
-    if (runs.empty()) continue;
     const AtFault at_fault = charged_with(set, rounding);
+    // What the recorded side did wrong counts beside what the reference did: who is wrong there, too, is not right.
+    const bool own = at_fault == AtFault::kObserved && is_mistake(set.cause);
+    auto runs = counted[{set.advisory, set.gradient, own}].add(set.runs);
+    if (runs.empty()) continue;
     Group& group = groups[{set.advisory, at_fault, set.cause, set.gradient}];
     std::tie(group.advisory, group.at_fault, group.cause, group.gradient) =
         std::tuple(set.advisory, at_fault, set.cause, set.gradient);

@@ -52,8 +52,9 @@ struct Pattern {
   double value = 0;  // median of wrong / right, or of wrong - right
 };
 
-// Elements of one gradient with one cause and one party at fault. Each element is in one group only: what an element
-// misses the reference for counts before what it misses float64 for.
+// Elements of one gradient with one cause and one party at fault. Each element is in one group only, what it misses the
+// reference for before what it misses float64 for; but what the recorded side did wrong is in a group beside what the reference
+// did.
 struct Group {
   Gradient gradient;
   Cause cause = Cause::kImplementationError;

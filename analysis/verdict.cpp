@@ -76,12 +76,14 @@ AtFault party_at_fault(const Charges& charges) {
   return charges.empty() ? AtFault::kNone : charges.begin()->first;
 }
 
-std::string sentence(AtFault at_fault, const Charge& charge) {
+// `both`: the other side made mistakes, too.
+std::string sentence(AtFault at_fault, const Charge& charge, bool both = false) {
   switch (at_fault) {
     case AtFault::kObserved:
       return fmt::format("The recorded kernel is wrong in {}.", charge.text());
     case AtFault::kReference:
-      return fmt::format("The reference is wrong, the recorded kernel right, in {}.", charge.text());
+      return both ? fmt::format("The reference is wrong, too, in {}.", charge.text())
+                  : fmt::format("The reference is wrong, the recorded kernel right, in {}.", charge.text());
     case AtFault::kConvention:
       return fmt::format("Neither side is wrong, their conventions differ, in {}.", charge.text());
     case AtFault::kTolerance:
@@ -95,7 +97,7 @@ std::string sentence(AtFault at_fault, const Charge& charge) {
 // Beside the party that is at fault.
 std::string further_sentence(AtFault party, const Charge& charge) {
   const bool a_side = party == AtFault::kObserved || party == AtFault::kReference;
-  if (!a_side || charge.mistakes) return sentence(party, charge);
+  if (!a_side || charge.mistakes) return sentence(party, charge, /*both=*/charge.mistakes);
   return fmt::format("By rounding alone {} misses {}.",
                      party == AtFault::kObserved ? "the recorded kernel" : "the reference", charge.text());
 }

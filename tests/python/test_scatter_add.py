@@ -220,6 +220,24 @@ def test_a_small_mistake_everywhere_is_none_of_rounding(judged, scale):
     judged("--customary", expect=0, index=index, source=source, observed_sum=off)
 
 
+def test_a_kernel_is_not_right_beside_a_wrong_reference(judged):
+    """Sums in float16 of numbers in float32, beside a reference that is 1.4 times too large."""
+    rng = np.random.default_rng(12)
+    source, index = rng.standard_normal((48, 2)).astype(np.float32), rng.permutation(np.arange(48) % 6)
+    exact = np.zeros((6, 2))
+    np.add.at(exact, index, source.astype(float))
+    total = np.zeros((6, 2), np.float16)
+    for row, into in zip(source, index):
+        total[into] += row.astype(np.float16)
+    told = judged("--atol", 1e-6, "--rtol", 1e-5, expect=1, index=index, source=source, observed_sum=total.astype(np.float32),
+                  reference_sum=(1.4 * exact).astype(np.float32))
+    causes = causes_of(told)
+    assert causes["implementation_error", "reference"] == 12 and causes["reduced_precision", "observed"] > 6
+    assert told["verdict"]["at_fault"] == "observed" and "The reference is wrong, too, in 12 elements" in told["verdict"]["summary"]
+    assert "right" not in told["verdict"]["summary"]
+    assert {(group["cause"], group["at_fault"]) for group in told["groups"]} == set(causes)
+
+
 # --- Sizes.
 
 
