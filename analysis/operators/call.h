@@ -345,8 +345,15 @@ class Call {
   virtual std::vector<int64_t> normalized_together(size_t input) const = 0;
   // Arithmetics that a test may compare with, by name: "grid_sample", "float64".
   virtual std::vector<Arithmetic> arithmetics() const = 0;
-  // Gradients may jump where a pixel coordinate is a multiple of this.
-  virtual double boundary_spacing() const { return 1; }
+  // Gradients may jump where a pixel coordinate is a multiple of `spacing`, moved by `offset`: those of the sample that
+  // lies there, or (`scattered`) those of the pixels to which it is added.
+  struct Jumps {
+    double spacing = 1, offset = 0;
+    bool scattered = false;
+  };
+  virtual Jumps jumps() const { return {}; }
+  // If they are scattered: the elements of grad_output that belong to samples with such a coordinate.
+  virtual std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>&) const { return {}; }
   // An element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is contracted.
   virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const;
   // Whether contraction changes the gradients of samples in this arithmetic.

@@ -101,7 +101,7 @@ std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, co
         place.push_back(call.landings(observed.conventions, axis, precision).front());
       const Element exact = call.element(observed.conventions, id, place, {precision, precision}, nullptr, *cache);
       auto mistakes = call.mistakes(observed.conventions, id, place, exact, precision, *cache);
-      mistakes.push_back({"it were zero throughout", 0});
+      mistakes.push_back({kZeroThroughout, 0});
       mistakes.push_back({"it were a tenth too large", 1.1 * exact.value});
       mistakes.push_back({"it had the other sign", -exact.value});
       const bool hidden = mask.hides(call, id);

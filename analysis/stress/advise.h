@@ -25,6 +25,7 @@ struct Fault {
   std::string tensor;
   int64_t tried = 0, found = 0;  // elements that it changes; those that the test then finds out of tolerance
 };
+inline constexpr char kZeroThroughout[] = "it were zero throughout";
 // The operator's mistakes (Call::mistakes), and those of whole tensors: zeros, a tenth too large, the other sign.
 // `most`: elements of each gradient in which they are tried.
 std::vector<Fault> plant_faults(const Call& call, const Arithmetic& observed, const Tolerance& tolerance,

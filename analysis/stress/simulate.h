@@ -21,11 +21,15 @@ struct Criterion {
   std::optional<double> factor;
 };
 
-// Elements that a test leaves out: gradients of samples with a coordinate within this many units, each 2^-23 of the
-// level's or image's side, of a cell boundary. 0: none.
+// What a test leaves out of samples with a coordinate within this many units, each 2^-23 of the level's or image's
+// side, of where gradients jump: their gradients, or, if scattered gradients jump, their grad_output. 0: nothing.
 struct Mask {
   double units = 0;
   bool hides(const Call& call, const ElementId& id) const;
+  std::vector<int64_t> silenced(const Call& call) const;  // elements of grad_output
+
+ private:
+  bool covers(const Call& call, const Axis& axis) const;
 };
 
 struct Plan {
@@ -100,6 +104,10 @@ class Simulator {
 // The test on one call as it is. How many elements miss the criterion; of an anchored one, how many gradients.
 int64_t count_misses(const Call& call, const Arithmetic& observed, const Arithmetic& expected,
                      const Criterion& criterion, const Mask& mask, uint64_t seed, int threads);
+
+// The same of what was recorded, which is compared by the tolerance.
+int64_t count_recorded_misses(const Call& call, const Side& recorded, const Arithmetic& expected,
+                              const Tolerance& tolerance, int threads);
 
 // Whether the side's gradients of samples are nearer to the contracted evaluation of its coordinates than to the
 // written one; nothing if it has none, or if they are equally near.

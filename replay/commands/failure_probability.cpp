@@ -75,8 +75,7 @@ Json by_source(const StressOptions& options, const Simulated& simulated, const J
   };
   analysis::Arithmetic fixed = plan.observed;
   fixed.mode = MSDA_MODE_DETERMINISTIC;
-  const int64_t missed = misses(fixed, plan.expected, 0);
-  Json sources = {{"same_inputs", {{"fails", missed > 0}, {"elements", missed}}}};
+  Json sources = on_recorded_inputs(simulated, threads);
   constexpr int64_t kOrders = 20;
   int64_t failing = 0, orders = 0;
   for (; orders < kOrders && !StopSignals::received(); ++orders) {

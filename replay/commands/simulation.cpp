@@ -15,6 +15,7 @@
 #include "replay/calls/load_operator.h"
 #include "replay/calls/pairing.h"
 #include "replay/commands/flags.h"
+#include "replay/report/words.h"
 
 namespace msda::replay {
 namespace {
@@ -221,6 +222,32 @@ Simulated plan_simulation(const SimulationOptions& options, const capture::Isola
   plan.seed = options.seed;
   plan.every_element = options.every_element;
   return result;
+}
+
+Json on_recorded_inputs(const Simulated& simulated, int threads) {
+  const stress::Plan& plan = simulated.plan;
+  const analysis::Call& call = simulated.loaded->call();
+  const auto outcome = [](int64_t elements) -> Json { return {{"fails", elements > 0}, {"elements", elements}}; };
+  analysis::Arithmetic fixed = plan.observed;
+  fixed.mode = MSDA_MODE_DETERMINISTIC;
+  Json both;
+  if (!plan.criterion.factor) {
+    both["recorded"] = outcome(stress::count_recorded_misses(call, simulated.loaded->recorded(), plan.expected,
+                                                             plan.criterion.tolerance, threads));
+  }
+  both["same_inputs"] = outcome(stress::count_misses(call, fixed, plan.expected, plan.criterion, {}, 0, threads));
+  return both;
+}
+
+Lines another_kernel_text(const Json& on_recorded_inputs) {
+  Lines lines;
+  if (!on_recorded_inputs.contains("recorded")) return lines;
+  const auto recorded = on_recorded_inputs["recorded"]["elements"].get<int64_t>();
+  if (recorded == 0 || on_recorded_inputs["same_inputs"]["fails"].get<bool>()) return lines;
+  lines.add("  simulated here is another kernel: the recorded results are out of tolerance in {}, and",
+            elements_text(recorded));
+  lines.add("  those of a kernel that adds in float32 or wider, with the recorded inputs, in none: see run");
+  return lines;
 }
 
 std::string content_of(const capture::Invocation& invocation) {

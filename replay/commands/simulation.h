@@ -43,6 +43,11 @@ struct Simulated {
 };
 // Of the first chosen call that can be replayed. Throws BadInput or Unavailable.
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader);
+// The test on the recorded inputs: what was recorded ("recorded"; not by an anchored criterion), and what the kernels
+// that are simulated give ("same_inputs").
+Json on_recorded_inputs(const Simulated& simulated, int threads);
+// A warning where only what was recorded fails.
+Lines another_kernel_text(const Json& on_recorded_inputs);
 // Of this call, which can be replayed. Throws BadInput.
 Simulated plan_simulation(const SimulationOptions& options, const capture::IsolatedReader& reader,
                           capture::Invocation invocation);

@@ -30,6 +30,7 @@ Lines stress_text(const Json& result, bool quiet) {
   if (result["interrupted"].get<bool>()) lines.add("Interrupted: this is what was known then.");
   if (quiet) return lines;
   lines.append(describe_text(result));
+  lines.append(another_kernel_text(result["by_source"]));
   lines.blank();
   const auto table = [&](const char* title, const Json& parts) {
     lines.add("{}", title);
@@ -39,6 +40,7 @@ Lines stress_text(const Json& result, bool quiet) {
   table("By tensor", result["by_tensor"]);
   const Json& source = result["by_source"];
   lines.add("By source");
+  if (source.contains("recorded")) lines.add("  {:<28} {}", "what was recorded", source_text(source["recorded"]));
   lines.add("  {:<28} {}", "the recorded inputs again", source_text(source["same_inputs"]));
   lines.add("  {:<28} {} of {} fail", "in other orders of addition", source["other_order"]["failures"].get<int64_t>(),
             source["other_order"]["runs"].get<int64_t>());

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from conftest import SOURCE
 from support import backward
+from test_own_operators import call as segment_sum  # noqa: F401 (a fixture)
+from test_scatter import imported  # noqa: F401 (a fixture)
 from test_stress import as_library_tests_do, recorded  # noqa: F401
 
-from msda_replay import read_capture
+from msda_replay import read_capture, write_capture
+from msda_replay.importer import import_case
 
 SCHEMA = json.loads((SOURCE / "docs" / "advise.schema.json").read_text())
 
@@ -100,9 +103,13 @@ def test_the_advice_holds(recorded, advise):  # noqa: F811
     assert not kept[0, 948, 0, 0, 2] and kept.mean() > 0.999
 
 
+# Of the second level, 9 pixels high: a test of such samples fails.
+NEAR_A_BOUNDARY = ("--draw", "sampling_locations=uniform(0.0555554,0.0555558)")
+
+
 def test_the_patch_finds_faults(tmp_path, advise):
     path = as_library_tests_do(tmp_path, padding_mode="border")
-    told = advise(path, "--runs", 50, "--check-runs", 200)
+    told = advise(path, "--runs", 50, "--check-runs", 200, *NEAR_A_BOUNDARY)
     assert told["as_it_is"]["failure_probability"]["runs"] == told["advised"]["runs"] == 50
     assert told["advised"]["failure_probability"]["runs"] == 200
     (call,) = read_capture(path).invocations
@@ -127,11 +134,118 @@ def test_the_patch_finds_faults(tmp_path, advise):
 
 def test_markdown_and_patch(tmp_path, replay):
     path = as_library_tests_do(tmp_path)
-    text = replay("advise", path, "--runs", 20, "--markdown", expect=0).out
-    assert text.startswith("## ") and "| before | after |" in text and "```python" in text
-    patch = replay("advise", path, "--runs", 20, "--patch", expect=0).out
+    few = ("--runs", 20, *NEAR_A_BOUNDARY)
+    text = replay("advise", path, *few, "--markdown", expect=0).out
+    assert text.startswith("## ") and "| before | after |" in text and "```python" in text and "of 20 simulated runs" in text
+    patch = replay("advise", path, *few, "--patch", expect=0).out
     assert patch in text
     compile(patch, "patch", "exec")
     assert "from 0 to" in replay("advise", path, "--check-runs", -1, expect=2).err
     assert "one of both" in replay("advise", path, "--markdown", "--patch", expect=2).err
     assert "with a tolerance" in replay("advise", path, "--criterion", "anchored:2", expect=2).err
+
+
+def test_it_claims_what_its_runs_bear(tmp_path, replay, advise):
+    """One run that passes shows no tail, no failure, and nothing that needs a mask or a pull request."""
+    path = as_library_tests_do(tmp_path)
+    told = advise(path, "--runs", 1, "--against", "float64")
+    assert told["as_it_is"]["failure_probability"]["failures"] == 0
+    assert told["as_it_is"]["atol"] is None and not told["as_it_is"]["extrapolated"] and not told["advised"]["extrapolated"]
+    assert told["advised"]["units"] == 0 and told["advised"]["mask"] == "none"
+    text = replay("advise", path, "--runs", 1, "--against", "float64", expect=0).out
+    assert "1,000,000" not in text and "fails in 0.00 % (0.00 to 97.50) of 1 simulated run." in text
+    assert "nothing has to be left out" in text
+    refused = replay("advise", path, "--runs", 1, "--against", "float64", "--markdown", expect=3)
+    assert "none of 1 simulated runs fails" in refused.err and not refused.out
+    # 500 runs that need more than the tolerance do show it.
+    tail = advise(path, "--runs", 500, "--check-runs", 1, "--atol", 1e-7, "--rtol", 0)
+    assert tail["as_it_is"]["extrapolated"] and tail["as_it_is"]["atol"] > tail["as_it_is"]["seen_atol"] > 1e-7
+
+
+@pytest.mark.parametrize("tolerance", [(), ("--atol", "1e-9", "--rtol", "0")])
+@pytest.mark.parametrize("case", ["index_add-float32", "interpolate_bilinear_0_2d_1-float32", "roi_align_1_2-float32"])
+def test_operators_without_cells_have_none(imported, tmp_path, replay, advise, case, tolerance):  # noqa: F811
+    write_capture(tmp_path / "a.h5", imported(case))
+    told = advise(tmp_path / "a.h5", "--runs", 4, *tolerance)
+    assert told["advised"]["units"] == 0 and told["advised"]["mask"] == "none"
+    exact = {"g": np.ones(3)}
+    patch_of(told)["assert_gradients_close"]({"g": FakeTensor(exact["g"])}, {"g": FakeTensor(exact["g"])})
+    for words in ((), ("--markdown",)) if told["as_it_is"]["failure_probability"]["failures"] else ((),):
+        text = replay("advise", tmp_path / "a.h5", "--runs", 4, *tolerance, *words, expect=0).out
+        assert "boundary" not in text and "2^-23" not in text and "grid" not in text.split("```python")[-1], text
+
+
+def test_it_says_that_it_simulates_another_kernel(replay, advise):
+    """Sums in bfloat16 that stop at 256; the runs add in float32."""
+    capture = SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5"
+    told = advise(capture, "--runs", 2)
+    assert told["as_it_is"]["recorded"]["elements"] > 0 and told["as_it_is"]["same_inputs"] == {"fails": False, "elements": 0}
+    for command in ("stress", "advise"):
+        text = replay(command, capture, "--runs", 2, expect=0).out
+        assert "simulated here is another kernel: the recorded results are out of tolerance" in text, text
+
+
+def test_operators_of_ones_own_have_none_either(segment_sum, advise):  # noqa: F811
+    capture = segment_sum()
+    told = advise(capture, "--operator", capture.parent / "segment_sum.json", "--runs", 4)
+    assert told["advised"]["mask"] == "none" and "grid" not in told["patch"]
+
+
+def found_and_blind(told):
+    score = told["advised"]["mutation"]
+    return score["found"], len(told["blind_spots"]), score["kinds"]
+
+
+def test_a_fault_is_found_or_a_blind_spot(tmp_path, advise):
+    """One addend of very many is lost in few elements out of tolerance."""
+    rng = np.random.default_rng(3)
+    source = (rng.standard_normal((400, 16)) * np.exp(2 * rng.standard_normal((400, 1)))).astype(np.float32)
+    np.savez(tmp_path / "case.npz", operator="scatter_add", source=source, index=np.zeros(400, np.int64), dim=0, dim_size=1,
+             observed_sum=source.sum(0, keepdims=True))
+    import_case(tmp_path / "case.npz", tmp_path / "case.h5")
+    for atol in (1e-3, 1, 30):
+        found, blind, kinds = found_and_blind(advise(tmp_path / "case.h5", "--runs", 2, "--atol", atol, "--rtol", 1e-6))
+        assert found + blind == kinds, atol
+
+
+def of_grid_sample(tmp_path, grid, size, **facts):
+    rng = np.random.default_rng(4)
+    width, height = size
+    np.savez(tmp_path / "case.npz", operator="grid_sample", input=rng.standard_normal((1, 1, height, width)).astype(np.float32),
+             grid=grid, grad_output=rng.standard_normal((1, 1, *grid.shape[1:3])).astype(np.float32),
+             observed_grad_grid=np.zeros_like(grid), atol=1e-4, rtol=1e-3, align_corners=False, **facts)
+    import_case(tmp_path / "case.npz", tmp_path / "case.h5", overwrite=True)
+    return tmp_path / "case.h5"
+
+
+@pytest.mark.parametrize("padding", ["zeros", "reflection"])
+def test_nearest_is_masked_at_ties(tmp_path, replay, padding):
+    """Samples that land on another pixel add all they have to it: grad_output is what a test can leave out of them."""
+    grid = np.random.default_rng(5).uniform(-1, 1, (1, 100, 100, 2)).astype(np.float32)
+    path = of_grid_sample(tmp_path, grid, (400, 300), interpolation="nearest", padding_mode=padding)
+    text = replay("advise", path, "--runs", 40, "--seed", 1, "--json", tmp_path / "a.json", expect=0).out
+    assert text.startswith("Set grad_output to 0 for samples within") and "cell boundary" not in text
+    told = json.loads((tmp_path / "a.json").read_text())
+    jsonschema.validate(told, SCHEMA)
+    advised = told["advised"]
+    assert told["as_it_is"]["failure_probability"]["failures"] > 0 and advised["failure_probability"]["failures"] == 0
+    assert advised["atol"] == 1e-4 and advised["mask"] == "grad_output" and advised["units"] >= 1
+    assert advised["mutation"]["score"] == 1 and not told["blind_spots"]
+    # Pixel centres are the middle of what is nearest to them; half integers are ties.
+    kept = patch_of(told)["without_ties"]
+    columns = np.arange(0, 400, 0.25)
+    at = np.stack([(2 * columns + 1) / 400 - 1, np.full_like(columns, 1 / 300)], -1)[None, None]
+    left = kept(FakeTensor(np.ones((1, 2, *at.shape[1:3]))), FakeTensor(at), (400, 300)).array
+    assert np.array_equal(left[0, 0, 0] == 0, columns % 1 == 0.5) and np.array_equal(left[0, 0], left[0, 1])
+
+
+def test_nothing_is_advised_that_compares_nothing(tmp_path, replay, advise):
+    """Every sample on a cell boundary, as affine_grid has them: a mask would leave no gradient of grid."""
+    axis = ((2 * np.arange(12) + 1) / 12 - 1).astype(np.float32)
+    grid = np.stack(np.meshgrid(axis, axis), -1)[None]
+    path = of_grid_sample(tmp_path, grid, (12, 12), interpolation="bilinear", padding_mode="zeros")
+    told = advise(path, "--runs", 5, "--draw", "grid=resample")
+    assert told["as_it_is"]["failure_probability"]["failures"] > 0 and not told["advised"]["sound"] and told["patch"] == ""
+    assert replay("advise", path, "--runs", 5, "--draw", "grid=resample", expect=0).out.startswith("No tolerance")
+    for flag in ("--patch", "--markdown"):
+        assert "gradients of 0 would pass" in replay("advise", path, "--runs", 5, "--draw", "grid=resample", flag, expect=3).err

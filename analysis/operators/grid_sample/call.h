@@ -128,10 +128,8 @@ struct GridSampleCall final : Call {
   std::shared_ptr<const Call> with_values(std::span<const Tensor> inputs) const override;
   std::vector<int64_t> normalized_together(size_t input) const override;
   std::vector<Arithmetic> arithmetics() const override;
-  // Reflection turns between pixels, and the nearest pixel changes there.
-  double boundary_spacing() const override {
-    return padding == MSDA_GRID_REFLECTION || interpolation == MSDA_NEAREST ? 0.5 : 1;
-  }
+  Jumps jumps() const override;
+  std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const override;
   std::unique_ptr<Screen> screen(const Arithmetic& observed, const Arithmetic& expected) const override;
 
   std::string text_of_sizes() const override;

@@ -1,6 +1,7 @@
 // Simulated calls of grid_sample: a slice is one batch.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "analysis/operators/grid_sample/call.h"
@@ -25,6 +26,22 @@ std::shared_ptr<const Call> GridSampleCall::with_values(std::span<const Tensor> 
   call->grid = of[1];
   call->grad_output = of[2];
   return call;
+}
+
+// Reflection turns at pixels or between them. In mode nearest another pixel is the nearest from half an integer on, and
+// neither turning nor clipping there makes it another one; grad_grid is 0.
+Call::Jumps GridSampleCall::jumps() const {
+  if (interpolation == MSDA_NEAREST) return {1, 0.5, true};
+  return {padding == MSDA_GRID_REFLECTION ? 0.5 : 1, 0, false};
+}
+
+std::vector<int64_t> GridSampleCall::grad_output_at(const std::function<bool(const Axis&)>& is_chosen) const {
+  std::vector<int64_t> chosen;
+  for (int64_t flat = 0; flat < N * samples * axes_count; flat += axes_count) {
+    if (!std::ranges::any_of(axes({GridSampleGradient::kGrid, flat, {}}), is_chosen)) continue;
+    for (int64_t c = 0; c < C; ++c) chosen.push_back(grad_output_of(sample_of(flat), c));
+  }
+  return chosen;
 }
 
 std::vector<int64_t> GridSampleCall::normalized_together(size_t) const { return {}; }

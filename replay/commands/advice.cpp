@@ -1,0 +1,173 @@
+#include "replay/commands/advice.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "replay/commands/simulation.h"
+
+namespace msda::replay {
+namespace {
+
+// True for the samples that are kept. An operator of the user's own knows itself which they are.
+std::string mask_code(double units, const analysis::Call& call, bool is_msda) {
+  const bool align = call.conventions.align_corners;
+  std::string code;
+  if (is_msda) {
+    code =
+        "def away_from_cell_boundaries(sampling_locations, spatial_shapes):\n"
+        "    \"\"\"Samples whose gradient rounding cannot move into another cell. (x, y) in [0, 1]; (height, "
+        "width).\"\"\"\n"
+        "    size = torch.as_tensor(spatial_shapes, device=sampling_locations.device).flip(-1).double()[:, None, :]\n";
+    code += align ? "    pixel = sampling_locations.double() * (size - 1)\n"
+                  : "    pixel = sampling_locations.double() * size - 0.5\n";
+  } else {
+    code =
+        "def away_from_cell_boundaries(grid, size):\n"
+        "    \"\"\"Samples that rounding cannot move into another cell. `size`: (width, height) or (width, height, "
+        "depth).\"\"\"\n"
+        "    size = torch.as_tensor(size, device=grid.device).double()\n";
+    code += align ? "    pixel = (grid.double() + 1) / 2 * (size - 1)\n"
+                  : "    pixel = ((grid.double() + 1) * size - 1) / 2\n";
+  }
+  const auto [spacing, offset, scattered] = call.jumps();
+  const std::string from = offset == 0 ? "pixel" : fmt::format("(pixel - {:g})", offset);
+  const std::string boundary =
+      spacing == 1 ? from + ".round()" : fmt::format("{:g} * ({} / {:g}).round()", spacing, from, spacing);
+  code += fmt::format("    near = ({} - {}).abs() <= {:g} * torch.finfo(torch.float32).eps * size\n", from, boundary,
+                      units);
+  return code + "    return ~near.any(-1)\n\n\n";
+}
+
+std::string comparison(const std::string& indent, const char* kept, const Json& advised) {
+  return fmt::format(
+      "{}torch.testing.assert_close(gradient{}, expected[name]{}, atol={:g}, rtol={:g}, check_dtype=False)\n", indent,
+      kept, kept, advised["atol"].get<double>(), advised["rtol"].get<double>());
+}
+
+std::string runs_text(const Json& probability) {
+  const auto runs = probability["runs"].get<int64_t>();
+  return fmt::format("{} simulated run{}", runs, runs == 1 ? "" : "s");
+}
+
+// What is left out, in an imperative that a comma may follow; or nothing.
+std::string mask_text(const Json& advised) {
+  const auto units = advised["units"].get<double>();
+  if (advised["mask"] == "none") return "";
+  if (advised["mask"] == "grad_output")
+    return fmt::format("Set grad_output to 0 for samples within {:g} x 2^-23 x size of a tie between two pixels",
+                       units);
+  return fmt::format("Leave out samples within {:g} x 2^-23 x size of a cell boundary", units);
+}
+
+std::string first_line(const Json& a) {
+  const Json& advised = a["advised"];
+  const auto atol = advised["atol"].get<double>(), rtol = advised["rtol"].get<double>();
+  if (!advised["sound"].get<bool>()) {
+    return fmt::format("No tolerance makes this test sound: at atol {:g}, which it needs, gradients of 0 would pass.",
+                       atol);
+  }
+  const std::string mask = mask_text(advised);
+  if (!mask.empty()) return fmt::format("{}, and use atol {:g}, rtol {:g}.", mask, atol, rtol);
+  const bool as_it_is = a["criterion"]["atol"] == advised["atol"];
+  return fmt::format("{} atol {:g}, rtol {:g}; nothing has to be left out.", as_it_is ? "Keep" : "Use", atol, rtol);
+}
+
+// What the runs of the test as it is say of other tolerances.
+std::string as_it_is_text(const Json& a) {
+  const Json& now = a["as_it_is"];
+  const auto seen = now["seen_atol"].get<double>();
+  if (now["blind"].get<bool>())
+    return fmt::format(
+        "They need up to atol {:g}, at which gradients of 0 would pass: no tolerance alone makes it sound.", seen);
+  if (now["extrapolated"].get<bool>())
+    return fmt::format("By their tail it would pass in 999,999 of 1,000,000 runs with atol {:g}.",
+                       now["atol"].get<double>());
+  return fmt::format("They pass with atol {:g}; of failures that are rarer they say nothing.", seen);
+}
+
+}  // namespace
+
+std::string patch_of(const Json& advice, const LoadedCall& loaded) {
+  const Json& advised = advice["advised"];
+  if (!advised["sound"].get<bool>()) return "";
+  const bool is_msda = loaded.msda() != nullptr, has_grid = is_msda || advice["operator"] == "grid_sample";
+  const std::string& mask = advised["mask"].get_ref<const std::string&>();
+  const char* located = is_msda ? "sampling_locations, spatial_shapes" : "grid, size";
+  const char* documented = "    \"\"\"`observed`, `expected`: dicts of gradients by name.\"\"\"\n";
+  const char* loop = "    for name, gradient in observed.items():\n";
+  std::string code = "import torch\n\n\n";
+  if (mask != "none" && has_grid) code += mask_code(advised["units"].get<double>(), loaded.call(), is_msda);
+  if (mask == "grad_output") {
+    code +=
+        "def without_ties(grad_output, grid, size):\n"
+        "    \"\"\"What both backward passes have to get in place of grad_output.\"\"\"\n"
+        "    return grad_output * away_from_cell_boundaries(grid, size)[:, None]\n\n\n";
+  }
+  if (mask != "gradients") {
+    code += fmt::format("def assert_gradients_close(observed, expected):\n{}{}", documented, loop);
+    return code + comparison("        ", "", advised);
+  }
+  if (!has_grid) {
+    code += fmt::format(
+        "def assert_gradients_close(observed, expected, kept):\n"
+        "    \"\"\"Dicts of gradients by name. `kept`: of masks, False for elements with a coordinate within {:g} x "
+        "2^-23 x size of a whole number.\"\"\"\n{}",
+        advised["units"].get<double>(), loop);
+    return code + comparison("        ", "[kept[name]]", advised);
+  }
+  code += fmt::format("def assert_gradients_close(observed, expected, {}):\n{}", located, documented);
+  code += fmt::format("    sound = away_from_cell_boundaries({})\n{}", located, loop);
+  code += fmt::format("        kept = sound if name in ({}) else slice(None)\n",
+                      is_msda ? "\"grad_sampling_locations\", \"grad_attention_weights\"" : "\"grad_grid\",");
+  return code + comparison("        ", "[kept]", advised);
+}
+
+Lines advice_text(const Json& a) {
+  Lines lines;
+  const Json &now = a["as_it_is"]["failure_probability"], &advised = a["advised"];
+  const Json &checked = advised["failure_probability"], &score = advised["mutation"];
+  lines.add("{}", first_line(a));
+  lines.append(describe_text(a));
+  lines.append(another_kernel_text(a["as_it_is"]));
+  lines.blank();
+  lines.add("As it is the test fails in {} of {}.", percent(now), runs_text(now));
+  lines.add("{}", as_it_is_text(a));
+  lines.add("{} need{} at most atol {:g}{}.",
+            advised["mask"] == "none" ? "Looked at more closely, they" : "With the mask, " + runs_text(now),
+            now["runs"] == 1 && advised["mask"] != "none" ? "s" : "", advised["seen_atol"].get<double>(),
+            advised["extrapolated"].get<bool>()
+                ? fmt::format(", by their tail 999,999 of 1,000,000 at most {:g}", advised["needed_atol"].get<double>())
+                : "");
+  lines.add("With what is advised {} of {} other runs fail: at most {:.2f} % do.", checked["failures"].get<int64_t>(),
+            checked["runs"].get<int64_t>(), 100 * checked["high"].get<double>());
+  lines.add("Of {} kinds of planted faults it then finds {} ({:.1f} %).", score["kinds"].get<int64_t>(),
+            score["found"].get<int64_t>(), 100 * score["score"].get<double>());
+  for (const auto& blind : a["blind_spots"]) {
+    lines.add("  blind: {} as if {}", blind["tensor"].get<std::string>(), blind["as_if"].get<std::string>());
+  }
+  return lines;
+}
+
+std::string to_markdown(const Json& a) {
+  const Json &now = a["as_it_is"], &advised = a["advised"], &score = advised["mutation"];
+  const Json &before = now["failure_probability"], &after = advised["failure_probability"];
+  const std::string mask = mask_text(advised);
+  std::string text = "## Make the backward test sound\n\n";
+  text +=
+      fmt::format("The test compares with {} and fails in {} of {}, whatever the kernel does: {}.\n\n",
+                  a["against"].get<std::string>(), percent(before), runs_text(before),
+                  mask.empty() ? "rounding moves sums by more than the tolerance"
+                               : "rounding carries a sample over a boundary in one of the two, and a gradient jumps "
+                                 "there");
+  text +=
+      fmt::format("{}ompare with atol {:g}, rtol {:g}.\n\n| | before | after |\n|---|---|---|\n",
+                  mask.empty() ? "C" : mask + ", and c", advised["atol"].get<double>(), advised["rtol"].get<double>());
+  text += fmt::format("| fails, of simulated runs | {} of {} | {} of {} |\n", before["failures"].get<int64_t>(),
+                      before["runs"].get<int64_t>(), after["failures"].get<int64_t>(), after["runs"].get<int64_t>());
+  return text + fmt::format("| kinds of planted faults found | {} of {} | {} of {} |\n\n```python\n{}```\n",
+                            now["mutation"]["found"].get<int64_t>(), now["mutation"]["kinds"].get<int64_t>(),
+                            score["found"].get<int64_t>(), score["kinds"].get<int64_t>(),
+                            a["patch"].get<std::string>());
+}
+
+}  // namespace msda::replay
