@@ -80,8 +80,8 @@ class Minimizer {
       is_headline = first.gradient == target_.gradient && first.cause == target_.cause &&
                     first.at_fault == target_.at_fault && first.advisory == target_.advisory && first.contains(*flat);
     }
-    // What tells the element first may not be lost again.
-    const bool smaller = flat && (is_headline || !best_.is_headline);
+    // That the element is told first may be lost for less data, not for rounder numbers.
+    const bool smaller = flat && (is_headline || !best_.is_headline || !recipe.inputs);
     if (smaller) {
       calls_.only_smaller_than(*call);
       best_.reached.recipe = recipe;

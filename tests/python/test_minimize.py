@@ -113,6 +113,21 @@ def test_grid_sample(minimize, tmp_path, rng):
     assert {one["tensor"] for one in told["replayed"]} <= {"outputs/grad_input", "outputs/grad_grid"}
 
 
+def test_a_gradient_of_a_sample_needs_no_other_sample(minimize, tmp_path, rng):
+    """Also where the other gradients are told first without those that are cut."""
+
+    def off_by_rounding(grads):
+        for name, array in [*grads.items()]:
+            grads[name.replace("observed", "reference")] = array * (1 + rng.uniform(-3e-7, 3e-7, array.shape)).astype(np.float32)
+
+    whole, _ = grid_sample_capture(tmp_path, rng, off_by_rounding)
+    for index in ((0, 2, 2, 1), (0, 1, 4, 1), (1, 3, 6, 0), (1, 0, 0, 0)):
+        element = f"grad_grid[{','.join(map(str, index))}]"
+        told, call, _ = minimize(whole, "--atol", "0", "--rtol", "1e-8", "--element", element)
+        assert told["cause"] in ("accumulation_order", "ill_conditioned")
+        assert told["sizes"]["N"] == told["sizes"]["H_out"] == told["sizes"]["W_out"] == 1, (element, told["sizes"])
+
+
 def test_grid_sample_of_a_tight_tolerance_becomes_tiny(minimize, tmp_path, rng):
     whole, _ = grid_sample_capture(tmp_path, rng, lambda grads: None)
     told, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
