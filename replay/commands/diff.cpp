@@ -151,7 +151,9 @@ Lines differences_text(const Differences& differences, const Json& json, bool qu
               differences.facts);
   } else if (!differences.found.empty()) {
     const Difference& first = differences.found.front();
-    lines.add("Different; the first divergence is in {}: {}", where(first), first.name);
+    const std::string numbers =
+        differences.same_numbers() ? fmt::format(", with the same numbers in {} tensors", differences.tensors) : "";
+    lines.add("Different{}; the first divergence is in {}: {}", numbers, where(first), first.name);
   } else {
     lines.add("Different");
   }
@@ -170,6 +172,8 @@ Lines differences_text(const Differences& differences, const Json& json, bool qu
   for (const auto& [ids, name] : {std::pair{&differences.only_a, "A"}, {&differences.only_b, "B"}}) {
     if (!ids->empty()) lines.add("  only in {}: {} invocations, from {} on", name, ids->size(), ids->front());
   }
+  if (!differences.notes.empty()) lines.add("  what decides no number");
+  for (const Difference& one : differences.notes) add_difference(lines, one);
   if (json.contains("slices")) add_slices(lines, json["slices"]);
   return lines;
 }
@@ -188,11 +192,14 @@ int run_diff(const DiffOptions& options) {
       {"equal", equal},
       {"first", Json()},
       {"differences", Json::array()},
+      {"same_numbers", differences.same_numbers()},
+      {"notes", Json::array()},
       {"compared",
        {{"invocations", differences.invocations}, {"tensors", differences.tensors}, {"facts", differences.facts}}},
       {"only_a", differences.only_a},
       {"only_b", differences.only_b}};
   for (const auto& one : differences.found) json["differences"].push_back(to_json(one));
+  for (const auto& one : differences.notes) json["notes"].push_back(to_json(one));
   if (!differences.found.empty()) json["first"] = json["differences"].front();
   if (options.slices) {
     json["slices"] = compare_slices(options, a, b);

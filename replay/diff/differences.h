@@ -31,8 +31,10 @@ struct Difference {
 
 struct Differences {
   std::vector<Difference> found;                    // the first divergence first
+  std::vector<Difference> notes;                    // what decides no number: the machine's name, the test's
   int64_t invocations = 0, tensors = 0, facts = 0;  // pairs compared
   std::vector<int64_t> only_a, only_b;              // invocations without a partner
+  bool same_numbers() const;                        // whatever else differs
 };
 
 // A capture and its invocations to compare: those of the flag, or all.

@@ -1,12 +1,14 @@
 """msda-replay diff: what differs, the first divergence in the order of execution, and batch invariance."""
 
 import json
+import sys
 
 import jsonschema
 import numpy as np
 import pytest
 from conftest import SOURCE
 from support import backward, make_problem
+from test_recording import record
 
 from msda_replay import Invocation, write_capture
 
@@ -75,6 +77,40 @@ def test_seeds_environment_and_libraries(diff, tmp_path, rng):
     told = diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=1)
     assert [(one["section"], one["name"], one["a"], one["b"]) for one in told["differences"]] == [
         ("libraries", "torch", "2.11", "2.12"), ("environment", "CUDA_LAUNCH_BLOCKING", "1", "")]
+
+
+def test_two_recordings_of_equal_runs_are_equal(diff, replay, tmp_path):
+    program = tmp_path / "train.py"
+    program.write_text(f"import sys\nsys.path.insert(0, {str(SOURCE / 'tools' / 'bench')!r})\nfrom libmsda import Operator, make_inputs\n"
+                       "Operator().backward(make_inputs(B=1, Q=8, M=2, P=2, D=4, levels=((5, 6),), seed=1))\n")
+    for name in "ab":
+        test = "train.py::test_step[0] (setup)" if name == "a" else "train.py::test_step[1] (call)"
+        assert record(sys.executable, program, options=["-o", tmp_path / f"{name}.h5"], PYTEST_CURRENT_TEST=test).returncode == 0
+    told = diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)
+    assert told["compared"]["invocations"] == 1 and told["same_numbers"]
+    assert [one["name"] for one in told["notes"]] == ["PYTEST_CURRENT_TEST"]
+    assert replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=0).out.startswith("Equal: 1 invocations")
+
+
+def test_created_streams_have_no_number_of_their_own(diff, tmp_path, rng):
+    call = call_of(make_problem(rng))
+    for name, stream in (("a", 94512345600), ("b", 94999999999), ("c", 0)):
+        call.facts["stream"] = stream
+        write_capture(tmp_path / f"{name}.h5", call, run={"gpu": "H200", "host": name})
+    assert [one["name"] for one in diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=0)["notes"]] == ["host"]
+    assert diff(tmp_path / "a.h5", tmp_path / "c.h5", expect=1)["first"]["name"] == "stream"
+
+
+def test_what_else_differs_leaves_the_numbers_the_same(diff, replay, tmp_path, rng):
+    call = call_of(make_problem(rng))
+    for name, version in (("a", "2.11"), ("b", "2.12")):
+        write_capture(tmp_path / f"{name}.h5", call, run={"libraries": {"torch": version}})
+    assert diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["same_numbers"]
+    text = replay("diff", tmp_path / "a.h5", tmp_path / "b.h5", expect=1).out
+    assert text.startswith("Different, with the same numbers in 8 tensors; the first divergence is in libraries: torch")
+    call.outputs["grad_value"][0, 0] += 1
+    write_capture(tmp_path / "b.h5", call, overwrite=True)
+    assert not diff(tmp_path / "a.h5", tmp_path / "b.h5", expect=1)["same_numbers"]
 
 
 def test_conventions_sizes_and_missing_calls(diff, tmp_path, rng):
