@@ -58,7 +58,7 @@ class Session:
 
     def __init__(self, folder, done):
         self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
-        captures = folder / "msda-captures"
+        self.folder, captures = folder, folder / "msda-captures"
         self.captures = {path.name: path for path in sorted(captures.iterdir())} if captures.exists() else {}
 
     def invocations(self, name):
@@ -387,6 +387,31 @@ def test_whose_calls_a_capture_has(session, replay):
     found = shared.results["reference"].tensors["grad_value"]
     np.testing.assert_array_equal(found, shared.outputs["grad_value"] + 1)
     assert shared.results["reference"].role == "reference" and (shared.atol, shared.rtol) == (0, 1e-7)
+
+
+def test_the_headline_says_whose_side_is_whose(session):
+    """A new kernel that is not recorded, off by 2, against a recorded one: the verdict's reference is the test's `actual`."""
+    done = session("""
+        def off_by_two(found):
+            new = found["grad_value"].copy()
+            new[0, 3, 1, 2] += 2
+            return new
+
+        def test_new_kernel():
+            found = gradients(1)
+            np.testing.assert_allclose(actual=off_by_two(found), desired=found["grad_value"], rtol=1e-3, atol=1e-4)
+
+        def test_as_usual():
+            found = gradients(2)
+            np.testing.assert_allclose(actual=found["grad_value"], desired=off_by_two(found), rtol=1e-3, atol=1e-4)
+    """, "--junitxml=junit.xml")
+    assert done.status == 1 and len(done.captures) == 2
+    says = {case.get("name"): one.get("value") for case in xml.etree.ElementTree.parse(done.folder / "junit.xml").iter("testcase")
+            for one in case.iter("property") if one.get("name") == "msda_verdict"}
+    assert all(text.startswith("The reference is wrong") for text in says.values())
+    whose = "The recorded grad_value is the test's `desired`, the reference its `actual`."
+    assert says["test_new_kernel"].endswith(whose) and "`" not in says["test_as_usual"]
+    assert whose in " ".join(done.out.split())
 
 
 def test_marker(session):

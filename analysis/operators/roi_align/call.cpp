@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 
 #include "analysis/operators/scatter/table.h"
@@ -139,8 +140,9 @@ KnownAdditions RoiAlignCall::known(std::string_view) const {
 std::vector<Alternative> RoiAlignCall::alternatives() const {
   constexpr long double kFewPoints = 1 << 20;
   std::vector<Alternative> all;
+  const std::set<int64_t> ratios{sampling_ratio, 0, 1, 2, 3, 4};
   for (const bool align : {aligned, !aligned}) {
-    for (const int64_t ratio : {sampling_ratio, int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{4}}) {
+    for (const int64_t ratio : ratios) {
       const bool again = ratio == sampling_ratio;
       if (again && align == aligned) continue;
       auto call = std::make_shared<RoiAlignCall>(*this);

@@ -28,6 +28,7 @@ class Comparison:
     rtol: float
     failed: bool
     by: str  # the assertion
+    names: Tuple[str, str] = ("actual", "expected")  # what it calls the two
 
     def arrays(self):
         """Both as NumPy arrays; None where they are gone or may have changed."""
@@ -189,10 +190,10 @@ class Watch(importlib.abc.MetaPathFinder):
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
             bound.apply_defaults()
-            actual, expected = list(bound.arguments.values())[:2]
+            (actual_name, actual), (expected_name, expected) = list(bound.arguments.items())[:2]
             keep = to_numpy if failed or self.eager else _Unchanged
             for one, other in _pairs(actual, expected):
                 atol, rtol = map(float, tolerance_of(bound.arguments, one, other))
-                notes.append(Comparison(keep(one), keep(other), atol, rtol, failed, by))
+                notes.append(Comparison(keep(one), keep(other), atol, rtol, failed, by, (actual_name, expected_name)))
         except Exception:  # what cannot be noted must not change what the test does
             pass

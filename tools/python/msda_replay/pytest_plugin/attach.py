@@ -4,7 +4,7 @@ import itertools
 import os
 import shutil
 from dataclasses import dataclass, field
-from typing import List, Set, Tuple
+from typing import Dict, List, Set, Tuple
 
 import h5py
 import numpy as np
@@ -74,6 +74,13 @@ class Told:
 
     by: List[str] = field(default_factory=list)
     otherwise_judged: Set[Tuple[int, str]] = field(default_factory=set)
+    swapped: Dict[str, Tuple[str, str]] = field(default_factory=dict)  # tensors recorded as what a test expects: its two names
+
+    def headline(self, verdict):
+        """The verdict, which speaks of the recorded kernel and of the reference, and whose they are where that is not obvious."""
+        whose = [f"The recorded {tensor} is the test's `{expected}`, the reference its `{actual}`."
+                 for tensor, (actual, expected) in self.swapped.items()]
+        return " ".join([verdict, *whose]) if verdict else verdict
 
 
 def attach(path, comparisons, marker):
@@ -85,7 +92,7 @@ def attach(path, comparisons, marker):
             for call in calls:
                 call.tolerance = marker["atol"], marker["rtol"]
         for comparison in sorted(comparisons, key=lambda one: not one.failed):  # what failed comes first
-            if _attach_one(calls, comparison, marker, told.otherwise_judged) and comparison.by not in told.by:
+            if _attach_one(calls, comparison, marker, told) and comparison.by not in told.by:
                 told.by.append(comparison.by)
         if told.by or "atol" in marker:
             _write_contents(file)
@@ -116,18 +123,21 @@ class _Call:
         self.group.attrs["atol"], self.group.attrs["rtol"] = map(float, values)
 
 
-def _attach_one(calls, comparison, marker, otherwise_judged):
+def _attach_one(calls, comparison, marker, told):
     """Whether some call has got its reference by it."""
     arrays = comparison.arrays()
     if arrays is None:
         return False
-    for observed, expected in (arrays, arrays[::-1]):  # some tests name the expected result first
+    # Some tests name the expected result first, and some expect what a recorded kernel returns.
+    for observed, expected in (arrays, arrays[::-1]):
         for call in calls:
             found = call.find(observed)
             if found is None:
                 continue
             name, layout = found
-            if _add(call, name, layout, expected, comparison, calls, marker, otherwise_judged):
+            if _add(call, name, layout, expected, comparison, calls, marker, told.otherwise_judged):
+                if observed is not arrays[0]:
+                    told.swapped.setdefault(name, comparison.names)
                 return True
     return False
 

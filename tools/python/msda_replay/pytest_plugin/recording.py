@@ -254,6 +254,7 @@ class TestRecording:
 
     def tell(self, item, report, path, told, explanation=None):
         explanation = explanation or explain(path)
+        explanation.headline = told.headline(explanation.headline)
         opens = command(path, self.config.invocation_params.dir)
         lines = [explanation.headline or f"not explained: {explanation.trouble}"]
         if explanation.finding:
