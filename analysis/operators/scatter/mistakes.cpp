@@ -74,7 +74,13 @@ std::vector<Fit> ScatterCall::fitting_conventions(const Side& side, const std::v
     if (tried.fit(*other.call)) fits.push_back({conventions, false, other.text});
   }
   std::ranges::stable_sort(fits, {}, [](const Fit& fit) { return std::ranges::count(fit.text, ' '); });
-  return fits;
+  // One that changes more than another that fits tells nothing more.
+  std::vector<Fit> fewest;
+  for (Fit& fit : fits) {
+    const auto is_part = [&](const Fit& of) { return fit.text.find(of.text) != std::string::npos; };
+    if (std::ranges::none_of(fewest, is_part)) fewest.push_back(std::move(fit));
+  }
+  return fewest;
 }
 
 }  // namespace msda::analysis
