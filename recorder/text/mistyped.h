@@ -26,7 +26,11 @@ inline std::vector<std::string> flags_of(const CLI::App& command) {
 // similar.
 inline std::string unknown_flag(const CLI::App& command, const std::string& argument) {
   const std::string flag = argument.substr(0, argument.find('='));
-  const std::string meant = closest(flag, flags_of(command));
+  const std::vector<std::string> known = flags_of(command);
+  if (std::ranges::find(known, flag) != known.end()) {
+    return flag + ": is a flag of " + command.get_name() + ": give it behind that word";
+  }
+  const std::string meant = closest(flag, known);
   return flag + ": no such flag of " + command.get_name() + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 

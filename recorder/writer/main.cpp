@@ -12,7 +12,10 @@
 int main(int argc, char** argv) {
   constexpr int kBadUsage = 2;
   msda::record::Options options;
-  CLI::App app("Runs a program and records its backward calls of multi-scale deformable attention.", "msda-record");
+  CLI::App app(
+      "Runs a program and records its calls: the backward passes of multi-scale deformable attention, grid_sample, "
+      "interpolate and roi_align, scatter_add, and kernels that an adapter describes.",
+      "msda-record");
   app.footer(
       "Usage: msda-record [OPTIONS] -- COMMAND [ARGUMENT...]\n"
       "Exit status: the program's own; 128 + N if signal N ended it; 2 for bad usage.\n"

@@ -178,7 +178,8 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void report_processes(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed) {
+void report_processes(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed,
+                      bool digest_only) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
@@ -205,7 +206,10 @@ void report_processes(const std::map<std::string, Report>& reports, const std::v
     for (const std::string& word : typed) words += " " + text::shell_word(word);
     say("next: msda-replay doctor --" + words);
   }
-  if (!first.empty()) say("next: msda-replay run " + text::shell_word(first));
+  if (first.empty()) return;
+  // Digests cannot be replayed: they tell two recordings apart.
+  say(digest_only ? fmt::format("next: msda-replay diff {} OTHER.h5, with another recording", text::shell_word(first))
+                  : "next: msda-replay run " + text::shell_word(first));
 }
 
 }  // namespace
@@ -224,7 +228,7 @@ int run(const Options& options) {
   }
   signals.pass_on_to(child);
   const int status = status_of(child, signals);
-  report_processes(session.wait(), options.typed);
+  report_processes(session.wait(), options.typed, options.digest_only);
   return signal_since != 0 ? 128 + signal_since : status;
 }
 

@@ -10,6 +10,7 @@
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/shown_name.h"
+#include "replay/own/own_operator.h"
 
 namespace msda::replay {
 
@@ -67,9 +68,17 @@ std::string why_not_replayed(const capture::IsolatedReader& reader, const captur
   if (!operator_of(invocation).empty()) return why_too_large_in(reader, invocation);
   const std::string kernel = facts.kernel.empty() ? "(not named)" : facts.kernel;
   if (const auto own = facts.texts.find("operator"); own != facts.texts.end()) {
-    return fmt::format("kernel {} computes {}, an operator of adapter {}: give the adapter's file by --operator FILE",
-                       kernel, own->second,
-                       facts.texts.contains("adapter") ? facts.texts.at("adapter") : "(not named)");
+    const auto adapter = facts.texts.find("adapter");
+    const bool is_named = adapter != facts.texts.end();
+    const std::string read = read_adapters();
+    if (read.empty()) {
+      return fmt::format("kernel {} computes {}, an operator of adapter {}: give the adapter's file by --operator FILE",
+                         kernel, own->second, is_named ? adapter->second : "(not named)");
+    }
+    return fmt::format(
+        "kernel {} computes {}, an operator of {}, and --operator has given {}: {}", kernel, own->second,
+        is_named ? "adapter " + adapter->second : "no adapter that the capture names", read,
+        is_named ? "give the file of that adapter" : "its fact `adapter` is missing; save it with the adapter's name");
   }
   return fmt::format("kernel {} is known only by its machine code", kernel);
 }

@@ -90,9 +90,12 @@ int run_doctor(const DoctorOptions& options) {
   Lines lines;
   lines.add("msda-replay {}", record::version());
   for (const Check& check : checks) add_check(lines, check);
-  lines.add("{}", errors == 0               ? "Nothing keeps msda-record from recording here."
-                  : options.command.empty() ? "Recording does not work here: see the errors above."
-                                            : "Nothing useful was recorded: see the errors above.");
+  lines.add("{}", errors > 0 ? options.command.empty() ? "Recording does not work here: see the errors above."
+                                                       : "Nothing useful was recorded: see the errors above."
+                  : driver.health == Health::kOk
+                      ? "Nothing keeps msda-record from recording here."
+                      : "Nothing else keeps msda-record from recording here. Without a GPU it records calls of libmsda "
+                        "alone, none of PyTorch's operators: msda_replay.save_call() writes captures of those.");
   if (options.json != "-") print(lines);
   if (!options.json.empty()) {
     Json json = {{"version", record::version()}, {"ready", errors == 0}, {"checks", Json::array()}};

@@ -35,7 +35,9 @@ int fail(const CLI::App& app, const CLI::ParseError& error) {
 int parse_and_run(int argc, char** argv) {
   int status = kWithinTolerance;
   CLI::App app(
-      "Replays recorded backward calls of multi-scale deformable attention and finds out why their results drift.",
+      "Replays recorded calls of multi-scale deformable attention, grid_sample, scatter_add, interpolate, roi_align "
+      "and "
+      "operators of your own, and finds out why their results drift.",
       "msda-replay");
   app.footer(
       "Exit status: 0 within tolerance, 1 drift found, 2 bad usage or bad input, 3 mode or device not available here.");

@@ -66,4 +66,10 @@ const OwnOperator* own_operator_of(const capture::Invocation& invocation) {
   return nullptr;
 }
 
+std::string read_adapters() {
+  std::string names;
+  for (const auto& known : operators()) names += (names.empty() ? "" : ", ") + known->adapter();
+  return names;
+}
+
 }  // namespace msda::replay

@@ -32,4 +32,7 @@ void read_operators(const std::string& file);
 // The operator of the invocation's adapter; null if no file that was named has it.
 const OwnOperator* own_operator_of(const capture::Invocation& invocation);
 
+// Those of the files that were named: "segment_sum, slope".
+std::string read_adapters();
+
 }  // namespace msda::replay

@@ -47,6 +47,7 @@ def test_a_machine_that_can_record(replay, tmp_path):
     assert not list(tmp_path.iterdir())  # it leaves nothing
     text = replay("doctor", env=environment(), expect=0).out
     assert re.search(r"^\[ok\] +recording: a test call was recorded", text, re.M) and "keeps msda-record from" in text
+    assert (checks["driver"]["status"] == "ok") != ("none of PyTorch's operators" in text)
 
 
 def test_the_driver_and_cupti():
@@ -227,6 +228,18 @@ def test_mistyped_arguments(replay, arguments, meant):
     wrong = next(word for word in arguments if word not in ("run", "a.h5")).split("=")[0]
     assert done.err.startswith(f"msda-replay: {wrong}: no such ") and done.err.count("\n") == 1
     assert (f"did you mean {meant}?" in done.err) if meant else ("did you mean" not in done.err)
+
+
+def test_flags_before_their_command(replay):
+    refused = replay("--json", "-", "run", "a.h5", expect=2)
+    assert refused.err == "msda-replay: --json: is a flag of run: give it behind that word (see --help)\n"
+
+
+def test_the_help_names_what_is_recorded(replay):
+    for program, flag in ((REPLAY, "--help"), (RECORD, "--help")):
+        text = " ".join(subprocess.run([program, flag], capture_output=True, text=True).stdout.split())
+        for operator in ("multi-scale deformable attention", "grid_sample", "scatter_add", "interpolate", "roi_align"):
+            assert operator in text.split("Usage:")[0], (program, operator)
 
 
 @pytest.mark.parametrize("flag, meant", [("--keeep", "--keep"), ("--ouput=a.h5", "--output"), ("--xyzxyz", None)])

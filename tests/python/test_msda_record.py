@@ -80,6 +80,8 @@ def test_the_next_command(replay, tmp_path):
     assert line.startswith("msda-record: next: msda-replay run ")
     words = subprocess.run(["sh", "-c", f"printf '%s\\n' {line.split('next: ')[1]}"], capture_output=True, text=True).stdout
     assert words.splitlines() == ["msda-replay", "run", str(capture)]
+    digests = record(FLAKY, "--seed", "3", options=["-o", tmp_path / "d.h5", "--digest-only"])
+    assert digests.stderr.splitlines()[-1] == f"msda-record: next: msda-replay diff {tmp_path / 'd.h5'} OTHER.h5, with another recording"
     # The name is taken now: said before the program says anything, with the command that opens the other one.
     done = record("/bin/sh", "-c", f"echo first >&2; exec {FLAKY} --seed 3", options=["-o", tmp_path / "a file's.h5"])
     (other,) = tmp_path.glob("a file's.*.h5")

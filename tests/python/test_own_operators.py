@@ -166,7 +166,12 @@ def test_files_and_captures_that_are_refused(replay, call, tmp_path):
         assert refused.count("\n") == 1 and why in refused
     # The operator that a capture names is looked up by its adapter, in the files that were given.
     other = replay("run", call(adapter="other"), "--operator", adapter, expect=3).err
-    assert "an operator of adapter other: give the adapter's file" in other
+    assert "an operator of adapter other, and --operator has given segment_sum: give the file of that adapter" in other
+    source, segment, order = random_call()
+    write_capture(capture, Invocation({"source": source, "segment": segment}, {"sum": summed(source, segment, order)}, "",
+                                      facts={"operator": "segment_sum"}, kernel="k"), overwrite=True)
+    unnamed = replay("run", capture, "--operator", adapter, expect=3).err
+    assert "and --operator has given segment_sum: its fact `adapter` is missing" in unnamed and "give the adapter's file" not in unnamed
 
 
 def test_bytes_are_no_numbers(replay, tmp_path):

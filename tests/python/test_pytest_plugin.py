@@ -208,6 +208,10 @@ def test_fail_on(session):
     assert session(lines, "--msda-fail-on", "cell_boundary").status == 0
     done = session(lines, "--msda-fail-on", "nonsense")
     assert done.status == 4 and "'nonsense' is no cause" in done.err
+    unrecorded = session(lines, "--msda-fail-on", "ill_conditioned", on=())
+    assert unrecorded.status == 4 and "nothing is recorded without --msda" in unrecorded.err
+    assert session(lines, "--msda-fail-on", "cell_boundary", on=(), ini="msda = true\n").status == 0
+    assert session(lines, on=(), ini="msda_fail_on = ill_conditioned\n").status == 0
 
 
 ENDS = """

@@ -52,6 +52,7 @@ def pytest_load_initial_conftests(early_config):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", settings.MARKER)
+    settings.check_that_something_is_checked(config)
     if not settings.is_on(config, config.option):
         return
     from .recording import TestRecording, Unjudged

@@ -41,6 +41,12 @@ def is_on(config, options):
     return bool(_given(config, options, "msda")) and not runs_no_test
 
 
+def check_that_something_is_checked(config):
+    """A check without a recording would pass whatever the tests compute. The ini twin may be meant for other runs."""
+    if getattr(config.option, "msda_fail_on", None) and not _given(config, config.option, "msda"):
+        raise pytest.UsageError("--msda-fail-on: nothing is recorded without --msda: add it, or msda = true in the ini file")
+
+
 def _directory(config, options):
     if options.msda_dir:
         return pathlib.Path(config.invocation_params.dir, options.msda_dir)
