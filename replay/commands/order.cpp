@@ -50,10 +50,7 @@ struct FoundInCapture {
     throw Unavailable(fmt::format("{}: invocation {} has no orders: {}; msda-replay show tells what was recorded",
                                   options.capture, none.front().id, none.front().why));
   }
-  int status() const {
-    const auto faulty = [](const FoundOrders& one) { return has_faults(one.report); };
-    return std::ranges::any_of(found, faulty) ? kDrift : kWithinTolerance;
-  }
+  int status() const { return std::ranges::any_of(found, has_faults) ? kDrift : kWithinTolerance; }
 };
 
 int order_one(const OrderOptions& options) {

@@ -147,10 +147,17 @@ std::string place_of(const FoundOrders& found, const TargetOrder& target) {
                      fmt::join(index_of(found, target), ","), fmt::join(texts, ", "));
 }
 
+// That no order gives the bits accuses a kernel that adds one addend at a time. Whether one without a name does, nobody
+// knows: bits that a lost or a doubled addend explains accuse it, others do not.
+bool is_fault(const FoundOrders& found, const TargetOrder& target) {
+  if (target.result.fit != OrderFit::kImpossible || !target.parts.empty()) return false;
+  return found.report.known.one_at_a_time && (!found.kernel.empty() || !target.faults.empty());
+}
+
 void add_impossible(const FoundOrders& found, size_t most, Lines& lines) {
   size_t shown = 0, all = 0;
   for (const TargetOrder& target : found.report.targets) {
-    if (target.result.fit != OrderFit::kImpossible || !target.parts.empty()) continue;
+    if (!is_fault(found, target)) continue;
     if (++all > most) continue;
     ++shown;
     lines.add("error: no order of its {} addends gives the recorded bits", target.addends);
@@ -190,11 +197,21 @@ std::string sums_text(const analysis::SumType& sums) {
   return sums.sum == sums.stored ? in : fmt::format("{}, rounded to {} at the end", in, msda_dtype_name(sums.stored));
 }
 
-void add_arithmetic(const OrderReport& report, Lines& lines) {
+void add_arithmetic(const FoundOrders& found, Lines& lines) {
+  const OrderReport& report = found.report;
   const auto& arithmetic = report.arithmetic;
-  lines.add("  kernel: {}", report.known.text);
+  if (found.kernel.empty()) {
+    lines.add("  kernel: not named, so whether it adds like a known one is not known: {}", report.known.text);
+  } else {
+    lines.add("  kernel: {}", report.known.text);
+  }
   if (!report.known.one_at_a_time) {
     lines.add("  Its addends are not added one at a time, so that an order of single addends need not exist.");
+  }
+  if (!arithmetic.found && arithmetic.tried == 0) {
+    lines.add("  arithmetic: unknown. It is read from pixels with at most 15 additions, and none has so few.");
+    lines.add("  No order is sought; msda-replay minimize makes a smaller call of a finding.");
+    return;
   }
   if (!arithmetic.found) {
     lines.add("  arithmetic: unknown. Of the {} pixels with the fewest additions the best product explains {}: another",
@@ -209,8 +226,8 @@ void add_arithmetic(const OrderReport& report, Lines& lines) {
 
 }  // namespace
 
-bool has_faults(const OrderReport& report) {
-  return report.known.one_at_a_time && report.counts.impossible > report.counts.in_parts;
+bool has_faults(const FoundOrders& found) {
+  return std::ranges::any_of(found.report.targets, [&](const TargetOrder& target) { return is_fault(found, target); });
 }
 
 Json to_json(const std::string& capture, const std::vector<FoundOrders>& found, const std::vector<NoOrders>& none,
@@ -230,7 +247,7 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
   lines.add("Invocation {}, {}: {}, {} pixels with additions{}", found.invocation, found.operator_name,
             name_of(found.gradient), counts.elements,
             found.altered.empty() ? "" : " (from data that do not match their digests)");
-  if (!quiet) add_arithmetic(found.report, lines);
+  if (!quiet) add_arithmetic(found, lines);
   if (!quiet) lines.append(to_text(found.atomics, 2));
   if (!found.report.arithmetic.found) return lines;
   lines.add("  one order gives every recorded bit: {} of {}; of those with 1 to 15 additions {} of {}",
@@ -252,7 +269,7 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
   }
   if (quiet) return lines;
   add_inversions(found.report, lines);
-  if (found.report.known.one_at_a_time) add_impossible(found, most, lines);
+  add_impossible(found, most, lines);
   return lines;
 }
 

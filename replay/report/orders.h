@@ -38,7 +38,8 @@ nlohmann::ordered_json add_up(const std::vector<nlohmann::ordered_json>& outcome
 Lines to_text(const nlohmann::ordered_json& added_up, bool quiet);
 Lines to_text(const FoundOrders& found, size_t most, bool quiet);
 
-// Whether some pixel's bits are those of no order of its addends, nor of one order for each part of its channels.
-bool has_faults(const analysis::OrderReport& report);
+// Whether some pixel's bits are those of no order of its addends, nor of one order for each part of its channels, and
+// accuse the kernel.
+bool has_faults(const FoundOrders& found);
 
 }  // namespace msda::replay
