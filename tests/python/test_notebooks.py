@@ -4,6 +4,7 @@ import shutil
 
 import h5py
 import nbformat
+import numpy as np
 import pytest
 from conftest import SOURCE
 from nbclient import NotebookClient
@@ -102,6 +103,20 @@ def test_flaky_test(run, demo_capture):
     assert "0.086 coordinates of a run in different cells, so 8.2% of the runs fail; measured: 8.4 %" in shown
     assert "grad_sampling_locations  against reference  1 of 24000 out of tolerance" in shown
     assert "grad_sampling_locations  against float64    0 of 24000 out of tolerance" in shown
+
+
+def test_where_flaky_test_says_the_formulas_differ():
+    """The text says where all of it comes from: by the notebook's own functions."""
+    cells = nbformat.read(NOTEBOOKS / "flaky_test.ipynb", as_version=4).cells
+    scope = {"np": np}
+    for cell in cells:
+        if cell.cell_type == "code" and cell.source.startswith("def "):
+            exec(cell.source.split("\n\n\nb, q, m")[0].split("\n\n\nfigure")[0], scope)  # noqa: S102
+    bound = {"one quarter": 0.25, "one half": 0.5}
+    (said,) = [bound[name] for cell in cells for name in bound if f"comes from locations below {name}," in cell.source]
+    for size in (64, 32, 16, 8):
+        places, lengths = scope["disagreements"](size)
+        assert lengths[places > said].sum() == 0 and lengths[(places > said / 2) & (places < said)].sum() > 0
 
 
 @no_sanitizer

@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import re
+import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -618,6 +619,17 @@ def test_nothing_is_cut_off_or_too_small(chromium, replay, shipped, tmp_path, na
         assert chromium.evaluate(OVERLAPS) == [], width
         assert chromium.evaluate(BROKEN_SCALES) == 0, width
         assert chromium.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_index_shows_verdicts_on_a_small_screen(chromium, replay, shipped, tmp_path):
+    (tmp_path / "many").mkdir()
+    for number, name in enumerate(("h200", "nan_location.h5")):
+        shutil.copy(shipped[name], tmp_path / "many" / f"test_of_a_long_module.py-test_backward_of_attention-{number}.h5")
+    replay("report", tmp_path / "many", "-o", tmp_path / "site", "--no-stages", expect=1)
+    beyond = "[...document.querySelectorAll('table.captures td, table.captures .chip')].filter(one => one.getBoundingClientRect().right > %d).length"
+    for width in (400, 560, 1000):
+        chromium.open(tmp_path / "site" / "index.html", width)
+        assert chromium.evaluate(beyond % width) == 0 and chromium.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_paper_shows_whole_tables_and_commands(chromium, replay, shipped, tmp_path):
