@@ -45,8 +45,14 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     impl_->fail("cannot read it as HDF5; a capture is what msda-record writes, or `python3 -m msda_replay import`");
   }
-  impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access_to(impl_->file_size).get()));
-  if (!impl_->file.valid()) impl_->fail(fmt::format("cannot open it: {}", hdf5::last_error()));
+  const auto access = access_to(impl_->file_size);  // its end would clear HDF5's error
+  impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
+  if (!impl_->file.valid()) {
+    const std::string why = hdf5::last_error();
+    const bool is_part = why.find("truncated") != std::string::npos;
+    impl_->fail(
+        fmt::format("cannot open it: {}{}", why, is_part ? "; its end is missing: copy or download it again" : ""));
+  }
   impl_->headers.emplace(impl_->file.get());
   const Group root = impl_->open_group("/");
   if (impl_->text(root, "format") != kFormat) {
