@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace msda::capture {
 namespace {
@@ -65,6 +66,18 @@ void compare_attributes(const ContentEntry& was, const ContentEntry& is, const a
   }
 }
 
+// Of a line after its path.
+ContentEntry entry_of(std::string_view line) {
+  ContentEntry entry;
+  for (std::string* field : {&entry.kind, &entry.type, &entry.shape, &entry.digest}) *field = decoded(cut(line, ' '));
+  while (!line.empty()) {
+    std::string_view attribute = cut(line, ' ');
+    const std::string name = decoded(cut(attribute, '='));
+    entry.attributes[name] = attribute;
+  }
+  return entry;
+}
+
 }  // namespace
 
 std::string to_text(const Contents& contents) {
@@ -78,44 +91,37 @@ std::string to_text(const Contents& contents) {
   return text;
 }
 
-Contents contents_from(std::string_view text) {
-  if (cut(text, '\n') != kFirstLine) throw std::invalid_argument("no list of contents that this program reads");
-  Contents contents;
-  while (!text.empty()) {
-    std::string_view line = cut(text, '\n');
-    const std::string path = decoded(cut(line, ' '));
-    ContentEntry entry;
-    for (std::string* field : {&entry.kind, &entry.type, &entry.shape, &entry.digest}) *field = decoded(cut(line, ' '));
-    while (!line.empty()) {
-      std::string_view attribute = cut(line, ' ');
-      const std::string name = decoded(cut(attribute, '='));
-      entry.attributes[name] = attribute;
-    }
-    contents[path] = std::move(entry);
+ListedContents::ListedContents(std::string text) : text_(std::move(text)) {
+  std::string_view rest = text_;
+  if (cut(rest, '\n') != kFirstLine) throw std::invalid_argument("no list of contents that this program reads");
+  while (!rest.empty()) {
+    std::string_view line = cut(rest, '\n');
+    const std::string_view path = cut(line, ' ');
+    lines_.push_back({path, line});
   }
-  return contents;
+  std::ranges::sort(lines_, {}, &Line::path);
 }
 
-std::vector<Difference> compare(const Contents& listed, const Contents& found) {
-  std::vector<Difference> differences;
-  for (const auto& [path, was] : listed) {
-    const auto differs = [&, &path = path](const std::string& why) { differences.push_back({path, why}); };
-    const auto at = found.find(path);
-    if (at == found.end()) {
-      differs("is missing");
-      continue;
-    }
-    const ContentEntry& is = at->second;
-    if (!is.unreadable.empty()) continue;  // reported without a list, too
-    if (is.kind != was.kind) differs(fmt::format("is a {}, it was written as a {}", is.kind, was.kind));
-    if (is.type != was.type) differs(fmt::format("has another type than was written: {}, not {}", is.type, was.type));
-    if (is.shape != was.shape) differs(fmt::format("has shape {}, it was written with {}", is.shape, was.shape));
-    compare_attributes(was, is, differs);
+void ListedContents::compare(const std::string& path, const ContentEntry& is, std::vector<Difference>& differences) {
+  const auto differs = [&](const std::string& why) { differences.push_back({path, why}); };
+  const std::string name = encoded(path);
+  const auto line = std::ranges::lower_bound(lines_, std::string_view(name), {}, &Line::path);
+  if (line == lines_.end() || line->path != name) return differs("was not written with the rest");
+  line->found = true;
+  if (!is.unreadable.empty()) return;  // reported without a list, too
+  const ContentEntry was = entry_of(line->rest);
+  if (is.kind != was.kind) differs(fmt::format("is a {}, it was written as a {}", is.kind, was.kind));
+  if (is.type != was.type) differs(fmt::format("has another type than was written: {}, not {}", is.type, was.type));
+  if (is.shape != was.shape) differs(fmt::format("has shape {}, it was written with {}", is.shape, was.shape));
+  compare_attributes(was, is, differs);
+}
+
+void ListedContents::add_missing(const std::function<bool(std::string_view)>& concerns,
+                                 std::vector<Difference>& differences) {
+  for (const Line& line : lines_) {
+    if (line.found) continue;
+    if (const std::string path = decoded(line.path); concerns(path)) differences.push_back({path, "is missing"});
   }
-  for (const auto& [path, is] : found) {
-    if (!listed.contains(path)) differences.push_back({path, "was not written with the rest"});
-  }
-  return differences;
 }
 
 }  // namespace msda::capture

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -27,15 +28,34 @@ using Contents = std::map<std::string, ContentEntry>;  // by path
 
 // One line for each object, in the order of their paths' bytes (docs/capture-format.md).
 std::string to_text(const Contents& contents);
-// Throws std::invalid_argument for any text that to_text() does not produce.
-Contents contents_from(std::string_view text);
 
 // A difference from what was written.
 struct Difference {
   std::string object;  // its path
   std::string why;     // "is missing", "has another shape: ..."
 };
-std::vector<Difference> compare(const Contents& listed, const Contents& found);
+
+// A list as it was written, compared with one object after another: a capture may hold millions, and their
+// descriptions are many times as large as their lines.
+class ListedContents {
+ public:
+  // Throws std::invalid_argument for any text that to_text() does not produce. Lines are read as they are compared.
+  explicit ListedContents(std::string text);
+  ListedContents(const ListedContents&) = delete;
+  ListedContents& operator=(const ListedContents&) = delete;
+  // Each object at most once.
+  void compare(const std::string& path, const ContentEntry& found, std::vector<Difference>& differences);
+  // The objects that `concerns` and were not compared.
+  void add_missing(const std::function<bool(std::string_view path)>& concerns, std::vector<Difference>& differences);
+
+ private:
+  struct Line {
+    std::string_view path, rest;
+    bool found = false;
+  };
+  std::string text_;
+  std::vector<Line> lines_;  // sorted by the encoded paths
+};
 
 // What verify found.
 struct Verification {

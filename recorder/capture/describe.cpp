@@ -127,19 +127,20 @@ void add_dataset(hid_t dataset, ContentEntry& entry) {
   entry.shape = shape_text(space.get());
 }
 
+constexpr std::string_view kInvocations = "/invocations";
+
 // Visits a file's objects.
 struct Description {
   const HeaderCheck* headers;
-  const VisitDataset& visit;
-  Contents contents;
+  Share& share;
+  const VisitObject& visit;
 
   void add(hid_t parent, const char* name, const std::string& path, int depth) {
-    ContentEntry& entry = contents[path];
-    entry = {"other", "-", "-", "-", {}};
+    ContentEntry entry{"other", "-", "-", "-", {}};
     const Object object(H5Oopen(parent, name, H5P_DEFAULT));
     if (!object.valid()) {
       entry.unreadable = fmt::format("cannot be opened: {}", last_error());
-      return;
+      return tell(path, H5I_INVALID_HID, std::move(entry));
     }
     const H5I_type_t kind = H5Iget_type(object.get());
     if (kind == H5I_DATASET) add_dataset(object.get(), entry);
@@ -149,27 +150,47 @@ struct Description {
     } else {
       add_attributes(object.get(), depth == 0, entry);
     }
-    if (kind == H5I_DATASET && visit) visit(path, object.get(), entry);
-    if (kind == H5I_GROUP) add_members(object.get(), path, depth, entry);
+    const auto links = kind == H5I_GROUP ? links_of(object.get(), depth, entry) : std::vector<Link>();
+    tell(path, object.get(), std::move(entry));
+    add_members(object.get(), path, links, depth);
   }
 
-  void add_members(hid_t group, const std::string& path, int depth, ContentEntry& entry) {
+  void tell(const std::string& path, hid_t object, ContentEntry&& entry) const {
+    if (share.has(path)) visit(path, object, std::move(entry));
+  }
+
+  static std::vector<Link> links_of(hid_t group, int depth, ContentEntry& entry) {
     entry.kind = "group";
+    std::vector<Link> links;
     if (depth > kMostDepth) {
       entry.unreadable = "is nested too deep";
-      return;
+    } else if (!list_links(group, links)) {
+      entry.unreadable = fmt::format("cannot be listed: {}", last_error());
     }
-    std::vector<Link> links;
-    if (!list_links(group, links)) entry.unreadable = fmt::format("cannot be listed: {}", last_error());
+    return links;
+  }
+
+  void add_members(hid_t group, const std::string& path, const std::vector<Link>& links, int depth) {
+    const bool divided = path == kInvocations;
+    if (divided) divide(links);
     for (const auto& [link, is_hard] : links) {
       if (depth == 0 && link == kContents) continue;
       const std::string child = (depth == 0 ? "/" : path + "/") + link;
+      if (!share.has(child) && child != kInvocations) continue;
       if (is_hard) {
         add(group, link.c_str(), child, depth + 1);
       } else {
-        contents[child] = {"link", "-", "-", "-", {}};
+        tell(child, H5I_INVALID_HID, {"link", "-", "-", "-", {}});
       }
     }
+  }
+
+  void divide(const std::vector<Link>& links) {
+    const auto bound = [&](size_t part) { return links[links.size() * part / share.parts].name; };
+    if (links.empty()) return;
+    if (share.part > 0) share.begin = bound(share.part);
+    share.end.reset();
+    if (share.part + 1 < share.parts) share.end = bound(share.part + 1);
   }
 };
 
@@ -201,10 +222,19 @@ std::string type_text(hid_t type) {
   return fmt::format("class{}({})", static_cast<int>(kind), H5Tget_size(type));
 }
 
-Contents describe(hid_t file, const HeaderCheck* headers, const VisitDataset& visit) {
-  Description description{headers, visit, {}};
+bool Share::has(std::string_view path) const {
+  if (!path.starts_with(kInvocations) || path.size() <= kInvocations.size() || path[kInvocations.size()] != '/') {
+    return part == 0;
+  }
+  path.remove_prefix(kInvocations.size() + 1);
+  const std::string_view name = path.substr(0, path.find('/'));
+  return (!begin || *begin <= name) && (!end || name < *end);
+}
+
+void describe(hid_t file, const HeaderCheck* headers, Share& share, const VisitObject& visit) {
+  if (share.part > 0) share.begin = share.end = "";  // of a file without invocations, nothing
+  Description description{headers, share, visit};
   description.add(file, "/", "/", 0);
-  return std::move(description.contents);
 }
 
 }  // namespace msda::capture::hdf5

@@ -14,9 +14,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "recorder/capture/cbor.h"
@@ -111,8 +114,7 @@ class Server {
     if (name == "kernels") return answer([&] { return reader_->kernels(); });
     if (name == "invocation") return answer([&] { return reader_->invocation(argument.get<int64_t>()); });
     if (name == "outlines") return answer([&] { return outlines(argument); });
-    if (name == "verify") return answer([&] { return reader_->verify(); });
-    if (name == "check_invocations") return answer([this] { return check_invocations(); });
+    if (name == "verify") return answer([&] { return reader_->verify(argument.at(0), argument.at(1)); });
     if (name == "read") return answer([&] { return send_data(argument.get<TensorInfo>()); });
   }
 
@@ -136,11 +138,6 @@ class Server {
     Json all = Json::array();
     for (const Json& id : ids) all.push_back(reader_->outline(id.get<int64_t>()));
     return all;
-  }
-
-  bool check_invocations() {
-    for (const int64_t id : reader_->invocation_ids()) reader_->invocation(id);
-    return true;
   }
 
   bool send_data(const TensorInfo& info) {
@@ -293,11 +290,40 @@ std::vector<KernelImage> IsolatedReader::kernels() const {
 }
 Invocation IsolatedReader::invocation(int64_t id) const { return impl_->get<Invocation>("invocation", id); }
 std::vector<Invocation> IsolatedReader::outlines(std::span<const int64_t> ids) const {
-  return impl_->get<std::vector<Invocation>>("outlines", std::vector(ids.begin(), ids.end()));
+  constexpr size_t kAtOnce = 1000;  // as messages take many times the memory of what they tell
+  std::vector<Invocation> all;
+  for (; !ids.empty(); ids = ids.subspan(std::min(kAtOnce, ids.size()))) {
+    const auto some = ids.first(std::min(kAtOnce, ids.size()));
+    auto outlines = impl_->get<std::vector<Invocation>>("outlines", std::vector(some.begin(), some.end()));
+    std::ranges::move(outlines, std::back_inserter(all));
+  }
+  return all;
 }
-Verification IsolatedReader::verify() const { return impl_->get<Verification>("verify"); }
 
-void IsolatedReader::check_invocations() const { impl_->ask("check_invocations"); }
+Verification IsolatedReader::verify() const {
+  constexpr size_t kEach = 2000, kMostProcesses = 4;
+  const size_t most = std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostProcesses);
+  const size_t parts = std::clamp<size_t>(invocation_ids().size() / kEach, 1, most);
+  std::deque<Impl> others(parts - 1);
+  for (size_t i = 1; i < parts; ++i) {
+    others[i - 1].path = path();
+    others[i - 1].start();
+    others[i - 1].request("verify", {i, parts});
+  }
+  auto result = impl_->get<Verification>("verify", {0, parts});
+  for (Impl& other : others) {
+    Verification more;
+    try {
+      more = other.receive().get<Verification>();
+    } catch (const Json::exception&) {
+      other.has_died();
+    }
+    result.objects += more.objects;
+    result.datasets += more.datasets;
+    std::ranges::move(more.differences, std::back_inserter(result.differences));
+  }
+  return result;
+}
 
 Tensor IsolatedReader::read(const TensorInfo& info) const {
   Tensor tensor;

@@ -39,9 +39,8 @@ class IsolatedReader {
   // Several at once, as thousands of separate requests would each wait for the child.
   std::vector<Invocation> outlines(std::span<const int64_t> ids) const;
   Tensor read(const TensorInfo& info) const;
+  // Of many invocations by several processes, which libhdf5, not the disk, keeps busy.
   Verification verify() const;
-  // Reads every invocation, as invocation() does, and throws the Error of the first that is damaged.
-  void check_invocations() const;
 
  private:
   struct Impl;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <utility>
@@ -21,7 +22,7 @@ namespace {
 // libhdf5 reads thousands of small objects faster, and in less memory, with a small cache. The names of the calls, by
 // which it finds them, need far less than this part of the file.
 hdf5::Properties access_to(int64_t file_size) {
-  constexpr int64_t kLeast = 4 << 20, kMost = 32 << 20;  // the latter is libhdf5's own
+  constexpr int64_t kLeast = 4 << 20, kMost = 16 << 20;  // the latter is libhdf5's own
   hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS));
   H5AC_cache_config_t cache{};
   cache.version = H5AC__CURR_CACHE_CONFIG_VERSION;
@@ -45,13 +46,17 @@ Reader::Reader(const std::string& path) : impl_(std::make_unique<Impl>()) {
   if (H5Fis_hdf5(path.c_str()) <= 0) {
     impl_->fail("cannot read it as HDF5; a capture is what msda-record writes, or `python3 -m msda_replay import`");
   }
-  const auto access = access_to(impl_->file_size);  // its end would clear HDF5's error
+  const hdf5::Properties access = access_to(impl_->file_size);  // closing it would clear the errors
   impl_->file = File(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()));
   if (!impl_->file.valid()) {
     const std::string why = hdf5::last_error();
-    const bool is_part = why.find("truncated") != std::string::npos;
-    impl_->fail(
-        fmt::format("cannot open it: {}{}", why, is_part ? "; its end is missing: copy or download it again" : ""));
+    if (const size_t stored = why.find("stored_eof = "); stored != std::string::npos) {
+      impl_->fail(
+          fmt::format("is truncated: it has {} of {} bytes; copy it again, or record again (while it is still "
+                      "being written, wait for msda-record to end)",
+                      impl_->file_size, std::strtoull(why.c_str() + stored + 13, nullptr, 10)));
+    }
+    impl_->fail_damaged(fmt::format("cannot open it: {}", why));
   }
   impl_->headers.emplace(impl_->file.get());
   const Group root = impl_->open_group("/");

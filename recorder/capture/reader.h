@@ -48,8 +48,10 @@ class Reader {
 
   // The digest of a dataset's data as it is now, and as read() gives it.
   std::string digest_of(const TensorInfo& dataset) const;
-  // All differences from what was written: by digests, and by the list of contents if there is one.
-  Verification verify() const;
+  // All differences from what was written: by digests, and by the list of contents if there is one. Without
+  // a list and any difference, reads every invocation, as invocation() does, and throws the first one's Error. Several
+  // readers may do a part each: their invocations, and the first everything else.
+  Verification verify(size_t part = 0, size_t parts = 1) const;
   // `callback` is called before memory is allocated whose size a dataset decides; the bytes have been checked.
   void before_reading(std::function<void(int64_t bytes)> callback);
 

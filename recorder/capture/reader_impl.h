@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "recorder/capture/describe.h"
 #include "recorder/capture/hdf5.h"
 #include "recorder/capture/object_header.h"
 #include "recorder/capture/reader.h"
@@ -128,7 +129,9 @@ struct Reader::Impl {
   // What is wrong with a dataset's data, if anything is.
   std::optional<std::string> fault_of_data(const std::string& name, hid_t dataset, const ContentEntry& entry) const;
   // The file's list of contents, if it has one.
-  std::optional<Contents> listed(const Reader& reader) const;
+  std::unique_ptr<ListedContents> listed(const Reader& reader) const;
+  // Throws the Error of the first that is damaged.
+  void check_invocations(const Reader& reader, const hdf5::Share& share) const;
 
   Tensor read(const Node& dataset, const TensorInfo& info) const;
 };

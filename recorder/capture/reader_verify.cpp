@@ -1,11 +1,14 @@
 // Finds what differs in a capture from what was written.
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
+#include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 
 #include "recorder/capture/describe.h"
+#include "recorder/capture/digest.h"
 #include "recorder/capture/reader_impl.h"
 
 namespace msda::capture {
@@ -37,50 +40,71 @@ std::optional<std::string> Reader::Impl::fault_of_data(const std::string& name, 
   }
 }
 
-std::optional<Contents> Reader::Impl::listed(const Reader& reader) const {
+std::unique_ptr<ListedContents> Reader::Impl::listed(const Reader& reader) const {
   const std::string where = fmt::format("/{}", kContents);
   const Group root = open_group("/");
   const std::string digest = text(root, std::string(kContents));
   const bool exists = root.has(kContents);
-  if (digest.empty() && !exists) return std::nullopt;
+  if (digest.empty() && !exists) return nullptr;
   if (digest.empty() || !exists)
     fail(fmt::format("its list of contents, {}, is damaged: half of it is missing", where));
   const TensorInfo info = tensor_info(open_member(root, std::string(kContents)), nullptr);
-  if (info.type != ElementType::kUInt8 || info.shape.size() != 1 || reader.digest_of(info) != digest) {
+  if (info.type != ElementType::kUInt8 || info.shape.size() != 1) {
     fail(fmt::format("its list of contents, {}, is damaged: it is not what was written", where));
   }
-  const Tensor list = reader.read(info);
+  std::string list;
+  list.reserve(static_cast<size_t>(info.shape[0]));
+  reader.read_pieces(info, [&](std::span<const std::byte> piece) {
+    list.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  });
+  if (capture::digest(std::as_bytes(std::span(list))) != digest) {
+    fail(fmt::format("its list of contents, {}, is damaged: it is not what was written", where));
+  }
   try {
-    return contents_from({reinterpret_cast<const char*>(list.bytes().data()), list.bytes().size()});
+    return std::make_unique<ListedContents>(std::move(list));
   } catch (const std::invalid_argument& e) {
     fail(fmt::format("its list of contents, {}, is damaged: {}", where, e.what()));
   }
 }
 
-Verification Reader::verify() const {
+Verification Reader::verify(size_t part, size_t parts) const {
   Verification result;
-  std::map<std::string, std::string> faults;  // of data, by the dataset's path
-  const auto verify_data = [&](const std::string& path, hid_t dataset, const ContentEntry& entry) {
-    ++result.datasets;
-    if (auto fault = impl_->fault_of_data(path, dataset, entry)) faults[path] = *std::move(fault);
-  };
-  const Contents found = hdf5::describe(impl_->file.get(), &*impl_->headers, verify_data);
-  result.objects = static_cast<int64_t>(found.size());
-  for (const auto& [path, entry] : found) {
-    if (!entry.unreadable.empty()) result.differences.push_back({path, entry.unreadable});
-    if (const auto fault = faults.find(path); fault != faults.end())
-      result.differences.push_back({path, fault->second});
-  }
+  std::unique_ptr<ListedContents> list;
+  std::vector<Difference> of_data, of_list;
   try {
-    const auto list = impl_->listed(*this);
-    result.has_list = list.has_value();
-    if (!list) return result;
-    for (Difference& difference : compare(*list, found)) result.differences.push_back(std::move(difference));
+    list = impl_->listed(*this);
+    result.has_list = list != nullptr;
   } catch (const Error& e) {
     result.has_list = true;
-    result.differences.push_back({fmt::format("/{}", kContents), e.what()});
+    if (part == 0) of_list.push_back({fmt::format("/{}", kContents), e.what()});
   }
+  hdf5::Share share{part, parts};
+  hdf5::describe(impl_->file.get(), &*impl_->headers, share,
+                 [&](const std::string& path, hid_t object, ContentEntry&& entry) {
+                   ++result.objects;
+                   if (!entry.unreadable.empty()) of_data.push_back({path, entry.unreadable});
+                   if (entry.kind == "dataset") {
+                     ++result.datasets;
+                     if (auto fault = impl_->fault_of_data(path, object, entry))
+                       of_data.push_back({path, *std::move(fault)});
+                   }
+                   if (list) list->compare(path, entry, of_list);
+                 });
+  if (list) list->add_missing([&](std::string_view path) { return share.has(path); }, of_list);
+  for (auto* differences : {&of_data, &of_list}) {
+    std::ranges::stable_sort(*differences, {}, &Difference::object);
+    std::ranges::move(*differences, std::back_inserter(result.differences));
+  }
+  // With a list, all is as its writer made it, who checked shapes and types.
+  if (result.differences.empty() && !list) impl_->check_invocations(*this, share);
   return result;
+}
+
+// Shapes and types.
+void Reader::Impl::check_invocations(const Reader& reader, const hdf5::Share& share) const {
+  for (const int64_t id : ids) {
+    if (share.has(fmt::format("/invocations/{:06}", id))) reader.invocation(id);
+  }
 }
 
 }  // namespace msda::capture

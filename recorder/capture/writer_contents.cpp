@@ -7,10 +7,12 @@ namespace msda::capture {
 // Lists everything that the file holds now. No tensor is read: digests are attributes. If the disk has no space for the
 // list, the capture has none, like one whose recorder was killed.
 void Writer::write_contents() {
-  const Contents contents = hdf5::describe(impl_->file.get());
-  for (const auto& [name, entry] : contents) {
+  Contents contents;
+  hdf5::Share all;
+  hdf5::describe(impl_->file.get(), nullptr, all, [&](const std::string& name, hid_t, ContentEntry&& entry) {
     if (!entry.unreadable.empty()) impl_->fail(fmt::format("list {}, which {}", name, entry.unreadable));
-  }
+    contents[name] = std::move(entry);
+  });
   const std::string text = to_text(contents);
   constexpr int64_t kForDescription = 1 << 14;
   if (!reserve(kForDescription + static_cast<int64_t>(text.size()))) return;

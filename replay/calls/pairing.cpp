@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "replay/base/errors.h"
@@ -15,6 +16,9 @@ namespace msda::replay {
 namespace {
 
 constexpr char kGridSample[] = "grid_sample";
+// A test and what it compares with are at most so many calls apart: one call of a hundred thousand then costs no more
+// than one of a few.
+constexpr size_t kNear = 64;
 
 // What decides, beside the inputs, where samples land; the kernels of an operator have a dialect besides.
 std::string conventions_key(const capture::Invocation& invocation) {
@@ -129,10 +133,27 @@ void Pairing::pair_as_asked(const std::vector<int64_t>& chosen, bool all) {
   if (all) compared_with_[reference] = reference_of_.begin()->first;
 }
 
+size_t Pairing::place_of(int64_t id) const {
+  const std::vector<int64_t>& ids = reader_.invocation_ids();
+  return static_cast<size_t>(std::ranges::lower_bound(ids, id) - ids.begin());
+}
+
+// The calls that have a say in how the chosen ones are paired: their neighbours, and those of these.
+std::vector<int64_t> Pairing::around(const std::vector<int64_t>& chosen) const {
+  const std::vector<int64_t>& ids = reader_.invocation_ids();
+  std::vector<int64_t> around;
+  size_t next = 0;
+  for (const int64_t id : chosen) {
+    const size_t place = place_of(id), end = std::min(ids.size(), place + 2 * kNear + 1);
+    for (next = std::max(next, place - std::min(place, 2 * kNear)); next < end; ++next) around.push_back(ids[next]);
+  }
+  return around;
+}
+
 void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
   if (reader_.invocation_ids().size() < 2) return;
   // Outlines, which are read in little time, tell the few calls that may be a test and its reference.
-  const std::vector<capture::Invocation> outlines = reader_.outlines(reader_.invocation_ids());
+  const std::vector<capture::Invocation> outlines = reader_.outlines(around(chosen));
   std::map<std::string, std::vector<const capture::Invocation*>> alike;
   for (const capture::Invocation& outline : outlines) {
     if (!operator_of(outline).empty()) alike[inputs_key(outline)].push_back(&outline);
@@ -152,18 +173,24 @@ void Pairing::pair_by_dialect(const std::vector<int64_t>& chosen) {
 
 void Pairing::pair_equals(const std::vector<capture::Invocation>& equals) {
   const auto is_reference = [](const capture::Invocation& one) { return one.facts.dialect == kGridSample; };
-  const auto reference = std::ranges::find_if(equals, is_reference);
-  const bool decided = reference != equals.end() && !std::ranges::all_of(equals, is_reference);
   for (const capture::Invocation& one : equals) {
     if (one.reference() != nullptr) continue;  // the capture says what it was compared with
+    const size_t place = place_of(one.id);
+    const auto begin = std::ranges::partition_point(
+        equals, [&](const capture::Invocation& other) { return place_of(other.id) + kNear < place; });
+    const auto end = std::ranges::partition_point(
+        equals, [&](const capture::Invocation& other) { return place_of(other.id) <= place + kNear; });
+    const std::ranges::subrange near(begin, end);
+    const auto reference = std::ranges::find_if(near, is_reference);
+    const bool decided = reference != near.end() && !std::ranges::all_of(near, is_reference);
     if (decided && !is_reference(one)) {
       reference_of_[one.id] = reference->id;
-      for (const capture::Invocation& other : equals) {
+      for (const capture::Invocation& other : near) {
         if (is_reference(other)) compared_with_.emplace(other.id, one.id);
       }
     }
     if (decided) continue;
-    for (const capture::Invocation& other : equals) {
+    for (const capture::Invocation& other : near) {
       if (other.id != one.id && !same_outputs(one, other)) undecided_[one.id].push_back(other.id);
     }
   }

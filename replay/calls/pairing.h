@@ -14,7 +14,8 @@ namespace msda::replay {
 
 // A recorded test calls the kernel under test and, on the same inputs, what it compares it with. Where the second is of
 // dialect grid_sample, and the first is not, it is the first one's reference, unless the capture or --reference says
-// otherwise. Which of two other calls is the reference, nobody can tell.
+// otherwise, or there are more than 64 calls from one to the other. Which of two other calls is the reference, nobody
+// can tell.
 class Pairing {
  public:
   // Throws BadInput where --reference names a call of other inputs.
@@ -36,6 +37,8 @@ class Pairing {
   capture::Invocation paired(int64_t id) const;
   void pair_as_asked(const std::vector<int64_t>& chosen, bool all);
   void pair_by_dialect(const std::vector<int64_t>& chosen);
+  size_t place_of(int64_t id) const;
+  std::vector<int64_t> around(const std::vector<int64_t>& chosen) const;
   void pair_equals(const std::vector<capture::Invocation>& equals);
 
   const Options& options_;

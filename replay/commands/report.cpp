@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 
 #include "recorder/capture/digest.h"
@@ -44,6 +45,16 @@ std::vector<analysis::ElementId> told_elements(const InvocationResult& result, c
     elements.push_back(call.element_id(worst.gradient, worst.flat));
   }
   return elements;
+}
+
+// A page tells so many invocations of one kind in full.
+constexpr int kMostAlike = 25;
+
+// By what its first finding is; empty without any.
+std::string kind_of(const InvocationResult& result) {
+  if (result.report.groups.empty()) return "";
+  const analysis::Group& first = result.report.groups.front();
+  return fmt::format("{} {} {}", name_of(first.cause), name_of(first.at_fault), first.advisory);
 }
 
 // Makes the report on one capture.
@@ -87,6 +98,8 @@ class Reporter {
 
   void look(const LoadedCall& loaded, const analysis::Material& material, const InvocationResult& result) {
     ReportedInvocation one;
+    one.is_brief = ++alike_[kind_of(result)] > kMostAlike;
+    if (one.is_brief) return looked_.push_back(std::move(one));
     const int threads = static_cast<int>(options_.threads);
     one.pictures = take_pictures(material, result.report, result.tolerance, most_listed_, threads);
     one.shown = shown_invocation(reader_, result.invocation);
@@ -125,6 +138,10 @@ class Reporter {
     for (ReportedInvocation& one : report.invocations) {
       if (one.result.invocation.id != stress["invocation"]) continue;
       if (!options_.stress_json.empty()) refuse_other_call(stress, one.result.invocation);
+      if (one.is_brief) {
+        throw BadInput(fmt::format("--stress-json {}: it is of invocation {}, one of many alike; give --invocation {}",
+                                   options_.stress_json, one.result.invocation.id, one.result.invocation.id));
+      }
       one.stress = std::move(stress);
       return;
     }
@@ -179,6 +196,7 @@ class Reporter {
   Devices devices_;
   const Progress progress_;
   size_t most_listed_;
+  std::map<std::string, int> alike_;        // invocations of each kind so far
   std::vector<ReportedInvocation> looked_;  // in the order in which they were explained, without their results
 };
 

@@ -37,7 +37,7 @@ int over_captures(const Options& options, const Ranks& ranks, const std::functio
 // A piece of work for one of the ranks.
 struct Work {
   std::string title;  // for the line of progress
-  Json what;          // in UTF-8
+  Json what;
   uint64_t cost = 0;  // beside that of the others
 };
 // Divides the first rank's work among the ranks, all of which must call it, and calls `one` with options of one process

@@ -11,6 +11,7 @@ import signal
 import stat
 import struct
 import subprocess
+import sys
 import time
 
 import h5py
@@ -21,6 +22,7 @@ from damage import MOST_MEMORY, damage, most_memory, run
 from support import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
+from msda_replay.digest import digest as digest_of
 
 COMMANDS = ("list", "show", "run", "stages", "verify")
 OLD = sorted((DATA / "v0.1").glob("*.h5"))
@@ -468,6 +470,31 @@ def test_many_small_calls(replay, tmp_path):
     write_capture(path, [call] * count)
     assert len(replay("list", path, expect=0).out.splitlines()) == count + 1
     assert f"{2 * count} datasets" in replay("verify", path, expect=0).out
+
+
+def test_verify_holds_no_description_of_every_object(tmp_path):
+    """50,000 recorded calls took more memory than their file's size allowed."""
+
+    def peak(count):
+        path = tmp_path / f"{count}.h5"
+        write_capture(path, Invocation({"x": np.arange(6)}, {}, "", kernel="k"))
+        with h5py.File(path, "r+") as file:
+            inputs = file["invocations/000000/inputs"]
+            for i in range(count):
+                inputs[f"{i:0200}"] = inputs["x"]
+            lines = bytes(file["contents"][()]).decode().splitlines(keepends=True)
+            [line] = [line for line in lines if line.startswith("/invocations/000000/inputs/x ")]
+            lines += [line.replace("/x ", f"/{i:0200} ") for i in range(count)]
+            data = np.frombuffer("".join([lines[0], *sorted(lines[1:])]).encode(), np.uint8)
+            del file["contents"]
+            dataset = file.create_dataset("contents", data=data)
+            dataset.attrs["digest"] = file.attrs["contents"] = digest_of(data.tobytes())
+        script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+        measured = subprocess.run([sys.executable, "-S", "-c", script, REPLAY, "verify", "--quiet", path], capture_output=True, check=True)
+        return int(measured.stdout)  # KiB, of the largest process; not of this one, which is large itself
+
+    count = 6000
+    assert peak(count) - peak(1) < 1.5 * count  # it was 2.1
 
 
 def test_the_packages_table_of_attributes_is_the_formats():

@@ -90,6 +90,16 @@ def test_captures_that_cannot_be_read_are_named_and_the_others_judged(replay, ca
     assert done.err.count("\n") == 2 and "missing.h5: no such file" in done.err
 
 
+def test_names_that_are_not_utf_8(replay, captures):
+    folder, _ = captures
+    (folder / "a.h5").rename(os.fsdecode(os.fsencode(folder / "a") + b"\xff\xfe.h5"))
+    told = told_of(replay("run", folder, "--json", "-", expect=1))
+    assert [(one["status"], "error" in one) for one in told["captures"]] == [(1, False), (0, False), (1, False), (0, False)]
+    assert "4 of 4 captures: every digest is right" in replay("verify", folder, expect=0).out
+    replay("report", folder, "-o", folder / "pages", expect=1)
+    assert len(list((folder / "pages").iterdir())) == 5
+
+
 def test_bad_arguments(replay, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "there is no capture (*.h5) in this folder" in replay("run", tmp_path / "empty", expect=2).err

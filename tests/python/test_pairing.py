@@ -154,3 +154,19 @@ def test_calls_of_grid_sample_with_other_conventions(replay, tmp_path, rng):
     assert all("notes" not in call or not call["notes"] for call in told["invocations"])
     done = replay("run", path, "--invocation", 1, "--reference", 0, expect=2)
     assert "their padding_mode differs" in done.err
+
+
+@pytest.mark.parametrize("between", [63, 64])
+def test_how_far_apart_a_call_and_its_reference_are(replay, tmp_path, calls, between):
+    """Only neighbours are looked at: one call of 50,000 took as long as all of them. One call is paired as among all."""
+    path = tmp_path / "a.h5"
+    other = Invocation({"x": np.arange(2)}, {}, "", kernel="another")
+    write_capture(path, [other, calls[0], *[other] * between, calls[1]])
+    for invocation in ("all", 1, between + 2):
+        told = replay("run", path, "--json", "-", "--invocation", invocation).json
+        of_one = [call["id"] for call in told["invocations"]]
+        if between == 63:
+            assert of_one == [1] and told["invocations"][0]["notes"]
+        else:
+            assert of_one == ([1, between + 2] if invocation == "all" else [invocation])
+            assert not any(call.get("notes") for call in told["invocations"])

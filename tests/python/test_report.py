@@ -232,6 +232,19 @@ def test_many_findings_are_limited(report, tmp_path, rng):
     assert path.stat().st_size < 4_000_000
 
 
+def test_of_many_calls_alike_some_are_told_in_full(replay, tmp_path, rng):
+    """A page of 20,000 calls had 747 MB."""
+    wrong = wrong_call(rng, queries=2, heads=1, channels=1, points=1)
+    right = Invocation(wrong.inputs, {name: grad.astype(np.float32) for name, grad in backward(wrong.inputs).items()}, "deformable_detr",
+                       atol=1e-3, rtol=1e-2)
+    write_capture(tmp_path / "a.h5", [*[wrong] * 27, *[right] * 26])
+    replay("report", tmp_path / "a.h5", "-o", tmp_path / "a.html", "--no-stages", "--mode", "deterministic", "--threads", 1, expect=1)
+    page = read(tmp_path / "a.html")
+    assert [f"i{i}" for i in (*range(25), *range(27, 52))] == [name for name in page.ids if re.fullmatch(r"i\d+", name)]
+    assert "In brief" in page.text
+    assert [i for i in range(53) if f"Invocation {i} The recorded" in page.text] == [25, 26, 52]
+
+
 def test_nan_is_drawn_nowhere(report, tmp_path, rng):
     inputs = make_problem(rng)
     outputs = {name: grad.astype(np.float32) for name, grad in backward(inputs).items()}

@@ -214,6 +214,30 @@ void add_invocation_section(Html& html, const ReportedCapture& report, const Rep
   }
 }
 
+// Those of which there are too many alike.
+void add_brief(Html& html, const ReportedCapture& report) {
+  constexpr int64_t kMostRows = 1000;
+  const int64_t all = std::ranges::count_if(report.invocations, &ReportedInvocation::is_brief);
+  if (all == 0) return;
+  const auto section = html.in("section", {{"id", "brief"}});
+  html.add("h2", "Invocations in brief");
+  html.add("p",
+           "Of each kind of finding, and of those without any, only the first invocations are shown in full. This "
+           "shows another one:");
+  add_command(html, fmt::format("msda-replay report {} --invocation N -o invocation.html", report.flags));
+  {
+    const auto table = html.in("table", {{"class", "captures"}});
+    int64_t rows = 0;
+    for (const ReportedInvocation& one : report.invocations) {
+      if (!one.is_brief || rows++ >= kMostRows) continue;
+      const auto row = html.in("tr");
+      html.add("td", fmt::format("Invocation {}", one.result.invocation.id));
+      html.add("td", {{"class", "wrap"}}, conclusion_of(one.result).verdict.summary);
+    }
+  }
+  if (all > kMostRows) html.add("p", {{"class", "quiet"}}, fmt::format("And {} more.", thousands(all - kMostRows)));
+}
+
 void add_others(Html& html, const ReportedCapture& report) {
   if (report.relaunched.empty() && report.not_replayed.empty()) return;
   const auto section = html.in("section", {{"id", "others"}});
@@ -252,6 +276,7 @@ std::vector<Link> links_of(const ReportedCapture& report) {
   const bool single = report.invocations.size() == 1;
   for (const ReportedInvocation& one : report.invocations) {
     const std::string prefix = prefix_of(one);
+    if (one.is_brief) continue;
     if (!single) {
       if (links.size() < kMost) links.push_back({prefix, fmt::format("Invocation {}", one.result.invocation.id)});
       continue;
@@ -270,6 +295,7 @@ std::vector<Link> links_of(const ReportedCapture& report) {
     if (!one.stress.empty()) links.push_back({prefix + "-stress", "Probability"});
     if (!one.shown.empty()) links.push_back({prefix + "-launch", "Launch"});
   }
+  if (std::ranges::any_of(report.invocations, &ReportedInvocation::is_brief)) links.push_back({"brief", "In brief"});
   if (!report.relaunched.empty() || !report.not_replayed.empty()) links.push_back({"others", "Others"});
   links.push_back({"program", "Program"});
   links.push_back({"reproduce", "Reproduce"});
@@ -285,7 +311,10 @@ std::string html_of(const ReportedCapture& report) {
     const auto frame = body.in("div", {{"class", "frame"}});
     add_navigation(body, links_of(report));
     const auto main = body.in("main");
-    for (const ReportedInvocation& one : report.invocations) add_invocation_section(body, report, one);
+    for (const ReportedInvocation& one : report.invocations) {
+      if (!one.is_brief) add_invocation_section(body, report, one);
+    }
+    add_brief(body, report);
     add_others(body, report);
     {
       const auto section = body.in("section", {{"id", "program"}});
