@@ -11,12 +11,21 @@ import sys
 import h5py
 import numpy as np
 import pytest
-from conftest import REPLAY, SOURCE
+from conftest import DATA, REPLAY, SOURCE
+from damage import damage
 from support import backward, make_problem
 from test_grid_sample import call_of
 
 import msda_replay
 from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, read_capture, run, write_capture
+
+
+def read_all(opened):
+    for call in opened:
+        assert repr(call)
+        for tensors in (call.inputs, call.outputs, call.outputs_before, call.stages, *call.results.values()):
+            for tensor in tensors.values():
+                assert tensor[()].shape == tensor.shape
 
 
 @pytest.fixture
@@ -288,6 +297,51 @@ class TestHostileFiles:
             group.create_dataset("grad_value", (2,), "f4", external=[(str(folder / "secret"), 0, 8)])
 
         self.refused(self.damaged(capture, tmp_path, change), "has its data in another file")
+
+    def test_a_call_is_read_when_it_is_asked_for(self, capture):
+        """All of 50,000 calls were read by opening them, in 275 s."""
+        with h5py.File(capture, "r+") as file:
+            file["invocations/000001"].attrs["dialect"] = 3
+        with open_capture(capture) as opened:
+            assert len(opened.calls) == 2 and opened[0].dialect == "msda_triton"
+            with pytest.raises(CaptureError, match="/invocations/000001: attribute dialect is not a text"):
+                opened[1]
+
+    @pytest.mark.parametrize("name", ["segv_h5a_close", "abort_free"])
+    def test_hdf5_crashes_in_a_process_of_its_own(self, name):
+        path = DATA / "attack" / f"{name}.h5"
+        with pytest.raises(CaptureError, match=f"{name}.h5: "):
+            read_capture(path)
+        with pytest.raises(CaptureError, match=f"{name}.h5: "), open_capture(path) as opened:
+            read_all(opened)
+
+    def test_damage_raises_nothing_else(self, capture, tmp_path):
+        refused = 0
+        for seed in range(10, 10 + int(os.environ.get("MSDA_FUZZ", 12))):  # libhdf5 takes 9 for ever, in a process that its limit of time ends
+            path = tmp_path / f"damaged{seed}.h5"  # another than that which a process may still be closing
+            damage(capture, path, seed)
+            for read in (read_capture, lambda path: read_all(open_capture(path))):
+                try:
+                    read(path)
+                except CaptureError as error:
+                    assert len(str(error).splitlines()) == 1 and path.name in str(error), seed
+                    refused += 1
+        assert refused
+
+    def test_a_truncated_file_says_so(self, capture):
+        size = os.path.getsize(capture)
+        os.truncate(capture, 5000)
+        for read in (read_capture, open_capture):
+            with pytest.raises(CaptureError, match=f"it is truncated: it has 5000 of {size} bytes; copy it again, or record again"):
+                read(capture)
+
+    def test_a_forked_process_reads_on(self, capture):
+        with open_capture(capture) as opened:
+            value = opened[0].inputs["value"]
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if value[0, 0, 0, 0] == value[0, 0, 0, 0] else 1)
+            assert os.waitpid(child, 0)[1] == 0 and value[()].shape == value.shape
 
     def test_external_links(self, capture, tmp_path):
         with h5py.File(tmp_path / "other.h5", "w") as other:

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import re
 import stat
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
@@ -78,6 +79,10 @@ def unreadable(path, error):
         why = "permission denied"
     elif "file signature not found" in why:
         why = "it is no HDF5 file"
+    elif "stored_eof = " in why:
+        whole = re.search(r"stored_eof = (\d+)", why)[1]
+        why = (f"it is truncated: it has {os.path.getsize(path)} of {whole} bytes; copy it again, or record again (while it is still being "
+               "written, wait for msda-record to end)")
     return CaptureError(f"{path}: cannot read it: {why}")
 
 
@@ -340,55 +345,35 @@ def read_data(dataset, index=()):
         raise CaptureError(f"{dataset.file.filename}: memory does not suffice for {dataset.name}") from error
 
 
-def _tensors(group):
-    return {name: read_data(dataset) for name, dataset in group.items() if isinstance(dataset, h5py.Dataset)}
-
-
 def plain(value):
     """An attribute's value without HDF5's and NumPy's types."""
-    return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
+    return value.decode(errors="replace") if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
-def _read_result(group):
-    attributes = {name: plain(value) for name, value in group.attrs.items()}
-    role, dialect = attributes.pop("role", ""), attributes.pop("dialect", "")
-    return Result(_tensors(group), role, dialect, attributes)
+def _read_invocation(file, told):
+    """From what server.py tells of it."""
 
+    def tensors(section):
+        return {name: file.read(tensor["path"], ()) for name, tensor in section.items()}
 
-def read_summary(stage):
-    """The attributes of a recorded stage, and under "float64" those of the float64 run."""
-    summary = {name: plain(value) for name, value in stage.attrs.items()}
-    if "float64" in stage:
-        summary["float64"] = {name: plain(value) for name, value in stage["float64"].attrs.items()}
-    return summary
+    def result(of):
+        notes = dict(of["attributes"])
+        role, dialect = notes.pop("role", ""), notes.pop("dialect", "")
+        return Result(tensors(of["tensors"]), role, dialect, notes)
 
-
-def _read_invocation(group):
-    attributes = {name: plain(value) for name, value in group.attrs.items()}
-    sections = {name: _tensors(group[name]) if name in group else {} for name in ("inputs", "outputs_before", "outputs")}
-    results = {name: _read_result(result) for name, result in group.get("results", {}).items()}
-    groups = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
-    stages = {name: read_data(stage["full"]) for name, stage in groups.items() if "full" in stage}
-    summaries = {name: read_summary(stage) for name, stage in groups.items() if "count" in stage.attrs}
-    digests = {name: plain(value) for name, value in group["digests"].attrs.items()} if "digests" in group else {}
+    attributes = told["facts"]
     dialect = attributes.get("dialect", "")
     conventions = attributes if dialect else {}
     fields = _FIELDS + (("padding_mode", "align_corners") if dialect else ())
     facts = {name: value for name, value in attributes.items()
              if name in FACTS or (name not in fields and isinstance(value, (str, int)))}
     return Invocation(
-        **sections, results=results, stages=stages, digests=digests, stage_summaries=summaries, kernel=attributes.get("kernel", ""),
-        dialect=dialect, padding_mode=conventions.get("padding_mode", "zeros"),
-        align_corners=bool(conventions.get("align_corners", False)), atol=attributes.get("atol"),
-        rtol=attributes.get("rtol"), facts=facts,
+        **{section: tensors(told[section]) for section in ("inputs", "outputs_before", "outputs")}, stages=tensors(told["stages"]),
+        results={name: result(of) for name, of in told["results"].items()}, digests=told["digests"],
+        stage_summaries=told["stage_summaries"], kernel=attributes.get("kernel", ""), dialect=dialect,
+        padding_mode=conventions.get("padding_mode", "zeros"), align_corners=bool(conventions.get("align_corners", False)),
+        atol=attributes.get("atol"), rtol=attributes.get("rtol"), facts=facts,
     )
-
-
-def _read_seeds(table):
-    if not table.dtype.names:
-        raise CaptureError(f"{table.file.filename}: /run/seeds is not a table")
-    seeds = [{name: plain(row[name]) for name in table.dtype.names} for row in read_data(table)]
-    return [{name: value for name, value in seed.items() if (name, value) != ("invocation", -1)} for seed in seeds]
 
 
 def check_format(file, path):
@@ -398,27 +383,17 @@ def check_format(file, path):
     version = file.attrs.get("format_version")
     if version != FORMAT_VERSION:
         raise CaptureError(f"{path}: has format version {version}, this package reads version {FORMAT_VERSION}")
-    link = file.id.links.visit(lambda name, info: name if info.type == h5py.h5l.TYPE_EXTERNAL else None, info=True)
-    if link is not None:
-        raise CaptureError(f"{path}: {link.decode(errors='replace')} is a link to another file; a capture holds its own data")
 
 
 def read_capture(path: Path) -> Capture:
     """Reads a whole capture into memory. bfloat16 tensors come as float32. Raises CaptureError."""
-    path = os.fspath(path)
+    from .isolated import IsolatedFile
+
+    path = os.fsdecode(path)
+    file = IsolatedFile(path)
     try:
-        with h5py.File(path, "r") as file:
-            check_format(file, path)
-            run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}}
-            if "run" in file:
-                run.update({name: plain(value) for name, value in file["run"].attrs.items() if name != "argv"})
-                run["argv"] = [plain(argument) for argument in file["run"].attrs.get("argv", [])]
-                for section in ("environment", "libraries"):
-                    if section in file["run"]:
-                        run[section] = {name: plain(value) for name, value in file["run"][section].attrs.items()}
-                if "seeds" in file["run"]:
-                    run["seeds"] = _read_seeds(file["run/seeds"])
-            invocations = [_read_invocation(file["invocations"][name]) for name in sorted(file.get("invocations", {}))]
-            return Capture(invocations, run, plain(file.attrs.get("tool_version", "")), plain(file.attrs.get("created", "")))
-    except (OSError, RuntimeError) as error:
-        raise unreadable(path, error) from error
+        told = file.ask("run")
+        calls = [_read_invocation(file, file.ask("call", identifier)) for identifier in file.ask("calls")]
+        return Capture(calls, told["run"], told["tool_version"], told["created"])
+    finally:
+        file.close()

@@ -1,13 +1,14 @@
 """Captures opened without reading their data: tensors know their dimensions by name and are read where they are indexed."""
 
+import functools
 import os
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-import h5py
 import numpy as np
 
 from . import operators
-from .capture import CaptureError, check_format, plain, read_data, read_summary, unreadable
+from .capture import CaptureError
+from .isolated import IsolatedFile
 from .results import Findings
 
 
@@ -15,19 +16,14 @@ class Tensor:
     """A tensor of a capture. `tensor[index]` reads that part, `numpy.asarray(tensor)` all of it, `tensor.isel(query=3)` what lies
     at these places of named dimensions. bfloat16 comes as float32."""
 
-    def __init__(self, dataset: h5py.Dataset, dims: Tuple[str, ...]):
-        self._dataset = dataset
-        self.name: str = dataset.name.rsplit("/", 1)[-1]
+    def __init__(self, file: IsolatedFile, told: Dict[str, Any], dims: Tuple[str, ...]):
+        self._file, self._path = file, told["path"]
+        self.name: str = self._path.rsplit("/", 1)[-1]
         self.dims = dims
-        self.shape: Tuple[int, ...] = dataset.shape
-        stored = dataset.id.get_type()
-        is_bfloat16 = stored.get_class() == h5py.h5t.FLOAT and stored.get_size() == 2 and stored.get_fields()[2] == 8
-        self.type: str = "bfloat16" if is_bfloat16 else dataset.dtype.name
-
-    @property
-    def dtype(self) -> np.dtype:
-        """That of the arrays that reading gives."""
-        return self._dataset.dtype
+        self.shape: Tuple[int, ...] = tuple(told["shape"])
+        self.type: str = told["type"]
+        self.dtype = np.dtype(told["dtype"])  # of the arrays that reading gives
+        self.digest: str = told["digest"]
 
     @property
     def sizes(self) -> Dict[str, int]:
@@ -37,17 +33,11 @@ class Tensor:
     def ndim(self) -> int:
         return len(self.shape)
 
-    @property
-    def digest(self) -> str:
-        return plain(self._dataset.attrs.get("digest", ""))
-
     def __getitem__(self, index: Any) -> np.ndarray:
-        if not self._dataset:
+        if self._file.is_closed:
             raise CaptureError(f"{self.name}: its capture is closed; open it again with open_capture")
         try:
-            return read_data(self._dataset, index)
-        except OSError as error:
-            raise CaptureError(f"{self._dataset.file.filename}: {self._dataset.name}: cannot read it: {error}") from error
+            return self._file.read(self._path, index)
         except (IndexError, ValueError, TypeError) as error:  # h5py's name neither the tensor nor its sizes
             sizes = ", ".join(f"{dim} {size}" for dim, size in self.sizes.items())
             raise type(error)(f"{self.name} ({sizes}): {error}") from None
@@ -105,22 +95,17 @@ class ResultTensors(Tensors):
 class Call:
     """One recorded call of an opened capture."""
 
-    def __init__(self, path: str, identifier: int, group: h5py.Group):
-        self.path, self.id = path, identifier
-        self.facts: Dict[str, Any] = {name: plain(value) for name, value in group.attrs.items()}
-        inputs = group.get("inputs", {})
-        self.operator = operators.operator_of(self.facts, inputs)
-        self.inputs = self._section(group, "inputs")
-        self.outputs = self._section(group, "outputs")
-        self.outputs_before = self._section(group, "outputs_before")
-        self.results: Dict[str, ResultTensors] = {}
-        for name, result in group.get("results", {}).items():
-            role, dialect = plain(result.attrs.get("role", "")), plain(result.attrs.get("dialect", ""))
-            self.results[name] = ResultTensors(self._tensors(result), f"results/{name}", role, dialect)
-        stages = {name: stage for name, stage in group.get("stages", {}).items() if isinstance(stage, h5py.Group)}
-        self.stages = Tensors({name: self._tensor(name, stage["full"]) for name, stage in stages.items() if "full" in stage}, "stages")
-        self.stage_summaries = {name: read_summary(stage) for name, stage in stages.items() if "count" in stage.attrs}
-        self._replays: Dict[str, Dict[str, np.ndarray]] = {}
+    def __init__(self, file: IsolatedFile, identifier: int, replays: Dict[str, Dict[str, np.ndarray]]):
+        told = file.ask("call", identifier)
+        self._file, self._replays = file, replays
+        self.path, self.id = file.path, identifier
+        self.facts: Dict[str, Any] = told["facts"]
+        self.operator = operators.operator_of(self.facts, told["inputs"])
+        self.inputs, self.outputs, self.outputs_before, self.stages = (
+            Tensors(self._tensors(told[name]), name) for name in ("inputs", "outputs", "outputs_before", "stages"))
+        self.results = {name: ResultTensors(self._tensors(of["tensors"]), f"results/{name}", of["attributes"].get("role", ""),
+                                            of["attributes"].get("dialect", "")) for name, of in told["results"].items()}
+        self.stage_summaries: Dict[str, Dict[str, Any]] = told["stage_summaries"]
 
     @property
     def kernel(self) -> str:
@@ -162,16 +147,11 @@ class Call:
 
         return run(self.path, invocation=self.id, **flags).findings()
 
-    def _section(self, group: h5py.Group, name: str) -> Tensors:
-        return Tensors(self._tensors(group[name]) if name in group else {}, name)
+    def _tensors(self, told: Dict[str, Any]) -> Dict[str, Tensor]:
+        return {name: Tensor(self._file, tensor, self._dims(name, tensor)) for name, tensor in told.items()}
 
-    def _tensors(self, group: h5py.Group) -> Dict[str, Tensor]:
-        return {name: self._tensor(name, item) for name, item in group.items() if isinstance(item, h5py.Dataset)}
-
-    def _tensor(self, name: str, dataset: h5py.Dataset) -> Tensor:
-        labels = tuple(dimension.label for dimension in dataset.dims)
-        dims = labels if all(labels) else operators.dimensions_of(self.operator, name, len(dataset.shape))
-        return Tensor(dataset, dims)
+    def _dims(self, name: str, told: Dict[str, Any]) -> Tuple[str, ...]:
+        return tuple(told["labels"]) if all(told["labels"]) else operators.dimensions_of(self.operator, name, len(told["shape"]))
 
     def __repr__(self) -> str:
         words = [self.operator or "kernel", self.dialect, self.facts.get("interpolation", "")]
@@ -186,25 +166,29 @@ class Call:
         return f"<call {self.id}: {', '.join(filter(None, words))}{shape}{label}>"
 
 
+class Calls(Sequence[Call]):
+    """The calls of a capture, each read when it is asked for: there may be a hundred thousand."""
+
+    def __init__(self, file: IsolatedFile):
+        self._ids: List[int] = file.ask("calls")
+        self._replays: Dict[int, Dict[str, Dict[str, np.ndarray]]] = {}
+        self._read = functools.lru_cache(64)(lambda identifier: Call(file, identifier, self._replays.setdefault(identifier, {})))
+
+    def __getitem__(self, place: Any) -> Any:
+        ids = self._ids[place]
+        return [self._read(identifier) for identifier in ids] if isinstance(place, slice) else self._read(ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
 class OpenCapture:
     """An opened capture file: a sequence of calls, `capture[0]` the first. A context manager; `close()` closes the file."""
 
     def __init__(self, path: Union[str, os.PathLike[str]]):
-        self.path = os.fspath(path)
-        try:
-            self._file = h5py.File(self.path, "r")
-        except OSError as error:
-            raise unreadable(self.path, error) from error
-        try:
-            check_format(self._file, self.path)
-            groups = self._file.get("invocations", {})
-            self.calls: List[Call] = [Call(self.path, int(name), groups[name]) for name in sorted(groups) if name.isdigit()]
-        except CaptureError:
-            self.close()
-            raise
-        except Exception as error:  # h5py raises anything on damaged files
-            self.close()
-            raise CaptureError(f"{self.path}: cannot read it: {error}; `msda-replay verify` tells what is damaged") from error
+        self.path = os.fsdecode(path)
+        self._file = IsolatedFile(self.path)
+        self.calls = Calls(self._file)
 
     def findings(self, **flags: Any) -> Findings:
         """What `run` finds in all calls; `flags` are those of `msda_replay.run`."""
