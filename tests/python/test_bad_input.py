@@ -34,11 +34,11 @@ def capture(tmp_path, rng):
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.999])
 def test_part_of_a_capture_is_said_to_be_part(replay, capture, share):
-    """Half a download: HDF5's reason, and what to do."""
+    """Half a download: how much is missing, and what to do."""
     whole = capture.read_bytes()
     capture.write_bytes(whole[: int(share * len(whole))])
     for command in COMMANDS:
-        expect_line(replay(command, capture), 2, f"{capture}: cannot open it: truncated file", "copy or download it again")
+        expect_line(replay(command, capture), 2, f"{capture}: is truncated: it has {capture.stat().st_size} of {len(whole)} bytes", "copy it again")
 
 
 def put(path, name, array, **options):
