@@ -258,8 +258,8 @@ void Builder::merge(Pending& held, Pending& later) {
   held.parameters = later.parameters;
   held.parameter_bytes = later.parameter_bytes;
   held.digests = later.digests;
+  payloads_.keep(later.tensors);
   for (Item& item : later.tensors) {
-    payloads_.keep(item);
     const auto same = held.find(item.tensor);
     if (same != held.tensors.end()) {
       payloads_.release(*same);
@@ -274,7 +274,7 @@ void Builder::merge(Pending& held, Pending& later) {
 // Holds a call until the target says that it is no longer among the last. Data in the spool stay there, where they
 // outlive this process.
 void Builder::hold(Pending pending) {
-  for (Item& item : pending.tensors) payloads_.keep(item);
+  payloads_.keep(pending.tensors);
   held_.push_back(std::move(pending));
 }
 

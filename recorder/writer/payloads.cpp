@@ -81,24 +81,33 @@ std::span<const std::byte> Payloads::bytes(const Item& item, std::vector<std::by
   return memory;
 }
 
-// Half of the memory, and half of the blocks, stay free for further calls.
-bool Payloads::may_stay(const Item& item) const {
+// A quarter of the memory: a block may be twice as large as the tensors in it, as zeros are not copied, and the larger
+// part is to stay free for further calls. So is half of the blocks.
+bool Payloads::may_stay(uint64_t bytes) const {
   return ring_ && kept_blocks_.size() < spool::RingHeader::kBlocks / 2 &&
-         kept_bytes_ + item.tensor.bytes <= ring_->most_bytes() / 2;
+         kept_bytes_ + bytes <= ring_->most_bytes() / 4;
 }
 
-void Payloads::keep(Item& item) {
-  if (item.own || item.tensor.block < 0) return;
-  if (may_stay(item)) {
-    kept_blocks_[item.tensor.block] += item.tensor.bytes;
-    kept_bytes_ += item.tensor.bytes;
-    return;
+// A block stays for all tensors in it or for none: each alone would hold the memory of all.
+void Payloads::keep(std::vector<Item>& items) {
+  std::map<int64_t, uint64_t> blocks;  // bytes in them
+  for (const Item& item : items) {
+    const bool is_new = !item.own && item.tensor.block >= 0 && !kept_blocks_.contains(item.tensor.block);
+    if (is_new) blocks[item.tensor.block] += item.tensor.bytes;
   }
-  std::vector<std::byte> memory;
-  const auto whole = bytes(item, memory);
-  if (memory.empty()) memory.assign(whole.begin(), whole.end());
-  release(item);
-  item.own = std::make_shared<const std::vector<std::byte>>(std::move(memory));
+  for (const auto& [block, bytes] : blocks) {
+    if (!may_stay(bytes)) continue;
+    kept_blocks_[block] = bytes;
+    kept_bytes_ += bytes;
+  }
+  for (Item& item : items) {
+    if (item.own || item.tensor.block < 0 || kept_blocks_.contains(item.tensor.block)) continue;
+    std::vector<std::byte> memory;
+    const auto whole = bytes(item, memory);
+    if (memory.empty()) memory.assign(whole.begin(), whole.end());
+    release(item);
+    item.own = std::make_shared<const std::vector<std::byte>>(std::move(memory));
+  }
 }
 
 void Payloads::use(const Item& item) {

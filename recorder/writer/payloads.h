@@ -40,16 +40,16 @@ class Payloads {
   static int64_t row_major_bytes(const spool::TensorDescription& tensor);
   // Whether the bytes are in the spool, where they outlive this process.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
-  // For an item that is held for long: leaves its bytes in the shared memory, or copies them into this process if the
-  // target would run short of shared memory.
-  void keep(Item& item);
+  // For a call's items that are held for long: leaves their bytes in the shared memory, or copies them into this process
+  // if the target would run short of shared memory.
+  void keep(std::vector<Item>& items);
   // Registers a user of the item's bytes in place, until release().
   void use(const Item& item);
   void release(const Item& item);
 
  private:
   std::span<const std::byte> zeros(size_t size);
-  bool may_stay(const Item& item) const;
+  bool may_stay(uint64_t bytes) const;
 
   const spool::Follower& spool_;
   std::unique_ptr<spool::RingReader> ring_;

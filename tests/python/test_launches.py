@@ -188,12 +188,23 @@ def test_memory_that_is_too_small_for_a_launch(tmp_path):
     assert "MSDA_RECORD_RING_BYTES" in done.stderr and "no call was recorded" in done.stderr
 
 
-def test_a_small_memory_makes_the_program_wait(replay, tmp_path):
+@pytest.mark.parametrize("keep, calls", [("all", 40), ("last:30", 30)])
+def test_a_small_memory_makes_the_program_wait(replay, tmp_path, keep, calls):
     arguments = ["--kernel", "col2im17", "--launches", "40", "--seed", "1"]
-    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5"], MSDA_RECORD_RING_BYTES=200000)
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5", "--keep", keep], MSDA_RECORD_RING_BYTES=200000)
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
-    assert len(read_capture(tmp_path / "a.h5").invocations) == 40
+    assert len(read_capture(tmp_path / "a.h5").invocations) == calls, done.stderr
     replay("verify", tmp_path / "a.h5", expect=0)
+
+
+@pytest.mark.parametrize("limit", ["-f 50000", "-v 200000"])
+def test_a_limit_on_the_memory_that_can_be_shared(tmp_path, limit):
+    """Less than the first segment would take."""
+    arguments = ["--kernel", "col2im17", "--launches", "3", "--seed", "1"]
+    limited = ["/bin/bash", "-c", f'ulimit {limit}; exec "$0" "$@"', CLIENT, *arguments]
+    done = record(*limited, options=["-o", tmp_path / "a.h5"])
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
+    assert len(read_capture(tmp_path / "a.h5").invocations) == 3, done.stderr
 
 
 def described(array):

@@ -4,7 +4,9 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <string>
 #include <vector>
 
 namespace msda::record {
@@ -55,7 +57,7 @@ class Ring : public testing::Test {
   std::vector<RingBlock> reserve(int count, uint64_t bytes) {
     std::vector<RingBlock> blocks;
     for (int i = 0; i < count; ++i) {
-      auto block = ring_.reserve(bytes);
+      auto block = ring_.reserve(bytes, why_);
       if (!block) break;
       std::memset(block->memory(), i, bytes);
       blocks.push_back(*std::move(block));
@@ -63,6 +65,8 @@ class Ring : public testing::Test {
     return blocks;
   }
   TargetRing ring_;
+  std::string why_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 TEST_F(Ring, GrowsToItsLimitAndThenAsksForWhatCanBeSpared) {
@@ -73,10 +77,10 @@ TEST_F(Ring, GrowsToItsLimitAndThenAsksForWhatCanBeSpared) {
   EXPECT_EQ(spares, 0);
   for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(std::to_integer<size_t>(held[i].memory()[8 * kMiB - 1]), i);
   reads = false;
-  EXPECT_FALSE(ring_.reserve(8 * kMiB));
+  EXPECT_FALSE(ring_.reserve(8 * kMiB, why_));
   EXPECT_EQ(spares, 1);
   held.clear();
-  EXPECT_TRUE(ring_.reserve(8 * kMiB));
+  EXPECT_TRUE(ring_.reserve(8 * kMiB, why_));
 }
 
 // The pages of the first segment are mapped when it is pinned; those of the others before.
@@ -112,6 +116,48 @@ TEST_F(Ring, UsesFreedBlocksAgain) {
     ASSERT_EQ(blocks.size(), 4U);
   }
   EXPECT_EQ(pinned.size(), 1U);
+}
+
+// A limit on file sizes, as the shell's ulimit sets it.
+class FileSizesLimited {
+ public:
+  explicit FileSizesLimited(uint64_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit lower{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &lower);
+  }
+  ~FileSizesLimited() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizesLimited(const FileSizesLimited&) = delete;
+  FileSizesLimited& operator=(const FileSizesLimited&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(Ring, IsSmallerWhereTheProcessMayNotHaveMuch) {
+  const FileSizesLimited limited(100 * kMiB);
+  open(1024 * kMiB);
+  const std::vector<RingBlock> held = reserve(8, 8 * kMiB);
+  EXPECT_EQ(held.size(), 8U) << why_;
+  EXPECT_EQ(pinned, std::vector<uint64_t>{64 * kMiB});
+}
+
+// Each wait is for blocks that somebody holds; without any, there is nothing to wait for.
+TEST_F(Ring, WaitsOnceForTheWholeProgram) {
+  constexpr std::chrono::seconds kOnePatience{4};
+  {
+    const FileSizesLimited limited(10 * kMiB);
+    open(256 * kMiB);
+    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(reserve(1, 12 * kMiB).empty());
+    EXPECT_NE(why_.find("ulimit -f"), std::string::npos) << why_;
+  }
+  std::vector<RingBlock> held = reserve(40, 8 * kMiB);
+  EXPECT_EQ(held.size(), 32U);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(reserve(1, 8 * kMiB).empty());
+  EXPECT_NE(why_.find("writer frees none"), std::string::npos) << why_;
+  EXPECT_LT(std::chrono::steady_clock::now() - start_, kOnePatience);
+  held.clear();
+  EXPECT_EQ(reserve(32, 8 * kMiB).size(), 32U);
 }
 
 }  // namespace

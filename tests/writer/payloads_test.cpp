@@ -81,29 +81,39 @@ class PayloadsTest : public testing::Test {
   std::optional<Payloads> payloads_;
 };
 
-TEST_F(PayloadsTest, KeepsNoMoreThanHalfOfTheSharedMemory) {
-  share(6 * kBlockBytes, 6);
-  std::vector<Item> items;
+TEST_F(PayloadsTest, KeepsNoMoreThanAQuarterOfTheSharedMemory) {
+  share(12 * kBlockBytes, 6);
+  std::vector<std::vector<Item>> calls;
   for (uint32_t block = 0; block < 6; ++block) {
-    items.push_back(item_in(block));
-    payloads_->keep(items.back());
+    calls.push_back({item_in(block)});
+    payloads_->keep(calls.back());
     EXPECT_EQ(header().taken[block], block < 3 ? 1U : 0U) << block;
-    expect_holds(items.back(), block);
+    expect_holds(calls.back()[0], block);
   }
-  payloads_->release(items[1]);
+  payloads_->release(calls[1][0]);
   EXPECT_EQ(header().taken[1], 0U);
   header().taken[1] = 1;
-  Item later = item_in(1);
+  std::vector<Item> later{item_in(1)};
   payloads_->keep(later);
   EXPECT_EQ(header().taken[1], 1U);  // one has left its room
+}
+
+// One tensor that stayed would hold the block of those that did not.
+TEST_F(PayloadsTest, KeepsABlockForAllOfItsTensorsOrNone) {
+  share(4 * kBlockBytes, 2);
+  std::vector<Item> call{item_in(0), item_in(0), item_in(1)};
+  payloads_->keep(call);
+  EXPECT_EQ(header().taken[0], 0U);
+  EXPECT_EQ(header().taken[1], 1U);
+  for (const uint32_t i : {0U, 1U, 2U}) expect_holds(call[i], i / 2);
 }
 
 TEST_F(PayloadsTest, KeepsNoMoreThanHalfOfTheBlocks) {
   constexpr uint32_t kHalf = RingHeader::kBlocks / 2;
   share(uint64_t{1} << 30, kHalf + 1);
   for (uint32_t block = 0; block <= kHalf; ++block) {
-    Item item = item_in(block);
-    payloads_->keep(item);
+    std::vector<Item> call{item_in(block)};
+    payloads_->keep(call);
     EXPECT_EQ(header().taken[block], block < kHalf ? 1U : 0U) << block;
   }
 }

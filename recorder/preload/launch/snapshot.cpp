@@ -87,12 +87,10 @@ bool reserve(SnapshotState& state, const Wanted& wanted) {
   const uint64_t bytes =
       (wanted.inputs ? staged_bytes(call.inputs, state.gathers) : 0) + (wanted.before ? outputs : 0) + outputs;
   TargetRing* ring = recording().ring();
-  auto block = ring != nullptr ? ring->reserve(bytes) : std::nullopt;
+  std::string why = "no memory can be shared with the writer";
+  auto block = ring != nullptr ? ring->reserve(bytes, why) : std::nullopt;
   if (!block) {
-    Functions::instance().refuse(state.known->name,
-                                 "no room for its " + std::to_string(bytes) +
-                                     " bytes in the memory shared with the writer; MSDA_RECORD_RING_BYTES sets its "
-                                     "limit");
+    Functions::instance().refuse(state.known->name, why);
     return false;
   }
   state.record.block = *std::move(block);

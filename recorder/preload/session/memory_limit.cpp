@@ -1,5 +1,6 @@
 #include "recorder/preload/session/memory_limit.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,11 @@ constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
 uint64_t memory_of_the_machine() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) : 0;
+}
+
+uint64_t limit_of_the_process() {
+  rlimit space{};
+  return getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY ? space.rlim_cur : kNone;
 }
 
 // "max" is no number.
@@ -47,7 +53,7 @@ bool has_memory(std::string_view controllers) {
 }  // namespace
 
 uint64_t memory_limit(const std::string& groups, const std::string& mount) {
-  uint64_t limit = kNone;
+  uint64_t limit = limit_of_the_process();
   std::ifstream file(groups);
   // "0::/system.slice/x" of version 2, "4:cpu,memory:/docker/x" of version 1. In a container the path may be that
   // outside of it, and the mount begins at its own group: then only the group at the mount is found.

@@ -1,4 +1,4 @@
-// How much memory this process may use: the machine's, or what a control group allows, as in a container.
+// How much memory this process may use: the machine's, or what a control group, as in a container, or ulimit -v allows.
 #pragma once
 
 #include <cstdint>

@@ -88,12 +88,10 @@ std::unique_ptr<SegmentMemory> SegmentMemory::prepare(int file, uint64_t offset,
 
 std::unique_ptr<SegmentMemory> SegmentMemory::make(int file, uint64_t offset, uint64_t bytes) noexcept {
   try {
-    {
-      const spool::WriteSignalsHeld held;
-      if (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return nullptr;
-    }
-    auto mapping = Mapping::map(file, offset, bytes);
+    auto mapping = Mapping::map(file, offset, bytes);  // before the file grows: if it fails, nothing has changed
     if (!mapping) return nullptr;
+    const spool::WriteSignalsHeld held;
+    if (fallocate(file, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) != 0) return nullptr;
     mapping->state = State::kReady;
     return std::unique_ptr<SegmentMemory>(new SegmentMemory(std::move(mapping), offset, bytes));
   } catch (const std::bad_alloc&) {

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <iterator>
 #include <new>
@@ -37,23 +36,22 @@ bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
   return true;
 }
 
-std::optional<RingBlock> TargetRing::reserve(uint64_t bytes) noexcept {
-  using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::seconds kPatience{10};
+std::optional<RingBlock> TargetRing::reserve(uint64_t bytes, std::string& why) noexcept {
   constexpr timespec kPause{0, 200000};
-  if (header_ == nullptr || bytes > most_bytes_) return std::nullopt;
-  bytes = std::max(in_pages(bytes), kPage);
   try {
+    const std::string wanted = "for its " + std::to_string(bytes) + " bytes in the memory shared with the writer";
+    why = "no room " + wanted + "; MSDA_RECORD_RING_BYTES sets its limit";
+    if (header_ == nullptr || bytes > most_bytes_) return std::nullopt;
+    bytes = std::max(in_pages(bytes), kPage);
     auto since = Clock::now();
     uint64_t given_back = given_back_;
-    bool has_spared = false;
-    for (bool first = true;; first = false) {
-      bool is_full = false;
+    bool has_spared = false, is_full = false, is_any_taken = false;
+    for (;;) {
       {
         const std::lock_guard lock(mutex_);
         collect();
         auto block = take(bytes);
-        if (!block) {
+        if (!block && !is_full) {
           is_full = !grow(bytes);
           block = take(bytes);
         }
@@ -61,17 +59,42 @@ std::optional<RingBlock> TargetRing::reserve(uint64_t bytes) noexcept {
           prepare_next();
           return block;
         }
+        is_any_taken = !taken_.empty();
       }
-      if (is_full && !std::exchange(has_spared, true)) owner_.spare();
-      if (given_back_ != given_back) since = Clock::now();
+      const bool spares = is_full && !std::exchange(has_spared, true);
+      if (spares) owner_.spare();
+      if (is_full && !is_any_taken) {
+        why = "there is no memory " + wanted + "; ulimit -f and ulimit -v limit it, too";
+        return std::nullopt;
+      }
+      if (is_full && !owner_.is_read() && !spares) {
+        why = "no room " + wanted + ", whose writer has ended";
+        return std::nullopt;
+      }
+      if (given_back_ != given_back) {
+        since = Clock::now();
+        is_full = false;  // an empty segment can make way for another one
+      }
       given_back = given_back_;
-      const bool is_gone = is_full && !owner_.is_read();
-      if (!first && (is_gone || Clock::now() - since > kPatience)) return std::nullopt;
+      if (lose_patience(Clock::now() - since) <= Clock::duration::zero()) {
+        why = "no room " + wanted + ", of which its writer frees none: is the disk slow? MSDA_RECORD_RING_BYTES sets " +
+              "the limit";
+        return std::nullopt;
+      }
       nanosleep(&kPause, nullptr);
     }
   } catch (...) {
   }
   return std::nullopt;
+}
+
+// What is left of the program's patience after so long a wait in vain. If it is none, that wait has cost it all: no
+// launch waits any more until blocks come back.
+TargetRing::Clock::duration TargetRing::lose_patience(Clock::duration waited) {
+  const std::lock_guard lock(mutex_);
+  const auto left = patience_ - waited;
+  if (left <= Clock::duration::zero()) patience_ = Clock::duration::zero();
+  return left;
 }
 
 void TargetRing::close() noexcept {
@@ -105,8 +128,9 @@ std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   return std::nullopt;
 }
 
-// Collects the blocks that the writer or this process has freed.
+// Collects the blocks that the writer or this process has freed. Each gives back a little of a patience that was lost.
 void TargetRing::collect() {
+  constexpr std::chrono::milliseconds kForBlock{1};
   for (auto block = taken_.begin(); block != taken_.end();) {
     if (header_->taken[block->first].load(std::memory_order_acquire) != 0) {
       ++block;
@@ -115,6 +139,7 @@ void TargetRing::collect() {
     add_free(block->second);
     block = taken_.erase(block);
     ++given_back_;
+    patience_ = std::min<Clock::duration>(patience_ + kForBlock, kPatience);
   }
 }
 
@@ -183,7 +208,7 @@ void TargetRing::prepare_next() {
   end_ += *size;  // also if it has failed: the writer may have mapped that part of the file
 }
 
-// False if the ring has reached its limit, or there is no memory. While a segment is being prepared, it does not grow.
+// By less where the process may not have that much. False if the ring has reached its limit, or there is no memory. While a segment is being prepared, it does not grow.
 bool TargetRing::grow(uint64_t bytes) {
   if (next_ && next_->state() == SegmentMemory::State::kUnderWay) return true;
   if (next_ && next_->state() == SegmentMemory::State::kReady) {
@@ -193,13 +218,16 @@ bool TargetRing::grow(uint64_t bytes) {
   has_failed_ = has_failed_ || next_;
   next_.reset();
   drop_empty_segments(bytes);
-  const auto size = next_size(bytes);
   const int file = file_.get();
-  auto memory = file >= 0 && size ? SegmentMemory::make(file, end_, *size) : nullptr;
-  if (!memory) return false;
-  end_ += *size;
-  add(std::move(memory));
-  return true;
+  const uint64_t largest = file >= 0 ? next_size(bytes).value_or(0) : 0;
+  for (uint64_t size = largest; size >= bytes; size = size > bytes ? std::max(bytes, in_pages(size / 2)) : 0) {
+    auto memory = SegmentMemory::make(file, end_, size);
+    if (!memory) continue;
+    end_ += size;
+    add(std::move(memory));
+    return true;
+  }
+  return false;
 }
 
 void TargetRing::add(std::unique_ptr<SegmentMemory> memory) {

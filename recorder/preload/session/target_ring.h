@@ -1,15 +1,17 @@
 // The recorded process' side of the memory shared with the writer (spool/ring.h): blocks of pinned memory into which
 // device tensors are copied. It grows as needed up to MSDA_RECORD_RING_BYTES, and prepares for that ahead; when it is
-// full, reserve() waits for the writer.
+// full, reserve() waits for the writer, but not for one that stands still: the program's patience is one for all.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -69,9 +71,9 @@ class TargetRing {
   bool is_open() const noexcept { return header_ != nullptr; }
   int descriptor() const noexcept { return file_.get(); }
 
-  // Waits as long as the writer frees blocks. Nothing if `bytes` exceed the limit, or if no block was freed for ten
-  // seconds. Needs what pin() needs.
-  std::optional<RingBlock> reserve(uint64_t bytes) noexcept;
+  // Waits as long as blocks are freed, and kPatience in all for blocks that are not. Nothing, and the reason, if there
+  // is no room. Needs what pin() needs.
+  std::optional<RingBlock> reserve(uint64_t bytes, std::string& why) noexcept;
 
   // The device has lost the pinning (cudaDeviceReset): pins the memory again with the next block.
   void pins_are_lost() noexcept { ++pin_epoch_; }
@@ -92,10 +94,14 @@ class TargetRing {
     uint64_t pin_epoch;
   };
 
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kPatience{2000};
+
   std::optional<RingBlock> take(uint64_t bytes);
   void collect();
   void add_free(Range range);
   void drop_empty_segments(uint64_t bytes);
+  Clock::duration lose_patience(Clock::duration waited);
   std::optional<uint64_t> next_size(uint64_t bytes) const;
   void prepare_next();
   bool grow(uint64_t bytes);
@@ -115,6 +121,7 @@ class TargetRing {
   std::unique_ptr<SegmentMemory> next_;  // segment, while it is being prepared
   bool has_failed_ = false;              // to prepare one: it will again
   std::map<uint32_t, Range> taken_;
+  Clock::duration patience_ = kPatience;  // left
 };
 
 }  // namespace msda::record
