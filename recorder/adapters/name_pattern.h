@@ -2,6 +2,7 @@
 // to compile.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,8 @@ struct BadPattern : std::runtime_error {
 
 class NamePattern {
  public:
+  static constexpr size_t kLongest = 500;  // characters: compiling and matching take stack for each
+
   NamePattern() = default;                           // found in no name
   explicit NamePattern(const std::string& pattern);  // throws BadPattern
 

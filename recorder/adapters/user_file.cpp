@@ -20,7 +20,6 @@ namespace msda::adapters {
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
-constexpr size_t kLongestPattern = 500;    // matching a short pattern needs little stack
 constexpr int64_t kMostParameters = 256;   // the recorder reads no more
 constexpr int64_t kLargestStruct = 32764;  // CUDA's limit for all parameters together
 constexpr size_t kMostTensors = 64, kMostDimensions = 16, kMostConditions = 64, kMostAdapters = 256;
@@ -198,8 +197,8 @@ void read_conventions(UserSpec& spec, const Node& node, const Node& tensors) {
 
 NamePattern read_pattern(const Node& node) {
   const std::string& pattern = node.text();
-  if (pattern.empty() || pattern.size() > kLongestPattern) {
-    node.fail("is not a regular expression of 1 to " + std::to_string(kLongestPattern) + " characters");
+  if (pattern.empty() || pattern.size() > NamePattern::kLongest) {
+    node.fail("is not a regular expression of 1 to " + std::to_string(NamePattern::kLongest) + " characters");
   }
   if (pattern.find('{') != pattern.npos) node.fail("counts with {}, which is not taken: write the repeats out");
   try {

@@ -1,6 +1,7 @@
 // usage: hostile_client MODE [ARGUMENT...]. Each mode makes calls of msda_backward and does something to its process
 // that must neither break the recorder nor be disturbed by it. It prints what it saw; its exit status must not change.
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -265,6 +266,17 @@ int ends(const Arguments& arguments) {
   return 0;
 }
 
+// A call from a thread with the least stack that there is.
+int has_little_stack(const Arguments&) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  if (pthread_attr_init(&attributes) || pthread_attr_setstacksize(&attributes, 16384)) return 9;
+  const auto run = [](void*) -> void* { return call(1) == MSDA_OK ? nullptr : &errno; };
+  void* failed = nullptr;
+  if (pthread_create(&thread, &attributes, run, nullptr) || pthread_join(thread, &failed)) return 9;
+  return failed != nullptr;
+}
+
 }  // namespace
 
 int main(int count, char** values) {
@@ -288,7 +300,8 @@ int main(int count, char** values) {
       {"fails_first", fails_first},
       {"comes_back", comes_back},
       {"runs_long", runs_long},
-      {"ends", ends}};
+      {"ends", ends},
+      {"has_little_stack", has_little_stack}};
   const auto mode = count > 1 ? modes.find(values[1]) : modes.end();
   if (mode == modes.end()) return 99;
   return mode->second(Arguments(values + 2, values + count));

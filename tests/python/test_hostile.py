@@ -135,6 +135,72 @@ def test_no_lock_of_a_static_local_survives_a_fork():
     assert not [name for name in guarded if "::_AnyMatcher<" not in name and not any(function in name for function in per_thread)]
 
 
+@pytest.mark.parametrize("pattern", [480 * "a" + "|msda", 120 * "(a?" + 120 * ")" + "|msda"], ids=["long", "nested"])
+def test_patterns_take_no_stack_of_the_program(tmp_path, pattern):
+    done = recorded(tmp_path, "has_little_stack", options=["--kernel", pattern])
+    assert done.returncode == 0, done.stderr
+    assert count_invocations(tmp_path) == 1
+
+
+def compiled(folder, name, source, *flags):
+    (folder / f"{name}.c").write_text(source)
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-w", "-o", folder / name, folder / f"{name}.c", *flags], check=True)
+    return folder / name
+
+
+def test_a_debugger_is_told_of_no_process_that_is_not_the_programs(tmp_path):
+    """It would take the writer for a thread, and the writer's exec for the program's; or follow it, and leave the program."""
+    debugger = compiled(tmp_path, "debugger", """
+        #include <stdio.h>
+        #include <sys/ptrace.h>
+        #include <sys/wait.h>
+        #include <unistd.h>
+        int main(int count, char** arguments) {
+          int status, program = fork();
+          if (program == 0) { ptrace(PTRACE_TRACEME, 0, 0, 0); execv(arguments[1], arguments + 1); return 9; }
+          waitpid(program, &status, 0);
+          ptrace(PTRACE_SETOPTIONS, program, 0, PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC);
+          for (int stopped = program;; stopped = waitpid(-1, &status, __WALL)) {
+            if (stopped < 0) return 8;
+            if (stopped == program && WIFEXITED(status)) return WEXITSTATUS(status);
+            unsigned long fresh = 0;
+            char thread[99];
+            ptrace(PTRACE_GETEVENTMSG, stopped, 0, &fresh);
+            sprintf(thread, "/proc/%d/task/%lu", program, fresh);
+            if (status >> 16 && access(thread, F_OK)) printf("event %d: %lu\\n", status >> 16, fresh);
+            ptrace(PTRACE_CONT, stopped, 0, 0);
+          }
+        }""")
+    done = subprocess.run([RECORD, "-o", tmp_path / "a.h5", "--", debugger, CLIENT, "plain"], capture_output=True, text=True,
+                          timeout=100, env=environment())
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert count_invocations(tmp_path) == 20
+
+
+def test_a_library_that_is_unloaded_and_loaded_elsewhere(tmp_path):
+    """One that is not ours, and that the C library would unmap. It has a function of ours, which the program finds without a handle."""
+    library = compiled(tmp_path, "library.so", "int msda_backward() { return 7; }", "-shared", "-fPIC")
+    program = compiled(tmp_path, "program", """
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <sys/mman.h>
+        int main(int count, char** arguments) {
+          for (int round = 0; round < 3; ++round) {
+            void* library = dlopen(arguments[1], RTLD_NOW | RTLD_GLOBAL);
+            int (*function)(void*, void*, void*, void*, void*, void*) = dlsym(RTLD_DEFAULT, "msda_backward");
+            printf("%d\\n", function(0, 0, 0, 0, 0, 0));
+            Dl_info at;
+            dladdr(dlsym(library, "msda_backward"), &at);
+            dlclose(library);
+            for (long page = -32; page < 32; ++page)
+              mmap((char*)at.dli_fbase + page * 4096, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+          }
+        }""", "-ldl")
+    done = subprocess.run([RECORD, "-o", tmp_path / "a.h5", "--", program, library], capture_output=True, text=True,
+                          timeout=100, env=environment())
+    assert (done.returncode, done.stdout) == (0, "7\n7\n7\n"), done.stderr
+
+
 def test_ignored_signals_stay_ignored(tmp_path):
     ignored = {signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP}
     ignore = lambda: [signal.signal(number, signal.SIG_IGN) for number in ignored]  # noqa: E731

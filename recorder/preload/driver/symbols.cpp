@@ -25,7 +25,11 @@ void* real_dlsym(void* handle, const char* name) noexcept {
   return real != nullptr ? real(handle, name) : nullptr;
 }
 
-void* next_definition(const char* name) noexcept { return real_dlsym(RTLD_NEXT, name); }
+void* next_definition(const char* name) noexcept {
+  void* found = real_dlsym(RTLD_NEXT, name);
+  if (found != nullptr) keep_loaded(found);
+  return found;
+}
 
 void* definition_in(const char* library, const char* name) noexcept {
   void* handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);

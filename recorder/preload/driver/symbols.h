@@ -14,7 +14,7 @@ namespace msda::record {
 // Calls the C library's dlsym.
 void* real_dlsym(void* handle, const char* name) noexcept;
 
-// The next definition of a function after the preload's own.
+// The next definition of a function after the preload's own; its library is kept (keep_loaded).
 void* next_definition(const char* name) noexcept;
 
 // A function of a loaded library, by the library's SONAME; null if it is not loaded. Loads nothing.

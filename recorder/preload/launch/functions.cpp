@@ -6,7 +6,9 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/preload/session/asked_adapters.h"
+#include "recorder/preload/session/config.h"
 #include "recorder/preload/session/observations.h"
+#include "recorder/preload/session/own_thread.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
 
@@ -25,6 +27,22 @@ const char* name_of(cuda::Function function, bool& is_kernel) {
   }
   is_kernel = false;
   return "";
+}
+
+// Files of adapters have regular expressions, which take stack, and this may be a thread with little.
+const adapters::Adapter* find_adapter(const std::string& name) {
+  const adapters::Adapter* match = nullptr;
+  const auto find = [&] {
+    for (const adapters::Adapter* adapter : asked_adapters()) {
+      if (match == nullptr && adapter->matches(name)) match = adapter;
+    }
+  };
+  if (config().adapters.empty()) {
+    find();
+  } else if (!on_own_thread(find)) {
+    warn("kernel " + name + " is not recorded: no thread can be started to compare it with the files of adapters");
+  }
+  return match;
 }
 
 }  // namespace
@@ -65,10 +83,7 @@ const adapters::Adapter* Functions::adapter_of(const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto found = known_.find(name);
   if (found != known_.end()) return found->second;
-  const adapters::Adapter* match = nullptr;
-  for (const adapters::Adapter* adapter : asked_adapters()) {
-    if (match == nullptr && adapter->matches(name)) match = adapter;
-  }
+  const adapters::Adapter* match = find_adapter(name);
   const bool excluded = match != nullptr && !recording().wants(name.c_str());
   observe(match == nullptr ? "unmatched"
           : excluded       ? "excluded"

@@ -3,17 +3,53 @@
 #include <pthread.h>
 #include <signal.h>
 
-namespace msda::record {
+#include <optional>
 
-bool start_own_thread(void* (*run)(void*), void* argument) noexcept {
+namespace msda::record {
+namespace {
+
+// Nothing if there can be no thread.
+std::optional<pthread_t> start(void* (*run)(void*), void* argument) {
+  constexpr size_t kStack = 4 << 20;  // of which only what is touched takes memory
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return std::nullopt;
+  pthread_attr_setstacksize(&attributes, kStack);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread;
-  const bool started = pthread_create(&thread, nullptr, run, argument) == 0;
+  const bool started = pthread_create(&thread, &attributes, run, argument) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) pthread_detach(thread);
-  return started;
+  pthread_attr_destroy(&attributes);
+  return started ? std::optional(thread) : std::nullopt;
+}
+
+}  // namespace
+
+
+bool start_own_thread(void* (*run)(void*), void* argument) noexcept {
+  const auto thread = start(run, argument);
+  if (thread) pthread_detach(*thread);
+  return thread.has_value();
+}
+
+bool on_own_thread(const std::function<void()>& work) noexcept {
+  struct Job {
+    const std::function<void()>& work;
+    bool done = false;
+  };
+  Job job{work};
+  const auto run = [](void* argument) -> void* {
+    Job& mine = *static_cast<Job*>(argument);
+    try {
+      mine.work();
+      mine.done = true;
+    } catch (...) {
+    }
+    return nullptr;
+  };
+  const auto thread = start(run, &job);
+  return thread && pthread_join(*thread, nullptr) == 0 && job.done;
 }
 
 }  // namespace msda::record

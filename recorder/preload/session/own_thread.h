@@ -1,9 +1,15 @@
-// Threads of the recorder in the recorded program.
+// Threads of the recorder in the recorded program. They handle no signal of the program, and have a stack of their own
+// size: the program's threads may have 16 KiB, and so may those that ulimit -s leaves the default.
 #pragma once
+
+#include <functional>
 
 namespace msda::record {
 
-// Starts a detached thread that handles no signal of the program. False if there can be no thread.
+// Starts a detached thread. False if there can be no thread.
 bool start_own_thread(void* (*run)(void*), void* argument) noexcept;
+
+// Does the work on a thread, and waits for it. False if there can be no thread, or the work throws.
+bool on_own_thread(const std::function<void()>& work) noexcept;
 
 }  // namespace msda::record

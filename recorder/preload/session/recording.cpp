@@ -20,6 +20,7 @@
 #include "recorder/preload/session/host_digests.h"
 #include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/observations.h"
+#include "recorder/preload/session/own_thread.h"
 #include "recorder/preload/session/provenance.h"
 #include "recorder/preload/session/recording_state.h"
 #include "recorder/preload/session/seeds.h"
@@ -82,25 +83,40 @@ void Recording::stop(const std::string& why) noexcept {
 }
 
 bool Recording::wants(const char* kernel) noexcept {
+  if (config_.kernel.empty()) return !over_;
   bool wanted = false;
   guarded([&] {
-    if (config_.kernel.empty()) {
-      wanted = true;
-      return;
-    }
+    const Answer* answer = answers_.load(std::memory_order_acquire);
+    while (answer != nullptr && answer->kernel != kernel) answer = answer->before;
+    if (answer == nullptr) answer = answer_for(kernel);
+    wanted = answer != nullptr && answer->wanted;
+  });
+  return wanted && !over_;
+}
+
+// Of a thread that may have little stack, which regular expressions take.
+const Recording::Answer* Recording::answer_for(const char* kernel) {
+  auto fresh = std::make_unique<Answer>(Answer{kernel, false, nullptr});
+  std::string trouble = "no thread can be started for it";
+  const bool answered = on_own_thread([&] {
     using adapters::NamePattern;
     static constinit MadeOnce<const NamePattern> made;
-    const NamePattern& pattern = made.get([this] {
-      try {
-        return std::make_unique<const NamePattern>(config_.kernel);
-      } catch (const adapters::BadPattern&) {
-        stop("--kernel " + config_.kernel + " is not a regular expression; nothing is recorded");
-        return std::make_unique<const NamePattern>();
-      }
-    });
-    wanted = pattern.is_found_in(kernel);
+    try {
+      const auto& pattern = made.get([this] { return std::make_unique<const NamePattern>(config_.kernel); });
+      fresh->wanted = pattern.is_found_in(kernel);
+      trouble.clear();
+    } catch (const adapters::BadPattern& e) {
+      trouble = std::string("not a valid regular expression (ECMAScript, without back references): ") + e.what();
+    }
   });
-  return wanted;
+  if (!answered || !trouble.empty()) {
+    stop("--kernel " + config_.kernel + ": " + trouble + "; nothing is recorded");
+    return nullptr;
+  }
+  fresh->before = answers_;
+  while (!answers_.compare_exchange_weak(fresh->before, fresh.get(), std::memory_order_acq_rel)) {
+  }
+  return fresh.release();  // never destroyed
 }
 
 Recording::State& Recording::state() { return *state_.load(std::memory_order_acquire); }

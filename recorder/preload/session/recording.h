@@ -96,7 +96,13 @@ class Recording {
  private:
   friend class RegisteredContent;
   struct State;
+  struct Answer {  // to wants()
+    std::string kernel;
+    bool wanted;
+    const Answer* before;
+  };
 
+  const Answer* answer_for(const char* kernel);
   template <class Work>
   void guarded(Work&& work) noexcept;
   bool start_locked(State& state);
@@ -112,6 +118,7 @@ class Recording {
   std::atomic<bool> over_{false}, started_{false};
   std::timed_mutex start_mutex_;
   std::mutex complete_mutex_;           // one thread at a time waits for the writer's answer
+  std::atomic<const Answer*> answers_{nullptr};
   std::atomic<State*> state_{nullptr};  // never destroyed: threads of the program may still call while it ends
   DeliveryThread delivery_;
 };

@@ -17,9 +17,12 @@
 namespace msda::record {
 namespace {
 
-// fork() without the fork handlers of the program's libraries, and without a signal when the child ends. Until exec the
-// child may call nothing that takes a lock.
-pid_t bare_fork() { return static_cast<pid_t>(syscall(SYS_clone, 0, nullptr, nullptr, nullptr, nullptr)); }
+// fork() without the fork handlers of the program's libraries, without a signal when the child ends, and without a
+// debugger of the program being told: it would take the child for a thread, or follow it in place of the program. Until
+// exec the child may call nothing that takes a lock.
+pid_t bare_fork() {
+  return static_cast<pid_t>(syscall(SYS_clone, CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr));
+}
 
 // The environment without the variables that would make the writer record, or load what the program preloads.
 std::vector<char*> writer_environment() {
