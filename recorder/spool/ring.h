@@ -16,7 +16,7 @@ struct RingHeader {
   static constexpr uint32_t kBlocks = 1024;
   static constexpr uint64_t kBytes = 8192;  // the header's size; blocks follow
 
-  std::atomic<uint32_t> taken[kBlocks];  // 1 while the target or the writer needs the block of that number
+  std::atomic<uint32_t> taken[kBlocks];  // not 0 while the target or the writer needs the block of that number
   uint64_t most_bytes;                   // the limit for all blocks together
 };
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint32_t>::is_always_lock_free);

@@ -158,9 +158,10 @@ void Builder::complete(const spool::End& end) {
   Pending pending = std::move(found->second);
   open_.erase(found);
   if (!std::ranges::all_of(pending.tensors, [&](const Item& item) { return payloads_.has(item); })) {
-    ++lost_;
+    lost_.insert({end.invocation, end.attempt});
     return;
   }
+  lost_.erase({end.invocation, end.attempt});  // the target has sent it again
   Payloads::check_sizes(pending.tensors);
   if (!settle(pending)) {
     unexplained_[pending.begin.texts["kernel"]] += 1;

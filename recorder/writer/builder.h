@@ -45,7 +45,7 @@ class Builder {
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
-  int64_t lost() const { return lost_; }  // complete, but their bytes were in memory that is gone
+  int64_t lost() const { return static_cast<int64_t>(lost_.size()); }  // complete, but their bytes are gone
   // Calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
   // Calls, by kernel, whose outputs do not decide padding_mode or align_corners.
@@ -163,7 +163,8 @@ class Builder {
   std::map<uint64_t, spool::Count> counts_;
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
-  int64_t written_ = 0, completed_ = 0, lost_ = 0, without_room_ = 0;
+  std::set<std::pair<uint64_t, uint32_t>> lost_;  // their bytes were in memory that is gone, and have not come again
+  int64_t written_ = 0, completed_ = 0, without_room_ = 0;
   spool::CutDone last_cut_;
   bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;
 };

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "recorder/writer/builder.h"
@@ -35,7 +36,11 @@ int run_recover(const RecoverOptions& options) {
     }
     std::string left_out;
     if (builder.unfinished() > 0) left_out += fmt::format(", {} more had not ended", builder.unfinished());
-    if (builder.lost() > 0) left_out += fmt::format(", {} were in shared memory that is gone", builder.lost());
+    if (builder.lost() > 0) {
+      left_out += fmt::format(", {} were in shared memory that is gone", builder.lost());
+      const std::string capture = options.spool.substr(0, options.spool.rfind(".spool"));
+      if (std::filesystem::exists(capture)) left_out += ", except for those in " + capture;
+    }
     if (builder.without_room() > 0)
       left_out += fmt::format(", no room on the disk for {} more", builder.without_room());
     if (builder.trailing_bytes() > 0) {

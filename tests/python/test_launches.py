@@ -160,9 +160,22 @@ def test_launches_killed_at_random_moments(replay, tmp_path):
     assert recorded > 20
 
 
+def test_what_a_killed_writer_has_not_read_is_in_the_spool(replay, tmp_path):
+    """It was in the memory shared with the writer, which the program still has; later launches go into the spool."""
+    capture, writer = tmp_path / "a.h5", tmp_path / "writer"
+    writer.write_text("#!/bin/sh\nhead -c 9 > /dev/null\nkill -KILL $$\n")  # it is told of each launch
+    writer.chmod(0o755)
+    arguments = ["--kernel", "col2im17", "--launches", "60", "--seed", "1"]
+    done = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, timeout=60,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER=writer))
+    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout) and "ended unexpectedly" in done.stderr
+    assert replay("recover", f"{capture}.spool", "-o", capture, expect=0).out == f"{capture}: 60 invocations\n"
+    replay("verify", capture, expect=0)
+
+
 @pytest.mark.long
 def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
-    """Tensors in the shared memory are lost with the writer; later ones are in the spool."""
+    """Those that it had written are in its capture, if that is whole; the others are in the spool."""
     capture = tmp_path / "a.h5"
     process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "1000", "--seed", "1"], stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True, env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture))

@@ -35,7 +35,7 @@ def wait_until(holds, seconds=20):
     (["-o", "{folder}/fifo", "--force"], "is no regular file"),
     (["-o", "{folder}/link", "--force"], "a symbolic link"),
     (["--kernel", "("], "not a valid regular expression"),
-    (["--kernel", 501 * "a"], "more than 500 characters"), (["--kernel", "a{9}"], "write the repeats out"),
+    (["--kernel", 501 * "a"], "more than 500 characters"), (["--kernel", "a{{9}}"], "write the repeats out"),
     (["--adapter", "{folder}/missing.json"], "missing.json"),
     (["--keep", "last:0"], "last:K"), (["--keep", "last:-1"], "last:K"), (["--keep", "last:"], "last:K"),
     (["--keep", "last:1x"], "last:K"), (["--keep", "last:99999999999999999999"], "last:K"), (["--keep", "some"], "last:K"),

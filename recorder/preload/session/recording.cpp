@@ -176,6 +176,7 @@ void Recording::say_trouble(State& mine) {
 void Recording::notify_writer(State& mine) {
   say_trouble(mine);
   if (mine.writer.notify() != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false)) return;
+  mine.write_unread();
   warn("the writer of " + mine.frames.output() + " ended unexpectedly; recording continues into " +
        mine.frames.spool_path() + kRecover);
 }

@@ -34,37 +34,57 @@ void Recording::State::forget_evicted() {
       continue;
     }
     const uint64_t told = frames.append(spool::Drop{evicted->invocation});
+    std::erase_if(unread, [&](const HandedOver& launch) {
+      return launch.record.content.invocation == evicted->invocation;
+    });
     frames.dropped(evicted->bytes + told);
   }
 }
 
-void Recording::State::write(LaunchRecord& record) {
+// Returns the bytes appended.
+uint64_t Recording::State::append(const LaunchRecord& record, uint32_t attempt, const RingBlock* block) {
   const spool::WriteSignalsHeld held_for_all;
-  const RegisteredContent& content = record.content;
-  const uint64_t invocation = content.invocation;
-  const RingBlock* block = record.block && writer_reads ? &record.block : nullptr;
-  const auto before = has_before(record) ? std::optional(record.before) : std::nullopt;
-  const uint32_t attempt = content.known ? ledger.next_attempt(content.key) : 0;
+  const uint64_t invocation = record.content.invocation;
   uint64_t bytes = frames.append_begin(record.facts, invocation, attempt);
   bytes += frames.append_tensors(invocation, attempt, "inputs", record.inputs, block);
   bytes += frames.append_tensors(invocation, attempt, "outputs_before", record.outputs_before, block);
   bytes += frames.append_tensors(invocation, attempt, "outputs", record.outputs, block);
   bytes += frames.append(spool::Parameters{invocation, attempt, record.parameter_offsets, record.parameter_sizes},
                          record.parameter_bytes);
-  bytes += frames.append_end(invocation, attempt, record.digests);
+  return bytes + frames.append_end(invocation, attempt, record.digests);
+}
+
+void Recording::State::write(LaunchRecord record) {
+  const RegisteredContent& content = record.content;
+  const RingBlock* block = record.block && writer_reads ? &record.block : nullptr;
+  const auto before = has_before(record) ? std::optional(record.before) : std::nullopt;
+  const uint32_t attempt = content.known ? ledger.next_attempt(content.key) : 0;
+  const uint64_t bytes = append(record, attempt, block);
   if (content.known) {
     ledger.supersede(content.key, before, bytes);
   } else {
     ledger.deliver_first(content.key, record.before, bytes);
   }
   record.content.settle();
-  if (block != nullptr && !frames.has_ended()) record.block.hand_over();
+  std::erase_if(unread, [](const HandedOver& launch) { return launch.record.block.is_read(); });
+  if (block != nullptr && !frames.has_ended()) {
+    record.block.hand_over();
+    unread.push_back({std::move(record), attempt});
+  }
   forget_evicted();
 }
 
+void Recording::State::write_unread() {
+  for (HandedOver& launch : unread) {
+    if (launch.record.block.is_read()) continue;
+    frames.dropped(append(launch.record, launch.attempt, nullptr));  // it has counted towards the limit already
+    launch.record.block.take_back();
+  }
+  unread.clear();
+}
+
 void Recording::State::write_held() {
-  if (held) write(*held);
-  held.reset();
+  if (held) write(*std::exchange(held, std::nullopt));
 }
 
 void Recording::State::deliver(LaunchRecord&& record) {
@@ -84,7 +104,7 @@ void Recording::State::deliver(LaunchRecord&& record) {
   if (content.known) {
     held = std::move(record);
   } else {
-    write(record);
+    write(std::move(record));
   }
 }
 
@@ -94,6 +114,7 @@ uint64_t Recording::State::cut(bool keep) {
   const uint64_t of_all = std::exchange(unknown_bytes, 0) + forgotten.bytes;
   if (forgotten.contents == 0) return 0;
   frames.append(spool::Cut{++cuts, keep});
+  if (!keep) unread.clear();  // the writer frees their blocks
   if (!keep) frames.dropped(of_all);  // and not what calls under way have counted already
   return cuts;
 }

@@ -2,6 +2,7 @@
 // parent may have been changing it.
 #pragma once
 
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -20,7 +21,10 @@ struct Recording::State {
 
   void append_count(const std::optional<ContentLedger::Count>& count);
   void forget_evicted();
-  void write(LaunchRecord& record);
+  void write(LaunchRecord record);
+  uint64_t append(const LaunchRecord& record, uint32_t attempt, const RingBlock* block);
+  // The writer has ended: appends to the spool what it has left in the shared memory.
+  void write_unread();
   void write_held();
   void deliver(LaunchRecord&& record);
   // Ends the capture: keeps or discards the calls delivered so far. Returns the cut's number, or 0 if there are none.
@@ -34,6 +38,11 @@ struct Recording::State {
 
   std::mutex mutex;  // guards what follows
   ContentLedger ledger;
+  struct HandedOver {
+    LaunchRecord record;
+    uint32_t attempt;
+  };
+  std::deque<HandedOver> unread;                      // launches whose block the writer has not freed
   std::optional<LaunchRecord> held;                   // its content is recorded already
   std::map<std::string, std::set<std::string>> code;  // in the spool: functions, by their image's digest
   std::set<std::string> missed;                       // kernels for which report_missed_launch() has warned

@@ -121,8 +121,9 @@ std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
     segment.free.erase(at);
     if (size > bytes) segment.free.emplace(offset + bytes, size - bytes);
     pin_again(segment);
-    header_->taken[number].store(1, std::memory_order_release);
-    return RingBlock(&header_->taken[number], number, offset,
+    if (++ticket_ == 0) ++ticket_;  // 0 is no ticket
+    header_->taken[number].store(ticket_, std::memory_order_release);
+    return RingBlock(&header_->taken[number], ticket_, number, offset,
                      segment.memory->data() + (offset - segment.memory->offset()));
   }
   return std::nullopt;

@@ -25,14 +25,17 @@ namespace msda::record {
 class RingBlock {
  public:
   RingBlock() = default;
-  RingBlock(std::atomic<uint32_t>* taken, uint32_t number, uint64_t offset, std::byte* memory)
-      : taken_(taken), number_(number), offset_(offset), memory_(memory) {}
+  // `ticket` is what `taken` holds while this block has the number.
+  RingBlock(std::atomic<uint32_t>* taken, uint32_t ticket, uint32_t number, uint64_t offset, std::byte* memory)
+      : taken_(taken), ticket_(ticket), number_(number), offset_(offset), memory_(memory) {}
   RingBlock(RingBlock&& other) noexcept { *this = std::move(other); }
   RingBlock& operator=(RingBlock&& other) noexcept {
     std::swap(taken_, other.taken_);
+    std::swap(ticket_, other.ticket_);
     std::swap(number_, other.number_);
     std::swap(offset_, other.offset_);
     std::swap(memory_, other.memory_);
+    std::swap(is_writers_, other.is_writers_);
     return *this;
   }
   ~RingBlock() { give_back(); }
@@ -43,17 +46,22 @@ class RingBlock {
   std::byte* memory() const { return memory_; }
 
   void give_back() noexcept {
-    if (taken_ != nullptr) taken_->store(0, std::memory_order_release);
+    if (taken_ != nullptr && !is_writers_) taken_->store(0, std::memory_order_release);
     taken_ = nullptr;
   }
   // A frame names the block: the writer frees it.
-  void hand_over() noexcept { taken_ = nullptr; }
+  void hand_over() noexcept { is_writers_ = true; }
+  // Whether the writer has freed the block that was handed over.
+  bool is_read() const noexcept { return taken_->load(std::memory_order_acquire) != ticket_; }
+  // The writer has ended: the block is freed here.
+  void take_back() noexcept { is_writers_ = false; }
 
  private:
   std::atomic<uint32_t>* taken_ = nullptr;
-  uint32_t number_ = 0;
+  uint32_t ticket_ = 0, number_ = 0;
   uint64_t offset_ = 0;
   std::byte* memory_ = nullptr;
+  bool is_writers_ = false;
 };
 
 class TargetRing {
@@ -121,6 +129,7 @@ class TargetRing {
   std::unique_ptr<SegmentMemory> next_;  // segment, while it is being prepared
   bool has_failed_ = false;              // to prepare one: it will again
   std::map<uint32_t, Range> taken_;
+  uint32_t ticket_ = 0;                   // of the last block
   Clock::duration patience_ = kPatience;  // left
 };
 
