@@ -1,6 +1,9 @@
 #include "recorder/spool/output.h"
 
 #include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 namespace msda::spool {
 
@@ -10,6 +13,15 @@ std::string output_name(const std::string& wanted, pid_t process, int attempt) {
   const size_t stem = dot != std::string::npos && wanted[dot] == '.' ? dot : wanted.size();
   const std::string number = attempt > 1 ? "." + std::to_string(attempt) : "";
   return wanted.substr(0, stem) + "." + std::to_string(process) + number + wanted.substr(stem);
+}
+
+std::string absolute_pattern(const std::string& pattern) {
+  char* folder = pattern.empty() || pattern[0] != '/' ? getcwd(nullptr, 0) : nullptr;
+  if (folder == nullptr) return pattern;
+  std::string path;
+  for (const char* at = folder; *at != 0; ++at) path += *at == '%' ? "%%" : std::string(1, *at);
+  std::free(folder);
+  return path + "/" + pattern;
 }
 
 std::optional<uint64_t> free_bytes(const std::string& folder) {

@@ -13,6 +13,10 @@ namespace msda::spool {
 // The output name of a process' attempt: first the wanted one, then others, as the previous ones are taken.
 std::string output_name(const std::string& wanted, pid_t process, int attempt);
 
+// A pattern of output names (%p, %r, %%) from the working folder on, in which nothing is replaced; one that is absolute
+// as it is.
+std::string absolute_pattern(const std::string& pattern);
+
 // Bytes that this user may still write to the disk of a folder; nothing if the disk does not tell.
 std::optional<uint64_t> free_bytes(const std::string& folder);
 

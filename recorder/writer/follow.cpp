@@ -16,8 +16,8 @@
 #include <string>
 
 #include "recorder/spool/news.h"
+#include "recorder/spool/session_file.h"
 #include "recorder/writer/builder.h"
-#include "recorder/writer/session.h"
 #include "recorder/writer/version.h"
 
 namespace msda::record {
@@ -140,9 +140,8 @@ int follow(const Options& options) {
   for (const int ignored : {SIGINT, SIGTERM, SIGHUP}) signal(ignored, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error like a full disk
   // Checked now: if the descriptor is closed, the next file opened gets the number.
-  SessionFile session(is_open(kSession) ? kSession : -1);
+  spool::SessionFile session(is_open(kSession) ? kSession : -1);
   const int shared_memory = is_open(kSharedMemory) ? kSharedMemory : -1;
-  session.begin(options.output, options.spool);
   std::optional<Builder> made;
   try {
     Builder& builder = made.emplace(Builder::Settings{

@@ -121,6 +121,11 @@ void settle(Options& options) {
   if (!why_not.empty()) refuse(why_not);
 }
 
+std::string fallback_folder(const Options& options) {
+  const auto folder = folder_of(options.output);
+  return folder ? folder->string() : ".";
+}
+
 std::string announce(const Options& options) {
   const auto folder = folder_of(options.output);
   if (const auto limit = options.max_bytes == 0 && folder ? spool::default_limit(*folder) : std::nullopt) {

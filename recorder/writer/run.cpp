@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "recorder/spool/output.h"
 #include "recorder/text/shell.h"
 #include "recorder/writer/installation.h"
 #include "recorder/writer/request.h"
@@ -41,7 +42,7 @@ std::string preloadable_path(const fs::path& library, const std::string& session
   if (library.string().find_first_of(kSpecial) == std::string::npos) return library.string();
   const fs::path link = fs::path(session) / library.filename();
   std::error_code error;
-  if (!session.empty() && session.find_first_of(kSpecial) == std::string::npos) {
+  if (session.find_first_of(kSpecial) == std::string::npos) {
     fs::create_symlink(library, link, error);
     if (!error) return link.string();
   }
@@ -116,7 +117,7 @@ void set_environment(const Options& options, const std::string& library, const s
   const char* preloaded = getenv("LD_PRELOAD");
   set("LD_PRELOAD", preloaded != nullptr && *preloaded != 0 ? library + ":" + preloaded : library);
   set_sanitizer_options();
-  set("MSDA_RECORD_OUTPUT", options.output);
+  set("MSDA_RECORD_OUTPUT", spool::absolute_pattern(options.output));  // the program may start in another folder
   set("MSDA_RECORD_HOOK", options.hook);
   set("MSDA_RECORD_KEEP", options.keep);
   set("MSDA_RECORD_STAGES", options.stages);
@@ -127,7 +128,7 @@ void set_environment(const Options& options, const std::string& library, const s
   if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
   if (!options.variables.empty()) set("MSDA_RECORD_ENV", fmt::format("{}", fmt::join(options.variables, ":")));
   if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
-  if (!session.empty()) set("MSDA_RECORD_SESSION", session);
+  set("MSDA_RECORD_SESSION", session);
   if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);
 }
 
@@ -217,7 +218,7 @@ void report_processes(const std::map<std::string, Report>& reports, const std::v
 int run(const Options& options) {
   if (const int error = why_not_startable(options.command[0])) return cannot_start(options.command[0], error);
   Signals signals;
-  const Session session;
+  Session session(fallback_folder(options));
   const std::string library = preloadable_path(preload_library(), session.folder());
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error(fmt::format("cannot fork: {}", std::strerror(errno)));
@@ -227,6 +228,7 @@ int run(const Options& options) {
     become(options.command);
   }
   signals.pass_on_to(child);
+  session.attend(child);
   const int status = status_of(child, signals);
   report_processes(session.wait(), options.typed, options.digest_only);
   return signal_since != 0 ? 128 + signal_since : status;

@@ -2,17 +2,23 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
+#include <stdexcept>
 #include <thread>
+#include <utility>
+
+#include "recorder/spool/session_file.h"
 
 namespace msda::record {
 namespace {
@@ -20,9 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "msda-record-", kPlaces = "XXXXXX";
-// The lines of a session's file: a keyword and its value. A line with kInvocations or kUnfinished is the last.
-constexpr std::string_view kOutput = "output ", kSpool = "spool ", kInvocations = "invocations ",
-                           kCompleted = "completed ", kUnfinished = "unfinished";
+using Lines = spool::SessionFile;
 
 int open_locked(const std::string& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -48,87 +52,146 @@ void remove_abandoned(const fs::path& temporary) {
   }
 }
 
-Report read_report(const fs::path& path) {
+std::string read_all(int file) {
+  std::string text;
+  char part[4096];
+  for (ssize_t got = 0; (got = pread(file, part, sizeof part, static_cast<off_t>(text.size()))) > 0;) {
+    text.append(part, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+Report read_report(int descriptor) {
   Report report;
-  std::ifstream file(path);
+  std::istringstream file(read_all(descriptor));
   for (std::string line; std::getline(file, line) && !file.eof();) {  // a line without its end is incomplete
     const auto after = [&](std::string_view word) { return line.substr(word.size()); };
-    if (line.starts_with(kOutput)) report.output = after(kOutput);
-    if (line.starts_with(kSpool)) report.spool = after(kSpool);
-    if (line.starts_with(kInvocations)) report.invocations = std::strtoll(after(kInvocations).c_str(), nullptr, 10);
-    if (line.starts_with(kCompleted)) report.completed = std::strtoll(after(kCompleted).c_str(), nullptr, 10);
-    report.has_ended = report.has_ended || line.starts_with(kInvocations) || line == kUnfinished;
+    if (line.starts_with(Lines::kOutput)) report.output = after(Lines::kOutput);
+    if (line.starts_with(Lines::kSpool)) report.spool = after(Lines::kSpool);
+    if (line.starts_with(Lines::kInvocations)) {
+      report.invocations = std::strtoll(after(Lines::kInvocations).c_str(), nullptr, 10);
+    }
+    if (line.starts_with(Lines::kCompleted)) {
+      report.completed = std::strtoll(after(Lines::kCompleted).c_str(), nullptr, 10);
+    }
+    report.has_ended = report.has_ended || line.starts_with(Lines::kInvocations) || line == Lines::kUnfinished;
   }
   return report;
 }
 
-bool is_locked(const fs::path& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
+bool is_locked(int file) {
   const bool locked = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  close(file);
+  if (!locked) flock(file, LOCK_UN);
   return locked;
+}
+
+// As much as a few sessions' files take.
+bool has_room(const std::string& folder) {
+  const std::string path = folder + "/room";
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  const std::string room(1 << 16, ' ');
+  const bool written = write(file, room.data(), room.size()) == static_cast<ssize_t>(room.size());
+  close(file);
+  unlink(path.c_str());
+  return written;
 }
 
 }  // namespace
 
-void SessionFile::append(const std::string& line) {
-  if (descriptor_ >= 0 && write(descriptor_, line.data(), line.size()) < 0) {
-  }  // msda-record is gone
-}
-
-void SessionFile::begin(const std::string& output, const std::string& spool) {
-  append(fmt::format("{}{}\n{}{}\n", kOutput, output, kSpool, spool));
-}
-
-void SessionFile::end(std::optional<int64_t> invocations, int64_t completed) {
-  append(fmt::format("{}{}\n", kCompleted, completed));
-  append(invocations ? fmt::format("{}{}\n", kInvocations, *invocations) : fmt::format("{}\n", kUnfinished));
-}
-
-Session::Session() {
+Session::Session(const std::string& other_folder) {
   std::error_code error;
-  // Absolute: the program may change its working folder.
-  const fs::path temporary = fs::absolute(fs::temp_directory_path(error), error);
-  if (error) return;
-  remove_abandoned(temporary);
+  const fs::path temporary = fs::temp_directory_path(error);
+  for (const std::string& folder : {temporary.string(), other_folder}) {
+    // Absolute: the program may change its working folder.
+    if (!folder.empty() && make_in(fs::absolute(folder).string())) break;
+  }
+  if (folder_.empty()) {
+    throw std::runtime_error(
+        fmt::format("cannot make a folder for its files, neither in TMPDIR nor in {}: set TMPDIR to a folder that you can "
+                    "write to, on a disk that is not full",
+                    other_folder));
+  }
+  changes_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (changes_ >= 0) inotify_add_watch(changes_, folder_.c_str(), IN_CREATE);
+}
+
+bool Session::make_in(const std::string& folder) {
+  remove_abandoned(folder);
   constexpr int kTries = 10;
-  for (int i = 0; i < kTries && folder_.empty(); ++i) {
-    std::string pattern = (temporary / (std::string(kPrefix) + std::string(kPlaces))).string();
-    if (mkdtemp(pattern.data()) == nullptr) return;
+  std::error_code error;
+  for (int i = 0; i < kTries; ++i) {
+    std::string pattern = (fs::path(folder) / (std::string(kPrefix) + std::string(kPlaces))).string();
+    if (mkdtemp(pattern.data()) == nullptr) return false;
     lock_ = open_locked(pattern);
     struct stat status {};
     if (lock_ < 0) continue;  // another run has locked it first, and removes it
     if (fstat(lock_, &status) == 0 && status.st_nlink > 0 && fs::exists(pattern, error)) {
-      folder_ = pattern;
-    } else {
-      close(lock_);
+      if (has_room(pattern)) {
+        folder_ = pattern;
+        return true;
+      }
+      fs::remove(pattern, error);
+      i = kTries;
     }
+    close(lock_);
   }
+  return false;
 }
 
 Session::~Session() {
   std::error_code ignored;
-  if (folder_.empty()) return;
   fs::remove_all(folder_, ignored);
-  close(lock_);
+  for (const auto& [name, file] : files_) {
+    if (file >= 0) close(file);
+  }
+  for (const int descriptor : {lock_, changes_}) close(descriptor);
 }
 
-std::map<std::string, Report> Session::wait() const {
+// Not more than descriptors suffice for.
+void Session::open_files() {
+  constexpr size_t kMost = 500;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (open_ >= kMost || files_.contains(name)) continue;
+    const int file = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);  // not the library's link
+    if (file < 0) continue;
+    files_.emplace(name, file);
+    ++open_;
+  }
+}
+
+void Session::attend(pid_t child) {
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  pollfd events[] = {{process, POLLIN, 0}, {changes_, POLLIN, 0}};
+  while (process >= 0 && events[0].revents == 0) {  // without, on Linux before 5.3, the files are opened at the end
+    if (poll(events, 2, -1) <= 0 || events[1].revents == 0) continue;
+    char news[4096];
+    while (read(changes_, news, sizeof news) > 0) {
+    }
+    open_files();
+  }
+  if (process >= 0) close(process);
+}
+
+std::map<std::string, Report> Session::wait() {
   // The lock alone is not enough: children of a raw clone inherit the descriptor.
   using namespace std::chrono_literals;
   std::map<std::string, Report> reports;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
-    if (entry.is_symlink(ignored)) continue;  // the link to the recorder's library
-    for (auto pause = 1ms;; pause = std::min(2 * pause, 20ms)) {
-      const bool locked = is_locked(entry.path());  // before its content is read
-      Report report = read_report(entry.path());
-      if (report.has_ended || !locked) {
-        reports[report.output] = report;
-        break;
+  for (open_files(); open_ > 0; open_files()) {
+    for (auto& [name, file] : files_) {
+      for (auto pause = 1ms; file >= 0; pause = std::min(2 * pause, 20ms)) {
+        const bool locked = is_locked(file);  // before its content is read
+        Report report = read_report(file);
+        if (report.has_ended || !locked) {
+          reports[report.output] = report;
+          close(std::exchange(file, -1));
+          --open_;
+          break;
+        }
+        std::this_thread::sleep_for(pause);
       }
-      std::this_thread::sleep_for(pause);
     }
   }
   return reports;

@@ -13,10 +13,12 @@ import time
 
 import h5py
 import pytest
-from conftest import REPLAY, said
+from conftest import BUILD, REPLAY, said
 from test_recording import FLAKY, PRELOAD, RECORD, environment, pytestmark, record, target  # noqa: F401
 
 from msda_replay import read_capture
+
+CLIENT = BUILD / "tests" / "hostile_client"
 
 
 def wait_until(holds, seconds=20):
@@ -234,6 +236,65 @@ def test_session_folders_of_killed_runs_are_removed(tmp_path):
     os.killpg(killed.pid, signal.SIGKILL)
 
 
+def told(done, capture, calls):
+    """msda-record returned when the capture was complete, and said so."""
+    assert done.returncode == 0 and said(done.stderr) == f"msda-record: {capture}: {calls} invocations\n"
+    with h5py.File(capture) as file:
+        assert len(file["invocations"]) == calls
+
+
+@pytest.mark.parametrize("temporary", ["missing", "/dev/full"])
+def test_without_a_folder_for_temporary_files(tmp_path, temporary):
+    done = record(CLIENT, "plain", "300", options=["-o", tmp_path / "a.h5"], TMPDIR=tmp_path / temporary)
+    told(done, tmp_path / "a.h5", 300)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_a_full_disk_for_temporary_files(tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", full], capture_output=True).returncode != 0:
+        pytest.skip("may not mount a file system")
+    try:
+        (full / "a").write_bytes(bytes(4096))
+        done = record(CLIENT, "plain", "300", options=["-o", tmp_path / "a.h5"], TMPDIR=full)
+    finally:
+        subprocess.run(["umount", "-l", full], check=True)
+    told(done, tmp_path / "a.h5", 300)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_somebody_removes_temporary_files(tmp_path, when):
+    """As cleaners of /tmp do: before the program's first call, or while its writer writes."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    commands = [f"{CLIENT} plain 300", f"rm -r {temporary}/msda-record-*"]
+    done = record("/bin/sh", "-c", "; ".join(commands if when == "after" else commands[::-1]), options=["-o", tmp_path / "a.h5"],
+                  TMPDIR=temporary)
+    told(done, tmp_path / "a.h5", 300)
+
+
+def test_a_writer_that_ends_with_its_namespace(replay, tmp_path):
+    """As that of a container's first process does: the line says how to get what was recorded."""
+    if subprocess.run(["unshare", "-pf", "true"], capture_output=True).returncode != 0:
+        pytest.skip("may not make a namespace")
+    capture = tmp_path / "a.h5"
+    done = record("unshare", "-pf", CLIENT, "plain", "3", options=["-o", capture])
+    if not capture.exists():  # or it was quick enough
+        assert said(done.stderr) == (f"msda-record: {capture}: its writer was killed; to get what was recorded: "
+                                     f"msda-replay recover {capture}.spool -o FILE\n")
+        replay("recover", f"{capture}.spool", "-o", capture, expect=0)
+    with h5py.File(capture) as file:
+        assert len(file["invocations"]) == 3
+
+
+def test_the_output_is_beside_where_msda_record_was_started(tmp_path):
+    folder = tmp_path / "50%pure"
+    (folder / "sub").mkdir(parents=True)
+    done = record("/bin/sh", "-c", f"cd sub; {CLIENT} plain 300", options=["-o", "a.h5"], cwd=folder)
+    told(done, folder / "a.h5", 300)
+
+
 def installed(folder):
     """msda-record and its library alone, in a folder of their own."""
     for path in (RECORD, PRELOAD):
@@ -260,8 +321,8 @@ def test_an_install_folder_that_ld_preload_cannot_hold(tmp_path, name):
 def test_an_install_folder_without_a_path_that_ld_preload_can_hold(tmp_path, temporary):
     program, library = installed(tmp_path / "in stall")
     (tmp_path / "t mp").mkdir()
-    done = subprocess.run([program, "-o", tmp_path / "a.h5", "--", "/bin/echo", "ran"], capture_output=True, text=True,
-                          env=environment(TMPDIR=tmp_path / temporary))
+    done = subprocess.run([program, "-o", tmp_path / "t mp" / "a.h5", "--", "/bin/echo", "ran"], capture_output=True,
+                          text=True, env=environment(TMPDIR=tmp_path / temporary))
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
     assert done.stderr.startswith(f"msda-record: {library}: ") and "TMPDIR" in done.stderr
     assert list((tmp_path / "t mp").iterdir()) == []

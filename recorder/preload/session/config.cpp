@@ -11,6 +11,7 @@
 #include "recorder/adapters/made_once.h"
 #include "recorder/preload/session/memory_limit.h"
 #include "recorder/preload/session/warn.h"
+#include "recorder/spool/output.h"
 
 namespace msda::record {
 namespace {
@@ -87,7 +88,7 @@ Config read_config() {
   Config config;
   config.output = environment("MSDA_RECORD_OUTPUT");
   if (config.output.empty()) config.output = "msda-capture.%p.h5";
-  config.output = absolute(config.output);
+  config.output = spool::absolute_pattern(config.output);
   config.announced_output = environment("MSDA_RECORD_ANNOUNCED");
   config.force = environment("MSDA_RECORD_FORCE") == "1";
   config.kernel = environment("MSDA_RECORD_KERNEL");

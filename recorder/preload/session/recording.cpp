@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +25,7 @@
 #include "recorder/preload/session/seeds.h"
 #include "recorder/preload/session/warn.h"
 #include "recorder/spool/cancellation.h"
+#include "recorder/spool/session_file.h"
 
 namespace msda::record {
 namespace {
@@ -35,15 +35,6 @@ constexpr char kRecover[] = ", for msda-replay recover";
 // How many recorder functions this thread is in. A signal handler that interrupts one must not wait for its work.
 constinit thread_local int depth = 0;
 constinit thread_local bool holds_start = false;  // while this thread forks
-
-// A file in the session's folder, locked for as long as the writer lives: msda-record waits for the lock.
-spool::OwnedDescriptor lock_session(const std::string& folder) {
-  if (folder.empty()) return {};
-  const std::string path = folder + "/" + std::to_string(getpid()) + "." + std::to_string(time(nullptr));
-  spool::OwnedDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (const int descriptor = file.get(); descriptor >= 0) flock(descriptor, LOCK_EX);
-  return file;
-}
 
 }  // namespace
 
@@ -146,12 +137,16 @@ bool Recording::start_locked(State& fresh) {
                                          State* mine = recording().state_;
                                          return mine != nullptr && mine->writer_reads;
                                        }});
-  const spool::OwnedDescriptor session = lock_session(config_.session);
+  // msda-record waits for this file's lock, which the writer holds as long as it lives.
+  const spool::OwnedDescriptor session(config_.session.empty() ? -1 : spool::SessionFile::make(config_.session));
+  spool::SessionFile(session.get()).begin(fresh.frames.output(), fresh.frames.spool_path());
   const int error = fresh.writer.start({config_.writer, fresh.frames.spool_path(), fresh.frames.output(), config_.force,
                                         config_.keep_last, config_.stages, session.get(), fresh.ring.descriptor()});
   fresh.writer_reads = error == 0;
   state_.store(&fresh, std::memory_order_release);
   if (error != 0) {
+    if (session.get() >= 0 && ftruncate(session.get(), 0) != 0) {
+    }  // then msda-record says it again
     warn("cannot start the writer " + (config_.writer.empty() ? "msda-record" : config_.writer) + ": " +
          std::strerror(error) + "; recording continues into " + fresh.frames.spool_path() + kRecover);
   }
