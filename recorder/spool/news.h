@@ -10,6 +10,7 @@ namespace msda::spool {
 struct CutDone {
   uint64_t number = 0;
   int64_t invocations = 0;  // in the completed capture
+  uint64_t renamed = 0;     // it has next_name() of this number; 0: the name that the target knows
 };
 
 }  // namespace msda::spool

@@ -7,13 +7,23 @@
 
 namespace msda::spool {
 
+namespace {
+
+// Before the ending, if there is one.
+std::string inserted(const std::string& name, const std::string& text) {
+  const size_t dot = name.find_last_of("./");
+  const size_t stem = dot != std::string::npos && name[dot] == '.' ? dot : name.size();
+  return name.substr(0, stem) + "." + text + name.substr(stem);
+}
+
+}  // namespace
+
 std::string output_name(const std::string& wanted, pid_t process, int attempt) {
   if (attempt == 0) return wanted;
-  const size_t dot = wanted.find_last_of("./");
-  const size_t stem = dot != std::string::npos && wanted[dot] == '.' ? dot : wanted.size();
-  const std::string number = attempt > 1 ? "." + std::to_string(attempt) : "";
-  return wanted.substr(0, stem) + "." + std::to_string(process) + number + wanted.substr(stem);
+  return inserted(wanted, std::to_string(process) + (attempt > 1 ? "." + std::to_string(attempt) : ""));
 }
+
+std::string next_name(const std::string& output, uint64_t number) { return inserted(output, std::to_string(number)); }
 
 std::string absolute_pattern(const std::string& pattern) {
   char* folder = pattern.empty() || pattern[0] != '/' ? getcwd(nullptr, 0) : nullptr;

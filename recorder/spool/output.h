@@ -13,6 +13,9 @@ namespace msda::spool {
 // The output name of a process' attempt: first the wanted one, then others, as the previous ones are taken.
 std::string output_name(const std::string& wanted, pid_t process, int attempt);
 
+// The name of a capture that is begun while the program has not moved the one before: "a.3.h5" for 3.
+std::string next_name(const std::string& output, uint64_t number);
+
 // A pattern of output names (%p, %r, %%) from the working folder on, in which nothing is replaced; one that is absolute
 // as it is.
 std::string absolute_pattern(const std::string& pattern);

@@ -40,7 +40,8 @@ void SessionFile::begin(const std::string& output, const std::string& spool) {
 
 void SessionFile::end(std::optional<int64_t> invocations, int64_t completed) {
   append(std::string(kCompleted) + std::to_string(completed) + "\n");
-  append(invocations ? std::string(kInvocations) + std::to_string(*invocations) + "\n" : std::string(kUnfinished) + "\n");
+  append(invocations ? std::string(kInvocations) + std::to_string(*invocations) + "\n"
+                     : std::string(kUnfinished) + "\n");
 }
 
 }  // namespace msda::spool

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <filesystem>
 #include <iterator>
 
 #include "kernels/msda.h"
 #include "kernels/names.h"
 #include "recorder/spool/check.h"
+#include "recorder/spool/output.h"
 #include "recorder/writer/facts.h"
 
 namespace msda::record {
@@ -14,23 +16,32 @@ namespace msda::record {
 Builder::Builder(const Settings& settings)
     : settings_(settings), spool_(settings.spool), payloads_(spool_, settings.shared_memory, settings.release) {}
 
+std::string Builder::output() const {
+  return renamed_ == 0 ? settings_.output : spool::next_name(settings_.output, renamed_);
+}
+
 capture::Writer& Builder::writer() {
   if (!writer_) {
+    // Another thread may call before the program has moved the capture that it has completed.
+    const auto is_taken = [&] { return cuts_kept_ > 0 && std::filesystem::exists(output()); };
+    for (renamed_ = 0; is_taken();) renamed_ = renamed_ == 0 ? cuts_kept_ : renamed_ + 1;
     writer_ = std::make_unique<capture::Writer>(
-        settings_.output, settings_.force ? capture::Writer::IfExists::kReplace : capture::Writer::IfExists::kRefuse,
+        output(), settings_.force ? capture::Writer::IfExists::kReplace : capture::Writer::IfExists::kRefuse,
         settings_.tool_version);
   }
   return *writer_;
 }
 
-void Builder::follow() {
+bool Builder::follow() {
   while (const auto frame = spool_.next()) {
     try {
       take(*frame);
     } catch (const spool::BadMessage& e) {
       throw spool::Error(settings_.spool + ": " + e.what());
     }
+    if (frame->kind == spool::Kind::kCut) return true;
   }
+  return false;
 }
 
 void Builder::take(const spool::Frame& frame) {

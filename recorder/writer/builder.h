@@ -35,17 +35,19 @@ class Builder {
   // Throws spool::Error or capture::Error, as all functions below do.
   explicit Builder(const Settings& settings);
 
-  // Processes what the spool holds now.
-  void follow();
+  // Processes what the spool holds now, up to a cut: true if there was one, whose answer the target awaits, and there
+  // may be more.
+  bool follow();
   // The spool has ended: writes held calls, and closes the file.
   void finish();
 
+  std::string output() const;                       // the name of the last capture that was begun
   int64_t invocations() const { return written_; }  // in the capture since the last cut
   int64_t completed() const { return completed_; }  // in the captures that cuts completed
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
-  int64_t lost() const { return static_cast<int64_t>(lost_.size()); }  // complete, but their bytes are gone
+  int64_t lost() const { return static_cast<int64_t>(lost_.size()); }        // complete, but their bytes are gone
   // Calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
   // Calls, by kernel, whose outputs do not decide padding_mode or align_corners.
@@ -166,6 +168,7 @@ class Builder {
   std::set<std::pair<uint64_t, uint32_t>> lost_;  // their bytes were in memory that is gone, and have not come again
   int64_t written_ = 0, completed_ = 0, without_room_ = 0;
   spool::CutDone last_cut_;
+  uint64_t cuts_kept_ = 0, renamed_ = 0;  // see CutDone
   bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;
 };
 

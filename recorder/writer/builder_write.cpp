@@ -184,7 +184,8 @@ void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
 }
 
 void Builder::finish() {
-  follow();
+  while (follow()) {
+  }
   complete_capture();
 }
 
@@ -227,7 +228,8 @@ void Builder::discard_capture() {
 void Builder::cut(const spool::Cut& cut) {
   if (cut.keep) {
     complete_capture();
-    last_cut_ = {cut.number, written_};
+    last_cut_ = {cut.number, written_, renamed_};
+    ++cuts_kept_;
     completed_ += written_;
   } else {
     discard_capture();

@@ -100,30 +100,31 @@ class Target {
 
 // Prints what the user must know about a capture beside its contents.
 void report_captures(const Options& options, const Builder& builder) {
+  const std::string output = builder.output();
   for (const auto& [kernel, count] : builder.unexplained()) {
     say(fmt::format(
-        "{}: {} call{} of {} not recorded: no combination of padding and align_corners explains the outputs",
-        options.output, count, plural(count), kernel));
+        "{}: {} call{} of {} not recorded: no combination of padding and align_corners explains the outputs", output,
+        count, plural(count), kernel));
   }
   for (const auto& [kernel, count] : builder.ambiguous()) {
     say(fmt::format(
         "{}: {} call{} of {}: no sample lies outside the image, so the outputs do not show which padding was used; "
         "padding_mode zeros is recorded",
-        options.output, count, plural(count), kernel));
+        output, count, plural(count), kernel));
   }
   for (const auto& [kernel, calls] : builder.stageless()) {
-    say(fmt::format("{}: {} call{} of {} without stages: {}", options.output, calls.count, plural(calls.count), kernel,
+    say(fmt::format("{}: {} call{} of {} without stages: {}", output, calls.count, plural(calls.count), kernel,
                     calls.why));
   }
   if (builder.without_room() > 0) {
     say(fmt::format(
-        "{}: {} call{} not recorded: no room on the disk; {}", options.output, builder.without_room(),
+        "{}: {} call{} not recorded: no room on the disk; {}", output, builder.without_room(),
         plural(builder.without_room()),
         builder.spool_holds_more()
             ? fmt::format("msda-replay recover {} -o FILE gets them, on a disk with free space", options.spool)
             : "free some space, or keep fewer calls (--keep last:K, --kernel)"));
   } else if (builder.without_run()) {
-    say(options.output + ": no room on the disk for seeds, facts of the run and counts of equal calls");
+    say(output + ": no room on the disk for seeds, facts of the run and counts of equal calls");
   }
 }
 
@@ -148,12 +149,12 @@ int follow(const Options& options) {
         options.spool, options.output, options.force, options.keep_last, version(),
         /*release=*/true, shared_memory, stages_from(options.stages).value_or(Stages::kNone), /*cuts=*/true});
     for (Target target; target.has_news();) {
-      builder.follow();
-      target.answer(builder.last_cut());
+      while (builder.follow()) target.answer(builder.last_cut());
     }
     builder.finish();
     report_captures(options, builder);
     if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);
+    if (builder.output() != options.output) session.begin(builder.output(), options.spool);
     session.end(builder.invocations(), builder.completed());
     close_output();
     return 0;

@@ -40,8 +40,8 @@ class Payloads {
   static int64_t row_major_bytes(const spool::TensorDescription& tensor);
   // Whether the bytes are in the spool, where they outlive this process.
   static bool in_spool(const Item& item) { return item.tensor.block < 0 && !item.own; }
-  // For a call's items that are held for long: leaves their bytes in the shared memory, or copies them into this process
-  // if the target would run short of shared memory.
+  // For a call's items that are held for long: leaves their bytes in the shared memory, or copies them into this
+  // process if the target would run short of shared memory.
   void keep(std::vector<Item>& items);
   // Registers a user of the item's bytes in place, until release().
   void use(const Item& item);

@@ -107,10 +107,10 @@ Session::Session(const std::string& other_folder) {
     if (!folder.empty() && make_in(fs::absolute(folder).string())) break;
   }
   if (folder_.empty()) {
-    throw std::runtime_error(
-        fmt::format("cannot make a folder for its files, neither in TMPDIR nor in {}: set TMPDIR to a folder that you can "
-                    "write to, on a disk that is not full",
-                    other_folder));
+    throw std::runtime_error(fmt::format(
+        "cannot make a folder for its files, neither in TMPDIR nor in {}: set TMPDIR to a folder that you can "
+        "write to, on a disk that is not full",
+        other_folder));
   }
   changes_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
   if (changes_ >= 0) inotify_add_watch(changes_, folder_.c_str(), IN_CREATE);

@@ -40,8 +40,8 @@ class Session {
   void open_files();
 
   std::string folder_;
-  int lock_ = -1;     // on the folder, held as long as this process lives
-  int changes_ = -1;  // tells of files that are made in it
+  int lock_ = -1;                     // on the folder, held as long as this process lives
+  int changes_ = -1;                  // tells of files that are made in it
   std::map<std::string, int> files_;  // by name; -1 once its writer has ended
   size_t open_ = 0;                   // of them
 };

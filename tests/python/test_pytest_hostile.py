@@ -75,6 +75,24 @@ def test_functions_that_a_test_replaces(session):  # noqa: F811
         assert files.name_of(label, 0) == name.removesuffix(".h5")
 
 
+def test_a_thread_that_calls_all_the_time(session):  # noqa: F811
+    """Also between the end of a capture and its move."""
+    done = session("""
+        import threading, time
+        def work():
+            for seed in range(1000, 1 << 30):
+                gradients(seed)
+                time.sleep(0.002)
+        threading.Thread(target=work, daemon=True).start()
+        @pytest.mark.parametrize("seed", range(4))
+        def test_it(seed):
+            gradients(seed)
+            assert False
+    """)
+    assert done.status == 1 and "ended early" not in done.out
+    assert set(done.captures) == {f"test_it.py-test_it-{seed}.h5" for seed in range(4)}
+
+
 def test_an_error_costs_the_calls_of_one_test(session):  # noqa: F811
     """With --msda-fail-on that one fails too: a check that silently checks nothing is worse than none."""
     lines = """

@@ -394,6 +394,25 @@ def test_captures_while_the_program_runs(tmp_path, replay, target, keep):
         assert capture.run["argv"][0] == sys.executable
 
 
+def test_captures_that_the_program_does_not_move_in_time(tmp_path, target):
+    """Another thread calls all the time, also between the end of a capture and its move."""
+    command = target(COMPLETE + """
+    call(1)
+    complete()
+    call(2)
+    complete(to="2.h5")
+    call(3)
+    """)
+    for options in ([], ["--force"]):
+        done = record(*command, options=["-o", "a.h5", *options], cwd=tmp_path)
+        assert done.stdout.split() == ["1", "1"] and "a.2.h5: 1 invocation\n" in done.stderr, done.stderr
+        for seed, name in enumerate(("a", "2", "a.2"), 1):
+            (call,) = read_capture(tmp_path / f"{name}.h5").invocations
+            assert call.facts["time"], seed
+            (tmp_path / f"{name}.h5").unlink()
+        assert [path.name for path in tmp_path.iterdir()] == ["target.py"]
+
+
 def test_captures_that_cannot_be_completed(tmp_path, replay, target):
     command = target(COMPLETE + """
     call(1)

@@ -130,7 +130,9 @@ TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
   spool_.append(Cut{2, false});
   call(3, 0, 13);  // discarded while it was held
   spool_.append(Cut{3, false});
-  builder.follow();
+  EXPECT_TRUE(builder.follow());
+  EXPECT_TRUE(builder.follow());
+  EXPECT_FALSE(builder.follow());
   EXPECT_FALSE(fs::exists(output));
   EXPECT_EQ(builder.last_cut().number, 1u);
 
@@ -159,8 +161,11 @@ TEST_F(BuilderTest, CountsTheCallsOfAllCompletedCaptures) {
     call(2 * cut + 1, 0, 11);
     spool_.append(Cut{cut, true});
   }
-  builder.follow();
-  EXPECT_EQ(builder.completed(), 4);
+  for (int cuts = 1; cuts <= 2; ++cuts) {  // the target awaits an answer to each, however much follows
+    EXPECT_TRUE(builder.follow());
+    EXPECT_EQ(builder.completed(), 2 * cuts);
+  }
+  EXPECT_FALSE(builder.follow());
 }
 
 TEST_F(BuilderTest, MakesOneCaptureOfAllCallsIfItIsNotToldToCut) {

@@ -12,10 +12,10 @@ extern "C" {
  * The text is copied. */
 void msda_record_label(const char* label);
 
-/* Completes the capture of the calls so far, and waits, at most a minute, until its file is closed. The next call
- * begins another capture of the same name: move the file before. Returns the number of invocations in it; 0 if no call
- * was recorded: then there is no file; -1 if recording has ended, `size` is too small, or it took longer. `path`
- * receives the file's name. */
+/* Completes the capture of the calls so far, and waits, at most a minute, until its file is closed. Returns the number
+ * of invocations in it; 0 if no call was recorded: then there is no file; -1 if recording has ended, `size` is too
+ * small, or it took longer. `path` receives the file's name. The next call, maybe of another thread, begins another
+ * capture, of the same name if the file has been moved by then, otherwise of one with a number. */
 long long msda_record_complete(char* path, size_t size);
 
 /* Discards the calls so far, instead of writing them into a capture. */

@@ -26,7 +26,6 @@ std::optional<pthread_t> start(void* (*run)(void*), void* argument) {
 
 }  // namespace
 
-
 bool start_own_thread(void* (*run)(void*), void* argument) noexcept {
   const auto thread = start(run, argument);
   if (thread) pthread_detach(*thread);

@@ -25,6 +25,7 @@
 #include "recorder/preload/session/seeds.h"
 #include "recorder/preload/session/warn.h"
 #include "recorder/spool/cancellation.h"
+#include "recorder/spool/output.h"
 #include "recorder/spool/session_file.h"
 
 namespace msda::record {
@@ -379,10 +380,13 @@ int64_t Recording::complete_capture(std::string& output) noexcept {
   if (over_) return -1;
   if (number == 0) return 0;
   State& mine = state();
-  guarded([&] { output = mine.frames.output(); });
-  const int64_t invocations = mine.writer.wait_for_cut(number);
-  if (invocations > 0) guarded([&] { observe("completed", std::to_string(invocations)); });
-  return invocations;
+  const auto done = mine.writer.wait_for_cut(number);
+  guarded([&] {
+    const std::string& usual = mine.frames.output();
+    output = done && done->renamed > 0 ? spool::next_name(usual, done->renamed) : usual;
+    if (done && done->invocations > 0) observe("completed", std::to_string(done->invocations));
+  });
+  return done ? done->invocations : -1;
 }
 
 void Recording::discard_calls() noexcept {

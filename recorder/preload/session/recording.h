@@ -117,7 +117,7 @@ class Recording {
   DeviceServices services_;
   std::atomic<bool> over_{false}, started_{false};
   std::timed_mutex start_mutex_;
-  std::mutex complete_mutex_;           // one thread at a time waits for the writer's answer
+  std::mutex complete_mutex_;  // one thread at a time waits for the writer's answer
   std::atomic<const Answer*> answers_{nullptr};
   std::atomic<State*> state_{nullptr};  // never destroyed: threads of the program may still call while it ends
   DeliveryThread delivery_;

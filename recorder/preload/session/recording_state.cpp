@@ -34,9 +34,8 @@ void Recording::State::forget_evicted() {
       continue;
     }
     const uint64_t told = frames.append(spool::Drop{evicted->invocation});
-    std::erase_if(unread, [&](const HandedOver& launch) {
-      return launch.record.content.invocation == evicted->invocation;
-    });
+    std::erase_if(unread,
+                  [&](const HandedOver& launch) { return launch.record.content.invocation == evicted->invocation; });
     frames.dropped(evicted->bytes + told);
   }
 }
@@ -114,7 +113,7 @@ uint64_t Recording::State::cut(bool keep) {
   const uint64_t of_all = std::exchange(unknown_bytes, 0) + forgotten.bytes;
   if (forgotten.contents == 0) return 0;
   frames.append(spool::Cut{++cuts, keep});
-  if (!keep) unread.clear();  // the writer frees their blocks
+  if (!keep) unread.clear();          // the writer frees their blocks
   if (!keep) frames.dropped(of_all);  // and not what calls under way have counted already
   return cuts;
 }

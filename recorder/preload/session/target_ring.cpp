@@ -209,7 +209,8 @@ void TargetRing::prepare_next() {
   end_ += *size;  // also if it has failed: the writer may have mapped that part of the file
 }
 
-// By less where the process may not have that much. False if the ring has reached its limit, or there is no memory. While a segment is being prepared, it does not grow.
+// By less where the process may not have that much. False if the ring has reached its limit, or there is no memory.
+// While a segment is being prepared, it does not grow.
 bool TargetRing::grow(uint64_t bytes) {
   if (next_ && next_->state() == SegmentMemory::State::kUnderWay) return true;
   if (next_ && next_->state() == SegmentMemory::State::kReady) {

@@ -20,9 +20,7 @@ namespace {
 // fork() without the fork handlers of the program's libraries, without a signal when the child ends, and without a
 // debugger of the program being told: it would take the child for a thread, or follow it in place of the program. Until
 // exec the child may call nothing that takes a lock.
-pid_t bare_fork() {
-  return static_cast<pid_t>(syscall(SYS_clone, CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr));
-}
+pid_t bare_fork() { return static_cast<pid_t>(syscall(SYS_clone, CLONE_UNTRACED, nullptr, nullptr, nullptr, nullptr)); }
 
 // The environment without the variables that would make the writer record, or load what the program preloads.
 std::vector<char*> writer_environment() {
@@ -130,21 +128,21 @@ WriterProcess::Answer WriterProcess::notify() noexcept {
   return heard ? Answer::kThere : Answer::kGone;
 }
 
-int64_t WriterProcess::wait_for_cut(uint64_t number) noexcept {
+std::optional<spool::CutDone> WriterProcess::wait_for_cut(uint64_t number) noexcept {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::minutes(1);
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     pollfd writer{socket_.get(), POLLIN, 0};
-    if (left <= 0 || writer.fd < 0) return -1;
+    if (left <= 0 || writer.fd < 0) return std::nullopt;
     const int ready = poll(&writer, 1, static_cast<int>(left));
-    if (ready < 0 && errno != EINTR) return -1;
+    if (ready < 0 && errno != EINTR) return std::nullopt;
     if (ready <= 0) continue;
     spool::CutDone done;
     // The writer sends each answer in one piece.
     const ssize_t got = recv(writer.fd, &done, sizeof done, MSG_WAITALL | MSG_DONTWAIT);
-    if (got == sizeof done && done.number == number) return done.invocations;
-    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return -1;
+    if (got == sizeof done && done.number == number) return done;
+    if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return std::nullopt;
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "recorder/spool/news.h"
@@ -31,9 +32,9 @@ class WriterProcess {
   };
   Answer notify() noexcept;
 
-  // Waits until the writer has completed the capture that ends with the cut of this number. Returns the number of its
-  // invocations; -1 if the writer has ended, cannot be reached, or takes longer than a minute.
-  int64_t wait_for_cut(uint64_t number) noexcept;
+  // Waits until the writer has completed the capture that ends with the cut of this number. Nothing if the writer has
+  // ended, cannot be reached, or takes longer than a minute.
+  std::optional<spool::CutDone> wait_for_cut(uint64_t number) noexcept;
 
   // In a forked child: the writer is the parent's.
   void close_in_child() noexcept { socket_.close(); }
