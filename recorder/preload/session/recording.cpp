@@ -89,7 +89,7 @@ bool Recording::wants(const char* kernel) noexcept {
 // Of a thread that may have little stack, which regular expressions take.
 const Recording::Answer* Recording::answer_for(const char* kernel) {
   auto fresh = std::make_unique<Answer>(Answer{kernel, false, nullptr});
-  std::string trouble = "no thread can be started for it";
+  std::string trouble = "cannot be matched, as no thread can be started";
   const bool answered = on_own_thread([&] {
     using adapters::NamePattern;
     static constinit MadeOnce<const NamePattern> made;
@@ -98,11 +98,11 @@ const Recording::Answer* Recording::answer_for(const char* kernel) {
       fresh->wanted = pattern.is_found_in(kernel);
       trouble.clear();
     } catch (const adapters::BadPattern& e) {
-      trouble = std::string("not a valid regular expression (ECMAScript, without back references): ") + e.what();
+      trouble = std::string("is not a regular expression (ECMAScript, without back references): ") + e.what();
     }
   });
   if (!answered || !trouble.empty()) {
-    stop("--kernel " + config_.kernel + ": " + trouble + "; nothing is recorded");
+    stop("--kernel " + config_.kernel + " " + trouble + "; nothing is recorded");
     return nullptr;
   }
   fresh->before = answers_;
