@@ -116,10 +116,9 @@ void check_there_is_a_change(const AdviseOptions& options, const Json& advice) {
                       "reference: --against");
   }
   if (options.markdown && seen["failures"] == 0) {
-    throw Unavailable(
-        fmt::format("{}: none of {} simulated runs fails, so there is nothing to mend; --runs N simulates "
-                    "more",
-                    call, seen["runs"].get<int64_t>()));
+    const auto runs = seen["runs"].get<int64_t>();
+    throw Unavailable(fmt::format(
+        "{}: none of {} simulated runs fails, so there is nothing to mend: --runs N simulates more", call, runs));
   }
 }
 
