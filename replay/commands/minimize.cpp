@@ -288,11 +288,16 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
                   options.capture, what));
 }
 
+[[noreturn]] void refuse_existing(const std::string& output) {
+  throw BadInput(fmt::format("{}: exists; give --force to replace it", output));
+}
+
 int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader, const Whole& whole,
            const MinimizeTarget& target, const Progress& progress) {
-  const StateFile state(options.output, subject_of(whole, target));
-  if (options.from_scratch) state.remove();
-  const auto from = state.read(*whole.material.call);
+  StateFile state(options.output, subject_of(whole, target));
+  const auto from = state.read(*whole.material.call, options.from_scratch);
+  const bool replaces = options.force || (from && state.left(options.output));
+  if (std::filesystem::exists(options.output) && !replaces) refuse_existing(options.output);
   // Before a signal may end the reading process.
   const capture::Run recorded_run = reader.run();
   const auto minimized = search(options, whole, target, state, from, progress);
@@ -303,11 +308,15 @@ int finish(const MinimizeOptions& options, const capture::IsolatedReader& reader
                     options.capture));
   }
   if (minimized->call == nullptr) return 128 + StopSignals::last();
-  if (!minimized->finished) state.write(minimized->reached);
   const std::string element = minimized_text(*whole.material.call, target.gradient, target.flat);
-  write_small_capture(options.output, options.force || from.has_value(), options.capture, recorded_run,
-                      whole.invocation, whole.tolerance, element, *minimized);
-  if (minimized->finished) state.remove();
+  write_small_capture(options.output, replaces, options.capture, recorded_run, whole.invocation, whole.tolerance,
+                      element, *minimized);
+  if (minimized->finished) {
+    state.remove();
+  } else {
+    state.note_output(options.output);
+    state.write(minimized->reached);
+  }
   const Json json = minimized_json(options, whole, target, *minimized, from.has_value());
   if (options.json != "-") print(minimized_text(json, options));
   if (!options.json.empty()) write_json(options.json, json);
@@ -321,7 +330,7 @@ int run_minimize(const MinimizeOptions& options) {
   refuse_same_outputs(options.output, options.json);
   const bool continues = std::filesystem::exists(options.output + ".state") && !options.from_scratch;
   if (std::filesystem::exists(options.output) && !options.force && !continues) {
-    throw BadInput(fmt::format("{}: exists; give --force to replace it", options.output));
+    refuse_existing(options.output);
   }
   const capture::IsolatedReader reader(options.capture);
   const Pairing pairing(options, reader);

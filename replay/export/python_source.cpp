@@ -22,8 +22,11 @@ std::string tuple(const analysis::Index& numbers) {
 
 std::string python_head(const ExportedCall& call, const std::string& archive) {
   std::string text =
-      fmt::format("# Reproducer by msda-replay {} of invocation {} of {}. Run it: python3 -m pytest FILE\n",
-                  record::version(), call.invocation().id, text::escaped(call.capture));
+      // Python reads an encoding from the first two lines: the capture's name, which may hold "coding=", stands below.
+      fmt::format(
+          "# -*- coding: utf-8 -*-\n#\n# Reproducer by msda-replay {} of invocation {} of {}. Run it: python3 -m "
+          "pytest FILE\n",
+          record::version(), call.invocation().id, text::escaped(call.capture));
   text += "# It needs pytest and NumPy";
   if (!archive.empty()) text += fmt::format(", and {} beside it", text::escaped(archive));
   text += ". It fails while the recorded gradient is out of tolerance.\n#\n";

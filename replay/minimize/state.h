@@ -16,9 +16,14 @@ class StateFile {
   StateFile(const std::string& output, nlohmann::ordered_json subject);
 
   const std::string& path() const { return path_; }
-  // What an earlier run left; nothing if there is no file. Throws BadInput, naming the remedy, for a file that is
-  // damaged or of another subject.
-  std::optional<analysis::Reached> read(const analysis::Call& whole) const;
+  // What an earlier run left; nothing if there is no file, or a state of anything is to be replaced (`from_scratch`).
+  // Throws BadInput, naming the remedy, for a file that is damaged, of another subject, or no state. The inputs that a
+  // search made of the recorded ones are not kept: nothing could tell whether they make a call.
+  std::optional<analysis::Reached> read(const analysis::Call& whole, bool from_scratch);
+  // Whether the file is what the run that wrote the state left of its output.
+  bool left(const std::string& output) const;
+  // Before write(): what is left of the output.
+  void note_output(const std::string& output);
   // Replaces the file as a whole. Throws BadInput.
   void write(const analysis::Reached& reached) const;
   void remove() const;
@@ -26,6 +31,7 @@ class StateFile {
  private:
   std::string path_;
   nlohmann::ordered_json subject_;
+  std::string output_digest_;
 };
 
 }  // namespace msda::replay

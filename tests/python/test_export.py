@@ -797,6 +797,16 @@ def test_a_file_s_name_is_no_code(export, small_capture, demo_capture, tmp_path,
         assert not (folder / "attacked").exists()
 
 
+@pytest.mark.parametrize("name", ["encoding=sine.h5", "a coding=raw_unicode_escape \\u000aimport os; os.mkdir('attacked')#.h5"])
+def test_a_file_s_name_is_no_encoding(export, small_capture, tmp_path, name):
+    """Python reads one (PEP 263) from the first two lines of a file."""
+    shutil.copy(small_capture, tmp_path / name)
+    output = tmp_path / "test_out.py"
+    export(tmp_path / name, "pytest", output)
+    RUN["pytest"](output, 1)
+    assert not (tmp_path / "attacked").exists() and "coding" not in output.read_text().splitlines()[1]
+
+
 def test_the_archive_s_name_is_no_code(export, demo_capture, tmp_path):
     output = tmp_path / "x\nimport os; os.mkdir('attacked')\n#.py"
     export(demo_capture, "pytest", output)

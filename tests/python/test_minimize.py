@@ -1,6 +1,7 @@
 """msda-replay minimize: the cause stays, recorded bits stay where nothing of theirs was cut, and it stops and continues."""
 
 import json
+import os
 import lzma
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from conftest import DATA, REPLAY, SOURCE
 from support import backward, make_problem
 
+from msda_replay.digest import digest
 from msda_replay import Invocation, read_capture, write_capture
 from msda_replay.importer import import_case
 
@@ -195,3 +197,49 @@ def test_a_state_of_something_else(long_search, replay, tmp_path):
     assert "--from-scratch" in replay(*long_search[1:], "--atol", "0.5", expect=2).err
     state.write_text(state.read_text()[:-40])
     assert "remove it" in replay(*long_search[1:], expect=2).err
+
+
+@pytest.mark.parametrize("kept", [[-1], [10**6], [2**62], [1, 0], [0, 0], [], [0.5], [True], "0", "too many"], ids=str)
+def test_a_state_that_somebody_else_wrote(begun, replay, tmp_path, kept):
+    """Places of `kept` were used unchecked: 25 of 131 files ended in SIGSEGV or a damaged heap. A digest is no signature."""
+    whole, state = begun
+    reached = json.loads(state)["reached"]
+    reached["kept"][0] = kept if kept != "too many" else list(range(100_000))
+    text = json.dumps(reached, separators=(",", ":"))
+    (tmp_path / "small.h5.state").write_text(json.dumps({**json.loads(state), "reached": reached, "digest": digest(text.encode())}))
+    done = replay("minimize", whole, "-o", tmp_path / "small.h5", expect=2)
+    assert "small.h5.state: it is damaged; remove it, or give --from-scratch" in done.err and not (tmp_path / "small.h5").exists()
+
+
+def test_files_that_are_no_state(begun, replay, tmp_path):
+    whole, state = begun
+    small, beside = tmp_path / "small.h5", tmp_path / "small.h5.state"
+    (tmp_path / "mine").write_bytes(state)
+    for make in (lambda: os.mkfifo(beside), lambda: beside.symlink_to("/dev/zero"), lambda: beside.symlink_to(tmp_path / "mine"),
+                 lambda: beside.write_text("[" * 200_000 + "]" * 200_000), lambda: beside.write_text("mine"),
+                 lambda: beside.write_text('{"subject": 0, "digest": "x", "reached": ' + "[" * 200_000 + "]" * 200_000 + "}")):
+        make()
+        for flags in ((), ("--from-scratch",)):
+            assert "it is no state of minimize, and kept" in replay("minimize", whole, "-o", small, *flags, expect=2).err
+            assert os.path.lexists(beside) and not small.exists()
+        beside.unlink()
+    assert (tmp_path / "mine").read_bytes() == state
+
+
+def test_a_state_lets_no_other_file_be_replaced(begun, replay, tmp_path):
+    whole, state = begun
+    small = tmp_path / "small.h5"
+    (tmp_path / "small.h5.state").write_bytes(state)
+    small.write_text("made after the kill, by somebody else")
+    assert "exists; give --force to replace it" in replay("minimize", whole, "-o", small, expect=2).err
+    assert small.read_text().startswith("made after")
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A capture, and a state of its search."""
+    folder = tmp_path_factory.mktemp("state")
+    whole, state = folder / "whole.h5", folder / "small.h5.state"
+    whole.write_bytes(lzma.decompress((DATA / "judged" / "bfloat16_ten_percent.h5.xz").read_bytes()))
+    end_once_begun([str(REPLAY), "minimize", str(whole), "-o", str(folder / "small.h5")], state, signal.SIGKILL)
+    return whole, state.read_bytes()
