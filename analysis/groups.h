@@ -53,8 +53,8 @@ struct Pattern {
 };
 
 // Elements of one gradient with one cause and one party at fault. Each element is in one group only, what it misses the
-// reference for before what it misses float64 for; but what the recorded side did wrong is in a group beside what the reference
-// did.
+// reference for before what it misses float64 for; but what the recorded side did wrong is in a group beside what the
+// reference did.
 struct Group {
   Gradient gradient;
   Cause cause = Cause::kImplementationError;

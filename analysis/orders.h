@@ -24,9 +24,9 @@ using Enough = std::function<bool(const Spread&)>;
 Spread try_orders(const Addends& addends, msda_dtype arithmetic, Orders orders, int shuffles,
                   const Enough& enough = nullptr);
 
-// A result may be farther from the exact sum of the addends than the orders tried by this many times what these are apart,
-// because a GPU's order may be less favourable than these. Where all of them end off alike, as a sum that has stopped does,
-// no order ends farther off.
+// A result may be farther from the exact sum of the addends than the orders tried by this many times what these are
+// apart, because a GPU's order may be less favourable than these. Where all of them end off alike, as a sum that has
+// stopped does, no order ends farther off.
 inline constexpr double kBeyondTried = 4;
 double reach_of(const Spread& spread, double exact_sum);
 
