@@ -1,5 +1,6 @@
 #include "analysis/order/problem.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -77,6 +78,16 @@ std::vector<OrderTarget> targets_of(const OrderProblem& problem) {
     targets.push_back(target);
   }
   return targets;
+}
+
+bool may_flush(const OrderProblem& problem) {
+  if (problem.type.sum != MSDA_FLOAT32) return false;
+  // Sums of larger numbers are multiples of their last place, so normal or zero.
+  const Precision precision = Precision::of(MSDA_FLOAT32);
+  const double least = precision.smallest_normal() / precision.unit;
+  const auto may = [&](double x) { return x != 0 && std::abs(x) < least; };
+  return std::ranges::any_of(problem.addends, may) || std::ranges::any_of(problem.start, may) ||
+         std::ranges::any_of(problem.recorded, may);
 }
 
 bool any_order_may_fit(const OrderProblem& problem) {

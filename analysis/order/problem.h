@@ -50,6 +50,11 @@ struct OrderTarget {
 };
 std::vector<OrderTarget> targets_of(const OrderProblem& problem);
 
+// Whether additions may meet subnormal numbers. A GPU's atomic additions of float32, and those in shared memory, flush
+// them to zero (RED.ADD.F32.FTZ); those of float64 and of 16 bits keep them, as fold() does. Nothing is proved of such
+// sums.
+bool may_flush(const OrderProblem& problem);
+
 // Whether rounding in any order whatever could give the recorded values: the distance from the exact sum is within the
 // bound (n additions, each by half a unit of a partial sum's magnitude). False is a proof that no order does.
 bool any_order_may_fit(const OrderProblem& problem);

@@ -28,7 +28,7 @@ std::vector<uint32_t> effective_addends(const OrderProblem& problem) {
   return effective;
 }
 
-OrderResult search_effective(const OrderProblem& problem, const SearchLimits& limits) {
+OrderResult search_subnormals_kept(const OrderProblem& problem, const SearchLimits& limits) {
   if (!any_order_may_fit(problem)) return {OrderFit::kImpossible, {}, {}, 0, false};
   OrderResult found;
   if (problem.size() <= std::min(limits.exhaustive, kMostExhaustive)) {
@@ -36,6 +36,15 @@ OrderResult search_effective(const OrderProblem& problem, const SearchLimits& li
     if (found.fit != OrderFit::kNotFound || found.out_of_time) return found;
   }
   return anneal_order(problem, limits);
+}
+
+OrderResult search_effective(const OrderProblem& problem, const SearchLimits& limits) {
+  OrderResult found = search_subnormals_kept(problem, limits);
+  if (may_flush(problem)) {
+    if (found.fit == OrderFit::kImpossible) found.fit = OrderFit::kNotFound;
+    found.unique.reset();
+  }
+  return found;
 }
 
 }  // namespace

@@ -141,6 +141,25 @@ TEST(OrderSearch, KnowsTheSignOfZeroAndRefusesInfinity) {
   EXPECT_EQ(search_order(problem, {}).fit, OrderFit::kNotFound);
 }
 
+// An H200's RED.ADD.F32.FTZ gives 0 for 1.4e-43 + 2.8e-43, and 1 for 7e-45 + 1: what flushes is no proof.
+TEST(OrderSearch, ProvesNothingOfFlushedSubnormals) {
+  for (const double scale : {1.0, 0x1p-140, 0x1p-120}) {
+    OrderProblem problem;
+    problem.channels = 1;
+    problem.addends = {scale, 2 * scale, 4 * scale};
+    problem.start = {0};
+    problem.recorded = {0};
+    const bool flushes = scale < 0x1p-102;
+    const OrderResult found = search_order(problem, {});
+    EXPECT_EQ(found.fit, flushes ? OrderFit::kNotFound : OrderFit::kImpossible) << scale;
+    problem.recorded = {7 * scale};
+    EXPECT_EQ(search_order(problem, {}).fit, OrderFit::kFound);
+    problem.type = {MSDA_FLOAT64, MSDA_FLOAT64};
+    problem.recorded = {0};
+    EXPECT_EQ(search_order(problem, {}).fit, OrderFit::kImpossible) << scale;
+  }
+}
+
 TEST(OrderSearch, GivesUpWithoutAClaim) {
   std::mt19937 random(10);
   OrderProblem problem = random_problem(random, kTypes[0], 12, 4, true);
