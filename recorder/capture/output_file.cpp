@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "recorder/capture/capture.h"
@@ -30,12 +31,25 @@ bool is_file_at(int descriptor, const std::string& name) {
 // Opens nothing to find out: a FIFO or a device would notice.
 void check_replaceable(const std::string& path) {
   struct stat status {};
-  if (lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return;
-  const char* what = S_ISDIR(status.st_mode) ? "a folder" : S_ISLNK(status.st_mode) ? "a symbolic link" : "no file";
+  if (lstat(path.c_str(), &status) != 0 || (S_ISREG(status.st_mode) && may_be_capture(path))) return;
+  const char* what = S_ISDIR(status.st_mode)   ? "a folder"
+                     : S_ISLNK(status.st_mode) ? "a symbolic link"
+                     : S_ISREG(status.st_mode) ? "no capture"
+                                               : "no file";
   throw Error(fmt::format("{}: cannot replace it: it is {}; give another name", path, what));
 }
 
 }  // namespace
+
+bool may_be_capture(const std::string& path) {
+  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  char begin[kSignature.size()];
+  const ssize_t length = read(descriptor, begin, sizeof begin);
+  close(descriptor);
+  return length == 0 || (length > 0 && std::string_view(begin, static_cast<size_t>(length)) == kSignature);
+}
 
 OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), name_(path) {
   if (replace) {

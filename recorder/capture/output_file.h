@@ -9,10 +9,14 @@
 
 namespace msda::capture {
 
+// Whether the regular file at `path` is empty or an HDF5 file: what a new capture may replace. It is not followed if it
+// is a link.
+bool may_be_capture(const std::string& path);
+
 class OutputFile {
  public:
   // Creates a new file, mode 0600. With `replace` it has a temporary name beside `path`, so that the file at `path`
-  // stays until publish(). Throws Error if a file exists and must not be replaced, or is no regular file.
+  // stays until publish(). Throws Error if a file exists and must not be replaced, or is no capture.
   OutputFile(const std::string& path, bool replace);
   // Removes the file if it was not published and still has its name.
   ~OutputFile();

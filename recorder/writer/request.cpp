@@ -14,6 +14,7 @@
 
 #include "recorder/adapters/name_pattern.h"
 #include "recorder/adapters/user.h"
+#include "recorder/capture/output_file.h"
 #include "recorder/spool/output.h"
 #include "recorder/text/secrets.h"
 #include "recorder/writer/sanitizers.h"
@@ -68,7 +69,7 @@ std::optional<fs::path> folder_of(const std::string& pattern) {
   return folder ? std::optional<fs::path>(*folder) : std::nullopt;
 }
 
-void check_output(const std::string& pattern) {
+void check_output(const std::string& pattern, bool replace) {
   if (const auto folder = folder_of(pattern)) {
     if (!fs::is_directory(*folder)) {
       refuse(
@@ -82,10 +83,12 @@ void check_output(const std::string& pattern) {
   const auto name = name_of(pattern);
   struct stat status {};
   if (name && (name->empty() || name->ends_with('/'))) refuse(pattern + ": is a folder; name a file in it with -o");
-  if (!name || !exists(*name, status) || S_ISREG(status.st_mode)) return;
+  if (!name || !exists(*name, status)) return;
+  if (S_ISREG(status.st_mode) && (!replace || capture::may_be_capture(*name))) return;
   refuse(fmt::format("{}: is {}; name another file with -o", *name,
                      S_ISDIR(status.st_mode)   ? "a folder"
                      : S_ISLNK(status.st_mode) ? "a symbolic link, which is not followed"
+                     : S_ISREG(status.st_mode) ? "no capture, and --force replaces only those"
                                                : "no regular file"));
 }
 
@@ -114,7 +117,7 @@ void settle(Options& options) {
              ": its name suggests a secret, and secrets are never recorded; use a variable of another name");
     }
   }
-  check_output(options.output);
+  check_output(options.output, options.force);
   if (options.max_bytes > std::numeric_limits<int64_t>::max())
     refuse("--max-bytes: larger than any disk; give a smaller size");
   const std::string why_not = why_not_recordable(options.command[0]);

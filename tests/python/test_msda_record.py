@@ -36,6 +36,7 @@ def wait_until(holds, seconds=20):
     (["-o", "/dev/null", "--force"], "is no regular file"),
     (["-o", "{folder}/fifo", "--force"], "is no regular file"),
     (["-o", "{folder}/link", "--force"], "a symbolic link"),
+    (["-o", "{folder}/notes", "--force"], "no capture, and --force replaces only those"),
     (["--kernel", "("], "not a valid regular expression"),
     (["--kernel", 501 * "a"], "more than 500 characters"), (["--kernel", "a{{9}}"], "write the repeats out"),
     (["--adapter", "{folder}/missing.json"], "missing.json"),
@@ -47,6 +48,7 @@ def wait_until(holds, seconds=20):
 def test_what_cannot_be_is_said_before_the_program_runs(tmp_path, options, why):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("target")
+    (tmp_path / "notes").write_text("mine")
     before = sorted(os.listdir(tmp_path))
     done = record("/bin/sh", "-c", "echo ran", options=[option.format(folder=tmp_path) for option in options], cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
@@ -100,10 +102,11 @@ def test_the_next_command(replay, tmp_path):
 
 def test_force_keeps_what_is_there_until_there_is_a_call(tmp_path, target):
     capture = tmp_path / "a.h5"
-    capture.write_text("mine")
+    mine = b"\x89HDF\r\n\x1a\n"
+    capture.write_bytes(mine)
     capture.chmod(0o644)
     done = record("/bin/true", options=["-o", capture, "--force"])
-    assert done.returncode == 0 and capture.read_text() == "mine"
+    assert done.returncode == 0 and capture.read_bytes() == mine
     record(*target("op.backward(make_inputs(**small))"), options=["-o", capture, "--force"])
     assert len(read_capture(capture).invocations) == 1 and stat.S_IMODE(capture.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "target.py"]

@@ -296,6 +296,10 @@ def _check_target(path, overwrite):
         raise CaptureError(f"{path}: is no regular file, and only those are replaced; give another name")
     if not overwrite:
         raise CaptureError(f"{path}: exists; replace it with --force or overwrite=True, or give another name")
+    with open(path, "rb") as there:
+        begin = there.read(8)
+    if begin not in (b"", b"\x89HDF\r\n\x1a\n"):
+        raise CaptureError(f"{path}: is no capture, and only those are replaced; give another name")
 
 
 def write_capture(path: Path, invocations: Union[Invocation, Iterable[Invocation]], run: Optional[Mapping[str, Any]] = None,
