@@ -83,6 +83,18 @@ bool fit_by_chance(const std::vector<Judgement>& judgements) {
   return fitting > 0 && bits < kEvidenceBits + ways / std::numbers::ln2;
 }
 
+// Of the elements that are neither zero nor infinite; 0 if there are none.
+double mean_magnitude(const Tensor& tensor) {
+  double sum = 0, count = 0;
+  for (int64_t i = 0; i < tensor.elements(); ++i) {
+    const double magnitude = std::abs(tensor.at(i));
+    if (magnitude == 0 || !std::isfinite(magnitude)) continue;
+    sum += magnitude;
+    ++count;
+  }
+  return count > 0 && std::isfinite(sum) ? sum / count : 0;
+}
+
 class Analysis {
  public:
   Analysis(const Material& material, const Settings& settings)
@@ -148,11 +160,15 @@ class Analysis {
     }
   }
 
-  // Elements that are farther apart are examined: all that miss a tolerance, and where nobody set one all that are
-  // farther apart than one rounding. Every bound on rounding allows that much.
+  // Elements that are farther apart are examined: all that miss a tolerance. Where nobody set one, all whose difference
+  // is more than one rounding of themselves, which every bound allows, and than four millionths of the gradient's mean
+  // magnitude (in float32): sums of many addends are off by about as much, and to examine them all takes minutes.
   Tolerance examined_beyond(Gradient gradient) const {
-    if (settings_.tolerance || settings_.customary) return examiner_.tolerance_of(gradient);
-    return {0, Precision::of(recorded_.of(gradient).dtype).unit};
+    const Tolerance customary = examiner_.tolerance_of(gradient);
+    if (settings_.tolerance || settings_.customary) return customary;
+    const msda_dtype stored = recorded_.of(gradient).dtype;
+    const double least = 64 * Precision::of(arithmetic_of(stored)).unit * mean_magnitude(recorded_.of(gradient));
+    return {std::min(customary.atol, least), Precision::of(stored).unit};
   }
 
   // Where nobody set a tolerance, what rounding explains is within it; so is, within the customary one, what no kernel
@@ -221,13 +237,8 @@ class Analysis {
     }
     double least = INFINITY;
     for (const Gradient gradient : call().gradients()) {
-      const Tensor& recorded = recorded_.of(gradient);
-      double largest = 0;
-      for (int64_t i = 0; i < recorded.elements(); ++i) {
-        const double magnitude = std::abs(recorded.at(i));
-        if (std::isfinite(magnitude)) largest = std::max(largest, magnitude);
-      }
-      if (largest > 0) least = std::min(least, largest);
+      const double magnitude = mean_magnitude(recorded_.of(gradient));
+      if (magnitude > 0) least = std::min(least, magnitude);
     }
     return {std::min(customary.atol, customary.rtol * 0.1 * least), customary.rtol};
   }

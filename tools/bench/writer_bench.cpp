@@ -166,8 +166,9 @@ Written write_capture(const Options& options, const Invocation& invocation, int 
   std::set<uint64_t> filled;
   for (int i = 0; i < invocations; ++i) {
     const auto number = static_cast<uint64_t>(i);
-    auto block = ring.reserve(invocation.bytes());
-    if (!block) throw std::runtime_error("the writer gives no memory back");
+    std::string why;
+    auto block = ring.reserve(invocation.bytes(), why);
+    if (!block) throw std::runtime_error(why);
     warm.give(invocation.pages());
     if (filled.insert(block->offset()).second) invocation.fill(block->memory());
     Invocation::mark(block->memory(), invocation.bytes(), number);
