@@ -83,8 +83,9 @@ bool fit_by_chance(const std::vector<Judgement>& judgements) {
   return fitting > 0 && bits < kEvidenceBits + ways / std::numbers::ln2;
 }
 
-// Of the elements that are neither zero nor infinite; 0 if there are none.
+// Of the elements that are neither zero nor infinite; 0 if there are none, or no tensor.
 double mean_magnitude(const Tensor& tensor) {
+  if (!tensor) return 0;
   double sum = 0, count = 0;
   for (int64_t i = 0; i < tensor.elements(); ++i) {
     const double magnitude = std::abs(tensor.at(i));
