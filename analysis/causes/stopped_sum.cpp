@@ -81,7 +81,7 @@ std::optional<StoppedSide> stopped(const Suspect& s, const Side& side, const Exp
   return stopped_sum(s, side, of);
 }
 
-void tell(const Suspect& s, const StoppedSide& found, Diagnosis& diagnosis) {
+void tell_stopped(const Suspect& s, const StoppedSide& found, Diagnosis& diagnosis) {
   const char* type = msda_dtype_name(found.side->arithmetic_of(s.id.gradient));
   Evidence& e = diagnosis.evidence;
   e["side"] = found.side->name;
@@ -118,7 +118,7 @@ std::optional<Diagnosis> test_stopped_sum(const Suspect& s) {
   if (!observed && !s.against_float64) found = stopped(s, s.expected, s.of_expected);
   if (!found) return std::nullopt;
   Diagnosis diagnosis{Cause::kStoppedSum, observed ? AtFault::kObserved : AtFault::kReference};
-  if (s.tells) tell(s, *found, diagnosis);
+  if (s.tells) tell_stopped(s, *found, diagnosis);
   return diagnosis;
 }
 
