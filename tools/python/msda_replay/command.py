@@ -87,6 +87,7 @@ def run(
     seed: Optional[int] = None,
     atol: Optional[float] = None,
     rtol: Optional[float] = None,
+    customary: bool = False,
     poison: bool = False,
     poison_folder: Optional[Path] = None,
     damaged: bool = False,
@@ -98,7 +99,8 @@ def run(
     flags = _flags({
         "invocation": invocation, "reference": reference, "mode": mode, "float64_stages": float64_stages, "device": device,
         "device_memory": device_memory, "block": block, "kernel_digest": kernel_digest, "repeat": repeat, "threads": threads,
-        "seed": seed, "atol": atol, "rtol": rtol, "poison": poison, "damaged": damaged,
+        "seed": seed, "atol": atol, "rtol": rtol, "customary": customary, "poison": poison,
+        "damaged": damaged,
         "poison_folder": None if poison_folder is None else os.fspath(poison_folder),
         "save_replays": None if save_replays is None else os.fspath(save_replays),
     })
