@@ -79,9 +79,8 @@ def unreadable(path, error):
         why = "permission denied"
     elif "file signature not found" in why:
         why = "it is no HDF5 file"
-    elif "stored_eof = " in why:
-        whole = re.search(r"stored_eof = (\d+)", why)[1]
-        why = (f"it is truncated: it has {os.path.getsize(path)} of {whole} bytes; copy it again, or record again (while it is still being "
+    elif whole := re.search(r"stored_eof = (\d+)", why):
+        why = (f"it is truncated: it has {os.path.getsize(path)} of {whole[1]} bytes; copy it again, or record again (while it is still being "
                "written, wait for msda-record to end)")
     return CaptureError(f"{path}: cannot read it: {why}")
 

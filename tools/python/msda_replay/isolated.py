@@ -109,9 +109,19 @@ class IsolatedFile:
         return self._connection is None
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        """Waits until the other process has closed the file, which it locks."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with connection:
+            if self._owner != os.getpid():  # the parent still uses the connection
+                return
+            try:
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(1 << 16):
+                    pass
+            except OSError:
+                pass
 
     def __del__(self) -> None:
         self.close()

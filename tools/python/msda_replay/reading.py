@@ -22,8 +22,13 @@ class Tensor:
         self.dims = dims
         self.shape: Tuple[int, ...] = tuple(told["shape"])
         self.type: str = told["type"]
-        self.dtype = np.dtype(told["dtype"])  # of the arrays that reading gives
+        self._dtype = np.dtype(told["dtype"])
         self.digest: str = told["digest"]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of the arrays that reading gives."""
+        return self._dtype
 
     @property
     def sizes(self) -> Dict[str, int]:

@@ -10,6 +10,7 @@ import socket
 import stat
 import struct
 import sys
+from typing import Any, Dict, List
 
 import h5py
 import numpy as np
@@ -110,7 +111,7 @@ def _call(group):
 
 def _run(file):
     group = _members(file, h5py.Group).get("run")
-    run = {"argv": [], "environment": {}, "libraries": {}}
+    run: Dict[str, Any] = {"argv": [], "environment": {}, "libraries": {}}
     if group is not None:
         run.update(_attributes(group))
         run["argv"] = [plain(argument) for argument in np.ravel(group.attrs.get("argv", []))]
@@ -199,7 +200,7 @@ def _unreadable(path, error):
 
 
 def _serve(connection):
-    served = []
+    served: List[_Served] = []
     send(connection, {"result": "ready"})
     told = receive(connection)[0]
     os.chdir(told["folder"])
@@ -209,6 +210,8 @@ def _serve(connection):
             request, data = receive(connection)
             send(connection, *_answer(served, path, request, bytes(data)))
         except (EOFError, OSError):
+            for capture in served:
+                capture.file.close()  # before the connection: whoever closes waits for that, and may then write to the file
             return
 
 
