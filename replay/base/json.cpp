@@ -2,9 +2,20 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "recorder/capture/cbor.h"
+
 namespace msda::replay {
 
-Json json_of(std::string_view text) { return Json::parse(text); }
+std::string bytes_of(const Json& json) {
+  const std::vector<uint8_t> bytes = capture::cbor_of(json);
+  return {bytes.begin(), bytes.end()};
+}
+
+Json json_of_bytes(std::string_view bytes) { return capture::ordered_json_of_cbor(std::as_bytes(std::span(bytes))); }
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 

@@ -10,8 +10,9 @@ namespace msda::replay {
 
 using Json = nlohmann::ordered_json;
 
-// Of a whole text. Throws nlohmann::json::exception.
-Json json_of(std::string_view text);
+// From process to process: names of files need not be UTF-8. Throws nlohmann::json::exception.
+std::string bytes_of(const Json& json);
+Json json_of_bytes(std::string_view bytes);
 
 // On one line, in UTF-8. Bytes that are not UTF-8, of a file's name for example, become U+FFFD.
 std::string line_of(const Json& json);

@@ -47,14 +47,6 @@ std::vector<std::string> captures_of(const Options& options) {
   return captures;
 }
 
-// As it goes from rank to rank: names of files need not be UTF-8.
-std::string to_cbor(const Json& json) {
-  std::string bytes;
-  Json::to_cbor(json, bytes);
-  return bytes;
-}
-Json from_cbor(const std::string& bytes) { return Json::from_cbor(bytes); }
-
 // The rank of each piece: the dearest first, each to the rank that has least to do so far.
 std::vector<int> divide(const std::vector<Work>& work, int ranks) {
   std::vector<size_t> order(work.size());
@@ -139,7 +131,7 @@ std::vector<Json> over_work(const Options& options, const Ranks& ranks, const ch
   Json shared = Json::array();
   const std::vector<int> rank_of = divide(work, ranks.count());
   for (size_t i = 0; i < work.size(); ++i) shared.push_back({rank_of[i], work[i].title, work[i].what});
-  shared = from_cbor(ranks.share(to_cbor(shared)));
+  shared = json_of_bytes(ranks.share(bytes_of(shared)));
   Options of_one = options;
   of_one.quiet = true;  // one line of progress suffices
   if (of_one.threads == 0 && ranks.count() > 1) {
@@ -157,8 +149,8 @@ std::vector<Json> over_work(const Options& options, const Ranks& ranks, const ch
   }
   progress.show("");
   std::vector<Json> results(work.size());
-  for (const std::string& of_rank : ranks.gather(to_cbor(mine))) {
-    for (auto& found : from_cbor(of_rank)) {
+  for (const std::string& of_rank : ranks.gather(bytes_of(mine))) {
+    for (auto& found : json_of_bytes(of_rank)) {
       results[found["place"].get<size_t>()] = std::move(found["result"]);
     }
   }
