@@ -71,7 +71,8 @@ class Minimizer {
     best_.reached.seconds =
         seconds_before_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
     auto call = calls_.make(recipe);
-    Report report = analyze(call->material, {settings_.tolerance, threads_for(call->inputs, settings_.threads)});
+    const Settings settings{settings_.tolerance, threads_for(call->inputs, settings_.threads), settings_.customary};
+    Report report = analyze(call->material, settings);
     const bool shows = target_.cause != Cause::kImplementationError || has_recorded_bits(recipe, *call);
     const std::optional<int64_t> flat = shows ? find_target(recipe, report) : std::nullopt;
     bool is_headline = false;

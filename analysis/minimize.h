@@ -30,6 +30,7 @@ struct Reached {
 
 struct MinimizeSettings {
   std::optional<Tolerance> tolerance;
+  bool customary = false;  // as in Settings
   int threads = 0;
   // Called after every trial with what is being tried ("query"), and whether the call became smaller.
   std::function<void(const std::string& step, const Reached& reached, bool smaller)> report;

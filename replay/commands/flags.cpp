@@ -64,9 +64,6 @@ void add_tolerance(CLI::App& command, Options& options) {
       ->type_name("X");
   add_number<double>(command, "--rtol", options.rtol, "Relative tolerance, in place of the recorded one")
       ->type_name("X");
-  command.add_flag(
-      "--customary", options.customary,
-      "Without a tolerance, pass mistakes within the customary one of the type: for float32 atol 1e-3, rtol 1e-2");
 }
 
 void add_operator(CLI::App& command) {
@@ -87,6 +84,9 @@ void add_comparison(CLI::App& command, Options& options) {
             "Use the outputs of this invocation, which must have equal inputs, as the reference");
   add_count(command, "--threads", options.threads, "CPU threads; 0 is one a core");
   add_tolerance(command, options);
+  command.add_flag(
+      "--customary", options.customary,
+      "Without a tolerance, pass mistakes within the customary one of the type: for float32 atol 1e-3, rtol 1e-2");
   command.add_flag("--damaged", options.damaged, "Continue with data that do not match their digests");
   add_json(command, options);
   command.add_flag("--quiet", options.quiet, "Print the verdict only");

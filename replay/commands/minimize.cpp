@@ -256,6 +256,7 @@ std::optional<analysis::Minimized> search(const MinimizeOptions& options, const 
   bool unwritten = false;
   analysis::MinimizeSettings settings;
   settings.tolerance = whole.tolerance;
+  settings.customary = options.customary;
   settings.threads = static_cast<int>(options.threads);
   settings.stop = &StopSignals::received;
   settings.report = [&](const std::string& step, const analysis::Reached& reached, bool smaller) {
@@ -349,7 +350,7 @@ int run_minimize(const MinimizeOptions& options) {
     const auto report = [&](const std::string& step) { progress.show(fmt::format("invocation {}: {}", id, step)); };
     const Whole whole(options, reader, pairing, devices, id, report);
     report("looking for what to minimize");
-    const auto found = analyze(whole.material, {whole.tolerance, static_cast<int>(options.threads)});
+    const auto found = analyze(whole.material, {whole.tolerance, static_cast<int>(options.threads), options.customary});
     const auto target = find_target(options, whole.loaded.call(), found);
     if (target) return finish(options, reader, whole, *target, progress);
   }
