@@ -109,6 +109,7 @@ class Analysis {
       const auto at = gradient.place();
       recorded_.arithmetic[at] = detect_arithmetic(call(), recorded_, gradient, *cache);
       if (reference_) reference_->arithmetic[at] = detect_arithmetic(call(), *reference_, gradient, *cache);
+      if (!settings.tolerance) mean_[at] = mean_magnitude(recorded_.of(gradient));
     }
   }
 
@@ -168,7 +169,7 @@ class Analysis {
     const Tolerance customary = examiner_.tolerance_of(gradient);
     if (settings_.tolerance || settings_.customary) return customary;
     const msda_dtype stored = recorded_.of(gradient).dtype;
-    const double least = 64 * Precision::of(arithmetic_of(stored)).unit * mean_magnitude(recorded_.of(gradient));
+    const double least = 64 * Precision::of(arithmetic_of(stored)).unit * mean_[gradient.place()];
     return {std::min(customary.atol, least), Precision::of(stored).unit};
   }
 
@@ -238,8 +239,7 @@ class Analysis {
     }
     double least = INFINITY;
     for (const Gradient gradient : call().gradients()) {
-      const double magnitude = mean_magnitude(recorded_.of(gradient));
-      if (magnitude > 0) least = std::min(least, magnitude);
+      if (const double mean = mean_[gradient.place()]; mean > 0) least = std::min(least, mean);
     }
     return {std::min(customary.atol, customary.rtol * 0.1 * least), customary.rtol};
   }
@@ -374,6 +374,7 @@ class Analysis {
   Chances by_chance_{};
   Examiner examiner_;
   Report report_;
+  double mean_[kMostGradients] = {};       // magnitude of the recorded gradients, where nobody set a tolerance
   bool searched_[2][kMostGradients] = {};  // for a reduction: the recorded side and the reference, by gradient
   bool searched_leftover_[kMostGradients] = {};
 };
