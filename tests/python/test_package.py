@@ -111,10 +111,16 @@ def test_refusals_leave_no_file(tmp_path, invocation, change, message):
 
 def test_replaces_nothing_unasked(tmp_path, invocation):
     path = tmp_path / "a.h5"
-    path.write_text("precious")
-    with pytest.raises(CaptureError, match="exists"):
-        write_capture(path, invocation)
-    assert path.read_text() == "precious"
+    for content in (b"precious", b"\x89HDF\r\n\x1a\n"):
+        path.write_bytes(content)
+        with pytest.raises(CaptureError, match="exists"):
+            write_capture(path, invocation)
+        assert path.read_bytes() == content
+    path.write_bytes(b"precious")
+    with pytest.raises(CaptureError, match="is no capture"):
+        write_capture(path, invocation, overwrite=True)
+    assert path.read_bytes() == b"precious"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n")
     write_capture(path, invocation, overwrite=True)
     read_capture(path)
 

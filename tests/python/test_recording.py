@@ -298,9 +298,9 @@ def test_places_that_cannot_be_written(tmp_path, target):
 def test_an_output_that_exists_is_kept(tmp_path, target):
     capture, precious = tmp_path / "a.h5", tmp_path / "precious"
     command = target("op.backward(make_inputs(**small))")
-    capture.write_text("mine")
+    capture.write_bytes(mine := b"\x89HDF\r\n\x1a\n")  # as a capture begins: --force replaces no other file
     done = record(*command, options=["-o", capture])
-    assert capture.read_text() == "mine" and f"{capture} exists and is kept" in done.stderr
+    assert capture.read_bytes() == mine and f"{capture} exists and is kept" in done.stderr
     (other,) = [path for path in tmp_path.glob("a.*.h5")]
     assert len(read_capture(other).invocations) == 1
     other.unlink()
