@@ -1,5 +1,6 @@
 // usage: hostile_client MODE [ARGUMENT...]. Each mode makes calls of msda_backward and does something to its process
 // that must neither break the recorder nor be disturbed by it. It prints what it saw; its exit status must not change.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -270,7 +271,12 @@ int ends(const Arguments& arguments) {
 int has_little_stack(const Arguments&) {
   pthread_attr_t attributes;
   pthread_t thread;
-  if (pthread_attr_init(&attributes) || pthread_attr_setstacksize(&attributes, 16384)) return 9;
+  // The least there is, beside what the libraries keep for each thread, such as CUDA's runtime in libmsda: glibc's own
+  // sum.
+  using Least = size_t (*)(const pthread_attr_t*);
+  const auto least = reinterpret_cast<Least>(dlsym(RTLD_DEFAULT, "__pthread_get_minstack"));
+  if (least == nullptr || pthread_attr_init(&attributes)) return 9;
+  if (pthread_attr_setstacksize(&attributes, least(&attributes))) return 9;
   const auto run = [](void*) -> void* { return call(1) == MSDA_OK ? nullptr : &errno; };
   void* failed = nullptr;
   if (pthread_create(&thread, &attributes, run, nullptr) || pthread_join(thread, &failed)) return 9;
