@@ -160,8 +160,9 @@ def expected_type(finding, stored):
 
 
 def bfloat16(array):
-    """As NumPy saves the type of ml_dtypes."""
-    return (array.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view("V2")
+    """The nearest numbers, ties to even, as kernels round to them; as NumPy saves the type of ml_dtypes."""
+    bits = array.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view("V2")
 
 
 def as_type(tensors, stored):
