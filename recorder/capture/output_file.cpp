@@ -48,7 +48,9 @@ bool may_be_capture(const std::string& path) {
   char begin[kSignature.size()];
   const ssize_t length = read(descriptor, begin, sizeof begin);
   close(descriptor);
-  return length == 0 || (length > 0 && std::string_view(begin, static_cast<size_t>(length)) == kSignature);
+  if (length < 0) return false;
+  const std::string_view found(begin, static_cast<size_t>(length));
+  return found == kSignature || found.find_first_not_of('\0') == found.npos;
 }
 
 OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), name_(path) {

@@ -9,8 +9,8 @@
 
 namespace msda::capture {
 
-// Whether the regular file at `path` is empty or an HDF5 file: what a new capture may replace. It is not followed if it
-// is a link.
+// Whether the regular file at `path` is an HDF5 file, empty, or begins with zeros, as what a killed writer leaves: what
+// a new capture may replace. It is not followed if it is a link.
 bool may_be_capture(const std::string& path);
 
 class OutputFile {

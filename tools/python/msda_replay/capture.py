@@ -297,7 +297,7 @@ def _check_target(path, overwrite):
         raise CaptureError(f"{path}: exists; replace it with --force or overwrite=True, or give another name")
     with open(path, "rb") as there:
         begin = there.read(8)
-    if begin not in (b"", b"\x89HDF\r\n\x1a\n"):
+    if begin != b"\x89HDF\r\n\x1a\n" and any(begin):  # zeros are what a killed writer leaves
         raise CaptureError(f"{path}: is no capture, and only those are replaced; give another name")
 
 
