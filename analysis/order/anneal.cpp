@@ -166,7 +166,7 @@ class Annealing {
 
 OrderResult anneal_order(const OrderProblem& problem, const SearchLimits& limits) {
   if (problem.size() < 2) return {};
-  return with_sum_type(problem.type.sum, [&](auto type) { return Annealing<decltype(type)>(problem, limits).run(); });
+  return with_sum_type(problem.type, [&](auto type) { return Annealing<decltype(type)>(problem, limits).run(); });
 }
 
 }  // namespace msda::analysis

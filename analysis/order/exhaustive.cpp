@@ -26,7 +26,7 @@ class Exhaustive {
   Exhaustive(const OrderProblem& problem, const SearchLimits& limits)
       : problem_(problem), limits_(limits), count_(problem.size()), width_(std::min(problem.channels, kMostChannels)) {
     for (size_t i = 0; i < count_; ++i) {
-      for (const double value : problem.addend(i).first(width_)) addends_.push_back(static_cast<Real>(value));
+      for (const double value : problem.addend(i).first(width_)) addends_.push_back(Type::round(value));
     }
     find_ranges();
     begins_at_zero_ = std::ranges::all_of(problem.start, [](double start) { return start == 0; });
@@ -78,7 +78,7 @@ class Exhaustive {
   void find_ranges() {
     const size_t sets = size_t{1} << count_;
     ranges_.resize(sets * width_ * 2);
-    for (size_t c = 0; c < width_; ++c) least(0)[c] = most(0)[c] = static_cast<Real>(problem_.start[c]);
+    for (size_t c = 0; c < width_; ++c) least(0)[c] = most(0)[c] = Type::round(problem_.start[c]);
     for (uint32_t set = 1; set < sets; ++set) {
       Real* const low = least(set);
       Real* const high = most(set);
@@ -164,7 +164,7 @@ class Exhaustive {
 }  // namespace
 
 OrderResult search_exhaustively(const OrderProblem& problem, const SearchLimits& limits) {
-  return with_sum_type(problem.type.sum, [&](auto type) { return Exhaustive<decltype(type)>(problem, limits).run(); });
+  return with_sum_type(problem.type, [&](auto type) { return Exhaustive<decltype(type)>(problem, limits).run(); });
 }
 
 }  // namespace msda::analysis

@@ -149,7 +149,8 @@ void replay_orders(const OrderMaterial& material, const OrderReport& report,
     for (const auto& of_target : by_target(addends)) {
       const int64_t target = of_target.front().target;
       const auto found = std::ranges::lower_bound(report.targets, target, {}, &TargetOrder::target);
-      const OrderProblem problem = problem_of(material, *additions, report.arithmetic, of_target);
+      OrderProblem problem = problem_of(material, *additions, report.arithmetic, of_target);
+      problem.type.flushes = found->result.flushes;
       Order order = found->result.order;
       if (order.empty()) {
         for (uint32_t i = 0; i < of_target.size(); ++i) order.push_back(i);

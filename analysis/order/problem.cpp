@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "analysis/tensor.h"
+#include "kernels/atomic_sum.h"
 
 namespace msda::analysis {
 
@@ -39,9 +40,14 @@ OrderProblem OrderProblem::part(std::span<const size_t> of_channels) const {
 
 std::vector<double> fold(const OrderProblem& problem, const Order& order) {
   std::vector<double> sums = problem.start;
+  const auto kept = [&](double x) -> double {
+    return problem.type.flushes ? kernels::flushed(static_cast<float>(x)) : x;
+  };
   for (const uint32_t i : order) {
     const auto addend = problem.addend(i);
-    for (size_t c = 0; c < problem.channels; ++c) sums[c] = rounded_to(sums[c] + addend[c], problem.type.sum);
+    for (size_t c = 0; c < problem.channels; ++c) {
+      sums[c] = kept(rounded_to(kept(sums[c]) + kept(addend[c]), problem.type.sum));
+    }
   }
   for (double& sum : sums) sum = rounded_to(sum, problem.type.stored);
   return sums;

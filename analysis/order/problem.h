@@ -16,6 +16,10 @@ namespace msda::analysis {
 struct SumType {
   msda_dtype sum = MSDA_FLOAT32;
   msda_dtype stored = MSDA_FLOAT32;
+  // Of float32: whether an addition takes subnormal operands, and gives a subnormal sum, as zero of their sign. A GPU's
+  // atomic additions to global and to shared memory do; those of float64 and 16 bits keep them, as all additions to
+  // registers do.
+  bool flushes = false;
 
   friend bool operator==(const SumType&, const SumType&) = default;
 };
@@ -50,9 +54,8 @@ struct OrderTarget {
 };
 std::vector<OrderTarget> targets_of(const OrderProblem& problem);
 
-// Whether additions may meet subnormal numbers. A GPU's atomic additions of float32, and those in shared memory, flush
-// them to zero (RED.ADD.F32.FTZ); those of float64 and of 16 bits keep them, as fold() does. Nothing is proved of such
-// sums.
+// Whether additions of float32 may meet subnormal numbers, so that sums that flush them and those that keep them
+// differ.
 bool may_flush(const OrderProblem& problem);
 
 // Whether rounding in any order whatever could give the recorded values: the distance from the exact sum is within the

@@ -28,7 +28,7 @@ std::vector<uint32_t> effective_addends(const OrderProblem& problem) {
   return effective;
 }
 
-OrderResult search_subnormals_kept(const OrderProblem& problem, const SearchLimits& limits) {
+OrderResult search_by_type(const OrderProblem& problem, const SearchLimits& limits) {
   if (!any_order_may_fit(problem)) return {OrderFit::kImpossible, {}, {}, 0, false};
   OrderResult found;
   if (problem.size() <= std::min(limits.exhaustive, kMostExhaustive)) {
@@ -38,12 +38,19 @@ OrderResult search_subnormals_kept(const OrderProblem& problem, const SearchLimi
   return anneal_order(problem, limits);
 }
 
+// Where it is not known whether the sums flush subnormals, either may be; that neither has an order proves nothing,
+// since sums within a warp keep what the atomic additions after them flush.
 OrderResult search_effective(const OrderProblem& problem, const SearchLimits& limits) {
-  OrderResult found = search_subnormals_kept(problem, limits);
-  if (may_flush(problem)) {
-    if (found.fit == OrderFit::kImpossible) found.fit = OrderFit::kNotFound;
-    found.unique.reset();
+  OrderResult found = search_by_type(problem, limits);
+  if (!may_flush(problem)) return found;
+  if (found.fit != OrderFit::kFound && !problem.type.flushes) {
+    OrderProblem flushing = problem;
+    flushing.type.flushes = true;
+    found = search_by_type(flushing, limits);
+    found.flushes = true;
   }
+  if (found.fit == OrderFit::kImpossible) found.fit = OrderFit::kNotFound;
+  found.unique.reset();
   return found;
 }
 

@@ -37,6 +37,7 @@ struct OrderResult {
   // The most channels that one of the tried orders fits, if none fits all; of the annealing.
   size_t channels = 0;
   bool out_of_time = false;
+  bool flushes = false;  // whether the order gives the bits in sums that flush subnormals (SumType)
 };
 
 OrderResult search_order(const OrderProblem& problem, const SearchLimits& limits);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/atomic_sum.h"
 #include "kernels/storage.h"
 
 namespace msda::analysis {
@@ -29,6 +30,24 @@ struct Float32Sum {
   static Real add(Real a, Real b) { return a + b; }
   static Real above(Real x) { return neighbour<uint32_t>(x, true); }
   static Real below(Real x) { return neighbour<uint32_t>(x, false); }
+};
+
+// As a GPU's atomic additions of float32: no value is subnormal.
+struct FlushingFloat32Sum {
+  using Real = float;
+  using Wide = double;
+  static Real round(Wide x) { return kernels::flushed(static_cast<float>(x)); }
+  static Real add(Real a, Real b) { return kernels::atomic_sum(a, b); }
+  static Real above(Real x) { return step(x, true); }
+  static Real below(Real x) { return step(x, false); }
+
+ private:
+  // The neighbour of a subnormal number is zero or the smallest normal number.
+  static Real step(Real x, bool above) {
+    const Real next = neighbour<uint32_t>(x, above);
+    if (kernels::flushed(next) == next) return next;
+    return (next > 0) == above ? std::copysign(std::numeric_limits<Real>::min(), next) : std::copysign(Real{0}, next);
+  }
 };
 
 struct Float64Sum {
@@ -61,16 +80,29 @@ struct NarrowSum {
 using Float16Sum = NarrowSum<kernels::Float16>;
 using BFloat16Sum = NarrowSum<kernels::BFloat16>;
 
-// The lowest value s of the type with add(s, addend) >= bound. All are finite, and so are the sums.
+// The exact sum from which on sums are the bound or more: the middle between the bound and the value below it.
+template <class Type>
+inline typename Type::Wide reached_at(typename Type::Real bound) {
+  return (static_cast<typename Type::Wide>(Type::below(bound)) + static_cast<typename Type::Wide>(bound)) / 2;
+}
+
+// What is flushed to zero begins beside the smallest normal numbers.
+template <>
+inline double reached_at<FlushingFloat32Sum>(float bound) {
+  if (std::abs(bound) > std::numeric_limits<float>::min() || bound == -std::numeric_limits<float>::min()) {
+    return reached_at<Float32Sum>(bound);
+  }
+  return bound > 0 ? 0x1p-126 - 0x1p-150 : -0x1p-126 + 0x1p-150;
+}
+
+// The lowest value s of the type with add(s, addend) >= bound. All are finite values of the type, and so are the sums.
 template <class Type>
 inline typename Type::Real lowest_before(typename Type::Real bound, typename Type::Real addend) {
   using Real = typename Type::Real;
   using Wide = typename Type::Wide;
   constexpr Real kLargest = std::numeric_limits<Real>::max();
-  // Where the exact sum reaches the middle between the bound and the value below it, but for ties and for the rounding
-  // of the difference.
-  const Wide middle = (static_cast<Wide>(Type::below(bound)) + static_cast<Wide>(bound)) / 2;
-  Real s = Type::round(middle - static_cast<Wide>(addend));
+  // Where the exact sum reaches what becomes the bound, but for ties and for the rounding of the difference.
+  Real s = Type::round(reached_at<Type>(bound) - static_cast<Wide>(addend));
   if (!(std::abs(s) <= kLargest)) return s;
   if (Type::add(s, addend) >= bound) {
     for (Real lower = Type::below(s); Type::add(lower, addend) >= bound && lower >= -kLargest; lower = Type::below(s)) {

@@ -1,14 +1,14 @@
-// Runs a search in the type of a sum.
+// Runs a search in the arithmetic of a sum.
 #pragma once
 
+#include "analysis/order/problem.h"
 #include "analysis/order/sum_types.h"
-#include "kernels/msda.h"
 
 namespace msda::analysis {
 
 template <class Run>
-auto with_sum_type(msda_dtype type, Run&& run) {
-  switch (type) {
+auto with_sum_type(const SumType& type, Run&& run) {
+  switch (type.sum) {
     case MSDA_FLOAT16:
       return run(Float16Sum{});
     case MSDA_BFLOAT16:
@@ -16,7 +16,7 @@ auto with_sum_type(msda_dtype type, Run&& run) {
     case MSDA_FLOAT64:
       return run(Float64Sum{});
     default:
-      return run(Float32Sum{});
+      return type.flushes ? run(FlushingFloat32Sum{}) : run(Float32Sum{});
   }
 }
 

@@ -1,4 +1,5 @@
 // The CPU's inner loops of grid_sample. Compiled once per instruction set, under the rules of loops.cpp.
+#include "kernels/atomic_sum.h"
 #include "kernels/cpu/grid_table.h"
 #include "kernels/cpu/run_tree.h"
 #include "kernels/grid_point.h"
@@ -117,7 +118,10 @@ void sum(const GridProblem<In>& p, int64_t n, const GridAddend<Real>* all, int64
   };
   if (in_turn || count == 0) {
     for (int64_t c = 0; c < p.C; ++c) grad_input[c] = Real(0);
-    for (int64_t i = 0; i < count; ++i) add(all[i], false, grad_input);
+    for (int64_t i = 0; i < count; ++i) {
+      const In* __restrict row = grad_output + all[i].sample * p.C;
+      for (int64_t c = 0; c < p.C; ++c) grad_input[c] = atomic_sum(grad_input[c], all[i].weight * Real(row[c]));
+    }
     return;
   }
   RunTree<Real> tree(memory, p.C);

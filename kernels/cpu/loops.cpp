@@ -3,6 +3,7 @@
 //
 // Vectorizing over channels changes no bit: lanes of a sum are separate variables, and a fused multiply-add is one
 // rounding in whatever register it happens.
+#include "kernels/atomic_sum.h"
 #include "kernels/cpu/cell_sums.h"
 #include "kernels/cpu/random.h"
 #include "kernels/cpu/table.h"
@@ -199,7 +200,7 @@ void scatter_level(const Problem<In>& p, int64_t b, int64_t m, int64_t l, bool a
         Real* target = level_grad + pixels[corner] * pixel_stride;
         for (int64_t d = 0; d < p.D; ++d) {
           const Real addend = value_contribution(weights.w[corner], Real(row[d]) * sample.attention);
-          target[d] = one_nan<Real>(target[d] + addend);
+          target[d] = one_nan<Real>(atomic_sum(target[d], addend));
         }
       }
     }

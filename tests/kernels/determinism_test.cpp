@@ -1,6 +1,7 @@
 // The deterministic guarantee: the same bits on every run, thread count and instruction set.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 #include <string_view>
@@ -49,6 +50,21 @@ TEST(Determinism, AtomicOrdersDifferBySeedInGradValueAlone) {
   }
   EXPECT_EQ(value.size(), 8u);
   EXPECT_EQ(others.size(), 1u);
+}
+
+// As the atomic additions of a GPU: every addend is subnormal, which they take as zero, in float32 and not in float64.
+TEST(Determinism, AtomicAdditionsFlushSubnormals) {
+  for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_FLOAT64}) {
+    Problem problem = make_problem({1, 2, 5, 40, 2, {{6, 5}}}, {MSDA_MSDA_TRITON, MSDA_PADDING_ZEROS, false}, dtype, 3);
+    PortableNumbers fill;
+    fill(problem.grad_output, -0x1p-128, 0x1p-128);
+    fill(problem.attention_weights, 0, 1);
+    for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC}) {
+      const auto values = run_backward(problem, {mode, 0, 7, 0}).of(analysis::MsdaGradient::kValue).values();
+      const bool all_zero = std::ranges::all_of(values, [](double value) { return value == 0; });
+      EXPECT_EQ(all_zero, dtype == MSDA_FLOAT32 && mode == MSDA_MODE_ATOMIC) << msda_mode_name(mode) << dtype;
+    }
+  }
 }
 
 Problem portable_problem(const analysis::Conventions& conventions) {

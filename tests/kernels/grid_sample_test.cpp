@@ -78,6 +78,20 @@ TEST(GridSample, AtomicOrdersDifferBySeedInGradInputAlone) {
   EXPECT_EQ(grid.size(), 1u);
 }
 
+// As the atomic additions of a GPU.
+TEST(GridSample, AtomicAdditionsFlushSubnormals) {
+  for (const msda_dtype dtype : {MSDA_FLOAT32, MSDA_FLOAT64}) {
+    GridProblem problem = make_grid_problem(all_variants()[0], dtype, 5);
+    PortableNumbers fill;
+    fill(problem.grad_output, -0x1p-128, 0x1p-128);
+    for (const msda_mode mode : {MSDA_MODE_DETERMINISTIC, MSDA_MODE_ATOMIC}) {
+      const auto values = run_grid(problem, {mode, 0, 7, 0}).input.values();
+      const bool all_zero = std::ranges::all_of(values, [](double value) { return value == 0; });
+      EXPECT_EQ(all_zero, dtype == MSDA_FLOAT32 && mode == MSDA_MODE_ATOMIC) << msda_mode_name(mode) << dtype;
+    }
+  }
+}
+
 void expect_close_gradients(const std::vector<double>& found, const std::vector<double>& wanted, double unit,
                             const std::string& what) {
   ASSERT_EQ(found.size(), wanted.size());

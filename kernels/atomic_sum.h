@@ -1,0 +1,20 @@
+// An addition as a GPU's atomic additions to memory make it.
+#pragma once
+
+#include "kernels/sample.h"
+
+namespace msda::kernels {
+inline namespace MSDA_ISA {
+
+// What they make of an operand and of a sum (RED.ADD.F32.FTZ): of a subnormal float32, zero of its sign. Those of
+// float64 keep it. tools/gpu-check measures both (`subnormals`).
+inline float flushed(float x) { return ::fabsf(x) < 0x1p-126f ? ::copysignf(0.0f, x) : x; }
+inline double flushed(double x) { return x; }
+
+template <class Real>
+inline Real atomic_sum(Real sum, Real addend) {
+  return flushed(flushed(sum) + flushed(addend));
+}
+
+}  // namespace MSDA_ISA
+}  // namespace msda::kernels
