@@ -16,7 +16,7 @@ from test_recording import pytestmark  # noqa: F401
 
 sys.path.insert(0, str(SOURCE / "tools"))
 from gpu_check import bench as benches  # noqa: E402
-from gpu_check import digests, kernels, main, registry, speed, triton  # noqa: E402
+from gpu_check import digests, kernels, main, registry, speed, subnormals, triton  # noqa: E402
 
 SCRIPT = SOURCE / "tools" / "gpu-check"
 NVCC = benches.find_nvcc()
@@ -239,6 +239,21 @@ def test_a_kernel_that_is_not_relaunched_is_missed(bench, monkeypatch):
     checks = dict(poison.poison(bench))
     with pytest.raises(benches.Failed, match="of 2 runs right are"):
         checks["shared memory"]()
+
+
+@pytest.mark.parametrize(("kind", "first", "second", "wanted"), [
+    ("float32", 100, 200, 0), ("float32", 5, 0x3f800000, 0x3f800000), ("float32", 0x80000001, 0x80000001, 0x80000000),
+    ("float32", 0x00c00000, 0x80800000, 0), ("float32", 0x00800000, 0x00800000, 0x01000000),
+    ("float64", 1, 5, 6), ("float16", 1, 0x3ff, 0x400), ("float16", 5, 0x8001, 4),
+    ("bfloat16", 1, 5, 6), ("bfloat16", 0x80, 0x8001, 0x7f), ("bfloat16", 0x3f80, 0x3b80, 0x3f80)])
+def test_sums_of_subnormals(kind, first, second, wanted):
+    assert subnormals.sum_of(kind, first, second) == wanted
+    lines = [f"{kind} {one} {first:x} {second:x} {wanted:x}" for one in subnormals.INSTRUCTIONS]
+    assert subnormals.judged(kind, lines).total() == 4
+    with pytest.raises(benches.Failed, match=f"shared: {first:x}"):
+        subnormals.judged(kind, [*lines[:3], f"{kind} shared {first:x} {second:x} {wanted + 1:x}"])
+    with pytest.raises(benches.Failed, match="no sums of shared"):
+        subnormals.judged(kind, lines[:3])
 
 
 def test_targets_are_python():
