@@ -17,8 +17,8 @@ struct SumType {
   msda_dtype sum = MSDA_FLOAT32;
   msda_dtype stored = MSDA_FLOAT32;
   // Of float32: whether an addition takes subnormal operands, and gives a subnormal sum, as zero of their sign. A GPU's
-  // atomic additions to global and to shared memory do; those of float64 and 16 bits keep them, as all additions to
-  // registers do.
+  // atomic additions to global memory do; those of float64 and 16 bits keep them. In registers and in shared memory the
+  // kernel's compiler decides (nvcc's -ftz).
   bool flushes = false;
 
   friend bool operator==(const SumType&, const SumType&) = default;

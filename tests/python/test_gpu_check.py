@@ -241,17 +241,20 @@ def test_a_kernel_that_is_not_relaunched_is_missed(bench, monkeypatch):
         checks["shared memory"]()
 
 
-@pytest.mark.parametrize(("kind", "first", "second", "wanted"), [
-    ("float32", 100, 200, 0), ("float32", 5, 0x3f800000, 0x3f800000), ("float32", 0x80000001, 0x80000001, 0x80000000),
-    ("float32", 0x00c00000, 0x80800000, 0), ("float32", 0x00800000, 0x00800000, 0x01000000),
-    ("float64", 1, 5, 6), ("float16", 1, 0x3ff, 0x400), ("float16", 5, 0x8001, 4),
-    ("bfloat16", 1, 5, 6), ("bfloat16", 0x80, 0x8001, 0x7f), ("bfloat16", 0x3f80, 0x3b80, 0x3f80)])
-def test_sums_of_subnormals(kind, first, second, wanted):
-    assert subnormals.sum_of(kind, first, second) == wanted
-    lines = [f"{kind} {one} {first:x} {second:x} {wanted:x}" for one in subnormals.INSTRUCTIONS]
+# Bits of two numbers, of their sum in global memory and in shared memory.
+@pytest.mark.parametrize(("kind", "first", "second", "wanted", "kept"), [
+    ("float32", 100, 200, 0, 300), ("float32", 5, 0x3f800000, 0x3f800000, 0x3f800000),
+    ("float32", 0x80000001, 0x80000001, 0x80000000, 0x80000002), ("float32", 0x00c00000, 0x80800000, 0, 0x00400000),
+    ("float32", 0x00800000, 0x00800000, 0x01000000, 0x01000000), ("float64", 1, 5, 6, 6), ("float16", 1, 0x3ff, 0x400, 0x400),
+    ("float16", 5, 0x8001, 4, 4), ("bfloat16", 1, 5, 6, 6), ("bfloat16", 0x80, 0x8001, 0x7f, 0x7f),
+    ("bfloat16", 0x3f80, 0x3b80, 0x3f80, 0x3f80)])
+def test_sums_of_subnormals(kind, first, second, wanted, kept):
+    sums = dict.fromkeys(subnormals.INSTRUCTIONS, wanted) | {"shared": kept}
+    lines = [f"{kind} {one} {first:x} {second:x} {found:x}" for one, found in sums.items()]
     assert subnormals.judged(kind, lines).total() == 4
-    with pytest.raises(benches.Failed, match=f"shared: {first:x}"):
-        subnormals.judged(kind, [*lines[:3], f"{kind} shared {first:x} {second:x} {wanted + 1:x}"])
+    for at, (one, found) in enumerate(sums.items()):
+        with pytest.raises(benches.Failed, match=f"{one}: {first:x}"):
+            subnormals.judged(kind, [*lines[:at], f"{kind} {one} {first:x} {second:x} {found + 1:x}", *lines[at + 1:]])
     with pytest.raises(benches.Failed, match="no sums of shared"):
         subnormals.judged(kind, lines[:3])
 
