@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -111,6 +112,7 @@ class Analysis {
       if (reference_) reference_->arithmetic[at] = detect_arithmetic(call(), *reference_, gradient, *cache);
       if (!settings.tolerance) mean_[at] = mean_magnitude(recorded_.of(gradient));
     }
+    report_.verdict.tolerance_given = settings.tolerance.has_value();
   }
 
   Report run() {

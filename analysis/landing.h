@@ -62,5 +62,6 @@ struct Evaluation {
   Landing landing;     // where that is
   bool stops = false;  // it is what a count has stopped at that its type cannot count beyond
 };
+  std::string told{};  // in place of the coordinate, where something else decides the landing
 
 }  // namespace msda::analysis

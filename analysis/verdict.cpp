@@ -77,7 +77,7 @@ AtFault party_at_fault(const Charges& charges) {
 }
 
 // `both`: the other side made mistakes, too.
-std::string sentence(AtFault at_fault, const Charge& charge, bool both = false) {
+std::string sentence(AtFault at_fault, const Charge& charge, const Verdict& counts, bool both = false) {
   switch (at_fault) {
     case AtFault::kObserved:
       return fmt::format("The recorded kernel is wrong in {}.", charge.text());
@@ -87,7 +87,7 @@ std::string sentence(AtFault at_fault, const Charge& charge, bool both = false) 
     case AtFault::kConvention:
       return fmt::format("Neither side is wrong, their conventions differ, in {}.", charge.text());
     case AtFault::kTolerance:
-      return fmt::format("The tolerance is at fault, no kernel is wrong, in {}.", charge.text());
+      return fmt::format(fmt::runtime(tolerance_sentence(counts)), charge.text());
     case AtFault::kNone:
       break;
   }
@@ -95,9 +95,9 @@ std::string sentence(AtFault at_fault, const Charge& charge, bool both = false) 
 }
 
 // Beside the party that is at fault.
-std::string further_sentence(AtFault party, const Charge& charge) {
+std::string further_sentence(AtFault party, const Charge& charge, const Verdict& counts) {
   const bool a_side = party == AtFault::kObserved || party == AtFault::kReference;
-  if (!a_side || charge.mistakes) return sentence(party, charge, /*both=*/charge.mistakes);
+  if (!a_side || charge.mistakes) return sentence(party, charge, counts, /*both=*/charge.mistakes);
   return fmt::format("By rounding alone {} misses {}.",
                      party == AtFault::kObserved ? "the recorded kernel" : "the reference", charge.text());
 }
@@ -105,9 +105,9 @@ std::string further_sentence(AtFault party, const Charge& charge) {
 std::string summarize(const Charges& charges, AtFault at_fault, bool has_reference, const Verdict& counts) {
   std::string summary = charges.empty() ? fmt::format("The recorded gradients are within tolerance of float64{}.",
                                                       has_reference ? " and of the reference" : "")
-                                        : sentence(at_fault, charges.at(at_fault));
+                                        : sentence(at_fault, charges.at(at_fault), counts);
   for (const auto& [party, charge] : charges) {
-    if (party != at_fault) summary += " " + further_sentence(party, charge);
+    if (party != at_fault) summary += " " + further_sentence(party, charge, counts);
   }
   if (counts.within_customary > 0) {
     summary += fmt::format(" {} lie{} beyond what rounding explains, within the customary tolerance.",

@@ -69,12 +69,15 @@ SideCoordinate side_coordinate(const Suspect& s, const Crossing& crossing, const
   const auto ways = s.call.evaluations(side.conventions, crossing.at, type);
   const Landing& landing = match.place[crossing.axis];
   for (const Evaluation& way : ways) {
-    if (way.landing == landing) return {way.coordinate, hex_of(way.coordinate, type), way.name, landing.low};
+    if (way.landing != landing) continue;
+    if (!way.told.empty()) return {std::nullopt, "", way.name, landing.low, way.told};
+    return {way.coordinate, hex_of(way.coordinate, type), way.name, landing.low, ""};
   }
-  return {std::nullopt, "", "unknown", landing.low};
+  return {std::nullopt, "", "unknown", landing.low, ""};
 }
 
 std::string SideCoordinate::text() const {
+  if (!told.empty()) return told;
   return coordinate ? fmt::format("{:.9g} ({})", *coordinate, hex) : "a coordinate";
 }
 

@@ -33,6 +33,7 @@ struct SideCoordinate {
   std::optional<double> coordinate;
   std::string hex, evaluation;
   int32_t cell;
+  std::string told;  // by the operator, in place of the coordinate
   // "4.5 (0x40900000)", or "a coordinate".
   std::string text() const;
 };

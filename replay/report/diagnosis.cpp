@@ -47,7 +47,8 @@ void add_title(Page& page, const GroupTitle& group) {
 void add_diagnosis(Page& page, const Group& group, const InvocationResult& result, const ReportSettings& settings,
                    bool several) {
   const Finding& farthest = result.report.findings[group.farthest];
-  add_title(page, {name_of(group.cause), group.at_fault, group.advisory, group.elements, name_of(group.gradient)});
+  add_title(page, {name_of(group.cause), group.at_fault, group.advisory, group.elements, name_of(group.gradient),
+                   result.tolerance.has_value()});
   if (group.elements > farthest.count) {
     page.labelled("where", {{whereabouts_of(group, result)}});
     if (const std::string what = patterns_of(group); !what.empty()) page.labelled("what", {{what}});

@@ -17,9 +17,10 @@ using analysis::thousands;
 namespace {
 
 // What groups must have in common to be joined.
-constexpr const char* kPlace[] = {"tensor", "cause",        "at_fault",     "advisory",       "operator",
-                                  "kernel", "dialect",      "padding_mode", "align_corners",  "interpolation",
-                                  "reduce", "include_self", "mode",         "sampling_ratio", "aligned"};
+constexpr const char* kPlace[] = {"tensor",        "cause",          "at_fault", "advisory",
+                                  "operator",      "kernel",         "dialect",  "padding_mode",
+                                  "align_corners", "interpolation",  "reduce",   "include_self",
+                                  "mode",          "sampling_ratio", "aligned",  "tolerance_given"};
 
 Grade grade_named(const Json& named) {
   for (const Grade one : {Grade::kWrong, Grade::kDrift, Grade::kUndecided}) {
@@ -205,7 +206,8 @@ void add_group_text(Page& page, const Json& group, const ReportSettings& setting
   constexpr size_t kMostListed = 8;
   const Json& captures = group["captures"];
   page.blank();
-  add_title(page, {group["cause"], at_fault_of(group["at_fault"]), is_advice(group), group["count"], group["tensor"]});
+  add_title(page, {group["cause"], at_fault_of(group["at_fault"]), is_advice(group), group["count"], group["tensor"],
+                   group["tolerance_given"]});
   const std::string shared = shared_text(group["shared"]);
   const auto kernel = group["kernel"].get<std::string>();
   page.labelled(
@@ -245,6 +247,7 @@ Json shortened(const Json& result) {
                 {"operator", "kernel", "dialect", "padding_mode", "align_corners", "interpolation", "reduce",
                  "include_self", "mode", "sampling_ratio", "aligned"});
       copy_some(group, kept, {"shared", "help"});
+      kept["tolerance_given"] = !invocation["tolerance"].is_null();
       kept["worst"]["invocation"] = invocation["id"];
       copy_some(invocation["findings"][group["worst"].get<size_t>()], kept["worst"],
                 {"index", "observed", "expected", "float64", "against", "why"});

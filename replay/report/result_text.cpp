@@ -15,7 +15,6 @@
 
 namespace msda::replay {
 
-using analysis::AtFault;
 using analysis::Gradient;
 using analysis::Group;
 using analysis::NamedComparison;
@@ -231,10 +230,8 @@ Page to_text(const std::string& capture, const std::vector<InvocationResult>& re
     return page;
   }
   page.paragraph({{style_of(conclusion), summary}});
-  const AtFault at_fault = conclusion.verdict.at_fault;
-  page.line(fmt::format("--> {}{}", capture,
-                        at_fault == AtFault::kNone ? "" : fmt::format(", at fault: {}", name_of(at_fault))),
-            1);
+  const std::string_view party = party_of(conclusion.verdict.at_fault, conclusion.verdict.tolerance_given);
+  page.line(fmt::format("--> {}{}", capture, party == "nobody" ? "" : fmt::format(", at fault: {}", party)), 1);
   add_invocations(page, results, settings);
   page.append(to_text(relaunched));
   if (!not_replayed.empty()) {

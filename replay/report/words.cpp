@@ -82,11 +82,17 @@ std::string title_of(const GroupTitle& group) {
     case AtFault::kConvention:
       return "the two sides follow different conventions in " + what;
     case AtFault::kTolerance:
-      return "the tolerance asks for more than the arithmetic has in " + what;
+      return group.tolerance_given ? "the tolerance is tighter than the arithmetic can meet in " + what
+                                   : "no kernel is wrong: the limits of the type decide " + what;
     case AtFault::kNone:
       break;
   }
   return "the inputs decide " + what;
+}
+
+const char* party_of(AtFault at_fault, bool tolerance_given) {
+  const bool nobody = at_fault == AtFault::kNone || (at_fault == AtFault::kTolerance && !tolerance_given);
+  return nobody ? "nobody" : name_of(at_fault);
 }
 
 std::string place_of(const Finding& f, const InvocationResult& result) {

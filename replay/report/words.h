@@ -16,8 +16,11 @@ struct GroupTitle {
   bool advisory;
   int64_t elements;
   std::string tensor;
+  bool tolerance_given;
 };
 std::string title_of(const GroupTitle& group);  // "the reference is wrong in 1 element of grad_sampling_locations"
+// "reference"; "nobody" is at fault where it is the tolerance and nobody set one.
+const char* party_of(analysis::AtFault at_fault, bool tolerance_given);
 const char* grade_of(const GroupTitle& group);  // "error": a side is wrong; "warning": none is; "note": advice
 
 // What the elements have in common, and where they lie otherwise.

@@ -101,6 +101,16 @@ def test_pixels_that_float32_moves_are_on_a_boundary(judged, dtype):
     assert sides["recorded"]["evaluation"] == "as written"
 
 
+def test_each_cell_is_told_with_the_number_that_decides_it(replay, imported):
+    """14 to 46 pixels: 23 * 14 / 46 is 7, and 6.9999995 in float32; kernels for GPUs compute that pixel 7 begins at output pixel 23."""
+    grad = np.ones((1, 1, 46), np.float32)
+    given = members("nearest", grad, summed(grad, inverse_pixels(14, 46), 14), reference_grad_input=summed(grad, forward_pixels(14, 46), 14))
+    text = " ".join(replay("run", imported(given), "--atol", 1e-3, "--rtol", 1e-2, expect=1).out.split())
+    assert "the reference is wrong in 2 elements" in text
+    assert ("x = output pixel 23, while cell 7 begins at 23 (0x41b80000) by the inverse ratio, in recorded arithmetic, cell 7; "
+            "6.99999952 (0x40dfffff) in reference, cell 6; exact 7, ") in text
+
+
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
 @pytest.mark.parametrize("inside, outside", [(64, 64), (64, 128), (32, 128), (128, 64)])
 def test_where_nothing_is_rounded_an_output_pixel_too_far_is_a_mistake(judged, mode, inside, outside):

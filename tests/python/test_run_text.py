@@ -11,6 +11,7 @@ import termios
 import numpy as np
 import pytest
 from conftest import GRADIENTS, REPLAY
+from support import backward
 from terminal import read_terminal
 from test_run import check_schema, right_invocation
 
@@ -139,6 +140,34 @@ def test_groups_hold_every_element_once(replay, tmp_path, rng):
     findings = told["invocations"][0]["findings"]
     for group in groups:
         assert findings[group["worst"]]["at_fault"] == group["at_fault"]
+
+
+def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_path, rng):
+    """0.35 * 10 - 0.5 is 3 in float32 and less in float64: no float32 kernel meets float64 there. Alone, among others, and on the page."""
+    invocation = right_invocation(rng, tolerance=None, levels=((10, 10),))
+    locations = invocation.inputs["sampling_locations"]
+    locations[0, 3, 1, 0, 1, 0] = 0.35000002
+    x = backward(invocation.inputs)["grad_sampling_locations"][0, 3, 1, 0, 1, 0]
+    invocation.outputs = {name: array.astype(np.float32) for name, array in backward(invocation.inputs).items()}
+    locations[0, 3, 1, 0, 1, 0] = 0.35
+    assert abs(x - backward(invocation.inputs)["grad_sampling_locations"][0, 3, 1, 0, 1, 0]) > 1, "no jump"
+    told, text = run_both(replay, tmp_path, invocation)
+    assert told["verdict"]["at_fault"] == "tolerance" and told["verdict"]["causes"] == {"cell_boundary": 1}
+    assert squeezed(text).startswith("No kernel is wrong: the limits of the type decide 1 element of grad_sampling_locations (cell_boundary,")
+    title = "warning[cell_boundary]: no kernel is wrong: the limits of the type decide 1 element of grad_sampling_locations"
+    (tmp_path / "two").mkdir()
+    for name in "ab":
+        write_capture(tmp_path / "two" / f"{name}.h5", invocation)
+    many = replay("run", tmp_path / "two", expect=1).out
+    replay("report", tmp_path / "a.h5", "-o", tmp_path / "a.html")
+    page = (tmp_path / "a.html").read_text()
+    assert title in squeezed(text) and title.replace("1 element", "2 elements") in squeezed(many)
+    for of in (text, many, page, told["verdict"]["summary"]):
+        assert not re.search("olerance is (at fault|tighter)|fault: tolerance|asks for more", of)
+    assert ">nobody<" in page
+    given = replay("run", tmp_path / "a.h5", "--atol", 1e-3, "--rtol", 1e-2, expect=1).out
+    assert given.startswith("The tolerance is at fault, no kernel is wrong, in 1 element") and ", at fault: tolerance" in given
+    assert "the tolerance is tighter than the arithmetic can meet in 1 element" in squeezed(given)
 
 
 def test_invocations_within_tolerance_are_folded(replay, tmp_path, rng):

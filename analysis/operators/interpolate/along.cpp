@@ -87,12 +87,15 @@ double InterpolateCall::forward_coordinate(const Resized& side, int64_t output, 
                         : coordinate_of(side, output, Precision::of(MSDA_FLOAT32)).exact;
 }
 
-int64_t InterpolateCall::end_by_inverse(const Resized& side, int64_t boundary) const {
+float InterpolateCall::begin_by_inverse(const Resized& side, int64_t boundary) const {
   const auto inverse =
       static_cast<float>(side.scale > 0 ? side.scale : static_cast<double>(side.out) / static_cast<double>(side.in));
   const auto at = static_cast<float>(boundary);
-  const float end = mode == ResizeMode::kNearestExact ? std::fma(at, inverse, -0.5f) : at * inverse;
-  return within(std::ceil(end), side.out);
+  return mode == ResizeMode::kNearestExact ? std::fma(at, inverse, -0.5f) : at * inverse;
+}
+
+int64_t InterpolateCall::end_by_inverse(const Resized& side, int64_t boundary) const {
+  return within(std::ceil(begin_by_inverse(side, boundary)), side.out);
 }
 
 int64_t InterpolateCall::last_end(const Resized& side) const {

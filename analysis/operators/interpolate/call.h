@@ -139,6 +139,8 @@ struct InterpolateCall final : ScatterCall {
   int64_t end_of(const Resized& side, int64_t boundary, ResizeVariant by) const;
   // Of mode nearest: end_of() the last pixel, without rounding.
   int64_t last_end(const Resized& side) const;
+  // The same before it is rounded up, as kernels for GPUs compute it: by the inverse of the ratio.
+  float begin_by_inverse(const Resized& side, int64_t boundary) const;
   // Of mode nearest: the output pixels that read a pixel.
   Readers readers(const Resized& side, int64_t pixel, ResizeVariant by) const;
   // Of a coordinate that may be off by `error`; more pixels where rounding may land it in the next cell.

@@ -1,8 +1,11 @@
 // Mode nearest: each pixel adds up the output pixels between two ends, and rounding may move either end, where one of
 // the ways in which kernels compute them says so. Where coordinates have no roundings, as for images of twice the size,
 // it moves none, and an output pixel that is added elsewhere is a mistake.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 
 #include "analysis/operators/interpolate/call.h"
@@ -82,11 +85,16 @@ std::vector<Evaluation> InterpolateCall::evaluations(const Conventions&, const A
   const Ways ways = ways_of(*this, axis);
   const Resized& side = sides[axis.number];
   const double coordinate = computed_coordinate(side, ways.output(), {"", type, kWritten});
-  // PyTorch's kernels for GPUs compute the ends themselves.
+  const double exact = coordinate_of(side, ways.output(), Precision::of(MSDA_FLOAT32)).exact;
+  // PyTorch's kernels for GPUs compute no coordinate, but where each pixel's output pixels begin.
+  const auto boundary = static_cast<int64_t>(nearest_boundary(exact));
+  const float begin = begin_by_inverse(side, boundary);
   std::vector<Evaluation> all{{"as written", coordinate, ways.landing(kWritten)},
-                              {"by the inverse ratio", coordinate, ways.landing(kInverse)}};
+                              {"by the inverse ratio", coordinate, ways.landing(kInverse), /*stops=*/false,
+                               fmt::format("output pixel {}, while cell {} begins at {:.9g} (0x{:08x}) by the inverse "
+                                           "ratio,",
+                                           ways.output(), boundary, begin, std::bit_cast<uint32_t>(begin))}};
   if (type == MSDA_FLOAT64) {
-    const double exact = coordinate_of(side, ways.output(), Precision::of(MSDA_FLOAT32)).exact;
     all.push_back({"without rounding", exact, ways.landing(kUnrounded)});
   }
   return all;

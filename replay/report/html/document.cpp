@@ -97,7 +97,7 @@ void add_top(Html& html, const ReportedCapture& report) {
   const auto figures = html.in("dl", {{"class", "figures"}});
   add_figure(html, "out of tolerance", elements_text(out_of_tolerance(report.conclusion)));
   const AtFault at_fault = report.conclusion.faulty ? AtFault::kObserved : verdict.at_fault;
-  add_figure(html, "at fault", at_fault == AtFault::kNone ? "nobody" : name_of(at_fault));
+  add_figure(html, "at fault", party_of(at_fault, verdict.tolerance_given));
   add_figure(html, "invocations",
              thousands(static_cast<int64_t>(report.invocations.size() + report.relaunched.size() +
                                             report.not_replayed.size())));
@@ -364,8 +364,8 @@ using PageOf = std::map<std::string, std::string>;
 
 // A group of all captures.
 void add_joined_group(Html& html, const Json& group, const PageOf& page_of) {
-  const GroupTitle title{group["cause"], at_fault_of(group["at_fault"]), group.contains("advisory"), group["count"],
-                         group["tensor"]};
+  const GroupTitle title{group["cause"],  at_fault_of(group["at_fault"]), group.contains("advisory"), group["count"],
+                         group["tensor"], group["tolerance_given"]};
   const auto card = html.in("article", {{"class", fmt::format("group {}", replay::grade_of(title))}});
   {
     const auto chips = html.in("p", {{"class", "chips"}});

@@ -17,8 +17,9 @@ using analysis::thousands;
 
 namespace {
 
-GroupTitle title_for(const Group& group) {
-  return {name_of(group.cause), group.at_fault, group.advisory, group.elements, name_of(group.gradient)};
+GroupTitle title_for(const Group& group, const InvocationResult& result) {
+  return {name_of(group.cause), group.at_fault,          group.advisory,
+          group.elements,       name_of(group.gradient), result.tolerance.has_value()};
 }
 
 // A row of a description list.
@@ -105,7 +106,7 @@ void add_values(Html& html, const Finding& finding, const InvocationResult& resu
 void add_group(Html& html, const InvocationResult& result, const ListedFinding& worst, const FindingsPlace& place) {
   const Group& group = result.report.groups[worst.group];
   const Finding& finding = result.report.findings[worst.finding];
-  const GroupTitle title = title_for(group);
+  const GroupTitle title = title_for(group, result);
   const bool several = group.elements > finding.count;
   const auto card = html.in("article", {{"class", fmt::format("group {}", grade_of(title))},
                                         {"id", fmt::format("{}-group{}", place.prefix, worst.group)}});
@@ -113,9 +114,7 @@ void add_group(Html& html, const InvocationResult& result, const ListedFinding& 
     const auto chips = html.in("p", {{"class", "chips"}});
     add_chip(html, grade_of(title), grade_of(title));
     add_chip(html, "cause", title.cause);
-    if (group.at_fault != analysis::AtFault::kNone) {
-      add_chip(html, "plain", fmt::format("at fault: {}", name_of(group.at_fault)));
-    }
+    add_chip(html, "plain", fmt::format("at fault: {}", party_of(group.at_fault, title.tolerance_given)));
   }
   html.add("h4", heading_of(title));
   {
@@ -175,7 +174,7 @@ void add_element(Html& html, const InvocationResult& result, const ListedFinding
     add_row(html, "where", place_of(finding, result));
     add_row(html, "values", values_text(finding, result));
     add_row(html, "why", finding.why);
-    add_row(html, "at fault", name_of(finding.at_fault));
+    add_row(html, "at fault", party_of(finding.at_fault, result.tolerance.has_value()));
   }
   add_drawings(html, finding, listed.sample, listed.pixel ? &*listed.pixel : nullptr);
   add_evidence(html, finding);
