@@ -22,7 +22,7 @@ namespace {
 std::vector<JudgedElements> sets_of(const std::vector<Judgement>& judgements, Gradient gradient, const Side& expected,
                                     bool advisory) {
   std::map<std::pair<AtFault, Cause>, JudgedElements> sets;
-  for (const auto& [flat, cause, at_fault, chance_bits] : judgements) {
+  for (const auto& [flat, cause, at_fault, chance_bits, only_16_bits] : judgements) {
     JudgedElements& set = sets[{at_fault, cause}];
     ++set.elements;
     if (!set.runs.empty() && set.runs.back().flat + set.runs.back().count == flat) {
@@ -176,6 +176,17 @@ class Analysis {
   }
 
   // Where nobody set a tolerance, what rounding explains is within it; so is, within the customary one, what no kernel
+  // Counts an element once, whatever it was compared with.
+  void count_16_bits(const Side& expected, Gradient gradient, const std::vector<Judgement>& judgements) {
+    const Tolerance tolerance = examiner_.tolerance_of(gradient);
+    std::set<int64_t>& counted = only_16_bits_[gradient.place()];
+    for (const Judgement& one : judgements) {
+      if (!one.only_16_bits || tolerance.holds(recorded_.of(gradient).at(one.flat), expected.of(gradient).at(one.flat)))
+        continue;
+      report_.verdict.explained_by_16_bits += counted.insert(one.flat).second;
+    }
+  }
+
   // did wrong. Returns how many that are.
   int64_t forgive(const Side& expected, Gradient gradient, bool advisory, std::vector<Judgement>& judgements) {
     const Tolerance customary = examiner_.tolerance_of(gradient);
@@ -200,6 +211,7 @@ class Analysis {
       std::vector<Judgement> judgements = judge_beside_buffer(expected, gradient, mismatches);
       reconsider(expected, gradient, judgements);
       if (!settings_.tolerance) {
+      if (!advisory) count_16_bits(expected, gradient, judgements);
         report_.comparisons.back().comparison.mismatched -= forgive(expected, gradient, advisory, judgements);
       }
       auto sets = sets_of(judgements, gradient, expected, advisory);
@@ -376,7 +388,8 @@ class Analysis {
   Chances by_chance_{};
   Examiner examiner_;
   Report report_;
-  double mean_[kMostGradients] = {};       // magnitude of the recorded gradients, where nobody set a tolerance
+  double mean_[kMostGradients] = {};  // magnitude of the recorded gradients, where nobody set a tolerance
+  std::set<int64_t> only_16_bits_[kMostGradients];
   bool searched_[2][kMostGradients] = {};  // for a reduction: the recorded side and the reference, by gradient
   bool searched_leftover_[kMostGradients] = {};
 };

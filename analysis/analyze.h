@@ -34,7 +34,12 @@ struct Verdict {
   std::string summary;                // some sentences, what weighs most first
   bool advice = false;                // nothing is out of tolerance, but a test against grid_sample would fail
   int64_t explained_by_rounding = 0;  // elements beyond the customary tolerance, but within the bound on rounding
-  int64_t within_customary = 0;       // of those out of tolerance: mistakes within the customary tolerance
+  // Of elements beyond the tolerance, or the customary one if nobody set one, that rounding explains: those that are
+  // beyond the bounds of float32, and within those of arithmetic in the tensors' type of 16 bits.
+  int64_t explained_by_16_bits = 0;
+  int64_t within_customary = 0;  // of those out of tolerance: mistakes within the customary tolerance
+  std::string biases;            // sentences on the Report's
+  bool tolerance_given = true;   // else nobody set the one that is at fault, and so nobody is
 };
 
 struct Report {

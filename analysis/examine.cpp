@@ -61,7 +61,8 @@ std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
     const Diagnosis diagnosis = diagnose(element);
     const bool may_be_chance = few_bits && diagnosis.cause == Cause::kUninitializedOutput;
     judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault,
-                     may_be_chance ? chance_bits_of_buffer(element) : 0};
+                     may_be_chance ? chance_bits_of_buffer(element) : 0,
+                     is_rounding(diagnosis.cause) && only_16_bits_explain(element)};
   });
   return judgements;
 }

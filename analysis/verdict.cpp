@@ -117,7 +117,12 @@ std::string summarize(const Charges& charges, AtFault at_fault, bool has_referen
     summary +=
         fmt::format(" Rounding explains {} beyond the customary tolerance.", elements(counts.explained_by_rounding));
   }
-  return summary;
+  if (counts.explained_by_16_bits > 0) {
+    summary += fmt::format(
+        " Of what rounding explains, {} can only be arithmetic in 16 bits, within whose wide bounds mistakes may hide.",
+        elements(counts.explained_by_16_bits));
+  }
+  return summary + counts.biases;
 }
 
 // Where the first elements of a group lie.
@@ -168,6 +173,7 @@ Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_refer
 }
 
 void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree, bool of_samples) {
+  verdict.explained_by_16_bits = counts.explained_by_16_bits;
   const auto fitting = fmt::format("{}", fmt::join(fits, ", or "));
   if (sides_agree && !fits.empty()) {
     verdict.summary = fmt::format(
@@ -206,3 +212,4 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
 }
 
 }  // namespace msda::analysis
+    all.explained_by_16_bits += verdict.explained_by_16_bits;

@@ -49,6 +49,9 @@ Diagnosis implementation_error(const Suspect&);
 // well.
 double chance_bits_of_buffer(const Suspect&);
 
+// Of an element with a cause that is rounding: whether a side's value is out of the bounds of float32.
+bool only_16_bits_explain(const Suspect&);
+
 // The first cause that holds.
 Diagnosis diagnose(const Suspect&);
 

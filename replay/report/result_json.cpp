@@ -21,6 +21,7 @@ Json to_json(const Conclusion& conclusion) {
                {"grade", name_of(grade_of(conclusion))}, {"causes", Json::object()}};
   for (const auto& [cause, count] : verdict.causes) json["causes"][name_of(cause)] = count;
   json["explained_by_rounding"] = verdict.explained_by_rounding;
+  json["explained_by_16_bits"] = verdict.explained_by_16_bits;
   json["within_customary"] = verdict.within_customary;
   json["not_examined"] = 0;  // every element is examined; kept for readers of version 0.1
   return json;

@@ -206,6 +206,107 @@ def test_a_sum_stops_where_its_type_has_no_next_number(judged, rows, largest, st
     assert causes_of(told) == {("implementation_error", "observed"): 1}
 
 
+def test_a_sum_that_grows_too_fast_is_no_other_order(judged):
+    """From 1,024 on, adding 0.6 in float16 adds 1, in every order: no tolerance mends that, and the kernel is not right."""
+    source = np.full((2800, 1), 0.6, np.float16)
+    total = in_turn(source, np.float16).reshape(1, 1)
+    assert total[0, 0] > 1.1 * source.sum(dtype=float)
+    told = judged("--atol", 1e-2, "--rtol", 1e-2, expect=1, index=np.zeros(2800, int), source=source, dim_size=1, observed_sum=total)
+    assert causes_of(told) == {("stopped_sum", "observed"): 1}
+    assert "are rounded to a sum's last place" in told["findings"][0]["why"]
+
+
+@pytest.mark.parametrize("options", [(), ("--atol", 1e-2, "--rtol", 1e-2)])
+@pytest.mark.parametrize("adds_in", [np.float16, np.float32])
+def test_what_only_16_bits_explain_is_counted_apart(judged, adds_in, options):
+    """Of 300 addends each; the first row of the sums in float16 is off by what float16 may lose."""
+    rng = np.random.default_rng(4)
+    source, index = rng.standard_normal((6000, 4)).astype(np.float16), np.arange(6000) % 20
+    total, exact, magnitude = (np.zeros((20, 4), dtype) for dtype in (adds_in, float, float))
+    for row, into in zip(source, index):
+        total[into] = (total[into] + row.astype(adds_in)).astype(adds_in)
+    np.add.at(exact, index, source.astype(float))
+    np.add.at(magnitude, index, abs(source.astype(float)))
+    total[0] += 0.125 * (adds_in == np.float16)
+    told = judged(*options, expect=None, index=index, source=source, observed_sum=total.astype(np.float16))
+    off = abs(total.astype(np.float16) - exact)
+    beyond = (off > 1e-2 + 1e-2 * abs(exact)) & (off > 300 * 2.0**-24 * magnitude + 2.0**-11 * abs(exact))
+    assert told["verdict"]["explained_by_16_bits"] == beyond.sum()
+    text = f"Of what rounding explains, {beyond.sum()} elements can only be arithmetic in 16 bits"
+    assert (text in told["verdict"]["summary"]) == (beyond.sum() > 10) == (adds_in == np.float16), told["verdict"]["summary"]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("units, found", [(60, False), (68, True), (-60, False), (-68, True)])
+def test_what_is_far_below_the_mean_is_not_looked_at_without_a_tolerance(judged, dtype, units, found):
+    """Within 64 units of roundoff of the gradient's mean magnitude, here 1."""
+    source = np.random.default_rng(3).choice([-1, 1], (999, 1)).astype(dtype)
+    source[500] = 0
+    total = source.copy()
+    total[500] = units * np.finfo(dtype).eps / 2
+    members = {"index": np.arange(999), "source": source, "observed_sum": total}
+    told = judged(expect=int(found), **members)
+    assert causes_of(told) == ({("implementation_error", "observed"): 1} if found else {})
+    assert causes_of(judged("--atol", 0, "--rtol", 0, expect=1, **members)) == {("implementation_error", "observed"): 1}
+
+
+# --- Errors that lean one way.
+
+
+def summed(source, index, rows, dtype=float):
+    total = np.zeros((rows, source.shape[1]), dtype)
+    np.add.at(total, index, source.astype(dtype))
+    return total
+
+
+@pytest.mark.parametrize("stored, off", [(np.float32, 1e-7), (np.float32, -1e-7), (np.float64, 1e-15)])
+@pytest.mark.parametrize("options", [(), ("--atol", 0, "--rtol", 1e-8), ("--atol", 0, "--rtol", 1e-16)])
+def test_errors_of_one_sign_are_told(judged, stored, off, options):
+    source, index = np.random.default_rng(6).standard_normal((24, 8)).astype(stored), np.arange(24) % 8
+    exact = summed(source, index, 8, np.longdouble)
+    told = judged(*options, expect=None, index=index, source=source, observed_sum=(exact * (1 + np.longdouble(off))).astype(stored))
+    (bias,) = told["biases"]
+    assert bias["direction"] == ("away_from_zero" if off > 0 else "towards_zero") and bias["count"] == bias["total"] > 50
+    assert bias["chance_bits"] == pytest.approx(bias["total"] - 2) and 1.1 < bias["mean_units"] < 12
+    summary = told["verdict"]["summary"]
+    assert f"The errors of sum lean: all of {bias['total']} independent ones are {bias['direction'].replace('_', ' ').replace('zero', '0')}" in summary
+    assert "no kernel is wrong" not in summary and told["verdict"]["grade"] != "good"
+    told = judged(*options, expect=None, index=index, source=source, observed_sum=exact.astype(stored))
+    assert told["biases"] == [] and "lean" not in told["verdict"]["summary"]
+
+
+def test_an_offset_leans_upwards(judged):
+    source, index = np.random.default_rng(6).standard_normal((100, 2)).astype(np.float32), np.arange(100)
+    told = judged(expect=None, index=index, source=source, observed_sum=(source.astype(float) + 2e-7).astype(np.float32))
+    assert [bias["direction"] for bias in told["biases"]] == ["upwards"]
+
+
+def counted(rows):
+    """An index of which row r has r + 1 sources."""
+    return np.repeat(np.arange(rows), np.arange(1, rows + 1))
+
+
+@pytest.mark.parametrize("name, index, draw", [
+    ("a tenth, often", counted(100), lambda rng, n: np.full((n, 1), 0.1)),
+    ("positive numbers", np.arange(20000) % 50, lambda rng, n: rng.random((n, 4))),
+    ("means of 41", np.arange(4100) % 100, lambda rng, n: rng.random((n, 4))),
+    ("a few numbers", counted(80), lambda rng, n: rng.choice([0.1, 0.2, 0.7], (n, 2))),
+    ("single numbers", np.arange(500), lambda rng, n: rng.standard_normal((n, 4))),
+])
+def test_right_kernels_lean_to_no_side(judged, name, index, draw):
+    """Also those whose rounding repeats itself, or that multiply with one over a count."""
+    rng = np.random.default_rng(9)
+    drawn, order = draw(rng, len(index)), rng.permutation(len(index))
+    mean = {"reduce": "mean", "include_self": 0} if "mean" in name else {}
+    for stored in (np.float32, np.float16):
+        source, total = drawn.astype(stored), np.zeros((index.max() + 1, drawn.shape[1]), np.float32)
+        for row in order:
+            total[index[row]] += source[row]
+        total *= np.float32(1 / 41 if mean else 1)
+        told = judged("--atol", 1e-9, "--rtol", 0, expect=None, index=index, source=source, observed_sum=total.astype(stored), **mean)
+        assert told["biases"] == [], told["biases"]
+
+
 @pytest.mark.parametrize("scale", [1, 1e-3, 1e-6])
 def test_a_small_mistake_everywhere_is_none_of_rounding(judged, scale):
     source = (np.random.default_rng(8).standard_normal((40, 50)) * scale).astype(np.float32)
