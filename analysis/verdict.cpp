@@ -23,7 +23,7 @@ const char* meaning_of(Cause cause) {
     case Cause::kBorderClamp:
       return "the dialects take different subgradients on the clamp border";
     case Cause::kStoppedSum:
-      return "the sum stopped growing, since its type has no next number";
+      return "the sum stopped growing as it should, since its type has no next number";
     case Cause::kAccumulationOrder:
       return "the same addends were summed in another order";
     case Cause::kRounding:

@@ -12,14 +12,6 @@ namespace {
 
 constexpr int kShuffles = 64;
 
-// Whether no order comes near the exact sum, as where a sum in 16 bits has grown so that it stops: then the order is
-// not what matters, but the type of the sum.
-bool are_all_off(const Spread& tried, double exact_sum, double magnitude) {
-  constexpr double kNear = 0.01;  // of the magnitude
-  const double off = std::max(tried.lowest - exact_sum, exact_sum - tried.highest);
-  return off > tried.highest - tried.lowest && off > kNear * magnitude;
-}
-
 }  // namespace
 
 std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
@@ -76,19 +68,6 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   e["highest_sum"] = number(spread.highest);
   e["reach_of_orders"] =
       number(reach_of(spread, observed_sum) + storage_error(s.observed, s.id.gradient, s.observed_value));
-  const bool all_off = are_all_off(spread, observed_sum, observed.magnitude());
-  e["all_orders_off"] = all_off;
-  if (all_off) {
-    const std::string ends = spread.lowest == spread.highest
-                                 ? fmt::format("at {:.9g}", spread.lowest)
-                                 : fmt::format("between {:.9g} and {:.9g}", spread.lowest, spread.highest);
-    diagnosis.why = fmt::format(
-        "{} addends of total magnitude {:.6g} are {:.9g} together; in {} all {} orders tried end {}, since addends "
-        "below "
-        "half of a sum's last place are lost",
-        observed.values.size(), observed.magnitude(), observed_sum, msda_dtype_name(arithmetic), spread.orders, ends);
-    return diagnosis;
-  }
   diagnosis.why = fmt::format(
       "{} addends of total magnitude {:.6g}: {} orders of the same addends give sums from {:.9g} to {:.9g}, and any "
       "order "

@@ -1,5 +1,6 @@
-// stopped_sum: a side adds up, or counts, in a type in which its sum no longer grows: what is added is less than half
-// of the sum's last place, and is lost. No order of the additions mends that, only a wider type.
+// stopped_sum: a side adds up, or counts, in a type in which its sum no longer grows as it should: what is added is
+// less than half of the sum's last place, and is lost, or little more, and is rounded up. No order of the additions
+// mends that, only a wider type.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace {
 constexpr double kNear = 0.01;  // of the magnitude: what is off by less has not stopped
 constexpr int kOrders = 16;     // shuffled
 
-// What a sum of the addends as given does not take up.
+// What a sum of the addends as given does not take up, or below 0, takes up beyond them; and how many do not change it.
 struct Lost {
   int64_t addends = 0;
   double total = 0;
@@ -25,10 +26,8 @@ Lost lost_of(const Addends& addends, msda_dtype type) {
   double sum = 0;
   for (const double value : addends.values) {
     const double addend = rounded_to(value, type), next = rounded_to(sum + addend, type);
-    if (next == sum && addend != 0) {
-      ++lost.addends;
-      lost.total += addend * addends.scale;
-    }
+    lost.addends += next == sum && addend != 0;
+    lost.total += (addend - (next - sum)) * addends.scale;
     sum = next;
   }
   return lost;
@@ -103,10 +102,13 @@ void tell_stopped(const Suspect& s, const StoppedSide& found, Diagnosis& diagnos
   const std::string ends = found.tried.lowest == found.tried.highest
                                ? fmt::format("at {:.9g}", found.tried.lowest)
                                : fmt::format("between {:.9g} and {:.9g}", found.tried.lowest, found.tried.highest);
+  const auto lost = static_cast<size_t>(found.lost.addends);
   diagnosis.why = fmt::format(
-      "{} addends of total magnitude {:.6g} are {:.9g} together; in {} all {} orders tried end {}, since addends below "
-      "half of a sum's last place are lost ({} of them as given). The sum needs a wider type, such as float32",
+      "{} addends of total magnitude {:.6g} are {:.9g} together; in {} all {} orders tried end {}, since addends {} "
+      "({} of them as given). The sum needs a wider type, such as float32",
       found.addends.values.size(), found.addends.magnitude(), found.addends.exact_sum(), type, found.tried.orders, ends,
+      2 * lost > found.addends.values.size() ? "below half of a sum's last place are lost"
+                                             : "are rounded to a sum's last place, and below half of it lost",
       thousands(found.lost.addends));
 }
 

@@ -76,14 +76,6 @@ Help for_reduced(const Group& group, const InvocationResult& result) {
 }
 
 Help for_order(const Group& group, const InvocationResult& result) {
-  const bool off = std::ranges::any_of(result.report.findings, [&](const Finding& f) {
-    return group.contains(f) && f.evidence.value("all_orders_off", false);
-  });
-  if (off) {
-    return {
-        "add up in a wider type, or in parts: in this one no order of these additions comes near the exact sum, and a "
-        "tolerance that covers that finds nothing."};
-  }
   return {fmt::format("{}; a kernel that adds in one order, as mode deterministic does, does not vary.",
                       wider_tolerance(largest(group, result, "any_order_bound")))};
 }
