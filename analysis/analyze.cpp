@@ -132,6 +132,7 @@ class Analysis {
     add_certificates(material_, settings_.threads, report_.findings);
     report_.groups = group_elements(report_.judged);
     describe_groups(material_, report_.findings, report_.groups);
+    find_biases();
     report_.verdict = judge(call(), report_.groups, reference_.has_value(), report_.verdict);
     doubt_conventions();
     std::ranges::stable_sort(report_.groups, {}, [&](const Group& group) {
@@ -217,6 +218,23 @@ class Analysis {
       auto sets = sets_of(judgements, gradient, expected, advisory);
       describe(expected, sets);
       std::ranges::move(sets, std::back_inserter(report_.judged));
+    }
+  }
+
+  // In gradients in which the recorded side made no mistakes: these lean as well.
+  void find_biases() {
+    const auto control = std::ranges::find_if(material_.replays, &Side::is_deterministic);
+    if (control == material_.replays.end()) return;
+    for (const Gradient gradient : call().gradients()) {
+      const auto is_wrong = [&](const Group& group) {
+        return !group.advisory && group.gradient == gradient && is_mistake(group.cause) &&
+               (group.at_fault == AtFault::kObserved || group.at_fault == AtFault::kConvention);
+      };
+      if (!recorded_.of(gradient) || std::ranges::any_of(report_.groups, is_wrong)) continue;
+      if (auto bias = find_bias(material_, recorded_, *control, gradient)) {
+        report_.verdict.biases += " " + text_of(*bias);
+        report_.biases.push_back(*bias);
+      }
     }
   }
 

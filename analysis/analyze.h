@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/bias.h"
 #include "analysis/compare.h"
 #include "analysis/finding.h"
 #include "analysis/groups.h"
@@ -50,6 +51,7 @@ struct Report {
   // Changes of the recorded conventions under which float64 gives what is out of tolerance: "padding border in place of
   // zeros". Tried where a share of the gradients of samples is wrong, or the reference is wrong in the same way.
   std::vector<std::string> fits;
+  std::vector<Bias> biases;  // of the recorded side, in gradients in which it made no mistakes
   Verdict verdict;
 };
 

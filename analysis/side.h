@@ -36,6 +36,7 @@ struct Side {
     return side;
   }
   bool is_replay(std::string_view mode) const { return source == Source::kReplay && name == mode; }
+  bool is_deterministic() const { return is_replay("deterministic"); }
 };
 
 // One explanation of a side's value: the sample landed in these cells, and rounding explains the difference.

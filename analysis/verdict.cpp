@@ -79,6 +79,15 @@ AtFault party_at_fault(const Charges& charges) {
 // `both`: the other side made mistakes, too.
 std::string sentence(AtFault at_fault, const Charge& charge, const Verdict& counts, bool both = false) {
   switch (at_fault) {
+// A kernel whose errors lean one way is not called right.
+const char* tolerance_sentence(const Verdict& counts) {
+  const bool leans = !counts.biases.empty();
+  if (!counts.tolerance_given) {
+    return leans ? "The limits of the type decide {}." : "No kernel is wrong: the limits of the type decide {}.";
+  }
+  return leans ? "The tolerance is at fault in {}." : "The tolerance is at fault, no kernel is wrong, in {}.";
+}
+
     case AtFault::kObserved:
       return fmt::format("The recorded kernel is wrong in {}.", charge.text());
     case AtFault::kReference:
@@ -166,6 +175,8 @@ Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_refer
   for (const Group& group : groups) {
     if (!group.advisory) verdict.causes[group.cause] += group.elements;
   }
+  verdict.biases = counts.biases;
+  verdict.tolerance_given = counts.tolerance_given;
   if (charges.empty()) verdict.summary = advice_text(call, groups);
   verdict.advice = !verdict.summary.empty();
   verdict.summary += summarize(charges, verdict.at_fault, has_reference, counts);
@@ -194,13 +205,16 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
   Verdict all;
   int64_t drifting = 0;
   for (const Verdict& verdict : verdicts) {
-    const bool tells_more = all.causes.empty() && verdict.causes.empty() && verdict.advice && !all.advice;
+    const bool tells_more = all.causes.empty() && verdict.causes.empty() &&
+                            ((verdict.advice && !all.advice) || (!verdict.biases.empty() && all.biases.empty()));
     if (verdict.at_fault < all.at_fault || all.summary.empty() || tells_more) {
       all.at_fault = std::min(all.at_fault, verdict.at_fault);
       all.summary = verdict.summary;
     }
     for (const auto& [cause, count] : verdict.causes) all.causes[cause] += count;
     all.advice = all.advice || verdict.advice;
+      all.biases = verdict.biases;
+      all.tolerance_given = verdict.tolerance_given;
     all.explained_by_rounding += verdict.explained_by_rounding;
     all.within_customary += verdict.within_customary;
     drifting += !verdict.causes.empty();

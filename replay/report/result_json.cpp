@@ -92,6 +92,15 @@ Json to_json(const analysis::Group& group) {
   return json;
 }
 
+Json to_json(const analysis::Bias& bias) {
+  return {{"tensor", name_of(bias.gradient)},
+          {"direction", name_of(bias.direction)},
+          {"count", bias.count},
+          {"total", bias.total},
+          {"chance_bits", bias.chance_bits},
+          {"mean_units", bias.mean}};
+}
+
 Json to_json(const analysis::Finding& f) {
   Json json = {{"tensor", name_of(f.gradient)},
                {"index", f.index},
@@ -155,6 +164,8 @@ Json to_json(const InvocationResult& result) {
   json["judged"] = Json::array();
   for (const auto& set : result.report.judged) json["judged"].push_back(to_json(set));
   json["fits"] = result.report.fits;
+  json["biases"] = Json::array();
+  for (const auto& bias : result.report.biases) json["biases"].push_back(to_json(bias));
   json["groups"] = Json::array();
   for (const auto& group : result.report.groups) {
     json["groups"].push_back(to_json(group));

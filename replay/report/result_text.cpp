@@ -124,7 +124,8 @@ void add_heading(Page& page, const InvocationResult& result) {
 // Whether there is more to tell of it than that it is within tolerance.
 bool has_news(const InvocationResult& result) {
   return !result.report.groups.empty() || !result.altered.empty() || !result.compared || result.original ||
-         !result.repeats.empty() || !result.notes.empty() || !result.recorded_order.empty();
+         !result.report.biases.empty() || !result.repeats.empty() || !result.notes.empty() ||
+         !result.recorded_order.empty();
 }
 
 void add_invocation(Page& page, const InvocationResult& result, const ReportSettings& settings, bool several) {
@@ -134,6 +135,9 @@ void add_invocation(Page& page, const InvocationResult& result, const ReportSett
   if (!result.compared) page.line("nothing to compare: it has no gradients in its outputs", 2);
   for (const std::string& note : result.notes) {
     page.paragraph({{Style::kLabel, "note"}, {Style::kBold, ":"}, {" "}, {note}}, 2, 4);
+  }
+  for (size_t i = 0; several && i < result.report.biases.size(); ++i) {
+    page.paragraph({{Style::kLabel, "note"}, {Style::kBold, ":"}, {" "}, {text_of(result.report.biases[i])}}, 2, 4);
   }
   Lines lines;
   if (settings.verbose) append_tables(lines, result);

@@ -162,7 +162,8 @@ Grade grade_of(const Conclusion& conclusion) {
   const bool wrong = verdict.at_fault == AtFault::kObserved || verdict.at_fault == AtFault::kReference;
   if (wrong || conclusion.faulty) return Grade::kWrong;
   if (!verdict.causes.empty()) return Grade::kDrift;
-  return !conclusion.compared || conclusion.damaged || verdict.advice ? Grade::kUndecided : Grade::kGood;
+  return !conclusion.compared || conclusion.damaged || verdict.advice || !verdict.biases.empty() ? Grade::kUndecided
+                                                                                                 : Grade::kGood;
 }
 
 const char* name_of(Grade grade) {
