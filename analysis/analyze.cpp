@@ -176,7 +176,6 @@ class Analysis {
     return {std::min(customary.atol, least), Precision::of(stored).unit};
   }
 
-  // Where nobody set a tolerance, what rounding explains is within it; so is, within the customary one, what no kernel
   // Counts an element once, whatever it was compared with.
   void count_16_bits(const Side& expected, Gradient gradient, const std::vector<Judgement>& judgements) {
     const Tolerance tolerance = examiner_.tolerance_of(gradient);
@@ -188,6 +187,7 @@ class Analysis {
     }
   }
 
+  // Where nobody set a tolerance, what rounding explains is within it; so is, within the customary one, what no kernel
   // did wrong. Returns how many that are.
   int64_t forgive(const Side& expected, Gradient gradient, bool advisory, std::vector<Judgement>& judgements) {
     const Tolerance customary = examiner_.tolerance_of(gradient);
@@ -211,8 +211,8 @@ class Analysis {
                                                              policy, std::numeric_limits<int64_t>::max());
       std::vector<Judgement> judgements = judge_beside_buffer(expected, gradient, mismatches);
       reconsider(expected, gradient, judgements);
-      if (!settings_.tolerance) {
       if (!advisory) count_16_bits(expected, gradient, judgements);
+      if (!settings_.tolerance) {
         report_.comparisons.back().comparison.mismatched -= forgive(expected, gradient, advisory, judgements);
       }
       auto sets = sets_of(judgements, gradient, expected, advisory);

@@ -25,6 +25,7 @@ struct Landing {
   double fraction;  // distance from `low`
   double error;     // of `fraction`: that of the coordinate; infinite if rounding may carry the sample anywhere
   double slope;     // d pixel / d location
+  bool last_resort = false;  // explains only what no other landing does
 
   static constexpr int32_t kOutside = -2;
   bool operator==(const Landing& other) const { return region == other.region; }
@@ -61,7 +62,7 @@ struct Evaluation {
   double coordinate;   // its result
   Landing landing;     // where that is
   bool stops = false;  // it is what a count has stopped at that its type cannot count beyond
-};
   std::string told{};  // in place of the coordinate, where something else decides the landing
+};
 
 }  // namespace msda::analysis

@@ -19,9 +19,11 @@ namespace {
 // which near a boundary may be another than the exact one. Empty if it is none of them.
 std::optional<size_t> computed_candidate(const Call& call, const Side& side, const ElementId& id,
                                          const std::vector<Match>& candidates) {
-  if (id.gradient.scattered() || candidates.size() == 1) return 0;
+  if (candidates.size() == 1) return 0;
+  const Axes axes = call.axes(id);
+  if (id.gradient.scattered() && axes[0].size != 0) return 0;
   Place place;
-  for (const Axis& axis : call.axes(id)) {
+  for (const Axis& axis : axes) {
     place.push_back(call.evaluations(side.conventions, axis, call.arithmetic()).front().landing);
   }
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -31,15 +33,18 @@ std::optional<size_t> computed_candidate(const Call& call, const Side& side, con
 }
 
 // The candidates that have these addends, with what multiplies their sums beside the first one's: where an axis has no
-// cells, all do, and differ by what the sum is divided by.
+// cells, those that differ by what the sum is divided by.
 std::vector<std::pair<size_t, double>> with_scales(const Call& call, const ElementId& id, size_t computed,
                                                    const std::vector<Match>& candidates) {
   std::vector<std::pair<size_t, double>> all{{computed, 1}};
   const Axes axes = call.axes(id);
-  const double first = candidates[computed].element.value;
-  if (axes.empty() || axes[0].size != 0 || first == 0) return all;
+  const Element& first = candidates[computed].element;
+  if (axes.empty() || axes[0].size != 0 || first.value == 0) return all;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    if (i != computed) all.emplace_back(i, candidates[i].element.value / first);
+    const Element& other = candidates[i].element;
+    const double scale = other.value / first.value;
+    const bool only_divided = std::abs(other.cancelled - scale * first.cancelled) <= 1e-9 * other.cancelled;
+    if (i != computed && only_divided) all.emplace_back(i, scale);
   }
   return all;
 }
@@ -130,6 +135,10 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     const bool possible = !finite || !rounds_result || round_to(reduction->narrow, value) == value;
     if (possible && (finite ? match.residual <= match.bound : match.residual == 0)) explanation.matches.push_back(i);
   }
+  const auto is_last_resort = [&](size_t i) {
+    return std::ranges::any_of(explanation.candidates[i].place, &Landing::last_resort);
+  };
+  if (!std::ranges::all_of(explanation.matches, is_last_resort)) std::erase_if(explanation.matches, is_last_resort);
   return explanation;
 }
 

@@ -12,14 +12,14 @@ namespace {
 std::string elements(int64_t count) { return fmt::format("{} element{}", thousands(count), count == 1 ? "" : "s"); }
 
 // What a cause means, as a person would say it.
-const char* meaning_of(Cause cause) {
+const char* meaning_of(Cause cause, const Call& call) {
   switch (cause) {
     case Cause::kNonFinite:
       return "a number on the way is NaN or infinite";
     case Cause::kUninitializedOutput:
       return "the output buffer was not zeroed or not written";
     case Cause::kCellBoundary:
-      return "a rounded coordinate landed in the neighbouring cell";
+      return call.jump_text();
     case Cause::kBorderClamp:
       return "the dialects take different subgradients on the clamp border";
     case Cause::kStoppedSum:
@@ -39,30 +39,33 @@ const char* meaning_of(Cause cause) {
 }
 
 // "1 element (cell_boundary: a rounded coordinate ...)" or, of several causes, each with its count.
-std::string causes_text(const std::map<Cause, int64_t>& causes) {
+std::string causes_text(const std::map<Cause, int64_t>& causes, const Call& call) {
   std::vector<std::string> texts;
   for (const auto& [cause, count] : causes) {
     const std::string number = causes.size() > 1 ? thousands(count) + " " : "";
-    texts.push_back(fmt::format("{}{}, {}", number, name_of(cause), meaning_of(cause)));
+    texts.push_back(fmt::format("{}{}, {}", number, name_of(cause), meaning_of(cause, call)));
   }
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 // What one party is to answer for.
 struct Charge {
+  const Call* call = nullptr;
   std::map<Cause, int64_t> causes;
   std::set<std::string> tensors;
   int64_t elements = 0;
   bool mistakes = false;
 
-  void add(const Group& group) {
+  void add(const Group& group, const Call& of) {
+    call = &of;
     causes[group.cause] += group.elements;
     tensors.insert(name_of(group.gradient));
     elements += group.elements;
     mistakes = mistakes || is_mistake(group.cause);
   }
   std::string text() const {
-    return fmt::format("{} of {} ({})", analysis::elements(elements), fmt::join(tensors, " and "), causes_text(causes));
+    return fmt::format("{} of {} ({})", analysis::elements(elements), fmt::join(tensors, " and "),
+                       causes_text(causes, *call));
   }
 };
 using Charges = std::map<AtFault, Charge>;
@@ -76,9 +79,6 @@ AtFault party_at_fault(const Charges& charges) {
   return charges.empty() ? AtFault::kNone : charges.begin()->first;
 }
 
-// `both`: the other side made mistakes, too.
-std::string sentence(AtFault at_fault, const Charge& charge, const Verdict& counts, bool both = false) {
-  switch (at_fault) {
 // A kernel whose errors lean one way is not called right.
 const char* tolerance_sentence(const Verdict& counts) {
   const bool leans = !counts.biases.empty();
@@ -88,6 +88,9 @@ const char* tolerance_sentence(const Verdict& counts) {
   return leans ? "The tolerance is at fault in {}." : "The tolerance is at fault, no kernel is wrong, in {}.";
 }
 
+// `both`: the other side made mistakes, too.
+std::string sentence(AtFault at_fault, const Charge& charge, const Verdict& counts, bool both = false) {
+  switch (at_fault) {
     case AtFault::kObserved:
       return fmt::format("The recorded kernel is wrong in {}.", charge.text());
     case AtFault::kReference:
@@ -156,7 +159,7 @@ std::string advice_text(const Call& call, const std::vector<Group>& groups) {
                        : group.at_fault == AtFault::kConvention ? "their conventions differ"
                                                                 : "they differ by rounding";
     texts.push_back(fmt::format("{} in {} of {}, {} ({}, {})", says, elements(group.elements), name_of(group.gradient),
-                                places_of(call, group), name_of(group.cause), meaning_of(group.cause)));
+                                places_of(call, group), name_of(group.cause), meaning_of(group.cause, call)));
   }
   return texts.empty() ? "" : fmt::format("A test against grid_sample in float32 fails: {}. ", fmt::join(texts, "; "));
 }
@@ -166,17 +169,18 @@ std::string advice_text(const Call& call, const std::vector<Group>& groups) {
 Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_reference, const Verdict& counts) {
   Charges charges;
   for (const Group& group : groups) {
-    if (!group.advisory) charges[group.at_fault].add(group);
+    if (!group.advisory) charges[group.at_fault].add(group, call);
   }
   Verdict verdict;
   verdict.explained_by_rounding = counts.explained_by_rounding;
+  verdict.explained_by_16_bits = counts.explained_by_16_bits;
   verdict.within_customary = counts.within_customary;
+  verdict.biases = counts.biases;
+  verdict.tolerance_given = counts.tolerance_given;
   verdict.at_fault = party_at_fault(charges);
   for (const Group& group : groups) {
     if (!group.advisory) verdict.causes[group.cause] += group.elements;
   }
-  verdict.biases = counts.biases;
-  verdict.tolerance_given = counts.tolerance_given;
   if (charges.empty()) verdict.summary = advice_text(call, groups);
   verdict.advice = !verdict.summary.empty();
   verdict.summary += summarize(charges, verdict.at_fault, has_reference, counts);
@@ -184,7 +188,6 @@ Verdict judge(const Call& call, const std::vector<Group>& groups, bool has_refer
 }
 
 void doubt(Verdict& verdict, const std::vector<std::string>& fits, bool sides_agree, bool of_samples) {
-  verdict.explained_by_16_bits = counts.explained_by_16_bits;
   const auto fitting = fmt::format("{}", fmt::join(fits, ", or "));
   if (sides_agree && !fits.empty()) {
     verdict.summary = fmt::format(
@@ -210,12 +213,13 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
     if (verdict.at_fault < all.at_fault || all.summary.empty() || tells_more) {
       all.at_fault = std::min(all.at_fault, verdict.at_fault);
       all.summary = verdict.summary;
+      all.biases = verdict.biases;
+      all.tolerance_given = verdict.tolerance_given;
     }
     for (const auto& [cause, count] : verdict.causes) all.causes[cause] += count;
     all.advice = all.advice || verdict.advice;
-      all.biases = verdict.biases;
-      all.tolerance_given = verdict.tolerance_given;
     all.explained_by_rounding += verdict.explained_by_rounding;
+    all.explained_by_16_bits += verdict.explained_by_16_bits;
     all.within_customary += verdict.within_customary;
     drifting += !verdict.causes.empty();
   }
@@ -226,4 +230,3 @@ Verdict combine(const std::vector<Verdict>& verdicts) {
 }
 
 }  // namespace msda::analysis
-    all.explained_by_16_bits += verdict.explained_by_16_bits;

@@ -24,6 +24,23 @@ AtFault rounding_fault(const Suspect& s) {
   return s.any_holds ? AtFault::kObserved : AtFault::kTolerance;
 }
 
+std::optional<Evaluation> way_of(const Suspect& s, const Side& side, const Match& match) {
+  const Axes axes = s.call.axes(s.id);
+  if (axes.empty() || axes[0].size != 0) return std::nullopt;
+  for (const Evaluation& way : s.call.evaluations(side.conventions, axes[0], side.arithmetic_of(s.id.gradient))) {
+    if (way.landing == match.place[0]) return way;
+  }
+  return std::nullopt;
+}
+
+bool only_16_bits_explain(const Suspect& s) {
+  const auto holds_of = [&](const Side& side, double value) {
+    return is_16_bits(side.arithmetic_of(s.id.gradient)) &&
+           !explain(s.call, side.in(MSDA_FLOAT32, s.id.gradient), s.id, value, s.cache).explained();
+  };
+  return holds_of(s.observed, s.observed_value) || (!s.against_float64 && holds_of(s.expected, s.expected_value));
+}
+
 ArithmeticNames arithmetic_names(const Suspect& s) {
   const msda_dialect observed = s.observed.conventions.dialect, expected = s.expected.conventions.dialect;
   if (s.against_float64) return {s.call.arithmetic_name(s.observed.conventions), "float64"};

@@ -55,6 +55,9 @@ bool only_16_bits_explain(const Suspect&);
 // The first cause that holds.
 Diagnosis diagnose(const Suspect&);
 
+// How a side that is rounded has evaluated what has no cells: "divided by 2048, at which ...". Empty of coordinates.
+std::optional<Evaluation> way_of(const Suspect&, const Side&, const Match&);
+
 // Who is wrong where rounding is the cause: the side that misses float64 while the other meets it; the tolerance, if
 // both meet float64 and yet miss each other, or if no result in this precision meets it.
 AtFault rounding_fault(const Suspect&);

@@ -5,11 +5,45 @@
 // dialect's arithmetic gives in float32 is told beside it.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <tuple>
+
 #include "analysis/causes/crossing.h"
 
 namespace msda::analysis {
+namespace {
+
+// The same where what is rounded is no coordinate, such as a length that makes a number of points.
+std::optional<Diagnosis> jump_without_cells(const Suspect& s) {
+  const auto pair = best_pair(s);
+  if (!pair || pair->same_landing()) return std::nullopt;
+  const auto observed = way_of(s, s.observed, *pair->observed), expected = way_of(s, s.expected, *pair->expected);
+  if (!observed || !expected || observed->stops || expected->stops) return std::nullopt;
+  const double from = pair->observed->element.value, to = pair->expected->element.value;
+  if (std::abs(from - to) < std::abs(s.observed_value - s.expected_value) / 2) return std::nullopt;
+  Diagnosis diagnosis{Cause::kCellBoundary, rounding_fault(s)};
+  if (!s.tells) return diagnosis;
+  Evidence sides = Evidence::array();
+  for (const auto& [side, way, match] :
+       {std::tuple(&s.observed, &*observed, pair->observed), std::tuple(&s.expected, &*expected, pair->expected)}) {
+    sides.push_back({{"side", side->name},
+                     {"evaluation", way->name},
+                     {"told", way->told},
+                     {"gradient_there", number(match->element.value)},
+                     {"rounding_bound", number(match->bound)}});
+  }
+  diagnosis.evidence["sides"] = sides;
+  const auto names = arithmetic_names(s);
+  diagnosis.why =
+      fmt::format("{} in {} arithmetic ({}); {} in {} ({}): the gradient jumps from {:.9g} to {:.9g}", observed->told,
+                  names.observed, observed->name, expected->told, names.expected, expected->name, from, to);
+  return diagnosis;
+}
+
+}  // namespace
 
 std::optional<Diagnosis> test_cell_boundary(const Suspect& s) {
+  if (auto jump = jump_without_cells(s)) return jump;
   const auto crossing = find_crossing(s);
   // Between sides of one dialect a clip that only one of them reached is rounding too, not a choice of subgradient.
   const bool same_dialect = s.observed.conventions.dialect == s.expected.conventions.dialect;

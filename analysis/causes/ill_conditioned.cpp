@@ -11,22 +11,13 @@ namespace msda::analysis {
 
 namespace {
 
-// How a side that is rounded has evaluated what has no cells: "divided by 2048, at which ..."; empty of coordinates.
-std::string way_of(const Suspect& s, const Side& side, const Match& match) {
-  const Axes axes = s.call.axes(s.id);
-  if (axes.empty() || axes[0].size != 0) return "";
-  for (const Evaluation& way : s.call.evaluations(side.conventions, axes[0], side.arithmetic_of(s.id.gradient))) {
-    if (way.landing == match.place[0]) return way.name;
-  }
-  return "";
-}
-
-// Where two sides differ in it.
+// Where two sides evaluate in different ways what has no cells.
 std::string text_of_ways(const Suspect& s, const MatchPair& pair) {
   if (pair.same_landing()) return "";
-  const std::string observed = way_of(s, s.observed, *pair.observed), expected = way_of(s, s.expected, *pair.expected);
-  if (observed.empty() || expected.empty()) return "";
-  return fmt::format("{}: the sum is {}; {}: {}. Besides, ", s.observed.name, observed, s.expected.name, expected);
+  const auto observed = way_of(s, s.observed, *pair.observed), expected = way_of(s, s.expected, *pair.expected);
+  if (!observed || !expected) return "";
+  const auto told = [](const Evaluation& way) { return way.told.empty() ? "the sum is " + way.name : way.told; };
+  return fmt::format("{}: {}; {}: {}. Besides, ", s.observed.name, told(*observed), s.expected.name, told(*expected));
 }
 
 }  // namespace

@@ -356,6 +356,10 @@ class Call {
   virtual std::vector<int64_t> grad_output_at(const std::function<bool(const Axis&)>&) const { return {}; }
   // An element of a gradient of samples in such arithmetic, with the bits of run_kernels() where nothing is contracted.
   virtual double value_in(const Arithmetic& arithmetic, Gradient gradient, int64_t flat) const;
+  // What rounding decides where gradients jump, and what to do so that it does not; null: as where coordinates have
+  // cells.
+  virtual const char* jump_text() const { return "a rounded coordinate landed in the neighbouring cell"; }
+  virtual const char* jump_help() const { return nullptr; }
   // Whether contraction changes the gradients of samples in this arithmetic.
   virtual bool contracts(const Arithmetic&) const { return false; }
   // Null where the operator has none for these: every element must then be compared.

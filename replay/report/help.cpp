@@ -38,7 +38,8 @@ Help staged(const std::string& sentence, const std::string& lead) {
   return {sentence.empty() ? lead + ":" : sentence + " " + lead + ":", true};
 }
 
-Help for_boundary(const Group& group) {
+Help for_boundary(const Group& group, const InvocationResult& result) {
+  if (const char* own = result.call->jump_help()) return {own};
   const std::string jump = " The gradient jumps there, which no tolerance covers.";
   const char* lead = "Both arithmetics, stage by stage";
   switch (group.at_fault) {
@@ -102,7 +103,7 @@ Help help_with_stages(const Group& group, const InvocationResult& result) {
     case Cause::kUninitializedOutput:
       return for_uninitialized(group, result);
     case Cause::kCellBoundary:
-      return for_boundary(group);
+      return for_boundary(group, result);
     case Cause::kBorderClamp:
       return {"leave locations on the border itself out of the comparison: both subgradients are right."};
     case Cause::kStoppedSum:

@@ -26,17 +26,19 @@ def taps(at, size):
     return [(low, real(real(1) - fraction)), (low + 1, fraction)]
 
 
-def roi_align(boxes, grad, shape, scale, ratio, aligned, real=np.float32):
-    """roi_align_backward_kernel_impl, operation by operation: each is rounded to `real`."""
+def roi_align(boxes, grad, shape, scale, ratio, aligned, real=np.float32, fused=False, longer=0):
+    """roi_align_backward_kernel_impl, operation by operation: each is rounded to `real`; `fused`: an edge's two are one; `longer`: by so much of
+    themselves bins are where their points are counted."""
     total = np.zeros(shape, real)
     rows, columns = grad.shape[2:]
     for box, (batch, *edges) in enumerate(boxes):
-        x1, y1, x2, y2 = (real(real(real(edge) * real(scale)) - real(0.5 * aligned)) for edge in edges)
+        at = [(float(edge) * float(real(scale)), real(0.5 * aligned)) for edge in edges]
+        x1, y1, x2, y2 = (real(product - half) if fused else real(real(product) - half) for product, half in at)
         lengths = [real(x2 - x1), real(y2 - y1)]
         if not aligned:
             lengths = [max(length, real(1)) for length in lengths]
         bins = [real(lengths[0] / real(columns)), real(lengths[1] / real(rows))]
-        counts = [ratio if ratio > 0 else int(np.ceil(size)) for size in bins]
+        counts = [ratio if ratio > 0 else int(np.ceil(float(size) * (1 + longer))) for size in bins]
         for row, column in np.ndindex(rows, columns):
             for i, j in np.ndindex(counts[1], counts[0]):
                 y = real(real(y1 + real(real(row) * bins[1])) + real(real(real(i + 0.5) * bins[1]) / real(counts[1])))
@@ -94,11 +96,41 @@ def test_bins_of_whole_pixels_hide_no_mistake(judged, boxes, rows, columns, alig
     assert accused >= far > 0, causes
 
 
+WHOLE = [[0, 10, 14, 108, 112], [0, 0, 0, 84, 126]]  # the bins of the first are one pixel high and wide, as 98 / 14 / 7 is 1
+
+
+def test_a_number_of_points_that_rounding_decides_is_a_boundary(judged):
+    """As torchvision's kernels for a CPU and for a GPU compute it."""
+    grad = gradient(WHOLE, 7, 7)
+    written, fused = (roi_align(WHOLE, grad, (1, 2, SIDE, SIDE), 1 / 14, 0, 1, fused=way) for way in (False, True))
+    exact = roi_align(WHOLE, grad, (1, 2, SIDE, SIDE), 1 / 14, 0, 1, np.float64)
+    right, other = sorted((written, fused), key=lambda of: np.abs(of - exact).max())
+    far = np.abs(other - exact) > 1e-3 + 1e-2 * np.abs(exact)
+    assert np.abs(right - exact).max() < 1e-5 and far.sum() > 20
+    told = judged({**members(WHOLE, grad, other, scale=1 / 14), "reference_grad_input": right}, expect=1)
+    assert causes_of(told) == {("cell_boundary", "observed"): far.sum()}
+    assert "(cell_boundary, a rounded length makes another number of points)" in told["verdict"]["summary"]
+    why, help_ = told["findings"][0]["why"], told["groups"][0]["help"]
+    assert "a bin of box 0 is 1 pixels" in why and "of points" in why and "with fused multiply-adds" in why and "as written" in why
+    assert "sampling_ratio" in help_
+    judged({**members(WHOLE, grad, right, scale=1 / 14), "reference_grad_input": exact}, expect=0)
+
+
+@pytest.mark.parametrize("way", [False, True])
+def test_mistakes_are_found_where_rounding_decides_the_number_of_points(judged, way):
+    grad = gradient(WHOLE, 7, 7)
+    right = roi_align(WHOLE, grad, (1, 2, SIDE, SIDE), 1 / 14, 0, 1, fused=way)
+    wrong = right * np.float32(1.05)
+    told = judged(members(WHOLE, grad, wrong, scale=1 / 14), "--atol", 1e-4, "--rtol", 1e-4, expect=1)
+    found = causes_of(told).get(("implementation_error", "observed"), 0)
+    assert found >= 0.95 * (np.abs(right) > 1e-3).sum(), causes_of(told)
+
+
 def test_a_count_of_a_fast_division_is_rounding(judged):
     """60 * 0.3 / 3 is 6 as written in float32 and in float64; a product with one over 3 may be above it, and have 7 points."""
-    boxes, fast = [[0, 0, 0, 60, 60]], [[0, 0, 0, 60.0001, 60.0001]]
+    boxes = [[0, 0, 0, 60, 60]]
     grad = gradient(boxes, 3, 3)
-    seven = roi_align(fast, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
+    seven = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64, longer=2.0**-23)
     exact = roi_align(boxes, grad, (1, 2, SIDE, SIDE), 0.3, 0, 1, np.float64)
     assert np.abs(seven - exact).max() > 4e-3
     for observed in (exact, seven):

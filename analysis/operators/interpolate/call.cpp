@@ -121,7 +121,8 @@ void InterpolateCall::send(int64_t sample, const FactorArithmetic& by, const Vis
   }
 }
 
-void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordinates, const VisitExact& visit) const {
+void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordinates, int,
+                                   const VisitExact& visit) const {
   ResizeTaps along[3];
   int64_t rest = from_place;
   for (int axis = 0; axis < axes_count; ++axis) {

@@ -83,7 +83,7 @@ struct InterpolateCall final : ScatterCall {
   double start(int64_t, double before) const override { return is_nearest() ? 0 : before; }  // nearest overwrites
   FactorArithmetic exact_arithmetic() const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
-  void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
   Precision coordinate_precision(const Precision& rest) const override;
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;

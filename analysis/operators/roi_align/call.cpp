@@ -26,6 +26,7 @@ void RoiAlignCall::take_sizes() {
     first->push_back(first->back() + points_of(box, 0, arithmetic()) * points_of(box, 1, arithmetic()) * bins_of_box());
   }
   first_point_ = std::move(first);
+  ways_ = find_ways();
 }
 
 std::vector<NamedTensor> RoiAlignCall::inputs() const {
@@ -36,7 +37,7 @@ std::vector<NamedTensor> RoiAlignCall::inputs() const {
 
 bool RoiAlignCall::visit_inputs(const Conventions& of, const ElementId& id, const Place& place,
                                 const Precision& precision, Cache& cache, const VisitInput& visit) const {
-  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision));
+  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precision), way_of(place));
   for (const auto& entry : table.exact(to_.at(id.flat).place)) {
     for (int64_t number = 0; number < 5; ++number) {
       if (visit("boxes", boxes, bin_of(entry.source).box * 5 + number)) return true;
@@ -100,6 +101,7 @@ std::shared_ptr<const Call> RoiAlignCall::with_values(std::span<const Tensor> of
 std::shared_ptr<const Call> RoiAlignCall::outline() const {
   auto copy = std::make_shared<RoiAlignCall>(*this);
   for (Tensor* tensor : {&copy->input, &copy->boxes, &copy->grad_output}) tensor->data = nullptr;
+  copy->ways_ = nullptr;
   return copy;
 }
 

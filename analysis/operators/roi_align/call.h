@@ -53,12 +53,25 @@ struct RoiAlignCall final : ScatterCall {
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
-  void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
+  int way_of(const Place& place) const override { return place.empty() ? 0 : place[0].region; }
   std::string target_text(int64_t target) const override;
   std::string sample_text(int64_t sample) const override;
   std::vector<Alternative> alternatives() const override;
   bool visit_inputs(const Conventions& conventions, const ElementId& id, const Place& place, const Precision& precision,
                     Cache& cache, const VisitInput& visit) const override;
+
+  // Where rounding decides how many points a box that reaches the pixel has: an axis without cells, whose landings are
+  // the ways in which kernels compute that. The location is the length of that box's bins.
+  Axes axes(const ElementId& id) const override;
+  Landings landings(const Conventions& conventions, const Axis& axis, const Precision& precision) const override;
+  std::vector<Evaluation> evaluations(const Conventions& conventions, const Axis& axis,
+                                      msda_dtype arithmetic) const override;
+  const char* jump_text() const override { return "a rounded length makes another number of points"; }
+  const char* jump_help() const override {
+    return "set a fixed sampling_ratio, such as 2: where bins are whole pixels, rounding decides how many points they "
+           "have, which no tolerance covers.";
+  }
 
   std::span<const Dimension> dimensions() const override;
   Coordinates sizes() const override { return {N, C, to_.minor}; }
@@ -95,6 +108,10 @@ struct RoiAlignCall final : ScatterCall {
   int64_t bins_of_box() const { return bins[0] * bins[1]; }
   // The numbers of points in all boxes that come before a box; K + 1 of them.
   std::shared_ptr<const std::vector<int64_t>> first_point_ = std::make_shared<std::vector<int64_t>>(1, 0);
+  // Boxes whose number of points hangs on rounding, and for each way the first one that gives the same numbers.
+  struct Ways;
+  std::shared_ptr<const Ways> ways_;
+  std::shared_ptr<const Ways> find_ways() const;
   PlaceLayout from_, to_;
 };
 

@@ -1,7 +1,12 @@
 // The points of ROIAlign's bins: where they lie, which pixels they read, and how far rounding may carry them.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <boost/container/static_vector.hpp>
 #include <cmath>
+#include <iterator>
+#include <optional>
 
 #include "analysis/operators/roi_align/call.h"
 
@@ -43,6 +48,10 @@ bool is_exact(const RoiAlignCall& call, const BoxSide& exact, const BoxSide& wri
          exact.length == written.length && exact.bin == written.bin;
 }
 
+// Where something is rounded at all, fast divisions of float32 are 2 units in the last place off at most. 16-bit
+// numbers are divided in float32, and rounded.
+constexpr double kFast = 0x1p-22;
+
 // The numbers of points of a bin along an axis: that of exact arithmetic, and those that kernels of a type may arrive
 // at, which are others only where rounding carries the bin's length over a whole number. A type in which the box is not
 // finite has none.
@@ -58,10 +67,7 @@ PointCounts counts_in(const RoiAlignCall& call, int64_t box, int axis, msda_dtyp
   const BoxSide written = side_in(call, box, axis, type);
   add(written.bin);
   add(side_in(call, box, axis, type, true).bin);
-  // Where something is rounded at all, fast divisions of float32 are 2 units in the last place off at most. 16-bit
-  // numbers are divided in float32, and rounded.
   if (type != MSDA_FLOAT32 || is_exact(call, exact, written, type)) return counts;
-  constexpr double kFast = 0x1p-22;
   add(written.bin * (1 - kFast));
   add(written.bin * (1 + kFast));
   return counts;
@@ -72,6 +78,47 @@ msda_dtype type_of(const Precision& precision) {
     if (precision.bits <= Precision::of(type).bits) return type;
   }
   return MSDA_FLOAT64;
+}
+
+// How many points a bin of a box has along an axis, by one way of computing that; as in exact arithmetic, which is the
+// first way, where the type has no number for it.
+struct CountWay {
+  msda_dtype type;
+  bool fused = false;
+  int fast[2] = {0, 0};  // by axis: a division that errs upwards, or downwards
+};
+constexpr CountWay kCountWays[] = {{MSDA_FLOAT64},
+                                   {MSDA_FLOAT64, true},
+                                   {MSDA_FLOAT32},
+                                   {MSDA_FLOAT32, true},
+                                   {MSDA_FLOAT16},
+                                   {MSDA_FLOAT16, true},
+                                   {MSDA_BFLOAT16},
+                                   {MSDA_BFLOAT16, true},
+                                   {MSDA_FLOAT32, false, {1, 1}},
+                                   {MSDA_FLOAT32, false, {1, 0}},
+                                   {MSDA_FLOAT32, false, {0, 1}},
+                                   {MSDA_FLOAT32, false, {-1, -1}},
+                                   {MSDA_FLOAT32, false, {-1, 0}},
+                                   {MSDA_FLOAT32, false, {0, -1}}};
+constexpr int kFirstFast = 8;
+// Whatever counts_in() has, box by box: a division may round up in one of them, and down in the next.
+constexpr int kAnyCount = std::size(kCountWays);
+
+int way_in(msda_dtype type, bool fused) {
+  const auto* way = std::ranges::find_if(kCountWays, [&](CountWay of) { return of.type == type && of.fused == fused; });
+  return static_cast<int>(way - kCountWays);
+}
+
+double length_by(const RoiAlignCall& call, int64_t box, int axis, int way) {
+  const CountWay& by = kCountWays[way];
+  const BoxSide exact = side_in(call, box, axis, MSDA_FLOAT64), side = side_in(call, box, axis, by.type, by.fused);
+  if (!std::isfinite(side.bin)) return exact.bin;
+  return is_exact(call, exact, side, by.type) ? side.bin : side.bin * (1 + by.fast[axis] * kFast);
+}
+
+int64_t count_by(const RoiAlignCall& call, int64_t box, int axis, int way) {
+  return call.sampling_ratio > 0 ? call.sampling_ratio : rounded_up(length_by(call, box, axis, way));
 }
 
 struct PointTap {
@@ -111,6 +158,114 @@ PointTaps taps_within(double at, double error, int64_t size) {
 }
 
 }  // namespace
+
+struct RoiAlignCall::Ways {
+  struct Box {
+    int64_t box;
+    int axis;  // along which its number of points varies
+    int64_t batch;
+    double first[2], last[2];  // pixels, by axis
+    bool fast, mixed;          // fast divisions change the number; upwards along one axis and downwards along the other
+  };
+  std::vector<Box> boxes;
+  std::array<int, kAnyCount> first_alike{};  // by way: the first that has the same numbers
+};
+
+std::shared_ptr<const RoiAlignCall::Ways> RoiAlignCall::find_ways() const {
+  if (sampling_ratio > 0 || !boxes) return nullptr;
+  const auto is_computed = [&](msda_dtype type) { return !is_16_bits(type) || type == grad_output.dtype; };
+  std::array<std::vector<int64_t>, kAnyCount> counts;
+  auto ways = std::make_shared<Ways>();
+  for (int64_t box = 0; box < K; ++box) {
+    std::optional<int> varies;
+    bool up[2], down[2];
+    for (int axis = 0; axis < 2; ++axis) {
+      const int64_t exact = count_by(*this, box, axis, 0),
+                    written = count_by(*this, box, axis, way_in(MSDA_FLOAT32, false));
+      for (int way = 0; way < kAnyCount; ++way) {
+        const int64_t count = is_computed(kCountWays[way].type) ? count_by(*this, box, axis, way) : exact;
+        counts[static_cast<size_t>(way)].push_back(count);
+        if (count != exact) varies = axis;
+      }
+      up[axis] = count_by(*this, box, axis, kFirstFast) != written;
+      down[axis] = count_by(*this, box, axis, kFirstFast + 3) != written;
+    }
+    if (!varies) continue;
+    Ways::Box one{box,
+                  *varies,
+                  static_cast<int64_t>(boxes.at(box * 5)),
+                  {},
+                  {},
+                  up[0] || up[1] || down[0] || down[1],
+                  (up[0] && down[1]) || (up[1] && down[0])};
+    for (int axis = 0; axis < 2; ++axis) {
+      constexpr double kBeside = 2;  // a point reads the pixels on both sides, and rounding may move it
+      const BoxSide side = side_in(*this, box, axis, MSDA_FLOAT64);
+      one.first[axis] = side.start + std::min(0.0, side.length) - kBeside;
+      one.last[axis] = side.start + std::max(0.0, side.length) + kBeside;
+    }
+    ways->boxes.push_back(one);
+  }
+  for (size_t way = 0; way < kAnyCount; ++way) {
+    ways->first_alike[way] = static_cast<int>(std::ranges::find(counts, counts[way]) - counts.begin());
+  }
+  return ways;
+}
+
+// The axis of the first box that varies; its number has a 2 in it where several may differ in how they are divided.
+Axes RoiAlignCall::axes(const ElementId& id) const {
+  if (!ways_) return {};
+  const int64_t batch = id.flat / to_.minor / C, pixel = id.flat % to_.minor;
+  const double at[2] = {static_cast<double>(pixel % sides[0]), static_cast<double>(pixel / sides[0])};
+  Axes axes;
+  int fast = 0;
+  for (const Ways::Box& one : ways_->boxes) {
+    const auto reaches = [&](int axis) { return at[axis] >= one.first[axis] && at[axis] <= one.last[axis]; };
+    if (one.batch != batch || !reaches(0) || !reaches(1)) continue;
+    if (axes.empty()) axes.push_back({static_cast<double>(one.box), 0, boxes.dtype, one.axis});
+    fast += one.mixed ? 2 : one.fast;
+    if (fast < 2) continue;
+    axes[0].number |= 2;
+    break;
+  }
+  return axes;
+}
+
+Landings RoiAlignCall::landings(const Conventions&, const Axis& axis, const Precision& precision) const {
+  const msda_dtype type = type_of(precision);
+  Landings all;
+  const auto add = [&](int way, bool last_resort) {
+    Landing landing{};
+    landing.region = way == kAnyCount ? way : ways_->first_alike[static_cast<size_t>(way)];
+    landing.last_resort = last_resort;
+    if (std::ranges::find(all, landing) == all.end()) all.push_back(landing);
+  };
+  for (const int way : {0, way_in(type, false), way_in(type, true)}) add(way, false);
+  if (type != MSDA_FLOAT32) return all;
+  for (int way = kFirstFast; way < kAnyCount; ++way) add(way, true);
+  if ((axis.number & 2) != 0) add(kAnyCount, true);
+  return all;
+}
+
+std::vector<Evaluation> RoiAlignCall::evaluations(const Conventions&, const Axis& axis, msda_dtype type) const {
+  const auto box = static_cast<int64_t>(axis.location);
+  const int along = axis.number & 1;
+  std::vector<Evaluation> all;
+  const auto add = [&](const char* name, int way) {
+    Evaluation one{name, length_by(*this, box, along, way), {}};
+    one.landing.region = ways_->first_alike[static_cast<size_t>(way)];
+    const int64_t count = count_by(*this, box, along, way);
+    one.told = fmt::format("a bin of box {} is {:.{}g} pixels {} and has {} {}{} of points", box, one.coordinate,
+                           type == MSDA_FLOAT64 ? 17 : 9, along == 0 ? "wide" : "high", count,
+                           along == 0 ? "column" : "row", count == 1 ? "" : "s");
+    all.push_back(std::move(one));
+  };
+  add("as written", way_in(type, false));
+  add("with fused multiply-adds", way_in(type, true));
+  add("in exact arithmetic", 0);
+  for (int way = kFirstFast; type == MSDA_FLOAT32 && way < kAnyCount; ++way) add("with a fast division", way);
+  return all;
+}
 
 int64_t RoiAlignCall::points_of(int64_t box, int axis, msda_dtype type) const {
   if (sampling_ratio > 0) return sampling_ratio;
@@ -186,7 +341,7 @@ void RoiAlignCall::send(int64_t sample, const FactorArithmetic& by, const VisitC
   }
 }
 
-void RoiAlignCall::send_exactly(int64_t source, const Precision& precision, const VisitExact& visit) const {
+void RoiAlignCall::send_exactly(int64_t source, const Precision& precision, int way, const VisitExact& visit) const {
   const Bin bin = bin_of(source);
   const int64_t batch = static_cast<int64_t>(boxes.at(bin.box * 5));
   BoxSide along[2];
@@ -203,9 +358,13 @@ void RoiAlignCall::send_exactly(int64_t source, const Precision& precision, cons
         (2 * of_edge + 2 * precision.unit * std::abs(along[axis].length)) / static_cast<double>(bins[axis]);
     errors[axis] = of_edge + static_cast<double>(bin.at[axis] + 1) * of_bin +
                    4 * precision.unit * (std::abs(along[axis].start) + std::abs(along[axis].length));
-    possible[axis] = counts_in(*this, bin.box, axis, type_of(precision));
+    if (way == kAnyCount) {
+      possible[axis] = counts_in(*this, bin.box, axis, type_of(precision));
+    } else {
+      possible[axis] = {count_by(*this, bin.box, axis, way)};
+    }
   }
-  // Where the number of points hangs on rounding, all of them may be others.
+  // Where the number of points may be any of several, all of them may be others.
   const bool varies = possible[0].size() * possible[1].size() > 1;
   for (const int64_t rows : possible[1]) {
     for (const int64_t columns : possible[0]) {

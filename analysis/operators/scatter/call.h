@@ -61,7 +61,9 @@ class ScatterCall : public Call {
   }
   virtual KnownAdditions known(std::string_view kernel) const = 0;
   virtual void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const = 0;
-  virtual void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const = 0;
+  virtual void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const = 0;
+  // By what kernels may find out which targets there are: the exact way is 0.
+  virtual int way_of(const Place&) const { return 0; }
   // The precision that coordinates are computed in, where the rest has another.
   virtual Precision coordinate_precision(const Precision& rest) const { return rest; }
   // What is in the gradient without any source; nothing: 0, to which a kernel need not add.

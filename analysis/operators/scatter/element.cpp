@@ -35,11 +35,12 @@ void divide(Element& element, double divisor, const Precision& precision) {
 
 std::unique_ptr<Cache> ScatterCall::new_cache() const { return std::make_unique<ScatterCache>(*this); }
 
-Element ScatterCall::element(const Conventions&, const ElementId& id, const Place&, const Precisions& precisions,
+Element ScatterCall::element(const Conventions&, const ElementId& id, const Place& place, const Precisions& precisions,
                              const Reduction* reduction, Cache& cache) const {
   const Precision& precision = precisions.rest;
   const auto at = to().at(id.flat);
-  const ScatterTable& table = static_cast<ScatterCache&>(cache).get(coordinate_precision(precisions.coordinates));
+  const ScatterTable& table =
+      static_cast<ScatterCache&>(cache).get(coordinate_precision(precisions.coordinates), way_of(place));
   const Tensor numbers = source();
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
@@ -95,7 +96,7 @@ Loss ScatterCall::loss_at(const Conventions&, const ElementId& id, double x) con
     loss.magnitude += std::abs(addend);
   };
   for (int64_t from_place = 0; from_place < from().places(); ++from_place) {
-    send_exactly(from_place, Precision::of(MSDA_FLOAT64), [&](const ExactContribution& one) {
+    send_exactly(from_place, Precision::of(MSDA_FLOAT64), 0, [&](const ExactContribution& one) {
       if (one.target == at.place) add(one.weight * numbers.at(from().flat({from_place, at.channel})));
     });
   }

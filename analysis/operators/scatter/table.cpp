@@ -28,16 +28,17 @@ double product_of(const Contribution& contribution, size_t factors, msda_dtype t
   return product;
 }
 
-ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates) {
+ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates, int way) {
   const int64_t targets = call.to().places();
   const auto exactly = [&](const auto& put) {
     for (int64_t source = 0; source < call.from().places(); ++source) {
-      call.send_exactly(source, coordinates, [&](const ExactContribution& one) {
+      call.send_exactly(source, coordinates, way, [&](const ExactContribution& one) {
         put(one.target, Entry{source, one.weight, one.error});
       });
     }
   };
   sort_by_target(targets, exactly, exact_, exact_begin_);
+  if (way != 0) return;
   const FactorArithmetic by = call.factor_arithmetics().front();
   const size_t factors = call.weight_names().size();
   const auto as_computed = [&](const auto& put) {
@@ -50,12 +51,12 @@ ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates
   sort_by_target(targets, as_computed, computed_, computed_begin_);
 }
 
-const ScatterTable& ScatterCache::get(const Precision& coordinates) {
+const ScatterTable& ScatterCache::get(const Precision& coordinates, int way) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [bits, table] : tables_) {
-    if (bits == coordinates.bits) return *table;
-  }
-  return *tables_.emplace_back(coordinates.bits, std::make_unique<const ScatterTable>(call_, coordinates)).second;
+  const std::pair key(coordinates.bits, way);
+  const auto known = tables_.find(key);
+  return known != tables_.end() ? known->second
+                                : tables_.emplace(key, ScatterTable(call_, coordinates, way)).first->second;
 }
 
 }  // namespace msda::analysis

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -19,11 +19,11 @@ class ScatterTable {
     double weight;
     double error = 0;
   };
-  ScatterTable(const ScatterCall& call, const Precision& coordinates);
+  ScatterTable(const ScatterCall& call, const Precision& coordinates, int way);
 
   // A source that rounding alone brings here is among them, with weight 0 and its error.
   std::span<const Entry> exact(int64_t target) const { return of(exact_, exact_begin_, target); }
-  // As our own replays add them, in the order of the samples.
+  // As our own replays add them, in the order of the samples. Of the exact way alone.
   std::span<const Entry> computed(int64_t target) const { return of(computed_, computed_begin_, target); }
 
  private:
@@ -41,12 +41,12 @@ class ScatterTable {
 class ScatterCache final : public Cache {
  public:
   explicit ScatterCache(const ScatterCall& call) : call_(call) {}
-  const ScatterTable& get(const Precision& coordinates);
+  const ScatterTable& get(const Precision& coordinates, int way = 0);
 
  private:
   const ScatterCall& call_;
   std::mutex mutex_;
-  std::vector<std::pair<int, std::unique_ptr<const ScatterTable>>> tables_;  // by bits: a few
+  std::map<std::pair<int, int>, const ScatterTable> tables_;  // by bits and way: a few
 };
 
 // The product of a contribution's factors, in the order of their names, each product rounded to a type.

@@ -69,7 +69,7 @@ void ScatterAddCall::send(int64_t sample, const FactorArithmetic& by, const Visi
   visit(one);
 }
 
-void ScatterAddCall::send_exactly(int64_t from_place, const Precision&, const VisitExact& visit) const {
+void ScatterAddCall::send_exactly(int64_t from_place, const Precision&, int, const VisitExact& visit) const {
   const int64_t target = target_of(from_place);
   if (target >= 0) visit({target, by_frequency ? 1 / static_cast<double>(count(target)) : 1});
 }

@@ -51,7 +51,7 @@ struct ScatterAddCall final : ScatterCall {
   std::vector<std::string> weight_names() const override;
   KnownAdditions known(std::string_view kernel) const override;
   void send(int64_t sample, const FactorArithmetic& by, const VisitContribution& visit) const override;
-  void send_exactly(int64_t source, const Precision& coordinates, const VisitExact& visit) const override;
+  void send_exactly(int64_t source, const Precision& coordinates, int way, const VisitExact& visit) const override;
   // Of 16-bit tensors: they add to the tensor itself, which has its type.
   bool has_narrow_kernels() const override { return true; }
   Precision coordinate_precision(const Precision&) const override { return Precision::of(MSDA_FLOAT64); }
