@@ -36,6 +36,7 @@ struct Element {
   double from_coordinates = 0;  // bound on the effect of the coordinates' errors
   double from_rounding = 0;     // bound on the rounding of the terms and the sum
   double certain = 0;           // the rounding error in the worst order
+  bool may_be_nan = false;      // of an infinity times a weight of 0, or times two of either sign, or of a NaN nearby
   Partials partials;            // what is computed on the way, in any order; 0: not known
 
   double bound() const { return from_coordinates + from_rounding; }

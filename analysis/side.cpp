@@ -80,7 +80,8 @@ bool overflows_to(const Side& side, Gradient gradient, const Match& match, doubl
 // the type makes of numbers on the way to it. Every bound on the error of an infinite number is infinite, and says
 // nothing.
 double residual_of_non_finite(const Side& side, Gradient gradient, const Match& match, double value) {
-  const bool same = value == match.element.value || (std::isnan(value) && std::isnan(match.element.value));
+  const bool same = value == match.element.value ||
+                    (std::isnan(value) && (match.element.may_be_nan || std::isnan(match.element.value)));
   const double largest = Precision::of(side.arithmetic_of(gradient)).largest;
   const bool overflows = !std::isfinite(value) && (match.element.partials.may_overflow_to(value, largest) ||
                                                    (std::isinf(value) && overflows_to(side, gradient, match, value)));

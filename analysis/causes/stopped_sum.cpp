@@ -13,9 +13,11 @@ namespace msda::analysis {
 namespace {
 
 constexpr double kNear = 0.01;  // of the magnitude: what is off by less has not stopped
-constexpr int kOrders = 16;     // shuffled
+constexpr double kMany =
+    0.5;  // so many additions, in units of 1 over the unit of roundoff, round most addends up or down
+constexpr int kOrders = 16;  // shuffled
 
-// What a sum of the addends as given does not take up, or below 0, takes up beyond them; and how many do not change it.
+// What a sum of the addends as given does not take up.
 struct Lost {
   int64_t addends = 0;
   double total = 0;
@@ -26,8 +28,10 @@ Lost lost_of(const Addends& addends, msda_dtype type) {
   double sum = 0;
   for (const double value : addends.values) {
     const double addend = rounded_to(value, type), next = rounded_to(sum + addend, type);
-    lost.addends += next == sum && addend != 0;
-    lost.total += (addend - (next - sum)) * addends.scale;
+    if (next == sum && addend != 0) {
+      ++lost.addends;
+      lost.total += addend * addends.scale;
+    }
     sum = next;
   }
   return lost;
@@ -58,15 +62,18 @@ std::optional<StoppedSide> stopped_sum(const Suspect& s, const Side& side, const
   const msda_dtype type = side.arithmetic_of(s.id.gradient);
   const Element& exact = of.exact().element;
   const double off = exact.value - of.value;
-  const bool many = static_cast<double>(exact.terms) * Precision::of(type).unit > kNear;
+  const double roundings = static_cast<double>(exact.terms) * Precision::of(type).unit;
+  const bool many = roundings > kNear;
   if (!many || !(std::abs(off) > kNear * exact.cancelled)) return std::nullopt;
   StoppedSide found{&side, of.value, "", s.call.addends(side.conventions, s.id, s.cache), {}, {}};
   const double sum = found.addends.exact_sum(), magnitude = found.addends.magnitude();
   found.lost = lost_of(found.addends, type);
-  // Most of what is missing must be what is lost.
-  if (!(found.lost.total * off > 0 && std::abs(found.lost.total) > std::abs(off) / 2)) return std::nullopt;
   found.tried = try_orders(found.addends, type, Orders::kAll, kOrders);
   const auto& [lowest, highest, orders] = found.tried;
+  // Most of what is missing must be what is lost; or all orders of very many lead farther off than they are apart.
+  const bool is_lost = found.lost.total * off > 0 && std::abs(found.lost.total) > std::abs(off) / 2;
+  const bool drifts = roundings > kMany && std::max(lowest - sum, sum - highest) > highest - lowest;
+  if (!is_lost && !drifts) return std::nullopt;
   if (!(std::max(lowest - sum, sum - highest) > kNear * magnitude)) return std::nullopt;
   const double slack = kBeyondTried * (highest - lowest) + storage_error(side, s.id.gradient, of.value) +
                        2 * Precision::of(type).unit * std::max(std::abs(lowest), std::abs(highest));

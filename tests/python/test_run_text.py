@@ -170,6 +170,21 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
     assert "the tolerance is tighter than the arithmetic can meet in 1 element" in squeezed(given)
 
 
+def test_an_infinity_times_a_weight_that_is_rounded_to_0_is_no_mistake(replay, tmp_path, rng):
+    """0.85 * 10 - 0.5 is 8 in float32, and a little more in float64: there the pixel after it gets an infinity, here a NaN."""
+    invocation = right_invocation(rng, levels=((10, 10),))
+    inputs = invocation.inputs
+    inputs["grad_output"][0, 3, 1, 2] = np.inf
+    inputs["sampling_locations"][0, 3, 1, 0, 1] = (0.85, 0.37)
+    with np.errstate(all="ignore"):
+        invocation.outputs = {name: array.astype(np.float32) for name, array in backward(inputs).items()}
+    column = invocation.outputs["grad_value"].reshape(1, 10, 10, 2, 8)[0, :, 9, 1, 2]
+    assert np.isinf(column).any()
+    column[np.isinf(column)] = np.nan
+    told, _ = run_both(replay, tmp_path, invocation)
+    assert {group["at_fault"] for group in told["invocations"][0]["groups"] if group["tensor"] == "grad_value"} == {"none"}
+
+
 def test_invocations_within_tolerance_are_folded(replay, tmp_path, rng):
     right = [right_invocation(rng) for _ in range(4)]
     wrong = right_invocation(rng)

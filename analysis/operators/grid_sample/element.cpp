@@ -43,11 +43,15 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
-    if (std::abs(weight) <= error && !std::isfinite(go)) continue;
+    const double sign = Uncertain{weight, error}.sign();
+    // Kernels may add a sample several times here, with weights that are 0 or cancel.
+    if (!std::isfinite(go) && call.interpolation != MSDA_NEAREST) element.may_be_nan = true;
+    if (!std::isfinite(go) && sign == 0) continue;
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
     changes.add(term.error, 0, 1);
-    element.partials.add(term.sign(), std::max(1.0, std::abs(weight) + error) * std::abs(go));
+    element.partials.add(std::isinf(go) ? sign * go : term.sign(),
+                         std::max(1.0, std::abs(weight) + error) * std::abs(go));
   }
   changes.add(contributions.from_anywhere(pixel.c));
   element.cancelled = sum.magnitude();

@@ -245,7 +245,10 @@ Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<cons
     const double go = call.grad_output.at(grad_output), attention = call.attention_weights.at(weight);
     const double factor = go * attention;
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
-    if (std::abs(addend.weight) <= addend.weight_error && !std::isfinite(factor)) continue;
+    if (std::abs(addend.weight) <= addend.weight_error && !std::isfinite(factor)) {
+      element.may_be_nan = true;
+      continue;
+    }
     Uncertain term{addend.weight * factor, addend.weight_error * std::abs(factor)};
     if (reduction != nullptr) {
       term = reduced_addend(*reduction, {addend.weight, addend.weight_error}, go, attention,

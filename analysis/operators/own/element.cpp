@@ -59,7 +59,8 @@ Element OwnCall::element(const Conventions&, const ElementId& id, const Place& p
     if (reduction != nullptr) one = reduction->round(kAddends, one);
     sum.add(one.value, 0, growth);
     if (one.error > 0) changes.add(one.error, 0, 1);
-    element.partials.add(one.sign(), growth + one.error);
+    element.partials.add(std::isinf(product) ? Uncertain{term.weight, error}.sign() * product : one.sign(),
+                         growth + one.error);
   });
   element.value = sum.sum();
   element.terms = sum.terms();

@@ -48,11 +48,15 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
   for (const ScatterTable::Entry& entry : table.exact(at.place)) {
     const double number = given(reduction, numbers.at(from().flat({entry.source, at.channel})));
     // Of a source that rounding may bring here, or not: a NaN of its own is no bound.
-    if (std::abs(entry.weight) <= entry.error && !std::isfinite(number)) continue;
+    const double sign = Uncertain{entry.weight, entry.error}.sign();
+    // Kernels may add a source several times here, with weights that are 0 or cancel.
+    if (!std::isfinite(number) && !weight_names().empty()) element.may_be_nan = true;
+    if (!std::isfinite(number) && sign == 0) continue;
     const Uncertain term = term_of(reduction, entry, number);
     sum.add(term.value, 0, at_least_1(number));
     if (term.error > 0) changes.add(term.error, 0, 1);
-    element.partials.add(term.sign(), std::max(1.0, std::abs(entry.weight) + entry.error) * std::abs(number));
+    element.partials.add(std::isinf(number) ? sign * number : term.sign(),
+                         std::max(1.0, std::abs(entry.weight) + entry.error) * std::abs(number));
   }
   if (const auto before = held(id.flat)) {
     sum.add(*before, 0, at_least_1(*before));
