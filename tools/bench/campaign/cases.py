@@ -6,7 +6,7 @@ from typing import Dict, Optional
 
 import numpy as np
 
-from .rounding import round_to
+from .rounding import TYPES, round_to
 from .steps import EXACT, Arithmetic
 from .subjects import MSDA
 
@@ -41,9 +41,15 @@ class Case:
     tolerance: Optional[tuple]
     kernel: str = ""  # its name, of a call that was recorded
 
-    @property
-    def allowed(self):
-        return self.tolerance or CUSTOMARY[self.observed.arithmetic.stored]
+    def allowed(self, gradient):
+        """What is farther apart is out of tolerance. Where nobody set one, what 64 roundings of the mean do not reach is not looked at."""
+        if self.tolerance:
+            return self.tolerance
+        stored = self.observed.arithmetic.stored
+        sizes = np.abs(self.observed.values[gradient])
+        mean = sizes[np.isfinite(sizes) & (sizes > 0)].mean() if (np.isfinite(sizes) & (sizes > 0)).any() else 0
+        unit = TYPES["float64" if stored == "float64" else "float32"].unit
+        return min(CUSTOMARY[stored][0], 64 * unit * mean), TYPES[stored].unit
 
 
 def draw_tolerance(rng, kind):
@@ -63,6 +69,11 @@ def plant(backward, kind, problem, conventions, arithmetic, clean, before, seed)
         values = backward(problem, *kind.plant(conventions, arithmetic, problem, rng))
     elif kind.room == "buffer":
         kind.plant(values, before, clean, rng)
+    elif kind.room == "input":
+        values = backward(kind.plant(problem, rng), conventions, arithmetic)
+    elif kind.room == "convention":
+        name = str(rng.choice(problem.gradients))
+        values[name] = backward(problem, kind.plant(conventions), arithmetic)[name]
     return values
 
 
@@ -104,14 +115,14 @@ def draw(seed, index, names=None, subject=MSDA):
     arithmetic = subject.draw_arithmetic(rng, problem, kind.arithmetic)
     before = draw_before(rng, kind, problem, arithmetic.stored)
     plant_seed = int(rng.integers(2**31))
-    run = partial(run_side, subject.backward, kind)
-    observed = run(side in ("observed", "both"), problem, conventions, arithmetic, before, plant_seed)
+    run = partial(run_side, subject.backward)
+    observed = run(kind, side in ("observed", "both"), problem, conventions, arithmetic, before, plant_seed)
     reference = None
     if side in ("reference", "both") or rng.uniform() < 0.6:
-        reference = run(side in ("reference", "both"), problem, *subject.draw_reference(rng, problem, conventions), {}, plant_seed)
+        reference = run(kind.of_reference or kind, side in ("reference", "both"), problem, *subject.draw_reference(rng, problem, conventions), {}, plant_seed)
     exact = subject.backward(problem, conventions, EXACT)
     for one in (observed, reference):
         if one:
             one.excess = subject.excess(problem, one.conventions, one.arithmetic, exact, one.values)
     return Case(f"{index:05d}-{kind.name}", kind.name, side, problem, exact, observed, reference, before,
-                draw_tolerance(rng, problem.type))
+                draw_tolerance(rng, problem.type) if not kind.tolerances else kind.tolerances[rng.integers(len(kind.tolerances))])

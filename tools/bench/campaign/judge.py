@@ -69,6 +69,7 @@ class Judge:
         for against, advisory in comparisons:
             for gradient in self.case.problem.gradients:
                 self.compare(against, gradient, advisory)
+        self.check_biases()
         self.check_verdict()
         return self.outcome
 
@@ -98,8 +99,8 @@ class Judge:
         count = self.outcome.counts
         count["clean"] += int((out & ~touched & ~other_touched).sum())
         count["faulty"] += int((out & (touched | other_touched)).sum())
-        # What is rightly not finite on one side hides the other side's fault.
-        out &= (np.isfinite(value) | touched) & (np.isfinite(expected) | other_touched)
+        # What is rightly not finite on one side hides the other side's fault, but for what no infinity may be.
+        out &= (np.isfinite(value) | touched) & (np.isfinite(expected) | other_touched | (np.isinf(expected) & visible & touched))
         mine_shown, other_shown = out & visible & touched, out & other_visible & other_touched
         self.visible["observed"] += int(mine_shown.sum())
         self.visible["reference"] += int(other_shown.sum())
@@ -141,10 +142,10 @@ class Judge:
                                      for side in (self.case.observed, self.case.reference) if side])
 
     def out_of_tolerance(self, against, gradient, value, expected):
-        out = mismatched(value, expected, self.case.allowed)
+        out = mismatched(value, expected, self.case.allowed(gradient))
         if against == "float64" and self.case.problem.type == "float64":
             # The program's float64 may land in another cell than exact arithmetic does: the value must miss both.
-            atol, rtol = self.case.allowed
+            atol, rtol = self.case.allowed(gradient)
             with np.errstate(invalid="ignore"):
                 out &= ~(self.case.observed.excess[gradient].reshape(-1) <= atol + 1.1 * rtol * np.abs(value))
         return out
@@ -190,6 +191,17 @@ class Judge:
             self.report(f"beyond chance by {bits:.1f} bits, where the buffer is to be named from {chance.PROMISED:g} on", unnamed,
                         against, gradient, value, expected, cause, at_fault)
         return unnamed
+
+    def check_biases(self):
+        """Errors lean only where a fault makes them; and a convention explains every gradient or none."""
+        (call,) = self.result["invocations"]
+        for bias in call["biases"]:
+            moved = self.case.observed.touched(bias["tensor"]).any()
+            self.outcome.counts["leaning" if moved else "falsely leaning"] += 1
+            if not moved:
+                self.fail(f"errors are said to lean: {bias}")
+        if self.kind.room == "convention" and call["fits"]:
+            self.fail(f"conventions that one gradient has alone: {call['fits']}")
 
     def check_verdict(self):
         verdict = self.result["invocations"][0]["verdict"]

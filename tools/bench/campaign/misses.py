@@ -33,11 +33,12 @@ def explains(found, largest=np.inf):
         return (f"non_finite: {evidence['gradient']:.9g}, rounding_bound {bound:.3g}, largest_partial {partial:.3g}",
                 partial > largest or distance(infinite, evidence["gradient"], bound, largest) == 0)
     if "sides" in evidence and found["cause"] in ("cell_boundary", "border_clamp"):
-        reach = max(side["coordinate_error_bound"] for side in evidence["sides"])
+        reach = max(side.get("coordinate_error_bound", 0) for side in evidence["sides"])
         away = [(distance(found[name], side["gradient_there"], side["rounding_bound"], largest), side["rounding_bound"])
                 for name, side in zip(("observed", "expected"), evidence["sides"])]
-        near = abs(evidence["distance_to_boundary"]) <= reach * (1 + 1e-6)
-        return (f"{found['cause']}: {evidence['distance_to_boundary']:.3g} from the boundary, coordinate_error_bound {reach:.3g}; "
+        boundary = evidence.get("distance_to_boundary", 0)  # none of a number of points
+        near = abs(boundary) <= reach * (1 + 1e-6)
+        return (f"{found['cause']}: {boundary:.3g} from the boundary, coordinate_error_bound {reach:.3g}; "
                 + ", ".join(f"{off:.3g} from the gradient there, rounding_bound {bound:.3g}" for off, bound in away)), \
             near and all(off <= bound * (1 + 1e-6) for off, bound in away)
     return f"{found['cause']}: no bound printed", False

@@ -20,7 +20,7 @@ STALE = frozenset({"uninitialized_output"})
 class Kind:
     name: str
     text: str
-    room: str  # "result", "kernel", "buffer" or "clean"
+    room: str  # "result", "kernel", "buffer", "input", "convention" or "clean"
     causes: frozenset = MISTAKE  # any of these is right of a visible element
     plant: Callable = None
     call: dict = field(default_factory=dict)  # what the operator's problems.draw is to take
@@ -28,6 +28,8 @@ class Kind:
     arithmetic: dict = field(default_factory=dict)
     sides: tuple = ("observed", "observed", "reference", "both")
     alter: Callable = None  # of a problem that was drawn
+    tolerances: tuple = ()  # one of these; empty: any
+    of_reference: "Kind" = None  # what is planted in the reference in place of the same fault
 
 
 def clean(name, text, **rest):
@@ -147,6 +149,11 @@ def zero_last_channel(result, s, rng):
     result = result.copy()
     result[:, -1] = 0
     return result
+
+
+def one_of_other_conventions(name, text, change, **rest):
+    """One of several gradients follows other conventions, the others the call's."""
+    return Kind(name, text, "convention", plant=change, **rest)
 
 
 def other_conventions(change):

@@ -91,7 +91,7 @@ class RealCall:
     def applies(self, kind):
         """Whether the call is one that the kind asks for; it may turn out to move nothing in it."""
         family = [getattr(one, "family", one) for one in (self.conventions, *kind.conventions)]
-        if kind.room == "clean" or kind.alter or "observed" not in kind.sides or kind.call.get("kind", self.problem.type) != self.problem.type:
+        if kind.room in ("clean", "convention") or kind.alter or "observed" not in kind.sides or kind.call.get("kind", self.problem.type) != self.problem.type:
             return False
         return not (kind.room == "buffer" and self.problem.begins_with) and (not kind.conventions or family[0] in family[1:])
 

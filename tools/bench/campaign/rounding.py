@@ -34,6 +34,16 @@ TYPES = {
 STORED = ("float32", "float64", "float16", "bfloat16")
 
 
+def smallest(arithmetic, adds):
+    """What an addition may lose to underflow: half of a subnormal number, or where these are flushed the addend and the sum."""
+    return 2 * 2.0**-126 if arithmetic.flushes else adds.tiny
+
+
+def hidden_infinity(value, exact):
+    """Where an exact gradient is infinite, as only an infinite input makes it, and the value is a number or the other infinity."""
+    return np.isinf(exact) & (np.isfinite(value) | (np.isinf(value) & (np.sign(value) != np.sign(exact))))
+
+
 def quantize(x, kind):
     """x in the type, to nearest even, with its subnormal numbers and its overflow."""
     x = np.asarray(x, np.float64)

@@ -25,6 +25,7 @@ class Arithmetic:
     blocks: int = 1              # partial sums of grad_value, added at the end
     refined: bool = False        # the fraction is taken from an unrounded product, as Triton contracts with align_corners
     inverse: bool = False        # interpolate: each pixel finds the nearest ones that read it, by the inverse ratio
+    flushes: bool = False        # additions flush subnormals of float32
     products: str = ""           # the type that factors are rounded to before they are multiplied, as tensor cores do
     seed: int = 0
 
@@ -77,6 +78,10 @@ def sum_over_channels(terms, arithmetic):
     return total
 
 
+def flushed(arithmetic, x):
+    return np.where(np.abs(x) < 2.0**-126, 0, x) if arithmetic.flushes else x
+
+
 def scatter(shape, keys, addends, arithmetic, initial=None):
     """grad_value [B*S*M,D] from addends [K,D], one after the other in the order of the arithmetic; key -1 is left out. Draws the order
     for all K, so that a fault that leaves addends out does not reorder the others."""
@@ -87,7 +92,7 @@ def scatter(shape, keys, addends, arithmetic, initial=None):
     elif arithmetic.order == "random":
         order = np.random.default_rng(arithmetic.seed).permutation(count)
     kind = arithmetic.scatter or arithmetic.real
-    addends = round_to(kind, addends)
+    addends = flushed(arithmetic, round_to(kind, addends))
     total = np.zeros(shape, addends.dtype) if initial is None else initial.reshape(shape).astype(addends.dtype)
     for block in np.array_split(order, arithmetic.blocks):
         block = block[keys[block] >= 0]
@@ -98,7 +103,7 @@ def scatter(shape, keys, addends, arithmetic, initial=None):
         rank = np.arange(len(own)) - first
         for turn in range(rank.max() + 1 if len(rank) else 0):
             now = rank == turn
-            partial[own[now]] = round_to(kind, partial[own[now]] + addends[block[now]])
+            partial[own[now]] = flushed(arithmetic, round_to(kind, partial[own[now]] + addends[block[now]]))
         if arithmetic.blocks > 1:
             total = round_to(kind, total + partial)
     return total

@@ -8,7 +8,8 @@ from .subjects import SUBJECTS
 KINDS = list(dict.fromkeys((UNTOUCHED.name, *(name for subject in SUBJECTS.values() for name in subject.kinds))))
 KEYS = {"kind": lambda outcome: outcome.kind, "operator, type": lambda outcome: f"{outcome.operator}, {outcome.type}"}
 
-COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "by chance", "beyond chance", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict")
+COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "by chance", "beyond chance", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict",
+           "leaning", "falsely leaning")
 
 
 def total(outcomes):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..rounding import TYPES
+from ..rounding import TYPES, hidden_infinity, smallest
 from .operator import joined, of_samples, samples_of, spread
 from .taps import CUBIC
 
@@ -295,7 +295,7 @@ class Bounds:
             additions = (count.sum(1) + 2) * scatter.unit
             additions = np.where(additions < 1, additions / (1 - additions), 1)[:, None]
             total = reached @ size
-            under = 8 * self.real.tiny * ((count > 0) @ at_least_1(size)) + scatter.tiny * (count.sum(1)[:, None] + 1)
+            under = 8 * self.real.tiny * ((count > 0) @ at_least_1(size)) + smallest(self.arithmetic, scatter) * (count.sum(1)[:, None] + 1)
             radius[batch] = (reached - plain) @ size + (depth * (1 + depth) + additions) * total + under
             radius[batch][(total > scatter.largest / 8) | ((count.sum(1) + 2) * scatter.unit >= 1)[:, None]] = np.inf
         radius = (self.slack * 1.0001 * radius).swapaxes(1, 2).reshape(shape)
@@ -326,7 +326,8 @@ def excess(problem, conventions, arithmetic, exact, values):
         anything = {"grad_input": np.isinf(radius), "grad_grid": free}
         for name, away in outside.items():
             overflown = np.isinf(values[name]) & (np.abs(exact[name]) >= 0.99 * bounds.stored.largest) & (values[name] * exact[name] > 0)
+            hidden = hidden_infinity(values[name], exact[name]) & ~(anything[name] & (np.isfinite(exact[name]) | (name == "grad_grid")))
             wrong_kind = (np.isfinite(values[name]) != np.isfinite(exact[name])) & ~overflown
             away = np.where(overflown | anything[name], 0, away)
-            outside[name] = np.where(wrong_kind & ~anything[name], np.inf, np.where(np.isnan(away), 0, away)).astype(np.float64)
+            outside[name] = np.where(hidden | wrong_kind & ~anything[name], np.inf, np.where(np.isnan(away), 0, away)).astype(np.float64)
     return outside

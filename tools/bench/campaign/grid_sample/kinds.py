@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .. import excused
 from ..planting import BUFFERS, MISTAKE, NARROW, ODD, Kind, clean, overwritten, with_nan
 from . import kernel_faults, problems, result_faults
 from .problems import CONVENTIONS
@@ -91,4 +92,18 @@ def variations():
     yield clean("buffer_overwritten", "the buffer was not zero before, and its gradient is right", plant=overwritten)
 
 
-KINDS = {kind.name: kind for kind in (*faults(), *variations())}
+def lose_edges(values, rng):
+    """The last row and column of the image get nothing, as where samples on the edge are skipped."""
+    values["grad_input"][..., -1] = 0
+    values["grad_input"][..., -1, :] = 0
+
+
+def once_excused():
+    crowded = {"shape": (1, 1, (1, 1), (20, 30)), "axes": 2, "place": problems.uniform}
+    yield from excused.kinds("grad_output", "numbers", problems.small, problems.beyond, problems.underflowing, problems.positive, crowded,
+                             {"place": problems.uniform})
+    yield Kind("edges_lost", "nearest: samples on the clip's edge or turning point are skipped, and with them the last row and column", "result", MISTAKE, lose_edges,
+               {"place": problems.borders}, only(interpolation=("nearest",), padding=PADDED))
+
+
+KINDS = {kind.name: kind for kind in (*faults(), *variations(), *once_excused())}

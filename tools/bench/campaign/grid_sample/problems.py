@@ -116,6 +116,15 @@ def underflowing(rng, image, grad_output):
     return image * 2.0**100, grad_output * 2.0**-130
 
 
+def positive(rng, image, grad_output):
+    return image, rng.uniform(0.5, 1, grad_output.shape)
+
+
+def beyond(rng, image, grad_output):
+    """Gradients of one sign, beyond float16's largest number where some meet."""
+    return image, rng.uniform(0.5, 1, grad_output.shape) * 2.0**14
+
+
 def spread(rng, image, grad_output):
     return image * 2.0 ** rng.integers(-8, 9, image.shape), grad_output * 2.0 ** rng.integers(-6, 7, grad_output.shape)
 

@@ -81,6 +81,7 @@ def variations():
 def listed():
     yield from kinds.planted(KERNEL, CALLS, NEEDS, {**faults.WEIGHTED, **faults.NARROW})
     yield from variations()
+    yield from kinds.once_excused({"place": problems.into_one})
 
 
 KINDS = {kind.name: kind for kind in listed()}

@@ -210,6 +210,11 @@ def scaled(rng, most):
             return side, int(side * scale), scale
 
 
+def into_one(rng, most):
+    """Some hundred output pixels read the only one."""
+    return 1, {60: 700, 24: 26, 12: 26, 6: 9}[most], None
+
+
 SIZES = (any_size, any_size, any_size, doubled, halved, thirds, same, scaled, scaled)
 MOST = {1: 60, 2: 12, 3: 6}
 CROWDED = {"place": halved}

@@ -3,7 +3,7 @@ none of them is visibly wrong. First-order error analysis (Higham, Accuracy and 
 
 import numpy as np
 
-from ..rounding import TYPES
+from ..rounding import TYPES, hidden_infinity, smallest
 from ..steps import EXACT
 from .operator import Axis, Conventions, corners_of, location_terms, samples_of
 
@@ -135,7 +135,7 @@ class Bounds:
                     np.add.at(magnitude, keys[now, i], (wx * wy * weighted)[now])
         scatter = TYPES[self.arithmetic.scatter or self.arithmetic.real]
         depth = 12 * self.real.unit + (count + 1) * scatter.unit
-        radius = depth * (1 + depth) * (magnitude + moved) + moved + 8 * self.real.tiny * under + scatter.tiny * (count + 1)
+        radius = depth * (1 + depth) * (magnitude + moved) + moved + 8 * self.real.tiny * under + smallest(self.arithmetic, scatter) * (count + 1)
         radius = (self.slack * radius).reshape(exact.shape)
         return exact, self.storage(exact, radius)
 
@@ -165,5 +165,5 @@ def excess(problem, conventions, arithmetic, exact, values):
             overflown = np.isinf(values[name]) & (np.abs(exact[name]) >= 0.99 * bounds.stored.largest) & (values[name] * exact[name] > 0)
             wrong_kind = (np.isfinite(values[name]) != np.isfinite(exact[name])) & ~overflown
             away = np.where(overflown, 0, away)
-            outside[name] = np.where(wrong_kind, np.inf, np.where(np.isnan(away), 0, away)).astype(np.float64)
+            outside[name] = np.where(wrong_kind | hidden_infinity(values[name], exact[name]), np.inf, np.where(np.isnan(away), 0, away)).astype(np.float64)
     return outside

@@ -1,9 +1,12 @@
 """All kinds of captures: faults of either side, and clean variations in which nothing is wrong. A kind says what it plants, which causes
 name it right, and what kind of call it needs."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..planting import BUFFERS, MISTAKE, NARROW, ODD, Kind, clean, overwritten, with_nan
+from .. import excused
+from ..planting import BUFFERS, MISTAKE, NARROW, ODD, Kind, clean, one_of_other_conventions, overwritten, with_nan
 from ..steps import Tampering
 from . import kernel_faults, problems, result_faults
 
@@ -75,4 +78,12 @@ def variations():
     yield clean("buffer_overwritten", "the buffer was not zero before, and its gradient is right", plant=overwritten)
 
 
-KINDS = {kind.name: kind for kind in (*faults(), *variations())}
+def once_excused():
+    crowded = {"shape": (1, 600, 1, 2, 1, ((1, 1),)), "place": problems.uniform}
+    yield from excused.kinds("grad_output", "numbers", problems.small, problems.beyond, problems.underflowing, problems.positive, crowded,
+                             {"place": problems.uniform})
+    yield one_of_other_conventions("align_corners_of_one", "one of the gradients has the other align_corners", lambda c: replace(c, align_corners=not c.align_corners),
+                                   call={"kind": "float32"}, sides=("observed", "both"))
+
+
+KINDS = {kind.name: kind for kind in (*faults(), *variations(), *once_excused())}

@@ -99,6 +99,15 @@ def underflowing(rng, value, attention, grad_output):
     return value * 2.0**60, attention * 2.0**-75, grad_output * 2.0**-75
 
 
+def positive(rng, value, attention, grad_output):
+    return value, attention, rng.uniform(0.5, 1, grad_output.shape)
+
+
+def beyond(rng, value, attention, grad_output):
+    """Gradients of one sign, beyond float16's largest number where some meet."""
+    return value, attention, rng.uniform(0.5, 1, grad_output.shape) * 2.0**14
+
+
 def spread(rng, value, attention, grad_output):
     return value * 2.0 ** rng.integers(-8, 9, value.shape), attention, grad_output * 2.0 ** rng.integers(-6, 7, grad_output.shape)
 

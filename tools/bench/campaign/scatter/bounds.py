@@ -6,7 +6,7 @@ how many addends there are at most; it is written otherwise than what kernels co
 
 import numpy as np
 
-from ..rounding import TYPES
+from ..rounding import TYPES, hidden_infinity, smallest
 
 
 def at_least_1(x):
@@ -24,7 +24,7 @@ def interval(problem, conventions, arithmetic, exact):
     additions = np.where(additions < 1, additions / np.maximum(1 - additions, adds.unit), np.inf)[:, None]
     finite = np.where(np.isfinite(size), size, 0)
     total = reached.T @ finite + np.abs(held)
-    under = 8 * real.tiny * ((count > 0).T @ at_least_1(finite)) + adds.tiny * (count.sum(0)[:, None] + 1)
+    under = 8 * real.tiny * ((count > 0).T @ at_least_1(finite)) + smallest(arithmetic, adds) * (count.sum(0)[:, None] + 1)
     # What is added is rounded to the type of the additions; products have up to eight roundings of their own.
     radius = off.T @ finite + (8 * real.unit * (1 + 8 * real.unit) + adds.unit + additions) * total + under
     radius = np.where(total > adds.largest / 8, np.inf, radius)
@@ -46,6 +46,7 @@ def excess(problem, conventions, arithmetic, exact, values):
         wrong_kind = (np.isfinite(value) != np.isfinite(right)) & ~overflown
         away = np.where(overflown | anything, 0, away)
         away = np.where(wrong_kind & ~anything, np.inf, np.where(np.isnan(away), 0, away))
+        away = np.where(hidden_infinity(value, right) & ~reached_by_odd(problem, conventions, arithmetic), np.inf, away)
     return {name: problem.tensor(away.astype(np.float64))}
 
 

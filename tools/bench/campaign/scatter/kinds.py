@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .. import excused
 from ..planting import BUFFERS, MISTAKE, NARROW, ODD, Kind, clean, overwritten
 from . import faults, numbers
 
@@ -31,6 +32,12 @@ def planted(kernel_faults, calls, needs, narrow=faults.NARROW, unheld=()):
     for name, (text, plant) in narrow.items():
         yield Kind(name, text, "kernel", NARROW, plant, OF_TYPE.get(name, FLOAT32), needs.get(name, ()))
     yield from (replace(kind, conventions=unheld) for kind in BUFFERS)
+
+
+def once_excused(crowded, unheld=()):
+    """The last of all kinds, so that the numbers of the others' captures stay."""
+    for kind in excused.kinds("numbers", "values", numbers.small, numbers.beyond, numbers.underflowing, numbers.positive, crowded):
+        yield replace(kind, conventions=unheld) if "shape" in kind.call else kind
 
 
 def variations(crowded, unheld=()):

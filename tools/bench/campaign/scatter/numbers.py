@@ -18,6 +18,15 @@ def equal(rng, shape):
     return np.full(shape, 0.7)
 
 
+def positive(rng, shape):
+    return rng.uniform(0.5, 1, shape)
+
+
+def beyond(rng, shape):
+    """Beyond float16's largest number where some meet, and of one sign, so that no order has the other infinity."""
+    return rng.uniform(0.5, 1, shape) * 2.0**14
+
+
 def cancelling(rng, shape):
     """Large numbers of either sign, of which little is left."""
     sign = np.where(rng.uniform(size=shape) < 0.5, -1.0, 1.0)

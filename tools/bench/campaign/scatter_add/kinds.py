@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..planting import clean, tampering, whole
+from .. import excused
+from ..planting import MISTAKE, Kind, clean, tampering, whole
 from ..scatter import faults, kinds
 from . import problems
 from .problems import BY_FREQUENCY, CONVENTIONS, EMBEDDING, INDEX_ADD, INDEX_PUT, INTO_BUFFER, MEAN, MEAN_OF_ADDED, SCATTER, UNHELD
@@ -73,6 +74,10 @@ def variations():
 def listed():
     yield from kinds.planted(KERNEL, {}, NEEDS, unheld=UNHELD)
     yield from variations()
+    yield from kinds.once_excused({"shape": ((800,), 0, 2), "place": problems.hot}, (problems.SELECT,))
+    yield Kind("count_stopped", "a mean's count is one of bfloat16, which stops at 256", "kernel", MISTAKE | {"stopped_sum"},
+               whole("divisor", lambda divisor, s, rng: np.minimum(divisor, 256)), {"kind": "bfloat16", "shape": ((1200,), 0, 2), "place": problems.hot},
+               (MEAN_OF_ADDED,), excused.ONCE)
 
 
 KINDS = {kind.name: kind for kind in listed()}
