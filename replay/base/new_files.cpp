@@ -69,13 +69,14 @@ int write_all(int fd, std::string_view text) {
   return 0;
 }
 
+std::string NewFiles::shown(const std::string& path) const { return flag_ + (flag_.empty() ? "" : " ") + path; }
+
 void NewFiles::fail(const std::string& path, int error) const {
-  throw BadInput(fmt::format("{}{}{}: cannot write it: {}{}", flag_, flag_.empty() ? "" : " ", path,
-                             std::strerror(error),
+  throw BadInput(fmt::format("{}: cannot write it: {}{}", shown(path), std::strerror(error),
                              error == EEXIST && !replace_ ? " (--force replaces it; or give another name)" : ""));
 }
 
-void NewFiles::check(const std::string& path) const {
+void NewFiles::check(const std::string& path, FileKind kind) const {
   refuse_to_replace(input_, path);
   struct stat there {};
   if (lstat(path.c_str(), &there) != 0) return;
@@ -83,9 +84,13 @@ void NewFiles::check(const std::string& path) const {
     const char* what = S_ISDIR(there.st_mode)   ? "a folder"
                        : S_ISLNK(there.st_mode) ? "a symbolic link"
                                                 : "no regular file";
-    throw BadInput(fmt::format("{}: cannot replace it: it is {}; give another name", path, what));
+    throw BadInput(fmt::format("{}: cannot replace it: it is {}; give another name", shown(path), what));
   }
-  if (!replace_) throw BadInput(fmt::format("{}: exists; give --force to replace it", path));
+  if (!replace_) throw BadInput(fmt::format("{}: exists; give --force to replace it", shown(path)));
+  if (!is_of_kind(path, kind)) {
+    throw BadInput(fmt::format("{}: cannot replace it: it is no {}; give another name, or remove it", shown(path),
+                               describe(kind)));
+  }
 }
 
 std::string NewFiles::temporary_beside(const std::string& path) {
@@ -98,15 +103,15 @@ std::string NewFiles::temporary_beside(const std::string& path) {
   return folder_->file(std::to_string(++temporaries_));
 }
 
-std::string NewFiles::create(const std::string& path) {
-  check(path);
-  return files_.emplace_back(File{path, temporary_beside(path)}).temporary;
+std::string NewFiles::create(const std::string& path, FileKind kind) {
+  check(path, kind);
+  return files_.emplace_back(File{path, temporary_beside(path), kind}).temporary;
 }
 
 std::string NewFiles::scratch(const std::string& path) { return temporary_beside(path); }
 
-void NewFiles::write(const std::string& path, std::string_view bytes) {
-  const std::string temporary = create(path);
+void NewFiles::write(const std::string& path, FileKind kind, std::string_view bytes) {
+  const std::string temporary = create(path, kind);
   const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   int error = descriptor < 0 ? errno : write_all(descriptor, bytes);
   if (descriptor >= 0 && ::close(descriptor) != 0 && error == 0) error = errno;
@@ -124,7 +129,7 @@ int NewFiles::replace(File& file) {
 }
 
 void NewFiles::put(File& file) {
-  check(file.path);
+  check(file.path, file.kind);
   struct stat there {};
   int error = 0;
   if (!replace_ || stat(file.path.c_str(), &there) != 0) {

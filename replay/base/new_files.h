@@ -1,4 +1,4 @@
-// Files that a command creates: each appears complete or not at all, and replaces another file only if asked.
+// Files that a command creates: each appears complete or not at all, and replaces only files of its kind, if asked.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "replay/base/file_kind.h"
 #include "replay/base/temporary_folder.h"
 
 namespace msda::replay {
@@ -22,13 +23,13 @@ class NewFiles {
   NewFiles(const NewFiles&) = delete;
   NewFiles& operator=(const NewFiles&) = delete;
 
-  // Throws BadInput unless a file may appear at `path`.
-  void check(const std::string& path) const;
+  // Throws BadInput unless a file of this kind may appear at `path`.
+  void check(const std::string& path, FileKind kind) const;
   // Returns the name of a temporary file, still to be made, that appears at `path` with publish(). Throws BadInput.
-  std::string create(const std::string& path);
+  std::string create(const std::string& path, FileKind kind);
   // The name of a temporary file that never appears.
   std::string scratch(const std::string& path);
-  void write(const std::string& path, std::string_view bytes);
+  void write(const std::string& path, FileKind kind, std::string_view bytes);
   // All of them or, throwing BadInput, none; if one that was replaced cannot be restored, the error names where it is.
   // A replaced file keeps its permissions.
   void publish();
@@ -36,6 +37,7 @@ class NewFiles {
  private:
   struct File {
     std::string path, temporary;
+    FileKind kind;
     enum { kHere, kMoved, kExchanged, kReplaced } state = kHere;
     std::string aside = {};  // kReplaced: what was there before
   };
@@ -43,6 +45,7 @@ class NewFiles {
   int replace(File& file);
   void take_all_back(size_t count);
   std::string temporary_beside(const std::string& path);
+  std::string shown(const std::string& path) const;
   [[noreturn]] void fail(const std::string& path, int error) const;
 
   std::string input_;

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "replay/base/errors.h"
 #include "replay/base/new_files.h"
@@ -19,35 +18,30 @@ namespace {
   throw BadInput(fmt::format("{} {}: cannot write it: {}", what, path, std::strerror(error)));
 }
 
+// The descriptor that is open on the file has its own place in it, at which other output goes on.
+bool is_standard_output(const std::string& path) {
+  struct stat named {
+  }, open{};
+  return stat(path.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &open) == 0 && named.st_dev == open.st_dev &&
+         named.st_ino == open.st_ino;
+}
+
 void write_in_place(const std::string& what, const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (is_standard_output(path)) return print_raw(text);
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   int error = fd < 0 ? errno : write_all(fd, text);
   if (fd >= 0 && ::close(fd) != 0 && error == 0) error = errno;
   if (error != 0) fail(what, path, error);
 }
 
-// A symbolic link is kept: its target, which need not exist, is replaced.
-std::string target_of(const std::string& path) {
-  namespace fs = std::filesystem;
-  constexpr int kMostLinks = 40;  // as Linux follows
-  std::error_code error;
-  fs::path name = path;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(name, error)); ++i) {
-    name = name.parent_path() / fs::read_symlink(name, error);
-    if (error) return path;
-  }
-  return name.string();
-}
-
-// Whether it begins as every HDF5 file does.
-bool is_hdf5(const std::string& path) {
-  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
-  char begin[kSignature.size()];
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const ssize_t count = ::read(fd, begin, sizeof begin);
-  ::close(fd);
-  return count == sizeof begin && std::string_view(begin, sizeof begin) == kSignature;
+// Whether what is written goes where the name leads: to a pipe, a device, or what a descriptor has open, as /dev/stdout
+// does. No other link is followed.
+bool is_no_file(const std::string& path) {
+  struct stat target {
+  }, there{};
+  if (stat(path.c_str(), &target) == 0 && !S_ISREG(target.st_mode)) return true;
+  const bool is_link = lstat(path.c_str(), &there) == 0 && S_ISLNK(there.st_mode);
+  return is_link && (path.starts_with("/dev/") || path.starts_with("/proc/"));
 }
 
 }  // namespace
@@ -72,22 +66,21 @@ void print_error(std::string_view message) {
   write_all(STDERR_FILENO, "msda-replay: " + text::escaped(message) + "\n");  // a failure cannot be reported
 }
 
-void write_file(const std::string& what, const std::string& path, const std::string& text) {
-  struct stat file {};
-  const bool exists = stat(path.c_str(), &file) == 0;
-  if (exists && !S_ISREG(file.st_mode)) return write_in_place(what, path, text);
-  if (exists && is_hdf5(path)) {
-    throw BadInput(fmt::format("{} {}: is an HDF5 file, and not replaced; give another name", what, path));
-  }
-  NewFiles files("", true, what);
-  files.write(target_of(path), text);
+void OutputFile::check() const {
+  if (!is_no_file(path)) NewFiles("", replace, what).check(path, kind);
+}
+
+void OutputFile::write(const std::string& text) const {
+  if (is_no_file(path)) return write_in_place(what, path, text);
+  NewFiles files("", replace, what);
+  files.write(path, kind, text);
   files.publish();
 }
 
 void write_json(const std::string& path, const Json& json) {
   const std::string text = text_of(json);
   if (path == "-") return print_raw(text);
-  write_file("--json", path, text);
+  OutputFile{"--json", path}.write(text);
 }
 
 }  // namespace msda::replay

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "replay/base/file_kind.h"
 #include "replay/base/json.h"
 #include "replay/base/lines.h"
 
@@ -20,9 +21,17 @@ void print_raw(std::string_view text);
 // One line on standard error: "msda-replay: MESSAGE".
 void print_error(std::string_view message);
 
-// A regular file appears complete or not at all; anything else (a pipe, /dev/stdout) is written directly. Throws
-// BadInput, which begins with `what` and the path: "--json FILE".
-void write_file(const std::string& what, const std::string& path, const std::string& text);
+// A regular file appears complete or not at all, and replaces only one of its kind, if at all; anything else (a pipe,
+// /dev/stdout) is written directly. Throws BadInput, which begins with `what` and the path: "--json FILE".
+struct OutputFile {
+  std::string what, path;
+  FileKind kind = FileKind::kJson;
+  bool replace = true;
+
+  // Throws as write() would, before there is anything to write.
+  void check() const;
+  void write(const std::string& text) const;
+};
 
 // Writes the result of --json, to standard output for "-". Throws BadInput.
 void write_json(const std::string& path, const Json& json);

@@ -81,10 +81,10 @@ Written write_pytest(NewFiles& files, const Source& source, ExportedCall& call) 
   std::string archive;
   if (!fits_inline(call)) {
     archive = beside(path, kArchive);
-    write_npz(files.create(archive), archive, call);
+    write_npz(files.create(archive, FileKind::kArchive), archive, call);
     written.files.push_back(archive);
   }
-  files.write(path, python_source(call, archive.empty() ? "" : name_of_file(archive)));
+  files.write(path, FileKind::kSource, python_source(call, archive.empty() ? "" : name_of_file(archive)));
   return written;
 }
 
@@ -94,17 +94,17 @@ Written write_cpp(NewFiles& files, const Source& source, ExportedCall& call) {
   std::string tensors;
   if (!fits_inline(call)) {
     tensors = beside(path, kTensorFile);
-    files.write(tensors, tensor_bytes(call));
+    files.write(tensors, FileKind::kTensors, tensor_bytes(call));
     written.files.push_back(tensors);
     written.next += " " + text::shell_word(tensors);
   }
-  files.write(path, cpp_source(call, tensors.empty() ? "" : name_of_file(tensors)));
+  files.write(path, FileKind::kSource, cpp_source(call, tensors.empty() ? "" : name_of_file(tensors)));
   return written;
 }
 
 Written write_npz_archive(NewFiles& files, const Source& source, ExportedCall& call) {
   const std::string& path = source.options.output;
-  write_npz(files.create(path), path, call);
+  write_npz(files.create(path, FileKind::kArchive), path, call);
   return {{path}, {}, {}, fmt::format("python3 -m msda_replay import {} -o CASE.h5", text::shell_word(path))};
 }
 
@@ -118,15 +118,16 @@ Written write_zip(NewFiles& files, const Source& source, ExportedCall& call) {
 struct Format {
   const char* name;
   const char* ending;  // that the output's name must have, or ""
+  FileKind kind;
   const char* beside;  // the ending of a file with large tensors, or ""
   bool of_finding;     // there must be an element out of tolerance
   bool built_in;       // there must be a built-in operator
   Written (*write)(NewFiles& files, const Source& source, ExportedCall& call);
 };
-constexpr Format kFormats[] = {{"pytest", ".py", kArchive, true, true, write_pytest},
-                               {"cpp", ".cpp", kTensorFile, true, true, write_cpp},
-                               {"npz", "", "", false, true, write_npz_archive},
-                               {"zip", "", "", false, false, write_zip}};
+constexpr Format kFormats[] = {{"pytest", ".py", FileKind::kSource, kArchive, true, true, write_pytest},
+                               {"cpp", ".cpp", FileKind::kSource, kTensorFile, true, true, write_cpp},
+                               {"npz", "", FileKind::kArchive, "", false, true, write_npz_archive},
+                               {"zip", "", FileKind::kArchive, "", false, false, write_zip}};
 constexpr char kTensorBoard[] = "tensorboard";
 
 // Throws BadInput for --element where no finding is of it.
@@ -311,7 +312,7 @@ int export_events(const Source& source, NewFiles& files, const std::string& path
   std::error_code error;
   std::filesystem::create_directories(source.options.output, error);
   if (error) throw BadInput(fmt::format("{}: cannot create the folder: {}", source.options.output, error.message()));
-  files.write(path, events.bytes());
+  files.write(path, FileKind::kEvents, events.bytes());
   files.publish();
   source.progress.show("");
   const Written written{
@@ -338,7 +339,7 @@ int run_export(ExportOptions& options) {
   NewFiles files(options.capture, options.force);
   // The time in such names is when TensorBoard's writers began; this one is always the same, to be found again.
   const std::string target = is_call ? options.output : options.output + "/events.out.tfevents.0.msda-replay";
-  files.check(target);
+  files.check(target, is_call ? format->kind : FileKind::kEvents);
   refuse_same_outputs(target, options.json);
   if (is_call && *format->beside != '\0') refuse_same_outputs(beside(target, format->beside), options.json);
   const capture::IsolatedReader reader(options.capture);

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
+#include <stdexcept>
 
 #include "replay/base/errors.h"
+#include "replay/base/state_file.h"
 #include "replay/base/stop_signals.h"
 
 namespace msda::replay {
@@ -26,6 +27,8 @@ std::vector<double> times(const double (&factors)[kCount], double tolerance) {
   return all;
 }
 
+OutputFile state_file(const StressOptions& options) { return {"--state", options.state}; }
+
 // The runs so far, as --state keeps them.
 Json state_of(const Json& described, const StressOptions& options, const stress::Tally& tally) {
   Json state = {{"simulation", described}, {"confidence", options.confidence}, {"runs", tally.runs}};
@@ -36,33 +39,43 @@ Json state_of(const Json& described, const StressOptions& options, const stress:
   state["by_tensor"] = tally.by_tensor;
   state["by_atol"] = tally.by_atol;
   state["by_rtol"] = tally.by_rtol;
+  state["digest"] = digest_of(state);
   return state;
 }
 
-void take_state(const Json& described, const StressOptions& options, stress::Tally& tally) {
-  std::ifstream file(options.state);
-  if (!file) return;  // the first time
+// Counts that runs can have: the file may have been edited, or made.
+stress::Tally tally_of(const Json& state) {
+  stress::Tally tally;
+  tally.runs = whole_number(state.at("runs"), 0, kMostRuns);
+  tally.failures = whole_number(state.at("failures"), 0, tally.runs);
+  tally.elements = whole_number(state.at("elements"), 0, INT64_MAX / 2);
+  for (const auto& [name, count] : state.at("by_cause").items())
+    tally.by_cause[name] = whole_number(count, 0, tally.runs);
+  for (const auto& [name, count] : state.at("by_tensor").items())
+    tally.by_tensor[name] = whole_number(count, 0, tally.runs);
+  for (const Json& count : state.at("by_atol")) tally.by_atol.push_back(whole_number(count, 0, tally.runs));
+  for (const Json& count : state.at("by_rtol")) tally.by_rtol.push_back(whole_number(count, 0, tally.runs));
+  return tally;
+}
+
+// No runs if there is no file yet.
+stress::Tally read_tally(const Json& described, const StressOptions& options) {
+  const auto refuse = [&](const char* why) { return BadInput(fmt::format("--state {}: {}", options.state, why)); };
   try {
-    const Json state = Json::parse(file);
+    auto state = read_state(options.state);
+    if (!state) return {};
     Json same = described;
     same.erase("capture");
-    if (state.at("simulation") != same) {
-      throw BadInput(
-          fmt::format("--state {}: it is of another simulation; give another file, or the same flags", options.state));
-    }
-    tally.runs = state.at("runs").get<int64_t>();
-    tally.failures = state.at("failures").get<int64_t>();
-    tally.elements = state.at("elements").get<int64_t>();
-    tally.by_cause = state.at("by_cause").get<std::map<std::string, int64_t>>();
-    tally.by_tensor = state.at("by_tensor").get<std::map<std::string, int64_t>>();
-    tally.by_atol = state.at("by_atol").get<std::vector<int64_t>>();
-    tally.by_rtol = state.at("by_rtol").get<std::vector<int64_t>>();
+    if (state->at("simulation") != same)
+      throw refuse("it is of another simulation; give another file, or the same flags");
+    const auto digest = state->at("digest").get<std::string>();
+    state->erase("digest");
+    if (digest_of(*state) != digest) throw refuse("it is damaged; delete it, or give another file");
+    return tally_of(*state);
   } catch (const Json::exception&) {
-    throw BadInput(fmt::format("--state {}: not a state of stress; delete it, or give another file", options.state));
+  } catch (const std::invalid_argument&) {
   }
-  if (tally.runs < 0 || tally.failures < 0 || tally.failures > tally.runs) {
-    throw BadInput(fmt::format("--state {}: not a state of stress; delete it, or give another file", options.state));
-  }
+  throw refuse("not a state of stress; delete it, or give another file");
 }
 
 // What the failures hang on: the same inputs once more, another order, another arithmetic, other inputs.
@@ -156,11 +169,10 @@ Json simulate_failures(const StressOptions& options, const Simulated& simulated)
   const auto atols = times(kAbove, plan.criterion.tolerance.atol), rtols = times(kAbove, plan.criterion.tolerance.rtol);
   const Progress progress(!options.quiet);
   const StopSignals stop;
-  stress::Tally tally;
-  if (!options.state.empty()) take_state(described, options, tally);
+  stress::Tally tally = options.state.empty() ? stress::Tally() : read_tally(described, options);
   auto written = std::chrono::steady_clock::now();
   const auto keep = [&](const stress::Tally& so_far) {
-    if (!options.state.empty()) write_json(options.state, state_of(described, options, so_far));
+    if (!options.state.empty()) state_file(options).write(text_of(state_of(described, options, so_far)));
     written = std::chrono::steady_clock::now();
   };
   stress::Effort effort = effort_of(options);

@@ -8,6 +8,7 @@
 
 #include "recorder/text/numbers.h"
 #include "replay/base/errors.h"
+#include "replay/base/output.h"
 #include "replay/own/own_operator.h"
 
 namespace msda::replay {
@@ -44,7 +45,10 @@ void add_invocation(CLI::App& command, Options& options) {
 
 void add_json(CLI::App& command, Options& options) {
   command.add_option("--json", options.json, "Write the result as JSON to this file; - is standard output")
-      ->type_name("FILE|-");
+      ->type_name("FILE|-")
+      ->each([](const std::string& path) {
+        if (path != "-") OutputFile{"--json", path}.check();
+      });
 }
 
 void add_count(CLI::App& command, const char* flag, int64_t& target, const char* help) {

@@ -200,15 +200,17 @@ class Reporter {
   std::vector<ReportedInvocation> looked_;  // in the order in which they were explained, without their results
 };
 
+OutputFile page_file(const ReportOptions& options, const std::string& path) {
+  return {"-o", path, FileKind::kPage, options.force};
+}
+
 // Throws BadInput for a file that must not be replaced.
 void check_output(const ReportOptions& options, const std::string& path) {
   std::error_code ignored;
   refuse_same_outputs(path, options.json);
   for (const std::string& capture : options.captures) refuse_to_replace(capture, path);
   if (fs::is_directory(path, ignored)) throw BadInput(fmt::format("-o {}: it is a folder; give the page a name", path));
-  if (fs::is_regular_file(path, ignored) && !options.force) {
-    throw BadInput(fmt::format("{}: exists; give --force to replace it", path));
-  }
+  page_file(options, path).check();
 }
 
 // Writes the page, and returns what else is to be told of the capture.
@@ -224,7 +226,7 @@ WrittenReport write_report(const ReportOptions& options, const std::string& path
   const Conclusion conclusion = conclude(found);
   if (!options.json.empty())
     written.json = to_json(options.capture, found.results, found.relaunched, found.not_replayed, conclusion);
-  write_file("-o", path, html_of(reporter.report(std::move(found), conclusion)));
+  page_file(options, path).write(html_of(reporter.report(std::move(found), conclusion)));
   return written;
 }
 
@@ -281,7 +283,7 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
       if (outcome.contains("error")) print_error(outcome["error"].get<std::string>());
     }
     const Json joined = join(outcomes);
-    write_file("-o", index.string(), html_of_index(joined, pages, record::version()));
+    page_file(options, index.string()).write(html_of_index(joined, pages, record::version()));
     report_page(options, joined["verdict"]["summary"], index.string());
     if (!options.json.empty()) write_json(options.json, joined);
   });

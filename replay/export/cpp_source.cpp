@@ -8,6 +8,7 @@
 #include "kernels/names.h"
 #include "recorder/text/escape.h"
 #include "recorder/writer/version.h"
+#include "replay/base/file_kind.h"
 #include "replay/export/operator_source.h"
 #include "replay/export/parts.h"
 #include "replay/export/source_text.h"
@@ -92,7 +93,7 @@ std::string tensor_bytes(const ExportedCall& call) {
   for (const KeyedTensor& one : sorted_tensors(call)) {
     bytes.append(static_cast<const char*>(one.tensor.data), one.bytes().size());
   }
-  return bytes;
+  return bytes + kTrailer;
 }
 
 }  // namespace msda::replay

@@ -112,7 +112,8 @@ std::string readme(const ExportedCall& call, const IssueArchive& archive) {
 
 IssueArchive write_issue_archive(NewFiles& files, const std::string& path, const capture::IsolatedReader& reader,
                                  ExportedCall& call, Surroundings surroundings) {
-  const std::string target = files.create(path), capture_file = files.scratch(path), tensors_file = files.scratch(path);
+  const std::string target = files.create(path, FileKind::kArchive), capture_file = files.scratch(path),
+                    tensors_file = files.scratch(path);
   const capture::Run run = run_of(reader, surroundings);
   InvocationResult& result = call.results.front();
   if (surroundings == Surroundings::kAnonymous) remove_names(result);

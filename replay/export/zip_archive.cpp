@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "replay/base/errors.h"
+#include "replay/base/file_kind.h"
 
 #if MSDA_HAS_ZIP
 #include <zip.h>
@@ -66,7 +67,8 @@ void ZipArchive::add_file(const std::string& name, const std::string& path) {
 }
 
 void ZipArchive::close() {
-  if (zip_close(zip_) != 0) fail(zip_strerror(zip_));
+  if (zip_set_archive_comment(zip_, kTrailer, sizeof kTrailer - 1) != 0 || zip_close(zip_) != 0)
+    fail(zip_strerror(zip_));
   zip_ = nullptr;
 }
 

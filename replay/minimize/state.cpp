@@ -1,11 +1,8 @@
 #include "replay/minimize/state.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <span>
@@ -14,8 +11,8 @@
 
 #include "recorder/capture/digest.h"
 #include "replay/base/errors.h"
-#include "replay/base/json.h"
 #include "replay/base/output.h"
+#include "replay/base/state_file.h"
 
 namespace msda::replay {
 namespace {
@@ -29,20 +26,6 @@ std::string digest_of_file(const std::string& path) {
   text << file.rdbuf();
   const std::string bytes = text.str();
   return file ? capture::digest(std::as_bytes(std::span(bytes))) : "";
-}
-
-std::string digest_of(const Json& json) {
-  const std::string text = json.dump();
-  return capture::digest(std::as_bytes(std::span(text.data(), text.size())));
-}
-
-// A whole number within bounds; others have no meaning here, wherever the file comes from.
-int64_t whole_number(const Json& number, int64_t least, int64_t most) {
-  if (!number.is_number_integer()) throw std::invalid_argument("no integer");
-  const bool huge = number.is_number_unsigned() && number.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
-  const auto value = huge ? int64_t{-1} : number.get<int64_t>();
-  if (value < least || value > most) throw std::invalid_argument("out of bounds");
-  return value;
 }
 
 // Ascending places, as they choose elements of tensors.
@@ -91,32 +74,6 @@ analysis::Reached reached_of(const Json& json, const analysis::Call& whole) {
   return reached;
 }
 
-// What stands at the path; nothing if nothing does. A FIFO or a device would hold this up, or have no end.
-std::optional<std::string> regular_file(const std::string& path) {
-  constexpr off_t kMostBytes = off_t{256} << 20;
-  struct stat status {};
-  if (lstat(path.c_str(), &status) != 0 && errno == ENOENT) return std::nullopt;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-  std::string text;
-  ssize_t got = -1;
-  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= kMostBytes) {
-    text.resize(static_cast<size_t>(status.st_size));
-    got = ::read(fd, text.data(), text.size());
-  }
-  if (fd >= 0) ::close(fd);
-  if (got != static_cast<ssize_t>(text.size())) throw std::invalid_argument("no file");
-  return text;
-}
-
-// Deeper JSON than a state's is none; writing it again would take a call of a function for each level.
-Json parsed(const std::string& text) {
-  constexpr int kMostDepth = 16;
-  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMostDepth) throw std::invalid_argument("too deep");
-    return true;
-  });
-}
-
 bool is_state(const Json& json) {
   return json.is_object() && json.contains("subject") && json.contains("digest") && json.contains("reached");
 }
@@ -130,9 +87,9 @@ std::optional<analysis::Reached> StateFile::read(const analysis::Call& whole, bo
   const auto refuse = [&](const std::string& why) { return BadInput(fmt::format("{}: {}", path_, why)); };
   Json json;
   try {
-    const auto text = regular_file(path_);
-    if (!text) return std::nullopt;
-    json = parsed(*text);
+    auto found = read_state(path_);
+    if (!found) return std::nullopt;
+    json = *std::move(found);
     if (!is_state(json)) throw std::invalid_argument("no state");
   } catch (const std::exception&) {
     throw refuse("it is no state of minimize, and kept; remove it, or give another name to -o");
@@ -164,10 +121,9 @@ void StateFile::note_output(const std::string& output) { output_digest_ = digest
 
 void StateFile::write(const analysis::Reached& reached) const {
   const Json json = reached_json(reached);
-  write_file(
-      "state file", path_,
-      Json{{"subject", subject_}, {"digest", digest_of(json)}, {"reached", json}, {"output", output_digest_}}.dump() +
-          "\n");
+  const Json state = {
+      {"subject", subject_}, {"digest", digest_of(json)}, {"reached", json}, {"output", output_digest_}};
+  OutputFile{"state file", path_}.write(state.dump() + "\n");
 }
 
 void StateFile::remove() const { ::unlink(path_.c_str()); }

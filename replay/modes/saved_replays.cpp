@@ -17,7 +17,7 @@ SavedReplays::SavedReplays(const std::string& path, const capture::Run& run) : f
   if (lstat(path.c_str(), &there) == 0) {
     throw BadInput("--save-replays " + path + ": exists; give another name, or remove it");
   }
-  temporary_ = files_.create(path);
+  temporary_ = files_.create(path, FileKind::kCapture);
   with_shown_name([&] {
     writer_.emplace(temporary_, capture::Writer::IfExists::kRefuse, record::version());
     writer_->write_run(run, {});

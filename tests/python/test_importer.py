@@ -139,6 +139,7 @@ class TestMembers:
             ("value", b"no array", "cannot read value"),
             ("value", b"", "cannot read value"),
             ("value", header("<f4", (1, 4, True), b"\0" * 16), "rank 3"),
+            ("value", header("<f4", (True, 4, 1, 2), b"\0" * 32), "has shape (True, 4, 1, 2)"),
             ("value", header("<U1000000000", (1, 4, 1, 2)), "and type <U"),
             ("spatial_shapes", npy(np.zeros((1, 2), np.float32)), "has type float32, not int32, int64"),
             ("spatial_shapes", npy(np.zeros((1, 3), np.int64)), "has 3 in dimension height_width, not the 2"),

@@ -30,6 +30,9 @@ int rename(const char* from, const char* to) {
 }
 """
 
+# Begin and end as what export writes: --force replaces nothing else.
+EXPORTED = {"a.npz": "PK\3\4 mine, written by msda-replay", "a.py": "# Reproducer by msda-replay of mine"}
+
 
 @pytest.fixture(scope="module")
 def shim(tmp_path_factory):
@@ -65,24 +68,88 @@ def test_a_file_system_that_can_do_little(export, tmp_path, variables):
 @pytest.mark.parametrize("variables", [{}, {"LINKS": "1"}])
 @pytest.mark.parametrize("fails", ["a.py", "a.npz"])
 def test_all_files_are_replaced_or_none(export, tmp_path, fails, variables):
-    for name in ("a.npz", "a.py"):
-        (tmp_path / name).write_text(f"my {name}")
+    for name, text in EXPORTED.items():
+        (tmp_path / name).write_text(text)
     done = export("--force", FAIL_AT=f"/{fails}", **variables)
     assert done.returncode == 2 and "Input/output error" in done.stderr and "--force" not in done.stderr
-    assert {name: (tmp_path / name).read_text() for name in os.listdir(tmp_path)} == {"a.npz": "my a.npz", "a.py": "my a.py"}
+    assert {name: (tmp_path / name).read_text() for name in os.listdir(tmp_path)} == EXPORTED
 
 
 def test_what_cannot_be_restored_is_kept(export, tmp_path):
-    for name in ("a.npz", "a.py"):
-        (tmp_path / name).write_text(f"my {name}")
+    for name, text in EXPORTED.items():
+        (tmp_path / name).write_text(text)
     done = export("--force", FAIL_AT="/a.py", BROKEN="/a.npz")
     assert done.returncode == 2 and "cannot restore" in done.stderr
     kept = done.stderr.strip().rsplit(" is now ", 1)[1]
-    assert open(kept).read() == "my a.npz"
+    assert open(kept).read() == EXPORTED["a.npz"]
 
 
-def test_a_link_to_nothing_gets_its_target(replay, demo_capture, tmp_path):
-    (tmp_path / "link.json").symlink_to("there.json")
-    replay("show", demo_capture, "--json", tmp_path / "link.json", expect=0)
-    assert (tmp_path / "link.json").is_symlink() and json.loads((tmp_path / "there.json").read_text())
-    assert sorted(os.listdir(tmp_path)) == ["link.json", "there.json"]
+FOREIGN = ["mine", '{"name": "mine"}', "<!DOCTYPE html>\n<html><body>mine</body></html>\n", "import capture  # mine\n"]
+
+
+@pytest.fixture(scope="module")
+def small_capture(demo_capture, tmp_path_factory):
+    path = tmp_path_factory.mktemp("small") / "small.h5"
+    subprocess.run([REPLAY, "minimize", demo_capture, "-o", path, "--quiet"], check=True, capture_output=True)
+    return path
+
+
+def assert_kept(replay, path, *command):
+    """Whatever stands at the path, and whatever a link there leads to, stays, and no other file is left."""
+    beside = sorted(os.listdir(path.parent))
+    for mine in FOREIGN:
+        path.write_text(mine)
+        told = replay(*command, expect=2)
+        assert f"{path}: cannot replace it: it is no" in told.err and not told.out and path.read_text() == mine, told
+    path.unlink()
+    target = path.with_name("target")
+    for exists in (True, False):
+        path.symlink_to(target)
+        if exists:
+            target.write_text("")
+        assert f"{path}: cannot replace it: it is a symbolic link" in replay(*command, expect=2).err
+        assert path.is_symlink() and target.exists() == exists and (not exists or target.read_text() == "")
+        path.unlink()
+        target.unlink(missing_ok=True)
+    assert sorted(os.listdir(path.parent)) == [name for name in beside if name != path.name]
+
+
+def test_json_replaces_json_of_ours_alone(replay, demo_capture, tmp_path):
+    path = tmp_path / "a.json"
+    commands = [["show", demo_capture], ["list", demo_capture], ["verify", demo_capture], ["diff", demo_capture, demo_capture],
+                ["verify", demo_capture, demo_capture], ["stages", demo_capture, "--element", "grad_value[0]"]]
+    for command in commands[:-1]:
+        replay(*command, "--json", path)
+        assert json.loads(path.read_text())
+        replay("show", demo_capture, "--json", path, expect=0)
+    path.write_text("")
+    replay("show", demo_capture, "--json", path, expect=0)
+    for command in (commands[0], commands[-1]):
+        assert_kept(replay, path, *command, "--json", path)
+    with open(tmp_path / "out", "w") as out:  # where the name of a descriptor leads is no file by that name
+        assert subprocess.run([REPLAY, "show", demo_capture, "--json", "/dev/stdout"], stdout=out).returncode == 0
+    assert '"capture"' in (tmp_path / "out").read_text()
+
+
+def test_force_replaces_pages_by_pages(replay, small_capture, tmp_path):
+    page, folder = tmp_path / "a.html", tmp_path / "pages"
+    report = ["report", small_capture, "--no-stages"]
+    replay(*report, "-o", page)
+    replay(*report, "-o", page, "--force")
+    replay(*report, small_capture, "-o", folder)
+    of_one = next(folder.glob("*-*.html"))
+    of_one.write_text("mine")
+    assert f"{of_one}: cannot replace it" in replay(*report, small_capture, "-o", folder, "--force", expect=2).err
+    assert of_one.read_text() == "mine"
+    assert_kept(replay, page, *report, "-o", page, "--force")
+    assert_kept(replay, folder / "index.html", *report, small_capture, "-o", folder, "--force")
+
+
+@pytest.mark.parametrize("to, name", [("pytest", "a.py"), ("cpp", "a.cpp"), ("npz", "a.npz"), ("zip", "a.zip")])
+def test_force_replaces_exports_by_exports(replay, demo_capture, tmp_path, to, name):
+    export = ["export", demo_capture, "--to", to, "-o", tmp_path / name]
+    replay(*export, expect=0)
+    replay(*export, "--force", expect=0)
+    for written in sorted(os.listdir(tmp_path)):
+        assert_kept(replay, tmp_path / written, *export, "--force")
+        replay(*export, "--force", expect=0)

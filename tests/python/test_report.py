@@ -320,6 +320,7 @@ def test_files_are_not_lost(replay, shipped, tmp_path):
     assert capture.read_bytes() == before
     assert "it is a folder" in replay("report", capture, "-o", tmp_path, expect=2).err
     assert "cannot write it" in replay("report", capture, "-o", tmp_path / "none" / "page.html", expect=2).err
+    page.write_text("")  # --force replaces pages by pages (test_new_files.py), and empty files
     replay("report", capture, "-o", page, "--force", expect=1)
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert not list(tmp_path.glob("page.html.*"))

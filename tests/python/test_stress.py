@@ -1,6 +1,7 @@
 """msda-replay stress: the probability that a test fails, on msda-triton's test, whose real failures were counted."""
 
 import json
+import os
 
 import jsonschema
 import numpy as np
@@ -11,6 +12,7 @@ from terminal import Shown
 
 from msda_replay import Invocation, write_capture
 from msda_replay.__main__ import main
+from msda_replay.digest import digest
 
 SCHEMA = json.loads((SOURCE / "docs" / "stress.schema.json").read_text())
 
@@ -105,7 +107,23 @@ def test_runs_are_continued(tmp_path, stress, replay):
         assert continued[name] == whole[name], name
     other = replay("stress", path, *options, "--seed", 9, "--state", state, expect=2)
     assert "of another simulation" in other.err
+    kept = json.loads(state.read_text())
+    for edit in ({"runs": 2**63 - 1}, {"failures": 131}, {"failures": "7"}, {"runs": -1}, {"by_atol": 1e300}, {"elements": None}, {"failures": 3}):
+        for signed in (False, True):  # nothing keeps anybody from computing it, too
+            edited = {**kept, **edit}
+            if signed:
+                del edited["digest"]
+                edited["digest"] = digest(json.dumps(edited, separators=(",", ":"), ensure_ascii=False).encode())
+            state.write_text(json.dumps(edited))
+            if edit == {"failures": 3} and signed:
+                assert stress(path, *options, "--runs", 130, "--state", state)["failure_probability"]["failures"] == 3
+                continue
+            told = replay("stress", path, *options, "--state", state, expect=2).err
+            assert f"--state {state}: " in told and ("not a state" in told or "it is damaged" in told), told
     state.write_text("{")
+    assert "not a state" in replay("stress", path, *options, "--state", state, expect=2).err
+    state.unlink()
+    os.mkfifo(state)
     assert "not a state" in replay("stress", path, *options, "--state", state, expect=2).err
 
 

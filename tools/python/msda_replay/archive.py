@@ -90,6 +90,8 @@ class Archive:
     def read(self, name):
         """Reads a member's array. Memory grows as data arrive, never by a declared size."""
         header = self.header(name)
+        if any(isinstance(extent, bool) for extent in header.shape):  # which NumPy parses, and cannot reshape to
+            self.fail(name, f"has shape {header.shape}")
         data = self._reading(name, self._read_bytes, self._members[name])
         if len(data) != header.offset + header.bytes:
             self.fail(name, f"holds {len(data)} bytes, not {header.offset + header.bytes}")

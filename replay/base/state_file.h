@@ -1,0 +1,24 @@
+// Files in which a command keeps how far it has come. They lie about, and may come from anywhere: hostile input.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "replay/base/json.h"
+
+namespace msda::replay {
+
+// What stands at the path; nothing if nothing does. Throws Json::exception or std::invalid_argument for what is no
+// state: no regular file, no JSON, larger or deeper than a state is.
+std::optional<Json> read_state(const std::string& path);
+
+// A whole number within bounds. Throws std::invalid_argument.
+int64_t whole_number(const Json& number, int64_t least, int64_t most);
+
+// A state has the digest of what it keeps.
+std::string digest_of(const Json& json);
+
+}  // namespace msda::replay
