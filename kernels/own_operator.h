@@ -11,8 +11,9 @@
  *
  * Where it runs. In a process of its own, which msda-replay starts before it reads a capture; the recorder never loads
  * it. There its functions are called by one thread, one at a time, with standard output and standard error
- * discarded. A crash, more than 10 s of computing time for one request (256 elements or fewer; open() has a second more
- * for each million integers), an invalid answer and an error end the command with one line and exit status 2.
+ * discarded. A crash, more than 10 s of computing time or 20 s in all for one request (256 elements or fewer; open()
+ * has a second more for each million integers, or two in all), an invalid answer and an error end the command with one
+ * line and exit status 2.
  *
  * Ownership. What the library points to stays as it is: the description for the life of the process, a state from
  * open() until close(). What it is given belongs to the caller: a call, its tensors and values stay until close(), the

@@ -1,6 +1,7 @@
 #include "recorder/capture/channel.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,12 @@ bool send_all(int socket, std::span<const std::byte> bytes) {
 
 Channel::~Channel() { ::close(socket_); }
 
+void Channel::allow(std::chrono::seconds patience) {
+  const timeval time{patience.count(), 0};
+  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO}) setsockopt(socket_, SOL_SOCKET, which, &time, sizeof time);
+  end_ = std::chrono::steady_clock::now() + patience;
+}
+
 bool Channel::send(Kind kind, std::span<const std::byte> bytes) const {
   const Frame frame{kind, bytes.size()};
   return send_all(socket_, std::as_bytes(std::span(&frame, 1))) && send_all(socket_, bytes);
@@ -40,6 +47,10 @@ bool Channel::receive_into(std::span<std::byte> bytes) const {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
     bytes = bytes.subspan(static_cast<size_t>(got));
+    if (!bytes.empty() && std::chrono::steady_clock::now() > end_) {
+      errno = EAGAIN;
+      return false;
+    }
   }
   return true;
 }

@@ -1,6 +1,7 @@
 // Messages between a process and its child over a socket: a kind, a length and bytes each.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -22,6 +23,10 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
+  // From now on to wait no longer than that: then sending and receiving fail with errno EAGAIN, at the latest after
+  // twice that time where bytes arrive now and then.
+  void allow(std::chrono::seconds patience);
+
   // False if the other side has ended, as below.
   bool send(Kind kind, std::span<const std::byte> bytes) const;
   std::optional<Frame> receive_header() const;
@@ -31,6 +36,7 @@ class Channel {
 
  private:
   int socket_;
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::time_point::max();
 };
 
 }  // namespace msda::capture

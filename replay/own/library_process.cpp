@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 
@@ -40,6 +40,12 @@ LibrarySchema schema_of(const nlohmann::json& json) {
   return schema;
 }
 
+// The library may have written to the socket.
+bool is_message(const capture::Channel::Frame& frame) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  return frame.kind == Kind::kMessage && frame.bytes <= kMostBytes;
+}
+
 std::span<const std::byte> bytes_of(const std::vector<int64_t>& numbers) { return std::as_bytes(std::span(numbers)); }
 
 }  // namespace
@@ -67,10 +73,7 @@ LibraryProcess::LibraryProcess(std::string path, Limits limits) : path_(std::mov
 
 LibraryProcess::~LibraryProcess() {
   channel_.reset();  // the child ends with it, unless the library keeps it
-  if (child_ <= 0) return;
-  kill(child_, SIGKILL);
-  while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (child_ > 0) await_end(false);
 }
 
 void LibraryProcess::start() {
@@ -85,13 +88,11 @@ void LibraryProcess::start() {
   ::close(sockets[1]);
   channel_.emplace(sockets[0]);
   if (child_ < 0) fail(fmt::format("cannot start a process for the library: {}", std::strerror(error)));
-  const timeval patience{limits_.wall_seconds, 0};
-  for (const int which : {SO_RCVTIMEO, SO_SNDTIMEO}) {
-    setsockopt(sockets[0], SOL_SOCKET, which, &patience, sizeof patience);
-  }
-  errno = 0;  // which tells whether the time is over
+  setpgid(child_, child_);  // as the child does: whoever comes first
+  allow_time(0);
   const auto header = channel_->receive_header();
   if (!header) has_ended("as it is loaded");
+  if (!is_message(*header)) refuse_answer();
   const auto body = channel_->receive_body(*header);
   if (!body) has_ended("as it is loaded");
   nlohmann::json description;
@@ -150,7 +151,9 @@ void LibraryProcess::send(const Request& request) {
 
 LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
   if (!failed_.empty()) throw BadInput(failed_);
-  errno = 0;  // which tells whether the time is over
+  int64_t integers = 0;
+  for (const auto& numbers : request.data) integers += static_cast<int64_t>(numbers.size());
+  allow_time(integers / kIntegersOfASecond);
   send(request);
   Answer answer;
   for (;;) {
@@ -165,6 +168,7 @@ LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
       }
       continue;
     }
+    if (!is_message(*header)) refuse_answer();
     const auto body = channel_->receive_body(*header);
     if (!body) has_ended(request.words);
     try {
@@ -179,27 +183,46 @@ LibraryProcess::Answer LibraryProcess::ask(const Request& request) {
   }
 }
 
-void LibraryProcess::refuse_answer() { fail("answers what is no answer: it has overwritten memory of its process"); }
+void LibraryProcess::refuse_answer() {
+  fail(
+      "answers what is no answer: it has overwritten memory of its process, or written to a file that it did not open");
+}
 
 void LibraryProcess::fail(const std::string& what) {
   failed_ = fmt::format("{}: {}; kernels/own_operator.h says what a library does", path_, what);
   throw BadInput(failed_);
 }
 
-void LibraryProcess::has_ended(const char* asked) {
-  const bool waited = errno == EAGAIN || errno == EWOULDBLOCK;
-  // It may have closed the socket and run on.
+void LibraryProcess::allow_time(int64_t more) {
+  patience_ = limits_.wall_seconds + 2 * more;  // of which a loaded machine may give the library half
+  channel_->allow(std::chrono::seconds(patience_));
+  errno = 0;  // which tells whether the time is over
+}
+
+// Ends the processes that the library has started, too, and returns the status of its own.
+int LibraryProcess::await_end(bool may_run_on) {
+  siginfo_t ended{};
+  const auto has_ended = [&] {
+    return waitid(P_PID, child_, &ended, WEXITED | WNOHANG | WNOWAIT) != 0 || ended.si_pid != 0;
+  };
+  for (int tries = 0; may_run_on && tries < kTriesToWait && !has_ended(); ++tries) usleep(kBetweenTries);
+  kill(-child_, SIGKILL);  // before its number may be another's
   int status = 0;
-  for (int tries = 0; waitpid(child_, &status, WNOHANG) == 0; ++tries) {
-    if (waited || tries == kTriesToWait) kill(child_, SIGKILL);
-    usleep(kBetweenTries);
+  while (waitpid(child_, &status, 0) < 0 && errno == EINTR) {
   }
   child_ = -1;
+  return status;
+}
+
+void LibraryProcess::has_ended(const char* asked) {
+  const bool waited = errno == EAGAIN || errno == EWOULDBLOCK;
+  const int status = await_end(!waited);  // it may have closed the socket and run on
   const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  if (waited) fail(fmt::format("does not answer within {} s {}", limits_.wall_seconds, asked));
+  if (waited) fail(fmt::format("does not answer within {} s {}", patience_, asked));
   if (signal == SIGXCPU) {
     fail(fmt::format("does not come to an end within {} s of computing time {}", limits_.cpu_seconds, asked));
   }
+  if (signal == SIGKILL) fail(fmt::format("ends its process {} (killed)", asked));  // as where it closes the socket
   if (signal != 0) fail(fmt::format("crashes {} ({})", asked, strsignal(signal)));
   fail(fmt::format("ends its process {} (exit status {})", asked, WEXITSTATUS(status)));
 }

@@ -20,8 +20,8 @@ namespace msda::replay {
 class LibraryProcess {
  public:
   struct Limits {
-    int cpu_seconds = 10;    // of a request
-    int wall_seconds = 120;  // without a byte from the library's process
+    // Of a request; open() has more for its integers.
+    int cpu_seconds = 10, wall_seconds = 20;
   };
   // Throws BadInput, as all of them do, if the library cannot be used: the message names it.
   LibraryProcess(std::string path, Limits limits);
@@ -66,6 +66,8 @@ class LibraryProcess {
   void start();
   Answer ask(const Request& request);
   void send(const Request& request);
+  void allow_time(int64_t more);
+  int await_end(bool may_run_on);
   [[noreturn]] void has_ended(const char* asked);
   [[noreturn]] void fail(const std::string& what);
 
@@ -73,7 +75,8 @@ class LibraryProcess {
   Limits limits_;
   std::mutex mutex_;
   std::optional<capture::Channel> channel_;
-  pid_t child_ = -1;
+  pid_t child_ = -1;  // leads a process group, of which are the processes that the library starts
+  int64_t patience_ = 0;
   std::string failed_;  // how it ended
   int64_t calls_ = 0;
   LibrarySchema schema_;

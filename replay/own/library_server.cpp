@@ -4,17 +4,22 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <system_error>
+#include <thread>
 
 #include "recorder/capture/cbor.h"
 #include "recorder/capture/channel.h"
@@ -30,6 +35,8 @@ constexpr bool kSanitized = true;  // sanitizers reserve more address space than
 #else
 constexpr bool kSanitized = false;
 #endif
+
+constexpr int kSocket = STDERR_FILENO + 1;
 
 // A fault of the library, told to the parent.
 struct Fault : std::runtime_error {
@@ -54,6 +61,44 @@ void allow_memory(int64_t more) {
   int64_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   if (!kSanitized) set_limit(RLIMIT_AS, static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + kForTheLibrary + more));
+}
+
+// The end of the command, however it ends, is that of all processes that the library has started.
+[[noreturn]] void end_all(int = 0) {
+  kill(getpgrp() == getpid() ? 0 : getpid(), SIGKILL);
+  _exit(0);
+}
+
+// Threads and processes of this user, of whom a limit counts all.
+int64_t tasks_of_user() {
+  int64_t count = 0;
+  std::error_code gone;
+  const std::filesystem::directory_iterator processes("/proc", gone), end;
+  for (auto process = processes; !gone && process != end; process.increment(gone)) {
+    struct stat owner {};
+    if (stat(process->path().c_str(), &owner) != 0 || owner.st_uid != getuid()) continue;
+    const std::string tasks = process->path() / "task";
+    if (stat(tasks.c_str(), &owner) == 0) count += std::max<int64_t>(1, static_cast<int64_t>(owner.st_nlink) - 2);
+  }
+  return count;
+}
+
+// Threads have their use, processes none: a library that starts them without end is to fill no machine.
+void limit_processes() {
+  constexpr int64_t kMoreTasks = 512;
+  rlimit before{};
+  getrlimit(RLIMIT_NPROC, &before);
+  set_limit(RLIMIT_NPROC, static_cast<rlim_t>(tasks_of_user() + kMoreTasks));
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error&) {  // of this user there are more, in other containers
+    setrlimit(RLIMIT_NPROC, &before);
+  }
+  // They end with this one, also where they leave its group, and do not keep its socket open.
+  pthread_atfork(nullptr, nullptr, [] {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::close(kSocket);
+  });
 }
 
 // A name that the library points to.
@@ -110,6 +155,7 @@ class Server {
 
   void serve(const std::string& path) {
     allow_memory(0);
+    limit_processes();
     allow_time(cpu_seconds_);
     nlohmann::json description;
     try {
@@ -182,14 +228,14 @@ class Server {
     int64_t integers = 0;
     for (size_t i = 0; i < call->tensor_count(); ++i) {
       const auto frame = channel_.receive_header();
-      if (!frame) _exit(0);
+      if (!frame) end_all();
       allow_memory(static_cast<int64_t>(frame->bytes) * 2);
       std::vector<int64_t>& numbers = call->numbers(i);
       numbers.resize(frame->bytes / sizeof(int64_t));
-      if (!channel_.receive_into(std::as_writable_bytes(std::span(numbers)))) _exit(0);
+      if (!channel_.receive_into(std::as_writable_bytes(std::span(numbers)))) end_all();
       integers += static_cast<int64_t>(numbers.size());
     }
-    allow_time(cpu_seconds_ + integers / 1'000'000);
+    allow_time(cpu_seconds_ + integers / kIntegersOfASecond);
     if (const std::string fault = call->open(); !fault.empty()) return fault;
     calls_[request.at("open").get<int64_t>()] = std::move(call);
     return "";
@@ -202,10 +248,10 @@ class Server {
 
   void send_message(const nlohmann::json& json) {
     const std::vector<uint8_t> message = capture::cbor_of(json);
-    if (!channel_.send(Kind::kMessage, std::as_bytes(std::span(message)))) _exit(0);  // the parent is gone
+    if (!channel_.send(Kind::kMessage, std::as_bytes(std::span(message)))) end_all();
   }
   void send_data(std::vector<uint64_t>& words) {
-    if (!channel_.send(Kind::kData, std::as_bytes(std::span(words)))) _exit(0);
+    if (!channel_.send(Kind::kData, std::as_bytes(std::span(words)))) end_all();
     words.clear();
   }
 
@@ -218,8 +264,10 @@ class Server {
 }  // namespace
 
 void serve_library(int socket, pid_t parent, const std::string& path, int cpu_seconds) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);
+  setpgid(0, 0);
+  std::signal(SIGTERM, end_all);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) end_all();
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   // What a library prints would stand between a command's lines.
@@ -227,17 +275,16 @@ void serve_library(int socket, pid_t parent, const std::string& path, int cpu_se
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fd != socket) dup2(null, fd);
   }
-  constexpr int kSocket = STDERR_FILENO + 1;
   if (socket != kSocket) dup2(socket, kSocket);
   fcntl(kSocket, F_SETFD, FD_CLOEXEC);            // for programs that the library starts
   syscall(SYS_close_range, kSocket + 1, ~0U, 0);  // glibc before 2.34 lacks close_range()
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU}) std::signal(signal, SIG_DFL);
   try {
     Server(kSocket, cpu_seconds).serve(path);
   } catch (...) {  // an exception of the library, or no memory
     _exit(1);
   }
-  _exit(0);  // without the library's destructors
+  end_all();
 }
 
 }  // namespace msda::replay

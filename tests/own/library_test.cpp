@@ -2,10 +2,17 @@
 // refused of them, tests/python/test_own_libraries.py tests from outside.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "replay/base/errors.h"
 #include "replay/own/library_process.h"
@@ -80,6 +87,58 @@ TEST(LibraryProcess, EndsOneThatRunsOnWithoutASocket) {
   const Faulty fault("open closes files");
   LibraryProcess process(library());
   EXPECT_THAT([&] { process.open(two_segments()); }, ThrowsMessage<BadInput>(HasSubstr("in open()")));
+}
+
+// An answer that comes byte by byte is none, either.
+TEST(LibraryProcess, EndsOneThatAnswersWithoutEnd) {
+  const Faulty fault("open answers without end");
+  LibraryProcess process(library(), {.cpu_seconds = 10, .wall_seconds = 1});
+  EXPECT_THAT([&] { process.open(two_segments()); },
+              ThrowsMessage<BadInput>(HasSubstr("does not answer within 1 s in open()")));
+}
+
+TEST(LibraryProcess, RefusesWhatIsWrittenToItsSocket) {
+  const Faulty fault("open writes to the socket");
+  LibraryProcess process(library());
+  EXPECT_THAT([&] { process.open(two_segments()); }, ThrowsMessage<BadInput>(HasSubstr("answers what is no answer")));
+}
+
+std::string text_of(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// No process that has not ended, or waits for a parent to ask how.
+bool runs(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;
+  return status >> number >> name >> state && state != "Z" && state != "X";
+}
+
+// Not those either that leave its process group, or that a shell has started.
+TEST(LibraryProcess, LeavesNoProcesses) {
+  const std::string list = testing::TempDir() + "/msda_library_processes";
+  std::filesystem::remove(list);
+  setenv("MSDA_TEST_LIST", list.c_str(), 1);
+  const Faulty fault("open starts processes");
+  {
+    LibraryProcess process(library());
+    process.open(two_segments());
+    std::ifstream children("/proc/thread-self/children");
+    pid_t child = 0;
+    rlimit limit{};
+    ASSERT_TRUE(children >> child && prlimit(child, RLIMIT_NPROC, nullptr, &limit) == 0);
+    EXPECT_LT(limit.rlim_cur, 100'000u);
+    for (int i = 0; i < 500 && std::ranges::count(text_of(list), '\n') < 5; ++i) usleep(10'000);
+  }
+  std::istringstream started(text_of(list));
+  int count = 0;
+  for (pid_t process = 0; started >> process; ++count) {
+    for (int i = 0; i < 500 && runs(process); ++i) usleep(10'000);
+    EXPECT_FALSE(runs(process)) << process;
+  }
+  EXPECT_EQ(count, 5);
 }
 
 }  // namespace

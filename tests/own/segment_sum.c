@@ -52,6 +52,24 @@ static void misbehave(const char* where) {
   if (is(fault)) {
     for (int fd = 0; fd < 100; ++fd) close(fd);
   }
+  snprintf(fault, sizeof fault, "%s starts processes", where);
+  for (int i = 0; is(fault) && i < 4; ++i) {
+    if (fork() != 0) continue;
+    if (i % 2 == 0) setsid();
+    FILE* list = fopen(getenv("MSDA_TEST_LIST"), "a");
+    fprintf(list, "%d\n", (int)getpid());
+    fclose(list);
+    sleep(1000);
+  }
+  if (is(fault) && system("sleep 1000 & echo $! >>$MSDA_TEST_LIST") != 0) abort();
+  snprintf(fault, sizeof fault, "%s writes to the socket", where);
+  if (is(fault)) write(3, "what a library prints to a descriptor that is not its own", 57);
+  snprintf(fault, sizeof fault, "%s answers without end", where);
+  if (is(fault)) {
+    const unsigned long long frame[] = {1, 1 << 20};  // of words
+    write(3, frame, sizeof frame);
+    for (;; usleep(100000)) write(3, "", 1);
+  }
   snprintf(fault, sizeof fault, "%s takes all memory", where);
   while (is(fault)) *(volatile char*)malloc(1 << 26) = 1;
 }
