@@ -130,8 +130,8 @@ struct Reader::Impl {
   std::optional<std::string> fault_of_data(const std::string& name, hid_t dataset, const ContentEntry& entry) const;
   // The file's list of contents, if it has one.
   std::unique_ptr<ListedContents> listed(const Reader& reader) const;
-  // Throws the Error of the first that is damaged.
-  void check_invocations(const Reader& reader, const hdf5::Share& share) const;
+  // Throws the Error of the first that is damaged. Adds the tensors that an invocation's digests name and it lacks.
+  void check_invocations(const Reader& reader, const hdf5::Share& share, std::vector<Difference>& differences) const;
 
   Tensor read(const Node& dataset, const TensorInfo& info) const;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -96,14 +97,26 @@ Verification Reader::verify(size_t part, size_t parts) const {
     std::ranges::move(*differences, std::back_inserter(result.differences));
   }
   // With a list, all is as its writer made it, who checked shapes and types.
-  if (result.differences.empty() && !list) impl_->check_invocations(*this, share);
+  if (result.differences.empty() && !list) impl_->check_invocations(*this, share, result.differences);
   return result;
 }
 
-// Shapes and types.
-void Reader::Impl::check_invocations(const Reader& reader, const hdf5::Share& share) const {
+// Shapes and types. Of an invocation with tensors, the recorder's own digests say which ones there were.
+void Reader::Impl::check_invocations(const Reader& reader, const hdf5::Share& share,
+                                     std::vector<Difference>& differences) const {
   for (const int64_t id : ids) {
-    if (share.has(fmt::format("/invocations/{:06}", id))) reader.invocation(id);
+    const std::string of_call = fmt::format("/invocations/{:06}", id);
+    if (!share.has(of_call)) continue;
+    const Invocation invocation = reader.invocation(id);
+    std::set<std::string> held;
+    for (const auto* section : {&invocation.inputs, &invocation.outputs_before, &invocation.outputs}) {
+      for (const TensorInfo& tensor : *section) held.insert(tensor.path);
+    }
+    if (held.empty()) continue;  // --digest-only
+    for (const auto& [name, digest] : invocation.digests) {
+      if (const std::string tensor = of_call + "/" + name; !held.contains(tensor))
+        differences.push_back({tensor, "is missing; the invocation has the recorder's digest of it"});
+    }
   }
 }
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import h5py
 import numpy as np
 import pytest
 from conftest import BUILD
@@ -50,6 +51,23 @@ def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, vi
             np.testing.assert_allclose(gradient, truth[name], rtol=1e-2, atol=1e-3)
     assert len({call.inputs["value"].tobytes() for call in invocations}) == 3
     replay("run", capture, expect=0)
+
+
+def test_tensors_that_digests_name_are_missed_without_a_list(replay, tmp_path):
+    path = tmp_path / "a.h5"
+    record(CLIENT, options=["-o", path])
+    with h5py.File(path, "r+") as file:
+        del file["contents"], file.attrs["contents"]
+    replay("verify", path, expect=0)
+    with h5py.File(path, "r+") as file:
+        names = sorted(name for name in file["invocations/000000/digests"].attrs if name.startswith("outputs/"))
+        del file[f"invocations/000000/{names[0]}"]
+    told = replay("verify", path, expect=2).err
+    assert f"/invocations/000000/{names[0]} is missing; the invocation has the recorder's digest of it" in told
+    with h5py.File(path, "r+") as file:
+        del file["invocations/000000/outputs"]
+    told = replay("verify", path, "--json", "-", expect=2).json
+    assert [one["object"] for one in told["damaged"]] == [f"/invocations/000000/{name}" for name in names]
 
 
 def test_float64_launches(tmp_path):
