@@ -29,8 +29,9 @@ struct Error {
   double error, exact, control;
 };
 
-// Whether at least half of its addends are different numbers: the roundings of equal ones repeat each other.
+// Whether at least half of its addends but 0 are different numbers: the roundings of equal ones repeat each other.
 bool has_own_addends(std::vector<double> values) {
+  std::erase(values, 0);
   const size_t all = values.size();
   std::ranges::transform(values, values.begin(), [](double x) { return std::abs(x); });
   std::ranges::sort(values);

@@ -29,7 +29,7 @@ const char* meaning_of(Cause cause, const Call& call) {
     case Cause::kRounding:
       return "the two round differently, by no more than their type does";
     case Cause::kIllConditioned:
-      return "cancellation leaves a result that hangs on rounding";
+      return "cancellation, or a coordinate's error, magnifies rounding";
     case Cause::kReducedPrecision:
       return "numbers were rounded to fewer bits than the tensors have";
     case Cause::kImplementationError:

@@ -63,20 +63,14 @@ std::optional<Diagnosis> test_ill_conditioned(const Suspect& s) {
     e["coordinates"] = coordinates;
   }
   const char* parts = s.id.gradient.scattered() ? "contributions" : "channels";
-  diagnosis.why = text_of_ways(s, *pair);
-  if (!ill) {
-    diagnosis.why += fmt::format(
-        "{:.6g} is a sum of {} of total magnitude {:.6g}, of which little cancels (condition number {:.3g}): rounding "
-        "may move it "
-        "by {:.3g}, the tolerance allows {:.3g}, the difference is {:.3g}",
-        s.float64, parts, element.cancelled, element.condition(), bound, allowed, difference);
-    return diagnosis;
-  }
-  diagnosis.why += fmt::format(
-      "{:.6g} is what is left of {} of total magnitude {:.6g} (condition number {:.3g}): rounding may move it by "
-      "{:.3g} ({:.3g} of "
-      "that through the coordinates), the tolerance allows {:.3g}, the difference is {:.3g}",
-      s.float64, parts, element.cancelled, element.condition(), bound, worse.from_coordinates, allowed, difference);
+  const auto sum = fmt::format("{} of total magnitude {:.6g}", parts, element.cancelled);
+  const bool cancels = element.condition() > kWell;
+  diagnosis.why = fmt::format(
+      "{}{:.6g} is {} (condition number {:.3g}): rounding may move it by {:.3g}{}, the tolerance allows {:.3g}, the "
+      "difference is {:.3g}",
+      text_of_ways(s, *pair), s.float64,
+      cancels ? "what is left of " + sum : "a sum of " + sum + ", of which little cancels", element.condition(), bound,
+      ill ? fmt::format(" ({:.3g} of that through the coordinates)", worse.from_coordinates) : "", allowed, difference);
   return diagnosis;
 }
 

@@ -170,6 +170,22 @@ def test_nobody_is_at_fault_where_nobody_set_the_tolerance_that_is(replay, tmp_p
     assert "the tolerance is tighter than the arithmetic can meet in 1 element" in squeezed(given)
 
 
+def test_cancellation_is_told_of_what_cancels(replay, tmp_path, rng):
+    told, text = run_both(replay, tmp_path, right_invocation(rng, tolerance=(0, 1e-9)))
+    assert "ill_conditioned, cancellation, or a coordinate's error, magnifies rounding" in squeezed(text)
+    kinds = set()
+    for finding in told["invocations"][0]["findings"]:
+        if finding["cause"] not in ("rounding", "ill_conditioned"):
+            continue
+        evidence = finding["evidence"]
+        cancels, by_coordinate = evidence["condition_number"] > 2, evidence["from_coordinates"] > evidence["from_rounding"]
+        assert (finding["cause"] == "ill_conditioned") == (cancels or by_coordinate)
+        assert ("is what is left of" in finding["why"]) == cancels and ("little cancels" in finding["why"]) != cancels, finding["why"]
+        assert ("through the coordinates" in finding["why"]) == (finding["cause"] == "ill_conditioned")
+        kinds.add((cancels, by_coordinate))
+    assert len(kinds) > 2
+
+
 def test_an_infinity_times_a_weight_that_is_rounded_to_0_is_no_mistake(replay, tmp_path, rng):
     """0.85 * 10 - 0.5 is 8 in float32, and a little more in float64: there the pixel after it gets an infinity, here a NaN."""
     invocation = right_invocation(rng, levels=((10, 10),))

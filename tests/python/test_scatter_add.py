@@ -262,7 +262,8 @@ def summed(source, index, rows, dtype=float):
 @pytest.mark.parametrize("stored, off", [(np.float32, 1e-7), (np.float32, -1e-7), (np.float64, 1e-15)])
 @pytest.mark.parametrize("options", [(), ("--atol", 0, "--rtol", 1e-8), ("--atol", 0, "--rtol", 1e-16)])
 def test_errors_of_one_sign_are_told(judged, stored, off, options):
-    source, index = np.random.default_rng(6).standard_normal((24, 8)).astype(stored), np.arange(24) % 8
+    source, index = np.random.default_rng(6).standard_normal((64, 8)).astype(stored), np.arange(64) % 8
+    source[24:] = 0
     exact = summed(source, index, 8, np.longdouble)
     told = judged(*options, expect=None, index=index, source=source, observed_sum=(exact * (1 + np.longdouble(off))).astype(stored))
     (bias,) = told["biases"]
