@@ -198,6 +198,12 @@ def test_which_factor_was_heeded_is_seen_beside_what_the_buffer_held(judged, ins
     assert causes_of(told) == {"uninitialized_output"}
 
 
+@pytest.mark.parametrize("size", [1, 1e-4, 1e-12])
+def test_which_factor_was_heeded_is_seen_in_small_gradients(judged, size):
+    grad = gradient(1, 2, 5) * np.float32(size)
+    judged(members("nearest", grad, summed(grad, inverse_pixels(5, 5, 1.1), 5), scale_width=1.1), expect=0)
+
+
 def test_which_factor_was_to_be_heeded_is_seen_in_the_reference(judged):
     """A kernel that ignores all factors, beside a reference that is right: not the one for CPUs, which ignores that of equal sizes."""
     grad = gradient(1, 2, 5, 13)

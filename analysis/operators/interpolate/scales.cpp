@@ -2,6 +2,7 @@
 // the other, PyTorch's kernels for CPUs take the pixels one by one, or by twos, and not by the factor that was given;
 // those for GPUs do so only where all sizes are equal, in which case no kernel runs but a copy.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <vector>
@@ -61,11 +62,21 @@ std::vector<int64_t> some_of(int64_t total) {
   return some;
 }
 
+// The customary one, in which small gradients would look like any.
+Tolerance tolerance_beside(const Tensor& gradient, const std::vector<int64_t>& elements) {
+  const Tolerance customary = customary_tolerance(gradient.dtype);
+  double sum = 0;
+  for (const int64_t flat : elements) sum += std::isfinite(gradient.at(flat)) ? std::abs(gradient.at(flat)) : 0;
+  const double mean = elements.empty() ? 0 : sum / static_cast<double>(elements.size());
+  return {std::min(customary.atol, 0.1 * customary.rtol * mean), customary.rtol};
+}
+
 // How many of some elements of a gradient are not this call's, nor what it would have added to the buffer.
 int64_t misses_by_scales(const InterpolateCall& call, const Tensor& gradient, const Tensor& before) {
-  const Tolerance tolerance = customary_tolerance(gradient.dtype);
+  const std::vector<int64_t> some = some_of(gradient.elements());
+  const Tolerance tolerance = tolerance_beside(gradient, some);
   const auto cache = call.new_cache();
-  return std::ranges::count_if(some_of(gradient.elements()), [&](int64_t flat) {
+  return std::ranges::count_if(some, [&](int64_t flat) {
     const double value = gradient.at(flat), exact = call.exact_value(flat, *cache);
     return !tolerance.holds(value, exact) && !(before && tolerance.holds(value - before.at(flat), exact));
   });
