@@ -24,6 +24,11 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A capture was completed under another name, which the message has.
+struct Displaced : Error {
+  using Error::Error;
+};
+
 // A tensor's description, without its data.
 struct TensorInfo {
   std::string name;  // "grad_value"

@@ -1,6 +1,9 @@
 #include "recorder/capture/hdf5.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "recorder/capture/digest.h"
 
@@ -20,7 +23,12 @@ std::string last_error() {
         return 1;  // the first is the innermost
       },
       &message);
-  return message;
+  // "file write failed: time = ..., errno = 28, error message = '...', buf = ...": the system's reason says all of it.
+  constexpr std::string_view kReason = ", errno = ";
+  const size_t at = message.find(kReason);
+  const int error = at == message.npos ? 0 : std::atoi(message.c_str() + at + kReason.size());
+  const size_t facts = std::min(message.find(": time = "), message.find(" (unable to open file: "));
+  return error == 0 || facts > at ? message : message.substr(0, facts) + ": " + std::strerror(error);
 }
 
 namespace {

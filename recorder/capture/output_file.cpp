@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -72,15 +74,23 @@ OutputFile::~OutputFile() {
   if (!published_ && is_file_at(descriptor_, name_)) unlink(name_.c_str());
   unlock();  // HDF5 may have the descriptor open for good (Handle::forget)
   close(descriptor_);
+  if (watch_ >= 0) close(watch_);
 }
 
-std::string OutputFile::by_descriptor() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+std::string OutputFile::by_descriptor() const {
+  const std::string link = fmt::format("/proc/self/fd/{}", descriptor_);
+  if (access(link.c_str(), F_OK) == 0) return link;
+  if (is_file_at(descriptor_, name_)) return name_;
+  throw Error(fmt::format("{}: cannot create it: another file has its name already, and /proc is not mounted", path_));
+}
 
 void OutputFile::become(int descriptor) {
   const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
   if (copy < 0) throw Error(fmt::format("{}: cannot keep it open: {}", path_, std::strerror(errno)));
   flock(copy, LOCK_EX | LOCK_NB);  // without locks in the file system, readers cannot tell
   close(std::exchange(descriptor_, copy));
+  watch_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (watch_ >= 0) inotify_add_watch(watch_, by_descriptor().c_str(), IN_CLOSE_WRITE);
 }
 
 void OutputFile::publish() {
@@ -96,6 +106,25 @@ void OutputFile::publish() {
 }
 
 bool OutputFile::is_in_place() const { return published_ && is_file_at(descriptor_, path_); }
+
+bool OutputFile::put_back_at(const std::string& name) {
+  struct stat status {};
+  const int fresh = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fresh < 0) return false;
+  bool copied = fstat(descriptor_, &status) == 0;
+  for (off_t at = 0; copied && at < status.st_size;) {
+    copied = sendfile(fresh, descriptor_, &at, static_cast<size_t>(status.st_size - at)) > 0;
+  }
+  if (!copied) unlink(name.c_str());
+  close(fresh);
+  return copied;
+}
+
+bool OutputFile::was_disturbed() {
+  inotify_event closed{};
+  disturbed_ = disturbed_ || (watch_ >= 0 && read(watch_, &closed, sizeof closed) > 0);
+  return disturbed_;
+}
 
 bool OutputFile::reserve(uint64_t begin, int64_t bytes, int64_t spared) {
   struct stat before {};

@@ -37,6 +37,10 @@ class OutputFile {
   void withdraw() { published_ = false; }
   // Whether `path` is this file. Only once published.
   bool is_in_place() const;
+  // Somebody has removed it: writes its content to this name, if that is free. False if it cannot.
+  bool put_back_at(const std::string& name);
+  // Whether another program has had it open for writing, as far as the system tells.
+  bool was_disturbed();
 
   // Reserves disk space for `bytes` bytes from `begin` on. False if there is none, or if fewer than `spared` bytes
   // would then be free.
@@ -49,7 +53,8 @@ class OutputFile {
  private:
   std::string path_, name_;  // the name that is wanted, and the one that it has
   int descriptor_ = -1;
-  bool published_ = false;
+  int watch_ = -1;  // of other programs that write into the file
+  bool published_ = false, disturbed_ = false;
 };
 
 }  // namespace msda::capture

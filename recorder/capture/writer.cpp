@@ -255,10 +255,16 @@ void Writer::close() {
   if (cut) impl_->output.cut(end);
   impl_->output.unlock();
   impl_->output.publish();
-  if (!impl_->output.is_in_place()) {
-    throw Error(impl_->output.path() + ": is not the file any more that was written there; what was written is lost");
+  const std::string& path = impl_->output.path();
+  if (impl_->output.is_in_place() || impl_->output.put_back_at(path)) return;
+  const std::string kept = path + ".kept";
+  if (impl_->output.put_back_at(kept)) {
+    throw Displaced(fmt::format("{}: is another file now; what was recorded is in {}", path, kept));
   }
+  throw Error(path + ": is not the file any more that was written there; what was written is lost");
 }
+
+bool Writer::was_disturbed() const { return impl_->output.was_disturbed(); }
 
 void Writer::discard() { impl_->output.withdraw(); }
 

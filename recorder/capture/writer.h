@@ -63,8 +63,10 @@ class Writer {
   // False if there is no space, or if fewer than `spared` bytes of the disk would then be free. After an Error the file
   // keeps the state of the last flush.
   bool reserve(int64_t bytes, int64_t spared = 0);
-  // Adds the list of contents and closes the file.
+  // Adds the list of contents and closes the file. If somebody has removed it, it is written again.
   void close();
+  // Once closed: whether another program has had it open for writing, as far as the system tells.
+  bool was_disturbed() const;
   // Removes the file when this Writer ends, whatever it holds.
   void discard();
 

@@ -40,6 +40,12 @@ std::span<const std::byte> RingReader::bytes(uint64_t offset, uint64_t size) {
   throw Error("the spool names bytes that the memory shared with its program does not have");
 }
 
+void RingReader::answer(const CutDone& cut) {
+  header().invocations = cut.invocations;
+  header().renamed = cut.renamed;
+  header().answered.store(cut.number, std::memory_order_release);
+}
+
 void RingReader::release(uint32_t block) {
   if (block < RingHeader::kBlocks) header().taken[block].store(0, std::memory_order_release);
 }

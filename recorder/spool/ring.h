@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "recorder/spool/news.h"
+
 namespace msda::spool {
 
 // At the beginning of the shared file.
@@ -18,8 +20,12 @@ struct RingHeader {
 
   std::atomic<uint32_t> taken[kBlocks];  // not 0 while the target or the writer needs the block of that number
   uint64_t most_bytes;                   // the limit for all blocks together
+  // The writer's last answer to a cut (news.h), for a target that has closed the socket: its number is written last.
+  std::atomic<uint64_t> answered;
+  int64_t invocations;
+  uint64_t renamed;
 };
-static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint32_t>::is_always_lock_free);
+static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint64_t>::is_always_lock_free);
 
 // The writer's side.
 class RingReader {
@@ -33,6 +39,7 @@ class RingReader {
   // Valid as long as this object, even if the file grows. Throws spool::Error if the file does not contain them.
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size);
   void release(uint32_t block);
+  void answer(const CutDone& cut);
   // The limit for all of the target's blocks together.
   uint64_t most_bytes() const { return header().most_bytes; }
 

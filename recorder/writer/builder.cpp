@@ -172,6 +172,8 @@ void Builder::complete(const spool::End& end) {
     lost_.insert({end.invocation, end.attempt});
     return;
   }
+  ++ended_;
+  ended_in_spool_ += std::ranges::all_of(pending.tensors, Payloads::in_spool);
   lost_.erase({end.invocation, end.attempt});  // the target has sent it again
   Payloads::check_sizes(pending.tensors);
   if (!settle(pending)) {

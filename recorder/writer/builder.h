@@ -47,7 +47,10 @@ class Builder {
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
-  int64_t lost() const { return static_cast<int64_t>(lost_.size()); }        // complete, but their bytes are gone
+  // Complete calls, and those of them whose tensors are in the spool.
+  int64_t ended() const { return ended_; }
+  int64_t ended_in_spool() const { return ended_in_spool_; }
+  int64_t lost() const { return static_cast<int64_t>(lost_.size()); }  // complete, but their bytes are gone
   // Calls that were not written, by kernel, because no known conventions explain their outputs (confirm.h).
   const std::map<std::string, int64_t>& unexplained() const { return unexplained_; }
   // Calls, by kernel, whose outputs do not decide padding_mode or align_corners.
@@ -114,6 +117,7 @@ class Builder {
   void write_held();
   void cut(const spool::Cut& cut);
   void complete_capture();
+  void close_capture();
   void discard_capture();
   void begin_next_capture();
   void release_written_frames();
@@ -166,7 +170,7 @@ class Builder {
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
   std::set<std::pair<uint64_t, uint32_t>> lost_;  // their bytes were in memory that is gone, and have not come again
-  int64_t written_ = 0, completed_ = 0, without_room_ = 0;
+  int64_t written_ = 0, completed_ = 0, without_room_ = 0, ended_ = 0, ended_in_spool_ = 0;
   spool::CutDone last_cut_;
   uint64_t cuts_kept_ = 0, renamed_ = 0;  // see CutDone
   bool spool_holds_more_ = false, without_run_ = false, has_discarded_ = false;

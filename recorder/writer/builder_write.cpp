@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "recorder/capture/isolated_reader.h"
 #include "recorder/device/instructions.h"
 #include "recorder/writer/builder.h"
 #include "recorder/writer/facts.h"
@@ -207,9 +208,25 @@ void Builder::complete_capture() {
   write_run();
   writer().flush();
   if (settings_.stages != Stages::kNone) write_stages();
-  writer().close();
+  close_capture();
   // At the end of the target the spool is removed, unless it holds more.
   if (settings_.release && spool_holds_more_) release_written_frames();
+}
+
+// What another program has written into the capture meanwhile may have damaged it.
+void Builder::close_capture() {
+  bool is_whole = false;
+  try {
+    writer().close();
+    is_whole = !writer().was_disturbed() || capture::IsolatedReader(output()).verify().differences.empty();
+  } catch (const capture::Displaced&) {
+    throw;
+  } catch (const capture::Error&) {
+    if (!writer().was_disturbed()) throw;
+  }
+  if (is_whole) return;
+  throw capture::Error(
+      fmt::format("{}: another program wrote into it while it was recorded, and damaged it", output()));
 }
 
 // Frames that begin calls come before their tensors.
@@ -229,6 +246,7 @@ void Builder::cut(const spool::Cut& cut) {
   if (cut.keep) {
     complete_capture();
     last_cut_ = {cut.number, written_, renamed_};
+    payloads_.answer(last_cut_);
     ++cuts_kept_;
     completed_ += written_;
   } else {

@@ -128,6 +128,18 @@ void report_captures(const Options& options, const Builder& builder) {
   }
 }
 
+std::string recovered(const Options& options, const std::string& what) {
+  return fmt::format("msda-replay recover {} -o FILE gets {}", options.spool, what);
+}
+
+// Launches lie in memory that is shared with the program; the spool only names them.
+std::string what_the_spool_holds(const Options& options, const Builder& builder) {
+  const int64_t all = builder.ended(), held = builder.ended_in_spool();
+  if (held == all) return recovered(options, "what was recorded");
+  if (held == 0) return fmt::format("nothing else holds its {} call{}", all, plural(all));
+  return recovered(options, fmt::format("{} of its {} calls", held, all));
+}
+
 // Freeing this process' memory takes a tenth of a second for each GB. Whoever reads the program's output to its end
 // need not wait for that.
 void close_output() {
@@ -144,6 +156,7 @@ int follow(const Options& options) {
   spool::SessionFile session(is_open(kSession) ? kSession : -1);
   const int shared_memory = is_open(kSharedMemory) ? kSharedMemory : -1;
   std::optional<Builder> made;
+  bool has_ended = false;  // no calls will come into the spool any more
   try {
     Builder& builder = made.emplace(Builder::Settings{
         options.spool, options.output, options.force, options.keep_last, version(),
@@ -151,6 +164,7 @@ int follow(const Options& options) {
     for (Target target; target.has_news();) {
       while (builder.follow()) target.answer(builder.last_cut());
     }
+    has_ended = true;
     builder.finish();
     report_captures(options, builder);
     if (!builder.spool_holds_more()) std::filesystem::remove(options.spool);
@@ -158,10 +172,17 @@ int follow(const Options& options) {
     session.end(builder.invocations(), builder.completed());
     close_output();
     return 0;
+  } catch (const capture::Displaced& e) {
+    say(e.what());
+    if (!made->spool_holds_more()) std::filesystem::remove(options.spool);
+    session.end(std::nullopt, made->completed());
+    return 1;
   } catch (const std::exception& e) {
     const int64_t completed = made ? made->completed() : 0;
+    const std::string remedy =
+        has_ended ? what_the_spool_holds(options, *made) : recovered(options, "what was recorded");
     made.reset();
-    say(fmt::format("{}; msda-replay recover {} -o FILE gets what was recorded", e.what(), options.spool));
+    say(fmt::format("{}; {}", e.what(), remedy));
     session.end(std::nullopt, completed);
     return 1;
   }

@@ -46,6 +46,10 @@ class Payloads {
   // Registers a user of the item's bytes in place, until release().
   void use(const Item& item);
   void release(const Item& item);
+  // For the target, if it shares memory with this process.
+  void answer(const spool::CutDone& cut) {
+    if (ring_) ring_->answer(cut);
+  }
 
  private:
   std::span<const std::byte> zeros(size_t size);

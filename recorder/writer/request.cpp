@@ -69,6 +69,26 @@ std::optional<fs::path> folder_of(const std::string& pattern) {
   return folder ? std::optional<fs::path>(*folder) : std::nullopt;
 }
 
+// The recorder adds to the name, while it records or where the name is taken.
+void check_length(const std::string& pattern, const fs::path& folder, bool replace) {
+  const std::string name = fs::path(pattern).filename().string();
+  size_t process = 0;  // places of %p
+  for (size_t at = 0; (at = name.find("%p", at)) != name.npos; ++at) ++process;
+  const std::string number = std::to_string(getpid());
+  struct stat status {};
+  const auto taken = name_of(pattern);
+  const bool is_other = taken && !replace && exists(*taken, status);
+  const std::string added = is_other ? "." + number + ".spool" : replace ? ".new-XXXXXX" : ".spool";
+  const size_t bytes = name.size() + process * (number.size() - 2) + added.size();
+  const long most = pathconf(folder.c_str(), _PC_NAME_MAX);
+  if (most > 0 && bytes > static_cast<size_t>(most)) {
+    refuse(
+        fmt::format("{}: too long a name for a file: with {}, which the recorder adds, it has {} bytes, and {} are "
+                    "the most; give a shorter one with -o",
+                    pattern, added, bytes, most));
+  }
+}
+
 void check_output(const std::string& pattern, bool replace) {
   if (const auto folder = folder_of(pattern)) {
     if (!fs::is_directory(*folder)) {
@@ -79,6 +99,7 @@ void check_output(const std::string& pattern, bool replace) {
       refuse(fmt::format("{}: cannot write into {}: {}; name another file with -o", pattern, folder->string(),
                          std::strerror(errno)));
     }
+    check_length(pattern, *folder, replace);
   }
   const auto name = name_of(pattern);
   struct stat status {};

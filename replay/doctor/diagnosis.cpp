@@ -93,7 +93,7 @@ void blame_unreached(Check& check, const ProgramRun& run) {
         "msda-record there, in front of the program that launches the kernels");
 }
 
-void blame_kernels(Check& check, const Observations& seen) {
+void blame_kernels(Check& check, const Observations& seen, int status) {
   const auto unmatched = kernels_of(seen, Fate::kUnmatched), excluded = kernels_of(seen, Fate::kExcluded);
   const auto refusal = std::ranges::find_if(
       seen.warnings, [](const std::string& line) { return line.find("nothing is recorded") != line.npos; });
@@ -134,6 +134,15 @@ void blame_kernels(Check& check, const Observations& seen) {
         check, "the program uses the CUDA driver, and launched no kernel that the recorder saw",
         "does the test run on the GPU, or is it skipped? Kernels replayed from a CUDA graph cannot be recorded");
   }
+  constexpr int kKilled = 128;
+  const auto last = std::ranges::find_if(seen.processes, [](const auto& entry) { return !entry.second.has_ended; });
+  if (last != seen.processes.end() && status < kKilled) {
+    return blame(check,
+                 fmt::format("the recorder was in {}, and not in the program that this started in its place",
+                             last->second.program),
+                 "put msda-record behind what clears LD_PRELOAD (env -i, sudo, su), before the program that launches "
+                 "the kernels");
+  }
   blame(check, "the program uses no CUDA driver, and called no function of libmsda",
         "does the test run on a GPU, or is it skipped? Kernels in a process that does not inherit LD_PRELOAD are not "
         "seen");
@@ -158,7 +167,7 @@ Check diagnose(const ProgramRun& run, const Observations& seen, const std::vecto
   if (calls > 0) {
     check.summary = fmt::format("calls of {} are recorded (its exit status: {})", run.name, run.status);
     if (!seen.refused.empty()) {
-      blame_kernels(check, seen);
+      blame_kernels(check, seen, run.status);
       check.health = Health::kWarning;
       check.summary = fmt::format("calls of {} are recorded, and launches of {} kernel{} are not", run.name,
                                   seen.refused.size(), seen.refused.size() == 1 ? "" : "s");
@@ -178,7 +187,7 @@ Check diagnose(const ProgramRun& run, const Observations& seen, const std::vecto
     blame(check, "a capture was begun, and holds no call" + (error.empty() ? "" : ": " + error),
           "the lines above say what happened to its calls; docs/recording.md (Messages) explains them");
   } else {
-    blame_kernels(check, seen);
+    blame_kernels(check, seen, run.status);
   }
   return check;
 }

@@ -20,7 +20,11 @@ std::string_view take(std::string_view& rest) {
 
 void add(Observations& all, int64_t process, std::string_view event, std::string_view text) {
   if (event == "loaded") {
-    all.processes[process].program = text;  // a process that starts another program in its place is loaded again
+    ObservedProcess& known = all.processes[process];
+    known.program = text;  // a process that starts another program in its place is loaded again
+    known.has_ended = false;
+  } else if (event == "ended") {
+    if (const auto known = all.processes.find(process); known != all.processes.end()) known->second.has_ended = true;
   } else if (event == "driver") {
     all.processes[process].has_driver = true;
   } else if (event == "matched") {

@@ -13,6 +13,7 @@ namespace msda::replay {
 struct ObservedProcess {
   std::string program;      // its path
   bool has_driver = false;  // it found functions of the CUDA driver
+  bool has_ended = false;   // else it was killed, or became a program without the recorder
 };
 
 struct ObservedKernel {

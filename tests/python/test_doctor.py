@@ -35,6 +35,16 @@ def watched(*command, options=(), **variables):
     return checks["program"], told["program"]
 
 
+def test_a_program_that_clears_the_environment(target):  # noqa: F811
+    """The recorder is in env, and not in what env becomes."""
+    done = subprocess.run([REPLAY, "doctor", "--", "env", "-i", *target("op.backward(make_inputs(**small))")], capture_output=True, text=True,
+                          env=environment())
+    assert "the recorder was in" in done.stdout and "/env, and not in the program that this started in its place" in done.stdout
+    assert "put msda-record behind what clears LD_PRELOAD" in done.stdout
+    done = subprocess.run([REPLAY, "doctor", "--", "env", "true"], capture_output=True, text=True, env=environment())
+    assert "called no function of libmsda" in done.stdout
+
+
 def test_a_machine_that_can_record(replay, tmp_path):
     told, checks = doctor(TMPDIR=tmp_path, MSDA_RECORD_ADAPTERS="")
     assert told["ready"] and "program" not in told

@@ -261,3 +261,25 @@ def test_folders_that_cannot_be_used(session, tmp_path, folder, why):  # noqa: F
     assert done.status == 1 and f"{folder}: cannot create a folder there: {why}" in done.out
     done = session("def test_it(): pass", "--msda-dir", folder, "--msda-fail-on", "non_finite")
     assert done.status == 4
+
+
+def test_a_test_that_closes_all_descriptors(session):  # noqa: F811
+    """The recorder's among them. What pytest itself has open stays: without that it cannot go on."""
+    done = session("""
+        def test_closes():
+            gradients(1)
+            for number in os.listdir("/proc/self/fd"):
+                try:
+                    kind = os.readlink(f"/proc/self/fd/{number}")
+                except OSError:
+                    continue
+                if "memfd:msda-record" in kind or kind.startswith("socket:") or kind.endswith(".spool"):
+                    os.close(int(number))
+            gradients(2)
+            assert False
+        def test_later():
+            gradients(3)
+            assert False
+    """)
+    assert done.status == 1 and "recording ended early" not in done.out, done.out
+    assert {name: len(labels(path)) for name, path in done.captures.items()} == {"test_it.py-test_closes.h5": 2, "test_it.py-test_later.h5": 1}

@@ -61,6 +61,80 @@ def wait_for(path, seconds=20):
     raise AssertionError(f"{path} was not written")
 
 
+# What others may do to a capture while it is recorded, in a program of calls, whose tensors are in the spool, too, and of launches.
+OTHERS = {
+    "removed": ('os.remove("a.h5")', "a.h5: 5 invocations"),
+    "another file": ('os.remove("a.h5"); open("a.h5", "w").write("mine")', "a.h5: is another file now; what was recorded is in {}/a.h5.kept"),
+    "truncated": ('open("a.h5", "w").close()', "a.h5: another program wrote into it while it was recorded, and damaged it; "),
+    "overwritten": ('open("a.h5", "r+").write("mine" * 999)', "a.h5: another program wrote into it while it was recorded, and damaged it; "),
+    "opened for writing": ('open("a.h5", "r+").close()', "a.h5: 5 invocations"),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_others_that_change_the_capture_meanwhile(replay, target, tmp_path, what):
+    do, told = OTHERS[what]
+    command = target(f"""
+        for seed in range(5):
+            op.backward(make_inputs(**small, seed=seed))
+            while seed == 2 and not (os.path.exists("a.h5") and os.path.getsize("a.h5") > 30000): pass
+            if seed == 2: {do}
+    """)
+    done = record(*command, options=["-o", "a.h5"], cwd=tmp_path)
+    assert told.format(tmp_path) in done.stderr, done.stderr
+    left = {path.name for path in tmp_path.glob("a.h5*")}
+    if "damaged" in told:
+        assert left == {"a.h5", "a.h5.spool"} and "msda-replay recover" in done.stderr and "next: msda-replay run" not in done.stderr
+        replay("recover", tmp_path / "a.h5.spool", "-o", tmp_path / "b.h5", expect=0)
+    elif what == "another file":
+        assert left == {"a.h5", "a.h5.kept"} and (tmp_path / "a.h5").read_text() == "mine"
+        (tmp_path / "a.h5.kept").rename(tmp_path / "b.h5")
+    else:
+        assert left == {"a.h5"}
+        (tmp_path / "a.h5").rename(tmp_path / "b.h5")
+    replay("verify", tmp_path / "b.h5", expect=0)
+    assert len(read_capture(tmp_path / "b.h5").invocations) == 5
+
+
+@pytest.mark.parametrize("options", [[], ["--force"]])
+def test_names_that_leave_no_room_for_what_is_added(target, tmp_path, options):
+    added = 11 if options else 6  # .new-XXXXXX, .spool
+    for length in (254 - added, 255 - added, 256 - added, 255, 300):
+        name = "n" * (length - 3) + ".h5"
+        done = record(*target("op.backward(make_inputs(**small))"), options=["-o", name, *options], cwd=tmp_path)
+        if length + added <= 255:
+            assert (tmp_path / name).exists(), done.stderr
+        else:
+            assert "too long a name for a file" in done.stderr and done.returncode != 0 and not list(tmp_path.glob("*.spool"))
+            assert len(done.stderr.splitlines()) == 1
+    done = record("true", options=["-o", "n" * 246 + "%p.h5"], cwd=tmp_path)
+    assert "too long a name for a file" in done.stderr
+
+
+def in_own_mounts(*command, **more):
+    done = subprocess.run(["unshare", "-m", "sh", "-c", *command], capture_output=True, text=True, env=environment(), timeout=60, **more)
+    if "unshare" in done.stderr:
+        pytest.skip("no namespace of mounts can be made")
+    return done
+
+
+def test_without_proc(target, tmp_path):
+    command = [RECORD, "-o", tmp_path / "a.h5", "--", *target("op.backward(make_inputs(**small))")]
+    done = in_own_mounts('mount -t tmpfs none /proc && exec "$@"', "sh", *command)
+    assert f"{tmp_path}/a.h5: 1 invocation\n" in done.stderr
+    assert len(read_capture(tmp_path / "a.h5").invocations) == 1
+
+
+def test_a_full_disk_is_called_that(target, tmp_path):
+    """Not what HDF5 says of it."""
+    command = [RECORD, "-o", tmp_path / "disk" / "a.h5", "--", *target("for seed in range(3): op.backward(make_inputs(**small, seed=seed))")]
+    (tmp_path / "disk").mkdir()
+    fill = f"mount -t tmpfs -o size=300k none {tmp_path}/disk && head -c 286720 /dev/zero >{tmp_path}/disk/fill && "
+    done = in_own_mounts(fill + 'exec "$@"', "sh", *command)
+    told = r"a.h5: cannot (create it|flush): file write failed: No space left on device; is the disk full\?; msda-replay recover "
+    assert re.search(told, done.stderr), done.stderr
+
+
 def test_a_failing_run_is_recorded_and_explained(replay, tmp_path):
     capture = tmp_path / "flaky.h5"
     alone = subprocess.run([FLAKY, "--until-failure", "--seed", "1"], capture_output=True, text=True)

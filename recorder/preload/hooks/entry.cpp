@@ -35,7 +35,13 @@ __attribute__((constructor)) void loaded() {
   }
 }
 
-__attribute__((destructor)) void unloaded() { msda::record::finish_recording(); }
+// The process ends; it does not become another program.
+void finish_process() {
+  msda::record::finish_recording();
+  msda::record::observe("ended", "");
+}
+
+__attribute__((destructor)) void unloaded() { finish_process(); }
 
 }  // namespace
 
@@ -43,7 +49,7 @@ __attribute__((destructor)) void unloaded() { msda::record::finish_recording(); 
 // recording is not its own. A signal handler may have interrupted the recorder's own work on this thread, which it must
 // not wait for.
 extern "C" __attribute__((visibility("default"), noreturn)) void _exit(int status) {
-  if (!msda::record::inside) msda::record::finish_recording();
+  if (!msda::record::inside) finish_process();
   for (;;) syscall(SYS_exit_group, status);
 }
 

@@ -9,6 +9,7 @@ namespace msda::record {
 // variable, as it was when the recorder was loaded, it does nothing. Events:
 //
 //   loaded      the recorder is in this process; the program's path
+//   ended       that process ends; one that is killed, or becomes a program without the recorder, does not say so
 //   driver      the program found a function of the CUDA driver that the recorder replaces; once a process
 //   matched     a kernel that is to be recorded; adapter and name, separated by a tab
 //   unmatched   a kernel that no adapter knows

@@ -380,7 +380,8 @@ int64_t Recording::complete_capture(std::string& output) noexcept {
   if (over_) return -1;
   if (number == 0) return 0;
   State& mine = state();
-  const auto done = mine.writer.wait_for_cut(number);
+  auto done = mine.writer.wait_for_cut(number);
+  if (!done && mine.writer.is_unreachable()) done = mine.ring.wait_for_cut(number);
   guarded([&] {
     const std::string& usual = mine.frames.output();
     output = done && done->renamed > 0 ? spool::next_name(usual, done->renamed) : usual;

@@ -88,6 +88,17 @@ std::optional<RingBlock> TargetRing::reserve(uint64_t bytes, std::string& why) n
   return std::nullopt;
 }
 
+std::optional<spool::CutDone> TargetRing::wait_for_cut(uint64_t number) const noexcept {
+  constexpr timespec kPause{0, 5'000'000};
+  for (const auto end = Clock::now() + std::chrono::minutes(1); header_ != nullptr && Clock::now() < end;) {
+    if (header_->answered.load(std::memory_order_acquire) == number) {
+      return spool::CutDone{number, header_->invocations, header_->renamed};
+    }
+    nanosleep(&kPause, nullptr);
+  }
+  return std::nullopt;
+}
+
 // What is left of the program's patience after so long a wait in vain. If it is none, that wait has cost it all: no
 // launch waits any more until blocks come back.
 TargetRing::Clock::duration TargetRing::lose_patience(Clock::duration waited) {

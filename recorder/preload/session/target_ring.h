@@ -83,6 +83,9 @@ class TargetRing {
   // is no room. Needs what pin() needs.
   std::optional<RingBlock> reserve(uint64_t bytes, std::string& why) noexcept;
 
+  // The writer's answer to the cut of this number, which comes without the socket. Nothing after a minute.
+  std::optional<spool::CutDone> wait_for_cut(uint64_t number) const noexcept;
+
   // The device has lost the pinning (cudaDeviceReset): pins the memory again with the next block.
   void pins_are_lost() noexcept { ++pin_epoch_; }
 

@@ -36,6 +36,9 @@ class WriterProcess {
   // ended, cannot be reached, or takes longer than a minute.
   std::optional<spool::CutDone> wait_for_cut(uint64_t number) noexcept;
 
+  // The program has closed the recorder's socket.
+  bool is_unreachable() const noexcept { return socket_.was_opened() && socket_.get() < 0; }
+
   // In a forked child: the writer is the parent's.
   void close_in_child() noexcept { socket_.close(); }
 
