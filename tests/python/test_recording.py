@@ -172,6 +172,21 @@ def test_a_library_that_is_closed_and_opened_again(tmp_path, target):
     assert len(read_capture(capture).invocations) == 2
 
 
+def test_a_second_copy_of_the_library_is_named(tmp_path, target):
+    copy = tmp_path / "libmsda_too.so"
+    copy.write_bytes((BUILD / "lib" / "libmsda.so").read_bytes())
+    command = target(f"""
+        op.backward(make_inputs(**small))
+        for name in ("msda_backward", "msda_cuda_backward", "msda_backward"):
+            print(ctypes.CDLL({str(copy)!r})[name](None, None, None, None, None, None) != 0)
+    """)
+    done = record(*command, options=["-o", tmp_path / "a.h5"])
+    assert (done.returncode, done.stdout) == (0, "True\n" * 3), done.stderr
+    told = f"msda-record: a second msda_backward, of {copy}, is in this process; its calls are not recorded: load one libmsda only"
+    assert done.stderr.count("a second ") == 1 and told in done.stderr
+    assert len(read_capture(tmp_path / "a.h5").invocations) == 1
+
+
 def test_what_a_call_through_dlsym_leaves(tmp_path, target):
     capture = tmp_path / "a.h5"
     command = target("""

@@ -1,13 +1,17 @@
 // Records calls of our own C ABI: the preload's functions of these names record the call and call the real ones, which
 // programs find by linking to libmsda, or by dlsym, as ctypes does.
+#include <dlfcn.h>
+
 #include <atomic>
 #include <cstring>
+#include <string>
 
 #include "kernels/msda.h"
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/table.h"
 #include "recorder/preload/launch/abi_call.h"
+#include "recorder/preload/session/warn.h"
 
 // clang-format off
 #define MSDA_ID(name, ...) k_##name,
@@ -44,6 +48,19 @@ struct Hook {
   HookId id;
 };
 
+// Its calls could not be told from the first one's, by which the recorder calls on.
+void report_second_copy(const char* name, void* found) noexcept {
+  static constinit std::atomic<bool> told{false};
+  if (told.exchange(true)) return;
+  try {
+    Dl_info where{};
+    const char* path = dladdr(found, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "another library";
+    warn(std::string("a second ") + name + ", of " + path +
+         ", is in this process; its calls are not recorded: load one libmsda only (LD_LIBRARY_PATH, ldd)");
+  } catch (...) {  // no memory
+  }
+}
+
 // The handlers, by the table's names.
 
 template <auto record, class Function>
@@ -68,8 +85,9 @@ void* substitute_abi(const char* name, void* found) noexcept {
   for (Interposed& hook : hooks) {
     if (std::strcmp(name, hook.name) != 0) continue;
     if (found == hook.ours) return nullptr;
-    // Calls of a second copy of libmsda in a process are not recorded.
-    return is_first_copy(hook.real, found) ? hook.ours : nullptr;
+    if (is_first_copy(hook.real, found)) return hook.ours;
+    report_second_copy(name, found);
+    return nullptr;
   }
   return nullptr;
 }
