@@ -110,11 +110,11 @@ std::string Generator::text() const {
 }
 
 Generator parse_generator(std::string_view text, const Tensor& recorded) {
-  const auto fail = [&] {
+  const auto fail = [&](const char* why = "no such generator") {
     throw std::invalid_argument(
-        fmt::format("{}: no such generator; there are uniform(LOW,HIGH), uniform24(LOW,HIGH), normal(MEAN,DEVIATION), "
+        fmt::format("{}: {}; there are uniform(LOW,HIGH), uniform24(LOW,HIGH), normal(MEAN,DEVIATION), "
                     "softmax(DEVIATION,COUNT) and resample",
-                    text));
+                    text, why));
   };
   const size_t bracket = std::min(text.find('('), text.size());
   const std::string_view name = text.substr(0, bracket);
@@ -131,7 +131,8 @@ Generator parse_generator(std::string_view text, const Tensor& recorded) {
       } catch (const std::exception&) {
         fail();
       }
-      if (used != part.size() || !(std::abs(numbers.back()) <= 1e30)) fail();
+      if (used != part.size()) fail();
+      if (!(std::abs(numbers.back()) <= 1e30)) fail("its numbers are to lie between -1e30 and 1e30");
       begin = end + 1;
     }
   }
@@ -141,11 +142,11 @@ Generator parse_generator(std::string_view text, const Tensor& recorded) {
   if (name == "uniform" || name == "uniform24") {
     generator.kind = name == "uniform" ? Kind::kUniform : Kind::kUniform24;
     if (pair) generator.low = numbers[0], generator.high = numbers[1];
-    if (!(generator.low < generator.high)) fail();
+    if (!(generator.low < generator.high)) fail("LOW is to be below HIGH");
   } else if (name == "normal") {
     generator.kind = Kind::kNormal;
     if (pair) generator.mean = numbers[0], generator.deviation = numbers[1];
-    if (!(generator.deviation >= 0)) fail();
+    if (!(generator.deviation >= 0)) fail("DEVIATION is to be from 0 on");
   } else if (name == "softmax") {
     generator.kind = Kind::kSoftmax;
     if (!pair || !(numbers[0] >= 0) || !(numbers[1] >= 1) || numbers[1] != std::floor(numbers[1])) fail();

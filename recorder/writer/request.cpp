@@ -154,7 +154,8 @@ std::string announce(const Options& options) {
   const auto folder = folder_of(options.output);
   if (const auto limit = options.max_bytes == 0 && folder ? spool::default_limit(*folder) : std::nullopt) {
     say(fmt::format("records at most {}, half of what is free on the disk of {}; --max-bytes sets another limit",
-                    format_bytes(*limit), options.output));
+                    format_bytes(*limit),
+                    name_of(options.output).value_or((*folder == "." ? fs::current_path() : *folder).string())));
   }
   const auto name = name_of(options.output);
   struct stat status {};

@@ -180,7 +180,7 @@ int status_of(pid_t child, Signals& signals) {
 }
 
 void report_processes(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed,
-                      bool digest_only) {
+                      bool digest_only, int status) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
@@ -203,6 +203,7 @@ void report_processes(const std::map<std::string, Report>& reports, const std::v
   });
   if (said_nothing) say("no call was recorded");
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
+    if (status != 0) say(fmt::format("next: see what the program says; its exit status is {}", status));
     std::string words;
     for (const std::string& word : typed) words += " " + text::shell_word(word);
     say("next: msda-replay doctor --" + words);
@@ -230,7 +231,7 @@ int run(const Options& options) {
   signals.pass_on_to(child);
   session.attend(child);
   const int status = status_of(child, signals);
-  report_processes(session.wait(), options.typed, options.digest_only);
+  report_processes(session.wait(), options.typed, options.digest_only, status);
   return signal_since != 0 ? 128 + signal_since : status;
 }
 

@@ -102,7 +102,10 @@ void add_replay(CLI::App& command, Options& options) {
       .add_option("--mode", options.modes,
                   "Replays, separated by commas: deterministic, atomic, float64, mixed, original, recorded_order; by "
                   "default all but mixed and recorded_order that this machine can run")
-      ->type_name("LIST");
+      ->type_name("LIST")
+      ->each([](const std::string& modes) {
+        if (modes.empty()) throw BadInput("--mode: names no mode; leave it out for all that this machine can run");
+      });
   command
       .add_option("--float64-stages", options.float64_stages,
                   "Stages that mode mixed computes in float64, separated by commas")

@@ -7,6 +7,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "recorder/text/mistyped.h"
 #include "recorder/writer/version.h"
@@ -22,6 +23,16 @@ int fail(int status, std::string_view message) {
   return status;
 }
 
+// "--color: rainbow not in {auto,always}" becomes "--color rainbow: give one of auto,always".
+std::string in_our_words(const std::string& complaint) {
+  constexpr std::string_view kNotIn = " not in {";
+  const size_t flag = complaint.find(": "), list = complaint.find(kNotIn);
+  if (flag >= list || list == complaint.npos || !complaint.ends_with('}')) return complaint;
+  const size_t names = list + kNotIn.size();
+  return complaint.substr(0, flag) + " " + complaint.substr(flag + 2, list - flag - 2) + ": give one of " +
+         complaint.substr(names, complaint.size() - names - 1);
+}
+
 // Handles --help and --version, and reports wrong flags.
 int fail(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream out, complaint;
@@ -29,7 +40,7 @@ int fail(const CLI::App& app, const CLI::ParseError& error) {
   print_raw(out.str());
   if (status == 0) return 0;
   const std::string mistyped = text::mistyped(app);
-  return fail(kBadInput, (mistyped.empty() ? error.what() : mistyped) + std::string(" (see --help)"));
+  return fail(kBadInput, (mistyped.empty() ? in_our_words(error.what()) : mistyped) + " (see --help)");
 }
 
 int parse_and_run(int argc, char** argv) {

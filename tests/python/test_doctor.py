@@ -240,6 +240,25 @@ def test_mistyped_arguments(replay, arguments, meant):
     assert (f"did you mean {meant}?" in done.err) if meant else ("did you mean" not in done.err)
 
 
+@pytest.mark.parametrize("arguments, told", [
+    (["help"], "help: no such command of msda-replay; did you mean --help?"),
+    (["version"], "version: no such command of msda-replay; did you mean --version?"),
+    (["RUN", "a.h5"], "RUN: no such command of msda-replay; did you mean run?"),
+    ([__file__], f"{__file__}: no such command of msda-replay; did you mean msda-replay run {__file__}?"),
+    ([], "give a command: run, list, show, stages, "), (["show", "a.h5", "b.h5"], "b.h5: one argument more than show takes"),
+    (["run", "a.h5", "--color", "rainbow"], "--color rainbow: give one of auto,always,never"), (["run", "a.h5", "--mode", ""], "--mode: names no mode"),
+])
+def test_commands_that_are_none(replay, arguments, told):
+    assert replay(*arguments, expect=2).err.startswith(f"msda-replay: {told}")
+
+
+def test_what_is_said_where_nothing_was_recorded(tmp_path):
+    done = subprocess.run([RECORD, "-o", "a.%p.h5", "--", "sh", "-c", "exit 5"], capture_output=True, text=True, cwd=tmp_path, env=environment())
+    assert f"half of what is free on the disk of {tmp_path};" in done.stderr
+    assert "msda-record: next: see what the program says; its exit status is 5\n" in done.stderr
+    assert done.stderr.endswith(f"next: msda-replay doctor -- {RECORD} -o a.%p.h5 -- sh -c 'exit 5'\n")
+
+
 def test_flags_before_their_command(replay):
     refused = replay("--json", "-", "run", "a.h5", expect=2)
     assert refused.err == "msda-replay: --json: is a flag of run: give it behind that word (see --help)\n"

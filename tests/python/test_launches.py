@@ -1,7 +1,9 @@
 """Recording of kernel launches through the driver hook, on the stand-in CUDA driver of tests/stand_in_driver."""
 
+import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import time
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 from conftest import BUILD
 from support import backward, recorder_digest
+from test_msda_record import wait_until
 from test_recording import PRELOAD, environment, pytestmark, record  # noqa: F401
 
 from msda_replay import read_capture
@@ -189,6 +192,26 @@ def test_what_a_killed_writer_has_not_read_is_in_the_spool(replay, tmp_path):
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout) and "ended unexpectedly" in done.stderr
     assert replay("recover", f"{capture}.spool", "-o", capture, expect=0).out == f"{capture}: 60 invocations\n"
     replay("verify", capture, expect=0)
+
+
+def test_what_a_killed_writer_held_is_counted(replay, tmp_path):
+    """With little shared memory it copies the calls that --keep last:K keeps into its own."""
+    capture, spool = tmp_path / "a.h5", tmp_path / "a.h5.spool"
+    process = subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", "400", "--seed", "1"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, text=True,
+                               env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_KEEP="last:30", MSDA_RECORD_RING_BYTES=1 << 20))
+    wait_until(lambda: spool.exists() and spool.stat().st_size > 100_000)
+    process.send_signal(signal.SIGSTOP)
+    (writer,) = subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True, check=True).stdout.split()
+    state = pathlib.Path("/proc", writer, "stat")
+    wait_until(lambda: all(state.read_text().rsplit(")", 1)[1].split()[0] == "S" or time.sleep(0.01) for _ in range(3)))
+    os.kill(int(writer), signal.SIGKILL)
+    process.send_signal(signal.SIGCONT)
+    _, errors = process.communicate(timeout=60)
+    (held,) = re.findall("it held ([0-9]+) of the last calls in its own memory, and they are lost", errors)
+    assert process.returncode == 0 and 1 <= int(held) <= 30, errors
+    replay("recover", spool, "-o", capture, expect=0)
+    assert len(read_capture(capture).invocations) >= 30  # the last ones came later
 
 
 @pytest.mark.long

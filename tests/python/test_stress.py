@@ -162,6 +162,8 @@ def test_generators_are_chosen(tmp_path, stress):
     (("--criterion", "anchored:0"), "anchored:K"),
     (("--draw", "nothing=uniform(0,1)"), "TENSOR one of value"),
     (("--draw", "value=gamma(1,1)"), "no such generator"),
+    (("--draw", "value=uniform(1,0)"), "LOW is to be below HIGH; there are uniform(LOW,HIGH)"),
+    (("--draw", "value=normal(0,1e38)"), "its numbers are to lie between -1e30 and 1e30"),
     (("--batch", "0"), "from 1"),
     (("--runs", "0"), "from 1"),
     (("--width", "0"), "above 0"),

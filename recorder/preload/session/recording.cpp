@@ -172,9 +172,11 @@ void Recording::say_trouble(State& mine) {
 void Recording::notify_writer(State& mine) {
   say_trouble(mine);
   if (mine.writer.notify() != WriterProcess::Answer::kGone || !mine.writer_reads.exchange(false)) return;
-  mine.write_unread();
+  const size_t lost = mine.write_unread();
   warn("the writer of " + mine.frames.output() + " ended unexpectedly; recording continues into " +
-       mine.frames.spool_path() + kRecover);
+       mine.frames.spool_path() + kRecover +
+       (lost > 0 ? "; it held " + std::to_string(lost) + " of the last calls in its own memory, and they are lost"
+                 : ""));
 }
 
 std::optional<HostCall> Recording::begin_call(const CallFacts& given, const std::vector<HostTensor>& inputs,

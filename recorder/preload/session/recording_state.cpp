@@ -36,6 +36,7 @@ void Recording::State::forget_evicted() {
     const uint64_t told = frames.append(spool::Drop{evicted->invocation});
     std::erase_if(unread,
                   [&](const HandedOver& launch) { return launch.record.content.invocation == evicted->invocation; });
+    read.erase(evicted->invocation);
     frames.dropped(evicted->bytes + told);
   }
 }
@@ -65,7 +66,7 @@ void Recording::State::write(LaunchRecord record) {
     ledger.deliver_first(content.key, record.before, bytes);
   }
   record.content.settle();
-  std::erase_if(unread, [](const HandedOver& launch) { return launch.record.block.is_read(); });
+  forget_read();
   if (block != nullptr && !frames.has_ended()) {
     record.block.hand_over();
     unread.push_back({std::move(record), attempt});
@@ -73,13 +74,22 @@ void Recording::State::write(LaunchRecord record) {
   forget_evicted();
 }
 
-void Recording::State::write_unread() {
+void Recording::State::forget_read() {
+  std::erase_if(unread, [this](const HandedOver& launch) {
+    if (!launch.record.block.is_read()) return false;
+    if (config.keep_last > 0) read.insert(launch.record.content.invocation);
+    return true;
+  });
+}
+
+size_t Recording::State::write_unread() {
+  forget_read();
   for (HandedOver& launch : unread) {
-    if (launch.record.block.is_read()) continue;
     frames.dropped(append(launch.record, launch.attempt, nullptr));  // it has counted towards the limit already
     launch.record.block.take_back();
   }
   unread.clear();
+  return std::exchange(read, {}).size();
 }
 
 void Recording::State::write_held() {
@@ -113,6 +123,7 @@ uint64_t Recording::State::cut(bool keep) {
   const uint64_t of_all = std::exchange(unknown_bytes, 0) + forgotten.bytes;
   if (forgotten.contents == 0) return 0;
   frames.append(spool::Cut{++cuts, keep});
+  read.clear();
   if (!keep) unread.clear();          // the writer frees their blocks
   if (!keep) frames.dropped(of_all);  // and not what calls under way have counted already
   return cuts;

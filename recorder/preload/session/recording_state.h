@@ -23,8 +23,10 @@ struct Recording::State {
   void forget_evicted();
   void write(LaunchRecord record);
   uint64_t append(const LaunchRecord& record, uint32_t attempt, const RingBlock* block);
-  // The writer has ended: appends to the spool what it has left in the shared memory.
-  void write_unread();
+  void forget_read();
+  // The writer has ended: appends to the spool what it has left in the shared memory. Returns how many launches it had
+  // only in its own memory, as --keep last:K may have it.
+  size_t write_unread();
   void write_held();
   void deliver(LaunchRecord&& record);
   // Ends the capture: keeps or discards the calls delivered so far. Returns the cut's number, or 0 if there are none.
@@ -43,6 +45,7 @@ struct Recording::State {
     uint32_t attempt;
   };
   std::deque<HandedOver> unread;                      // launches whose block the writer has not freed
+  std::set<uint64_t> read;                            // with --keep last:K: invocations that the writer holds
   std::optional<LaunchRecord> held;                   // its content is recorded already
   std::map<std::string, std::set<std::string>> code;  // in the spool: functions, by their image's digest
   std::set<std::string> missed;                       // kernels for which report_missed_launch() has warned

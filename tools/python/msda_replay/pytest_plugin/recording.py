@@ -261,6 +261,9 @@ class TestRecording:
             lines.append(explanation.finding)
         if told.by:
             lines.append(f"tolerance and reference as {' and '.join(told.by)} had them")
+        elif report.failed and "atol" not in self.marker:
+            lines.append("what the test compared was not seen; it is by numpy.testing.assert_allclose and torch.testing.assert_close, "
+                         "not by allclose; or give @pytest.mark.msda(atol=..., rtol=...)")
         lines.append(opens)
         self.note(item, report, path, explanation, opens)
         report.sections.append(("msda-replay", "\n".join(lines)))

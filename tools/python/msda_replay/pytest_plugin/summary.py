@@ -113,7 +113,10 @@ class Summary:
             yield f"captures of {len(passing)} passing test{'s' * (len(passing) != 1)} in {self.settings.directory}", {}
         if self.failed_without and not self.obstacle:
             yield (f"{self.failed_without} failed without a call that is recorded"
-                   f"{': docs/recording.md, Troubleshooting, says why that may be' if not self.kept else ''}"), {}
+                   f"{': msda-replay doctor -- python3 -m pytest ... says why' if not self.kept else ''}"), {}
+            if not self.kept:
+                yield ("operators of PyTorch on a CPU never are; to record one, call in the test: "
+                       'msda_replay.save_call("call.h5", operator="grid_sample", ...)'), {}
 
     def pytest_unconfigure(self):
         if self.session is not None:
