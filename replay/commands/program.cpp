@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <new>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -18,19 +19,20 @@
 namespace msda::replay {
 namespace {
 
+constexpr size_t kLongest = 1000;  // that a regular expression is tried on
+
 int fail(int status, std::string_view message) {
   print_error(message);
   return status;
 }
 
-// "--color: rainbow not in {auto,always}" becomes "--color rainbow: give one of auto,always".
+// "--color: rainbow not in {auto,always}" becomes "--color rainbow: give one of auto,always", and "--moves: Value x not
+// in range 0 to 9" "--moves x: from 0 to 9".
 std::string in_our_words(const std::string& complaint) {
-  constexpr std::string_view kNotIn = " not in {";
-  const size_t flag = complaint.find(": "), list = complaint.find(kNotIn);
-  if (flag >= list || list == complaint.npos || !complaint.ends_with('}')) return complaint;
-  const size_t names = list + kNotIn.size();
-  return complaint.substr(0, flag) + " " + complaint.substr(flag + 2, list - flag - 2) + ": give one of " +
-         complaint.substr(names, complaint.size() - names - 1);
+  static const std::regex one_of(R"(^([^ ]*): (.*) not in \{(.*)\}$)"),
+      range("^([^ ]*): Value (.*) not in range (.*)$");
+  if (complaint.size() > kLongest) return complaint;
+  return std::regex_replace(std::regex_replace(complaint, one_of, "$1 $2: give one of $3"), range, "$1 $2: from $3");
 }
 
 // Handles --help and --version, and reports wrong flags.

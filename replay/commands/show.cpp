@@ -54,7 +54,11 @@ void add_tensor(Lines& lines, const Json& tensor, const std::string& title) {
   std::string statistics;
   if (tensor.contains("statistics")) {
     const Json& s = tensor["statistics"];
-    statistics = fmt::format("  from {} to {}", plain(s["lowest"]), plain(s["highest"]));
+    const bool is_integer = plain(tensor["type"]).find("int") != std::string::npos;  // whose extremes are doubles
+    const auto extreme = [&](const Json& number) {
+      return is_integer && number.is_number() ? fmt::format("{:.0f}", number.get<double>()) : plain(number);
+    };
+    statistics = fmt::format("  from {} to {}", extreme(s["lowest"]), extreme(s["highest"]));
     for (const char* name : {"zero", "nan", "infinite"}) {
       if (s[name] != 0) statistics += fmt::format(", {} {}", plain(s[name]), name);
     }
@@ -67,7 +71,7 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
   lines.add("Invocation {}", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
     const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
-                           name == "digests" || value.is_null();
+                           name == "digests" || value.is_null() || value == "";
     if (!elsewhere) lines.add("  {} = {}", name, plain(value));
   }
   lines.add("  tensors");

@@ -70,6 +70,7 @@ def test_show(replay, capture):
     for part in ("pytest -k backward", "PYTHONHASHSEED = 0", "triton = 3.6", "gpu = NVIDIA H200", "grid = 20 1 2", "1 nan", "1 infinite",
                  "results/other/grad_value", "inputs/value"):
         assert part in text, part
+    assert re.search(r"spatial_shapes +int64 .* from \d+ to \d+$", text, re.M) and not re.search(" = *$", text, re.M)
     assert "Invocation 0" not in text
 
 
