@@ -251,7 +251,9 @@ def test_folders(tmp_path):
                           capture_output=True).returncode == 0
 
 
-@pytest.mark.parametrize("folder, why", [("file", "File exists"), ("file/below", "Not a directory"), ("readonly", "Permission denied")])
+@pytest.mark.parametrize("folder, why", [("file", "File exists"), ("file/below", "Not a directory"), ("readonly", "Permission denied"), ("n" * 300, "File name too long"),
+                                         ("folder/" * 1000 + "end", "File name too long")],
+                         ids=["file", "below", "readonly", "name", "path"])
 def test_folders_that_cannot_be_used(session, tmp_path, folder, why):  # noqa: F811
     (tmp_path / "file").touch()
     (tmp_path / "readonly").mkdir(mode=0o555)

@@ -1,5 +1,6 @@
 """The recorder in this process, and how a pytest is started again with it."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -100,6 +101,8 @@ class Launch:
     def start_again(self):
         """Replaces this process by the same command with the recorder loaded; returns, with an obstacle, if that fails."""
         try:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                os.stat(self.directory)  # of a path that is too long makedirs tries each part, by recursion
             os.makedirs(self.directory, exist_ok=True)
             session = tempfile.mkdtemp(prefix=f".session-{os.getpid()}-", dir=self.directory)
             lock = files.lock(session)

@@ -63,7 +63,11 @@ class Summary:
 
     def adopt_earlier_sessions(self):
         """Keeps what pytests left behind that were killed while they recorded into the same folder."""
-        for folder in self.settings.directory.glob(".session-*"):
+        try:
+            folders = list(self.settings.directory.glob(".session-*"))
+        except OSError:  # too long a name
+            return
+        for folder in folders:
             with files.abandoned(folder) as is_abandoned:
                 if is_abandoned:
                     self.adopt(folder)
