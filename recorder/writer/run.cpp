@@ -179,6 +179,13 @@ int status_of(pid_t child, Signals& signals) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// A flag as people type it: shell_word() quotes its dashes.
+std::string typed_word(const std::string& word) {
+  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  const std::string rest = word.substr(dashes);
+  return word.substr(0, dashes) + (rest.empty() && dashes > 0 ? "" : text::shell_word(rest));
+}
+
 void report_processes(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed,
                       bool digest_only, int status) {
   std::string first;  // capture
@@ -205,7 +212,7 @@ void report_processes(const std::map<std::string, Report>& reports, const std::v
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     if (status != 0) say(fmt::format("next: see what the program says; its exit status is {}", status));
     std::string words;
-    for (const std::string& word : typed) words += " " + text::shell_word(word);
+    for (const std::string& word : typed) words += " " + typed_word(word);
     say("next: msda-replay doctor --" + words);
   }
   if (first.empty()) return;
