@@ -14,7 +14,7 @@ import pytest
 from conftest import BUILD
 from support import backward, recorder_digest
 from test_msda_record import wait_until
-from test_recording import PRELOAD, environment, pytestmark, record  # noqa: F401
+from test_recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
 
 from msda_replay import read_capture
 
@@ -192,6 +192,18 @@ def test_what_a_killed_writer_has_not_read_is_in_the_spool(replay, tmp_path):
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout) and "ended unexpectedly" in done.stderr
     assert replay("recover", f"{capture}.spool", "-o", capture, expect=0).out == f"{capture}: 60 invocations\n"
     replay("verify", capture, expect=0)
+
+
+def test_launches_whose_capture_another_program_damages(tmp_path):
+    """The spool only names them: recover is not promised to get them."""
+    capture = tmp_path / "a.h5"
+    with subprocess.Popen([RECORD, "-o", capture, "--", CLIENT, "--kernel", "col2im17", "--launches", "200"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, env=environment()) as process:
+        wait_until(lambda: capture.exists() and capture.stat().st_size > 1_000_000)
+        capture.write_bytes(b"")
+        told = process.communicate(timeout=60)[1]
+    assert "a.h5: another program wrote into it while it was recorded, and damaged it; nothing else holds its 200 calls" in told, told
+    assert "recover" not in told and "next: msda-replay run" not in told
 
 
 def test_what_a_killed_writer_held_is_counted(replay, tmp_path):
