@@ -1,9 +1,9 @@
 #include "replay/calls/earlier_results.h"
 
 #include <algorithm>
-#include <functional>
+#include <cstddef>
 #include <memory>
-#include <optional>
+#include <utility>
 
 #include "replay/calls/damage.h"
 #include "replay/calls/load_operator.h"
@@ -13,7 +13,7 @@ namespace msda::replay {
 namespace {
 
 // Of so many calls digests are compared, of so many the data read.
-constexpr size_t kMostCalls = 64, kMostRead = 8;
+constexpr std::ptrdiff_t kMostCalls = 64, kMostRead = 8;
 
 analysis::Tensor read(const capture::IsolatedReader& reader, const capture::TensorInfo& info, capture::Tensor& memory) {
   if (memory.data == nullptr) memory = reader.read(info);
@@ -21,36 +21,34 @@ analysis::Tensor read(const capture::IsolatedReader& reader, const capture::Tens
   return {memory.data.get(), dtype_of(info.type), info.shape};
 }
 
-// A call that cannot be read is left out: the one that is being explained does not hang on it.
-std::optional<capture::Invocation> call_of(const capture::IsolatedReader& reader, int64_t id) {
-  try {
-    return reader.invocation(id);
-  } catch (const capture::Error&) {
-    return std::nullopt;
-  }
-}
-
-// Other kernels may have outputs of any type.
-bool is_gradient(const capture::Invocation& call, const capture::TensorInfo& info) {
-  return !operator_of(call).empty() && info.name.starts_with("grad_");
-}
-
 }  // namespace
 
-std::vector<analysis::EarlierResult> earlier_results(const capture::IsolatedReader& reader, int64_t invocation) {
-  std::vector<int64_t> ids;
-  std::ranges::copy_if(reader.invocation_ids(), std::back_inserter(ids), [&](int64_t id) { return id < invocation; });
-  std::ranges::sort(ids, std::greater());
-  if (ids.size() > kMostCalls) ids.resize(kMostCalls);
+// A call that cannot be read is left out: the one that is being explained does not hang on it.
+const EarlierResults::Outputs& EarlierResults::outputs_of(int64_t id) const {
+  const auto [at, is_new] = known_.try_emplace(id);
+  if (!is_new) return at->second;
+  try {
+    capture::Invocation call = reader_.invocation(id);
+    at->second = {!operator_of(call).empty(), std::move(call.outputs)};
+  } catch (const capture::Error&) {
+  }
+  return at->second;
+}
+
+std::vector<analysis::EarlierResult> EarlierResults::before(int64_t invocation) const {
+  const std::vector<int64_t>& ids = reader_.invocation_ids();  // ascending
+  const auto end = std::ranges::lower_bound(ids, invocation);
+  const auto begin = end - std::min<std::ptrdiff_t>(kMostCalls, end - ids.begin());
+  if (begin != end) known_.erase(known_.begin(), known_.lower_bound(*begin));
   std::vector<analysis::EarlierResult> results;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    const auto earlier = call_of(reader, ids[i]);
-    if (!earlier) continue;
-    for (const capture::TensorInfo& info : earlier->outputs) {
-      analysis::EarlierResult result{earlier->id, info.name, info.digest, [] { return analysis::Tensor{}; }};
-      if (i < kMostRead && is_gradient(*earlier, info)) {
+  for (auto id = end; id != begin;) {
+    const bool may_read = end - --id <= kMostRead;
+    const auto& [of_operator, tensors] = outputs_of(*id);
+    for (const capture::TensorInfo& info : tensors) {
+      analysis::EarlierResult result{*id, info.name, info.digest, [] { return analysis::Tensor{}; }};
+      if (may_read && of_operator && info.name.starts_with("grad_")) {
         // The memory is that of all copies of the result, and lives as long as any.
-        result.read = [&reader, info, memory = std::make_shared<capture::Tensor>()] {
+        result.read = [&reader = reader_, info, memory = std::make_shared<capture::Tensor>()] {
           return read(reader, info, *memory);
         };
       }

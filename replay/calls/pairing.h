@@ -1,4 +1,4 @@
-// Calls of equal inputs in one capture: which one a test compared the other with.
+// The other calls of a capture: which one of equal inputs a test compared one with, and those before it.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "recorder/capture/isolated_reader.h"
 #include "replay/base/options.h"
+#include "replay/calls/earlier_results.h"
 #include "replay/calls/settle.h"
 
 namespace msda::replay {
@@ -31,6 +32,7 @@ class Pairing {
   std::vector<std::string> altered_beside(int64_t id) const;
   // How it was paired, and by which conventions that fit it is replayed, in sentences.
   std::vector<std::string> notes(int64_t id) const;
+  const EarlierResults& earlier() const { return earlier_; }
 
  private:
   // With its reference, if it has one in another call.
@@ -43,6 +45,7 @@ class Pairing {
 
   const Options& options_;
   const capture::IsolatedReader& reader_;
+  const EarlierResults earlier_{reader_};
   std::vector<int64_t> chosen_;
   std::map<int64_t, int64_t> reference_of_;            // by the call that is compared with it
   std::map<int64_t, int64_t> compared_with_;           // of a reference: a call that is compared with it

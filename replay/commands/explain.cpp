@@ -6,13 +6,12 @@
 #include <chrono>
 
 #include "replay/base/errors.h"
-#include "replay/calls/earlier_results.h"
 #include "replay/modes/recorded_order.h"
 
 namespace msda::replay {
 
-analysis::Material material_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-                               const LoadedCall& loaded, const Replays& replays) {
+analysis::Material material_of(const capture::Invocation& invocation, const LoadedCall& loaded,
+                               const Replays& replays) {
   analysis::Material material;
   material.call = loaded.shared_call();
   material.kernel = invocation.facts.kernel;
@@ -22,7 +21,6 @@ analysis::Material material_of(const capture::IsolatedReader& reader, const capt
     const auto* before = find(invocation.outputs_before, name_of(gradient));
     if (before != nullptr) material.before_digests[gradient.place()] = before->digest;
   }
-  material.earlier = [&reader, id = invocation.id] { return earlier_results(reader, id); };
   if (loaded.reference() != nullptr) material.reference = *loaded.reference();
   material.float64 = replays.float64();
   material.replays = replays.others();
@@ -72,7 +70,8 @@ InvocationResult explain_invocation(const Options& options, const capture::Isola
   }
 
   report("comparing");
-  analysis::Material material = material_of(reader, result.invocation, loaded, replays);
+  analysis::Material material = material_of(result.invocation, loaded, replays);
+  material.earlier = [&pairing, id] { return pairing.earlier().before(id); };
   if (ordered) material.replays.push_back(ordered->owned.side);
   result.report = analyze(material, {result.tolerance, static_cast<int>(options.threads), options.customary});
   result.compared = std::ranges::any_of(material.recorded.tensors, [](const auto& tensor) { return bool{tensor}; });

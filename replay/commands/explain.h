@@ -16,12 +16,11 @@
 
 namespace msda::replay {
 
-// The sides of an invocation, as the analysis takes them; they refer to the other arguments.
-analysis::Material material_of(const capture::IsolatedReader& reader, const capture::Invocation& invocation,
-                               const LoadedCall& loaded, const Replays& replays);
+// The sides of an invocation, as the analysis takes them; they refer to the other arguments. Without earlier calls.
+analysis::Material material_of(const capture::Invocation& invocation, const LoadedCall& loaded, const Replays& replays);
 
-// Sees an invocation explained, while its tensors are in memory.
-using Look = std::function<void(const LoadedCall&, const analysis::Material&, const InvocationResult&)>;
+// Sees an invocation explained, while its tensors are in memory, and may drop what it does not need of the result.
+using Look = std::function<void(const LoadedCall&, const analysis::Material&, InvocationResult&)>;
 
 // `count` is told with the progress: " (2 of 7)".
 InvocationResult explain_invocation(const Options& options, const capture::IsolatedReader& reader,

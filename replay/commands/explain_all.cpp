@@ -88,7 +88,7 @@ Found find_all(const Options& options, const capture::IsolatedReader& reader, co
   std::optional<SavedReplays> saved;
   if (!options.save_replays.empty()) saved.emplace(options.save_replays, reader.run());
   const Look look_and_save = [&](const LoadedCall& loaded, const analysis::Material& material,
-                                 const InvocationResult& result) {
+                                 InvocationResult& result) {
     if (saved) save_replays(*saved, result.invocation, material);
     if (look) look(loaded, material, result);
   };

@@ -51,11 +51,8 @@ struct Whole {
       : invocation(pairing.invocation(id)),
         loaded(options, reader, invocation),
         replays(loaded, settings(options), devices, report),
-        material(material_of(reader, invocation, loaded, replays)),
-        tolerance(chosen_tolerance(options, invocation, loaded.call().inputs().front().tensor.dtype)) {
-    // A small capture has no earlier calls.
-    material.earlier = nullptr;
-  }
+        material(material_of(invocation, loaded, replays)),
+        tolerance(chosen_tolerance(options, invocation, loaded.call().inputs().front().tensor.dtype)) {}
 
  private:
   // Orders drawn by chance decide no finding.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "recorder/capture/digest.h"
 #include "recorder/writer/version.h"
@@ -47,8 +48,8 @@ std::vector<analysis::ElementId> told_elements(const InvocationResult& result, c
   return elements;
 }
 
-// A page tells so many invocations of one kind in full.
-constexpr int kMostAlike = 25;
+// A page tells so many invocations of one kind in full, and of all kinds so many, and the first of each.
+constexpr int kMostAlike = 25, kMostInFull = 50;
 
 // By what its first finding is; empty without any.
 std::string kind_of(const InvocationResult& result) {
@@ -60,16 +61,18 @@ std::string kind_of(const InvocationResult& result) {
 // Makes the report on one capture.
 class Reporter {
  public:
-  Reporter(const ReportOptions& options, const capture::IsolatedReader& reader)
-      : options_(options), reader_(reader), devices_(options), progress_(!options.quiet) {
+  // `keeps_all`: findings of invocations in brief, too.
+  Reporter(const ReportOptions& options, const capture::IsolatedReader& reader, bool keeps_all)
+      : options_(options), reader_(reader), keeps_all_(keeps_all), devices_(options), progress_(!options.quiet) {
     const auto chosen = Pairing(options, reader).chosen().size();
     most_listed_ = std::max<size_t>(10, static_cast<size_t>(options.findings) / std::max<size_t>(1, chosen));
   }
 
   Found find() {
     return find_all(options_, reader_,
-                    [this](const LoadedCall& loaded, const analysis::Material& material,
-                           const InvocationResult& result) { look(loaded, material, result); });
+                    [this](const LoadedCall& loaded, const analysis::Material& material, InvocationResult& result) {
+                      look(loaded, material, result);
+                    });
   }
 
   ReportedCapture report(Found found, const Conclusion& conclusion) {
@@ -96,10 +99,16 @@ class Reporter {
     return flags_of(options);
   }
 
-  void look(const LoadedCall& loaded, const analysis::Material& material, const InvocationResult& result) {
+  void look(const LoadedCall& loaded, const analysis::Material& material, InvocationResult& result) {
     ReportedInvocation one;
-    one.is_brief = ++alike_[kind_of(result)] > kMostAlike;
-    if (one.is_brief) return looked_.push_back(std::move(one));
+    const int alike = ++alike_[kind_of(result)];
+    one.is_brief = alike > kMostAlike || (alike > 1 && in_full_ >= kMostInFull);
+    if (one.is_brief) {
+      // A call that is wrong everywhere has megabytes of findings.
+      if (!keeps_all_) result.report.verdict = std::exchange(result.report, {}).verdict;
+      return looked_.push_back(std::move(one));
+    }
+    ++in_full_;
     const int threads = static_cast<int>(options_.threads);
     one.pictures = take_pictures(material, result.report, result.tolerance, most_listed_, threads);
     one.shown = shown_invocation(reader_, result.invocation);
@@ -192,11 +201,13 @@ class Reporter {
 
   const ReportOptions& options_;
   const capture::IsolatedReader& reader_;
+  bool keeps_all_;
   AtomicsOfKernels atomics_{reader_};
   Devices devices_;
   const Progress progress_;
   size_t most_listed_;
-  std::map<std::string, int> alike_;        // invocations of each kind so far
+  int in_full_ = 0;                         // invocations so far
+  std::map<std::string, int> alike_;        // of each kind
   std::vector<ReportedInvocation> looked_;  // in the order in which they were explained, without their results
 };
 
@@ -213,13 +224,13 @@ void check_output(const ReportOptions& options, const std::string& path) {
   page_file(options, path).check();
 }
 
-// Writes the page, and returns what else is to be told of the capture.
+// Writes the page, and returns what else is to be told of the capture; `joins`: with others.
 struct WrittenReport {
   Outcome outcome, json;
 };
-WrittenReport write_report(const ReportOptions& options, const std::string& path) {
+WrittenReport write_report(const ReportOptions& options, const std::string& path, bool joins) {
   const capture::IsolatedReader reader(options.capture);
-  Reporter reporter(options, reader);
+  Reporter reporter(options, reader, joins || !options.json.empty());
   Found found = reporter.find();
   WrittenReport written;
   written.outcome = outcome_of(options, reader, found);  // throws where there is nothing to report_page
@@ -240,7 +251,7 @@ void report_page(const ReportOptions& options, const std::string& summary, const
 
 int report_one(const ReportOptions& options) {
   check_output(options, options.output);
-  const auto [outcome, json] = write_report(options, options.output);
+  const auto [outcome, json] = write_report(options, options.output, false);
   report_page(options, outcome["verdict"]["summary"], options.output);
   if (!options.json.empty()) write_json(options.json, json);
   return outcome["status"];
@@ -272,7 +283,7 @@ int write_reports(const ReportOptions& options, const Ranks& ranks) {
     const std::string page = (folder / page_name(own.capture)).string();
     check_output(own, page);
     own.json.clear();
-    Outcome outcome = write_report(own, page).outcome;
+    Outcome outcome = write_report(own, page, true).outcome;
     outcome["page"] = page_name(own.capture);
     return outcome;
   };

@@ -3,9 +3,21 @@
 import random
 import resource
 import subprocess
+import sys
 
 import h5py
 import numpy as np
+
+_PEAK = """import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status not in (0, 1))"""
+
+
+def peak_memory(*command):
+    """KiB, of the largest process of a command that succeeds or finds something; not of this one, which is large itself."""
+    return int(subprocess.run([sys.executable, "-S", "-c", _PEAK, *map(str, command)], stdout=subprocess.PIPE, check=True).stdout)
+
 
 # A command may use this much memory, and no more, on a damaged file.
 MOST_MEMORY = 1 << 30

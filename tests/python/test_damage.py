@@ -11,14 +11,13 @@ import signal
 import stat
 import struct
 import subprocess
-import sys
 import time
 
 import h5py
 import numpy as np
 import pytest
 from conftest import BUILD, DATA, REPLAY, SOURCE
-from damage import MOST_MEMORY, damage, most_memory, run
+from damage import MOST_MEMORY, damage, most_memory, peak_memory, run
 from support import backward, make_problem
 
 from msda_replay import Invocation, Result, write_capture
@@ -486,9 +485,7 @@ def test_verify_holds_no_description_of_every_object(tmp_path):
             del file["contents"]
             dataset = file.create_dataset("contents", data=data)
             dataset.attrs["digest"] = file.attrs["contents"] = digest_of(data.tobytes())
-        script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-        measured = subprocess.run([sys.executable, "-S", "-c", script, REPLAY, "verify", "--quiet", path], capture_output=True, check=True)
-        return int(measured.stdout)  # KiB, of the largest process; not of this one, which is large itself
+        return peak_memory(REPLAY, "verify", "--quiet", path)
 
     count = 6000
     assert peak(count) - peak(1) < 1.5 * count  # it was 2.1

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import DATA, REPLAY
+from damage import peak_memory
 from support import backward, make_problem
 from test_grid_sample import call_of
 
@@ -237,12 +238,27 @@ def test_of_many_calls_alike_some_are_told_in_full(replay, tmp_path, rng):
     wrong = wrong_call(rng, queries=2, heads=1, channels=1, points=1)
     right = Invocation(wrong.inputs, {name: grad.astype(np.float32) for name, grad in backward(wrong.inputs).items()}, "deformable_detr",
                        atol=1e-3, rtol=1e-2)
-    write_capture(tmp_path / "a.h5", [*[wrong] * 27, *[right] * 26])
+    nan = Invocation(wrong.inputs, {name: grad * np.float32(np.nan) for name, grad in right.outputs.items()}, "deformable_detr", atol=1e-3, rtol=1e-2)
+    write_capture(tmp_path / "a.h5", [*[wrong] * 27, *[right] * 26, nan, nan])
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        del file["contents"], file.attrs["contents"]
+        for i in range(55, 1100):
+            file.create_group(f"invocations/{i:06}").attrs["kernel"] = "another"
     replay("report", tmp_path / "a.h5", "-o", tmp_path / "a.html", "--no-stages", "--mode", "deterministic", "--threads", 1, expect=1)
     page = read(tmp_path / "a.html")
-    assert [f"i{i}" for i in (*range(25), *range(27, 52))] == [name for name in page.ids if re.fullmatch(r"i\d+", name)]
+    assert [f"i{i}" for i in (*range(25), *range(27, 52), 53)] == [name for name in page.ids if re.fullmatch(r"i\d+", name)]
     assert "In brief" in page.text
-    assert [i for i in range(53) if f"Invocation {i} The recorded" in page.text] == [25, 26, 52]
+    assert [i for i in range(55) if f"Invocation {i} The recorded" in page.text] == [25, 26, 52, 54]
+    assert page.text.count(" is not replayed: ") == 1000 and "And 45 more." in page.text
+
+
+def test_calls_in_brief_take_no_memory(tmp_path, rng):
+    """2,000 small ones that were wrong everywhere took 900 MB."""
+    def peak(count):
+        write_capture(tmp_path / f"{count}.h5", [wrong_call(rng)] * count)
+        return peak_memory(REPLAY, "report", tmp_path / f"{count}.h5", "-o", tmp_path / f"{count}.html", "--quiet", "--no-stages", "--mode", "deterministic")
+
+    assert peak(45) - peak(25) < 200 * 20  # it was 1100
 
 
 def test_nan_is_drawn_nowhere(report, tmp_path, rng):

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <span>
 
 #include "recorder/text/shell.h"
 #include "replay/base/json.h"
@@ -214,9 +215,15 @@ void add_invocation_section(Html& html, const ReportedCapture& report, const Rep
   }
 }
 
+// Of a list of calls; how many more there are is told.
+constexpr int64_t kMostTold = 1000;
+
+void add_more(Html& html, int64_t all) {
+  if (all > kMostTold) html.add("p", {{"class", "quiet"}}, fmt::format("And {} more.", thousands(all - kMostTold)));
+}
+
 // Those of which there are too many alike.
 void add_brief(Html& html, const ReportedCapture& report) {
-  constexpr int64_t kMostRows = 1000;
   const int64_t all = std::ranges::count_if(report.invocations, &ReportedInvocation::is_brief);
   if (all == 0) return;
   const auto section = html.in("section", {{"id", "brief"}});
@@ -229,13 +236,13 @@ void add_brief(Html& html, const ReportedCapture& report) {
     const auto table = html.in("table", {{"class", "captures"}});
     int64_t rows = 0;
     for (const ReportedInvocation& one : report.invocations) {
-      if (!one.is_brief || rows++ >= kMostRows) continue;
+      if (!one.is_brief || rows++ >= kMostTold) continue;
       const auto row = html.in("tr");
       html.add("td", fmt::format("Invocation {}", one.result.invocation.id));
       html.add("td", {{"class", "wrap"}}, conclusion_of(one.result).verdict.summary);
     }
   }
-  if (all > kMostRows) html.add("p", {{"class", "quiet"}}, fmt::format("And {} more.", thousands(all - kMostRows)));
+  add_more(html, all);
 }
 
 void add_others(Html& html, const ReportedCapture& report) {
@@ -243,8 +250,10 @@ void add_others(Html& html, const ReportedCapture& report) {
   const auto section = html.in("section", {{"id", "others"}});
   html.add("h2", "Other invocations");
   if (!report.relaunched.empty()) add_lines(html, to_text(report.relaunched));
-  for (const auto& [id, why] : report.not_replayed)
+  const auto all = static_cast<int64_t>(report.not_replayed.size());
+  for (const auto& [id, why] : std::span(report.not_replayed).first(static_cast<size_t>(std::min(all, kMostTold))))
     html.add("p", {{"class", "note"}}, fmt::format("Invocation {} is not replayed: {}", id, why));
+  add_more(html, all);
 }
 
 void add_reproduce(Html& html, const ReportedCapture& report) {

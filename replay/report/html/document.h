@@ -21,7 +21,7 @@ struct ReportedInvocation {
   nlohmann::ordered_json elements;  // by `stages`, of the worst of each group
   nlohmann::ordered_json order;     // by `order`
   nlohmann::ordered_json stress;    // by `stress`
-  bool is_brief = false;            // a row in a table has to do: only `result` is there
+  bool is_brief = false;            // a row in a table has to do: only the verdict and facts of `result` are there
 };
 
 struct ReportedCapture {
