@@ -3,6 +3,12 @@
 import numpy as np
 
 
+def bfloat16(array):
+    """The nearest bfloat16 numbers, ties to even, as kernels round to them; as float32, whose upper half they are."""
+    bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+    return ((bits + (0x7FFF + (bits >> 16 & 1))) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def make_problem(rng, batch=1, heads=2, channels=8, queries=20, points=2, levels=((6, 5), (3, 4)), dtype=np.float32):
     """Inputs by name. Locations keep away from cell boundaries, so that every arithmetic lands in the same cells."""
     levels = np.asarray(levels, np.int64)

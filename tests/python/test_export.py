@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from conftest import DATA, REPLAY, SOURCE
 from schemas import check
-from support import backward, make_problem
+from support import backward, bfloat16, make_problem
 
 from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.digest import digest
@@ -159,14 +159,13 @@ def expected_type(finding, stored):
     return "float64" if finding["against"] == "float64" else stored
 
 
-def bfloat16(array):
-    """The nearest numbers, ties to even, as kernels round to them; as NumPy saves the type of ml_dtypes."""
-    bits = array.astype(np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view("V2")
+def stored_bfloat16(array):
+    """As NumPy saves the type of ml_dtypes."""
+    return (bfloat16(array).view(np.uint32) >> 16).astype(np.uint16).view("V2")
 
 
 def as_type(tensors, stored):
-    convert = bfloat16 if stored == "bfloat16" else lambda array: array.astype(stored)
+    convert = stored_bfloat16 if stored == "bfloat16" else lambda array: array.astype(stored)
     return {name: array if array.dtype == np.int64 else convert(array) for name, array in tensors.items()}
 
 

@@ -3,7 +3,7 @@ own, or made of bits here."""
 
 import numpy as np
 import pytest
-from support import backward, make_problem, stages
+from support import backward, bfloat16, make_problem, stages
 from test_run import check_schema
 
 from msda_replay import Invocation, Result, write_capture
@@ -14,10 +14,6 @@ TIGHT = {"atol": 1e-6, "rtol": 1e-5}
 def cut(array, last, carry):
     bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
     return ((bits + carry(bits)) & ~np.uint32((1 << last) - 1)).view(np.float32)
-
-
-def bfloat16(array):
-    return cut(array, 16, lambda bits: np.uint32(0x7FFF) + ((bits >> 16) & 1))
 
 
 def tf32(array):

@@ -6,7 +6,7 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
-from support import backward, make_problem
+from support import backward, bfloat16, make_problem
 from test_grid_sample import GRADIENTS, INPUTS, RECORDED, conventions_of
 
 from msda_replay import CaptureError, open_capture, read_capture, save_call
@@ -33,12 +33,6 @@ class Tensor:
         if not self.on_cpu or self.needs_grad or self.dtype == "torch.bfloat16":
             raise TypeError("Can't convert this tensor to numpy")
         return self.array
-
-
-def bfloat16(array):
-    """The nearest bfloat16 numbers, ties to even, as float32."""
-    bits = array.astype(np.float32).view(np.uint32).astype(np.uint64)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
 @pytest.fixture
