@@ -3,8 +3,8 @@
 
     python3 tools/bench/training_steps.py [--assert] [--json FILE] [--models rt-detr,gcn]
 
-RT-DETR and Deformable DETR (Hugging Face transformers), Mask R-CNN (torchvision) and a graph network of three layers
-(torch-geometric, 200,000 edges), with random weights. Each is trained for ten steps in two processes under
+RT-DETR, Deformable DETR, Mask2Former and GPT-2 (Hugging Face transformers), Mask R-CNN and RAFT (torchvision) and a graph network of
+three layers (torch-geometric, 200,000 edges), with random weights. Each is trained for ten steps in two processes under
 torch.use_deterministic_algorithms(True) and msda_replay.torch.deterministic(), and in two without either. Promises:
 
 - with both switches the weights of the two processes are equal, bit for bit;
@@ -35,7 +35,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from training import judge  # noqa: E402
 
 CLIENT = pathlib.Path(__file__).resolve().parent / "training" / "client.py"
-MODELS = ("rt-detr", "deformable-detr", "mask-rcnn", "gcn")
+MODELS = ("rt-detr", "deformable-detr", "mask-rcnn", "mask2former", "raft", "gcn", "gpt-2")
 SKIPPED = 77
 
 

@@ -59,14 +59,8 @@ def detector(name):
     return make
 
 
-def mask_rcnn(torch, chosen):
-    import torchvision
-
-    model = torchvision.models.detection.maskrcnn_resnet50_fpn(
-        weights=None, weights_backbone=None, num_classes=21, min_size=chosen.size, max_size=chosen.size).to(chosen.device).train()
-    generator = torch.Generator().manual_seed(1)
-    images = torch.randn(2, 3, chosen.size, chosen.size, generator=generator).to(chosen.device)
-    targets = []
+def draw_objects(torch, chosen, generator):
+    """Of each of two images six boxes, their classes and their masks."""
     for _ in range(2):
         corner = torch.rand(6, 2, generator=generator) * 0.5 * chosen.size
         sides = torch.rand(6, 2, generator=generator) * 0.4 * chosen.size + 8
@@ -75,8 +69,54 @@ def mask_rcnn(torch, chosen):
         for mask, (left, top, right, bottom) in zip(masks, boxes.int().tolist()):
             mask[top:bottom, left:right] = 1
         labels = torch.randint(1, 21, (6,), generator=generator)
-        targets.append({name: tensor.to(chosen.device) for name, tensor in (("boxes", boxes), ("labels", labels), ("masks", masks))})
+        yield {name: tensor.to(chosen.device) for name, tensor in (("boxes", boxes), ("labels", labels), ("masks", masks))}
+
+
+def mask_rcnn(torch, chosen):
+    import torchvision
+
+    model = torchvision.models.detection.maskrcnn_resnet50_fpn(
+        weights=None, weights_backbone=None, num_classes=21, min_size=chosen.size, max_size=chosen.size).to(chosen.device).train()
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(2, 3, chosen.size, chosen.size, generator=generator).to(chosen.device)
+    targets = list(draw_objects(torch, chosen, generator))
     return model, lambda: sum(model(list(images), targets).values()), torchvision
+
+
+def mask2former(torch, chosen):
+    """Deformable attention by grid_sample in the pixel decoder, and points of the masks by grid_sample in the loss."""
+    import transformers
+
+    backbone = transformers.SwinConfig(embed_dim=48, depths=[1, 1, 2, 1], num_heads=[2, 4, 8, 16], image_size=chosen.size,
+                                       out_features=["stage1", "stage2", "stage3", "stage4"])
+    config = transformers.Mask2FormerConfig(backbone_config=backbone, num_labels=21)
+    model = transformers.Mask2FormerForUniversalSegmentation(config).to(chosen.device).train()
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(2, 3, chosen.size, chosen.size, generator=generator).to(chosen.device)
+    objects = list(draw_objects(torch, chosen, generator))
+    masks, classes = [one["masks"].float() for one in objects], [one["labels"] for one in objects]
+    return model, lambda: model(pixel_values=images, mask_labels=masks, class_labels=classes).loss, transformers
+
+
+def raft(torch, chosen):
+    """Four updates of the flow: correlations are looked up by grid_sample, flows enlarged by interpolate."""
+    import torchvision
+
+    model = torchvision.models.optical_flow.raft_small(weights=None).to(chosen.device).train()
+    generator = torch.Generator().manual_seed(1)
+    first, second = (torch.rand(2, 3, chosen.size, chosen.size, generator=generator).to(chosen.device) * 2 - 1 for _ in range(2))
+    flow = torch.randn(2, 2, chosen.size, chosen.size, generator=generator).to(chosen.device)
+    return model, lambda: sum((found - flow).abs().mean() for found in model(first, second, num_flow_updates=4)), torchvision
+
+
+def gpt2(torch, chosen):
+    """Gradients of two embeddings: of tokens, many of which occur several times, and of places."""
+    import transformers
+
+    config = transformers.GPT2Config(vocab_size=2000, n_embd=256, n_layer=4, n_head=4, bos_token_id=None, eos_token_id=None)
+    model = transformers.GPT2LMHeadModel(config).to(chosen.device).train()
+    tokens = torch.randint(2000, (2, 512), generator=torch.Generator().manual_seed(1)).to(chosen.device)
+    return model, lambda: model(input_ids=tokens, labels=tokens).loss, transformers
 
 
 def gcn(torch, chosen):
@@ -92,7 +132,8 @@ def gcn(torch, chosen):
     return model, lambda: torch.nn.functional.cross_entropy(model(features, graph), classes), torch_geometric
 
 
-MODELS = {"rt-detr": detector("rt-detr"), "deformable-detr": detector("deformable-detr"), "mask-rcnn": mask_rcnn, "gcn": gcn}
+MODELS = {"rt-detr": detector("rt-detr"), "deformable-detr": detector("deformable-detr"), "mask-rcnn": mask_rcnn,
+          "mask2former": mask2former, "raft": raft, "gcn": gcn, "gpt-2": gpt2}
 
 
 class Training:
