@@ -39,14 +39,19 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
+  // Of a product of cubic polynomials, whose slopes and values are at most 1.5.
+  const double polynomials = 3 * weight_error(call.interpolation, precision);
   for (const auto& [sample, weight, error] : contributions.exact(pixel.at)) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
-    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
-    const double sign = Uncertain{weight, error}.sign();
+    const double sign = Uncertain{weight, error + polynomials}.sign();
     // Kernels may add a sample several times here, with weights that are 0 or cancel.
     if (!std::isfinite(go) && call.interpolation != MSDA_NEAREST) element.may_be_nan = true;
-    if (!std::isfinite(go) && sign == 0) continue;
+    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: an infinity of its own is no bound.
+    if (!std::isfinite(go) && sign == 0) {
+      if (std::isinf(go)) element.partials.add(call.interpolation == MSDA_BICUBIC ? 0 : go, INFINITY);
+      continue;
+    }
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
     changes.add(term.error, 0, 1);

@@ -247,6 +247,7 @@ Element pixel_element(const MsdaCall& call, const PixelId& pixel, std::span<cons
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: a NaN of its own is no bound.
     if (std::abs(addend.weight) <= addend.weight_error && !std::isfinite(factor)) {
       element.may_be_nan = true;
+      if (std::isinf(factor)) element.partials.add(factor, INFINITY);
       continue;
     }
     Uncertain term{addend.weight * factor, addend.weight_error * std::abs(factor)};

@@ -51,7 +51,10 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
     const double sign = Uncertain{entry.weight, entry.error}.sign();
     // Kernels may add a source several times here, with weights that are 0 or cancel.
     if (!std::isfinite(number) && !weight_names().empty()) element.may_be_nan = true;
-    if (!std::isfinite(number) && sign == 0) continue;
+    if (!std::isfinite(number) && sign == 0) {
+      if (std::isinf(number) && entry.error > 0) element.partials.add(0, INFINITY);
+      continue;
+    }
     const Uncertain term = term_of(reduction, entry, number);
     sum.add(term.value, 0, at_least_1(number));
     if (term.error > 0) changes.add(term.error, 0, 1);
