@@ -47,7 +47,8 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     const double sign = Uncertain{weight, error + polynomials}.sign();
     // Kernels may add a sample several times here, with weights that are 0 or cancel.
     if (!std::isfinite(go) && call.interpolation != MSDA_NEAREST) element.may_be_nan = true;
-    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: an infinity of its own is no bound.
+    // Of a sample that rounding may land elsewhere, so that nothing of it comes here: an infinity of its own is no
+    // bound.
     if (!std::isfinite(go) && sign == 0) {
       if (std::isinf(go)) element.partials.add(call.interpolation == MSDA_BICUBIC ? 0 : go, INFINITY);
       continue;
@@ -89,6 +90,23 @@ Partials partials_of(const GridSampleCall& call, const GridSampleCall::SampleId&
   return partials;
 }
 
+// Whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where an image
+// is flat: the differences of its pixels are nearly 0.
+bool sign_is_open(const GridSampleCall& call, const GridSampleCall::SampleId& sample, int64_t c, const Reads& all,
+                  const Place& place, const Precision& precision) {
+  const double rounding = 3 * weight_error(call.interpolation, precision);
+  double sum = 0, error = 0;
+  for (const Read& read : all) {
+    if (read.pixel < 0) continue;
+    const double v = call.input.at(call.input_of(sample.n, c, read.pixel));
+    double off = rounding + static_cast<double>(all.size()) * precision.unit * std::abs(read.weight);
+    for (size_t i = 0; i < place.size(); ++i) off += std::abs(read.by[i]) * place[i].error;
+    sum += read.weight * v;
+    error += off * std::abs(v);
+  }
+  return std::abs(sum) <= error;
+}
+
 Element grid_element(const GridSampleCall& call, int64_t flat, const Place& place,
                      const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   const GridSampleCall::SampleId sample = call.sample_of(flat);
@@ -110,6 +128,10 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   double magnitude = 0;
   for (int64_t c = 0; c < call.C; ++c) {
     const double go = given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of(sample, c)));
+    if (std::isinf(go) && sign_is_open(call, sample, c, all, place, precision)) {
+      element.may_be_nan = true;
+      element.partials.add(0, INFINITY);
+    }
     double part = 0;
     for (size_t i = 0; i < all.size(); ++i) {
       const Read& read = all[i];
