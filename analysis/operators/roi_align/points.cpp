@@ -216,7 +216,8 @@ std::shared_ptr<const RoiAlignCall::Ways> RoiAlignCall::find_ways() const {
 Axes RoiAlignCall::axes(const ElementId& id) const {
   if (!ways_) return {};
   const int64_t batch = id.flat / to_.minor / C, pixel = id.flat % to_.minor;
-  const double at[2] = {static_cast<double>(pixel % sides[0]), static_cast<double>(pixel / sides[0])};
+  const int64_t row = pixel / sides[0];
+  const double at[2] = {static_cast<double>(pixel % sides[0]), static_cast<double>(row)};
   Axes axes;
   int fast = 0;
   for (const Ways::Box& one : ways_->boxes) {
