@@ -14,11 +14,11 @@ namespace msda::replay {
 namespace {
 
 // A FIFO or a device would hold this up, or have no end.
-std::optional<std::string> regular_file(const std::string& path) {
+std::optional<std::string> regular_file(const std::string& path, int flags) {
   constexpr off_t kMostBytes = off_t{256} << 20;
   struct stat status {};
   if (lstat(path.c_str(), &status) != 0 && errno == ENOENT) return std::nullopt;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | flags);
   std::string text;
   ssize_t got = -1;
   if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size <= kMostBytes) {
@@ -30,18 +30,22 @@ std::optional<std::string> regular_file(const std::string& path) {
   return text;
 }
 
-}  // namespace
-
-std::optional<Json> read_state(const std::string& path) {
-  const auto text = regular_file(path);
+std::optional<Json> read_json(const std::string& path, int flags) {
+  const auto text = regular_file(path, flags);
   if (!text) return std::nullopt;
-  // Deeper JSON than a state's is none; writing it again would take a call of a function for each level.
+  // Deeper JSON than any that is kept is none; copying or writing it would take a call of a function for each level.
   constexpr int kMostDepth = 16;
   return Json::parse(*text, [](int depth, Json::parse_event_t, Json&) {
     if (depth > kMostDepth) throw std::invalid_argument("too deep");
     return true;
   });
 }
+
+}  // namespace
+
+std::optional<Json> read_state(const std::string& path) { return read_json(path, O_NOFOLLOW); }
+
+std::optional<Json> read_kept_json(const std::string& path) { return read_json(path, 0); }
 
 int64_t whole_number(const Json& number, int64_t least, int64_t most) {
   if (!number.is_number_integer()) throw std::invalid_argument("no integer");

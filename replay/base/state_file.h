@@ -15,6 +15,9 @@ namespace msda::replay {
 // state: no regular file, no JSON, larger or deeper than a state is.
 std::optional<Json> read_state(const std::string& path);
 
+// The same of a file that is only read: follows links.
+std::optional<Json> read_kept_json(const std::string& path);
+
 // A whole number within bounds. Throws std::invalid_argument.
 int64_t whole_number(const Json& number, int64_t least, int64_t most);
 

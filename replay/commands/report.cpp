@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "replay/base/errors.h"
 #include "replay/base/output.h"
 #include "replay/base/same_file.h"
+#include "replay/base/state_file.h"
 #include "replay/commands/commands.h"
 #include "replay/commands/explain_all.h"
 #include "replay/commands/failure_probability.h"
@@ -159,10 +159,13 @@ class Reporter {
   }
 
   Json read_stress() const {
-    std::ifstream file(options_.stress_json);
-    if (!file) throw BadInput(fmt::format("--stress-json {}: cannot read it", options_.stress_json));
+    const auto other = [&] {
+      return BadInput(fmt::format("--stress-json {}: not what msda-replay stress --json writes", options_.stress_json));
+    };
     try {
-      Json stress = Json::parse(file);
+      auto kept = read_kept_json(options_.stress_json);
+      if (!kept) throw BadInput(fmt::format("--stress-json {}: cannot read it", options_.stress_json));
+      Json stress = *std::move(kept);
       Html tried;
       add_probability(tried, stress);
       stress.at("invocation").get<int64_t>();
@@ -170,7 +173,9 @@ class Reporter {
       stress.value("content", "");
       return stress;
     } catch (const Json::exception&) {
-      throw BadInput(fmt::format("--stress-json {}: not what msda-replay stress --json writes", options_.stress_json));
+      throw other();
+    } catch (const std::invalid_argument&) {
+      throw other();
     }
   }
 

@@ -369,6 +369,16 @@ def stress_of(capture, **more):
             "against": "grid_sample", "interrupted": False, "by_cause": {}, "by_tensor": {}, "criterion": {"atol": 1.0, "rtol": 1.0}, **more}
 
 
+def test_a_probability_from_no_file_of_ours(replay, shipped, tmp_path):
+    """Copying the JSON took a call of a function for each bracket; a FIFO was waited for."""
+    text = json.dumps(stress_of(shipped["h200"], deep="HERE")).replace('"HERE"', "[" * 200_000 + "]" * 200_000)
+    (tmp_path / "deep").write_text(text)
+    os.mkfifo(tmp_path / "fifo")
+    for name, why in (("deep", "not what msda-replay stress --json writes"), ("fifo", "not what"), ("absent", "cannot read it")):
+        done = replay("report", shipped["h200"], "-o", tmp_path / "a.html", "--no-stages", "--stress-json", tmp_path / name, expect=2)
+        assert why in done.err and str(tmp_path / name) in done.err
+
+
 @pytest.mark.parametrize("wrong", [
     {"by_cause": {"x": {}}}, {"by_tensor": {"x": 3}}, {"by_cause": {"x": {"estimate": 1}}}, {"curve": {"atol": [{}, {}], "rtol": []}},
     {"curve": {"atol": [{"atol": 1}, {"atol": 2}], "rtol": []}}, {"curve": {"atol": [], "rtol": [{"rtol": "1"}]}}, {"curve": []},
