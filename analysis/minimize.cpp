@@ -18,6 +18,7 @@ bool contains(const std::vector<ElementRun>& runs, int64_t flat) {
 
 // A type's neighbour_in of x, `steps` numbers away.
 double neighbour_in(double x, msda_dtype type, int steps) {
+  if (!std::isfinite(x)) return x;
   const double unit = std::ldexp(1.0, std::ilogb(x == 0 ? 1.0 : x) - Precision::of(type).bits + 1);
   return rounded_to(x + steps * unit, type);
 }
@@ -282,6 +283,7 @@ class Minimizer {
   void simplify() {
     step_ = "rounder numbers";
     simplify_numbers(best_.call->inputs, [&](const Inputs& inputs) {
+      if (!best_.call->material.call->admits(inputs)) return false;
       Recipe recipe = best_.reached.recipe;
       recipe.inputs = inputs;
       return accepts_in_some_order(std::move(recipe));

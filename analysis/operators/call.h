@@ -311,6 +311,8 @@ class Call {
   virtual std::vector<NamedTensor> all_inputs() const = 0;
   // The same call on other inputs: all of them, of sizes that fit each other. The tensors must outlive it.
   virtual std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const = 0;
+  // Whether a call like this one may have these inputs: some numbers choose a place, which must be there.
+  virtual bool admits(std::span<const OwnedTensor> /*inputs*/) const { return true; }
   // What may be left out, what is largest first.
   virtual std::vector<Cut> cuts() const = 0;
   // What then stays of an input or a gradient, by its dimensions.

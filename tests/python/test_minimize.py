@@ -14,7 +14,7 @@ from conftest import DATA, REPLAY, SOURCE
 from support import backward, make_problem
 
 from msda_replay.digest import digest
-from msda_replay import Invocation, read_capture, write_capture
+from msda_replay import Invocation, Result, read_capture, write_capture
 from msda_replay.importer import import_case
 
 SCHEMA = json.loads((SOURCE / "docs" / "minimize.schema.json").read_text())
@@ -135,6 +135,20 @@ def test_grid_sample_of_a_tight_tolerance_becomes_tiny(minimize, tmp_path, rng):
     told, _, _ = minimize(whole, "--atol", "0", "--rtol", "0")
     assert told["at_fault"] == "tolerance" or told["cause"] in ("rounding", "ill_conditioned", "accumulation_order")
     assert told["sizes"]["N"] == told["sizes"]["H_out"] == told["sizes"]["W_out"] == 1
+
+
+def test_boxes_stay_on_images_that_there_are(minimize, tmp_path, rng):
+    """Rounder numbers were tried for the image of a box, too: -1, and 4 for 3, and memory beyond the gradient was written."""
+    boxes = np.array([[image, 1, 1, 5, 4] for image in (2, 0, 3, 2, 2, 1)], np.float32)
+    wrong = np.zeros((4, 2, 6, 7), np.float32)
+    wrong[2, 0, 2, 3] = np.inf
+    facts = {"spatial_scale": "1", "sampling_ratio": 2, "aligned": 0, "input_batch": 4, "input_height": 6, "input_width": 7}
+    inputs = {"boxes": boxes, "grad_output": rng.standard_normal((6, 2, 2, 2)).astype(np.float32)}
+    path = tmp_path / "a.h5"
+    write_capture(path, Invocation(inputs, {"grad_input": np.zeros_like(wrong)}, "", results={"reference": Result({"grad_input": wrong}, "reference")},
+                                   facts=facts))
+    told, call, _ = minimize(path, "--cause", "non_finite")
+    assert told["cause"] == "non_finite" and set(call.inputs["boxes"][:, 0]) <= {0, 1, 2, 3}
 
 
 def test_which_finding(minimize, replay, tmp_path, rng):

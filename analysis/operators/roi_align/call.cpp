@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <stdexcept>
 
@@ -81,6 +82,17 @@ std::shared_ptr<const Call> RoiAlignCall::with_inputs(std::span<const OwnedTenso
   if (input) call->input = tensor_named(given, "input").view();
   call->take_sizes();
   return call;
+}
+
+bool RoiAlignCall::admits(std::span<const OwnedTensor> given) const {
+  RoiAlignCall call = *this;
+  call.boxes = tensor_named(given, "boxes").view();
+  for (int64_t at = 0; at < call.boxes.elements(); ++at) {
+    const double x = call.boxes.at(at);
+    const bool is_batch = at % 5 == 0;
+    if (!std::isfinite(x) || (is_batch && (x != std::floor(x) || x < 0 || x >= static_cast<double>(N)))) return false;
+  }
+  return call.point_count() <= static_cast<long double>(kMostPoints);
 }
 
 Slices RoiAlignCall::slices(const CallSizes& given) const {

@@ -79,6 +79,7 @@ struct RoiAlignCall final : ScatterCall {
   std::span<const Part> parts() const override;
 
   std::shared_ptr<const Call> with_inputs(std::span<const OwnedTensor> inputs) const override;
+  bool admits(std::span<const OwnedTensor> inputs) const override;
   std::vector<Cut> cuts() const override;
   Kept kept_of(std::string_view tensor, const Kept& kept) const override;
   std::vector<int64_t> cut_indices(const ElementId& id) const override;
