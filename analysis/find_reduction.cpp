@@ -127,6 +127,7 @@ class Search {
   // Bits that a result in the tensors' own type has below the last one of the narrow type. Where addends cancel, few
   // bits are left of them in any type: the last one of a partial sum is not lower than that of its size.
   int free_bits(Narrow narrow, const Tried& tried) const {
+    if (tried.value == 0 || tried.magnitude == 0) return 0;  // 0 is a number of every type, and has no last bit
     const int stored = std::min(own_bits_, Precision::of(side_.of(gradient_).dtype).bits);
     const int below = significand_bits(narrow) - stored + std::ilogb(tried.magnitude) - std::ilogb(tried.value);
     return std::clamp(-below, 0, stored - significand_bits(narrow));

@@ -59,8 +59,9 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
   crossing.boundary = nearest_boundary(crossing.exact);
   crossing.distance = crossing.exact - crossing.boundary;
   const double magnitude = std::max(std::abs(crossing.boundary), std::abs(crossing.exact));
-  crossing.ulps = std::abs(crossing.distance) /
-                  std::ldexp(1.0, std::ilogb(magnitude > 0 ? magnitude : 0x1p-126) + 1 - precision.bits);
+  const bool has_unit = magnitude > 0 && std::isfinite(magnitude);
+  crossing.ulps =
+      std::abs(crossing.distance) / std::ldexp(1.0, std::ilogb(has_unit ? magnitude : 0x1p-126) + 1 - precision.bits);
   return crossing;
 }
 
