@@ -48,15 +48,19 @@ std::vector<int64_t> ids_of(const Named& named, const capture::IsolatedReader& r
 }
 
 // One invocation for --slices: the only one of a capture, or the named one.
-capture::Invocation invocation_for_slices(const Operand& operand, const char* which) {
+LoadedCall call_for_slices(const DiffOptions& options, const Operand& operand) {
   if (operand.ids.size() != 1) {
-    throw BadInput(fmt::format("--slices: {} has {} invocations: name one, as FILE:0", which, operand.ids.size()));
+    const std::string name = operand.ids.empty() ? "" : fmt::format(": name one, as FILE:{}", operand.ids.front());
+    throw BadInput(fmt::format("{}: has {} invocations, and --slices compares one{}", operand.reader.path(),
+                               operand.ids.size(), name));
   }
   capture::Invocation invocation = operand.reader.invocation(operand.ids.front());
   if (const std::string why = why_not_replayed(operand.reader, invocation); !why.empty()) {
     throw Unavailable(fmt::format("{}: invocation {} cannot be sliced: {}", operand.reader.path(), invocation.id, why));
   }
-  return invocation;
+  Options of_one = options;
+  of_one.capture = operand.reader.path();  // for messages
+  return LoadedCall(of_one, operand.reader, invocation);
 }
 
 Json batches_json(const std::vector<ReplayedBatches>& all) {
@@ -68,8 +72,7 @@ Json batches_json(const std::vector<ReplayedBatches>& all) {
 }
 
 Json compare_slices(const DiffOptions& options, const Operand& a, const Operand& b) {
-  const LoadedCall of_a(options, a.reader, invocation_for_slices(a, "A"));
-  const LoadedCall of_b(options, b.reader, invocation_for_slices(b, "B"));
+  const LoadedCall of_a = call_for_slices(options, a), of_b = call_for_slices(options, b);
   const auto threads = static_cast<int>(options.threads);
   Json json = {{"equal_batches", Json::array()}};
   for (const auto& one : equal_batches(of_a.call(), of_a.recorded(), of_b.call(), of_b.recorded())) {

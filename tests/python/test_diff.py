@@ -3,6 +3,7 @@
 import json
 import sys
 
+import h5py
 import jsonschema
 import numpy as np
 import pytest
@@ -130,11 +131,21 @@ def test_bad_operands(replay, tmp_path, rng):
     write_capture(tmp_path / "a.h5", [call_of(make_problem(rng))] * 2)
     for b, words in ((tmp_path / "no.h5", "no.h5"), (f"{tmp_path / 'a.h5'}:7", "7"), (f"{tmp_path / 'a.h5'}:x", "x")):
         assert words in replay("diff", tmp_path / "a.h5", b, expect=2).err
-    assert "FILE:0" in replay("diff", tmp_path / "a.h5", tmp_path / "a.h5", "--slices", expect=2).err
+    err = replay("diff", tmp_path / "a.h5", tmp_path / "a.h5", "--slices", expect=2).err
+    assert f"{tmp_path / 'a.h5'}: has 2 invocations, and --slices compares one: name one, as FILE:0\n" in err
 
 
 def only_batch(inputs, b):
     return {name: array if name == "spatial_shapes" else array[b: b + 1] for name, array in inputs.items()}
+
+
+def test_slices_of_damaged_data_name_the_capture(replay, tmp_path, rng):
+    whole, damaged = tmp_path / "whole.h5", tmp_path / "damaged.h5"
+    for path in (whole, damaged):
+        write_capture(path, call_of(make_problem(rng)))
+    with h5py.File(damaged, "r+") as file:
+        file["invocations/000000/inputs/value"][0, 0, 0, 0] += 1
+    assert replay("diff", whole, damaged, "--slices", expect=2).err.startswith(f"msda-replay: {damaged}: damaged, so there is no verdict")
 
 
 def test_slices(diff, tmp_path, rng):
