@@ -165,7 +165,11 @@ class Server {
   constexpr int kSocket = STDERR_FILENO + 1;
   if (socket != kSocket) dup2(socket, kSocket);
   syscall(SYS_close_range, kSocket + 1, ~0U, 0);  // glibc before 2.34 lacks close_range()
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGXCPU, SIGTERM}) std::signal(signal, SIG_DFL);
+  // A sanitizer tells in its log whose mistake a crash is: libhdf5's, or ours.
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) {
+    if (!kSanitized) std::signal(signal, SIG_DFL);
+  }
   try {
     Server server(kSocket, path);
     server.serve();
