@@ -308,6 +308,27 @@ class TestHostileFiles:
             with pytest.raises(CaptureError, match="/invocations/000001: attribute dialect is not a text"):
                 opened[1]
 
+    def test_attributes_of_other_types(self, capture):
+        """An array had no truth value: ValueError from `align_corners`, `repr` and read_capture."""
+
+        def look(path):
+            with open_capture(path) as opened:
+                return opened[0].tolerance, opened[0].align_corners, opened[0].padding_mode, repr(opened)
+
+        with h5py.File(capture) as file:
+            known = dict(file["invocations/000000"].attrs)
+        for name in (*known, "reduce"):
+            for value in ([1, 2], "x"):
+                with h5py.File(capture, "r+") as file:
+                    attributes = file["invocations/000000"].attrs
+                    attributes.update(known)
+                    attributes[name] = value
+                for read in (read_capture, look):
+                    try:
+                        read(capture)
+                    except CaptureError as error:
+                        assert f"{capture}: /invocations/000000: attribute {name} is not a " in str(error)
+
     @pytest.mark.parametrize("name", ["segv_h5a_close", "abort_free"])
     def test_hdf5_crashes_in_a_process_of_its_own(self, tmp_path, name):
         path = tmp_path / f"{name}.h5"

@@ -18,6 +18,7 @@ import numpy as np
 from .capture import CaptureError, check_format, plain, read_data, unreadable
 
 _SECTIONS = ("inputs", "outputs", "outputs_before")
+_NUMBERS = ("align_corners", "atol", "rtol")
 _TEXTS = ("kernel", "dialect", "padding_mode", "label", "interpolation", "reduce", "mode", "role")
 _LENGTH = struct.Struct("<QQ")  # of the JSON, and of the bytes after it
 
@@ -57,7 +58,7 @@ def _attributes(item):
     for name, value in values.items():
         if name in _TEXTS and not isinstance(value, str):
             raise CaptureError(f"{item.file.filename}: {item.name}: attribute {name} is not a text")
-        if name in ("atol", "rtol") and not isinstance(value, (int, float)):
+        if name in _NUMBERS and not isinstance(value, (int, float)):
             raise CaptureError(f"{item.file.filename}: {item.name}: attribute {name} is not a number")
     return values
 
