@@ -1,20 +1,20 @@
 """tools/bench/damaged_files.py: what it calls harm, and that what it makes of files does none."""
 
-import importlib.util
+import os
 import random
+import signal
 import sys
 
+import damage
 import pytest
 from conftest import BUILD, SOURCE
 
 BENCH = SOURCE / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
+import damaged_files as PROGRAM  # noqa: E402
 from damaged import judge, runner, spools, states  # noqa: E402
 from damaged.commands import Command  # noqa: E402
 
-SPEC = importlib.util.spec_from_file_location("damaged_files", BENCH / "damaged_files.py")
-PROGRAM = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(PROGRAM)
 REPORT = """cat > "$(echo "$ASAN_OPTIONS" | sed 's/log_path=\\([^:]*\\).*/\\1/').$$" <<END
 ==1==ERROR: AddressSanitizer: heap-buffer-overflow
     #0 0x7f00 in __interceptor_memcpy (/lib/libasan.so.8+0x1)
@@ -46,21 +46,46 @@ def test_a_number_gives_the_same_file_anywhere(tmp_path):
     spool.write_bytes(b"msda-spool\n\0\2\0\0\0" + b"".join(spools.frame(kind, bytearray(b"message %d" % kind), bytearray(kind)) for kind in range(1, 6)))
     frames = spools.frames_of(spool.read_bytes())
     assert [(kind, bytes(message), len(payload)) for kind, message, payload in frames] == [(kind, b"message %d" % kind, kind) for kind in range(1, 6)]
-    for source, damage in ((state, states.damage), (spool, spools.damage)):
+    for source, change in ((state, states.damage), (spool, spools.damage)):
         made = [set(), set()]
         for number in range(40):
             for which in made:
                 target = tmp_path / f"{number}-{len(list(tmp_path.iterdir()))}"
-                damage(source, target, random.Random(number))
+                change(source, target, random.Random(number))
                 which.add(target.read_bytes() if target.is_file() and target.stat().st_size < 1 << 24 else target.lstat().st_mode)
         assert made[0] == made[1] and len(made[0]) > 25
+
+
+def test_what_libhdf5_cannot_change_ends_nothing(tmp_path, monkeypatch):
+    """h5py raised where it closed a file, which ended the program."""
+
+    def structure(path, places):
+        number = places.random()
+        if number < 0.4:
+            raise RuntimeError("Can't decrement id ref count")
+        if number < 0.8:
+            os.kill(os.getpid(), signal.SIGKILL)
+        path.write_text(str(number))
+
+    monkeypatch.setattr(damage, "_structure", structure)
+    (tmp_path / "whole").write_bytes(bytes(100))
+    for seed in range(9):
+        damage.damage(tmp_path / "whole", tmp_path / "damaged", seed, structured=1)
+        assert float((tmp_path / "damaged").read_text()) >= 0.8
+
+
+def test_a_mistake_of_the_program_ends_nothing(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "msda-replay").write_text("")
+    chosen = PROGRAM.parse(["--build", str(tmp_path)])
+    PROGRAM.begin_worker(chosen, None)
+    [(name, outcome)] = PROGRAM.outcomes_of("capture", 0)
+    assert (name, outcome.status) == ("damaged_files.py", "raised") and "Traceback" in outcome.faults[0]
 
 
 @pytest.mark.long
 def test_no_harm_is_done(tmp_path, capsys):
     """MSDA_FUZZ says how many of each."""
-    import os
-
     count = os.environ.get("MSDA_FUZZ", "20")
     status = PROGRAM.main([f"--{kind}s={count}" for kind in PROGRAM.KINDS] + ["--jobs", "2", "--build", str(BUILD), "--keep", str(tmp_path / "kept")])
     told = capsys.readouterr()

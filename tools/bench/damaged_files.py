@@ -22,8 +22,10 @@ import resource
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter, defaultdict
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -106,7 +108,10 @@ class Worker:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         self.chosen, self.whole = chosen, whole
         self.reports = tempfile.TemporaryDirectory(prefix="reports-")
-        self.runner = runner.Runner(chosen.build, Path(self.reports.name), chosen.time_limit)
+        self.begin()
+
+    def begin(self):
+        self.runner = runner.Runner(self.chosen.build, Path(self.reports.name), self.chosen.time_limit)
 
     def outcomes(self, kind, number):
         """Of one file: [(command as text, outcome)]."""
@@ -141,7 +146,15 @@ def begin_worker(*of):
 
 
 def outcomes_of(kind, number):
-    return worker.outcomes(kind, number)
+    try:
+        return worker.outcomes(kind, number)
+    except Exception:  # a mistake of this program is told with the others; the process that forks commands may have ended
+        worker.begin()
+        return failed(traceback.format_exc())
+
+
+def failed(why):
+    return [("damaged_files.py", judge.Outcome("damaged_files.py", "raised", 0, [why]))]
 
 
 def keep(target, folder, found):
@@ -163,10 +176,13 @@ def run_all(chosen, whole):
         running = {}
         while True:
             while len(running) < 2 * chosen.jobs and time.monotonic() < end and (task := next(tasks, None)):
-                running[pool.submit(outcomes_of, *task)] = task
+                try:
+                    running[pool.submit(outcomes_of, *task)] = task
+                except BrokenProcessPool:  # one of its processes was killed: of all that runs this is told
+                    end = 0
             done, _ = wait(running, max(0, end + chosen.time_limit - time.monotonic()) if chosen.end_after else None, FIRST_COMPLETED)
             for one in done:
-                yield (*running.pop(one), one.result())
+                yield (*running.pop(one), failed(str(one.exception())) if one.exception() else one.result())
             if not running or not done:
                 break
         for kind, number in running.values():
