@@ -14,7 +14,7 @@
 
 namespace msda::spool {
 
-Follower::Follower(const std::string& path) : path_(path) {
+Follower::Follower(const std::string& path) {
   file_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (file_ < 0) file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file_ < 0) throw Error(path + ": cannot open it: " + std::strerror(errno));
@@ -97,7 +97,7 @@ bool Follower::is_whole(const FrameHeader& header, const Frame& frame) const {
 
 std::vector<std::byte> Follower::payload(const Frame& frame) const {
   std::vector<std::byte> bytes(frame.payload_bytes);
-  if (!read_at(bytes.data(), bytes.size(), frame.payload_offset)) throw Error(path_ + ": has become shorter");
+  if (!read_at(bytes.data(), bytes.size(), frame.payload_offset)) throw Error("has become shorter");
   return bytes;
 }
 

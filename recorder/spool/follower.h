@@ -44,7 +44,6 @@ class Follower {
   bool read_at(void* to, size_t size, uint64_t offset) const;
   uint64_t file_bytes() const;
 
-  std::string path_;
   int file_ = -1;
   uint64_t next_ = 0;
 };

@@ -33,15 +33,13 @@ capture::Writer& Builder::writer() {
 }
 
 bool Builder::follow() {
-  while (const auto frame = spool_.next()) {
-    try {
+  return named([this] {
+    while (const auto frame = spool_.next()) {
       take(*frame);
-    } catch (const spool::BadMessage& e) {
-      throw spool::Error(settings_.spool + ": " + e.what());
+      if (frame->kind == spool::Kind::kCut) return true;
     }
-    if (frame->kind == spool::Kind::kCut) return true;
-  }
-  return false;
+    return false;
+  });
 }
 
 void Builder::take(const spool::Frame& frame) {

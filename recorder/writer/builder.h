@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "recorder/capture/writer.h"
+#include "recorder/spool/archive.h"
 #include "recorder/spool/follower.h"
 #include "recorder/spool/news.h"
 #include "recorder/writer/conventions.h"
@@ -99,6 +100,17 @@ class Builder {
   // they are different invocations in the capture.
   using Id = std::tuple<uint64_t, std::string, int64_t>;
 
+  // What is wrong in the spool is told with its name.
+  template <class Work>
+  auto named(const Work& work) const {
+    try {
+      return work();
+    } catch (const spool::BadMessage& e) {
+      throw spool::Error(settings_.spool + ": " + e.what());
+    } catch (const spool::Error& e) {
+      throw spool::Error(settings_.spool + ": " + e.what());
+    }
+  }
   static Id id_of(const Pending& pending);
   void take(const spool::Frame& frame);
   void begin(spool::Begin begin, const spool::Frame& frame);

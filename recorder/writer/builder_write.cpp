@@ -187,7 +187,7 @@ void Builder::write_sharing_inputs(int64_t first, Pending& pending) {
 void Builder::finish() {
   while (follow()) {
   }
-  complete_capture();
+  named([this] { complete_capture(); });
 }
 
 void Builder::write_held() {

@@ -8,6 +8,7 @@
 
 #include "replay/base/errors.h"
 #include "replay/calls/damage.h"
+#include "replay/calls/facts.h"
 #include "replay/calls/load_operator.h"
 #include "replay/calls/shown_name.h"
 #include "replay/own/own_operator.h"
@@ -114,11 +115,8 @@ analysis::Side LoadedCall::side(const std::string& name, analysis::Source source
   for (const Gradient gradient : call_->gradients()) {
     const capture::TensorInfo* info = find(tensors, name_of(gradient));
     if (info == nullptr) continue;
-    const auto wanted = call_->shape_of(gradient);
-    if (info->shape != wanted) {
-      throw BadInput(fmt::format("{}: {}/{} has shape {}, not {}", file_, where, info->name, info->shape, wanted));
-    }
-    side.tensors[gradient.place()] = tensor(*info);
+    const analysis::Tensor& result = side.tensors[gradient.place()] = tensor(*info);
+    check_tensor(result, call_->shape_of(gradient), (where + "/" + info->name).c_str(), file_);
     side.arithmetic[gradient.place()] = call_->arithmetic();
   }
   return side;

@@ -109,6 +109,8 @@ def test_tensors_that_do_not_fit(replay, capture, rng):
     replay("run", capture, expect=0)
     put(capture, "invocations/000000/outputs/grad_value", original["value"][:, :5])
     expect_line(replay("run", capture), 2, "outputs/grad_value has shape [1, 5, 2, 8], not [1, 42, 2, 8]")
+    put(capture, "invocations/000000/outputs/grad_value", original["value"].astype(np.int32))
+    expect_line(replay("run", capture), 2, f"{capture}: /invocations/000000/outputs/grad_value has type int32, ")
 
 
 def test_sizes_that_no_file_holds(replay, capture):

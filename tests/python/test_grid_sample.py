@@ -295,6 +295,8 @@ def test_a_sample_that_rounding_carries_anywhere(judged, interpolation):
     (lambda call: call.inputs.update(input=call.inputs["input"].astype(np.int32)), ("input has type int32",)),
     (lambda call: call.inputs.update(input=call.inputs["input"][:, :, :0].copy()), ("sides",)),
     (lambda call: call.outputs.update(grad_grid=call.outputs["grad_grid"][:1].copy()), ("grad_grid has shape",)),
+    (lambda call: call.outputs.update(grad_grid=call.outputs["grad_grid"].astype(np.int32)), ("outputs/grad_grid has type int32",)),
+    (lambda call: call.results.update(x=Result({"grad_input": call.inputs["input"].astype(int)})), ("results/x/grad_input has type int64",)),
 ])
 def test_bad_calls(replay, tmp_path, change, words):
     call = call_of("2d-float32-bilinear-zeros-0")

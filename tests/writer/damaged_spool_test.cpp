@@ -44,6 +44,7 @@ class DamagedSpool : public testing::Test {
       return builder.invocations();
     } catch (const spool::Error& e) {
       error_ = e.what();
+      EXPECT_EQ(error_.find(settings_.spool), 0) << error_;
     } catch (const capture::Error& e) {
       error_ = e.what();
     }
