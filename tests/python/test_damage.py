@@ -182,6 +182,16 @@ def random_damage(small, folder, seeds, every):
     return statuses
 
 
+def test_a_length_that_no_text_has(replay, tmp_path, small):
+    """4 GB for eight letters: the limit of the process that reads refuses it, with sanitizers as well."""
+    data, path = small.read_bytes(), tmp_path / "b.h5"
+    found = re.compile(rb"padding_mode\0.{28,36}?(\x05\0\0\0)(?=.{6}\0\0.\0\0\0)", re.DOTALL).search(data)
+    path.write_bytes(data[:found.start(1)] + b"\xff" * 4 + data[found.end(1):])
+    told = replay("list", path, expect=2).err
+    assert str(path) in told and told.count("\n") == 1
+    assert peak_memory("sh", "-c", '"$0" list "$1"; true', REPLAY, path) < 3 << 20
+
+
 @pytest.mark.long
 def test_random_damage(small, tmp_path):
     """MSDA_FUZZ says how many captures, MSDA_FUZZ_FROM the first one's number, MSDA_FUZZ_EVERY=1 every command on each."""
