@@ -70,8 +70,9 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
   lines.blank();
   lines.add("Invocation {}", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
+    const bool is_empty = value.is_null() || (value.is_string() && value.get<std::string>().empty());
     const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
-                           name == "digests" || value.is_null() || value == "";
+                           name == "digests" || is_empty;
     if (!elsewhere) lines.add("  {} = {}", name, plain(value));
   }
   lines.add("  tensors");

@@ -42,7 +42,7 @@ def _bits(data, places):
 def _large_numbers(data, places):
     """Lengths, addresses and counts lie at multiples of 4 or 8."""
     for _ in range(places.randint(1, 3)):
-        at = places.randrange(len(data) // 8 - 1) * 8
+        at = places.randrange(max(1, len(data) // 8 - 1)) * 8
         size = places.choice((2, 4, 8))
         number = places.choice((0, 1, 2**15, 2**31 - 1, 2**32 - 1, 2**62, 2**64 - 1, len(data), places.randrange(len(data))))
         data[at:at + size] = (number % 2 ** (8 * size)).to_bytes(size, "little")

@@ -406,6 +406,7 @@ def test_answers_that_were_once_given_are_noticed(tmp_path, kind, change, text):
     ("grid_sample", "infinity_negated", 7, 3, "an infinity of the other sign was the inputs': its share in partial sums counted as one of either sign"),
     ("interpolate", "infinity_negated", 7, 0, "the same"),
     ("roi_align", "infinity_negated", 7, 2, "the same"),
+    ("roi_align", "infinity_negated", 9, 47, "a weight of nearly 0, whose sign no rounding changes"),
     ("grid_sample", "nan_grad_output", 5, 13, "rounding gives a bicubic weight of nearly 0 the other sign, and so the infinity that it multiplies"),
 ])
 def test_what_was_judged_wrong_of_infinities_once(operator_of, kind, seed, number, why):

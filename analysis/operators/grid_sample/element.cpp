@@ -39,8 +39,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
-  // Of a product of cubic polynomials, whose slopes and values are at most 1.5.
-  const double polynomials = 3 * weight_error(call.interpolation, precision);
+  const double polynomials = weight_error(call.interpolation, precision);
   for (const auto& [sample, weight, error] : contributions.exact(pixel.at)) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));

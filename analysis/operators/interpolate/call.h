@@ -78,6 +78,7 @@ struct InterpolateCall final : ScatterCall {
   const char* source_name() const override { return "output pixel"; }
   std::vector<std::string> corner_names() const override;
   std::vector<std::string> weight_names() const override;
+  bool weights_change_sign() const override { return mode == ResizeMode::kCubic; }
   std::vector<FactorArithmetic> factor_arithmetics() const override;
   KnownAdditions known(std::string_view kernel) const override;
   double start(int64_t, double before) const override { return is_nearest() ? 0 : before; }  // nearest overwrites

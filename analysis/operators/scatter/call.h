@@ -51,6 +51,7 @@ class ScatterCall : public Call {
   virtual int64_t source_of(int64_t sample) const { return sample; }
   virtual std::vector<std::string> corner_names() const { return {""}; }
   virtual std::vector<std::string> weight_names() const { return {}; }  // of the factors
+  virtual bool weights_change_sign() const { return false; }
   // The name of `count`, if kernels divide by it; the last factor is one over it then.
   virtual const char* divisor_name() const { return nullptr; }
   // Ways in which kernels compute the factors, that of our own replays first.

@@ -52,7 +52,7 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
     // Kernels may add a source several times here, with weights that are 0 or cancel.
     if (!std::isfinite(number) && !weight_names().empty()) element.may_be_nan = true;
     if (!std::isfinite(number) && sign == 0) {
-      if (std::isinf(number) && entry.error > 0) element.partials.add(0, INFINITY);
+      if (std::isinf(number) && entry.error > 0) element.partials.add(weights_change_sign() ? 0 : number, INFINITY);
       continue;
     }
     const Uncertain term = term_of(reduction, entry, number);
