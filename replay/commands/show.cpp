@@ -71,8 +71,8 @@ void add_invocation(Lines& lines, const Json& json, const Lines& stages) {
   lines.add("Invocation {}", json["id"].get<int64_t>());
   for (const auto& [name, value] : json.items()) {
     const bool is_empty = value.is_null() || (value.is_string() && value.get<std::string>().empty());
-    const bool elsewhere = name == "id" || name == "tensors" || name == "results" || name == "stages" ||
-                           name == "digests" || is_empty;
+    const bool elsewhere =
+        name == "id" || name == "tensors" || name == "results" || name == "stages" || name == "digests" || is_empty;
     if (!elsewhere) lines.add("  {} = {}", name, plain(value));
   }
   lines.add("  tensors");
