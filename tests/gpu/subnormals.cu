@@ -1,45 +1,73 @@
 // What additions to memory make of subnormal numbers: one thread adds each pair with each instruction. Prints lines of
-//   INSTRUCTION BITS BITS BITS
+//   TYPE INSTRUCTION BITS BITS BITS
 // of the two numbers and their sum, as hexadecimal numbers of the type.
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <vector>
+#include "program.cuh"
 
 namespace {
 
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
-  std::exit(1);
+// The instructions by name, since compilers choose another for atomicAdd() where it suits them: RED has no result,
+// ATOM's address may be of any memory. Numbers of 16 bits are the lower half of a word.
+#define MSDA_TYPE(NAME, WORD, IN, ADD)                                                                    \
+  struct NAME {                                                                                           \
+    using Word = WORD;                                                                                    \
+    static __device__ void red(Word* to, Word x) {                                                        \
+      asm volatile("red.global." ADD " [%0], %1;" ::"l"(to), IN(x) : "memory");                           \
+    }                                                                                                     \
+    static __device__ void atom_global(Word* to, Word x, Word* before) {                                  \
+      asm volatile("atom.global." ADD " %0, [%1], %2;" : "=" IN(*before) : "l"(to), IN(x) : "memory");    \
+    }                                                                                                     \
+    static __device__ void atom(Word* to, Word x, Word* before) {                                         \
+      asm volatile("atom." ADD " %0, [%1], %2;" : "=" IN(*before) : "l"(to), IN(x) : "memory");           \
+    }                                                                                                     \
+    static __device__ void atom_shared(Word* to, Word x, Word* before) {                                  \
+      const auto place = static_cast<unsigned>(__cvta_generic_to_shared(to));                             \
+      asm volatile("atom.shared." ADD " %0, [%1], %2;" : "=" IN(*before) : "r"(place), IN(x) : "memory"); \
+    }                                                                                                     \
+  };
+MSDA_TYPE(Float32, float, "f", "add.f32")
+MSDA_TYPE(Float64, double, "d", "add.f64")
+MSDA_TYPE(Float16, uint32_t, "r", "add.noftz.f16x2")
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+MSDA_TYPE(BFloat16, uint32_t, "r", "add.noftz.bf16x2")
+#endif
+
+constexpr const char* kInstructions[] = {"RED", "ATOMG", "ATOM", "shared"};
+constexpr int kCount = 4;
+
+template <class Type>
+__device__ void add_with_each(const typename Type::Word* pairs, int count, typename Type::Word* sums,
+                              typename Type::Word* before) {
+  using Word = typename Type::Word;
+  __shared__ Word shared;
+  for (int i = 0; i < count; ++i) {
+    Word* const sum = sums + i * kCount;
+    const Word addend = pairs[2 * i + 1];
+    for (int k = 0; k < kCount; ++k) sum[k] = pairs[2 * i];
+    shared = pairs[2 * i];
+    __threadfence();
+    __syncthreads();
+    Type::red(sum, addend);
+    Type::atom_global(sum + 1, addend, before + 1);
+    Type::atom(sum + 2, addend, before + 2);
+    Type::atom_shared(&shared, addend, before + 3);
+    __syncthreads();
+    sum[3] = shared;
+  }
 }
 
-// RED: no result is wanted. ATOMG: it is. ATOM: the address may be of any memory. Shared memory.
-enum Instruction { kRed, kAtomGlobal, kAtomGeneric, kShared, kInstructions };
-
-template <class T>
-__global__ void add(const T* pairs, int count, T* sums, T* before, int generic) {
-  __shared__ T shared;
-  for (int i = 0; i < count; ++i) {
-    for (int instruction = 0; instruction < kInstructions; ++instruction) {
-      T* const sum = sums + i * kInstructions + instruction;
-      *sum = pairs[2 * i];
-      __threadfence();
-    }
-    atomicAdd(sums + i * kInstructions + kRed, pairs[2 * i + 1]);
-    before[0] = atomicAdd(sums + i * kInstructions + kAtomGlobal, pairs[2 * i + 1]);
-    shared = pairs[2 * i];
-    __syncthreads();
-    // The compiler does not know which memory this is.
-    T* const any = generic != 0 ? sums + i * kInstructions + kAtomGeneric : &shared;
-    before[1] = atomicAdd(any, pairs[2 * i + 1]);
-    __syncthreads();
-    atomicAdd(&shared, pairs[2 * i + 1]);
-    __syncthreads();
-    sums[i * kInstructions + kShared] = shared;
-  }
+__global__ void add_float32(const float* pairs, int count, float* sums, float* before) {
+  add_with_each<Float32>(pairs, count, sums, before);
+}
+__global__ void add_float64(const double* pairs, int count, double* sums, double* before) {
+  add_with_each<Float64>(pairs, count, sums, before);
+}
+__global__ void add_float16(const uint32_t* pairs, int count, uint32_t* sums, uint32_t* before) {
+  add_with_each<Float16>(pairs, count, sums, before);
+}
+__global__ void add_bfloat16(const uint32_t* pairs, int count, uint32_t* sums, uint32_t* before) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900  // older ones have none
+  add_with_each<BFloat16>(pairs, count, sums, before);
+#endif
 }
 
 template <class Bits>
@@ -47,46 +75,36 @@ struct Pair {
   Bits first, second;
 };
 
-template <class T, class Bits>
-void run(const char* type, const std::vector<Pair<Bits>>& pairs) {
-  static_assert(sizeof(T) == sizeof(Bits));
+template <class Word, class Bits>
+void run(const char* type, void (*add)(const Word*, int, Word*, Word*), const std::vector<Pair<Bits>>& pairs) {
+  static_assert(sizeof(Word) == sizeof(Bits));
   const size_t count = pairs.size(), bytes = count * sizeof(pairs[0]);
-  T *on_gpu, *sums, *before;
-  check(cudaMalloc(&on_gpu, bytes));
-  check(cudaMalloc(&sums, count * kInstructions * sizeof(T)));
-  check(cudaMalloc(&before, 2 * sizeof(T)));
-  check(cudaMemcpy(on_gpu, pairs.data(), bytes, cudaMemcpyHostToDevice));
-  add<T><<<1, 1>>>(on_gpu, static_cast<int>(count), sums, before, 1);
-  check(cudaGetLastError());
-  std::vector<Bits> found(count * kInstructions);
-  check(cudaMemcpy(found.data(), sums, found.size() * sizeof(Bits), cudaMemcpyDeviceToHost));
-  const char* const names[] = {"RED", "ATOMG", "ATOM", "shared"};
+  Word *on_gpu, *sums, *before;
+  CHECK(cudaMalloc(&on_gpu, bytes));
+  CHECK(cudaMalloc(&sums, count * kCount * sizeof(Word)));
+  CHECK(cudaMalloc(&before, kCount * sizeof(Word)));
+  CHECK(cudaMemcpy(on_gpu, pairs.data(), bytes, cudaMemcpyHostToDevice));
+  add<<<1, 1>>>(on_gpu, static_cast<int>(count), sums, before);
+  CHECK(cudaGetLastError());
+  std::vector<Bits> found(count * kCount);
+  CHECK(cudaMemcpy(found.data(), sums, found.size() * sizeof(Bits), cudaMemcpyDeviceToHost));
   for (size_t i = 0; i < count; ++i) {
-    for (int k = 0; k < kInstructions; ++k) {
-      std::printf("%s %s %llx %llx %llx\n", type, names[k], static_cast<unsigned long long>(pairs[i].first),
+    for (size_t k = 0; k < kCount; ++k) {
+      std::printf("%s %s %llx %llx %llx\n", type, kInstructions[k], static_cast<unsigned long long>(pairs[i].first),
                   static_cast<unsigned long long>(pairs[i].second),
-                  static_cast<unsigned long long>(found[i * kInstructions + static_cast<size_t>(k)]));
+                  static_cast<unsigned long long>(found[i * kCount + k]));
     }
   }
 }
 
-// Subnormal numbers, zeros, the smallest normal numbers and larger ones of a type with so many bits of mantissa, of
-// both signs, each with each.
+// Subnormal numbers, zeros, the smallest normal numbers and larger ones of both signs, each with
+// each, of a type with so many bits, some of them of the mantissa.
 template <class Bits>
-std::vector<Pair<Bits>> pairs_of(int mantissa) {
-  const Bits normal = static_cast<Bits>(Bits{1} << mantissa),
-             sign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
-  std::vector<Bits> numbers = {0,
-                               1,
-                               5,
-                               static_cast<Bits>(normal / 2),
-                               static_cast<Bits>(normal - 1),
-                               normal,
-                               static_cast<Bits>(normal + 1),
-                               static_cast<Bits>(normal + normal / 2 + 3),
-                               static_cast<Bits>(2 * normal),
-                               static_cast<Bits>(4 * normal + 1)};
-  for (size_t i = numbers.size(); i-- > 0;) numbers.push_back(static_cast<Bits>(numbers[i] | sign));
+std::vector<Pair<Bits>> pairs_of(int mantissa, int bits) {
+  const Bits normal = Bits{1} << mantissa, sign = Bits{1} << (bits - 1);
+  std::vector<Bits> numbers = {
+      0, 1, 5, normal / 2, normal - 1, normal, normal + 1, normal + normal / 2 + 3, 2 * normal, 4 * normal + 1};
+  for (size_t i = numbers.size(); i-- > 0;) numbers.push_back(numbers[i] | sign);
   std::vector<Pair<Bits>> pairs;
   for (const Bits first : numbers) {
     for (const Bits second : numbers) pairs.push_back({first, second});
@@ -97,8 +115,16 @@ std::vector<Pair<Bits>> pairs_of(int mantissa) {
 }  // namespace
 
 int main() {
-  run<float>("float32", pairs_of<uint32_t>(23));
-  run<double>("float64", pairs_of<uint64_t>(52));
-  run<__half>("float16", pairs_of<uint16_t>(10));
-  run<__nv_bfloat16>("bfloat16", pairs_of<uint16_t>(7));
+  try {
+    run("float32", add_float32, pairs_of<uint32_t>(23, 32));
+    run("float64", add_float64, pairs_of<uint64_t>(52, 64));
+    run("float16", add_float16, pairs_of<uint32_t>(10, 16));
+    int major = 0;
+    CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    if (major >= 9) run("bfloat16", add_bfloat16, pairs_of<uint32_t>(7, 16));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "subnormals: %s\n", error.what());
+    return 1;
+  }
 }

@@ -94,6 +94,13 @@ def test_program_compiles(tmp_path, name):
     symbols = subprocess.run(["nm", path], capture_output=True, text=True).stdout
     if name == "scale_add":
         assert kernels.SCALE_ADD["adapters"][0]["kernel"].strip("^$") in symbols
+    if name == "subnormals":
+        cubin = tmp_path / "code.cubin"
+        subprocess.run([NVCC, "-std=c++17", "-O2", "-arch=sm_90", "-cubin", "-o", cubin, SOURCE / "tests" / "gpu" / "subnormals.cu"], check=True)
+        words = np.frombuffer(cubin.read_bytes()[:cubin.stat().st_size // 16 * 16], np.uint64).reshape(-1, 2)
+        # RED, ATOMG and ATOM of float16 and bfloat16 pairs, float32, float64: bits 9 to 12 of the second word.
+        found = {(int(first) & 0xfff, int(second) >> 9 & 0xf) for first, second in words}
+        assert found >= {(opcode, kind) for opcode in (0x9a6, 0x9a3, 0x9a2) for kind in (0, 3, 9, 15)}
     if name != "col2im17":
         return
     # The host's stubs bear the kernels' names, which are those of the real ones.
