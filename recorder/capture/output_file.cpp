@@ -44,15 +44,14 @@ void check_replaceable(const std::string& path) {
 }  // namespace
 
 bool may_be_capture(const std::string& path) {
-  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
   const int descriptor = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0) return false;
-  char begin[kSignature.size()];
+  char begin[kHdf5Signature.size()];
   const ssize_t length = read(descriptor, begin, sizeof begin);
   close(descriptor);
   if (length < 0) return false;
   const std::string_view found(begin, static_cast<size_t>(length));
-  return found == kSignature || found.find_first_not_of('\0') == found.npos;
+  return found == kHdf5Signature || found.find_first_not_of('\0') == found.npos;
 }
 
 OutputFile::OutputFile(const std::string& path, bool replace) : path_(path), name_(path) {

@@ -6,8 +6,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace msda::capture {
+
+// What every HDF5 file begins with.
+inline constexpr std::string_view kHdf5Signature = "\x89HDF\r\n\x1a\n";
 
 // Whether the regular file at `path` is an HDF5 file, empty, or begins with zeros, as what a killed writer leaves: what
 // a new capture may replace. It is not followed if it is a link.

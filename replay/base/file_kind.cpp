@@ -8,6 +8,8 @@
 #include <array>
 #include <string_view>
 
+#include "recorder/capture/output_file.h"
+
 namespace msda::replay {
 namespace {
 
@@ -35,7 +37,7 @@ bool fits(const Ends& file, FileKind kind) {
   const bool has_trailer = file.end.ends_with(kTrailer);
   switch (kind) {
     case FileKind::kCapture:
-      return file.begin.starts_with("\x89HDF\r\n\x1a\n");
+      return file.begin.starts_with(capture::kHdf5Signature);
     case FileKind::kJson:
       return begins_as_json(file.begin);
     case FileKind::kPage:
