@@ -47,7 +47,7 @@ OrderResult search_effective(const OrderProblem& problem, const SearchLimits& li
     OrderProblem flushing = problem;
     flushing.type.flushes = true;
     found = search_by_type(flushing, limits);
-    found.flushes = true;
+    found.flushes = found.fit == OrderFit::kFound;
   }
   if (found.fit == OrderFit::kImpossible) found.fit = OrderFit::kNotFound;
   found.unique.reset();
