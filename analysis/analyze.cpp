@@ -177,13 +177,10 @@ class Analysis {
   }
 
   // Counts an element once, whatever it was compared with.
-  void count_16_bits(const Side& expected, Gradient gradient, const std::vector<Judgement>& judgements) {
-    const Tolerance tolerance = examiner_.tolerance_of(gradient);
+  void count_16_bits(Gradient gradient, const std::vector<Judgement>& judgements) {
     std::set<int64_t>& counted = only_16_bits_[gradient.place()];
     for (const Judgement& one : judgements) {
-      if (!one.only_16_bits || tolerance.holds(recorded_.of(gradient).at(one.flat), expected.of(gradient).at(one.flat)))
-        continue;
-      report_.verdict.explained_by_16_bits += counted.insert(one.flat).second;
+      if (one.only_16_bits) report_.verdict.explained_by_16_bits += counted.insert(one.flat).second;
     }
   }
 
@@ -211,7 +208,7 @@ class Analysis {
                                                              policy, std::numeric_limits<int64_t>::max());
       std::vector<Judgement> judgements = judge_beside_buffer(expected, gradient, mismatches);
       reconsider(expected, gradient, judgements);
-      if (!advisory) count_16_bits(expected, gradient, judgements);
+      if (!advisory) count_16_bits(gradient, judgements);
       if (!settings_.tolerance) {
         report_.comparisons.back().comparison.mismatched -= forgive(expected, gradient, advisory, judgements);
       }

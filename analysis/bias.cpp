@@ -151,8 +151,8 @@ std::string text_of(const Bias& bias) {
   constexpr const char* kWords[] = {"away from 0", "towards 0", "upwards", "downwards"};
   return fmt::format(
       "The errors of {} lean: {} of {} independent ones are {}, by {:.2g} units of roundoff on average, as roundings "
-      "of "
-      "a right kernel are at most once in 10^{:.0f} calls. Look for a factor that is slightly off, or for truncation.",
+      "of a right kernel are at most once in 10^{:.0f} calls. Look for a factor that is slightly off, or for "
+      "truncation.",
       bias.gradient.name(), bias.count == bias.total ? "all" : thousands(bias.count), thousands(bias.total),
       kWords[static_cast<int>(bias.direction)], bias.mean, std::floor(bias.chance_bits * std::log10(2)));
 }

@@ -26,7 +26,7 @@ struct Bias {
 // and where `control`, a right result of the same inputs, leans as well, the inputs make it.
 std::optional<Bias> find_bias(const Material& material, const Side& side, const Side& control, Gradient gradient);
 
-// "All 64 of 64 ... errors of grad_input are away from 0, ..."
+// "The errors of grad_input lean: all of 64 independent ones are away from 0, ..."
 std::string text_of(const Bias& bias);
 
 }  // namespace msda::analysis

@@ -55,6 +55,7 @@ std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
                                        const std::vector<int64_t>& elements) const {
   std::vector<Judgement> judgements(elements.size());
   const bool few_bits = is_16_bits(recorded_.of(gradient).dtype);
+  const Tolerance tolerance = tolerance_of(gradient);
   for_each(gradient, elements, [&](size_t i, Cache& cache) {
     const ElementId id = material_.call->element_id(gradient, elements[i]);
     const Suspect element = suspect(expected, id, cache, /*tells=*/false);
@@ -62,7 +63,8 @@ std::vector<Judgement> Examiner::judge(const Side& expected, Gradient gradient,
     const bool may_be_chance = few_bits && diagnosis.cause == Cause::kUninitializedOutput;
     judgements[i] = {elements[i], diagnosis.cause, diagnosis.at_fault,
                      may_be_chance ? chance_bits_of_buffer(element) : 0,
-                     is_rounding(diagnosis.cause) && only_16_bits_explain(element)};
+                     is_rounding(diagnosis.cause) && !tolerance.holds(element.observed_value, element.expected_value) &&
+                         only_16_bits_explain(element)};
   });
   return judgements;
 }

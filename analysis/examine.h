@@ -17,7 +17,7 @@ struct Judgement {
   Cause cause = Cause::kImplementationError;
   AtFault at_fault = AtFault::kNone;
   double chance_bits = 0;     // of uninitialized_output in 16 bits: chance_bits_of_buffer()
-  bool only_16_bits = false;  // of rounding: only_16_bits_explain()
+  bool only_16_bits = false;  // of rounding, beyond the tolerance: only_16_bits_explain()
 };
 
 // Of the output buffers, by Gradient.

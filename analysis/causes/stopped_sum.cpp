@@ -13,8 +13,8 @@ namespace msda::analysis {
 namespace {
 
 constexpr double kNear = 0.01;  // of the magnitude: what is off by less has not stopped
-constexpr double kMany =
-    0.5;  // so many additions, in units of 1 over the unit of roundoff, round most addends up or down
+// So many additions, in units of 1 over the unit of roundoff, round most addends up or down.
+constexpr double kMany = 0.5;
 constexpr int kOrders = 16;  // shuffled
 
 // What a sum of the addends as given does not take up.

@@ -92,7 +92,8 @@ Partials partials_of(const GridSampleCall& call, const GridSampleCall::SampleId&
 // is flat: the differences of its pixels are nearly 0.
 bool sign_is_open(const GridSampleCall& call, const GridSampleCall::SampleId& sample, int64_t c, const Reads& all,
                   const Place& place, const Precision& precision) {
-  const double rounding = 3 * weight_error(call.interpolation, precision);
+  const double rounding =
+      3 * weight_error(call.interpolation, precision);  // of products, whose factors are 1.5 at most
   double sum = 0, error = 0;
   for (const Read& read : all) {
     if (read.pixel < 0) continue;
