@@ -14,7 +14,8 @@
 namespace msda::capture {
 namespace {
 
-// The process that holds a lock on the file, as /proc/locks has it; empty if it does not say.
+// The process that holds a lock on the file, as /proc/locks has it. A file of an overlay, as containers have, has another
+// number there.
 std::string holder_of(const struct stat& file) {
   const std::string wanted = fmt::format("{:02x}:{:02x}:{}", major(file.st_dev), minor(file.st_dev), file.st_ino);
   std::ifstream locks("/proc/locks");
@@ -22,9 +23,9 @@ std::string holder_of(const struct stat& file) {
     std::istringstream words(line);
     std::string number, kind, advisory, access, process, place;
     words >> number >> kind >> advisory >> access >> process >> place;
-    if (kind == "FLOCK" && access == "WRITE" && place == wanted) return " " + process;
+    if (kind == "FLOCK" && access == "WRITE" && place == wanted) return "process " + process;
   }
-  return "";
+  return "another process";
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ std::string who_writes(const std::string& path) {
   const bool locked = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK && fstat(fd, &file) == 0;
   ::close(fd);
   if (!locked) return "";
-  return fmt::format("is being written by process{}; wait until that ends", holder_of(file));
+  return fmt::format("is being written by {}; wait until that ends", holder_of(file));
 }
 
 }  // namespace msda::capture
