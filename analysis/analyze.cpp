@@ -324,10 +324,18 @@ class Analysis {
     if (reference_ && &expected == &*reference_) found = search_reduction(*reference_, gradient, unexplained) || found;
     if (!material_.before[gradient.place()]) found = search_leftover(gradient) || found;
     if (!found) return;
-    const std::vector<Judgement> anew = examiner_.judge(expected, gradient, unexplained);
+    // What rounding explains as well may be what the reduction makes of it.
+    const auto is_open = [](const Judgement& one) {
+      return one.cause == Cause::kImplementationError || is_rounding(one.cause);
+    };
+    std::vector<int64_t> open;
+    for (const Judgement& judgement : judgements) {
+      if (is_open(judgement)) open.push_back(judgement.flat);
+    }
+    const std::vector<Judgement> anew = examiner_.judge(expected, gradient, open);
     size_t next = 0;
     for (Judgement& judgement : judgements) {
-      if (judgement.cause == Cause::kImplementationError) judgement = anew[next++];
+      if (is_open(judgement)) judgement = anew[next++];
     }
   }
 

@@ -124,13 +124,9 @@ class Search {
            !lie_to_one_side(call_, side_, elements, type, cache_);
   }
 
-  // Bits that a result in the tensors' own type has below the last one of the narrow type. Where addends cancel, few
-  // bits are left of them in any type: the last one of a partial sum is not lower than that of its size.
   int free_bits(Narrow narrow, const Tried& tried) const {
-    if (tried.value == 0 || tried.magnitude == 0) return 0;  // 0 is a number of every type, and has no last bit
     const int stored = std::min(own_bits_, Precision::of(side_.of(gradient_).dtype).bits);
-    const int below = significand_bits(narrow) - stored + std::ilogb(tried.magnitude) - std::ilogb(tried.value);
-    return std::clamp(-below, 0, stored - significand_bits(narrow));
+    return analysis::free_bits(narrow, stored, tried.value, tried.magnitude);
   }
   bool tells_type(Narrow narrow, const Tried& tried) const { return free_bits(narrow, tried) >= kFewestFreeBits; }
 
@@ -163,12 +159,15 @@ class Search {
   // The reduction with one of these sets of steps that explains most; of those the one with the fewest steps.
   std::optional<FoundReduction> best_of(const std::vector<Steps>& sets, bool screens) {
     std::optional<FoundReduction> best;
+    const std::optional<Narrow> of_results = type_of_results();
     for (const Narrow narrow : kNarrowings) {
       if (significand_bits(narrow) >= own_bits_) continue;
       if (screens && !is_large_enough(narrow)) continue;
-      const Steps result = narrow == type_of_results() ? Steps{kResult} : Steps{0};
+      const bool is_type = of_results && type_name(narrow) == std::string(type_name(*of_results));
+      const Steps result = is_type ? Steps{kResult} : Steps{0};
       for (const Steps set : sets) {
         if (((set & kSums) != 0 && result == 0) || (set | result) == 0) continue;
+        if (result != 0 && narrow != *of_results && set != 0) continue;  // truncated after other steps: hides sums
         auto found = try_out({narrow, set | result});
         if (!found) continue;
         const auto rank = [](const FoundReduction& r) { return std::pair(-r.fitting, std::popcount(r.steps)); };

@@ -108,6 +108,12 @@ double round_to(Narrow narrow, double x) {
   return std::copysign(format.ties == Ties::kTruncated ? format.largest : INFINITY, x);
 }
 
+int free_bits(Narrow narrow, int bits, double value, double magnitude) {
+  if (value == 0 || magnitude == 0) return 0;  // 0 is a number of every type, and has no last bit
+  const int below = significand_bits(narrow) - bits + std::ilogb(magnitude) - std::ilogb(value);
+  return std::clamp(-below, 0, bits - significand_bits(narrow));
+}
+
 Uncertain round_to(Narrow narrow, const Uncertain& x) {
   const double value = round_to(narrow, x.value);
   if (x.error == 0) return {value, 0};

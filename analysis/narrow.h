@@ -28,6 +28,11 @@ Precision precision_of(Narrow narrow);
 
 double round_to(Narrow narrow, double x);
 
+// Bits that a result of so many has below the last one of the narrow type; `magnitude` is the sum of its addends'
+// absolute values. Where addends cancel, few bits are left of them in any type: the last one of a partial sum is not
+// lower than that of its size.
+int free_bits(Narrow narrow, int bits, double value, double magnitude);
+
 // A number, and how far the one that was really rounded may be from it.
 struct Uncertain {
   double value = 0, error = 0;

@@ -143,6 +143,30 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
   return explanation;
 }
 
+double least_residual(const Explanation& explanation) {
+  double least = INFINITY;
+  for (const size_t i : explanation.matches) least = std::min(least, explanation.candidates[i].residual);
+  return least;
+}
+
+// Whether a value that rounding in the side's own type explains as well is what the reduction, which other elements
+// have shown, makes of it: by chance it lies so much nearer to that, and has no bits below those of the narrow type,
+// once in 2^kBitsNearer.
+bool fits_much_better(const Side& side, Gradient gradient, const Reduction& reduction, const Explanation& reduced,
+                      const Explanation& plain) {
+  constexpr double kBitsNearer = 4;
+  const double value = plain.value, own = least_residual(plain);
+  if (own == 0 || !std::isfinite(value)) return false;
+  const int stored = Precision::of(side.arithmetic_of(gradient)).bits;
+  const double last = std::ldexp(std::abs(value), -stored);
+  double bits = std::log2(own / std::max(least_residual(reduced), last));
+  const Element& exact = plain.exact().element;
+  if (reduction.rounds(kResult) && round_to(reduction.narrow, exact.value) != exact.value) {
+    bits = std::max(bits, 0.0) + free_bits(reduction.narrow, stored, value, exact.cancelled);
+  }
+  return bits >= kBitsNearer;
+}
+
 }  // namespace
 
 Explanation explain(const Call& call, const Side& side, const ElementId& id, Cache& cache) {
@@ -169,10 +193,12 @@ Explanation explain_reduced(const Call& call, const Side& side, const ElementId&
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache) {
   Explanation plain = explain(call, side, id, cache);
   const FoundReduction* reduction = side.reduction_of(id.gradient);
-  if (plain.explained() || reduction == nullptr) return plain;
+  if (reduction == nullptr) return plain;
   for (const Narrow narrow : reduction->alike) {
-    Explanation reduced = explain_reduced(call, side, id, {narrow, reduction->steps}, cache);
-    if (reduced.explained()) return reduced;
+    const Reduction tried{narrow, reduction->steps};
+    Explanation reduced = explain_reduced(call, side, id, tried, cache);
+    if (reduced.explained() && (!plain.explained() || fits_much_better(side, id.gradient, tried, reduced, plain)))
+      return reduced;
   }
   return plain;
 }

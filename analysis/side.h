@@ -62,7 +62,7 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
 // By arithmetic with a reduction.
 Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
                             Cache& cache);
-// By the side's arithmetic or, if that fails, with the reduction found for the side.
+// By the side's arithmetic or, if that fails or fits much worse, with the reduction found for the side.
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache);
 
 // The error of rounding x into the type of the side's tensor, in addition to the arithmetic's error.

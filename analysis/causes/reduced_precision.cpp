@@ -1,6 +1,6 @@
 // reduced_precision: a side rounded operands, products, sums or results to a type of fewer bits than the tensors have.
 // find_reduction.h decides that for the whole gradient; here an element's value must fit it, and does not fit the
-// arithmetic of the tensors' type.
+// arithmetic of the tensors' type, or much worse.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -79,11 +79,12 @@ void tell(const Suspect& s, const Side& side, const Explanation& reduced, Diagno
   e["elements_tried"] = reduction.tried;
   e["elements_fitting"] = reduction.fitting;
   e["chance_bits"] = std::floor(reduction.chance_bits);
+  const char* alone = plain.residual <= plain.bound ? ", so that this element alone would not show it" : "";
   diagnosis.why = fmt::format(
       "{} returned {:.9g}: {} that is {:.9g}, {:.3g} off where {:.3g} is allowed; in {} it is {:.9g}, {:.3g} off where "
-      "rounding explains {:.3g} at most. {} of {} elements tried that {} does not explain fit this",
+      "rounding explains {:.3g} at most{}. {} of {} elements tried that {} does not explain fit this",
       side.name, reduced.value, words_of(s.call, reduction), fit.element.value, fit.residual, fit.bound, own,
-      plain.element.value, plain.residual, plain.bound, reduction.fitting, reduction.tried, own);
+      plain.element.value, plain.residual, plain.bound, alone, reduction.fitting, reduction.tried, own);
 }
 
 }  // namespace
