@@ -39,10 +39,10 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
-  for (const auto& [sample, weight, error] : contributions.exact(pixel.at)) {
+  for (const auto& [sample, weight, error, is_signed] : contributions.exact(pixel.at)) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
-    const double sign = Uncertain{weight, error}.sign();
+    const double sign = is_signed ? weight : Uncertain{weight, error}.sign();
     // Kernels may add a sample several times here, with weights that are 0 or cancel.
     if (!std::isfinite(go) && call.interpolation != MSDA_NEAREST) element.may_be_nan = true;
     // Of a sample that rounding may land elsewhere, so that nothing of it comes here: an infinity of its own is no

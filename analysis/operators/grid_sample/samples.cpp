@@ -7,8 +7,8 @@ namespace msda::analysis {
 namespace {
 
 // Adds the reads of the axes from `axis` down to 0; `so_far` is the product of those above.
-void add_reads(const GridSampleCall& call, const std::array<Taps, 3>& taps, int axis, int own, const Read& so_far,
-               Reads& all) {
+void add_reads(const GridSampleCall& call, const Place& place, const std::array<Taps, 3>& taps, int axis, int own,
+               const Read& so_far, Reads& all) {
   if (axis < 0) {
     all.push_back(so_far);
     return;
@@ -21,7 +21,9 @@ void add_reads(const GridSampleCall& call, const std::array<Taps, 3>& taps, int 
     read.by[static_cast<size_t>(axis)] = so_far.weight * slope;
     read.weight *= weight;
     read.pixel = read.pixel < 0 || tap.pixel < 0 ? -1 : read.pixel * call.sides[axis] + tap.pixel;
-    add_reads(call, taps, axis - 1, own, read, all);
+    const double off = std::abs(slope) * place[static_cast<size_t>(axis)].error;
+    read.from_0 = std::min(so_far.from_0, std::abs(weight) - off);
+    add_reads(call, place, taps, axis - 1, own, read, all);
   }
 }
 
@@ -31,7 +33,7 @@ Reads reads(const GridSampleCall& call, const Place& place, int axis) {
   std::array<Taps, 3> taps;
   for (size_t i = 0; i < place.size(); ++i) taps[i] = call.taps(place[i], static_cast<int>(i));
   Reads all;
-  add_reads(call, taps, call.axes_count - 1, axis, Read{0, 1, {}}, all);
+  add_reads(call, place, taps, call.axes_count - 1, axis, Read{0, 1, {}}, all);
   return all;
 }
 
@@ -78,9 +80,9 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
         if (jumps && ways > 1) error += 1;
         if (anywhere) error = std::abs(read.weight);
         if (is_exact) {
-          exact.push_back({read.pixel, {at, read.weight, error}});
+          exact.push_back({read.pixel, {at, read.weight, error, !jumps && !anywhere && read.from_0 > rounding}});
         } else if (same == exact.end()) {
-          exact.push_back({read.pixel, {at, 0, error + (jumps ? 0 : std::abs(read.weight))}});
+          exact.push_back({read.pixel, {at, 0, error + (jumps ? 0 : std::abs(read.weight)), false}});
         }
       }
       is_exact = false;
@@ -89,7 +91,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     for (const Read& read : reads(call, written, -1)) {
       if (read.pixel < 0) continue;
       const bool wide = call.arithmetic() == MSDA_FLOAT64;
-      computed.push_back({read.pixel, {at, wide ? read.weight : static_cast<float>(read.weight), 0}});
+      computed.push_back({read.pixel, {at, wide ? read.weight : static_cast<float>(read.weight), 0, true}});
     }
   }
   for (int64_t i = 0; i < call.C * call.pixels; ++i) {

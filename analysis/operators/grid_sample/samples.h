@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "analysis/operators/grid_sample/call.h"
@@ -14,6 +15,8 @@ struct Read {
   int64_t pixel;  // of the image, row-major; -1: none, it reads 0
   double weight;
   std::array<double, 3> by;  // the weight's derivatives by the coordinates
+  // How far the nearest to 0 of its weights along the axes stays from 0, whatever the coordinates' errors.
+  double from_0 = INFINITY;
 };
 using Reads = boost::container::static_vector<Read, 16>;
 
@@ -33,6 +36,7 @@ class GridContributions {
     int64_t sample;
     double weight;
     double weight_error;  // bound on the effect of the coordinates' errors; 0 for computed addends
+    bool is_signed;       // whatever its error: those of the weights along the axes leave no sign open
   };
   GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision, const Reduction* reduction);
 

@@ -139,7 +139,8 @@ void InterpolateCall::send_exactly(int64_t from_place, const Precision& coordina
         const double weight = x.weight * y.weight * z.weight;
         const double farthest =
             (std::abs(x.weight) + x.error) * (std::abs(y.weight) + y.error) * (std::abs(z.weight) + z.error);
-        visit({(z.pixel * sides[1].in + y.pixel) * sides[0].in + x.pixel, weight, farthest - std::abs(weight)});
+        visit({(z.pixel * sides[1].in + y.pixel) * sides[0].in + x.pixel, weight, farthest - std::abs(weight),
+               x.is_signed() && y.is_signed() && z.is_signed()});
       }
     }
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/container/static_vector.hpp>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ struct Resized {
 struct ResizeTap {
   int64_t pixel;
   double weight, error;  // the bound on what rounding does to it
+
+  bool is_signed() const { return std::abs(weight) > error; }
 };
 using ResizeTaps = boost::container::static_vector<ResizeTap, 6>;
 

@@ -33,7 +33,8 @@ using VisitContribution = std::function<void(const Contribution&)>;
 struct ExactContribution {
   int64_t target;
   double weight;
-  double error = 0;  // bound on what rounding of coordinates does to the weight
+  double error = 0;        // bound on what rounding of coordinates does to the weight
+  bool is_signed = false;  // whatever its error: those of its factors leave no sign open
 };
 using VisitExact = std::function<void(const ExactContribution&)>;
 

@@ -48,7 +48,7 @@ Element ScatterCall::element(const Conventions&, const ElementId& id, const Plac
   for (const ScatterTable::Entry& entry : table.exact(at.place)) {
     const double number = given(reduction, numbers.at(from().flat({entry.source, at.channel})));
     // Of a source that rounding may bring here, or not: a NaN of its own is no bound.
-    const double sign = Uncertain{entry.weight, entry.error}.sign();
+    const double sign = entry.sign();
     // Kernels may add a source several times here, with weights that are 0 or cancel.
     if (!std::isfinite(number) && !weight_names().empty()) element.may_be_nan = true;
     if (!std::isfinite(number) && sign == 0) {

@@ -38,7 +38,7 @@ std::vector<Mistake> ScatterCall::mistakes(const Conventions&, const ElementId& 
   // Several contributions of one source are lost and added together.
   BySource by_source;
   by_source.unweighted = before.value_or(0);
-  for (const auto& [from_place, weight, error] : table.exact(at.place)) {
+  for (const auto& [from_place, weight, error, is_signed] : table.exact(at.place)) {
     const double number = numbers.at(from().flat({from_place, at.channel}));
     if (by_source.added.empty() || by_source.added.back().first != from_place)
       by_source.added.push_back({from_place, 0});

@@ -33,7 +33,7 @@ ScatterTable::ScatterTable(const ScatterCall& call, const Precision& coordinates
   const auto exactly = [&](const auto& put) {
     for (int64_t source = 0; source < call.from().places(); ++source) {
       call.send_exactly(source, coordinates, way, [&](const ExactContribution& one) {
-        put(one.target, Entry{source, one.weight, one.error});
+        put(one.target, Entry{source, one.weight, one.error, one.is_signed});
       });
     }
   };

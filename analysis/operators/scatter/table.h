@@ -18,6 +18,9 @@ class ScatterTable {
     int64_t source;
     double weight;
     double error = 0;
+    bool is_signed = false;
+
+    double sign() const { return is_signed ? weight : Uncertain{weight, error}.sign(); }
   };
   ScatterTable(const ScatterCall& call, const Precision& coordinates, int way);
 
