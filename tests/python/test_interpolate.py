@@ -214,25 +214,38 @@ def test_which_factor_was_to_be_heeded_is_seen_in_the_reference(judged):
     assert {cause["at_fault"] for cause in told["judged"]} == {"observed"}
 
 
+def linear(grad, inside, ratio):
+    """Mode linear along the last axis, by the coordinates' ratio."""
+    total = np.zeros((*grad.shape[:-1], inside))
+    for output in range(grad.shape[-1]):
+        at = max((output + 0.5) * ratio - 0.5, 0)
+        low, fraction = int(at), at - int(at)
+        total[..., low] += (1 - fraction) * grad[..., output]
+        total[..., min(low + 1, inside - 1)] += fraction * grad[..., output]
+    return total
+
+
+@pytest.mark.parametrize("mistake", [False, True])
+def test_a_kernel_of_its_own_may_heed_every_factor(judged, mistake):
+    """PyTorch's copy what is not resized. Of three channels one lacks its first pixel, which a copy does not explain either."""
+    grad = gradient(1, 3, 3)
+    right = linear(grad, 3, 1 / 1.3).astype(np.float32)
+    right[0, 1, 0] *= 1 - mistake
+    told = judged(members("linear", grad, right, scale_width=1.3), expect=int(mistake))
+    assert [one["elements"] for one in told["judged"]] == ["3"] * mistake
+    told = judged(members("linear", grad, right, scale_width=1.3, kernel="aten::upsample_linear1d_backward"), expect=1)
+    assert sum(one["count"] for one in told["judged"]) == 9
+
+
 def test_a_scale_along_one_axis(judged):
     """Kernels for CPUs copy along the axis of equal sizes, those for GPUs only where both are."""
     grad = gradient(1, 2, 6, 5)
-    rows = np.zeros((1, 2, 4, 5), np.float64)
-    for output in range(6):  # 4 to 6 pixels, by the ratio of the sizes
-        at = max((output + 0.5) * 4 / 6 - 0.5, 0)
-        low, fraction = int(at), at - int(at)
-        rows[..., low, :] += (1 - fraction) * grad[..., output, :]
-        rows[..., min(low + 1, 3), :] += fraction * grad[..., output, :]
-    both = np.zeros_like(rows)
-    for output in range(5):
-        at = max((output + 0.5) / 1.1 - 0.5, 0)
-        low, fraction = int(at), at - int(at)
-        both[..., low] += (1 - fraction) * rows[..., output]
-        both[..., min(low + 1, 4)] += fraction * rows[..., output]
+    rows = linear(grad.swapaxes(-1, -2), 4, 4 / 6).swapaxes(-1, -2)  # 4 to 6 pixels, by the ratio of the sizes
+    both = linear(rows, 5, 1 / 1.1)
     for right in (rows, both):
-        judged(members("bilinear", grad, right.astype(np.float32), scale_width=1.1), expect=0)
+        judged(members("bilinear", grad, np.ascontiguousarray(right, np.float32), scale_width=1.1), expect=0)
     judged(members("bilinear", grad, both.astype(np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=0)
-    judged(members("bilinear", grad, rows.astype(np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=1)
+    judged(members("bilinear", grad, np.ascontiguousarray(rows, np.float32), scale_width=1.1, kernel="upsample_bilinear2d_backward_out_frame"), expect=1)
 
 
 # --- Archives.

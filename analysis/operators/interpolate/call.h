@@ -128,7 +128,8 @@ struct InterpolateCall final : ScatterCall {
     Tensor recorded, before, reference;
   };
   // The same with those scale factors alone that the kernel heeded: one that is known by its name, or the one, for a
-  // CPU or for a GPU, whose results one of the gradients looks like, or what the kernel added to the buffer.
+  // CPU, for a GPU or of another's, whose results one of the gradients looks like, or what the kernel added to the
+  // buffer. Of another's whose results look like none: with all of them.
   std::shared_ptr<const InterpolateCall> with_heeded_scales(std::string_view kernel, const Known& known) const;
   const char* mode_name() const;
 

@@ -1,6 +1,6 @@
 // Which scale factors kernels heed, and how. Where the sizes along an axis are equal, or in mode nearest one is twice
 // the other, PyTorch's kernels for CPUs take the pixels one by one, or by twos, and not by the factor that was given;
-// those for GPUs do so only where all sizes are equal, in which case no kernel runs but a copy.
+// those for GPUs do so only where all sizes are equal, in which case no kernel runs but a copy. Others may heed all.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -46,9 +46,11 @@ std::shared_ptr<InterpolateCall> as_on_a_gpu(const InterpolateCall& call) {
   return other;
 }
 
-bool are_alike(const InterpolateCall& cpu, const InterpolateCall& gpu) {
-  return std::equal(cpu.sides, cpu.sides + cpu.axes_count, gpu.sides, [&](const Resized& a, const Resized& b) {
-    return a.scale == b.scale && (!gpu.is_nearest() || gpu.last_end(b) == b.out);
+using Heeding = std::vector<std::shared_ptr<const InterpolateCall>>;
+
+bool are_alike(const InterpolateCall& one, const InterpolateCall& other) {
+  return std::equal(one.sides, one.sides + one.axes_count, other.sides, [&](const Resized& a, const Resized& b) {
+    return a.scale == b.scale && (!one.is_nearest() || one.last_end(a) == other.last_end(b));
   });
 }
 
@@ -71,15 +73,46 @@ Tolerance tolerance_beside(const Tensor& gradient, const std::vector<int64_t>& e
   return {std::min(customary.atol, 0.1 * customary.rtol * mean), customary.rtol};
 }
 
-// How many of some elements of a gradient are not this call's, nor what it would have added to the buffer.
-int64_t misses_by_scales(const InterpolateCall& call, const Tensor& gradient, const Tensor& before) {
+// What some elements of a gradient say.
+struct Told {
+  size_t way = 0;                   // to which they are nearest
+  int64_t telling = 0, misses = 0;  // elements that another way gives another value, and those of them that are not its
+  bool is_explained() const { return 4 * misses <= telling; }  // but for single mistakes
+};
+
+Told told_by(const Tensor& gradient, const Tensor& before, const Heeding& ways) {
   const std::vector<int64_t> some = some_of(gradient.elements());
   const Tolerance tolerance = tolerance_beside(gradient, some);
-  const auto cache = call.new_cache();
-  return std::ranges::count_if(some, [&](int64_t flat) {
-    const double value = gradient.at(flat), exact = call.exact_value(flat, *cache);
-    return !tolerance.holds(value, exact) && !(before && tolerance.holds(value - before.at(flat), exact));
-  });
+  // The share of the tolerance by which an element, or what the kernel added to the buffer, misses a value: 1 at most.
+  const auto miss = [&](int64_t flat, double exact) {
+    const auto share = [&](double value) {
+      if (value == exact) return 0.0;
+      return tolerance.holds(value, exact)
+                 ? std::abs(value - exact) / (tolerance.atol + tolerance.rtol * std::abs(exact))
+                 : 1.0;
+    };
+    const double value = gradient.at(flat);
+    return before ? std::min(share(value), share(value - before.at(flat))) : share(value);
+  };
+  std::vector<std::vector<double>> exact;
+  std::vector<double> off;
+  for (const auto& way : ways) {
+    const auto cache = way->new_cache();
+    exact.emplace_back();
+    off.push_back(0);
+    for (const int64_t flat : some) {
+      exact.back().push_back(way->exact_value(flat, *cache));
+      off.back() += miss(flat, exact.back().back());
+    }
+  }
+  Told told{static_cast<size_t>(std::ranges::min_element(off) - off.begin())};
+  for (size_t i = 0; i < some.size(); ++i) {
+    const double nearest = exact[told.way][i];
+    if (std::ranges::all_of(exact, [&](const auto& of) { return tolerance.holds(of[i], nearest); })) continue;
+    ++told.telling;
+    told.misses += miss(some[i], nearest) >= 1;
+  }
+  return told;
 }
 
 // By its name: upsample_nearest2d_backward_out_frame, upsample_linear1d_out_frame_backward. PyTorch's operators, which
@@ -92,17 +125,27 @@ bool is_for_gpus(std::string_view kernel) {
 
 std::shared_ptr<const InterpolateCall> InterpolateCall::with_heeded_scales(std::string_view kernel,
                                                                            const Known& known) const {
-  auto on_cpu = as_on_a_cpu(*this), on_gpu = as_on_a_gpu(*this);
-  if (is_for_gpus(kernel)) return on_gpu;
-  if (!known.recorded || are_alike(*on_cpu, *on_gpu)) return on_cpu;
-  const int64_t cpu = misses_by_scales(*on_cpu, known.recorded, known.before),
-                gpu = misses_by_scales(*on_gpu, known.recorded, known.before);
-  if (known.reference && cpu > 0 && gpu > 0) {  // the kernel is wrong in any case: what it was to compute tells more
-    const int64_t of_cpu = misses_by_scales(*on_cpu, known.reference, {}),
-                  of_gpu = misses_by_scales(*on_gpu, known.reference, {});
-    if (of_cpu != of_gpu) return of_gpu < of_cpu ? on_gpu : on_cpu;
+  if (is_for_gpus(kernel)) return as_on_a_gpu(*this);
+  const bool is_pytorchs = kernel.find("upsample") != kernel.npos;
+  const auto as_given = std::make_shared<const InterpolateCall>(*this);
+  Heeding ways{as_on_a_cpu(*this)};
+  const auto add = [&](std::shared_ptr<const InterpolateCall> way) {
+    if (std::ranges::none_of(ways, [&](const auto& other) { return are_alike(*other, *way); })) ways.push_back(way);
+  };
+  add(as_on_a_gpu(*this));
+  if (!is_pytorchs) add(as_given);
+  if (!known.recorded || ways.size() == 1) return ways.front();
+  const Told recorded = told_by(known.recorded, known.before, ways);
+  if (known.reference) {
+    const Told reference = told_by(known.reference, {}, ways);
+    const auto& way = ways[reference.way];
+    // Of two that heed other factors the one that heeds the capture's is right. And what a kernel that is wrong in any
+    // case was to compute tells more.
+    const bool heeds_given = !is_pytorchs && reference.misses == 0 && are_alike(*way, *as_given);
+    if (heeds_given || (recorded.misses > 0 && reference.is_explained())) return way;
   }
-  return gpu < cpu ? on_gpu : on_cpu;
+  // Single values that another way happens to give are no reason not to take the capture at its word.
+  return recorded.is_explained() || is_pytorchs ? ways[recorded.way] : as_given;
 }
 
 }  // namespace msda::analysis

@@ -67,7 +67,7 @@ NEEDS = {
     "scale_ignored": UNALIGNED, "pixel_off_by_one": CONVENTIONS, "next_row": FLAT,
 }
 ANY_SIZE = {"place": problems.any_size}
-CALLS = {"scale_ignored": {"place": problems.scaled}, **{name: {"place": place} for name, place in EXACT.items()}, **{name: ANY_SIZE for name in ("truncated", "by_nearest", "half_off", "fractions_reversed", "fractions_swapped", "sizes_swapped", "other_align_corners")}}
+CALLS = {"scale_ignored": {"place": problems.scaled_apart}, **{name: {"place": place} for name, place in EXACT.items()}, **{name: ANY_SIZE for name in ("truncated", "by_nearest", "half_off", "fractions_reversed", "fractions_swapped", "sizes_swapped", "other_align_corners")}}
 
 
 def variations():

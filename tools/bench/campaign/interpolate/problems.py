@@ -210,6 +210,14 @@ def scaled(rng, most):
             return side, int(side * scale), scale
 
 
+def scaled_apart(rng, most):
+    """The same where something is resized: to ignore the factor where nothing is, as PyTorch's kernels for CPUs do, is no fault."""
+    while True:
+        side, out, scale = scaled(rng, most)
+        if side != out:
+            return side, out, scale
+
+
 def into_one(rng, most):
     """Some hundred output pixels read the only one."""
     return 1, {60: 700, 24: 26, 12: 26, 6: 9}[most], None
