@@ -111,6 +111,11 @@ std::vector<Match> candidates_of(const Call& call, const Side& side, const Eleme
   return candidates;
 }
 
+// Whether arithmetic that rounds its result to few bits may have returned this.
+bool is_result_of(const Reduction* reduction, double value) {
+  return reduction == nullptr || !reduction->rounds(kResult) || round_to(reduction->narrow, value) == value;
+}
+
 // How far from the element's value in the direction of `value` a result may be that is rounded in the end.
 double reach_of_rounded(Narrow narrow, double exact, double bound, double value) {
   return value >= exact ? round_to(narrow, exact + bound) - exact : exact - round_to(narrow, exact - bound);
@@ -133,7 +138,7 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
     const bool finite = std::isfinite(value) && std::isfinite(match.element.value);
     if (!finite) match.residual = residual_of_non_finite(side, id.gradient, match, value);
-    const bool possible = !finite || !rounds_result || round_to(reduction->narrow, value) == value;
+    const bool possible = !finite || is_result_of(reduction, value);
     if (possible && (finite ? match.residual <= match.bound : match.residual == 0)) explanation.matches.push_back(i);
   }
   const auto is_last_resort = [&](size_t i) {
@@ -184,7 +189,8 @@ Explanation explain(const Call& call, const Side& side, const ElementId& id, dou
 Explanation explain_reduced(const Call& call, const Side& side, const ElementId& id, const Reduction& reduction,
                             Cache& cache) {
   Explanation explanation = explain_with(call, side, id, side.of(id.gradient).at(id.flat), &reduction, cache);
-  if (!explanation.explained() && reduction.rounds(kSums) && std::isfinite(explanation.value)) {
+  const bool may_be_sum = reduction.rounds(kSums) && is_result_of(&reduction, explanation.value);
+  if (!explanation.explained() && may_be_sum && std::isfinite(explanation.value)) {
     try_other_orders(call, side, id, stored_type(reduction.narrow), explanation, cache);
   }
   return explanation;
