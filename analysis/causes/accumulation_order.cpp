@@ -38,8 +38,11 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
                            storage_error(s.observed, s.id.gradient, s.observed_value);
   if (!(std::abs(difference) <= any_order)) return std::nullopt;
 
+  const auto reached = [&](const Spread& tried, double sum, double value, const Side& side) {
+    return reach_of(tried, sum) + storage_error(side, s.id.gradient, value);
+  };
   const auto shown = [&](const Spread& tried, double sum, double value, const Side& side) {
-    return std::abs(value - sum) <= reach_of(tried, sum) + storage_error(side, s.id.gradient, value);
+    return std::abs(value - sum) <= reached(tried, sum, value, side);
   };
   // More orders reach farther: where they are not told, the first that are enough decide as all would.
   const auto try_them = [&](const Addends& addends, double sum, double value, const Side& side) {
@@ -48,9 +51,11 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   };
   const Spread spread = try_them(observed, observed_sum, s.observed_value, s.observed);
   if (!shown(spread, observed_sum, s.observed_value, s.observed)) return std::nullopt;
+  double reach = reached(spread, observed_sum, s.observed_value, s.observed);
   if (!s.against_float64) {
     const Spread other = try_them(expected, expected_sum, s.expected_value, s.expected);
     if (!shown(other, expected_sum, s.expected_value, s.expected)) return std::nullopt;
+    reach += reached(other, expected_sum, s.expected_value, s.expected);
   }
 
   Diagnosis diagnosis{Cause::kAccumulationOrder, rounding_fault(s)};
@@ -66,8 +71,7 @@ std::optional<Diagnosis> test_accumulation_order(const Suspect& s) {
   e["orders_tried"] = spread.orders;
   e["lowest_sum"] = number(spread.lowest);
   e["highest_sum"] = number(spread.highest);
-  e["reach_of_orders"] =
-      number(reach_of(spread, observed_sum) + storage_error(s.observed, s.id.gradient, s.observed_value));
+  e["reach_of_orders"] = number(reach);
   diagnosis.why = fmt::format(
       "{} addends of total magnitude {:.6g}: {} orders of the same addends give sums from {:.9g} to {:.9g}, and any "
       "order "

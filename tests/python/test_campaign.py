@@ -413,6 +413,7 @@ def test_answers_that_were_once_given_are_noticed(tmp_path, kind, change, text):
     ("interpolate", "offset", 2027, 933, "a right kernel heeds a scale factor where PyTorch's copy"),
     ("interpolate", "weight_missing", 2027, 2806, "the same of a wrong one, half of whose values are by chance those of a copy"),
     ("interpolate", "next_target", 2027, 109, "a number that bfloat16 does not have was taken for a sum in it"),
+    ("interpolate", "last_slices_missing", 2027, 1109, "the bound that was printed was that of one side alone"),
 ])
 def test_what_was_judged_wrong_of_a_kind_once(operator_of, kind, seed, number, why):
     done = run("--operator", operator_of, "--captures", 1, "--first", number, "--seed", seed, "--kinds", kind, "--jobs", 1, "--replay", REPLAY, "--assert")
