@@ -410,6 +410,8 @@ def test_answers_that_were_once_given_are_noticed(tmp_path, kind, change, text):
     ("grid_sample", "nan_grad_output", 5, 13, "rounding gives a bicubic weight of nearly 0 the other sign, and so the infinity that it multiplies"),
     ("grid_sample", "infinity_negated", 9, 7, "the product of two small bicubic weights is smaller than its rounding, but each has its sign"),
     ("grid_sample", "infinity_negated", 9, 79, "the same"),
+    ("grid_sample", "infinity_negated", 3113, 303, "by the campaign: an infinity times a bicubic weight whose sign rounding decides"),
+    ("grid_sample", "infinity_negated", 3111, 90, "by the campaign: an infinity times a sum whose sign rounding decides"),
     ("interpolate", "offset", 2027, 933, "a right kernel heeds a scale factor where PyTorch's copy"),
     ("interpolate", "weight_missing", 2027, 2806, "the same of a wrong one, half of whose values are by chance those of a copy"),
     ("interpolate", "next_target", 2027, 109, "a number that bfloat16 does not have was taken for a sum in it"),

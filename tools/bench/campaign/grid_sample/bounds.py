@@ -4,7 +4,7 @@ none of them is visibly wrong. First-order error analysis (Higham, Accuracy and 
 Along each axis everything is smooth between multiples of half a pixel: boundaries of cells, ties, points of reflection and the ends of the
 image all lie on these. `fold` is written otherwise than the kernels' padding."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .taps import CUBIC
 
 MOST_STEPS = 6     # half pixels to either side that are looked at; what rounding carries farther may be anything
 STEEPEST = 1.4     # of cubic weights' slopes; their second and third derivatives are at most 4.5 and 7.5
+EVERY_WAY = 2      # to evaluate a polynomial errs no more than so many times as the way that is bounded here
 MOST_WEIGHT = 1.7  # of what a sample gives to one pixel, along an axis
 
 
@@ -279,6 +280,27 @@ class Bounds:
         away = np.where(flat, np.fmin(away, np.abs(values)), away)
         return away, free | np.logical_or.reduce([along.wild for along in self.along])[:, None]
 
+    def infinities_left(self):
+        """Where a kernel that multiplies each infinity of grad_output once, with what otherwise makes infinities of either sign, may leave one
+        above 0, and one below."""
+        ones = np.where(np.isinf(self.problem.grad_output), np.sign(self.problem.grad_output), 0.0)
+        up, down = np.zeros((2, len(self.samples.b), self.problem.axes), bool)
+        for rows, center, radius in Bounds(replace(self.problem, grad_output=ones), self.conventions, self.arithmetic).grid_intervals():
+            up[rows] |= ~(center + EVERY_WAY * radius <= 0)
+            down[rows] |= ~(center - EVERY_WAY * radius >= 0)
+        return up, down
+
+    def open_signs(self, shape):
+        """Elements of grad_input that an infinity of grad_output reaches with a weight of either sign: along an axis rounding decides it."""
+        infinite = np.isinf(self.grad_output) * 1.0
+        if not infinite.any():
+            return np.zeros(shape, bool)
+        given, off, counted = zip(*(along.pixels_reached() for along in self.along))
+        certain = multiplied([(one > EVERY_WAY * other) * 1.0 for one, other in zip(given, off)]) > 0
+        reached = multiplied([(count > 0) * 1.0 for count in counted]) > 0
+        found = [(reached & ~certain)[self.samples.b == batch].T @ infinite[self.samples.b == batch] for batch in range(shape[0])]
+        return (np.stack(found) > 0).swapaxes(1, 2).reshape(shape)
+
     def input_interval(self, exact):
         """(center, radius) of grad_input; `exact` is the exact gradient."""
         shape = exact.shape
@@ -322,11 +344,16 @@ def excess(problem, conventions, arithmetic, exact, values):
         center, radius = bounds.input_interval(exact["grad_input"].astype(np.longdouble))
         outside["grad_input"] = np.maximum(np.abs(values["grad_input"] - center) - radius, 0)
         away, free = (one.reshape(values["grad_grid"].shape) for one in bounds.outside_grid(values["grad_grid"]))
+        left = np.isnan(exact["grad_grid"]) & np.isinf(values["grad_grid"])
+        if left.any():
+            up, down = (one.reshape(left.shape) for one in bounds.infinities_left())
+            away = np.where(left & np.where(values["grad_grid"] > 0, up, down), 0, away)
         outside["grad_grid"] = away
         anything = {"grad_input": np.isinf(radius), "grad_grid": free}
+        either = {"grad_input": bounds.open_signs(radius.shape), "grad_grid": free}
         for name, away in outside.items():
             overflown = np.isinf(values[name]) & (np.abs(exact[name]) >= 0.99 * bounds.stored.largest) & (values[name] * exact[name] > 0)
-            hidden = hidden_infinity(values[name], exact[name]) & ~(anything[name] & (np.isfinite(exact[name]) | (name == "grad_grid")))
+            hidden = hidden_infinity(values[name], exact[name]) & ~either[name]
             wrong_kind = (np.isfinite(values[name]) != np.isfinite(exact[name])) & ~overflown
             away = np.where(overflown | anything[name], 0, away)
             outside[name] = np.where(hidden | wrong_kind & ~anything[name], np.inf, np.where(np.isnan(away), 0, away)).astype(np.float64)
