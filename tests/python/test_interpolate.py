@@ -237,6 +237,15 @@ def test_a_kernel_of_its_own_may_heed_every_factor(judged, mistake):
     assert sum(one["count"] for one in told["judged"]) == 9
 
 
+@pytest.mark.parametrize("kernel, at_fault", [("mine", "observed"), ("aten::upsample_linear1d_backward", "reference")])
+def test_of_two_the_one_that_heeds_the_captures_factor_is_right(judged, kernel, at_fault):
+    """A kernel that copies, beside a reference that does not: PyTorch's are to copy, others are not."""
+    grad = gradient(1, 3, 3)
+    reference = linear(grad, 3, 1 / 1.3).astype(np.float32)
+    told = judged(members("linear", grad, grad.copy(), scale_width=1.3, kernel=kernel) | {"reference_grad_input": reference}, expect=1)
+    assert {one["at_fault"] for one in told["judged"]} == {at_fault}
+
+
 def test_a_scale_along_one_axis(judged):
     """Kernels for CPUs copy along the axis of equal sizes, those for GPUs only where both are."""
     grad = gradient(1, 2, 6, 5)
