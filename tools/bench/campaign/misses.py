@@ -63,11 +63,10 @@ class PrintedBounds:
         self.take(result, asked=False)
         rest = np.array(sorted(set(self.wanted) - set(self.found)), int)
         if self.case.problem.type in ("float32", "float64"):
-            everything, asked = np.arange(value.size), rest
-            for parity in (0, 1):
-                mine = rest[rest % 2 == parity]
-                if len(mine):
-                    self.ask(value[mine], expected[mine], everything[everything % 2 != parity])
+            asked = rest
+            self.ask_halves(rest, value, expected)
+            if self.case.problem.type == "float64":  # on a tie the program's may be nearer to the value than exact arithmetic is
+                self.ask_halves(np.array(sorted(set(map(int, rest)) - set(self.found) - self.silent), int), value, expected, 1e-3)
         else:
             asked = np.random.default_rng(0).permutation(rest)[:MOST_ASKED]
             for place in asked:
@@ -75,6 +74,13 @@ class PrintedBounds:
         for place in set(map(int, asked)) - self.silent:
             self.found.setdefault(place, ("no finding", False))
         return self.found
+
+    def ask_halves(self, places, value, expected, share=0.999):
+        everything = np.arange(value.size)
+        for parity in (0, 1):
+            mine = places[places % 2 == parity]
+            if len(mine):
+                self.ask(value[mine], expected[mine], everything[everything % 2 != parity], share)
 
     def take(self, result, asked=True):
         shape = self.case.problem.shape_of(self.gradient)
@@ -99,11 +105,11 @@ class PrintedBounds:
             else:
                 self.silent.add(place)
 
-    def ask(self, value, expected, righted):
-        """With the largest relative tolerance, up to what rounding into the stored type takes, that the nearest of the values allows."""
+    def ask(self, value, expected, righted, share=0.999):
+        """With the largest relative tolerance, up to what rounding into the stored type takes, that a share of the nearest value's distance allows."""
         with np.errstate(all="ignore"):
             apart = np.abs(value - expected)
-        apart = 0.999 * float(np.min(apart[np.isfinite(apart)], initial=np.inf))
+        apart = share * float(np.min(apart[np.isfinite(apart)], initial=np.inf))
         if np.isfinite(apart):
             largest = float(np.max(np.abs(expected)))
             rtol = min(TYPES[self.case.observed.arithmetic.stored].unit, 0.9 * apart / max(largest, 1e-300))
