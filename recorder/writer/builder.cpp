@@ -178,6 +178,8 @@ void Builder::complete(const spool::End& end) {
     unexplained_[pending.begin.texts["kernel"]] += 1;
     unexplained_code_.insert(pending.begin.texts["kernel_digest"]);
     drop(pending);
+  } else if (is_discarded()) {
+    drop(pending);
   } else if (end.attempt > 0) {
     write_superseding(pending);
   } else if (settings_.keep_last > 0 || may_be_discarded(pending)) {
@@ -186,6 +188,14 @@ void Builder::complete(const spool::End& end) {
     write_held();
     write(pending);
   }
+}
+
+// Whether the target has discarded the calls so far by now. Where other threads call faster than this process writes,
+// it would otherwise fall behind farther with each capture that is completed.
+bool Builder::is_discarded() {
+  if (!settings_.cuts) return false;
+  const auto& cut = spool_.next_cut();
+  return cut && !spool::decode<spool::Cut>(cut->message).keep;
 }
 
 // Where one capture was discarded, others will be: their calls are not written before that is known, up to a limit.

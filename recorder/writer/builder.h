@@ -42,9 +42,10 @@ class Builder {
   // The spool has ended: writes held calls, and closes the file.
   void finish();
 
-  std::string output() const;                       // the name of the last capture that was begun
-  int64_t invocations() const { return written_; }  // in the capture since the last cut
-  int64_t completed() const { return completed_; }  // in the captures that cuts completed
+  std::string output() const;                            // the name of the last capture that was begun
+  int64_t invocations() const { return written_; }       // in the capture since the last cut
+  int64_t completed() const { return completed_; }       // in the captures that cuts completed
+  bool has_discarded() const { return has_discarded_; }  // a cut's calls
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
   int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
@@ -125,6 +126,7 @@ class Builder {
   void drop_invocation(uint64_t invocation);
   void called_again(uint64_t invocation);
   void drop_more_than_are_kept();
+  bool is_discarded();
   bool may_be_discarded(const Pending& pending) const;
   void write_held();
   void cut(const spool::Cut& cut);

@@ -179,8 +179,16 @@ int follow(const Options& options) {
     return 1;
   } catch (const std::exception& e) {
     const int64_t completed = made ? made->completed() : 0;
-    const std::string remedy =
-        has_ended ? what_the_spool_holds(options, *made) : recovered(options, "what was recorded");
+    const bool has_spool = std::filesystem::exists(options.spool);
+    // The program has taken the captures that it wanted and removed their folder, as the pytest plugin does, while a
+    // thread went on calling.
+    if (!has_spool && made && made->has_discarded()) {
+      session.end(0, completed);
+      return 0;
+    }
+    const std::string remedy = !has_spool  ? "its spool was removed, too"
+                               : has_ended ? what_the_spool_holds(options, *made)
+                                           : recovered(options, "what was recorded");
     made.reset();
     say(fmt::format("{}; {}", e.what(), remedy));
     session.end(std::nullopt, completed);

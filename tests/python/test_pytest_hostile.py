@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import h5py
 import pytest
@@ -11,7 +12,7 @@ from conftest import SOURCE
 from test_pytest_plugin import HEAD, session, with_workers  # noqa: F401 (a fixture)
 from test_recording import PRELOAD, environment, pytestmark  # noqa: F401
 
-from msda_replay.pytest_plugin import files
+from msda_replay.pytest_plugin import files, recorder
 
 PACKAGE = SOURCE / "tools" / "python"
 
@@ -75,22 +76,34 @@ def test_functions_that_a_test_replaces(session):  # noqa: F811
         assert files.name_of(label, 0) == name.removesuffix(".h5")
 
 
-def test_a_thread_that_calls_all_the_time(session):  # noqa: F811
-    """Also between the end of a capture and its move."""
-    done = session("""
+@pytest.mark.parametrize("pause", [0.002, None])
+def test_a_thread_that_calls_all_the_time(session, pause):  # noqa: F811
+    """Also between the end of a capture and its move, and faster than the writer writes."""
+    done = session(f"""
         import threading, time
         def work():
             for seed in range(1000, 1 << 30):
                 gradients(seed)
-                time.sleep(0.002)
+                if {pause}: time.sleep({pause})
         threading.Thread(target=work, daemon=True).start()
-        @pytest.mark.parametrize("seed", range(4))
+        @pytest.mark.parametrize("seed", range(6))
         def test_it(seed):
             gradients(seed)
             assert False
     """)
-    assert done.status == 1 and "ended early" not in done.out
-    assert set(done.captures) == {f"test_it.py-test_it-{seed}.h5" for seed in range(4)}
+    assert done.status == 1 and "ended early" not in done.out and "cannot create" not in done.out + done.err
+    assert set(done.captures) == {f"test_it.py-test_it-{seed}.h5" for seed in range(6)}
+
+
+def test_a_writer_that_is_too_slow_costs_one_capture(monkeypatch):
+    """The recording goes on."""
+    library = SimpleNamespace(msda_record_label=lambda _: None, msda_record_discard=lambda: None, msda_record_complete=lambda *_: -1)
+    times = iter([0, 1, 10, 71])
+    monkeypatch.setattr(recorder, "monotonic", lambda: next(times))
+    with pytest.raises(recorder.RecorderError, match="has ended"):
+        recorder.Recorder(library).complete()
+    with pytest.raises(recorder.TooSlowError, match="more than a minute"):
+        recorder.Recorder(library).complete()
 
 
 def test_an_error_costs_the_calls_of_one_test(session):  # noqa: F811

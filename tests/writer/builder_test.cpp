@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "recorder/capture/reader.h"
 #include "recorder/spool/appender.h"
@@ -127,10 +128,12 @@ TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
   EXPECT_EQ(read(kept), (std::vector<Read>{{"0", 10}, {"1", 11}}));
 
   call(2, 0, 12);  // discarded after it was written
+  EXPECT_FALSE(builder.follow());
   spool_.append(Cut{2, false});
-  call(3, 0, 13);  // discarded while it was held
-  spool_.append(Cut{3, false});
   EXPECT_TRUE(builder.follow());
+  call(3, 0, 13);  // discarded while it was held
+  EXPECT_FALSE(builder.follow());
+  spool_.append(Cut{3, false});
   EXPECT_TRUE(builder.follow());
   EXPECT_FALSE(builder.follow());
   EXPECT_FALSE(fs::exists(output));
@@ -152,6 +155,16 @@ TEST_P(CutTest, EndsCapturesWhereTheTargetDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(KeepLast, CutTest, testing::Values(0, 2));
+
+TEST_F(BuilderTest, WritesNothingThatIsDiscardedFurtherOn) {
+  settings_.cuts = true;
+  std::ofstream(settings_.output) << "in the way of a capture";
+  Builder builder(settings_);
+  call(0, 0, 10);
+  call(1, 0, 11);
+  spool_.append(Cut{1, false});
+  EXPECT_TRUE(builder.follow());
+}
 
 TEST_F(BuilderTest, CountsTheCallsOfAllCompletedCaptures) {
   settings_.cuts = settings_.force = true;

@@ -7,16 +7,22 @@ import re
 import shutil
 import sys
 import tempfile
+from time import monotonic  # as it is now: a test may replace it
 
 from ..programs import find_library, find_program
 from . import files
 
 _RESTARTED = "MSDA_PYTEST_RESTARTED"  # for the process that was started again: the descriptor of its lock, a colon, the session's folder
 _LONGEST_PATH = 4096
+_PATIENCE = 60  # seconds, that msda_record_complete() waits for the writer
 
 
 class RecorderError(Exception):
     """The recorder could not do what it was asked to; the message says why."""
+
+
+class TooSlowError(Exception):
+    """The recorder goes on, but its writer did not complete a capture in time."""
 
 
 class Recorder:
@@ -47,7 +53,12 @@ class Recorder:
     def complete(self):
         """The path of the capture of the calls so far, or None if there were none."""
         path = ctypes.create_string_buffer(_LONGEST_PATH)
+        since = monotonic()
         invocations = self._complete(path, len(path))
+        if invocations < 0 and monotonic() - since >= _PATIENCE:
+            raise TooSlowError("the recorder's writer needs more than a minute for them: other threads make calls faster than it writes them, or "
+                               "the disk is slow; stop those threads in this test, or record it alone: "
+                               "msda-record -o FILE -- python3 -m pytest THIS_TEST")
         if invocations < 0:
             raise RecorderError("recording has ended: the recorder's message above, or in the captured output, says why")
         return os.fsdecode(path.value) if invocations else None

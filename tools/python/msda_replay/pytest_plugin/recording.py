@@ -12,7 +12,7 @@ import pytest
 
 from . import files
 from .explain import command, explain
-from .recorder import RecorderError
+from .recorder import RecorderError, TooSlowError
 from .settings import marker_of
 
 
@@ -28,6 +28,8 @@ def _never_fails(function):
             return function(self, *args)
         except RecorderError as error:
             self.trouble = str(error)
+        except TooSlowError as error:
+            self.lost = str(error)
         except Exception as error:
             self.lost = f"{type(error).__name__}: {error}"
         return None
