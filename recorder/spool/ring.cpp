@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "recorder/spool/follower.h"
 
 namespace msda::spool {
@@ -44,6 +46,18 @@ void RingReader::answer(const CutDone& cut) {
   header().invocations = cut.invocations;
   header().renamed = cut.renamed;
   header().answered.store(cut.number, std::memory_order_release);
+}
+
+Missing RingReader::missing() const {
+  Missing all{header().launches, 0, NoBlock::kTooLarge};
+  uint64_t most = 0;
+  for (size_t reason = 0; reason < RingHeader::kReasons; ++reason) {
+    const uint64_t some = header().missing[reason];
+    all.missing += some;
+    if (some > most) all.most = static_cast<NoBlock>(reason);
+    most = std::max(most, some);
+  }
+  return all;
 }
 
 void RingReader::release(uint32_t block) {

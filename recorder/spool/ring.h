@@ -13,10 +13,19 @@
 
 namespace msda::spool {
 
+// Why there is no block for a launch.
+enum class NoBlock : uint32_t { kTooLarge, kNoMemory, kWriterStands };
+
+struct Missing {
+  uint64_t launches = 0, missing = 0;
+  NoBlock most = NoBlock::kTooLarge;  // of them for this reason
+};
+
 // At the beginning of the shared file.
 struct RingHeader {
   static constexpr uint32_t kBlocks = 1024;
   static constexpr uint64_t kBytes = 8192;  // the header's size; blocks follow
+  static constexpr size_t kReasons = 3;     // of NoBlock
 
   std::atomic<uint32_t> taken[kBlocks];  // not 0 while the target or the writer needs the block of that number
   uint64_t most_bytes;                   // the limit for all blocks together
@@ -24,6 +33,8 @@ struct RingHeader {
   std::atomic<uint64_t> answered;
   int64_t invocations;
   uint64_t renamed;
+  // Launches for which the target wanted a block, and those of them that got none.
+  std::atomic<uint64_t> launches, missing[kReasons];
 };
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint64_t>::is_always_lock_free);
 
@@ -40,6 +51,7 @@ class RingReader {
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size);
   void release(uint32_t block);
   void answer(const CutDone& cut);
+  Missing missing() const;
   // The limit for all of the target's blocks together.
   uint64_t most_bytes() const { return header().most_bytes; }
 

@@ -66,6 +66,7 @@ class Builder {
   // Calls for which the disk had no space, and whether the spool still holds any of them.
   int64_t without_room() const { return without_room_; }
   bool spool_holds_more() const { return spool_holds_more_; }
+  spool::Missing missing() const { return payloads_.missing(); }
   // The disk had no space for the run's facts, its seeds and the counts of equal calls.
   bool without_run() const { return without_run_; }
   uint64_t trailing_bytes() const { return spool_.trailing_bytes(); }  // of an incomplete frame

@@ -50,6 +50,8 @@ class Payloads {
   void answer(const spool::CutDone& cut) {
     if (ring_) ring_->answer(cut);
   }
+  // Launches for which the target found no room in the shared memory.
+  spool::Missing missing() const { return ring_ ? ring_->missing() : spool::Missing{}; }
 
  private:
   std::span<const std::byte> zeros(size_t size);

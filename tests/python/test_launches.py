@@ -252,6 +252,26 @@ def test_memory_that_is_too_small_for_a_launch(tmp_path):
     done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5"], MSDA_RECORD_RING_BYTES=4096)
     assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout)
     assert "MSDA_RECORD_RING_BYTES" in done.stderr and "no call was recorded" in done.stderr
+    assert "a.h5: 2 of 2 launches are missing: " in done.stderr and done.stderr.count("is not recorded: no room for its") == 1
+
+
+def test_launches_that_a_writer_misses_while_it_stands_still_are_counted(replay, tmp_path):
+    capture, spool, launches = tmp_path / "a.h5", tmp_path / "a.h5.spool", 400
+    with subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", str(launches), "--seed", "1"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_RING_BYTES=150000)) as process:
+        wait_until(capture.exists)
+        process.send_signal(signal.SIGSTOP)
+        (writer,) = subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True, check=True).stdout.split()
+        os.kill(int(writer), signal.SIGSTOP)
+        process.send_signal(signal.SIGCONT)
+        process.wait(timeout=60)
+        os.kill(int(writer), signal.SIGCONT)
+        told = [line for line in process.communicate(timeout=60)[1].splitlines() if line.startswith("msda-record")]
+    assert process.returncode == 0 and len(told) == 2 and "launches are skipped until it reads on" in told[0], told
+    (missing,) = re.findall(f"a.h5: ([0-9]+) of {launches} launches are missing: the writer stood still, .*--kernel", told[1])
+    assert int(missing) + len(read_capture(capture).invocations) == launches
+    replay("verify", capture, expect=0)
 
 
 @pytest.mark.parametrize("keep, calls", [("all", 40), ("last:30", 30)])

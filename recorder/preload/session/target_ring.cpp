@@ -37,55 +37,73 @@ bool TargetRing::open(uint64_t most_bytes, const Owner& owner) noexcept {
 }
 
 std::optional<RingBlock> TargetRing::reserve(uint64_t bytes, std::string& why) noexcept {
-  constexpr timespec kPause{0, 200000};
+  auto reason = spool::NoBlock::kNoMemory;
+  if (header_ == nullptr) return std::nullopt;
   try {
-    const std::string wanted = "for its " + std::to_string(bytes) + " bytes in the memory shared with the writer";
-    why = "no room " + wanted + "; MSDA_RECORD_RING_BYTES sets its limit";
-    if (header_ == nullptr || bytes > most_bytes_) return std::nullopt;
-    bytes = std::max(in_pages(bytes), kPage);
-    auto since = Clock::now();
-    uint64_t given_back = given_back_;
-    bool has_spared = false, is_full = false, is_any_taken = false;
-    for (;;) {
-      {
-        const std::lock_guard lock(mutex_);
-        collect();
-        auto block = take(bytes);
-        if (!block && !is_full) {
-          is_full = !grow(bytes);
-          block = take(bytes);
-        }
-        if (block) {
-          prepare_next();
-          return block;
-        }
-        is_any_taken = !taken_.empty();
-      }
-      const bool spares = is_full && !std::exchange(has_spared, true);
-      if (spares) owner_.spare();
-      if (is_full && !is_any_taken) {
-        why = "there is no memory " + wanted + "; ulimit -f and ulimit -v limit it, too";
-        return std::nullopt;
-      }
-      if (is_full && !owner_.is_read() && !spares) {
-        why = "no room " + wanted + ", whose writer has ended";
-        return std::nullopt;
-      }
-      if (given_back_ != given_back) {
-        since = Clock::now();
-        is_full = false;  // an empty segment can make way for another one
-      }
-      given_back = given_back_;
-      if (lose_patience(Clock::now() - since) <= Clock::duration::zero()) {
-        why = "no room " + wanted + ", of which its writer frees none: is the disk slow? MSDA_RECORD_RING_BYTES sets " +
-              "the limit";
-        return std::nullopt;
-      }
-      nanosleep(&kPause, nullptr);
-    }
+    ++header_->launches;
+    if (auto block = wait_for_block(bytes, reason)) return block;
+    why = text_of(reason, bytes);
   } catch (...) {
   }
+  ++header_->missing[static_cast<size_t>(reason)];
   return std::nullopt;
+}
+
+// Without sizes where they do not matter: each text is printed once.
+std::string TargetRing::text_of(spool::NoBlock reason, uint64_t bytes) const {
+  const std::string memory = "in the memory shared with the writer";
+  switch (reason) {
+    case spool::NoBlock::kTooLarge:
+      return "no room for its " + std::to_string(bytes) + " bytes " + memory +
+             "; MSDA_RECORD_RING_BYTES sets its limit";
+    case spool::NoBlock::kNoMemory:
+      return "there is no memory for its " + std::to_string(bytes) + " bytes " + memory +
+             "; ulimit -f and ulimit -v limit it, too";
+    case spool::NoBlock::kWriterStands:
+      break;
+  }
+  if (!owner_.is_read()) return "no room " + memory + ", which has ended";
+  return "no room " + memory +
+         ", which frees none: is the disk slow? Its launches are skipped until it reads on, and " +
+         "counted at the end; MSDA_RECORD_RING_BYTES sets the limit";
+}
+
+std::optional<RingBlock> TargetRing::wait_for_block(uint64_t bytes, spool::NoBlock& reason) {
+  constexpr timespec kPause{0, 200000};
+  reason = spool::NoBlock::kTooLarge;
+  if (bytes > most_bytes_) return std::nullopt;
+  bytes = std::max(in_pages(bytes), kPage);
+  auto since = Clock::now();
+  uint64_t given_back = given_back_;
+  bool has_spared = false, is_full = false, is_any_taken = false;
+  for (;; nanosleep(&kPause, nullptr)) {
+    {
+      const std::lock_guard lock(mutex_);
+      collect();
+      auto block = take(bytes);
+      if (!block && !is_full) {
+        is_full = !grow(bytes);
+        block = take(bytes);
+      }
+      if (block) {
+        prepare_next();
+        return block;
+      }
+      is_any_taken = !taken_.empty();
+    }
+    const bool spares = is_full && !std::exchange(has_spared, true);
+    if (spares) owner_.spare();
+    reason = spool::NoBlock::kNoMemory;
+    if (is_full && !is_any_taken) return std::nullopt;
+    reason = spool::NoBlock::kWriterStands;
+    if (is_full && !owner_.is_read() && !spares) return std::nullopt;
+    if (given_back_ != given_back) {
+      since = Clock::now();
+      is_full = false;  // an empty segment can make way for another one
+    }
+    given_back = given_back_;
+    if (lose_patience(Clock::now() - since) <= Clock::duration::zero()) return std::nullopt;
+  }
 }
 
 std::optional<spool::CutDone> TargetRing::wait_for_cut(uint64_t number) const noexcept {
@@ -140,9 +158,10 @@ std::optional<RingBlock> TargetRing::take(uint64_t bytes) {
   return std::nullopt;
 }
 
-// Collects the blocks that the writer or this process has freed. Each gives back a little of a patience that was lost.
+// Collects the blocks that the writer or this process has freed. Each gives back a part of a patience that was lost, in
+// which a writer that works frees another one.
 void TargetRing::collect() {
-  constexpr std::chrono::milliseconds kForBlock{1};
+  constexpr std::chrono::milliseconds kForBlock{100};
   for (auto block = taken_.begin(); block != taken_.end();) {
     if (header_->taken[block->first].load(std::memory_order_acquire) != 0) {
       ++block;

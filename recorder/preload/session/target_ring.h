@@ -79,8 +79,8 @@ class TargetRing {
   bool is_open() const noexcept { return header_ != nullptr; }
   int descriptor() const noexcept { return file_.get(); }
 
-  // Waits as long as blocks are freed, and kPatience in all for blocks that are not. Nothing, and the reason, if there
-  // is no room. Needs what pin() needs.
+  // For a launch. Waits as long as blocks are freed, and kPatience in all for blocks that are not. Nothing, and the
+  // reason, if there is no room, which the writer will count. Needs what pin() needs.
   std::optional<RingBlock> reserve(uint64_t bytes, std::string& why) noexcept;
 
   // The writer's answer to the cut of this number, which comes without the socket. Nothing after a minute.
@@ -108,6 +108,8 @@ class TargetRing {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kPatience{2000};
 
+  std::optional<RingBlock> wait_for_block(uint64_t bytes, spool::NoBlock& reason);
+  std::string text_of(spool::NoBlock reason, uint64_t bytes) const;
   std::optional<RingBlock> take(uint64_t bytes);
   void collect();
   void add_free(Range range);
