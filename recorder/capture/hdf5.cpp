@@ -110,6 +110,42 @@ bool is_sound(hid_t type) {
 
 namespace {
 
+// A dataset is read in boxes: one index of each dimension before `split`, `rows` of that one, and all of those after
+// it.
+struct Boxes {
+  size_t split = 0;
+  int64_t rows = 1, row = 0;  // of so many bytes
+  int64_t unpacked = 0;       // bytes that unpacking a chunk takes: zlib's buffer doubles
+};
+
+// No chunk lies in two boxes: it would be unpacked for each.
+Boxes boxes_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
+  constexpr int64_t kPieceBytes = int64_t{4} << 20;
+  const size_t rank = shape.size();
+  const auto size = static_cast<int64_t>(H5Tget_size(type));
+  if (rank == 0) return {0, 1, size, 0};
+  std::vector<hsize_t> chunk(rank, 1);
+  const Properties properties(H5Dget_create_plist(dataset));
+  const bool is_chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED &&
+                          H5Pget_chunk(properties.get(), static_cast<int>(rank), chunk.data()) >= 0;
+  size_t first = 0;  // dimension that a chunk has more than one index of
+  while (first + 1 < rank && chunk[first] == 1) ++first;
+  Boxes boxes{rank, 1, size, 0};
+  while (boxes.split > 1 && (boxes.row <= kPieceBytes / shape[boxes.split - 1] || boxes.split - 1 > first)) {
+    boxes.row *= shape[--boxes.split];
+  }
+  const int64_t most = shape[--boxes.split], step = static_cast<int64_t>(std::min<hsize_t>(chunk[boxes.split], most));
+  const int64_t rows = std::clamp<int64_t>(kPieceBytes / boxes.row / step * step, step, most);
+  boxes.rows = rows;
+  if (!is_chunked) return boxes;
+  int64_t bytes = 2 * static_cast<int64_t>(H5Tget_size(type));
+  for (const hsize_t length : chunk) {  // libhdf5 refuses chunks of 4 GiB
+    if (__builtin_mul_overflow(bytes, length, &bytes)) bytes = int64_t{8} << 30;
+  }
+  boxes.unpacked = bytes;
+  return boxes;
+}
+
 // In one piece.
 bool read_whole(hid_t dataset, hid_t type, int64_t bytes, const Visit& visit) {
   std::vector<std::byte> whole(static_cast<size_t>(bytes));
@@ -121,21 +157,10 @@ bool read_whole(hid_t dataset, hid_t type, int64_t bytes, const Visit& visit) {
 }  // namespace
 
 bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit) {
-  constexpr int64_t kPieceBytes = int64_t{4} << 20;
   if (std::ranges::count(shape, 0) > 0) return true;
-  // A piece is a box: one index of each dimension before `split`, a range of `split`, and all of the dimensions after
-  // it.
-  const auto size = static_cast<int64_t>(H5Tget_size(type));
-  int64_t row = size;
-  size_t split = shape.size();
-  while (split > 0 && row <= kPieceBytes / shape[split - 1]) row *= shape[--split];
-  if (split == 0) return read_whole(dataset, type, row, visit);
-  if (const Properties properties(H5Dget_create_plist(dataset)); H5Pget_layout(properties.get()) == H5D_CHUNKED) {
-    for (size_t d = 0; d < split; ++d) row *= shape[d];
-    return read_whole(dataset, type, row, visit);
-  }
-  --split;
-  const int64_t rows = std::clamp<int64_t>(kPieceBytes / row, 1, shape[split]);
+  const Boxes boxes = boxes_of(dataset, type, shape);
+  const auto [split, rows, row, unpacked] = boxes;
+  if (split == 0 && (shape.empty() || rows == shape[0])) return read_whole(dataset, type, rows * row, visit);
   std::vector<std::byte> piece(static_cast<size_t>(rows * row));
   const Space in_file(H5Dget_space(dataset));
   std::vector<hsize_t> start(shape.size(), 0), count(shape.begin(), shape.end());
@@ -143,8 +168,8 @@ bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, c
   for (;;) {
     const int64_t now = std::min(rows, shape[split] - static_cast<int64_t>(start[split]));
     count[split] = static_cast<hsize_t>(now);
-    const auto elements = static_cast<hsize_t>(now * (row / size));
-    const Space in_memory(H5Screate_simple(1, &elements, nullptr));
+    // Of the same rank: libhdf5 would go through a chunk's elements one by one.
+    const Space in_memory(H5Screate_simple(static_cast<int>(shape.size()), count.data(), nullptr));
     if (H5Sselect_hyperslab(in_file.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr) < 0 ||
         H5Dread(dataset, type, in_memory.get(), in_file.get(), H5P_DEFAULT, piece.data()) < 0) {
       return false;
@@ -156,6 +181,12 @@ bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, c
       start[d] = 0;
     }
   }
+}
+
+int64_t memory_to_read(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
+  if (std::ranges::count(shape, 0) > 0) return 0;
+  const Boxes boxes = boxes_of(dataset, type, shape);
+  return boxes.rows * boxes.row + boxes.unpacked;
 }
 
 std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {

@@ -72,10 +72,12 @@ Type file_type(ElementType type);
 bool is_sound(hid_t type);
 
 // Visits a dataset's data, row-major, in elements of `type`; `shape` is its shape. The data arrive in pieces of some
-// megabytes, unless the dataset is chunked, as a large chunk would be unpacked again for each piece. False if reading
-// fails.
+// megabytes, or of whole chunks, which would be unpacked again for each piece otherwise. False if reading fails.
 using Visit = std::function<void(std::span<const std::byte>)>;
 bool read_pieces(hid_t dataset, hid_t type, const std::vector<int64_t>& shape, const Visit& visit);
+
+// Bytes of memory that read_pieces() takes, for a piece and for unpacking chunks.
+int64_t memory_to_read(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);
 
 // The digest of these data. Empty if reading fails.
 std::optional<std::string> digest_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape);

@@ -53,19 +53,19 @@ class Limits {
     allow_memory(0);
   }
 
-  // Many times what a request needs.
-  void allow_time() const {
+  // Many times what a request needs; packed zeros are more than the file's size tells.
+  void allow_time(int64_t tensor_bytes = 0) const {
     rusage used{};
     getrusage(RUSAGE_SELF, &used);
-    const int64_t seconds = (3 + file_bytes_ / 1'000'000) * (kSanitized ? 5 : 1);
+    const int64_t seconds = (3 + file_bytes_ / 1'000'000 + tensor_bytes / 250'000'000) * (kSanitized ? 5 : 1);
     set(RLIMIT_CPU, static_cast<rlim_t>(used.ru_utime.tv_sec + used.ru_stime.tv_sec + seconds));
   }
 
-  // Enough for a file's description and for a tensor twice: a tensor stored in one chunk is unpacked into another
-  // buffer. A sanitizer keeps some time what is freed, and surrounds what is not.
+  // Enough for a file's description and for a tensor three times: a tensor stored in one chunk is unpacked into another
+  // buffer, which grows by doubling. A sanitizer keeps some time what is freed, and surrounds what is not.
   void allow_memory(int64_t tensor_bytes) const {
     constexpr int64_t kForFacts = int64_t{512} << 20, kTimes = kSanitized ? 4 : 1;
-    set(RLIMIT_AS, static_cast<rlim_t>(address_space_ + kTimes * (kForFacts + file_bytes_ + 2 * tensor_bytes)));
+    set(RLIMIT_AS, static_cast<rlim_t>(address_space_ + kTimes * (kForFacts + file_bytes_ + 3 * tensor_bytes)));
   }
 
  private:
@@ -94,7 +94,10 @@ class Server {
     answer([this] {
       if (const std::string writer = who_writes(path_); !writer.empty()) throw Error(path_ + ": " + writer);
       reader_.emplace(path_);
-      reader_->before_reading([this](int64_t bytes) { limits_.allow_memory(bytes); });
+      reader_->before_reading([this](int64_t bytes) {
+        limits_.allow_time(bytes);
+        limits_.allow_memory(bytes);
+      });
       return Opened{reader_->tool_version(), reader_->created(), reader_->invocation_ids()};
     });
     while (const auto frame = channel_.receive_header()) {
@@ -332,8 +335,14 @@ Verification IsolatedReader::verify() const {
 Tensor IsolatedReader::read(const TensorInfo& info) const {
   Tensor tensor;
   tensor.info = info;
-  const auto bytes = static_cast<size_t>(info.bytes());  // the child checked them when it returned `info`
-  tensor.data.reset(new std::byte[bytes]);               // not make_unique, which would clear it
+  const auto bytes = static_cast<size_t>(info.bytes());    // the child checked them when it returned `info`
+  tensor.data.reset(new (std::nothrow) std::byte[bytes]);  // not make_unique, which would clear it
+  if (!tensor.data) {
+    throw Error(
+        fmt::format("{}: {} has {} bytes, more than the memory that this process can have; use a machine with more "
+                    "memory, or choose another --invocation",
+                    path(), info.path, bytes));
+  }
   impl_->request("read", info);
   impl_->receive(std::span(tensor.data.get(), bytes));
   return tensor;

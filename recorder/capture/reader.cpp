@@ -137,8 +137,10 @@ void Reader::read_pieces(const TensorInfo& info, const std::function<void(std::s
   std::vector<int64_t> shape;
   const int64_t bytes = impl_->checked_bytes(info.path, dataset.get(), size_of(info.type), shape);
   if (shape != info.shape) impl_->fail(info.path + " changed while it was read");
+  const hdf5::Type type = hdf5::file_type(info.type);
+  impl_->check_memory(info.path, dataset.get(), type.get(), shape, bytes);  // for whoever the pieces are for
   impl_->before_reading(bytes);
-  if (hdf5::read_pieces(dataset.get(), hdf5::file_type(info.type).get(), shape, visit)) return;
+  if (hdf5::read_pieces(dataset.get(), type.get(), shape, visit)) return;
   impl_->fail_damaged(fmt::format("cannot read {}: {}", info.path, hdf5::last_error()));
 }
 

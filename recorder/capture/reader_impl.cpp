@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <utility>
 
 #include "recorder/capture/call_attributes.h"
@@ -21,6 +23,17 @@ namespace {
 // gzip, HDF5's usual filter, shrinks a megabyte of zeros to a kilobyte and no further: a dataset that claims a higher
 // ratio is damaged.
 constexpr int64_t kMostCompression = 1100;
+
+// Bytes; 0 if the system does not tell. In a container, not more than that may have.
+int64_t free_memory() {
+  int64_t free = 0, most = 0;
+  std::ifstream file("/proc/meminfo");
+  for (std::string name, line; file >> name && std::getline(file, line);) {  // "MemAvailable:   123 kB"
+    if (name == "MemAvailable:" || name == "SwapFree:") free += 1024 * std::strtoll(line.c_str(), nullptr, 10);
+  }
+  const bool has_most = static_cast<bool>(std::ifstream("/sys/fs/cgroup/memory.max") >> most);  // "max" is no number
+  return has_most ? std::min(free, most) : free;
+}
 
 bool element_type_of(hid_t type, ElementType& result) {
   if (!hdf5::is_sound(type)) return false;
@@ -260,6 +273,19 @@ int64_t Reader::Impl::checked_bytes(const std::string& name, hid_t dataset, int6
   return bytes;
 }
 
+void Reader::Impl::check_memory(const std::string& name, hid_t dataset, hid_t type, const std::vector<int64_t>& shape,
+                                int64_t kept_bytes) const {
+  constexpr int64_t kMiB = 1 << 20, kAlwaysThere = 64 * kMiB;
+  const int64_t takes = kept_bytes + hdf5::memory_to_read(dataset, type, shape);
+  if (takes <= kAlwaysThere) return;
+  const int64_t free = free_memory();
+  if (free == 0 || takes <= free) return;
+  fail(fmt::format(
+      "{} has shape {}, stored in {} bytes: reading it takes {} MiB of memory, of which this machine has {} "
+      "MiB free; use a machine with more memory, or choose another --invocation",
+      name, shape, H5Dget_storage_size(dataset), takes / kMiB, free / kMiB));
+}
+
 Type Reader::Impl::type_to_read(const std::string& name, hid_t stored) const {
   ElementType type{};
   if (element_type_of(stored, type)) return hdf5::file_type(type);
@@ -414,9 +440,10 @@ Tensor Reader::Impl::read(const Node& dataset, const TensorInfo& info) const {
   std::vector<int64_t> shape;
   const int64_t bytes = checked_bytes(info.path, dataset.get(), size_of(info.type), shape);
   if (shape != info.shape) fail(info.path + " changed while it was read");
+  const Type type = hdf5::file_type(info.type);
+  check_memory(info.path, dataset.get(), type.get(), shape, bytes);
   before_reading(bytes);
   tensor.data.reset(new std::byte[static_cast<size_t>(bytes)]);  // not make_unique, which would clear it
-  const Type type = hdf5::file_type(info.type);
   if (bytes > 0 && H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.data.get()) < 0) {
     fail_damaged(fmt::format("cannot read {}: {}", info.path, hdf5::last_error()));
   }

@@ -95,6 +95,10 @@ struct Reader::Impl {
   int64_t checked_bytes(const std::string& name, hid_t dataset, int64_t element_size,
                         std::vector<int64_t>& shape) const;
 
+  // Throws if the machine has not the memory for what is kept of the dataset, and for reading it.
+  void check_memory(const std::string& name, hid_t dataset, hid_t type, const std::vector<int64_t>& shape,
+                    int64_t kept_bytes) const;
+
   TensorInfo tensor_info(const Node& dataset, const TensorSchema* schema, Detail detail = Detail::kAll) const;
 
   std::vector<TensorInfo> tensor_infos(const Group& group, Wanted wanted) const;

@@ -24,7 +24,9 @@ std::string Reader::Impl::digest_of(const std::string& name, hid_t dataset) cons
   // Checks the size on the disk, then the size in memory.
   const Type stored(H5Dget_type(dataset)), type = type_to_read(name, stored.get());
   std::vector<int64_t> shape;
-  before_reading(checked_bytes(name, dataset, static_cast<int64_t>(H5Tget_size(stored.get())), shape));
+  const int64_t bytes = checked_bytes(name, dataset, static_cast<int64_t>(H5Tget_size(stored.get())), shape);
+  check_memory(name, dataset, type.get(), shape, 0);
+  before_reading(bytes);
   if (const auto found = hdf5::digest_of(dataset, type.get(), shape)) return *found;
   fail_damaged(fmt::format("cannot read {}: {}", name, hdf5::last_error()));
 }

@@ -346,6 +346,28 @@ def test_a_file_of_another_byte_order_is_not_damaged(replay, small, tmp_path):
     replay("verify", path, expect=0)
 
 
+def test_packed_tensors_are_read_by_chunks(replay, rng, tmp_path):
+    """As h5repack and h5py pack them; each was read in one piece."""
+    path = tmp_path / "a.h5"
+    numbers = rng.standard_normal((3, 5, 30, 2500)).astype(np.float32)
+    zeros = np.zeros((1, 24, 1_000_000), np.float32)
+    chunks = [(1, 2, 20, 700), (2, 5, 7, 1000), (1, 1, 1, 1333), (1, 3, 30, 2500), numbers.shape]
+    write_capture(path, Invocation({**{f"x{i}": numbers for i in range(len(chunks))}, "zeros": zeros}, {}, "", kernel="k"))
+    with h5py.File(path, "r+") as file:
+        inputs = file["invocations/000000/inputs"]
+        for i, shape in enumerate(chunks):
+            pack(inputs, f"x{i}", numbers, shape)
+        pack(inputs, "zeros", zeros, (1, 1, 250_000), compression="gzip")
+    replay("verify", path, expect=0)
+    assert peak_memory(REPLAY, "verify", "--quiet", path) < zeros.nbytes / 2 / 1024
+
+
+def pack(group, name, array, chunks, **options):
+    attributes = dict(group[name].attrs)
+    del group[name]
+    group.create_dataset(name, data=array, chunks=chunks, **options).attrs.update(attributes)
+
+
 def test_a_capture_without_a_list_says_so(replay, small, tmp_path):
     path = tmp_path / "a.h5"
     shutil.copy(small, path)

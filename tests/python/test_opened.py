@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import zlib
 
 import h5py
 import numpy as np
@@ -19,6 +20,7 @@ from test_grid_sample import call_of
 
 import msda_replay
 from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, read_capture, run, write_capture
+from msda_replay.capture import free_memory
 
 
 def read_all(opened):
@@ -291,6 +293,28 @@ class TestHostileFiles:
     def test_sizes_that_the_file_does_not_hold(self, capture, tmp_path, options):
         path = self.damaged(capture, tmp_path, lambda group, _: group.create_dataset("grad_value", (10**13,), "f4", **options))
         self.refused(path, "declares 40000000000000 bytes")
+
+    def test_more_than_the_memory_that_is_free(self, replay, capture, tmp_path):
+        """Zeros, which gzip packs a thousand to one: the file is no larger than a thousandth of it."""
+        chunk = 1 << 24
+        count = 2 * free_memory() // (4 * chunk)
+
+        def bomb(group, _):
+            dataset = group.create_dataset("grad_value", (1, count, 1, chunk), "f4", chunks=(1, 1, 1, chunk), compression="gzip")
+            packed = zlib.compress(bytes(4 * chunk), 9)
+            for i in range(count):
+                dataset.id.write_direct_chunk((0, i, 0, 0), packed)
+
+        path = self.damaged(capture, tmp_path, bomb)
+        assert path.stat().st_size < 4 * chunk * count / 900
+        self.refused(path, "grad_value has [0-9]+ bytes, stored in [0-9]+: reading it takes .* MiB free; read a part of it")
+        with open_capture(path) as opened:
+            assert not opened[0].outputs["grad_value"][0, count - 1, 0, -5:].any()
+            assert np.asarray(opened[1].outputs["grad_value"]).size
+        told = replay("show", path, expect=2).err
+        assert f"{path}: /invocations/000000/outputs/grad_value has " in told
+        assert "use a machine with more memory, or choose another --invocation" in told
+        replay("run", path, "--invocation", 1, expect=1)
 
     def test_external_storage(self, capture, tmp_path):
         def change(group, folder):

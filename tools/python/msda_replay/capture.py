@@ -1,6 +1,8 @@
 """Writing and reading capture files (docs/capture-format.md) with h5py."""
 
+import contextlib
 import datetime
+import math
 import os
 import re
 import stat
@@ -23,6 +25,7 @@ Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
 FORMAT_VERSION = 1
 _MOST_COMPRESSED = 1032  # bytes in one of deflate
+_READ_LESS = "read a part of it (open_capture reads what is indexed, as in tensor[0]), or use a machine with more memory"
 
 _VALUE = ("batch", "pixel", "head", "channel")
 _LOCATIONS = ("batch", "query", "head", "level", "point", "xy")
@@ -326,26 +329,47 @@ def write_capture(path: Path, invocations: Union[Invocation, Iterable[Invocation
             os.unlink(partial)
 
 
-def _refuse_sizes(dataset):
-    """Raises CaptureError if data are in another file, or are more than the file or this machine's memory holds."""
+def free_memory():
+    """Bytes that this machine has free, or can make so; in a container, not more than that may have."""
+    try:
+        with open("/proc/meminfo") as file:
+            told = dict(line.split(":", 1) for line in file)
+        free = 1024 * sum(int(told[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
+    except (OSError, ValueError, KeyError):
+        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:
+        free = min(free, int(file.read()))
+    return free
+
+
+def _refuse_sizes(dataset, index):
+    """Raises CaptureError if data are in another file, or are more than the file holds; or more than this machine has memory for:
+    what is read twice, in the process that reads and in the one that asks, and unpacked chunks."""
+    where = f"{dataset.file.filename}: {dataset.name}"
     if dataset.external or dataset.is_virtual:
-        raise CaptureError(f"{dataset.file.filename}: {dataset.name} has its data in another file; a capture holds its own")
+        raise CaptureError(f"{where} has its data in another file; a capture holds its own")
     count, held = dataset.size or 0, dataset.id.get_storage_size()
     declared = count * dataset.id.get_type().get_size()
-    most = held * (_MOST_COMPRESSED if dataset.id.get_create_plist().get_nfilters() else 1)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if declared > most or count * dataset.dtype.itemsize > memory:
-        raise CaptureError(f"{dataset.file.filename}: {dataset.name} declares {declared} bytes; the file holds {held}, this machine's "
-                           f"memory {memory}")
+    if declared > held * (_MOST_COMPRESSED if dataset.id.get_create_plist().get_nfilters() else 1):
+        raise CaptureError(f"{where} declares {declared} bytes; the file holds {held}")
+    size, free = dataset.dtype.itemsize, free_memory()
+    takes = 2 * size * (math.prod(dataset.chunks or (0,)) + (count if _is_all(index) else 0))
+    if takes > free:
+        raise CaptureError(f"{where} has {declared} bytes, stored in {held}: reading it takes {takes >> 20} MiB of memory, of which this "
+                           f"machine has {free >> 20} MiB free; {_READ_LESS}")
+
+
+def _is_all(index):
+    return index is Ellipsis or isinstance(index, tuple) and not index
 
 
 def read_data(dataset, index=()):
     """The array at an index, by default all of it. Raises CaptureError, for hostile sizes before anything is allocated."""
-    _refuse_sizes(dataset)
+    _refuse_sizes(dataset, index)
     try:
         return dataset[index]
     except MemoryError as error:
-        raise CaptureError(f"{dataset.file.filename}: memory does not suffice for {dataset.name}") from error
+        raise CaptureError(f"{dataset.file.filename}: memory does not suffice for {dataset.name}; {_READ_LESS}") from error
 
 
 def plain(value):
