@@ -247,6 +247,18 @@ def test_launches_whose_writer_dies_go_on_into_the_spool(replay, tmp_path):
     replay("verify", tmp_path / "b.h5", expect=0)
 
 
+def test_a_thread_with_little_stack(tmp_path):
+    """Beside the least with which the program itself can launch. It begins the recording."""
+    arguments, allowance = ["--kernel", "triton", "--launches", "3", "--seed", "1"], 6 * 1024
+    too_little, least = 256, 1 << 16
+    while least - too_little > 128:
+        stack = (least + too_little) // 2
+        launches = alone(*arguments, MSDA_STAND_IN_ASYNC=1, MSDA_STAND_IN_STACK=stack).returncode == 0
+        too_little, least = (too_little, stack) if launches else (stack, least)
+    done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5"], MSDA_STAND_IN_ASYNC=1, MSDA_STAND_IN_STACK=least + allowance)
+    assert done.returncode == 0 and len(read_capture(tmp_path / "a.h5").invocations) == 3, (least, done.stderr)
+
+
 def test_memory_that_is_too_small_for_a_launch(tmp_path):
     arguments = ["--kernel", "col2im17", "--launches", "2", "--seed", "1"]
     done = record(CLIENT, *arguments, options=["-o", tmp_path / "a.h5"], MSDA_RECORD_RING_BYTES=4096)

@@ -1,9 +1,12 @@
 #include "tests/stand_in_driver/client.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include "tests/stand_in_driver/profiler.h"
 
@@ -34,6 +37,22 @@ void* find_by_driver(decltype(&cuGetProcAddress_v2) get, std::string name) {
     throw std::runtime_error("cuGetProcAddress does not find " + name);
   }
   return found;
+}
+
+// Calls with so much of this thread's stack left, as on a thread that has no more.
+template <class Call>
+CUresult with_stack(const char* bytes_left, const Call& call) {
+  pthread_attr_t attributes;
+  void* lowest = nullptr;
+  size_t bytes = 0;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &lowest, &bytes);
+  pthread_attr_destroy(&attributes);
+  const auto* here = static_cast<const char*>(__builtin_frame_address(0));
+  const auto left = static_cast<size_t>(here - static_cast<const char*>(lowest)), wanted = std::stoul(bytes_left);
+  auto* taken = static_cast<volatile char*>(__builtin_alloca(left - wanted));
+  taken[0] = 0;
+  return call();
 }
 
 }  // namespace
@@ -134,7 +153,11 @@ void Client::launch(LaunchWay way, CUfunction function, Extent grid, Extent bloc
     check(call(&config, function, parameters, extra));
   } else {
     const auto call = way.per_thread_default ? api_.cuLaunchKernel_ptsz : api_.cuLaunchKernel;
-    check(call(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, parameters, extra));
+    const auto launch = [&] {
+      return call(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, parameters, extra);
+    };
+    const char* stack = std::getenv("MSDA_STAND_IN_STACK");
+    check(stack != nullptr ? with_stack(stack, launch) : launch());
   }
 }
 

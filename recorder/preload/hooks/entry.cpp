@@ -28,8 +28,8 @@ __attribute__((constructor)) void loaded() {
     msda::record::note_standard_error();
     observe_process();
     msda::record::config();  // before the program changes its working folder: the output may be relative
-    msda::record::recording().serve(
-        {msda::record::cuda::pin, msda::record::cuda::unpin, msda::record::cuda::add_device_facts});
+    msda::record::recording().serve({msda::record::cuda::pin, msda::record::cuda::unpin,
+                                     [] { msda::record::cuda::driver(); }, msda::record::cuda::add_device_facts});
     msda::record::offer_injection();
   } catch (...) {
   }

@@ -12,4 +12,8 @@ bool start_own_thread(void* (*run)(void*), void* argument) noexcept;
 // Does the work on a thread, and waits for it. False if there can be no thread, or the work throws.
 bool on_own_thread(const std::function<void()>& work) noexcept;
 
+// Does the work here if this thread has much stack left, or else on_own_thread(). For what a recording does once: what
+// it does for each call takes little.
+bool on_enough_stack(const std::function<void()>& work) noexcept;
+
 }  // namespace msda::record

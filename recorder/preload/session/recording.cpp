@@ -126,7 +126,8 @@ Recording::State& Recording::state() { return *state_.load(std::memory_order_acq
   return started_ && !over_;
 }
 
-bool Recording::start_locked(State& fresh) {
+// Without what asks the device of the calling thread. False, after stop(), if there is no spool.
+bool Recording::open(State& fresh) {
   const std::string trouble = fresh.frames.open();
   if (!trouble.empty()) {
     stop(trouble);
@@ -151,11 +152,23 @@ bool Recording::start_locked(State& fresh) {
     warn("cannot start the writer " + (config_.writer.empty() ? "msda-record" : config_.writer) + ": " +
          std::strerror(error) + "; recording continues into " + fresh.frames.spool_path() + kRecover);
   }
+  return true;
+}
+
+bool Recording::start_locked(State& fresh) {
+  bool is_open = false;
+  spool::Run run;
+  const bool done = on_enough_stack([&] {
+    is_open = open(fresh);
+    if (is_open) run = run_of_this_process();
+    if (is_open && services_.find != nullptr) services_.find();
+  });
+  if (!done) stop("no memory, or no thread can be started; nothing is recorded");
+  if (!done || !is_open) return false;
   // Registered now, it runs before the exit handlers of libraries that were loaded when recording began, among them
   // CUDA's.
   static constinit std::atomic<bool> registered{false};
   if (!registered.exchange(true)) std::atexit([] { recording().finish(); });
-  spool::Run run = run_of_this_process();
   if (services_.add_facts != nullptr) services_.add_facts(run.facts);
   fresh.frames.append(run);
   for (const spool::Seed& seed : seeds_of_the_environment()) fresh.frames.append(seed);

@@ -24,6 +24,7 @@ namespace msda::record {
 struct DeviceServices {
   void (*pin)(void* memory, uint64_t bytes) = nullptr;  // see TargetRing::Owner
   void (*unpin)(void* memory) = nullptr;
+  void (*find)() = nullptr;  // the driver's functions; takes some stack, the first time
   void (*add_facts)(std::map<std::string, std::string>& facts) = nullptr;  // of the calling thread's device
 };
 
@@ -105,6 +106,7 @@ class Recording {
   const Answer* answer_for(const char* kernel);
   template <class Work>
   void guarded(Work&& work) noexcept;
+  bool open(State& state);
   bool start_locked(State& state);
   State& state();
   void abandon(const RegisteredContent& content) noexcept;

@@ -25,6 +25,7 @@ Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
 FORMAT_VERSION = 1
 _MOST_COMPRESSED = 1032  # bytes in one of deflate
+ALWAYS_FREE = 1 << 26  # bytes of memory; to ask the system for each small tensor takes long
 _READ_LESS = "read a part of it (open_capture reads what is indexed, as in tensor[0]), or use a machine with more memory"
 
 _VALUE = ("batch", "pixel", "head", "channel")
@@ -352,9 +353,8 @@ def _refuse_sizes(dataset, index):
     declared = count * dataset.id.get_type().get_size()
     if declared > held * (_MOST_COMPRESSED if dataset.id.get_create_plist().get_nfilters() else 1):
         raise CaptureError(f"{where} declares {declared} bytes; the file holds {held}")
-    size, free = dataset.dtype.itemsize, free_memory()
-    takes = 2 * size * (math.prod(dataset.chunks or (0,)) + (count if _is_all(index) else 0))
-    if takes > free:
+    takes = 2 * dataset.dtype.itemsize * (math.prod(dataset.chunks or (0,)) + (count if _is_all(index) else 0))
+    if takes > ALWAYS_FREE and takes > (free := free_memory()):
         raise CaptureError(f"{where} has {declared} bytes, stored in {held}: reading it takes {takes >> 20} MiB of memory, of which this "
                            f"machine has {free >> 20} MiB free; {_READ_LESS}")
 

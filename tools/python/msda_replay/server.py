@@ -15,7 +15,7 @@ from typing import Any, Dict, List
 import h5py
 import numpy as np
 
-from .capture import CaptureError, check_format, free_memory, plain, read_data, unreadable
+from .capture import ALWAYS_FREE, CaptureError, check_format, free_memory, plain, read_data, unreadable
 
 _SECTIONS = ("inputs", "outputs", "outputs_before")
 _NUMBERS = ("align_corners", "atol", "rtol")
@@ -152,7 +152,8 @@ class _Served:
         """As docs/capture-format.md has it, for each request."""
         used = resource.getrusage(resource.RUSAGE_SELF)
         _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 3 + self.bytes // 1_000_000 + data_bytes // 250_000_000)
-        _limit(resource.RLIMIT_AS, self.address_space + (512 << 20) + self.bytes + min(3 * data_bytes, free_memory()))
+        data_bytes = 3 * data_bytes if data_bytes < ALWAYS_FREE else min(3 * data_bytes, free_memory())
+        _limit(resource.RLIMIT_AS, self.address_space + (512 << 20) + self.bytes + data_bytes)
 
     def calls(self):
         return sorted(self.names), b""
