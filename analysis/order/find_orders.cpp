@@ -70,7 +70,9 @@ class OrderFinder {
   void find_in(int64_t family, bool large, int64_t families_left) {
     const std::vector<SharedAddend> addends = additions_->addends(family, report_.arithmetic.factors);
     std::vector<std::span<const SharedAddend>> targets = by_target(addends);
-    std::erase_if(targets, [&](const auto& target) { return (target.size() > settings_.limits.exhaustive) != large; });
+    std::erase_if(targets, [&](const auto& target) {
+      return (target.size() > std::max<size_t>(1, settings_.limits.exhaustive)) != large;
+    });
     // What takes longest comes first, so that threads end together; of what may not end, the likeliest to be found.
     std::ranges::stable_sort(targets, [&](const auto& one, const auto& other) {
       return large ? one.size() < other.size() : one.size() > other.size();

@@ -31,7 +31,7 @@ std::vector<uint32_t> effective_addends(const OrderProblem& problem) {
 OrderResult search_by_type(const OrderProblem& problem, const SearchLimits& limits) {
   if (!any_order_may_fit(problem)) return {OrderFit::kImpossible, {}, {}, 0, false};
   OrderResult found;
-  if (problem.size() <= std::min(limits.exhaustive, kMostExhaustive)) {
+  if (problem.size() <= std::clamp<size_t>(limits.exhaustive, 1, kMostExhaustive)) {
     found = search_exhaustively(problem, limits);
     if (found.fit != OrderFit::kNotFound || found.out_of_time) return found;
   }

@@ -10,7 +10,7 @@
 namespace msda::analysis {
 
 struct SearchLimits {
-  // Up to this many addends every order is considered, unless that takes more than `steps`.
+  // Up to this many addends every order is considered, unless that takes more than `steps`; of one addend always.
   size_t exhaustive = 15;
   // Partial orders to consider in the exhaustive search.
   int64_t steps = 4'000'000;

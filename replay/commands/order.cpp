@@ -112,7 +112,7 @@ void add_order_command(CLI::App& app, int& status) {
       ->type_name("SECONDS");
   command
       ->add_option("--exhaustive", options->search.limits.exhaustive,
-                   "Search every order of up to this many additions to a pixel, at most 18")
+                   "Search every order of up to this many additions to a pixel, at most 18; 0: the annealing alone")
       ->type_name("N")
       ->check(CLI::Range(0, 18));
   command

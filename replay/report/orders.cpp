@@ -264,7 +264,7 @@ Lines to_text(const FoundOrders& found, size_t most, bool quiet) {
     lines.add("  That is most of them: the kernel may add sums of several addends, and not one addend at a time.");
   }
   if (counts.not_found > 0) {
-    lines.add("  not found: {}, which proves nothing: too many orders to try them all{}", counts.not_found,
+    lines.add("  not found: {}, which proves nothing: not all of their orders were tried{}", counts.not_found,
               counts.out_of_time == 0 ? "" : fmt::format("; {} searches ran out of time", counts.out_of_time));
   }
   if (quiet) return lines;

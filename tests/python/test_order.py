@@ -271,6 +271,16 @@ def test_annealing_finds_what_is_too_long_to_search_through(replay, tmp_path, rn
         assert pixel["unique"] is None and problem.sum(key, pixel["order"]).tobytes() == problem.grad_value[key].tobytes()
 
 
+def test_a_single_addition_needs_no_search(replay, tmp_path, rng):
+    """--exhaustive 0 is the annealing alone: what it does not find proves nothing, and not for want of time or of memory."""
+    path = Problem(rng, queries=3).write(tmp_path / "a.h5")
+    few, none = (pixels_of(told(replay, path, "--exhaustive", number, "--moves", 0)) for number in (1, 0))
+    single = {key for key, pixel in few.items() if pixel["addends"] == 1}
+    assert few == none and 3 < len(single) < len(none)
+    assert {key for key, pixel in none.items() if (pixel["fit"], pixel["unique"]) == ("explained", True)} == single
+    assert "which proves nothing: not all of their orders were tried" in replay("order", path, "--exhaustive", 0, "--moves", 0, expect=0).out
+
+
 def test_mode_recorded_order_replays_the_recorded_bits(replay, tmp_path, rng):
     problem = Problem(rng, queries=8)
     assert max(map(len, problem.addends.values())) <= 15
