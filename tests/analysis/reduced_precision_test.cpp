@@ -386,5 +386,42 @@ TEST(ReducedPrecision, NeedsEvidence) {
   for (const Finding& f : report.findings) EXPECT_NE(f.cause, Cause::kReducedPrecision) << f.why;
 }
 
+// Of results rounded to bfloat16 those that are left of cancelling addends have no room for more bits, and do not tell.
+// Neither do results of addends that are all 0: 0 has no last bit.
+TEST(ReducedPrecision, IsToldByNoSumOfZeros) {
+  const Sizes sizes{1, 1, 2, 100, 1, {{16, 16}}};
+  Problem problem = make_problem(sizes, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, MSDA_FLOAT32, 5);
+  const std::vector<double> values = problem.value.values(), of_queries = problem.grad_output.values();
+  for (int64_t pixel = 0; pixel < sizes.S(); ++pixel) {
+    const double value = 1 + values[static_cast<size_t>(2 * pixel)];
+    problem.value.set(2 * pixel, value);
+    problem.value.set(2 * pixel + 1, value * (1 + 0x1p-14));
+  }
+  const auto kind = [](int64_t query) { return query % 5; };
+  for (int64_t query = 0; query < sizes.Q; ++query) {
+    if (kind(query) < 2) continue;
+    const double narrow =
+        kind(query) == 4 ? 0 : bfloat16(static_cast<float>(of_queries[static_cast<size_t>(2 * query)]));
+    problem.grad_output.set(2 * query, narrow);
+    problem.grad_output.set(2 * query + 1, -narrow * (1 + 0x1p-10));  // the same number in bfloat16
+  }
+  TestMaterial material(problem);
+  material.tolerance = kTight;
+  material.add_reference();
+  material.recorded = reduced(problem, problem.conventions, bfloat16, {"grad_output", "result"});
+  constexpr double kMistake = 0x1.91p-17;  // no number of bfloat16
+  const Gradient attention = analysis::MsdaGradient::kAttentionWeights;
+  for (int64_t query = 4; query < sizes.Q; query += 5)
+    material.recorded.tensors[attention.place()].set(query, kMistake);
+  const Report report = material.analyze();
+  int64_t reduced_ones = 0;
+  for (const Finding& f : report.findings) {
+    if (f.advisory || f.gradient != attention) continue;
+    EXPECT_EQ(f.cause, f.observed == kMistake ? Cause::kImplementationError : Cause::kReducedPrecision) << f.why;
+    reduced_ones += f.cause == Cause::kReducedPrecision;
+  }
+  EXPECT_GT(reduced_ones, 40);
+}
+
 }  // namespace
 }  // namespace msda::tests
