@@ -125,9 +125,12 @@ Boxes boxes_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
   const auto size = static_cast<int64_t>(H5Tget_size(type));
   if (rank == 0) return {0, 1, size, 0};
   std::vector<hsize_t> chunk(rank, 1);
-  const Properties properties(H5Dget_create_plist(dataset));
-  const bool is_chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED &&
-                          H5Pget_chunk(properties.get(), static_cast<int>(rank), chunk.data()) >= 0;
+  bool is_chunked = H5Dget_offset(dataset) == HADDR_UNDEF;  // otherwise contiguous; asking for properties takes longer
+  if (is_chunked) {
+    const Properties properties(H5Dget_create_plist(dataset));
+    is_chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED &&
+                 H5Pget_chunk(properties.get(), static_cast<int>(rank), chunk.data()) >= 0;
+  }
   size_t first = 0;  // dimension that a chunk has more than one index of
   while (first + 1 < rank && chunk[first] == 1) ++first;
   Boxes boxes{rank, 1, size, 0};
