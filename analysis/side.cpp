@@ -161,7 +161,7 @@ bool fits_much_better(const Side& side, Gradient gradient, const Reduction& redu
                       const Explanation& plain) {
   constexpr double kBitsNearer = 4;
   const double value = plain.value, own = least_residual(plain);
-  if (own == 0 || !std::isfinite(value)) return false;
+  if (own == 0 || value == 0 || !std::isfinite(value)) return false;  // 0 is a number of every type
   const int stored = Precision::of(side.arithmetic_of(gradient)).bits;
   const double last = std::ldexp(std::abs(value), -stored);
   double bits = std::log2(own / std::max(least_residual(reduced), last));
