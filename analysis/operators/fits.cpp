@@ -35,30 +35,40 @@ TriedElements::TriedElements(const Call& call, const Side& side, const std::vect
   for (const Gradient gradient : call.gradients()) {
     const Tensor& recorded = side.of(gradient);
     if (!recorded || recorded.elements() == 0) continue;
-    Tried tried{gradient, tried_elements(recorded, gradient, groups), 0};
-    tried.misses = misses(call, tried);
+    Tried tried{gradient, tried_elements(recorded, gradient, groups), {}};
+    tried.held = held(call, tried);
     tried_.push_back(std::move(tried));
   }
 }
 
 bool TriedElements::are_unexplained() const {
-  return std::ranges::any_of(tried_, [](const Tried& tried) { return tried.misses > kByChance; });
+  return std::ranges::any_of(tried_, [](const Tried& tried) { return tried.misses() > kByChance; });
 }
 
 bool TriedElements::fit(const Call& other) const {
+  constexpr int64_t kOne = 50;  // in so many may miss
   return std::ranges::all_of(tried_, [&](const Tried& tried) {
-    const int64_t among = tried.misses > kByChance ? tried.misses : std::ssize(tried.elements);
-    return misses(other, tried) * 50 <= among;
+    const std::vector<bool> held_by_other = held(other, tried);
+    int64_t misses = 0, contradict = 0, tell_apart = 0;
+    for (size_t i = 0; i < held_by_other.size(); ++i) {
+      misses += !held_by_other[i];
+      contradict += tried.held[i] && !held_by_other[i];
+      tell_apart += tried.held[i] != held_by_other[i];
+    }
+    const int64_t among = tried.misses() > kByChance ? tried.misses() : std::ssize(tried.elements);
+    return misses * kOne <= among && contradict * kOne <= tell_apart;
   });
 }
 
-int64_t TriedElements::misses(const Call& call, const Tried& tried) const {
+std::vector<bool> TriedElements::held(const Call& call, const Tried& tried) const {
   const auto cache = call.new_cache();
-  return std::ranges::count_if(tried.elements, [&](int64_t flat) {
+  std::vector<bool> held;
+  for (const int64_t flat : tried.elements) {
     const double value = side_.of(tried.gradient).at(flat);
     const double truth = float64_value(call, call.element_id(tried.gradient, flat), *cache);
-    return !tolerance_.holds(value, truth) && !(std::isnan(value) && std::isnan(truth));
-  });
+    held.push_back(tolerance_.holds(value, truth) || (std::isnan(value) && std::isnan(truth)));
+  }
+  return held;
 }
 
 }  // namespace msda::analysis

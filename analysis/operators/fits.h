@@ -1,6 +1,7 @@
 // Whether a side's gradients are those of other conventions than the call's.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -20,16 +21,18 @@ class TriedElements {
   // Whether float64 gives too few of a gradient's elements for chance to be the reason.
   bool are_unexplained() const;
   // Whether float64 gives all but a few of them for another call: of a side that follows its conventions single
-  // elements may be wrong besides.
+  // elements may be wrong besides. Those that only the call's own conventions give contradict the other's, be they few:
+  // most of a gradient may be the same under both.
   bool fit(const Call& other) const;
 
  private:
   struct Tried {
     Gradient gradient;
     std::vector<int64_t> elements;
-    int64_t misses;  // with the call's own conventions
+    std::vector<bool> held;  // which of them the call's own conventions give
+    int64_t misses() const { return std::ranges::count(held, false); }
   };
-  int64_t misses(const Call& call, const Tried& tried) const;
+  std::vector<bool> held(const Call& call, const Tried& tried) const;
 
   const Side& side_;
   const Tolerance& tolerance_;

@@ -248,6 +248,15 @@ def test_a_wrong_answer_is_noticed(tmp_path, flipped, change, word):
     assert (tmp_path / "kept" / f"{flipped.name}.h5").is_file() and word in (tmp_path / "kept" / f"{flipped.name}.txt").read_text()
 
 
+def test_conventions_that_explain_all_gradients_are_no_failure():
+    """Of equal numbers at pixel centres: only where a level is one pixel high is any gradient of locations not 0, and there the fault makes it 0."""
+    judge = judging.Judge("", cases.draw(6007, 99, ["align_corners_of_one"]), None)
+    assert judge.explains("padding border in place of zeros")
+    for fit in ("align_corners true in place of false", "spatial_shapes as (width, height) in place of (height, width)",
+                "padding border in place of zeros and align_corners true in place of false"):
+        assert not judge.explains(fit)
+
+
 def test_a_miss_is_explained_by_a_larger_bound_alone():
     finding = {"observed": 1.0, "expected": 1.5, "cause": "ill_conditioned", "evidence": {"rounding_bound": 0.6}}
     assert misses.explains(finding)[1]

@@ -63,6 +63,22 @@ def test_swapped_shapes(replay, tmp_path, rng):
     assert told["verdict"]["at_fault"] == "convention"
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_few_elements_of_one_gradient_contradict_what_the_others_fit(replay, tmp_path, rng, whole):
+    """Half of the samples lie on the edge of a single pixel, whose gradient alone tells the paddings apart: one element of grad_value in 121."""
+    inputs = make_problem(rng, queries=60, levels=((10, 12), (1, 1)))
+    inside, on_edge = np.moveaxis(inputs["sampling_locations"], 3, 0)
+    inside[:] = (rng.integers(0, 9, inside.shape) + rng.uniform(0.55, 1.45, inside.shape)) / (12, 10)
+    on_edge[:] = rng.uniform(0.02, 0.2, on_edge.shape)
+    call = invocation(inputs, {"padding_mode": "border"}, {}, True)
+    if not whole:
+        call.outputs["grad_value"] = backward(inputs)["grad_value"].astype(np.float32)
+    path = tmp_path / "a.h5"
+    write_capture(path, call)
+    told = replay("run", path, "--json", "-", expect=1).json
+    assert told["invocations"][0]["fits"] == (["padding border in place of zeros"] if whole else [])
+
+
 def test_a_mistake_that_both_make_fits_nothing(replay, tmp_path, rng):
     right = invocation(problem(rng), {}, {}, True)
     for name in ("grad_sampling_locations", "grad_attention_weights"):
