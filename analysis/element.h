@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 namespace msda::analysis {
 
@@ -29,6 +32,29 @@ struct Partials {
   }
 };
 
+// Of a sum to which rounding of coordinates decides whether some samples belong: each is added whole, or not at all.
+struct TiedSum {
+  static constexpr size_t kMost = 12;   // of them 4,096 sums are tried
+  std::vector<double> tied, certain;    // addends: of these samples, and of the others
+  double from_rounding = 0, worst = 0;  // as Element's from_rounding and certain, whichever samples are added
+
+  bool any() const { return !tied.empty(); }
+  // Calls visit(sum, chosen) for every choice of the tied samples, of which bit i of `chosen` says whether i is added,
+  // until it returns true. Returns what visit() returned last.
+  template <class Visit>
+  bool visit_sums(Visit&& visit) const {
+    std::vector<double> sums{std::accumulate(certain.begin(), certain.end(), 0.0)};
+    for (const double addend : tied) {
+      const size_t before = sums.size();
+      for (size_t i = 0; i < before; ++i) sums.push_back(sums[i] + addend);
+    }
+    for (size_t chosen = 0; chosen < sums.size(); ++chosen) {
+      if (visit(sums[chosen], chosen)) return true;
+    }
+    return false;
+  }
+};
+
 struct Element {
   double value = 0;  // exact: float64 arithmetic on the captured bits
   int64_t terms = 0;
@@ -38,6 +64,7 @@ struct Element {
   double certain = 0;           // the rounding error in the worst order
   bool may_be_nan = false;      // of an infinity times a weight of 0, or times two of either sign, or of a NaN nearby
   Partials partials;            // what is computed on the way, in any order; 0: not known
+  TiedSum ties;                 // if few samples are tied; from_coordinates has them all, and parts of them
 
   double bound() const { return from_coordinates + from_rounding; }
   double condition() const { return value != 0 ? cancelled / std::abs(value) : INFINITY; }

@@ -49,6 +49,30 @@ std::vector<std::pair<size_t, double>> with_scales(const Call& call, const Eleme
   return all;
 }
 
+// Whether the side's arithmetic, in some order, makes the value of some choice of the tied samples. Where many choices
+// come near, orders tell nothing.
+bool an_order_of_ties_gives(const Side& side, Gradient gradient, msda_dtype arithmetic, const TiedSum& ties,
+                            double value, int shuffles) {
+  constexpr size_t kMost = 16;
+  std::vector<std::pair<double, size_t>> near;
+  ties.visit_sums([&](double sum, size_t chosen) {
+    const double reach = ties.from_rounding + 2 * ties.worst;
+    if (std::abs(value - sum) <= reach + storage_error(side, gradient, std::abs(sum) + reach)) {
+      near.emplace_back(sum, chosen);
+    }
+    return near.size() > kMost;
+  });
+  if (near.size() > kMost) return true;
+  return std::ranges::any_of(near, [&](const auto& choice) {
+    Addends addends{ties.certain};
+    for (size_t i = 0; i < ties.tied.size(); ++i) {
+      if ((choice.second >> i & 1) != 0) addends.values.push_back(ties.tied[i]);
+    }
+    const double reach = reach_of(try_orders(addends, arithmetic, Orders::kLikely, shuffles), choice.first);
+    return std::abs(value - choice.first) <= reach + storage_error(side, gradient, choice.first);
+  });
+}
+
 // Orders of the addends may go farther than the probable bound where their roundings lean one way.
 void try_other_orders(const Call& call, const Side& side, const ElementId& id, msda_dtype arithmetic,
                       Explanation& explanation, Cache& cache) {
@@ -65,6 +89,9 @@ void try_other_orders(const Call& call, const Side& side, const ElementId& id, m
     const double bound = match.element.from_coordinates + reach_of(spread, match.element.value) +
                          storage_error(side, id.gradient, match.element.value);
     if (!(match.residual <= bound)) continue;
+    const TiedSum& ties = match.element.ties;
+    if (ties.any() && !an_order_of_ties_gives(side, id.gradient, arithmetic, ties, explanation.value, kShuffles))
+      continue;
     match.bound = bound;
     explanation.matches.push_back(candidate);
   }
@@ -121,25 +148,40 @@ double reach_of_rounded(Narrow narrow, double exact, double bound, double value)
   return value >= exact ? round_to(narrow, exact + bound) - exact : exact - round_to(narrow, exact - bound);
 }
 
+// How far from an exact value the side's may be, in the direction of `value`, if its arithmetic errs by this much.
+double reach_in(const Side& side, Gradient gradient, const Reduction* reduction, double exact, double error,
+                double value) {
+  // "Exact" is float64 itself; where the side is too, the two may err in opposite directions.
+  if (side.arithmetic_of(gradient) == MSDA_FLOAT64) error *= 2;
+  const bool rounds_result = reduction != nullptr && reduction->rounds(kResult);
+  if (rounds_result) error = reach_of_rounded(reduction->narrow, exact, error, value);
+  return error + storage_error(side, gradient, std::abs(exact) + error);
+}
+
+// Whether rounding makes the value of some choice of the tied samples, if there are any.
+bool some_choice_gives(const Side& side, Gradient gradient, const Reduction* reduction, const TiedSum& ties,
+                       double value) {
+  return !ties.any() || ties.visit_sums([&](double sum, size_t) {
+    return std::abs(value - sum) <= reach_in(side, gradient, reduction, sum, ties.from_rounding, value);
+  });
+}
+
 Explanation explain_with(const Call& call, const Side& side, const ElementId& id, double value,
                          const Reduction* reduction, Cache& cache) {
   Explanation explanation;
   explanation.value = value;
   explanation.reduced = reduction != nullptr;
   explanation.candidates = candidates_of(call, side, id, reduction, cache);
-  const bool rounds_result = reduction != nullptr && reduction->rounds(kResult);
   for (size_t i = 0; i < explanation.candidates.size(); ++i) {
     Match& match = explanation.candidates[i];
     match.residual = std::abs(value - match.element.value);
-    match.bound = match.element.bound();
-    // "Exact" is float64 itself; where the side is too, the two may err in opposite directions.
-    if (side.arithmetic_of(id.gradient) == MSDA_FLOAT64) match.bound *= 2;
-    if (rounds_result) match.bound = reach_of_rounded(reduction->narrow, match.element.value, match.bound, value);
-    match.bound += storage_error(side, id.gradient, std::abs(match.element.value) + match.bound);
+    match.bound = reach_in(side, id.gradient, reduction, match.element.value, match.element.bound(), value);
     const bool finite = std::isfinite(value) && std::isfinite(match.element.value);
     if (!finite) match.residual = residual_of_non_finite(side, id.gradient, match, value);
-    const bool possible = !finite || is_result_of(reduction, value);
-    if (possible && (finite ? match.residual <= match.bound : match.residual == 0)) explanation.matches.push_back(i);
+    const bool within = finite ? match.residual <= match.bound && is_result_of(reduction, value) &&
+                                     some_choice_gives(side, id.gradient, reduction, match.element.ties, value)
+                               : match.residual == 0;
+    if (within) explanation.matches.push_back(i);
   }
   const auto is_last_resort = [&](size_t i) {
     return std::ranges::any_of(explanation.candidates[i].place, &Landing::last_resort);

@@ -3,6 +3,7 @@
 // grad_grid sums a term for each channel and pixel that a sample reads; grad_input one for each sample that reads the
 // pixel.
 #include <cmath>
+#include <utility>
 
 #include "analysis/operators/grid_sample/cache.h"
 #include "analysis/operators/grid_sample/samples.h"
@@ -34,11 +35,23 @@ double given(const Reduction* reduction, Step step, double input) {
   return reduction == nullptr ? input : reduction->round(step, input);
 }
 
+// Rounding goes farthest where all of them are added, and none cancels the others.
+void finish(TiedSum& ties, const Precision& precision) {
+  SumBound all;
+  for (const double addend : ties.certain) all.add(addend, 0, at_least_1(addend));
+  for (const double addend : ties.tied) all.add(std::copysign(addend, all.sum()), 0, at_least_1(addend));
+  ties.from_rounding += all.bound(precision);
+  ties.worst += all.certain(precision);
+}
+
 Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId& pixel,
                       const GridContributions& contributions, const Precision& precision, const Reduction* reduction) {
   Element element;
   // Rounding is linear in the addends: that of what the coordinates' errors change comes on top.
   SumBound sum, changes;
+  // Samples that may land anywhere are tied everywhere, and those of other interpolations are added in part.
+  const bool is_whole = call.interpolation == MSDA_NEAREST && contributions.from_anywhere(pixel.c).terms() == 0;
+  TiedSum ties;
   for (const auto& [sample, weight, error, is_signed] : contributions.exact(pixel.at)) {
     const double go =
         given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of({pixel.n, sample}, pixel.c)));
@@ -54,8 +67,18 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
     sum.add(term.value, 0, at_least_1(go));
     changes.add(term.error, 0, 1);
+    if (is_whole) {
+      const bool is_tied = error > 0;
+      const Uncertain whole = is_tied ? addend_of(reduction, weight_of(reduction, 1, 0), go) : term;
+      (is_tied ? ties.tied : ties.certain).push_back(whole.value);
+      ties.from_rounding += whole.error;
+    }
     element.partials.add(std::isinf(go) ? sign * go : term.sign(),
                          std::max(1.0, std::abs(weight) + error) * std::abs(go));
+  }
+  if (ties.any() && ties.tied.size() <= TiedSum::kMost) {
+    finish(ties, precision);
+    element.ties = std::move(ties);
   }
   changes.add(contributions.from_anywhere(pixel.c));
   element.cancelled = sum.magnitude();
