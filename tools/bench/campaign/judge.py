@@ -118,7 +118,17 @@ class Judge:
         mine_shown, other_shown = out & visible & touched, out & other_visible & other_touched
         self.visible["observed"] += int(mine_shown.sum())
         self.visible["reference"] += int(other_shown.sum())
-        self.check_visible(elements, mine_shown | other_shown, side_right)
+        self.check_visible(elements, mine_shown | other_shown, side_right, self.jumps(against, gradient, value, expected))
+
+    def jumps(self, against, gradient, value, expected):
+        """Elements that miss the tolerance without the faults as well, by more than the faults add: there another cell than the other side's
+        is most of the difference, and the right cause."""
+        sides = [self.case.observed] + ([self.case.reference] if against == "reference" else [])
+        clean = [side.clean[gradient].reshape(-1) for side in sides] + ([expected] if against == "float64" else [])
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = np.abs(clean[0] - clean[1])
+            added = np.abs(value - clean[0]) + np.abs(expected - clean[1])
+            return mismatched(clean[0], clean[1], self.case.allowed(gradient)) & (added < apart)
 
     def check_accusations(self, elements, advisory, touched, other_touched, side_right):
         """Nobody is accused of what the fault did not move, and no boundary is named where there is none."""
@@ -134,7 +144,7 @@ class Judge:
             elsewhere = np.isin(cause, ("cell_boundary", "border_clamp")) & ~touched & ~other_touched & ~self.near_boundary(gradient)
             self.report("far from a boundary", elsewhere, *elements)
 
-    def check_visible(self, elements, shown, side_right):
+    def check_visible(self, elements, shown, side_right, jumps):
         """Where one side is visibly wrong and the other is faulty too, either may be named."""
         against, gradient, value, expected, cause, at_fault = elements
         count = self.outcome.counts
@@ -143,6 +153,7 @@ class Judge:
         cause_right = np.isin(cause, list(self.kind.causes)) & ~((cause == "non_finite") & (at_fault == "tolerance")) | overflow
         # A single value of 16 bits may be what a sum in them stops at, by chance: that charges the same side.
         cause_right |= cause == "stopped_sum"
+        shown &= ~(jumps & np.isin(cause, ("cell_boundary", "border_clamp")))
         wrong_side = shown & cause_right & ~side_right
         count["visible"] += int(shown.sum())
         count["named"] += int((shown & cause_right & side_right).sum())
