@@ -27,6 +27,15 @@ bool is_within_reach(const Suspect& s, const Side& side, const Match& match) {
   return true;
 }
 
+// The gradient at the match's landing in exact arithmetic, without the reduction that the match may have.
+double gradient_there(const Suspect& s, const Side& side, const Explanation& of_side, const Match& match) {
+  if (!of_side.reduced) return match.element.value;
+  const Explanation plain = explain(s.call, side, s.id, of_side.value, s.cache);
+  const auto same_place = [&](const Match& one) { return std::ranges::equal(one.place, match.place); };
+  const auto found = std::ranges::find_if(plain.candidates, same_place);
+  return found != plain.candidates.end() ? found->element.value : match.element.value;
+}
+
 }  // namespace
 
 std::optional<Crossing> find_crossing(const Suspect& s) {
@@ -35,8 +44,9 @@ std::optional<Crossing> find_crossing(const Suspect& s) {
   if (!is_within_reach(s, s.observed, *pair->observed) || !is_within_reach(s, s.expected, *pair->expected)) {
     return std::nullopt;
   }
-  // The jump must be what separates the two values, not something beside it.
-  const double jump = std::abs(pair->observed->element.value - pair->expected->element.value);
+  // The jump must be what separates the two values, not something beside it, such as fewer bits.
+  const double jump = std::abs(gradient_there(s, s.observed, s.of_observed, *pair->observed) -
+                               gradient_there(s, s.expected, s.of_expected, *pair->expected));
   const double difference = std::abs(s.observed_value - s.expected_value);
   if (std::isfinite(difference) && jump < difference / 2) return std::nullopt;
   Crossing crossing{};

@@ -79,7 +79,7 @@ Diagnosis implementation_error(const Suspect& s) {
       side.name, explanation.value, exact.element.value, std::abs(explanation.value - exact.element.value),
       rounding_bound(exact, side, s.id.gradient));
   if (const size_t tied = exact.element.ties.tied.size(); tied > 0) {
-    diagnosis.why += fmt::format(", whichever of the {} samples on ties are added", tied);
+    diagnosis.why += fmt::format(", whichever samples on ties are added ({} here)", tied);
   }
   if (!mistakes.empty()) diagnosis.why += fmt::format("; it is as if {}", fmt::join(mistakes, ", or "));
   return diagnosis;
