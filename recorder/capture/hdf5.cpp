@@ -138,14 +138,12 @@ Boxes boxes_of(hid_t dataset, hid_t type, const std::vector<int64_t>& shape) {
     boxes.row *= shape[--boxes.split];
   }
   const int64_t most = shape[--boxes.split], step = static_cast<int64_t>(std::min<hsize_t>(chunk[boxes.split], most));
-  const int64_t rows = std::clamp<int64_t>(kPieceBytes / boxes.row / step * step, step, most);
-  boxes.rows = rows;
+  boxes.rows = std::clamp<int64_t>(kPieceBytes / boxes.row / step * step, step, most);
   if (!is_chunked) return boxes;
-  int64_t bytes = 2 * static_cast<int64_t>(H5Tget_size(type));
+  boxes.unpacked = 2 * size;
   for (const hsize_t length : chunk) {  // libhdf5 refuses chunks of 4 GiB
-    if (__builtin_mul_overflow(bytes, length, &bytes)) bytes = int64_t{8} << 30;
+    if (__builtin_mul_overflow(boxes.unpacked, length, &boxes.unpacked)) boxes.unpacked = int64_t{8} << 30;
   }
-  boxes.unpacked = bytes;
   return boxes;
 }
 

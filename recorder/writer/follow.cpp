@@ -108,9 +108,8 @@ const char* why(spool::NoBlock reason) {
     case spool::NoBlock::kWriterStands:
       break;
   }
-  return "the writer stood still, as on a slow disk; record less (--kernel, --keep last:K), write to another disk, or "
-         "set "
-         "MSDA_RECORD_RING_BYTES higher";
+  return "the writer stood still, as on a slow disk; record less (--kernel, --keep last:K), write to another disk, "
+         "or set MSDA_RECORD_RING_BYTES higher";
 }
 
 // Prints what the user must know about a capture beside its contents.
