@@ -92,7 +92,7 @@ class Search {
       for (const int64_t flat : call_.some_of_family(gradient_, family, most_looked_at / std::ssize(families))) {
         if (tried_.size() >= room) break;
         const double value = side_.of(gradient_).at(flat);
-        if (!std::isfinite(value) || value == 0) continue;
+        if (!std::isfinite(value)) continue;
         const ElementId id = call_.element_id(gradient_, flat);
         const Explanation explanation = explain(call_, side_, id, cache_);
         const Element& exact = explanation.exact().element;
@@ -183,9 +183,9 @@ class Search {
 
   std::optional<FoundReduction> try_out(const Reduction& reduction) {
     FoundReduction found{reduction, {reduction.narrow}, std::ssize(tried_)};
-    // Equal values, though the exact ones differ, have one origin and say it once; so has 0, and so have relative
-    // errors that are equal: a factor.
-    std::set<double> counted;
+    // Equal values, though the exact ones differ, have one origin and say it once, and so have relative errors that
+    // are equal: a factor. 0 says nothing: it is a number of every type.
+    std::set<double> counted{0};
     std::set<int64_t> factors;
     for (const Tried& tried : tried_) {
       const Explanation explanation = explain_reduced(call_, side_, tried.id, reduction, cache_);

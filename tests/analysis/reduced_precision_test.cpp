@@ -423,5 +423,30 @@ TEST(ReducedPrecision, IsToldByNoSumOfZeros) {
   EXPECT_GT(reduced_ones, 40);
 }
 
+// Samples a little off the centres of pixels, where a kernel reads them at the centres: its weights are 1, as rounded
+// ones would be, but the neighbours got nothing, and small weights have as many bits as large ones.
+TEST(ReducedPrecision, IsToldByNoWeightsOfOne) {
+  const Sizes sizes{1, 1, 16, 40, 1, {{16, 16}}};
+  Problem exact = make_problem(sizes, {MSDA_MSDA_TRITON, MSDA_PADDING_BORDER, false}, MSDA_FLOAT64, 5);
+  Problem snapped = exact;
+  for (int64_t query = 0; query < sizes.Q; ++query) {
+    for (const int64_t axis : {0, 1}) {
+      const double centre = (static_cast<double>((query * (5 + 2 * axis)) % 14) + 1.5) / 16;
+      snapped.sampling_locations.set(2 * query + axis, centre);
+      exact.sampling_locations.set(2 * query + axis, centre + 1e-6 * static_cast<double>(1 + query % 5) / 16);
+    }
+  }
+  TestMaterial material(exact);
+  material.tolerance = Tolerance{0, 1e-6};
+  material.recorded = TestMaterial(snapped).recorded;
+  const Report report = material.analyze();
+  int64_t wrong = 0;
+  for (const Finding& f : report.findings) {
+    EXPECT_NE(f.cause, Cause::kReducedPrecision) << f.why;
+    wrong += f.cause == Cause::kImplementationError && f.at_fault == AtFault::kObserved;
+  }
+  EXPECT_GT(wrong, 40);
+}
+
 }  // namespace
 }  // namespace msda::tests
