@@ -158,6 +158,13 @@ double reach_in(const Side& side, Gradient gradient, const Reduction* reduction,
   return error + storage_error(side, gradient, std::abs(exact) + error);
 }
 
+// The same beside which tied samples were added.
+double reach_of_choice(const Side& side, Gradient gradient, const Reduction* reduction, const Element& element,
+                       double value) {
+  const double error = element.ties.any() ? element.ties.from_rounding : element.bound();
+  return reach_in(side, gradient, reduction, element.value, error, value);
+}
+
 // Whether rounding makes the value of some choice of the tied samples, if there are any.
 bool some_choice_gives(const Side& side, Gradient gradient, const Reduction* reduction, const TiedSum& ties,
                        double value) {
@@ -176,6 +183,7 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     Match& match = explanation.candidates[i];
     match.residual = std::abs(value - match.element.value);
     match.bound = reach_in(side, id.gradient, reduction, match.element.value, match.element.bound(), value);
+    match.of_choice = reach_of_choice(side, id.gradient, reduction, match.element, value);
     const bool finite = std::isfinite(value) && std::isfinite(match.element.value);
     if (!finite) match.residual = residual_of_non_finite(side, id.gradient, match, value);
     const bool within = finite ? match.residual <= match.bound && is_result_of(reduction, value) &&
@@ -196,6 +204,11 @@ double least_residual(const Explanation& explanation) {
   return least;
 }
 
+// Whether nothing can explain the value better. 0 is a number of every type.
+bool fits_best(const Explanation& plain) {
+  return plain.explained() && (plain.value == 0 || !std::isfinite(plain.value) || least_residual(plain) == 0);
+}
+
 // Whether a value that rounding in the side's own type explains as well is what the reduction, which other elements
 // have shown, makes of it: by chance it lies so much nearer to that, and has no bits below those of the narrow type,
 // once in 2^kBitsNearer.
@@ -203,7 +216,6 @@ bool fits_much_better(const Side& side, Gradient gradient, const Reduction& redu
                       const Explanation& plain) {
   constexpr double kBitsNearer = 4;
   const double value = plain.value, own = least_residual(plain);
-  if (own == 0 || value == 0 || !std::isfinite(value)) return false;  // 0 is a number of every type
   const int stored = Precision::of(side.arithmetic_of(gradient)).bits;
   const double last = std::ldexp(std::abs(value), -stored);
   double bits = std::log2(own / std::max(least_residual(reduced), last));
@@ -241,7 +253,7 @@ Explanation explain_reduced(const Call& call, const Side& side, const ElementId&
 Explanation explain_best(const Call& call, const Side& side, const ElementId& id, Cache& cache) {
   Explanation plain = explain(call, side, id, cache);
   const FoundReduction* reduction = side.reduction_of(id.gradient);
-  if (reduction == nullptr) return plain;
+  if (reduction == nullptr || fits_best(plain)) return plain;
   for (const Narrow narrow : reduction->alike) {
     const Reduction tried{narrow, reduction->steps};
     Explanation reduced = explain_reduced(call, side, id, tried, cache);

@@ -43,8 +43,9 @@ struct Side {
 struct Match {
   Place place;
   Element element;
-  double residual = 0;  // |side's value - element.value|
-  double bound = 0;     // of rounding, including the final rounding into the tensor's type
+  double residual = 0;   // |side's value - element.value|
+  double bound = 0;      // of rounding, including the final rounding into the tensor's type
+  double of_choice = 0;  // the same, beside which of the samples on ties were added
 };
 
 struct Explanation {

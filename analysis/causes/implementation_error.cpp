@@ -40,19 +40,13 @@ std::vector<std::string> matching_mistakes(const Suspect& s, const Side& side, c
   return texts;
 }
 
-// Beside which tied samples are added.
-double rounding_bound(const Match& exact, const Side& side, Gradient gradient) {
-  const TiedSum& ties = exact.element.ties;
-  return ties.any() ? ties.from_rounding + storage_error(side, gradient, exact.element.value) : exact.bound;
-}
-
-Evidence describe(const Explanation& explanation, const Side& side, Gradient gradient) {
+Evidence describe(const Explanation& explanation, const Side& side) {
   const Match& exact = explanation.exact();
   Evidence told = Evidence::object();
   told["side"] = side.name;
   told["explained"] = explanation.explained();
   told["error"] = number(explanation.value - exact.element.value);
-  told["rounding_bound"] = number(rounding_bound(exact, side, gradient));
+  told["rounding_bound"] = number(exact.of_choice);
   if (exact.element.ties.any()) told["samples_on_ties"] = exact.element.ties.tied.size();
   return told;
 }
@@ -69,15 +63,14 @@ Diagnosis implementation_error(const Suspect& s) {
   Diagnosis diagnosis{Cause::kImplementationError, observed_wrong ? AtFault::kObserved : AtFault::kReference};
   if (!s.tells) return diagnosis;
   const Match& exact = explanation.exact();
-  diagnosis.evidence["sides"] = {describe(s.of_observed, s.observed, s.id.gradient),
-                                 describe(s.of_expected, s.expected, s.id.gradient)};
+  diagnosis.evidence["sides"] = {describe(s.of_observed, s.observed), describe(s.of_expected, s.expected)};
   const auto mistakes = matching_mistakes(s, side, explanation);
   diagnosis.evidence["as_if"] = mistakes;
   diagnosis.why = fmt::format(
       "{} returned {:.9g}, exact arithmetic gives {:.9g}; that is {:.3g} off, where rounding of any kind explains "
       "{:.3g} at most",
       side.name, explanation.value, exact.element.value, std::abs(explanation.value - exact.element.value),
-      rounding_bound(exact, side, s.id.gradient));
+      exact.of_choice);
   if (const size_t tied = exact.element.ties.tied.size(); tied > 0) {
     diagnosis.why += fmt::format(", whichever samples on ties are added ({} here)", tied);
   }
