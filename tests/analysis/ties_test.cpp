@@ -128,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Types, Ties,
                          ::testing::Values(Types{MSDA_FLOAT32, MSDA_FLOAT32, 1e-4},
                                            Types{MSDA_FLOAT64, MSDA_FLOAT64, 1e-9},
                                            Types{MSDA_FLOAT16, MSDA_FLOAT32, 0.05},
-                                           Types{MSDA_FLOAT16, MSDA_FLOAT16, 0.2}));
+                                           Types{MSDA_FLOAT16, MSDA_FLOAT16, 0.2},
+                                           Types{MSDA_BFLOAT16, MSDA_FLOAT32, 0.4}));
 
 TEST_P(Ties, EveryChoiceIsExplainedAndNothingBetween) {
   const auto [stored, arithmetic, close] = GetParam();
@@ -181,11 +182,11 @@ TEST(TiesOfLongSums, AreExplainedByTryingOrders) {
   }
 }
 
-// An infinity that may be added or not: what is not added harms nothing.
-TEST(TiesOfInfinities, LeaveTheOtherSamplesAsTheyAre) {
+// An infinity or NaN that may be added or not: what is not added harms nothing.
+void expect_others_as_they_are(double open) {
   GridProblem problem =
       make_grid_problem({2, MSDA_NEAREST, MSDA_GRID_ZEROS, true}, MSDA_FLOAT32, 1, {1, 1, {5, 5}, {3, 1}});
-  const double numbers[] = {std::numeric_limits<double>::infinity(), 2, 5};
+  const double numbers[] = {open, 2, 5};
   for (int64_t i = 0; i < 3; ++i) {
     problem.grid.set(2 * i, i < 2 ? 0.25 : 0);
     problem.grid.set(2 * i + 1, 0);
@@ -195,10 +196,14 @@ TEST(TiesOfInfinities, LeaveTheOtherSamplesAsTheyAre) {
   const auto id = problem.call.element_id(analysis::GridSampleGradient::kInput, 12);
   const analysis::Side side = side_of(problem.input, MSDA_FLOAT32);
   for (const double right : {5.0, 7.0, numbers[0]})
-    EXPECT_TRUE(explain(problem.call, side, id, right, *cache).explained());
-  for (const double wrong : {0.0, 2.0, 6.0, -numbers[0]})
-    EXPECT_FALSE(explain(problem.call, side, id, wrong, *cache).explained());
+    EXPECT_TRUE(explain(problem.call, side, id, right, *cache).explained()) << right;
+  for (const double wrong : {0.0, 2.0, 6.0, -std::numeric_limits<double>::infinity()})
+    EXPECT_FALSE(explain(problem.call, side, id, wrong, *cache).explained()) << wrong;
 }
+TEST(TiesOfInfinities, LeaveTheOtherSamplesAsTheyAre) {
+  expect_others_as_they_are(std::numeric_limits<double>::infinity());
+}
+TEST(TiesOfNaN, LeaveTheOtherSamplesAsTheyAre) { expect_others_as_they_are(NAN); }
 
 }  // namespace
 }  // namespace msda::tests

@@ -62,6 +62,7 @@ Element pixel_element(const GridSampleCall& call, const GridSampleCall::PixelId&
     // bound.
     if (!std::isfinite(go) && sign == 0) {
       if (std::isinf(go)) element.partials.add(call.interpolation == MSDA_BICUBIC ? 0 : go, INFINITY);
+      if (std::isnan(go)) element.may_be_nan = true;
       continue;
     }
     const Uncertain term = addend_of(reduction, weight_of(reduction, weight, error), go);
