@@ -31,18 +31,19 @@ int Appender::open(const std::string& path) noexcept {
   return 0;
 }
 
-// If the program has closed it, opens the same file again. -1 if that fails.
+// If the program has closed it, opens the same file again. If that fails: -1, and error_ is EBADF where the file is
+// gone.
 int Appender::descriptor() noexcept {
-  const int known = file_.get();
-  if (known >= 0 || !file_.was_opened()) return known;
-  const int file = ::open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-  if (file < 0) return -1;
-  if (!file_.is_same_file(file)) {
-    ::close(file);
-    return -1;
+  if (const int known = file_.get(); known >= 0) return known;
+  const int file = file_.was_opened() ? ::open(path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC) : -1;
+  const bool is_other = file >= 0 && !file_.is_same_file(file);
+  if (file >= 0 && !is_other) {
+    file_ = OwnedDescriptor(file);
+    if (const int again = file_.get(); again >= 0) return again;
   }
-  file_ = OwnedDescriptor(file);
-  return file_.get();
+  error_ = file < 0 && errno == EMFILE ? EMFILE : EBADF;
+  if (is_other) ::close(file);
+  return -1;
 }
 
 uint64_t Appender::append_frame(uint32_t kind, const std::vector<std::byte>& message,
@@ -56,10 +57,7 @@ uint64_t Appender::append_frame(uint32_t kind, const std::vector<std::byte>& mes
   if (error_ != 0) return 0;
   const WriteSignalsHeld held;
   const int file = descriptor();
-  if (file < 0) {
-    error_ = EBADF;
-    return 0;
-  }
+  if (file < 0) return 0;
   // A frame that is cut short has a wrong checksum.
   const uint64_t begin = end_;
   const iovec parts[] = {{&header, sizeof header},

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -61,13 +62,16 @@ using Arguments = std::vector<std::string>;
 
 int plain(const Arguments& arguments) { return calls(0, arguments.empty() ? 20 : std::stoi(arguments[0])); }
 
-// Starts like a daemon: closes all descriptors that it did not open, and opens files.
+// Starts like a daemon: closes all descriptors that it did not open, and opens files; not so many that none is free.
 int closes_descriptors(const Arguments&) {
   constexpr char kData[] = "the program's own data\n";
+  constexpr rlim_t kMost = 1100, kFree = 24;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
   calls(0, 1);
   closefrom(3);
   std::vector<int> files;
-  for (int i = 0; i < 1100; ++i) {
+  for (rlim_t i = 0; i < std::min(kMost, limit.rlim_cur - kFree); ++i) {
     const int file = open(("own." + std::to_string(i % 40)).c_str(), O_RDWR | O_CREAT, 0600);
     if (file < 0) break;
     files.push_back(file);
@@ -82,6 +86,19 @@ int closes_descriptors(const Arguments&) {
   }
   std::printf("changed %d\n", changed);
   return changed;
+}
+
+// And opens as many as it may.
+int uses_all_descriptors(const Arguments&) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 200;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  calls(0, 1);
+  closefrom(3);
+  while (open("own", O_RDWR | O_CREAT, 0600) >= 0) {
+  }
+  return calls(100, 5);
 }
 
 // And opens none: the numbers that the recorder had are free.
@@ -290,6 +307,7 @@ int main(int count, char** values) {
       {"plain", plain},
       {"closes_descriptors", closes_descriptors},
       {"closes_descriptors_alone", closes_descriptors_alone},
+      {"uses_all_descriptors", uses_all_descriptors},
       {"reuses_descriptors_as_sockets", reuses_descriptors_as_sockets},
       {"closes_standard_streams", closes_standard_streams},
       {"exits_from_a_handler", exits_from_a_handler},

@@ -91,6 +91,12 @@ def test_a_limit_on_descriptors(tmp_path):
     assert done.returncode == 0 and "Too many open files; nothing is recorded" in done.stderr
 
 
+def test_no_descriptor_is_left_for_the_spool(tmp_path):
+    done = recorded(tmp_path, "uses_all_descriptors")
+    assert done.returncode == 0 and count_invocations(tmp_path) == 1, done.stderr
+    assert "a.h5.spool: the program closed it, and has no descriptor left to open it with (ulimit -n); recording ends here" in done.stderr
+
+
 @pytest.mark.long
 def test_exits_from_a_signal_handler_at_40_moments(tmp_path):
     for i in range(40):

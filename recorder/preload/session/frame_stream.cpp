@@ -46,6 +46,10 @@ bool FrameStream::has_room(uint64_t bytes) {
 std::string FrameStream::cannot_write() const {
   const int error = spool_.error() != 0 ? spool_.error() : ENOMEM;
   if (error == EBADF) return spool_path_ + ": the program closed it, and it is no longer there; recording ends here";
+  if (error == EMFILE) {
+    return spool_path_ +
+           ": the program closed it, and has no descriptor left to open it with (ulimit -n); recording ends here";
+  }
   return spool_path_ + ": cannot write it: " + std::strerror(error) + "; recording ends here";
 }
 
