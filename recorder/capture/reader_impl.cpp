@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <utility>
 
 #include "recorder/capture/call_attributes.h"
+#include "recorder/capture/free_memory.h"
 
 namespace msda::capture {
 
@@ -23,17 +23,6 @@ namespace {
 // gzip, HDF5's usual filter, shrinks a megabyte of zeros to a kilobyte and no further: a dataset that claims a higher
 // ratio is damaged.
 constexpr int64_t kMostCompression = 1100;
-
-// Bytes; 0 if the system does not tell. In a container, not more than that may have.
-int64_t free_memory() {
-  int64_t free = 0, most = 0;
-  std::ifstream file("/proc/meminfo");
-  for (std::string name, line; file >> name && std::getline(file, line);) {  // "MemAvailable:   123 kB"
-    if (name == "MemAvailable:" || name == "SwapFree:") free += 1024 * std::strtoll(line.c_str(), nullptr, 10);
-  }
-  const bool has_most = static_cast<bool>(std::ifstream("/sys/fs/cgroup/memory.max") >> most);  // "max" is no number
-  return has_most ? std::min(free, most) : free;
-}
 
 bool element_type_of(hid_t type, ElementType& result) {
   if (!hdf5::is_sound(type)) return false;
@@ -278,12 +267,12 @@ void Reader::Impl::check_memory(const std::string& name, hid_t dataset, hid_t ty
   constexpr int64_t kMiB = 1 << 20, kAlwaysThere = 64 * kMiB;
   const int64_t takes = kept_bytes + hdf5::memory_to_read(dataset, type, shape);
   if (takes <= kAlwaysThere) return;
-  const int64_t free = free_memory();
-  if (free == 0 || takes <= free) return;
+  const auto free = free_memory();
+  if (!free || takes <= *free) return;
   fail(fmt::format(
       "{} has shape {}, stored in {} bytes: reading it takes {} MiB of memory, of which this machine has {} "
       "MiB free; use a machine with more memory, or choose another --invocation",
-      name, shape, H5Dget_storage_size(dataset), takes / kMiB, free / kMiB));
+      name, shape, H5Dget_storage_size(dataset), takes / kMiB, *free / kMiB));
 }
 
 Type Reader::Impl::type_to_read(const std::string& name, hid_t stored) const {

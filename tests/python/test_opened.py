@@ -20,7 +20,7 @@ from test_grid_sample import call_of
 
 import msda_replay
 from msda_replay import CaptureError, CommandError, Invocation, Result, open_capture, read_capture, run, write_capture
-from msda_replay.capture import free_memory
+from msda_replay.memory import free_memory
 
 
 def read_all(opened):
@@ -465,3 +465,25 @@ def test_what_a_call_is_shown_by(tmp_path):
     """Its largest input, which says more of a sum than the indices do."""
     with open_capture(SOURCE / "docs" / "findings" / "embedding_on_a_cpu.h5") as capture:
         assert repr(capture[0]) == "<call 0: scatter_add, sum; source 4096 x 4 bfloat16>"
+
+
+@pytest.mark.parametrize("group, names", [("0::/a/b", ("a/b", "memory.max", "memory.current", "inactive_file")),
+                                          ("5:cpu,memory:/a", ("memory/a", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))])
+def test_memory_that_is_free_in_a_control_group(tmp_path, group, names):
+    proc, mount = tmp_path / "proc", tmp_path / "mount"
+    folder, limit, used, cached = mount / names[0], *names[1:]
+    folder.mkdir(parents=True)
+    (proc / "self").mkdir(parents=True)
+    (proc / "meminfo").write_text("MemAvailable: 5000 kB\nSwapFree: 300 kB\n")
+    (proc / "self" / "cgroup").write_text(f"nonsense\n:\n1:memory:\0\n{group}\n")
+    assert free_memory(proc, mount) == 5300 * 1024
+    for text, free in (("max", 5300 * 1024), ("9" * 5000, 5300 * 1024), ("1000000", 1000000)):
+        (folder / limit).write_text(text + "\n")
+        assert free_memory(proc, mount) == free
+    for text, free in (("-5", 1000000), ("700000", 300000), ("1700000", 0)):
+        (folder / used).write_text(text + "\n")
+        assert free_memory(proc, mount) == free
+    (folder / "memory.stat").write_text(f"anon 5\n{cached} 900000\n")
+    assert free_memory(proc, mount) == 200000
+    (folder.parent / limit).write_text("150000\n")
+    assert free_memory(proc, mount) == 150000

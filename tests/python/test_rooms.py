@@ -12,11 +12,11 @@ pytestmark = pytest.mark.pages("docs/architecture.md",
 PRELOAD = "recorder/preload/"
 MAY_INCLUDE = {
     "recorder/spool": {"recorder/spool"},
-    "recorder/capture": {"recorder/capture", "recorder/text"},
+    "recorder/capture": {"recorder/capture", "recorder/machine", "recorder/text"},
     "recorder/device": {"recorder/device"},
     "recorder/text": {"recorder/text"},
     "recorder/adapters": {"recorder/adapters", "kernels"},
-    PRELOAD + "session": {PRELOAD + "session", "recorder/spool", "recorder/adapters", "recorder/device", "recorder/text"},
+    PRELOAD + "session": {PRELOAD + "session", "recorder/spool", "recorder/adapters", "recorder/device", "recorder/machine", "recorder/text"},
     PRELOAD + "driver": {PRELOAD + "driver", "recorder/spool", "recorder/adapters", "recorder/device", "kernels"},
     PRELOAD + "launch": {PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
                          "recorder/device", "kernels"},

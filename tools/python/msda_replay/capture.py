@@ -1,6 +1,5 @@
 """Writing and reading capture files (docs/capture-format.md) with h5py."""
 
-import contextlib
 import datetime
 import math
 import os
@@ -20,6 +19,7 @@ except ModuleNotFoundError as error:
 
 from . import contents
 from .digest import digest
+from .memory import free_memory
 
 Path = Union[str, os.PathLike[str]]
 FORMAT = "msda-capture"
@@ -328,19 +328,6 @@ def write_capture(path: Path, invocations: Union[Invocation, Iterable[Invocation
     finally:
         if os.path.lexists(partial):
             os.unlink(partial)
-
-
-def free_memory():
-    """Bytes that this machine has free, or can make so; in a container, not more than that may have."""
-    try:
-        with open("/proc/meminfo") as file:
-            told = dict(line.split(":", 1) for line in file)
-        free = 1024 * sum(int(told[name].split()[0]) for name in ("MemAvailable", "SwapFree"))
-    except (OSError, ValueError, KeyError):
-        free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError, ValueError), open("/sys/fs/cgroup/memory.max") as file:
-        free = min(free, int(file.read()))
-    return free
 
 
 def _refuse_sizes(dataset, index):

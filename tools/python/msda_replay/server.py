@@ -15,7 +15,8 @@ from typing import Any, Dict, List
 import h5py
 import numpy as np
 
-from .capture import ALWAYS_FREE, CaptureError, check_format, free_memory, plain, read_data, unreadable
+from .capture import ALWAYS_FREE, CaptureError, check_format, plain, read_data, unreadable
+from .memory import free_memory
 
 _SECTIONS = ("inputs", "outputs", "outputs_before")
 _NUMBERS = ("align_corners", "atol", "rtol")

@@ -1,0 +1,60 @@
+#include "recorder/capture/free_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "recorder/machine/control_groups.h"
+
+namespace msda::capture {
+namespace {
+
+// Nothing if the file holds no number, as "max" is none, or one that makes no sense.
+std::optional<int64_t> number_in(const std::string& file) {
+  int64_t number = 0;
+  return std::ifstream(file) >> number && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+// The number that a line "name number" of the file has, or 0.
+int64_t number_of(const std::string& wanted, const std::string& file) {
+  std::ifstream lines(file);
+  int64_t number = 0;
+  for (std::string name; lines >> name >> number;) {
+    if (name == wanted) return std::max<int64_t>(number, 0);
+  }
+  return 0;
+}
+
+std::optional<int64_t> left_in(const machine::MemoryGroup& group) {
+  const bool first = group.is_version_1;
+  const auto file = [&group](const char* name) { return group.folder + "/" + name; };
+  const auto limit = number_in(file(first ? "memory.limit_in_bytes" : "memory.max"));
+  if (!limit) return std::nullopt;
+  const int64_t used = number_in(file(first ? "memory.usage_in_bytes" : "memory.current")).value_or(0);
+  // The kernel takes files' pages that were not used lately from their cache before a group has too little.
+  const int64_t cached = number_of(first ? "total_inactive_file" : "inactive_file", file("memory.stat"));
+  return std::max<int64_t>(*limit - std::max<int64_t>(used - cached, 0), 0);
+}
+
+std::optional<int64_t> left_on_the_machine(const std::string& proc) {
+  std::optional<int64_t> free;
+  std::ifstream file(proc + "/meminfo");
+  for (std::string name, line; file >> name && std::getline(file, line);) {  // "MemAvailable:   123 kB"
+    if (name == "MemAvailable:" || name == "SwapFree:") {
+      free = free.value_or(0) + 1024 * std::strtoll(line.c_str(), nullptr, 10);
+    }
+  }
+  return free;
+}
+
+}  // namespace
+
+std::optional<int64_t> free_memory(const std::string& proc, const std::string& mount) {
+  std::optional<int64_t> free = left_on_the_machine(proc);
+  for (const machine::MemoryGroup& group : machine::memory_groups(proc + "/self/cgroup", mount)) {
+    if (const auto left = left_in(group)) free = std::min(free.value_or(*left), *left);
+  }
+  return free;
+}
+
+}  // namespace msda::capture
