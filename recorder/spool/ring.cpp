@@ -9,6 +9,42 @@
 #include "recorder/spool/follower.h"
 
 namespace msda::spool {
+namespace {
+
+const char* why(NoBlock reason) {
+  switch (reason) {
+    case NoBlock::kTooLarge:
+      return "their tensors take more memory than the program shares with the writer; set MSDA_RECORD_RING_BYTES "
+             "higher";
+    case NoBlock::kNoMemory:
+      return "there was no memory that the program could share with the writer; raise ulimit -f or ulimit -v";
+    case NoBlock::kWriterStands:
+      return "the writer stood still, as on a slow disk; record less (--kernel, --keep last:K), write to another disk, "
+             "or set MSDA_RECORD_RING_BYTES higher";
+    case NoBlock::kWriterEnded:
+      break;
+  }
+  return "the writer had ended, and the memory shared with it held no more of them at once; see what killed it, or set "
+         "MSDA_RECORD_RING_BYTES higher";
+}
+
+}  // namespace
+
+std::string Missing::description() const {
+  return std::to_string(missing) + " of " + std::to_string(launches) + " launches are missing: " + why(most);
+}
+
+Missing missing_in(const RingHeader& header) {
+  Missing all{header.launches, 0, NoBlock::kTooLarge};
+  uint64_t most = 0;
+  for (size_t reason = 0; reason < RingHeader::kReasons; ++reason) {
+    const uint64_t some = header.missing[reason];
+    all.missing += some;
+    if (some > most) all.most = static_cast<NoBlock>(reason);
+    most = std::max(most, some);
+  }
+  return all;
+}
 
 RingReader::RingReader(int file) : file_(file) {
   map_what_is_new();
@@ -46,18 +82,6 @@ void RingReader::answer(const CutDone& cut) {
   header().invocations = cut.invocations;
   header().renamed = cut.renamed;
   header().answered.store(cut.number, std::memory_order_release);
-}
-
-Missing RingReader::missing() const {
-  Missing all{header().launches, 0, NoBlock::kTooLarge};
-  uint64_t most = 0;
-  for (size_t reason = 0; reason < RingHeader::kReasons; ++reason) {
-    const uint64_t some = header().missing[reason];
-    all.missing += some;
-    if (some > most) all.most = static_cast<NoBlock>(reason);
-    most = std::max(most, some);
-  }
-  return all;
 }
 
 void RingReader::release(uint32_t block) {

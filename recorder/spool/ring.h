@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "recorder/spool/news.h"
@@ -14,18 +15,21 @@
 namespace msda::spool {
 
 // Why there is no block for a launch.
-enum class NoBlock : uint32_t { kTooLarge, kNoMemory, kWriterStands };
+enum class NoBlock : uint32_t { kTooLarge, kNoMemory, kWriterStands, kWriterEnded };
 
 struct Missing {
   uint64_t launches = 0, missing = 0;
   NoBlock most = NoBlock::kTooLarge;  // of them for this reason
+
+  // "2 of 9 launches are missing: ", the reason and the remedy: the line with which a recording ends.
+  std::string description() const;
 };
 
 // At the beginning of the shared file.
 struct RingHeader {
   static constexpr uint32_t kBlocks = 1024;
   static constexpr uint64_t kBytes = 8192;  // the header's size; blocks follow
-  static constexpr size_t kReasons = 3;     // of NoBlock
+  static constexpr size_t kReasons = 4;     // of NoBlock
 
   std::atomic<uint32_t> taken[kBlocks];  // not 0 while the target or the writer needs the block of that number
   uint64_t most_bytes;                   // the limit for all blocks together
@@ -36,6 +40,7 @@ struct RingHeader {
   // Launches for which the target wanted a block, and those of them that got none.
   std::atomic<uint64_t> launches, missing[kReasons];
 };
+Missing missing_in(const RingHeader& header);
 static_assert(sizeof(RingHeader) <= RingHeader::kBytes && std::atomic<uint64_t>::is_always_lock_free);
 
 // The writer's side.
@@ -51,7 +56,7 @@ class RingReader {
   std::span<const std::byte> bytes(uint64_t offset, uint64_t size);
   void release(uint32_t block);
   void answer(const CutDone& cut);
-  Missing missing() const;
+  Missing missing() const { return missing_in(header()); }
   // The limit for all of the target's blocks together.
   uint64_t most_bytes() const { return header().most_bytes; }
 

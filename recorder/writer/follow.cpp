@@ -98,20 +98,6 @@ class Target {
   bool is_gone_ = false;
 };
 
-const char* why(spool::NoBlock reason) {
-  switch (reason) {
-    case spool::NoBlock::kTooLarge:
-      return "their tensors take more memory than the program shares with the writer; set MSDA_RECORD_RING_BYTES "
-             "higher";
-    case spool::NoBlock::kNoMemory:
-      return "there was no memory that the program could share with the writer; raise ulimit -f or ulimit -v";
-    case spool::NoBlock::kWriterStands:
-      break;
-  }
-  return "the writer stood still, as on a slow disk; record less (--kernel, --keep last:K), write to another disk, "
-         "or set MSDA_RECORD_RING_BYTES higher";
-}
-
 // Prints what the user must know about a capture beside its contents.
 void report_captures(const Options& options, const Builder& builder) {
   const std::string output = builder.output();
@@ -141,7 +127,7 @@ void report_captures(const Options& options, const Builder& builder) {
     say(output + ": no room on the disk for seeds, facts of the run and counts of equal calls");
   }
   if (const spool::Missing lost = builder.missing(); lost.missing > 0) {
-    say(fmt::format("{}: {} of {} launches are missing: {}", output, lost.missing, lost.launches, why(lost.most)));
+    say(output + ": " + lost.description());
   }
 }
 

@@ -27,6 +27,11 @@ def alone(*arguments, **variables):
     return subprocess.run([CLIENT, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=environment(**variables))
 
 
+def writer_of(spool):
+    """Processes, by their numbers; without those that have ended, whoever has to ask for their status."""
+    return [int(one) for one in subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True).stdout.split()]
+
+
 @pytest.mark.parametrize("asynchronous", [0, 1])
 @pytest.mark.parametrize("via", ["dlsym", "procaddress"])
 @pytest.mark.parametrize("entry", [[], ["--ex"], ["--packed"], ["--ptsz"], ["--as-kernel"], ["--ex", "--ptsz", "--as-kernel"]])
@@ -214,16 +219,32 @@ def test_what_a_killed_writer_held_is_counted(replay, tmp_path):
                                env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_KEEP="last:30", MSDA_RECORD_RING_BYTES=1 << 20))
     wait_until(lambda: spool.exists() and spool.stat().st_size > 100_000)
     process.send_signal(signal.SIGSTOP)
-    (writer,) = subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True, check=True).stdout.split()
-    state = pathlib.Path("/proc", writer, "stat")
+    (writer,) = writer_of(spool)
+    state = pathlib.Path("/proc", str(writer), "stat")
     wait_until(lambda: all(state.read_text().rsplit(")", 1)[1].split()[0] == "S" or time.sleep(0.01) for _ in range(3)))
-    os.kill(int(writer), signal.SIGKILL)
+    os.kill(writer, signal.SIGKILL)
     process.send_signal(signal.SIGCONT)
     _, errors = process.communicate(timeout=60)
     (held,) = re.findall("it held ([0-9]+) of the last calls in its own memory, and they are lost", errors)
     assert process.returncode == 0 and 1 <= int(held) <= 30, errors
     replay("recover", spool, "-o", capture, expect=0)
     assert len(read_capture(capture).invocations) >= 30  # the last ones came later
+
+
+def test_launches_that_are_missing_after_the_writer_was_killed_are_counted(tmp_path):
+    """Nobody reads what the program prints: it waits with launches to come. None has room, so that none is written."""
+    spool, launches = tmp_path / "a.h5.spool", 3000
+    with subprocess.Popen([CLIENT, "--kernel", "col2im17", "--launches", str(launches), "--seed", "1"], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=tmp_path / "a.h5", MSDA_RECORD_RING_BYTES=4096)) as process:
+        wait_until(lambda: writer_of(spool))
+        (writer,) = writer_of(spool)
+        os.kill(writer, signal.SIGKILL)
+        wait_until(lambda: not writer_of(spool))
+        errors = process.communicate(timeout=60)[1]
+    told = [line for line in errors.splitlines() if line.startswith("msda-record")]
+    assert process.returncode == 0 and len(told) == 3 and "ended unexpectedly; recording continues into" in told[1], errors
+    assert f"a.h5: {launches} of {launches} launches are missing: their tensors take more memory than" in told[2], errors
 
 
 @pytest.mark.long
@@ -274,11 +295,11 @@ def test_launches_that_a_writer_misses_while_it_stands_still_are_counted(replay,
                           env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_RING_BYTES=150000)) as process:
         wait_until(capture.exists)
         process.send_signal(signal.SIGSTOP)
-        (writer,) = subprocess.run(["pgrep", "-f", f"[-]-follow {spool}"], capture_output=True, text=True, check=True).stdout.split()
-        os.kill(int(writer), signal.SIGSTOP)
+        (writer,) = writer_of(spool)
+        os.kill(writer, signal.SIGSTOP)
         process.send_signal(signal.SIGCONT)
         process.wait(timeout=60)
-        os.kill(int(writer), signal.SIGCONT)
+        os.kill(writer, signal.SIGCONT)
         told = [line for line in process.communicate(timeout=60)[1].splitlines() if line.startswith("msda-record")]
     assert process.returncode == 0 and len(told) == 2 and "launches are skipped until it reads on" in told[0], told
     (missing,) = re.findall(f"a.h5: ([0-9]+) of {launches} launches are missing: the writer stood still, .*--kernel", told[1])

@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -60,8 +62,8 @@ class RecordingTest : public testing::Test {
     if (!fails) recording().end_call(*std::move(begun), {tensor("grad_value", out)});
   }
 
-  // A launch on content `key`; its outputs, and what they held before.
-  void launch(const std::string& key, float before, float output, bool recorded = true) {
+  // A launch on content `key`; its outputs, and what they held before. Its tensors go into the block, if there is one.
+  void launch(const std::string& key, float before, float output, bool recorded = true, RingBlock block = {}) {
     auto content = recording().register_content(key, std::to_string(before));
     ASSERT_TRUE(content);
     LaunchRecord record;
@@ -74,8 +76,22 @@ class RecordingTest : public testing::Test {
     record.outputs = {tensor("grad_value", out)};
     record.code = "code on " + record.before;
     record.outputs_digest = std::to_string(output);
+    if (block) share(record, std::move(block));
     if (recorded) recording().deliver(std::move(record));
     recording().write_held();
+  }
+
+  static void share(LaunchRecord& record, RingBlock block) {
+    uint64_t used = 0;
+    for (auto* tensors : {&record.inputs, &record.outputs_before, &record.outputs}) {
+      for (HostTensor& tensor : *tensors) {
+        std::ranges::copy(tensor.bytes, block.memory() + used);
+        tensor.bytes = {block.memory() + used, tensor.bytes.size()};
+        tensor.offset = block.offset() + used;
+        used += tensor.bytes.size();
+      }
+    }
+    record.block = std::move(block);
   }
 
   // A launch of a function that the image defines, as another of the same image may have been launched before.
@@ -135,6 +151,13 @@ class RecordingTest : public testing::Test {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+
+// Also not if nobody has asked for its status yet: it has closed all that it had open.
+bool is_running(pid_t process) {
+  std::string number, name, state;
+  std::ifstream(fs::path("/proc") / std::to_string(process) / "stat") >> number >> name >> state;
+  return !state.empty() && state != "Z";
+}
 
 // Names of templates are long, and threads' stacks may be small. The pattern is made once in a process.
 TEST_F(RecordingTest, AsksForKernelsByNameOnASmallStack) {
@@ -255,6 +278,24 @@ TEST_F(RecordingTest, DeliversWhatWasHeldBackAtTheEnd) {
   recording().finish();
   EXPECT_TRUE(delivered);
   device.join();
+}
+
+// It was told of the launch, and killed before it read it: what it shares with the program ends with the program.
+TEST_F(RecordingTest, WhatAWriterLeftThatEndedLateIsInTheSpool) {
+  const fs::path told = folder / "told";
+  config.writer = folder / "writer";
+  std::ofstream(config.writer) << "#!/bin/sh\nhead -c 1 >/dev/null\necho $$ > " << told << "\nkill -KILL $$\n";
+  fs::permissions(config.writer, fs::perms::owner_all);
+  ASSERT_NE(recording().ring(), nullptr);
+  std::string why;
+  auto block = recording().ring()->reserve(4096, why);
+  ASSERT_TRUE(block) << why;
+  launch("a", 0, 1, /*recorded=*/true, *std::move(block));
+  pid_t writer = 0;
+  while (!(std::ifstream(told) >> writer)) usleep(1000);
+  while (is_running(writer)) usleep(1000);
+  recording().finish();
+  EXPECT_THAT(capture(), ElementsAre(Held{1, 0, 1, 0, 1}));
 }
 
 // The recorder waits and writes, where pthread_cancel takes effect, in functions that must not be left so.

@@ -1,5 +1,6 @@
 #include "recorder/preload/session/target_ring.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -79,9 +80,11 @@ TEST_F(Ring, GrowsToItsLimitAndThenAsksForWhatCanBeSpared) {
   EXPECT_EQ(pinned, (std::vector<uint64_t>{128 * kMiB, 128 * kMiB, 256 * kMiB}));
   EXPECT_EQ(spares, 0);
   for (size_t i = 0; i < held.size(); ++i) EXPECT_EQ(std::to_integer<size_t>(held[i].memory()[8 * kMiB - 1]), i);
+  EXPECT_EQ(ring_.missing().missing, 0U);
   reads = false;
   EXPECT_FALSE(ring_.reserve(8 * kMiB, why_));
   EXPECT_EQ(spares, 1);
+  EXPECT_THAT(ring_.missing().description(), testing::StartsWith("1 of 65 launches are missing: the writer had ended"));
   held.clear();
   EXPECT_TRUE(ring_.reserve(8 * kMiB, why_));
 }

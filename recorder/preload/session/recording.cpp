@@ -191,6 +191,14 @@ void Recording::notify_writer(State& mine) {
                  : ""));
 }
 
+// In place of a writer that has ended. Again only if more are missing by then, as when the program goes on.
+void Recording::say_missing(State& mine) {
+  const spool::Missing all = mine.ring.missing();
+  if (mine.writer_reads || all.missing == mine.told_missing) return;
+  mine.told_missing = all.missing;
+  warn(mine.frames.output() + ": " + all.description());
+}
+
 std::optional<HostCall> Recording::begin_call(const CallFacts& given, const std::vector<HostTensor>& inputs,
                                               const std::string& options) noexcept {
   std::optional<HostCall> call;
@@ -412,6 +420,14 @@ void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
   const spool::CancellationHeld uncancelled;
   drain();
+  guarded([&] {
+    if (!started_) return;
+    State& mine = state();
+    const std::unique_lock lock(mine.mutex, std::try_to_lock);  // whoever holds it notifies the writer
+    if (!lock) return;
+    notify_writer(mine);
+    say_missing(mine);
+  });
 }
 
 size_t Recording::wait_for_launches() noexcept {

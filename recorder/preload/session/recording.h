@@ -84,7 +84,8 @@ class Recording {
 
   // Waits for launches under way, and warns of those that do not finish. A signal handler may call it.
   void drain() noexcept;
-  // The program ends: waits for launches under way, and notifies the writer. A signal handler may call it.
+  // The program ends: waits for launches under way, and notifies the writer, or does what a writer that has ended
+  // leaves to it. A signal handler may call it.
   void finish() noexcept;
 
   // A fork waits while another thread starts the recording: what that holds, libc's locks among it, would be held in
@@ -114,6 +115,7 @@ class Recording {
   uint64_t cut(bool keep) noexcept;
   void say_trouble(State& state);
   void notify_writer(State& state);
+  void say_missing(State& state);
 
   const Config& config_;
   DeviceServices services_;

@@ -49,6 +49,7 @@ struct Recording::State {
   std::optional<LaunchRecord> held;                   // its content is recorded already
   std::map<std::string, std::set<std::string>> code;  // in the spool: functions, by their image's digest
   std::set<std::string> missed;                       // kernels for which report_missed_launch() has warned
+  uint64_t told_missing = 0;                          // launches, of which say_missing() has told
   uint64_t cuts = 0;
   uint64_t unknown_bytes = 0;  // of this capture's calls that have left the ledger
 };

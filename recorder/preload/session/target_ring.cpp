@@ -59,10 +59,11 @@ std::string TargetRing::text_of(spool::NoBlock reason, uint64_t bytes) const {
     case spool::NoBlock::kNoMemory:
       return "there is no memory for its " + std::to_string(bytes) + " bytes " + memory +
              "; ulimit -f and ulimit -v limit it, too";
+    case spool::NoBlock::kWriterEnded:
+      return "no room " + memory + ", which has ended; its launches that find none are counted at the end";
     case spool::NoBlock::kWriterStands:
       break;
   }
-  if (!owner_.is_read()) return "no room " + memory + ", which has ended";
   return "no room " + memory +
          ", which frees none: is the disk slow? Its launches are skipped until it reads on, and " +
          "counted at the end; MSDA_RECORD_RING_BYTES sets the limit";
@@ -95,8 +96,9 @@ std::optional<RingBlock> TargetRing::wait_for_block(uint64_t bytes, spool::NoBlo
     if (spares) owner_.spare();
     reason = spool::NoBlock::kNoMemory;
     if (is_full && !is_any_taken) return std::nullopt;
-    reason = spool::NoBlock::kWriterStands;
+    reason = spool::NoBlock::kWriterEnded;
     if (is_full && !owner_.is_read() && !spares) return std::nullopt;
+    reason = spool::NoBlock::kWriterStands;
     if (given_back_ != given_back) {
       since = Clock::now();
       is_full = false;  // an empty segment can make way for another one
@@ -104,6 +106,10 @@ std::optional<RingBlock> TargetRing::wait_for_block(uint64_t bytes, spool::NoBlo
     given_back = given_back_;
     if (lose_patience(Clock::now() - since) <= Clock::duration::zero()) return std::nullopt;
   }
+}
+
+spool::Missing TargetRing::missing() const noexcept {
+  return header_ != nullptr ? spool::missing_in(*header_) : spool::Missing{};
 }
 
 std::optional<spool::CutDone> TargetRing::wait_for_cut(uint64_t number) const noexcept {

@@ -80,8 +80,11 @@ class TargetRing {
   int descriptor() const noexcept { return file_.get(); }
 
   // For a launch. Waits as long as blocks are freed, and kPatience in all for blocks that are not. Nothing, and the
-  // reason, if there is no room, which the writer will count. Needs what pin() needs.
+  // reason, if there is no room, which is counted. Needs what pin() needs.
   std::optional<RingBlock> reserve(uint64_t bytes, std::string& why) noexcept;
+
+  // The launches so far that found no room. The writer tells of them at the end, if it lives.
+  spool::Missing missing() const noexcept;
 
   // The writer's answer to the cut of this number, which comes without the socket. Nothing after a minute.
   std::optional<spool::CutDone> wait_for_cut(uint64_t number) const noexcept;
