@@ -7,6 +7,7 @@
 #include <random>
 
 #include "recorder/capture/digest.h"
+#include "recorder/capture/free_memory.h"
 #include "recorder/capture/isolated_reader.h"
 #include "recorder/capture/reader.h"
 #include "recorder/capture/writer.h"
@@ -43,6 +44,42 @@ TEST_F(CaptureFile, TruncatedAnywhere) {
     std::filesystem::resize_file(path, random() % size);
     EXPECT_THAT([this] { read_all<IsolatedReader>(); }, Throws<Error>());
   }
+}
+
+// Zeros, which gzip packs a thousand to one.
+TEST_F(CaptureFile, MoreThanTheMemoryThatIsFree) {
+  write_small();
+  constexpr hsize_t kChunk = 16 << 20;  // numbers of 4 bytes
+  const auto free = static_cast<hsize_t>(capture::free_memory().value_or(0));
+  ASSERT_GT(free, 0U);
+  const hsize_t count = free / 4 * 5 / (4 * kChunk) + 1;
+  constexpr char kName[] = "invocations/000000/outputs/grad_value";
+  edit([&](hid_t file) {
+    const hid_t packed = H5Pcreate(H5P_DATASET_CREATE);
+    const hsize_t chunk[] = {1, 1, 1, kChunk}, first[] = {0, 0, 0, 0};
+    H5Pset_chunk(packed, 4, chunk);
+    H5Pset_deflate(packed, 9);
+    replace(file, kName, H5T_IEEE_F32LE, {1, count, 1, kChunk}, packed);
+    H5Pclose(packed);
+    const hid_t data = H5Dopen2(file, kName, H5P_DEFAULT), place = H5Dget_space(data);
+    const hid_t space = H5Screate_simple(4, chunk, nullptr);
+    H5Sselect_hyperslab(place, H5S_SELECT_SET, first, nullptr, chunk, nullptr);
+    const std::vector<float> zeros(kChunk);
+    H5Dwrite(data, H5T_NATIVE_FLOAT, space, place, H5P_DEFAULT, zeros.data());
+    H5Dflush(data);
+    hsize_t bytes = 0;
+    uint32_t filters = 0;
+    H5Dget_chunk_storage_size(data, first, &bytes);
+    std::vector<std::byte> stored(bytes);
+    H5Dread_chunk(data, H5P_DEFAULT, first, &filters, stored.data());
+    for (hsize_t i = 1; i < count; ++i) {
+      const hsize_t at[] = {0, i, 0, 0};
+      H5Dwrite_chunk(data, H5P_DEFAULT, filters, at, bytes, stored.data());
+    }
+    for (const hid_t of_spaces : {space, place}) H5Sclose(of_spaces);
+    H5Dclose(data);
+  });
+  expect_error("MiB of memory, of which this machine has");
 }
 
 TEST_F(CaptureFile, OtherVersions) {
