@@ -187,15 +187,18 @@ def test_launches_killed_at_random_moments(replay, tmp_path):
 
 
 def test_what_a_killed_writer_has_not_read_is_in_the_spool(replay, tmp_path):
-    """It was in the memory shared with the writer, which the program still has; later launches go into the spool."""
-    capture, writer = tmp_path / "a.h5", tmp_path / "writer"
-    writer.write_text("#!/bin/sh\nhead -c 9 > /dev/null\nkill -KILL $$\n")  # it is told of each launch
+    """It was in the memory shared with the writer, which the program still has; later launches go into the spool. Nobody reads what the program
+    prints until the writer has ended: it waits with launches to come."""
+    capture, writer, launches = tmp_path / "a.h5", tmp_path / "writer", 800
+    writer.write_text("#!/bin/sh\nhead -c 9 > /dev/null\ntouch $0.read\nkill -KILL $$\n")  # it is told of each launch
     writer.chmod(0o755)
-    arguments = ["--kernel", "col2im17", "--launches", "60", "--seed", "1"]
-    done = subprocess.run([CLIENT, *arguments], capture_output=True, text=True, timeout=60,
-                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER=writer))
-    assert (done.returncode, done.stdout) == (0, alone(*arguments).stdout) and "ended unexpectedly" in done.stderr
-    assert replay("recover", f"{capture}.spool", "-o", capture, expect=0).out == f"{capture}: 60 invocations\n"
+    arguments = ["--kernel", "col2im17", "--launches", str(launches), "--seed", "1"]
+    with subprocess.Popen([CLIENT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=environment(LD_PRELOAD=PRELOAD, MSDA_RECORD_OUTPUT=capture, MSDA_RECORD_WRITER=writer)) as process:
+        wait_until(lambda: (tmp_path / "writer.read").exists() and not writer_of(f"{capture}.spool"))
+        printed, errors = process.communicate(timeout=60)
+    assert (process.returncode, printed) == (0, alone(*arguments).stdout) and "ended unexpectedly" in errors, errors
+    assert replay("recover", f"{capture}.spool", "-o", capture, expect=0).out == f"{capture}: {launches} invocations\n"
     replay("verify", capture, expect=0)
 
 
