@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 
 #include "recorder/spool/write_signals.h"
 
@@ -26,6 +28,22 @@ int SessionFile::make(const std::string& folder) {
   if (file >= 0 && (flock(file, LOCK_EX) != 0 || fallocate(file, FALLOC_FL_KEEP_SIZE, 0, kRoom) != 0)) {
   }  // not everywhere is this possible
   return file;
+}
+
+bool SessionFile::has_capture(const std::string& folder, const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (!entry->is_regular_file(error) || entry->is_symlink(error)) continue;
+    std::ifstream file(entry->path());
+    bool is_of_it = false, is_empty = false;
+    for (std::string line; std::getline(file, line);) {
+      is_of_it = is_of_it || line == std::string(kOutput) + output;
+      is_empty = is_empty || line == std::string(kInvocations) + "0";
+    }
+    if (is_of_it && !is_empty) return true;
+  }
+  return false;
 }
 
 void SessionFile::append(const std::string& line) {

@@ -21,6 +21,9 @@ class SessionFile {
   // is open here or in the writer. Returns its descriptor, or -1.
   static int make(const std::string& folder);
 
+  // Whether a process of this run has made this capture, or may have: nothing of its own replaces it.
+  static bool has_capture(const std::string& folder, const std::string& output);
+
   void begin(const std::string& output, const std::string& spool);
   // Reports the number of invocations in the capture, nothing if it could not be finished, and in those that the
   // program completed before.

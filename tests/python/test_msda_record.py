@@ -112,6 +112,19 @@ def test_force_keeps_what_is_there_until_there_is_a_call(tmp_path, target):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.h5", "target.py"]
 
 
+def test_force_replaces_no_capture_of_the_same_run(tmp_path):
+    """Each program starts when the capture of the one before is complete."""
+    capture = tmp_path / "a.h5"
+    capture.write_bytes(b"\x89HDF\r\n\x1a\n")
+    programs = "".join(f"{CLIENT} plain {calls}; while [ -e {capture}.spool ]; do sleep 0.01; done; " for calls in (1, 2, 3))
+    done = record("/bin/sh", "-c", programs, options=["-o", capture, "--force"])
+    assert done.returncode == 0
+    assert sorted(len(read_capture(path).invocations) for path in tmp_path.glob("*.h5")) == [1, 2, 3], done.stderr
+    assert len(read_capture(capture).invocations) == 1 and done.stderr.count(f"{capture} exists; recording into") == 2
+    record(CLIENT, "plain", "4", options=["-o", capture, "--force"])
+    assert len(read_capture(capture).invocations) == 4
+
+
 @pytest.mark.parametrize("what", ["fifo", "folder", "link", "device"])
 def test_recover_replaces_regular_files_alone(replay, tmp_path, target, what):
     spool = a_spool(tmp_path, target)

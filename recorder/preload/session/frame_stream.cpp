@@ -8,6 +8,7 @@
 
 #include "recorder/preload/session/warn.h"
 #include "recorder/spool/output.h"
+#include "recorder/spool/session_file.h"
 
 namespace msda::record {
 
@@ -16,7 +17,7 @@ std::string FrameStream::open() {
   folder_ = wanted.substr(0, wanted.rfind('/') + 1);
   for (int attempt = 0; attempt < 100; ++attempt) {
     output_ = spool::output_name(wanted, getpid(), attempt);
-    if (!config_.force && access(output_.c_str(), F_OK) == 0) continue;
+    if (access(output_.c_str(), F_OK) == 0 && !may_replace(output_)) continue;
     spool_path_ = output_ + ".spool";
     const int error = spool_.open(spool_path_);
     if (error == EEXIST) continue;
@@ -26,6 +27,11 @@ std::string FrameStream::open() {
     return "";
   }
   return wanted + " exists, and a hundred other names too; nothing is recorded";
+}
+
+// With --force, what an earlier run made; the captures of this one are all kept.
+bool FrameStream::may_replace(const std::string& output) const {
+  return config_.force && (config_.session.empty() || !spool::SessionFile::has_capture(config_.session, output));
 }
 
 bool FrameStream::has_room(uint64_t bytes) {

@@ -58,6 +58,7 @@ class FrameStream {
     bytes_ += in_spool + in_shared_memory;
     return in_spool + in_shared_memory;
   }
+  bool may_replace(const std::string& output) const;
   bool has_room(uint64_t bytes);
   std::string cannot_write() const;
   void end(std::string why);
