@@ -150,7 +150,6 @@ class RecordingTest : public testing::Test {
 };
 
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 // Also not if nobody has asked for its status yet: it has closed all that it had open.
 bool is_running(pid_t process) {
