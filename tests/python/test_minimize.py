@@ -197,12 +197,13 @@ def test_continues_after_a_kill(long_search, tmp_path):
     state, small = tmp_path / "small.h5.state", tmp_path / "small.h5"
     assert end_once_begun(long_search, state, signal.SIGKILL) == -signal.SIGKILL
     assert not small.exists()
+    left = {path.name for path in tmp_path.iterdir()}  # also the state's next version, if it was being written
     before = json.loads(state.read_text())["reached"]["trials"]
     # Stopped again, it has gone on from there, and leaves the best so far.
     assert end_once_begun(long_search, state, signal.SIGINT) == 128 + signal.SIGINT
     assert json.loads(state.read_text())["reached"]["trials"] > before
     assert read_capture(small).invocations[0].facts["minimized_element"].startswith("grad_sampling_locations")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["small.h5", "small.h5.state", "whole.h5"]
+    assert {path.name for path in tmp_path.iterdir()} == left | {"small.h5"}
 
 
 def test_a_state_of_something_else(long_search, replay, tmp_path):
