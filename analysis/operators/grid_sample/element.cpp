@@ -115,17 +115,14 @@ Partials partials_of(const GridSampleCall& call, const GridSampleCall::SampleId&
 // Whether rounding may decide the sign of what an infinite number of grad_output is multiplied with, as where an image
 // is flat: the differences of its pixels are nearly 0.
 bool sign_is_open(const GridSampleCall& call, const GridSampleCall::SampleId& sample, int64_t c, const Reads& all,
-                  const Place& place, const Precision& precision) {
-  const double rounding =
-      3 * weight_error(call.interpolation, precision);  // of products, whose factors are 1.5 at most
+                  const Precision& precision) {
   double sum = 0, error = 0;
   for (const Read& read : all) {
     if (read.pixel < 0) continue;
     const double v = call.input.at(call.input_of(sample.n, c, read.pixel));
-    double off = rounding + static_cast<double>(all.size()) * precision.unit * std::abs(read.weight);
-    for (size_t i = 0; i < place.size(); ++i) off += std::abs(read.by[i]) * place[i].error;
+    const double added = static_cast<double>(all.size()) * precision.unit * std::abs(read.weight);
     sum += read.weight * v;
-    error += off * std::abs(v);
+    error += (read.moved + read.evaluated + added) * std::abs(v);
   }
   return std::abs(sum) <= error;
 }
@@ -135,7 +132,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   const GridSampleCall::SampleId sample = call.sample_of(flat);
   const auto axis = static_cast<size_t>(flat % call.axes_count);
   const double scale = place[axis].slope;
-  const Reads all = reads(call, place, static_cast<int>(axis));
+  const Reads all = reads(call, place, static_cast<int>(axis), weight_error(call.interpolation, precision));
   Element element;
   double reach = 0;  // of the coordinates' errors together
   for (const Landing& landing : place) reach += landing.error;
@@ -145,13 +142,12 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   }
   // Where clipped, a NaN times the slope of 0 is still a NaN.
   if (std::isfinite(reach) && (all.empty() || call.interpolation == MSDA_NEAREST)) return element;
-  const double rounding = weight_error(call.interpolation, precision);
   std::array<double, 3> by{};
   SumBound sum;
   double magnitude = 0;
   for (int64_t c = 0; c < call.C; ++c) {
     const double go = given(reduction, kGradOutput, call.grad_output.at(call.grad_output_of(sample, c)));
-    if (std::isinf(go) && sign_is_open(call, sample, c, all, place, precision)) {
+    if (std::isinf(go) && sign_is_open(call, sample, c, all, precision)) {
       element.may_be_nan = true;
       element.partials.add(0, INFINITY);
     }
@@ -166,7 +162,7 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
       sum.add(term.value, static_cast<int>(i), at_least_1(scale) * at_least_1(go) * at_least_1(v));
       part += term.value;
       magnitude += std::abs(factor);
-      element.from_coordinates += term.error;
+      element.from_coordinates += term.error + std::abs(factor) * read.evaluated;
       for (size_t other = 0; other < place.size(); ++other) by[other] += factor * read.by[other];
     }
     element.cancelled += std::abs(part);
@@ -178,10 +174,9 @@ Element grid_element(const GridSampleCall& call, int64_t flat, const Place& plac
   for (size_t other = 0; other < place.size(); ++other) {
     element.from_coordinates += std::abs(by[other]) * place[other].error;
   }
-  // The second order, and the rounding of weights that do not round relative to themselves.
+  // The second order.
   const double curvature = call.interpolation == MSDA_BICUBIC ? 8 : 1;
   element.from_coordinates += magnitude * curvature * reach * reach;
-  if (call.interpolation == MSDA_BICUBIC) element.from_coordinates += magnitude * rounding;
   return finished(element, sum, precision);
 }
 

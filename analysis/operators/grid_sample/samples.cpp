@@ -8,11 +8,14 @@ namespace {
 
 // Adds the reads of the axes from `axis` down to 0; `so_far` is the product of those above.
 void add_reads(const GridSampleCall& call, const Place& place, const std::array<Taps, 3>& taps, int axis, int own,
-               const Read& so_far, Reads& all) {
+               double rounding, const Read& so_far, Reads& all) {
   if (axis < 0) {
     all.push_back(so_far);
     return;
   }
+  constexpr double kHalfCurve = 4;  // of cubic weights and of their slopes
+  const double error = place[static_cast<size_t>(axis)].error;
+  const double second = call.interpolation == MSDA_BICUBIC ? kHalfCurve * error * error : 0;
   for (const Tap& tap : taps[static_cast<size_t>(axis)]) {
     // For the gradient along an axis the weight along it is the slope.
     const double weight = axis == own ? tap.slope : tap.weight, slope = axis == own ? tap.curve : tap.slope;
@@ -21,19 +24,22 @@ void add_reads(const GridSampleCall& call, const Place& place, const std::array<
     read.by[static_cast<size_t>(axis)] = so_far.weight * slope;
     read.weight *= weight;
     read.pixel = read.pixel < 0 || tap.pixel < 0 ? -1 : read.pixel * call.sides[axis] + tap.pixel;
-    const double off = std::abs(slope) * place[static_cast<size_t>(axis)].error;
+    const double off = std::abs(slope) * error;
     read.from_0 = std::min(so_far.from_0, std::abs(weight) - off);
-    add_reads(call, place, taps, axis - 1, own, read, all);
+    const double may_be = std::abs(weight) + off + second, before = std::abs(so_far.weight);
+    read.moved = so_far.moved * may_be + before * (off + second);
+    read.evaluated = so_far.evaluated * (may_be + rounding) + (before + so_far.moved) * rounding;
+    add_reads(call, place, taps, axis - 1, own, rounding, read, all);
   }
 }
 
 }  // namespace
 
-Reads reads(const GridSampleCall& call, const Place& place, int axis) {
+Reads reads(const GridSampleCall& call, const Place& place, int axis, double weight_error) {
   std::array<Taps, 3> taps;
   for (size_t i = 0; i < place.size(); ++i) taps[i] = call.taps(place[i], static_cast<int>(i));
   Reads all;
-  add_reads(call, place, taps, call.axes_count - 1, axis, Read{0, 1, {}}, all);
+  add_reads(call, place, taps, call.axes_count - 1, axis, weight_error, Read{0, 1, {}}, all);
   return all;
 }
 
@@ -71,12 +77,11 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
     bool is_exact = true;
     Place place;
     visit_places(along, place, [&](const Place& landed) {
-      for (const Read& read : reads(call, landed, -1)) {
+      for (const Read& read : reads(call, landed, -1, rounding)) {
         if (read.pixel < 0) continue;
         const auto same = std::find_if(exact.begin() + static_cast<std::ptrdiff_t>(first), exact.end(),
                                        [&](const Found& one) { return one.pixel == read.pixel; });
-        double error = rounding;
-        for (size_t axis = 0; axis < landed.size(); ++axis) error += std::abs(read.by[axis]) * landed[axis].error;
+        double error = read.moved + read.evaluated;
         if (jumps && ways > 1) error += 1;
         if (anywhere) error = std::abs(read.weight);
         if (is_exact) {

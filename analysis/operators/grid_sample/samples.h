@@ -17,13 +17,18 @@ struct Read {
   std::array<double, 3> by;  // the weight's derivatives by the coordinates
   // How far the nearest to 0 of its weights along the axes stays from 0, whatever the coordinates' errors.
   double from_0 = INFINITY;
+  // Bounds: on what the coordinates' errors change of the weight, and on what evaluating it adds. A weight of 0 along
+  // one axis leaves little of either along the others.
+  double moved = 0, evaluated = 0;
 };
 using Reads = boost::container::static_vector<Read, 16>;
 
-// `axis`: that of the gradient of the grid; -1 for what hangs on the weights themselves.
-Reads reads(const GridSampleCall& call, const Place& place, int axis);
+// `axis`: that of the gradient of the grid; -1 for what hangs on the weights themselves. `weight_error`: of each along
+// an axis.
+Reads reads(const GridSampleCall& call, const Place& place, int axis, double weight_error = 0);
 
-// Bound on the error of a weight, or of its derivative, that is not relative to it: of evaluating cubic polynomials.
+// Bound on the error of a weight along an axis, or of its derivative, that is not relative to it: of evaluating cubic
+// polynomials.
 double weight_error(msda_interpolation interpolation, const Precision& precision);
 
 // The most that the magnitudes of a sample's weights, of all pixels that it reads, add up to; `sloped` along one axis.
@@ -35,7 +40,7 @@ class GridContributions {
   struct Addend {
     int64_t sample;
     double weight;
-    double weight_error;  // bound on the effect of the coordinates' errors; 0 for computed addends
+    double weight_error;  // bound on the effect of the coordinates' errors and of evaluating it; 0 for computed addends
     bool is_signed;       // whatever its error: those of the weights along the axes leave no sign open
   };
   GridContributions(const GridSampleCall& call, int64_t n, const Precision& precision, const Reduction* reduction);
