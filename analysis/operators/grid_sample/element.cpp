@@ -122,7 +122,7 @@ bool sign_is_open(const GridSampleCall& call, const GridSampleCall::SampleId& sa
     const double v = call.input.at(call.input_of(sample.n, c, read.pixel));
     const double added = static_cast<double>(all.size()) * precision.unit * std::abs(read.weight);
     sum += read.weight * v;
-    error += (read.moved + read.evaluated + added) * std::abs(v);
+    error += (read.moved() + read.evaluated + added) * std::abs(v);
   }
   return std::abs(sum) <= error;
 }

@@ -14,8 +14,9 @@ void add_reads(const GridSampleCall& call, const Place& place, const std::array<
     return;
   }
   constexpr double kHalfCurve = 4;  // of cubic weights and of their slopes
+  const bool is_cubic = call.interpolation == MSDA_BICUBIC;
   const double error = place[static_cast<size_t>(axis)].error;
-  const double second = call.interpolation == MSDA_BICUBIC ? kHalfCurve * error * error : 0;
+  const double second = is_cubic ? kHalfCurve * error * error : 0;
   for (const Tap& tap : taps[static_cast<size_t>(axis)]) {
     // For the gradient along an axis the weight along it is the slope.
     const double weight = axis == own ? tap.slope : tap.weight, slope = axis == own ? tap.curve : tap.slope;
@@ -26,9 +27,13 @@ void add_reads(const GridSampleCall& call, const Place& place, const std::array<
     read.pixel = read.pixel < 0 || tap.pixel < 0 ? -1 : read.pixel * call.sides[axis] + tap.pixel;
     const double off = std::abs(slope) * error;
     read.from_0 = std::min(so_far.from_0, std::abs(weight) - off);
-    const double may_be = std::abs(weight) + off + second, before = std::abs(so_far.weight);
-    read.moved = so_far.moved * may_be + before * (off + second);
-    read.evaluated = so_far.evaluated * (may_be + rounding) + (before + so_far.moved) * rounding;
+    const double size = std::abs(weight), before = std::abs(so_far.weight);
+    // Others change their signs; these stay from 0 to 1.
+    const double more = is_cubic ? off + second : std::min(off, std::max(0.0, 1 - size));
+    const double less = std::min(off + second, size);
+    read.grows = so_far.grows * (size + more) + before * more;
+    read.shrinks = so_far.shrinks * size + (before - so_far.shrinks) * less;
+    read.evaluated = so_far.evaluated * (size + more + rounding) + (before + so_far.grows) * rounding;
     add_reads(call, place, taps, axis - 1, own, rounding, read, all);
   }
 }
@@ -81,7 +86,7 @@ GridContributions::GridContributions(const GridSampleCall& call, int64_t n, cons
         if (read.pixel < 0) continue;
         const auto same = std::find_if(exact.begin() + static_cast<std::ptrdiff_t>(first), exact.end(),
                                        [&](const Found& one) { return one.pixel == read.pixel; });
-        double error = read.moved + read.evaluated;
+        double error = read.moved() + read.evaluated;
         if (jumps && ways > 1) error += 1;
         if (anywhere) error = std::abs(read.weight);
         if (is_exact) {

@@ -1,6 +1,7 @@
 // What a sample of grid_sample reads: pixels, each with the product of its weights along the axes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -17,9 +18,10 @@ struct Read {
   std::array<double, 3> by;  // the weight's derivatives by the coordinates
   // How far the nearest to 0 of its weights along the axes stays from 0, whatever the coordinates' errors.
   double from_0 = INFINITY;
-  // Bounds: on what the coordinates' errors change of the weight, and on what evaluating it adds. A weight of 0 along
-  // one axis leaves little of either along the others.
-  double moved = 0, evaluated = 0;
+  // Bounds on how much the coordinates' errors add to its magnitude or take away, and on what evaluating it adds. A
+  // weight of 0 along one axis leaves little of any along the others.
+  double grows = 0, shrinks = 0, evaluated = 0;
+  double moved() const { return std::max(grows, shrinks); }
 };
 using Reads = boost::container::static_vector<Read, 16>;
 

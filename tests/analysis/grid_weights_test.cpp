@@ -71,8 +71,8 @@ std::map<int64_t, float> weights_of(Way way, float x, float y) {
   return all;
 }
 
-GridProblem problem_around_centres() {
-  GridProblem problem = make_grid_problem({2, MSDA_BICUBIC, MSDA_GRID_ZEROS, true}, MSDA_FLOAT32, 3,
+GridProblem problem_around_centres(msda_interpolation interpolation) {
+  GridProblem problem = make_grid_problem({2, interpolation, MSDA_GRID_ZEROS, true}, MSDA_FLOAT32, 3,
                                           {1, 1, {kPixels, kPixels}, {kOfSamples, 1}});
   std::mt19937_64 random(4);
   for (int64_t i = 0; i < 2 * kOfSamples; ++i) {
@@ -84,8 +84,8 @@ GridProblem problem_around_centres() {
   return problem;
 }
 
-TEST(CubicWeights, BoundsHoldForEveryWayToComputeThem) {
-  const GridProblem problem = problem_around_centres();
+TEST(GridWeights, CubicBoundsHoldForEveryWayToComputeThem) {
+  const GridProblem problem = problem_around_centres(MSDA_BICUBIC);
   const GridContributions contributions(problem.call, 0, kOfFloat, nullptr);
   std::vector<std::map<int64_t, GridContributions::Addend>> of_sample(kOfSamples);
   for (int64_t pixel = 0; pixel < kPixels * kPixels; ++pixel) {
@@ -118,8 +118,8 @@ TEST(CubicWeights, BoundsHoldForEveryWayToComputeThem) {
 }
 
 // Where both weights are 0, evaluating them leaves less than the square of what it leaves of one.
-TEST(CubicWeights, OnACentreThoseOfTheCornersAreCertain) {
-  const GridProblem problem = problem_around_centres();
+TEST(GridWeights, OnACentreCubicOnesOfTheCornersAreCertain) {
+  const GridProblem problem = problem_around_centres(MSDA_BICUBIC);
   const GridContributions contributions(problem.call, 0, kOfFloat, nullptr);
   int64_t corners = 0;
   for (int64_t pixel = 0; pixel < kPixels * kPixels; ++pixel) {
@@ -136,6 +136,33 @@ TEST(CubicWeights, OnACentreThoseOfTheCornersAreCertain) {
     }
   }
   EXPECT_GT(corners, 200);
+}
+
+// In 16 bits coordinates are off by large parts of a pixel, along both axes at once.
+TEST(GridWeights, BilinearBoundsHoldAsFarAsCoordinatesMayBeOff) {
+  const GridProblem problem = problem_around_centres(MSDA_BILINEAR);
+  const auto& call = problem.call;
+  const Precision precision = Precision::of(MSDA_BFLOAT16);
+  const GridContributions contributions(call, 0, precision, nullptr);
+  const auto distance = [&](int64_t sample, int axis, double share, int64_t pixel) {
+    const auto [exact, error] = call.coordinate(call.conventions, call.axis_of({0, sample}, axis), precision);
+    return std::abs(exact + share * error - static_cast<double>(pixel));
+  };
+  double farthest = 0;
+  for (int64_t pixel = 0; pixel < kPixels * kPixels; ++pixel) {
+    for (const auto& addend : contributions.exact(pixel)) {
+      for (const double along_x : {-1.0, -0.4, 0.4, 1.0}) {
+        for (const double along_y : {-1.0, -0.4, 0.4, 1.0}) {
+          const double x = distance(addend.sample, 0, along_x, pixel % kPixels);
+          const double y = distance(addend.sample, 1, along_y, pixel / kPixels);
+          const double off = std::abs(std::max(0.0, 1 - x) * std::max(0.0, 1 - y) - addend.weight);
+          EXPECT_LE(off, addend.weight_error * (1 + 1e-12)) << addend.sample << " " << pixel;
+          farthest = std::max(farthest, off);
+        }
+      }
+    }
+  }
+  EXPECT_GT(farthest, 0.05);
 }
 
 }  // namespace
