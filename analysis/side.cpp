@@ -158,13 +158,6 @@ double reach_in(const Side& side, Gradient gradient, const Reduction* reduction,
   return error + storage_error(side, gradient, std::abs(exact) + error);
 }
 
-// The same beside which tied samples were added.
-double reach_of_choice(const Side& side, Gradient gradient, const Reduction* reduction, const Element& element,
-                       double value) {
-  const double error = element.ties.any() ? element.ties.from_rounding : element.bound();
-  return reach_in(side, gradient, reduction, element.value, error, value);
-}
-
 // Whether rounding makes the value of some choice of the tied samples, if there are any.
 bool some_choice_gives(const Side& side, Gradient gradient, const Reduction* reduction, const TiedSum& ties,
                        double value) {
@@ -183,11 +176,14 @@ Explanation explain_with(const Call& call, const Side& side, const ElementId& id
     Match& match = explanation.candidates[i];
     match.residual = std::abs(value - match.element.value);
     match.bound = reach_in(side, id.gradient, reduction, match.element.value, match.element.bound(), value);
-    match.of_choice = reach_of_choice(side, id.gradient, reduction, match.element, value);
+    const TiedSum& ties = match.element.ties;
+    match.of_choice = ties.any()
+                          ? reach_in(side, id.gradient, reduction, match.element.value, ties.from_rounding, value)
+                          : match.bound;
     const bool finite = std::isfinite(value) && std::isfinite(match.element.value);
     if (!finite) match.residual = residual_of_non_finite(side, id.gradient, match, value);
     const bool within = finite ? match.residual <= match.bound && is_result_of(reduction, value) &&
-                                     some_choice_gives(side, id.gradient, reduction, match.element.ties, value)
+                                     some_choice_gives(side, id.gradient, reduction, ties, value)
                                : match.residual == 0;
     if (within) explanation.matches.push_back(i);
   }
