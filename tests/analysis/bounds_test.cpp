@@ -10,6 +10,7 @@
 #include "analysis/rounding.h"
 #include "analysis/side.h"
 #include "tests/support/problem.h"
+#include "tests/support/unfused.h"
 
 namespace msda::tests {
 namespace {
@@ -19,16 +20,6 @@ using analysis::Gradient;
 using analysis::Precision;
 
 const Precision kFloat = Precision::of(MSDA_FLOAT32);
-
-// float32 arithmetic that no compiler fuses.
-float multiply(float a, float b) {
-  volatile float product = a * b;
-  return product;
-}
-float add(float a, float b) {
-  volatile float sum = a + b;
-  return sum;
-}
 
 // The coordinate as kernels and libraries evaluate it: fused or not, or rearranged as in PyTorch's CPU path or cuDNN.
 std::vector<float> float_coordinates(const Conventions& c, float location, int32_t side) {

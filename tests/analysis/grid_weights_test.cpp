@@ -1,5 +1,5 @@
-// Bicubic weights: what float32 makes of them, evaluated in several ways, stays within the bounds, which are close
-// where a sample lies on a pixel's centre.
+// The weights of grid_sample's pixels: what arithmetic makes of them, evaluated in several ways, stays within the
+// bounds, which are close where a sample lies on a pixel's centre.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "analysis/operators/grid_sample/samples.h"
 #include "tests/support/grid_problem.h"
+#include "tests/support/unfused.h"
 
 namespace msda::tests {
 namespace {
@@ -21,23 +22,13 @@ constexpr int kPixels = 9;
 constexpr int64_t kOfSamples = 3000;
 const Precision kOfFloat = Precision::of(MSDA_FLOAT32);
 
-// float32 arithmetic that no compiler fuses.
-float times(float a, float b) {
-  volatile float result = a * b;
-  return result;
-}
-float plus(float a, float b) {
-  volatile float sum = a + b;
-  return sum;
-}
-
 enum class Way { kHorner, kFused, kPowers };
 
 float polynomial(Way way, float a, float b, float c, float d, float x) {
   if (way == Way::kFused) return std::fma(std::fma(std::fma(a, x, b), x, c), x, d);
-  if (way == Way::kHorner) return plus(times(plus(times(plus(times(a, x), b), x), c), x), d);
-  const float square = times(x, x);
-  return plus(plus(times(a, times(square, x)), times(b, square)), plus(times(c, x), d));
+  if (way == Way::kHorner) return add(multiply(add(multiply(add(multiply(a, x), b), x), c), x), d);
+  const float square = multiply(x, x);
+  return add(add(multiply(a, multiply(square, x)), multiply(b, square)), add(multiply(c, x), d));
 }
 
 // Of the four pixels around, the first of which is the last number.
@@ -48,12 +39,12 @@ struct Weights {
 
 Weights weights_along(Way way, float location) {
   const float at = way == Way::kFused ? std::fma(location, (kPixels - 1) / 2.0f, (kPixels - 1) / 2.0f)
-                                      : times(times(plus(location, 1), 0.5f), kPixels - 1);
-  const float low = std::floor(at), f = plus(at, -low);
+                                      : multiply(multiply(add(location, 1), 0.5f), kPixels - 1);
+  const float low = std::floor(at), f = add(at, -low);
   constexpr float kA = -0.75f;
   const auto near = [&](float x) { return polynomial(way, kA + 2, -(kA + 3), 0, 1, x); };
   const auto far = [&](float x) { return polynomial(way, kA, -5 * kA, 8 * kA, -4 * kA, x); };
-  return {{far(plus(f, 1)), near(f), near(plus(1, -f)), far(plus(plus(1, -f), 1))}, static_cast<int>(low) - 1};
+  return {{far(add(f, 1)), near(f), near(add(1, -f)), far(add(add(1, -f), 1))}, static_cast<int>(low) - 1};
 }
 
 // By pixel, what a kernel multiplies grad_output of the sample with.
@@ -65,7 +56,7 @@ std::map<int64_t, float> weights_of(Way way, float x, float y) {
       const int column = along_x.first + i, row = along_y.first + j;
       if (column < 0 || column >= kPixels || row < 0 || row >= kPixels) continue;
       all[row * kPixels + column] =
-          times(along_x.weights[static_cast<size_t>(i)], along_y.weights[static_cast<size_t>(j)]);
+          multiply(along_x.weights[static_cast<size_t>(i)], along_y.weights[static_cast<size_t>(j)]);
     }
   }
   return all;
