@@ -1,32 +1,20 @@
 #include "recorder/capture/free_memory.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "tests/support/in_a_folder.h"
 
 namespace msda::capture {
 namespace {
 
 namespace fs = std::filesystem;
 
-class FreeMemory : public testing::Test {
+class FreeMemory : public tests::InAFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "msda-free-memory-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  void write(const fs::path& path, const std::string& text) const {
-    fs::create_directories((folder_ / path).parent_path());
-    std::ofstream(folder_ / path) << text;
-  }
   std::optional<int64_t> found() const { return free_memory(folder_ / "proc", folder_ / "mount"); }
-
-  fs::path folder_;
 };
 
 TEST_F(FreeMemory, IsTheMachinesWithoutGroups) {

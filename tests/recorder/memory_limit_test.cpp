@@ -1,33 +1,17 @@
 #include "recorder/preload/session/memory_limit.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
+#include "tests/support/in_a_folder.h"
 
 namespace msda::record {
 namespace {
 
-namespace fs = std::filesystem;
-
-class MemoryLimit : public testing::Test {
+class MemoryLimit : public tests::InAFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "msda-memory-limit-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  void write(const fs::path& path, const std::string& text) const {
-    fs::create_directories((folder_ / path).parent_path());
-    std::ofstream(folder_ / path) << text;
-  }
   uint64_t found() const { return memory_limit(folder_ / "groups", folder_ / "mount"); }
 
-  fs::path folder_;
   const uint64_t machine_ =
       static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 };
