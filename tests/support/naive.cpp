@@ -67,7 +67,7 @@ NaiveAxis locate(const Conventions& c, double location, int32_t side, bool float
 
 namespace {
 
-void add(Sums& sums, size_t at, long double term) {
+void accumulate(Sums& sums, size_t at, long double term) {
   sums.value[at] += term;
   sums.magnitude[at] += std::abs(term);
 }
@@ -112,11 +112,11 @@ Naive naive(const Problem& problem, bool float_coordinates, Fault fault) {
                 const long double a = fault == Fault::kNoAttention ? 1 : attention[at];
                 const long double wx = fault == Fault::kNoWeights ? 1 : x.weight[cx];
                 const long double wy = fault == Fault::kNoWeights ? 1 : y.weight[cy];
-                add(result.output, row, a * wx * wy * v);
-                add(result.gradients[2], at, go * wx * wy * v);
-                add(result.gradients[1], 2 * at, go * a * x.slope[cx] * wy * v);
-                add(result.gradients[1], 2 * at + 1, go * a * wx * y.slope[cy] * v);
-                for (int i = 0; inside && i < times; ++i) add(result.gradients[0], source, go * a * wx * wy);
+                accumulate(result.output, row, a * wx * wy * v);
+                accumulate(result.gradients[2], at, go * wx * wy * v);
+                accumulate(result.gradients[1], 2 * at, go * a * x.slope[cx] * wy * v);
+                accumulate(result.gradients[1], 2 * at + 1, go * a * wx * y.slope[cy] * v);
+                for (int i = 0; inside && i < times; ++i) accumulate(result.gradients[0], source, go * a * wx * wy);
               }
             }
           }
