@@ -248,6 +248,24 @@ def test_a_wrong_answer_is_noticed(tmp_path, flipped, change, word):
     assert (tmp_path / "kept" / f"{flipped.name}.h5").is_file() and word in (tmp_path / "kept" / f"{flipped.name}.txt").read_text()
 
 
+@pytest.mark.parametrize("stored", ["float32", "float64"])
+def test_what_only_float64_shows_is_counted_apart(tmp_path, stored):
+    """Two units in the last place of float32 are rounding in it, and a fault of a kernel that computes in float64."""
+    conventions, arithmetic = operator.Conventions("msda_triton", "border"), steps.Arithmetic(real="float64", stored=stored)
+    problem = problem_of(16, conventions, kind="float32", shape=(1, 8, 1, 2, 16, ((6, 6),)), place=problems.uniform)
+    exact, clean = (operator.backward(problem, conventions, one) for one in (steps.EXACT, arithmetic))
+    clean = cases.rounded(stored, clean)
+    values = {name: array.copy() for name, array in clean.items()}
+    for array in values.values():
+        array.reshape(-1)[1::3] *= 1 + 2.0**-22
+    values["grad_value"].reshape(-1)[0] += 1
+    side = cases.Side(conventions, arithmetic, clean, cases.rounded(stored, values))
+    side.excess = SUBJECTS["msda"].excess(problem, conventions, arithmetic, exact, side.values)
+    counts = judging.judge(answering(tmp_path, ""), cases.Case("a", "offset", "observed", problem, exact, side, None, {}, (0, 2.0**-24))).counts
+    assert counts["named"] >= 1 and counts["visible"] > 100
+    assert counts["in float64"] == counts["missed"] and (counts["missed"] > 100 if stored == "float32" else counts["missed"] == 0)
+
+
 def test_conventions_that_explain_all_gradients_are_no_failure():
     """Of equal numbers at pixel centres: only where a level is one pixel high is any gradient of locations not 0, and there the fault makes it 0."""
     judge = judging.Judge("", cases.draw(6007, 99, ["align_corners_of_one"]), None)

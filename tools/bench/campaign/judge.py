@@ -157,7 +157,24 @@ class Judge:
         self.report("wrong side", wrong_side, *elements)
         missed = shown & ~cause_right
         count["missed"] += int(missed.sum())
+        count["in float64"] += int(missed.sum() - self.shown_by_capture(against, gradient, missed).sum())
         self.explain(missed & ~self.hidden_by_chance(shown, *elements), *elements)
+
+    def shown_by_capture(self, against, gradient, missed):
+        """Elements whose fault float32 arithmetic does not explain: a float32 result does not say that a side computed it in float64."""
+        sides = [self.case.observed] + ([self.case.reference] if against == "reference" else [])
+        arithmetics = [replace(side.arithmetic, real="float32") if self.hides_float64(side) else side.arithmetic for side in sides]
+        if not missed.any() or all(side.arithmetic is arithmetic for side, arithmetic in zip(sides, arithmetics)):
+            return missed
+        shown = np.zeros(missed.shape, bool)
+        for side, arithmetic in zip(sides, arithmetics):
+            excess = self.subject.excess(self.case.problem, side.conventions, arithmetic, self.case.exact, side.values)
+            shown |= (excess[gradient].reshape(-1) > 0) & side.touched(gradient).reshape(-1)
+        return missed & shown
+
+    @staticmethod
+    def hides_float64(side):
+        return side.arithmetic.real == "float64" != side.arithmetic.stored
 
     def near_boundary(self, gradient):
         """Elements of samples that a coordinate's rounding may carry into another cell, in the arithmetic of either side."""

@@ -8,7 +8,7 @@ from .subjects import SUBJECTS
 KINDS = list(dict.fromkeys((UNTOUCHED.name, *(name for subject in SUBJECTS.values() for name in subject.kinds))))
 KEYS = {"kind": lambda outcome: outcome.kind, "operator, type": lambda outcome: f"{outcome.operator}, {outcome.type}"}
 
-COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "by chance", "beyond chance", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict",
+COLUMNS = ("captures", "clean", "faulty", "visible", "named", "missed", "in float64", "by chance", "beyond chance", "not printed", "unexplained", "wrong side", "falsely accused", "wrong verdict",
            "leaning", "falsely leaning")
 
 
@@ -29,7 +29,7 @@ def summary(outcomes):
     failed = [outcome for outcome in outcomes if outcome.failures]
     right = counts["accused"] - counts["falsely accused"]
     return {
-        "captures": counts["captures"], "precision": share(right, counts["accused"]), "recall": share(counts["named"], counts["visible"]),
+        "captures": counts["captures"], "precision": share(right, counts["accused"]), "recall": share(counts["named"], counts["visible"] - counts["in float64"]),
         "side": share(counts["visible"] - counts["wrong side"], counts["visible"]), "captures with failures": len(failed),
         **{name: counts[name] for name in COLUMNS[1:]},
     }
