@@ -1,6 +1,7 @@
 """Captures opened in Python, the command run from Python, and its findings: lazily, by name, with the command's own messages."""
 
 import lzma
+import math
 import os
 import pathlib
 import re
@@ -293,6 +294,11 @@ class TestHostileFiles:
     def test_sizes_that_the_file_does_not_hold(self, capture, tmp_path, options):
         path = self.damaged(capture, tmp_path, lambda group, _: group.create_dataset("grad_value", (10**13,), "f4", **options))
         self.refused(path, "declares 40000000000000 bytes")
+
+    @pytest.mark.parametrize("shape", [(2, 1 << 62, 9, 4), (1 << 62,) * 3])
+    def test_a_number_of_elements_that_64_bits_do_not_hold(self, capture, tmp_path, shape):
+        path = self.damaged(capture, tmp_path, lambda group, _: group.create_dataset("grad_value", shape, "f4", chunks=(1,) * len(shape)))
+        self.refused(path, f"declares {4 * math.prod(shape)} bytes")
 
     def test_more_than_the_memory_that_is_free(self, replay, capture, tmp_path):
         """Zeros, which gzip packs a thousand to one: the file is no larger than a thousandth of it."""

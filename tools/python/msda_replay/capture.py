@@ -336,17 +336,18 @@ def _refuse_sizes(dataset, index):
     where = f"{dataset.file.filename}: {dataset.name}"
     if dataset.external or dataset.is_virtual:
         raise CaptureError(f"{where} has its data in another file; a capture holds its own")
-    count, held = dataset.size or 0, dataset.id.get_storage_size()
+    # dataset.size is of 64 bits, and wraps.
+    count, held = 0 if dataset.shape is None else math.prod(dataset.shape), dataset.id.get_storage_size()
     declared = count * dataset.id.get_type().get_size()
     if declared > held * (_MOST_COMPRESSED if dataset.id.get_create_plist().get_nfilters() else 1):
         raise CaptureError(f"{where} declares {declared} bytes; the file holds {held}")
-    takes = 2 * dataset.dtype.itemsize * (math.prod(dataset.chunks or (0,)) + (count if _is_all(index) else 0))
+    takes = 2 * dataset.dtype.itemsize * (math.prod(dataset.chunks or (0,)) + (count if is_all(index) else 0))
     if takes > ALWAYS_FREE and takes > (free := free_memory()):
         raise CaptureError(f"{where} has {declared} bytes, stored in {held}: reading it takes {takes >> 20} MiB of memory, of which this "
                            f"machine has {free >> 20} MiB free; {_READ_LESS}")
 
 
-def _is_all(index):
+def is_all(index):
     return index is Ellipsis or isinstance(index, tuple) and not index
 
 

@@ -2,6 +2,7 @@
 here that ends a process, or becomes one line. What it returns is plain data."""
 
 import json
+import math
 import os
 import pickle
 import resource
@@ -15,7 +16,7 @@ from typing import Any, Dict, List
 import h5py
 import numpy as np
 
-from .capture import ALWAYS_FREE, CaptureError, check_format, plain, read_data, unreadable
+from .capture import ALWAYS_FREE, CaptureError, check_format, is_all, plain, read_data, unreadable
 from .memory import free_memory
 
 _SECTIONS = ("inputs", "outputs", "outputs_before")
@@ -151,6 +152,7 @@ class _Served:
 
     def limit(self, data_bytes=0):
         """As docs/capture-format.md has it, for each request."""
+        data_bytes = min(data_bytes, 1 << 60)  # as a damaged file may have it: refused later, by its shape
         used = resource.getrusage(resource.RUSAGE_SELF)
         _limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 3 + self.bytes // 1_000_000 + data_bytes // 250_000_000)
         data_bytes = 3 * data_bytes if data_bytes < ALWAYS_FREE else min(3 * data_bytes, free_memory())
@@ -167,7 +169,7 @@ class _Served:
 
     def read(self, path, index):
         dataset = self.file[path]
-        self.limit(int(np.prod(dataset.shape, dtype=object)) * dataset.dtype.itemsize)
+        self.limit(0 if dataset.shape is None else math.prod(dataset.shape) * dataset.dtype.itemsize)
         array = np.asarray(read_data(dataset, index))
         return {"shape": list(array.shape), "dtype": array.dtype.str}, np.ascontiguousarray(array).data.cast("B") if array.size else b""
 
@@ -190,7 +192,7 @@ def _answer(served, path, request, data):
     except CaptureError as error:
         return {"error": str(error), "type": "CaptureError"}, b""
     except (IndexError, ValueError, TypeError) as error:
-        if data and request["what"] == "read":
+        if data and request["what"] == "read" and not is_all(arguments[-1]):  # it may be the index
             return {"error": str(error), "type": type(error).__name__}, b""
         return _unreadable(path, error), b""
     except Exception as error:  # h5py raises anything on damaged files
