@@ -38,7 +38,8 @@ class Forked:
     """Commands are forked from one process."""
 
     def __init__(self, program, reports):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment_of(reports))
+        # Unbuffered: select() does not see a line that readline() has read together with the one before.
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment_of(reports))
 
     def _line(self, seconds):
         if not select.select([self.process.stdout], [], [], seconds)[0]:
@@ -51,7 +52,6 @@ class Forked:
     def start(self, arguments, folder):
         texts = [str(text) for text in (folder, folder / "out", folder / "err", "msda-replay", *arguments)]
         self.process.stdin.write(b"%d\n" % (len(texts) - 3) + b"".join(os.fsencode(text) + b"\0" for text in texts))
-        self.process.stdin.flush()
         (number,) = self._line(None)
         return number
 
