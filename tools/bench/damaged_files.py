@@ -19,6 +19,7 @@ import multiprocessing
 import os
 import random
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -194,6 +195,7 @@ def run_all(chosen, whole):
 
 def main(arguments=None):
     chosen = parse(arguments)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs, and so these commands, ignore it
     with tempfile.TemporaryDirectory(prefix="whole-files-") as made:
         folder = chosen.whole or Path(made) / "whole"
         if not (folder / "made.json").is_file():
