@@ -28,14 +28,16 @@ class Outcome:
     is_endless: bool = False
 
 
-def reports_in(folder):
-    """The sanitizers' reports: those of libhdf5's own mistakes are counted, all others returned."""
+def reports_in(folder, status):
+    """The sanitizers' reports: those of libhdf5's own mistakes are counted, all others returned. An interrupt that ends the command ends the
+    process that reads, too, and may cut off what that is reporting."""
     theirs, ours = 0, []
     for path in sorted(folder.glob("report.*")):
         text = path.read_text(errors="replace")
         path.unlink()
         frames = [frame for frame in FRAME.findall(text) if not any(name in frame for name in NOT_TO_BLAME)]
-        if frames and "libhdf5" in frames[0]:
+        is_cut = status == -signal.SIGINT and not frames and "\nSUMMARY: " not in text
+        if is_cut or (frames and "libhdf5" in frames[0]):
             theirs += 1
         else:
             ours.append(text)
@@ -47,7 +49,7 @@ def judge(runner, command, folder):
     out, err, status, memory, seconds = runner.execute(command, folder)
     outcome = Outcome(command.name, status, seconds or time.monotonic() - begin, list(_faults(command, runner.seconds, status, out, err)))
     outcome.is_endless = b"so that reading it does not come to an end" in err
-    outcome.in_hdf5, reports = reports_in(runner.reports)
+    outcome.in_hdf5, reports = reports_in(runner.reports, status)
     if b"so that reading it gives up" in err and not outcome.in_hdf5 + len(reports):
         outcome.faults.append("the process that reads ended without a report: undefined behaviour, as its standard error is closed")
     outcome.faults += [f"a sanitizer reports\n{text}" for text in reports]
