@@ -1,4 +1,4 @@
-"""Runs a kernel given as PTX, thread by thread: what digest.ptx uses of the language, for tests where there is no GPU.
+"""Runs a kernel given as PTX, thread by thread: what the recorder's PTX uses of the language, for tests where there is no GPU.
 
 Memory is checked: an access outside what was allocated, or not aligned, raises. Blocks run one after the other in random order.
 """
@@ -72,8 +72,8 @@ class Kernel:
             end = max((place + length for place, length in self.names.values()), default=0)
             self.names[name] = -(-end // size) * size, int(count or size)
         shared = re.search(r"\.shared \.align \d+ \.b8 (\w+)\[(\d+)\];", body)
-        self.shared_bytes = int(shared[2])
-        self.addresses = {shared[1]: SHARED, **{name: PARAMETERS + place for name, (place, _) in self.names.items()}}
+        self.shared_bytes = int(shared[2]) if shared else 0
+        self.addresses = {**({shared[1]: SHARED} if shared else {}), **{name: PARAMETERS + place for name, (place, _) in self.names.items()}}
         for part in re.split(r"(?<=[;:])\s*", re.sub(r"(?m)^\s*\.(reg|shared|pragma)[^;]*;", "", body).strip()):
             if part.endswith(":"):
                 self.labels[part[:-1]] = len(self.code)
@@ -87,8 +87,8 @@ class Kernel:
         name, _, rest = line[guard.end() if guard else 0:].partition(" ")
         return guard and (guard[2], not guard[1]), name.split("."), operands(rest)
 
-    def launch(self, memory, blocks, parameters):
-        """`parameters`: the bytes of each, by name."""
+    def launch(self, memory, blocks, parameters, rows=1):
+        """A grid of so many blocks in each row. `parameters`: the bytes of each, by name."""
         size = max(place + length for place, length in self.names.values())
         packed = bytearray(size)
         for name, data in parameters.items():
@@ -96,9 +96,9 @@ class Kernel:
             assert len(data) == length, name
             packed[place:place + length] = data
         memory.allocate(PARAMETERS, packed)
-        for block in random.sample(range(blocks), blocks):
+        for block in random.sample(range(blocks * rows), blocks * rows):
             memory.allocate(SHARED, bytes(self.shared_bytes))
-            self.run_block(memory, {"%ctaid.x": block, "%nctaid.x": blocks})
+            self.run_block(memory, {"%ctaid.x": block % blocks, "%ctaid.y": block // blocks, "%nctaid.x": blocks})
 
     def run_block(self, memory, place):
         threads = [Thread(self, memory, {**place, "%tid.x": i}).run() for i in range(self.threads)]
@@ -174,7 +174,7 @@ class Thread:
         """Addresses and size of what an access reads or writes."""
         size = int(words[-1][1:]) // 8
         address = self.address(operand, words[2] if words[1] == "volatile" else words[1])
-        count = 2 if "v2" in words else 1
+        count = next((int(word[1:]) for word in words if word in ("v2", "v4")), 1)
         assert address % (count * size) == 0, "a vector is not aligned"
         return [address + i * size for i in range(count)], size
 
