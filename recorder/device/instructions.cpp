@@ -1,7 +1,6 @@
 #include "recorder/device/instructions.h"
 
 #include <charconv>
-#include <cstring>
 
 #include "recorder/device/cubin.h"
 
@@ -10,24 +9,9 @@ namespace {
 
 constexpr int kHopper = 90;
 
-// An instruction's two words.
-struct Words {
-  uint64_t low = 0, high = 0;
-
-  explicit Words(std::span<const std::byte, kInstructionBytes> bytes) {
-    std::memcpy(&low, bytes.data(), sizeof low);
-    std::memcpy(&high, bytes.data() + sizeof low, sizeof high);
-  }
-  unsigned opcode() const { return static_cast<unsigned>(low & 0x1FF); }
-  // Bits of the upper word.
-  unsigned bits(unsigned first, unsigned count) const {
-    return static_cast<unsigned>(high >> first) & ((1u << count) - 1);
-  }
-};
-
 // The type of an atomic's operands where one opcode stands for integers and floating-point numbers. From Hopper on
 // these have opcodes of their own, and the same numbers mean other integers.
-bool has_float_type(const Words& words, int architecture) {
+bool has_float_type(const InstructionWords& words, int architecture) {
   constexpr unsigned kF32 = 3, kF16x2 = 4, kF64 = 6;
   const unsigned type = words.bits(9, 3);
   return architecture < kHopper && (type == kF32 || type == kF16x2 || type == kF64);
@@ -48,7 +32,7 @@ std::optional<int> decodable_architecture(std::string_view name) {
 
 std::optional<Atomic> atomic_in(std::span<const std::byte, kInstructionBytes> instruction, int architecture) {
   using enum Atomic::Kind;
-  const Words words(instruction);
+  const InstructionWords words(instruction);
   switch (words.opcode()) {
     case 0x18A:
       return Atomic{kGlobal, "ATOM", has_float_type(words, architecture)};
@@ -94,23 +78,22 @@ InstructionCounts count_instructions(std::span<const std::byte> cubin, std::stri
                                      std::string_view architecture) {
   constexpr unsigned kFfma = 0x023, kDfma = 0x02B, kFfma2 = 0x049, kBranch = 0x147, kNop = 0x118;
   const auto number = decodable_architecture(architecture);
-  std::span<const std::byte> code = number ? code_of(cubin, function) : std::span<const std::byte>();
+  const std::span<const std::byte> code = number ? code_of(cubin, function) : std::span<const std::byte>();
   if (code.size() < kInstructionBytes) return {};
   int64_t instructions = 0, padding = 0, fused = 0, reductions = 0, global = 0, shared = 0, floats = 0;
-  for (; code.size() >= kInstructionBytes; code = code.subspan(kInstructionBytes)) {
-    const auto instruction = code.first<kInstructionBytes>();
-    const unsigned opcode = Words(instruction).opcode();
+  for_each_instruction(code, [&](uint64_t, std::span<const std::byte, kInstructionBytes> instruction) {
+    const unsigned opcode = InstructionWords(instruction).opcode();
     ++instructions;
     // Code ends in a branch to itself, padded with NOP.
     padding = opcode == kNop ? padding + 1 : opcode == kBranch ? 1 : 0;
     fused += opcode == kFfma || opcode == kDfma || opcode == kFfma2;
     const auto atomic = atomic_in(instruction, *number);
-    if (!atomic) continue;
+    if (!atomic) return;
     reductions += atomic->kind == Atomic::Kind::kReduction;
     global += atomic->kind == Atomic::Kind::kGlobal;
     shared += atomic->kind == Atomic::Kind::kShared;
     floats += atomic->may_be_float;
-  }
+  });
   return {{"instructions", instructions - padding},
           {"fused_multiply_adds", fused},
           {"reductions", reductions},

@@ -13,9 +13,9 @@
 #include <string>
 #include <string_view>
 
-namespace msda::record {
+#include "recorder/device/instruction_words.h"
 
-inline constexpr size_t kInstructionBytes = 16;
+namespace msda::record {
 
 // 90 for "sm_90" and "sm_90a". Nothing if that is no such name, or an architecture whose instructions are not known.
 std::optional<int> decodable_architecture(std::string_view name);
