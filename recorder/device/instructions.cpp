@@ -30,6 +30,11 @@ std::optional<int> decodable_architecture(std::string_view name) {
   return number >= kOldest && number <= kNewest ? std::optional(number) : std::nullopt;
 }
 
+bool atomic_fields_are_known(int architecture) {
+  constexpr int kAmpere = 80, kBlackwell = 100, kLast = 121;
+  return (architecture >= kAmpere && architecture <= kHopper) || (architecture >= kBlackwell && architecture <= kLast);
+}
+
 std::optional<Atomic> atomic_in(std::span<const std::byte, kInstructionBytes> instruction, int architecture) {
   using enum Atomic::Kind;
   const InstructionWords words(instruction);

@@ -20,6 +20,9 @@ namespace msda::record {
 // 90 for "sm_90" and "sm_90a". Nothing if that is no such name, or an architecture whose instructions are not known.
 std::optional<int> decodable_architecture(std::string_view name);
 
+// Whether fields of atomics beside the opcode are known: of sm_80 to sm_121.
+bool atomic_fields_are_known(int architecture);
+
 struct Atomic {
   enum class Kind { kReduction, kGlobal, kShared };  // its result is not used; memory of the device, of a block
 
