@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <set>
 
 namespace msda::record {
 namespace {
@@ -182,7 +183,25 @@ std::vector<std::string_view> functions_in(std::span<const std::byte> cubin) {
   return names;
 }
 
-std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_view function) {
+namespace {
+
+// A symbol, its name and its number in its table.
+struct Symbol {
+  Elf64_Sym entry;
+  std::string_view name;
+  uint64_t number;
+};
+
+// The text in `strings` that begins there.
+std::string_view text_at(std::string_view strings, uint64_t at) {
+  if (at >= strings.size()) return {};
+  const std::string_view rest = strings.substr(at);
+  return rest.substr(0, rest.find('\0'));
+}
+
+// Visits the symbols, until `visit` returns true.
+template <class Visit>
+void for_each_symbol(std::span<const std::byte> cubin, Visit&& visit) {
   const auto sections = sections_of(cubin.data(), cubin.size());
   for (uint64_t i = 0; sections && i < sections->count; ++i) {
     const Elf64_Shdr table = section(cubin.data(), *sections, i);
@@ -194,13 +213,79 @@ std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_
     if (!fits(strings.sh_offset, strings.sh_size, cubin.size())) continue;
     const std::string_view text(reinterpret_cast<const char*>(cubin.data()) + strings.sh_offset, strings.sh_size);
     for (uint64_t number = 0; number < table.sh_size / sizeof(Elf64_Sym); ++number) {
-      const auto symbol = read<Elf64_Sym>(cubin.data() + table.sh_offset + number * sizeof(Elf64_Sym));
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_name >= text.size()) continue;
-      const std::string_view rest = text.substr(symbol.st_name);
-      if (rest.substr(0, rest.find('\0')) == function) return number;
+      const auto entry = read<Elf64_Sym>(cubin.data() + table.sh_offset + number * sizeof(Elf64_Sym));
+      if (visit(Symbol{entry, text_at(text, entry.st_name), number})) return;
     }
   }
-  return std::nullopt;
+}
+
+// What the attributes of a function say that it needs from outside (.nv.info.<function>): the numbers of symbols. Each
+// attribute has a byte of form, a byte of kind, and 16 bits, which are the size of what follows if the form is 4.
+std::set<uint64_t> externals_in(std::span<const std::byte> attributes) {
+  constexpr size_t kHead = 4;
+  constexpr auto kSized = std::byte{4}, kExternals = std::byte{0x0F};
+  std::set<uint64_t> numbers;
+  while (attributes.size() >= kHead) {
+    const bool is_sized = attributes[0] == kSized;
+    const size_t bytes = is_sized ? read<uint16_t>(attributes.data() + 2) : 0;
+    const bool are_externals = is_sized && attributes[1] == kExternals;
+    attributes = attributes.subspan(kHead);
+    if (bytes > attributes.size()) break;
+    for (size_t at = 0; are_externals && at + sizeof(uint32_t) <= bytes; at += sizeof(uint32_t)) {
+      numbers.insert(read<uint32_t>(attributes.data() + at));
+    }
+    attributes = attributes.subspan(bytes);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_view function) {
+  std::optional<uint64_t> found;
+  for_each_symbol(cubin, [&](const Symbol& symbol) {
+    if (ELF64_ST_TYPE(symbol.entry.st_info) == STT_FUNC && symbol.name == function) found = symbol.number;
+    return found.has_value();
+  });
+  return found;
+}
+
+std::vector<Variable> variables_in(std::span<const std::byte> cubin) {
+  std::set<uint64_t> memory;  // sections
+  uint64_t number = 0;
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr&) {
+    if (name.starts_with(".nv.global")) memory.insert(number);
+    ++number;
+  });
+  std::vector<Variable> variables;
+  for_each_symbol(cubin, [&](const Symbol& symbol) {
+    const bool is_variable = ELF64_ST_TYPE(symbol.entry.st_info) == STT_OBJECT && symbol.entry.st_size > 0;
+    if (is_variable && memory.contains(symbol.entry.st_shndx)) variables.push_back({symbol.name, symbol.entry.st_size});
+    return false;
+  });
+  return variables;
+}
+
+std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin, std::string_view kernel) {
+  constexpr std::string_view kPrefix = ".nv.info.";
+  constexpr unsigned char kEntry = 0x10;  // of a symbol's st_other: a kernel, and no function that one may call
+  std::set<std::string_view> kernels, names;
+  std::set<uint64_t> numbers;
+  for_each_symbol(cubin, [&](const Symbol& symbol) {
+    if ((symbol.entry.st_other & kEntry) != 0) kernels.insert(symbol.name);
+    return false;
+  });
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+    if (!name.starts_with(kPrefix) || !fits(header.sh_offset, header.sh_size, cubin.size())) return;
+    const std::string_view function = name.substr(kPrefix.size());
+    if (function != kernel && kernels.contains(function)) return;
+    numbers.merge(externals_in(cubin.subspan(header.sh_offset, header.sh_size)));
+  });
+  for_each_symbol(cubin, [&](const Symbol& symbol) {
+    if (numbers.contains(symbol.number)) names.insert(symbol.name);
+    return false;
+  });
+  return names;
 }
 
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,16 @@ std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_
 
 // The content of the first section of this name; empty if there is none.
 std::span<const std::byte> section_of(std::span<const std::byte> cubin, std::string_view name);
+
+// Memory of the device that the cubin's own code names: what is declared __device__ or __managed__, but no constants.
+struct Variable {
+  std::string_view name;
+  uint64_t bytes = 0;
+};
+std::vector<Variable> variables_in(std::span<const std::byte> cubin);
+
+// The functions outside of the cubin that a kernel may call: vprintf, malloc, __assertfail, ...
+std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin, std::string_view kernel);
 
 // The function's machine code; empty if there is none.
 std::span<const std::byte> code_of(std::span<const std::byte> cubin, std::string_view function);
