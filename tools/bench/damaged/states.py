@@ -43,7 +43,7 @@ def _change(root, places):
         at = places.randrange(len(old))
         parent[key] = places.choice((old[::-1], old + old, old[:at], old[at:] + old[:at], old[:at] + [places.choice(VALUES)] + old[at + 1:], old * 50))
     elif change <= 7 and isinstance(old, (int, float)) and not isinstance(old, bool):
-        parent[key] = places.choice((-old, old + 1, old - 1, old * 2**40, old / 3, str(old), -old - 1))
+        parent[key] = places.choice((-old, old + 1, old - 1, old * 2**40, old / 3 if abs(old) < 2**1000 else old // 3, str(old), -old - 1))
     else:
         parent[key] = copy.deepcopy(places.choice(VALUES))
 
