@@ -96,6 +96,12 @@ struct KernelImage {
   SharedBytes image;
 };
 
+// What a survey found out about a kernel: docs/capture-format.md lists the names.
+struct SurveyedKernel {
+  std::map<std::string, std::string> texts;  // kernel, kernel_digest, architecture
+  std::map<std::string, int64_t> integers;   // launches, surveyed, varied, ...
+};
+
 // A test's |observed - expected| <= atol + rtol * |expected|.
 struct RecordedTolerance {
   double atol = 0, rtol = 0;

@@ -111,6 +111,7 @@ class Server {
     const Json& argument = request.at(1);
     if (name == "run") return answer([&] { return reader_->run(); });
     if (name == "seeds") return answer([&] { return reader_->seeds(); });
+    if (name == "survey") return answer([&] { return reader_->survey(); });
     if (name == "kernels") return answer([&] { return reader_->kernels(); });
     if (name == "invocation") return answer([&] { return reader_->invocation(argument.get<int64_t>()); });
     if (name == "outlines") return answer([&] { return outlines(argument); });
@@ -298,6 +299,7 @@ const std::string& IsolatedReader::created() const { return impl_->opened.create
 const std::vector<int64_t>& IsolatedReader::invocation_ids() const { return impl_->opened.ids; }
 Run IsolatedReader::run() const { return impl_->get<Run>("run"); }
 std::vector<Seed> IsolatedReader::seeds() const { return impl_->get<std::vector<Seed>>("seeds"); }
+std::vector<SurveyedKernel> IsolatedReader::survey() const { return impl_->get<std::vector<SurveyedKernel>>("survey"); }
 std::vector<KernelImage> IsolatedReader::kernels() const {
   auto kernels = impl_->get<std::vector<KernelImage>>("kernels");
   share_images(kernels);  // here: other processes' copies would cost time and count towards the limit of memory

@@ -34,6 +34,7 @@ class IsolatedReader {
   Run run() const;
   std::vector<Seed> seeds() const;
   std::vector<KernelImage> kernels() const;
+  std::vector<SurveyedKernel> survey() const;
   const std::vector<int64_t>& invocation_ids() const;
   Invocation invocation(int64_t id) const;
   // Several at once, as thousands of separate requests would each wait for the child.

@@ -32,6 +32,9 @@ class Reader {
   // Of several functions of one image, one has the image (share_images).
   std::vector<KernelImage> kernels() const;
 
+  // Empty without a survey.
+  std::vector<SurveyedKernel> survey() const;
+
   // Numbers of the invocations in the file, ascending; a number may be missing where a recorder kept only some.
   const std::vector<int64_t>& invocation_ids() const;
   // Everything about one invocation except its tensors' data. Checks the rank and the type of each tensor that the

@@ -176,6 +176,16 @@ std::map<std::string, std::string> Reader::Impl::texts(const Group& parent, cons
   return texts(open_member(parent, name));
 }
 
+std::map<std::string, int64_t> Reader::Impl::integers(const Node& node) const {
+  std::map<std::string, int64_t> result;
+  for (const std::string& name : attribute_names(node)) {
+    const Type type(H5Aget_type(attribute(node, name)->get()));
+    if (H5Tget_class(type.get()) == H5T_STRING) continue;
+    if (const auto value = integer(node, name)) result[name] = *value;
+  }
+  return result;
+}
+
 std::vector<std::string> Reader::Impl::attribute_names(const Node& node) const {
   std::vector<std::string> names;
   if (!hdf5::list_attributes(node.get(), names)) {

@@ -81,6 +81,7 @@ struct Reader::Impl {
   // All text attributes of a member of the group.
   std::map<std::string, std::string> texts(const Group& parent, const std::string& name) const;
   std::map<std::string, std::string> texts(const Node& node) const;
+  std::map<std::string, int64_t> integers(const Node& node) const;
 
   std::vector<std::string> attribute_names(const Node& node) const;
 

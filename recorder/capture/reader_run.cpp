@@ -77,6 +77,16 @@ std::vector<Seed> Reader::seeds() const {
   return seeds;
 }
 
+std::vector<SurveyedKernel> Reader::survey() const {
+  std::vector<SurveyedKernel> kernels;
+  const auto all = impl_->open_subgroup(impl_->open_group("/"), "survey");
+  for (const std::string& name : all ? all->members() : std::vector<std::string>()) {
+    const Group group = *impl_->open_subgroup(*all, name);
+    kernels.push_back({impl_->texts(group), impl_->integers(group)});
+  }
+  return kernels;
+}
+
 std::vector<KernelImage> Reader::kernels() const {
   std::vector<KernelImage> kernels;
   const auto all = impl_->open_subgroup(impl_->open_group("/"), "kernels");
@@ -84,12 +94,7 @@ std::vector<KernelImage> Reader::kernels() const {
     const Group group = *impl_->open_subgroup(*all, name);
     KernelImage& kernel = kernels.emplace_back();
     kernel.digest = name.substr(0, name.find(kFunctionSeparator));
-    for (const std::string& key : impl_->attribute_names(group)) {
-      const Type type(H5Aget_type(impl_->attribute(group, key)->get()));
-      if (H5Tget_class(type.get()) != H5T_STRING) {
-        if (const auto value = impl_->integer(group, key)) kernel.facts[key] = *value;
-      }
-    }
+    kernel.facts = impl_->integers(group);
     kernel.name = impl_->text(group, "name");
     kernel.architecture = impl_->text(group, "architecture");
     if (!group.has("image")) continue;

@@ -105,6 +105,14 @@ void Writer::write_run(const Run& run, const std::vector<Seed>& seeds) {
                  std::as_bytes(std::span(records)), kSeedDimension);
 }
 
+void Writer::write_survey(const std::vector<SurveyedKernel>& kernels) {
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const hdf5::Group group = impl_->group(fmt::format("/survey/{:06}", i));
+    impl_->attributes(group.get(), kernels[i].texts);
+    for (const auto& [name, value] : kernels[i].integers) impl_->attribute(group.get(), name, value);
+  }
+}
+
 std::string Writer::Impl::path_of_kernel(const std::string& digest, const std::string& name) const {
   const auto with_image = functions_with_image.find(digest);
   const bool has_image = with_image != functions_with_image.end() && with_image->second == name;

@@ -21,6 +21,8 @@ class Writer {
   ~Writer();  // closes; call close() to hear of errors
 
   void write_run(const Run& run, const std::vector<Seed>& seeds);
+  // Once, with all of them.
+  void write_survey(const std::vector<SurveyedKernel>& kernels);
   // Of several functions of one image, the first that is added with the image brings it; the others need none.
   void add_kernel(const KernelImage& kernel);
 

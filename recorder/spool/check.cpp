@@ -90,6 +90,11 @@ void check(const Begin& begin) {
   check_launch_size(begin.block);
 }
 
+void check(const Surveyed& surveyed) {
+  check_facts(surveyed.texts);
+  check_facts(surveyed.integers);
+}
+
 void check(const Tensor& tensor) {
   check_invocation(tensor.invocation);
   static constexpr std::array kSections{"inputs", "outputs_before", "outputs"};

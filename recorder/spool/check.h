@@ -26,6 +26,7 @@ void check(const Digests& digests);
 void check(const End& end);
 void check(const Count& count);
 void check(const Drop& drop);
+void check(const Surveyed& surveyed);
 inline void check(const Cut&) {}
 
 // Check that the frame of a checked message has as many bytes of payload as the message says. Throw BadMessage.

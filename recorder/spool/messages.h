@@ -23,7 +23,8 @@ enum class Kind : uint32_t {
   kCount,
   kDigests,
   kDrop,
-  kCut
+  kCut,
+  kSurveyed
 };
 
 struct Run {
@@ -153,6 +154,18 @@ struct Cut {
   template <class Archive>
   void serialize(Archive& archive, unsigned) {
     archive& number& keep;
+  }
+};
+
+// What a survey knows of a kernel so far: replaces what it said before under this number.
+struct Surveyed {
+  static constexpr Kind kKind = Kind::kSurveyed;
+  uint64_t number = 0;
+  std::map<std::string, std::string> texts;  // kernel, kernel_digest, architecture
+  std::map<std::string, int64_t> integers;   // launches, surveyed, varied, ...
+  template <class Archive>
+  void serialize(Archive& archive, unsigned) {
+    archive& number& texts& integers;
   }
 };
 

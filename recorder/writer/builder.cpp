@@ -87,6 +87,11 @@ void Builder::take(const spool::Frame& frame) {
       called_again(count.invocation);
       return;
     }
+    case spool::Kind::kSurveyed: {
+      auto surveyed = spool::decode<spool::Surveyed>(frame.message);
+      surveyed_[surveyed.number] = std::move(surveyed);
+      return;
+    }
     case spool::Kind::kDrop:
       return drop_invocation(spool::decode<spool::Drop>(frame.message).invocation);
     case spool::Kind::kCut:

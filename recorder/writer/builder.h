@@ -48,7 +48,8 @@ class Builder {
   bool has_discarded() const { return has_discarded_; }  // a cut's calls
   // The last cut that completed a capture.
   const spool::CutDone& last_cut() const { return last_cut_; }
-  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }  // begun and not ended
+  int64_t surveyed() const { return static_cast<int64_t>(surveyed_.size()); }  // kernels, in the capture
+  int64_t unfinished() const { return static_cast<int64_t>(open_.size()); }    // begun and not ended
   // Complete calls, and those of them whose tensors are in the spool.
   int64_t ended() const { return ended_; }
   int64_t ended_in_spool() const { return ended_in_spool_; }
@@ -158,6 +159,7 @@ class Builder {
   Pending* find_held(uint64_t invocation);
   Pending* find_held(const Id& id);
   void write_run();
+  void write_survey();
   void write_stages();
   capture::Writer& writer();
 
@@ -182,6 +184,7 @@ class Builder {
       calls_;  // by number: with stages all written ones, otherwise those with undetermined conventions
   std::vector<spool::Frame> in_capture_;  // frames of written calls
   std::map<uint64_t, spool::Count> counts_;
+  std::map<uint64_t, spool::Surveyed> surveyed_;  // by their numbers
   std::map<std::string, int64_t> unexplained_;
   std::map<std::string, Stageless> stageless_;
   std::set<std::pair<uint64_t, uint32_t>> lost_;  // their bytes were in memory that is gone, and have not come again

@@ -199,11 +199,12 @@ void Builder::write_held() {
 void Builder::complete_capture() {
   if (settings_.keep_last > 0) drop_more_than_are_kept();
   write_held();
-  if (!writer_) return;  // nothing was recorded: no file
-  if (written_ == 0) {
+  if (!writer_ && surveyed_.empty()) return;  // nothing was recorded: no file
+  if (written_ == 0 && surveyed_.empty()) {
     writer_.reset();
     return;
   }
+  write_survey();
   write_variants();
   write_run();
   writer().flush();
@@ -275,6 +276,13 @@ void Builder::begin_next_capture() {
     if (sources.insert(seed->source).second) last.push_back(*seed);
   }
   seeds_.assign(last.rbegin(), last.rend());
+}
+
+void Builder::write_survey() {
+  constexpr int64_t kForKernel = 1 << 13;
+  std::vector<capture::SurveyedKernel> kernels;
+  for (const auto& [number, surveyed] : surveyed_) kernels.push_back({surveyed.texts, surveyed.integers});
+  if (!kernels.empty() && writer().reserve(kForKernel * std::ssize(kernels))) writer().write_survey(kernels);
 }
 
 // Writes what is known only after all calls.

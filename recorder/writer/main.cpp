@@ -55,6 +55,15 @@ int main(int argc, char** argv) {
       ->expected(1)
       ->take_all();
   app.add_flag("--digest-only", options.digest_only, "Record digests of the tensors instead of the tensors");
+  app.add_flag("--survey", options.survey, "Run each launch of each kernel again, and tell which vary: docs/survey.md");
+  app.add_option("--survey-runs", options.survey_runs, "Extra launches of each")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app.add_option("--survey-memory", options.survey_memory,
+                 "Of the device's free memory, at most, for copies of what a launch reaches")
+      ->check(CLI::Range(1, 100))
+      ->type_name("PERCENT")
+      ->capture_default_str();
   app.add_flag("--force", options.force, "Replace an existing capture");
   app.add_option("--follow", options.spool)->group("");
   app.add_option("--keep-last", options.keep_last)->group("");

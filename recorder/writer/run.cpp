@@ -128,6 +128,11 @@ void set_environment(const Options& options, const std::string& library, const s
   if (!options.adapters.empty()) set("MSDA_RECORD_ADAPTERS", fmt::format("{}", fmt::join(options.adapters, ":")));
   if (!options.variables.empty()) set("MSDA_RECORD_ENV", fmt::format("{}", fmt::join(options.variables, ":")));
   if (options.max_bytes > 0) set("MSDA_RECORD_MAX_BYTES", std::to_string(options.max_bytes));
+  if (options.survey) {
+    set("MSDA_RECORD_SURVEY", "1");
+    set("MSDA_RECORD_SURVEY_RUNS", std::to_string(options.survey_runs));
+    set("MSDA_RECORD_SURVEY_MEMORY", std::to_string(options.survey_memory));
+  }
   set("MSDA_RECORD_SESSION", session);
   if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);
 }
@@ -186,8 +191,7 @@ std::string typed_word(const std::string& word) {
   return word.substr(0, dashes) + (rest.empty() && dashes > 0 ? "" : text::shell_word(rest));
 }
 
-void report_processes(const std::map<std::string, Report>& reports, const std::vector<std::string>& typed,
-                      bool digest_only, int status) {
+void report_processes(const std::map<std::string, Report>& reports, const Options& options, int status) {
   std::string first;  // capture
   for (const auto& [output, report] : reports) {
     if (output.empty()) continue;
@@ -196,6 +200,9 @@ void report_processes(const std::map<std::string, Report>& reports, const std::v
                       text::shell_word(report.spool)));
     } else if (!report.invocations) {
       say(output + ": not finished");
+    } else if (report.surveyed > 0) {
+      say(fmt::format("{}: a survey of {} kernel{}", output, report.surveyed, report.surveyed == 1 ? "" : "s"));
+      if (first.empty()) first = output;
     } else if (*report.invocations > 0) {
       say(fmt::format("{}: {} invocation{}", output, *report.invocations, *report.invocations == 1 ? "" : "s"));
       if (first.empty()) first = output;
@@ -206,19 +213,22 @@ void report_processes(const std::map<std::string, Report>& reports, const std::v
     }
   }
   const bool said_nothing = std::ranges::all_of(reports, [](const auto& report) {
-    return report.second.has_ended && report.second.invocations == 0 && report.second.completed == 0;
+    return report.second.has_ended && report.second.invocations == 0 && report.second.completed == 0 &&
+           report.second.surveyed == 0;
   });
-  if (said_nothing) say("no call was recorded");
+  if (said_nothing) say(options.survey ? "no launch was surveyed" : "no call was recorded");
   if (said_nothing && getenv("MSDA_RECORD_OBSERVATIONS") == nullptr) {  // msda-replay doctor sets it
     if (status != 0) say(fmt::format("next: see what the program says; its exit status is {}", status));
     std::string words;
-    for (const std::string& word : typed) words += " " + typed_word(word);
+    for (const std::string& word : options.typed) words += " " + typed_word(word);
     say("next: msda-replay doctor --" + words);
   }
   if (first.empty()) return;
+  const std::string word = text::shell_word(first);
   // Digests cannot be replayed: they tell two recordings apart.
-  say(digest_only ? fmt::format("next: msda-replay diff {} OTHER.h5, with another recording", text::shell_word(first))
-                  : "next: msda-replay run " + text::shell_word(first));
+  say(options.survey        ? "next: msda-replay survey " + word
+      : options.digest_only ? fmt::format("next: msda-replay diff {} OTHER.h5, with another recording", word)
+                            : "next: msda-replay run " + word);
 }
 
 }  // namespace
@@ -238,7 +248,7 @@ int run(const Options& options) {
   signals.pass_on_to(child);
   session.attend(child);
   const int status = status_of(child, signals);
-  report_processes(session.wait(), options.typed, options.digest_only, status);
+  report_processes(session.wait(), options, status);
   return signal_since != 0 ? 128 + signal_since : status;
 }
 

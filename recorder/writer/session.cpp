@@ -71,6 +71,9 @@ Report read_report(int descriptor) {
     if (line.starts_with(Lines::kInvocations)) {
       report.invocations = std::strtoll(after(Lines::kInvocations).c_str(), nullptr, 10);
     }
+    if (line.starts_with(Lines::kSurveyed)) {
+      report.surveyed = std::strtoll(after(Lines::kSurveyed).c_str(), nullptr, 10);
+    }
     if (line.starts_with(Lines::kCompleted)) {
       report.completed = std::strtoll(after(Lines::kCompleted).c_str(), nullptr, 10);
     }
