@@ -25,6 +25,9 @@ void fail(CUresult error);
 // Is [pointer, pointer + bytes) inside one allocation? True if `bytes` is 0.
 bool allocated(CUdeviceptr pointer, size_t bytes);
 
+// Memory of the device that code has brought along: filled with zeros, never freed, and no allocation of the program's.
+CUdeviceptr allocate_variable(size_t bytes);
+
 // The compute capability: 90, or what MSDA_STAND_IN_ARCHITECTURE says.
 int architecture();
 

@@ -9,6 +9,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "tests/stand_in_driver/survey_kernels.h"
+
 namespace msda::stand_in {
 namespace {
 
@@ -61,7 +63,8 @@ Image read_cubin(const char* elf) {
     const std::string_view name = names + one.sh_name;
     if (one.sh_type != SHT_NOBITS) end = std::max(end, one.sh_offset + one.sh_size);
     if (!name.starts_with(".text.")) continue;
-    if (const KernelCode* code = find_kernel_code(name.substr(6))) image.codes.push_back(code);
+    const KernelCode* code = as_written(find_kernel_code(name.substr(6)), elf + one.sh_offset, one.sh_size);
+    if (code != nullptr) image.codes.push_back(code);
   }
   if (header.e_phnum) end = std::max(end, header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));
   image.cubin.resize(end);

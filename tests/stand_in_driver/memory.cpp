@@ -87,6 +87,12 @@ bool allocated(CUdeviceptr pointer, size_t bytes) {
   return found != memory().allocations.end() && bytes <= found->second.bytes - (pointer - found->first);
 }
 
+CUdeviceptr allocate_variable(size_t bytes) {
+  void* const fresh = allocate(bytes, false);
+  std::memset(fresh, 0, bytes);
+  return address_of(fresh);
+}
+
 extern "C" {
 
 // There is always as much as one piece may have.
@@ -128,6 +134,18 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
   if (found == memory().allocations.end()) return CUDA_ERROR_NOT_FOUND;
   if (base) *base = found->first;
   if (bytes) *bytes = found->second.bytes;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr pointer) {
+  if (const CUresult error = enter()) return error;
+  constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
+  const std::lock_guard lock(memory().mutex);
+  const auto found = find(pointer);
+  if (!value || found == memory().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute != kMemoryType && attribute != kDeviceOrdinal) return CUDA_ERROR_NOT_SUPPORTED;
+  const unsigned type = found->second.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  *static_cast<unsigned*>(value) = attribute == kMemoryType ? type : 0;
   return CUDA_SUCCESS;
 }
 

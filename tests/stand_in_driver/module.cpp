@@ -10,6 +10,7 @@
 #include "tests/stand_in_driver/driver.h"
 #include "tests/stand_in_driver/image.h"
 #include "tests/stand_in_driver/kernels.h"
+#include "tests/stand_in_driver/survey_kernels.h"
 #include "tests/stand_in_driver/trace.h"
 
 namespace msda::stand_in {
@@ -234,6 +235,17 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   return CUDA_SUCCESS;
 }
 
+// There is one variable, which every module has.
+CUresult cuModuleGetGlobal_v2(CUdeviceptr* pointer, size_t* bytes, CUmodule module, const char* name) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().modules.contains(module)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!name || std::strcmp(name, kCounter) != 0) return CUDA_ERROR_NOT_FOUND;
+  if (pointer) *pointer = counter();
+  if (bytes) *bytes = sizeof(int);
+  return CUDA_SUCCESS;
+}
+
 // The real driver's three fail on a CUkernel in disguise, and so do these.
 CUresult cuFuncGetName(const char** name, CUfunction function) {
   if (!name || !function) return CUDA_ERROR_INVALID_VALUE;
@@ -300,6 +312,16 @@ CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary library, const char* nam
   const auto named = found->second->kernels.find(name);
   if (named == found->second->kernels.end()) return CUDA_ERROR_NOT_FOUND;
   *kernel = &named->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr* pointer, size_t* bytes, CUlibrary library, const char* name) {
+  if (const CUresult error = enter()) return error;
+  const std::lock_guard lock(modules().mutex);
+  if (!modules().libraries.contains(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!name || std::strcmp(name, kCounter) != 0) return CUDA_ERROR_NOT_FOUND;
+  if (pointer) *pointer = counter();
+  if (bytes) *bytes = sizeof(int);
   return CUDA_SUCCESS;
 }
 

@@ -24,8 +24,8 @@ bool Comparer::start(std::span<const ComparedPiece> pieces, cuda::DevicePointer 
     CompareTable table(counts);
     for (const ComparedPiece& piece : some) table.add(piece.address, piece.other, piece.bytes);
     auto parameters = table.parameters();
-    const cuda::Result result = cuda::driver().launch(kernel_, table.blocks(), table.count(), 1, kCompareThreads, 1, 1, 0,
-                                                      stream, parameters.data(), nullptr);
+    const cuda::Result result = cuda::driver().launch(kernel_, table.blocks(), table.count(), 1, kCompareThreads, 1, 1,
+                                                      0, stream, parameters.data(), nullptr);
     if (result != cuda::kSuccess) return false;
     counts += sizeof(uint64_t) * some.size();
     pieces = pieces.subspan(some.size());

@@ -53,6 +53,14 @@ Driver find() {
   get(driver.set_context, "cuCtxSetCurrent");
   get(driver.primary_context_state, "cuDevicePrimaryCtxGetState");
   get(driver.host_device_pointer, "cuMemHostGetDevicePointer_v2");
+  get(driver.copy_on_device, "cuMemcpyDtoDAsync_v2");
+  get(driver.memory_info, "cuMemGetInfo_v2");
+  get(driver.free, "cuMemFree_v2");
+  get(driver.pointer_attribute, "cuPointerGetAttribute");
+  get(driver.launch_ex, "cuLaunchKernelEx");
+  get(driver.module_global, "cuModuleGetGlobal_v2");
+  get(driver.library_global, "cuLibraryGetGlobal");
+  get(driver.set_kernel_attribute, "cuKernelSetAttribute");
   return driver;
 }
 

@@ -17,6 +17,8 @@ using Event = struct EventHandle*;
 using Function = struct FunctionHandle*;  // a CUfunction, or a CUkernel that was launched as one
 using Module = struct ModuleHandle*;
 using Library = struct LibraryHandle*;
+using Pool = struct PoolHandle*;
+using GraphExec = struct GraphExecHandle*;
 
 inline constexpr Result kSuccess = 0, kNotReady = 600;
 inline constexpr uintptr_t kParamEnd = 0, kParamBufferPointer = 1, kParamBufferSize = 2;  // of `extra`
@@ -42,6 +44,7 @@ struct LaunchConfig {  // CUlaunchConfig
 };
 static_assert(offsetof(LaunchConfig, stream) == 32 && sizeof(LaunchConfig) == 56);
 
+using LaunchKernelEx = Result(const LaunchConfig*, Function, void**, void**);
 using LaunchKernel = Result(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream,
                             void**, void**);
 using LibraryLoadData = Result(Library*, const void*, int*, void**, unsigned, int*, void**, unsigned);
@@ -84,6 +87,15 @@ struct Driver {
   Result (*set_context)(Context) = nullptr;                                  // cuCtxSetCurrent
   Result (*primary_context_state)(int, unsigned*, int*) = nullptr;           // cuDevicePrimaryCtxGetState
   Result (*host_device_pointer)(DevicePointer*, void*, unsigned) = nullptr;  // cuMemHostGetDevicePointer_v2
+  // The survey's. It needs the first three.
+  Result (*copy_on_device)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;   // cuMemcpyDtoDAsync_v2
+  Result (*memory_info)(size_t*, size_t*) = nullptr;                                  // cuMemGetInfo_v2
+  Result (*free)(DevicePointer) = nullptr;                                            // cuMemFree_v2
+  Result (*pointer_attribute)(void*, int, DevicePointer) = nullptr;                   // cuPointerGetAttribute
+  LaunchKernelEx* launch_ex = nullptr;                                                // cuLaunchKernelEx
+  Result (*module_global)(DevicePointer*, size_t*, Module, const char*) = nullptr;    // cuModuleGetGlobal_v2
+  Result (*library_global)(DevicePointer*, size_t*, Library, const char*) = nullptr;  // cuLibraryGetGlobal
+  Result (*set_kernel_attribute)(int, int, Function, int) = nullptr;                  // cuKernelSetAttribute
   bool complete = false;
 };
 const Driver& driver();

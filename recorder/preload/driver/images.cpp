@@ -190,6 +190,21 @@ std::shared_ptr<const Image> image_of(cuda::Function function, bool is_kernel) n
   return image;
 }
 
+std::optional<VariablePlace> variable_of(cuda::Function function, bool is_kernel, const std::string& name) {
+  const cuda::Driver& driver = cuda::driver();
+  const Owner owner = owner_of(function, is_kernel);
+  VariablePlace place;
+  cuda::Result result = !cuda::kSuccess;
+  if (owner.kind == Owner::kLibrary && driver.library_global != nullptr) {
+    auto* library = reinterpret_cast<cuda::Library>(owner.handle);
+    result = driver.library_global(&place.address, &place.bytes, library, name.c_str());
+  } else if (owner.kind == Owner::kModule && driver.module_global != nullptr) {
+    auto* module = reinterpret_cast<cuda::Module>(owner.handle);
+    result = driver.module_global(&place.address, &place.bytes, module, name.c_str());
+  }
+  return result == cuda::kSuccess ? std::optional(place) : std::nullopt;
+}
+
 CodeFacts code_facts_of(cuda::Function function, bool is_kernel) noexcept {
   // CU_FUNC_ATTRIBUTE_*
   constexpr struct {

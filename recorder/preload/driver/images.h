@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,6 +28,13 @@ struct Image {
 // as an autotuner's variants do. With `is_kernel` the function is a CUkernel. Calls the driver, and may make it load
 // the function, so it must not be called while the stream is captured into a CUDA graph.
 std::shared_ptr<const Image> image_of(cuda::Function function, bool is_kernel) noexcept;
+
+// Where a variable of the function's code lies in the current context. Nothing if the driver does not know it.
+struct VariablePlace {
+  cuda::DevicePointer address = 0;
+  size_t bytes = 0;
+};
+std::optional<VariablePlace> variable_of(cuda::Function function, bool is_kernel, const std::string& name);
 
 // What the driver says about a function's code: "sm_90"; registers, shared_bytes, local_bytes, constant_bytes,
 // max_threads. Empty if it says nothing.

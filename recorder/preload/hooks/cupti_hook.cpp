@@ -125,7 +125,7 @@ void called_back(void*, int domain, uint32_t id, const void* data) noexcept {
           static_cast<const cupti::ModuleData*>(static_cast<const cupti::ResourceData*>(data)->descriptor);
       if (module == nullptr) return;
       if (id == cupti::kModuleLoaded) {
-        cubin_loaded(module->id, module->cubin, module->bytes, is_known_to_adapters);
+        cubin_loaded(module->id, module->cubin, module->bytes, keeps_code_of);
       } else {
         unloaded({Owner::kCupti, module->id});
       }

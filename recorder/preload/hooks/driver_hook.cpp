@@ -20,6 +20,7 @@
 #include "recorder/preload/session/asked_adapters.h"
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
+#include "recorder/preload/survey/survey.h"
 
 // clang-format off
 #define MSDA_DECLARE(name, result, parameters, ...) __attribute__((visibility("default"))) result name parameters;
@@ -50,6 +51,14 @@ struct Interposed {
 };
 enum HookId { MSDA_DRIVER_HOOKS(MSDA_ID) kHooks };
 Interposed hooks[kHooks] = {MSDA_DRIVER_HOOKS(MSDA_ENTRY)};
+
+// Whether the recorder does anything in this function of this process.
+bool is_needed(int id) {
+#define MSDA_ID_OF(name) MSDA_ID_OF_(name)
+#define MSDA_ID_OF_(name) k_##name
+  const bool is_of_memory = id >= MSDA_ID_OF(MSDA_FIRST_MEMORY_HOOK) && id <= MSDA_ID_OF(MSDA_LAST_MEMORY_HOOK);
+  return !is_of_memory || Survey::is_wanted();
+}
 
 // Sets the real function of a hook.
 void note(Interposed& hook, void* found) {
@@ -100,7 +109,8 @@ void answer(const char* symbol, void** function, int version, uint64_t flags, As
   if (symbol == nullptr || function == nullptr || *function == nullptr || std::strncmp(symbol, "cu", 2) != 0) return;
   const bool per_thread = (flags & cuda::kPerThreadDefaultStream) != 0;
   for (int id = 0; id < k_cuGetProcAddress; ++id) {
-    if (std::strcmp(symbol, hooks[id].asked_for) != 0 || ask(std::min(version, hooks[id].version)) != *function) {
+    if (!is_needed(id) || std::strcmp(symbol, hooks[id].asked_for) != 0 ||
+        ask(std::min(version, hooks[id].version)) != *function) {
       continue;
     }
     // A function without such a twin exists once.
@@ -129,17 +139,33 @@ bool still_active(int device) {
 }
 bool still_active(cuda::Context) { return false; }
 
+// Whether what this thread does is the program's, and surveyed.
+bool surveys() { return Survey::is_wanted() && !inside; }
+
 // What the recorder kept on the device, and what it pinned, is lost with the context.
 void device_state_is_lost() {
   Digester::instance().context_ends();
   Gatherer::instance().context_ends();
+  if (Survey::is_wanted()) Survey::instance().context_ends();
   recording().device_is_reset();
 }
 
 template <class RealLaunch>
+Result launch_surveyed(const Launched& launched, RealLaunch&& real_launch) {
+  Survey::Ticket ticket;
+  Survey::instance().before_launch(launched, ticket);
+  launch_is_seen = true;
+  const Result result = real_launch();
+  launch_is_seen = false;
+  Survey::instance().after_launch(launched, ticket, result);
+  return result;
+}
+
+template <class RealLaunch>
 Result launch(Launched launched, bool per_thread, RealLaunch&& real_launch) {
-  if (passes_by(launched.function) || cupti_takes_launches()) return real_launch();
+  if ((!surveys() && passes_by(launched.function)) || cupti_takes_launches()) return real_launch();
   if (launched.stream == nullptr && per_thread) launched.stream = cuda::kStreamPerThread;
+  if (surveys()) return launch_surveyed(launched, real_launch);
   Snapshot snapshot;
   before_launch(launched, snapshot);
   launch_is_seen = true;
@@ -208,7 +234,76 @@ template <class Function>
 auto destroyed_stream(Hook<Function> hook) {
   return [hook](cuda::Stream stream) {
     const EndOfStream end;
+    if (surveys()) Survey::instance().memory().stream_destroyed(stream);  // first: afterwards the handle may be reused
     return hook(stream);
+  };
+}
+
+template <class Function>
+auto created_stream(Hook<Function> hook) {
+  return [hook](cuda::Stream* stream, auto... arguments) {
+    const Result result = hook(stream, arguments...);
+    if (surveys() && result == cuda::kSuccess) Survey::instance().memory().stream_created(*stream);
+    return result;
+  };
+}
+
+// What must not happen while a launch is run again.
+template <class Function>
+auto undisturbed(Hook<Function> hook) {
+  return [hook](auto... arguments) {
+    if (!surveys()) return hook(arguments...);
+    const auto alone = Survey::instance().no_trial();
+    return hook(arguments...);
+  };
+}
+
+// Calls the hook, and again if there is more memory without the survey's.
+template <class Call>
+Result with_room(Call&& call) {
+  constexpr Result kOutOfMemory = 2;
+  const Result result = call();
+  return result == kOutOfMemory && surveys() && Survey::instance().make_room() ? call() : result;
+}
+
+void note_allocation(Result result, cuda::DevicePointer address, size_t bytes) {
+  if (surveys() && result == cuda::kSuccess) Survey::instance().memory().allocated({address, bytes});
+}
+
+template <class Function>
+auto allocated_memory(Hook<Function> hook) {
+  return [hook](cuda::DevicePointer* pointer, size_t bytes, auto... arguments) {
+    const Result result = with_room([&] { return hook(pointer, bytes, arguments...); });
+    note_allocation(result, pointer != nullptr ? *pointer : 0, bytes);
+    return result;
+  };
+}
+
+template <class Function>
+auto allocated_pitch(Hook<Function> hook) {
+  return [hook](cuda::DevicePointer* pointer, size_t* pitch, size_t width, size_t height, unsigned element) {
+    const Result result = with_room([&] { return hook(pointer, pitch, width, height, element); });
+    if (result == cuda::kSuccess) note_allocation(result, *pointer, *pitch * height);
+    return result;
+  };
+}
+
+template <class Function>
+auto mapped_memory(Hook<Function> hook) {
+  return [hook](cuda::DevicePointer pointer, size_t bytes, auto... arguments) {
+    const Result result = hook(pointer, bytes, arguments...);
+    note_allocation(result, pointer, bytes);
+    return result;
+  };
+}
+
+template <class Function>
+auto freed_memory(Hook<Function> hook) {
+  return [hook](cuda::DevicePointer pointer, auto... arguments) {
+    if (!surveys()) return hook(pointer, arguments...);
+    const auto alone = Survey::instance().no_trial();
+    Survey::instance().memory().freed(pointer);
+    return hook(pointer, arguments...);
   };
 }
 
@@ -244,7 +339,7 @@ auto loaded_code(Hook<Function> hook, Owner::Kind kind) {
     Loading loading;
     const Result result = hook(handle, image, rest...);
     if (result == cuda::kSuccess) {
-      loading.done({kind, reinterpret_cast<uintptr_t>(*handle)}, image, is_known_to_adapters);
+      loading.done({kind, reinterpret_cast<uintptr_t>(*handle)}, image, keeps_code_of);
     }
     return result;
   };
@@ -296,7 +391,7 @@ auto asked_for_function(Hook<Function> hook) {
 
 void* substitute_driver(const char* name, void* found) noexcept {
   for (int id = 0; id < kHooks; ++id) {
-    if (std::strcmp(name, hooks[id].name) == 0) return stand_in(static_cast<HookId>(id), found);
+    if (is_needed(id) && std::strcmp(name, hooks[id].name) == 0) return stand_in(static_cast<HookId>(id), found);
   }
   return nullptr;
 }

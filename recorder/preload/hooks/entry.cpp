@@ -14,6 +14,7 @@
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/session/warn.h"
+#include "recorder/preload/survey/survey.h"
 
 namespace {
 
@@ -23,13 +24,18 @@ void observe_process() {
   msda::record::observe("loaded", {program, length > 0 ? static_cast<size_t>(length) : 0});
 }
 
+void report_survey() {
+  if (msda::record::Survey::is_wanted()) msda::record::Survey::instance().report();
+}
+
 __attribute__((constructor)) void loaded() {
   try {
     msda::record::note_standard_error();
     observe_process();
     msda::record::config();  // before the program changes its working folder: the output may be relative
     msda::record::recording().serve({msda::record::cuda::pin, msda::record::cuda::unpin,
-                                     [] { msda::record::cuda::driver(); }, msda::record::cuda::add_device_facts});
+                                     [] { msda::record::cuda::driver(); }, msda::record::cuda::add_device_facts,
+                                     report_survey});
     msda::record::offer_injection();
   } catch (...) {
   }

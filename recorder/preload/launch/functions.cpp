@@ -15,20 +15,6 @@
 namespace msda::record {
 namespace {
 
-const char* name_of(cuda::Function function, bool& is_kernel) {
-  // The driver is slow to reject a handle of the wrong kind, so the kind that the thread launched last is tried first.
-  static thread_local bool kernels = false;
-  for (const bool kernel : {kernels, !kernels}) {
-    const char* name = nullptr;
-    const auto ask = kernel ? cuda::driver().kernel_name : cuda::driver().function_name;
-    if (ask(&name, function) != cuda::kSuccess || name == nullptr) continue;
-    is_kernel = kernels = kernel;
-    return name;
-  }
-  is_kernel = false;
-  return "";
-}
-
 // Files of adapters have regular expressions, which take stack, and this may be a thread with little.
 const adapters::Adapter* find_adapter(const std::string& name) {
   const adapters::Adapter* match = nullptr;
@@ -46,6 +32,20 @@ const adapters::Adapter* find_adapter(const std::string& name) {
 }
 
 }  // namespace
+
+const char* name_of_function(cuda::Function function, bool& is_kernel) {
+  // The driver is slow to reject a handle of the wrong kind, so the kind that the thread launched last is tried first.
+  static thread_local bool kernels = false;
+  for (const bool kernel : {kernels, !kernels}) {
+    const char* name = nullptr;
+    const auto ask = kernel ? cuda::driver().kernel_name : cuda::driver().function_name;
+    if (ask(&name, function) != cuda::kSuccess || name == nullptr) continue;
+    is_kernel = kernels = kernel;
+    return name;
+  }
+  is_kernel = false;
+  return "";
+}
 
 Functions::Functions() {
   pthread_atfork(nullptr, nullptr, [] { instance().forget_in_child(); });
@@ -66,7 +66,7 @@ void Functions::forget_in_child() {
 const adapters::Adapter* Functions::adapter_of(cuda::Function function, std::string& name, bool& is_kernel) {
   const adapters::Adapter* adapter = nullptr;
   if (cuda::driver().complete) {
-    name = name_of(function, is_kernel);
+    name = name_of_function(function, is_kernel);
     adapter = adapter_of(name);
   } else {
     static constinit std::atomic<bool> said{false};

@@ -13,6 +13,9 @@
 
 namespace msda::record {
 
+// Empty if the driver does not tell. `is_kernel`: the function is a CUkernel.
+const char* name_of_function(cuda::Function function, bool& is_kernel);
+
 // A handle may mean another function after its module was unloaded: what is known of a function is remembered only
 // until code is unloaded. Launches of matched ones are remembered in launch.cpp, by each thread.
 class Functions {

@@ -111,6 +111,12 @@ std::vector<adapters::Parameter> parameters_of(cuda::Function function, bool is_
   return read_parameters(launched, layout, std::as_writable_bytes(std::span(to, bytes_of(layout))));
 }
 
+std::optional<std::vector<std::byte>> parameter_bytes(const Launched& launched, const Layout& layout) {
+  std::vector<std::byte> bytes(bytes_of(layout));
+  if (!read_parameters(launched, layout, bytes)) return std::nullopt;
+  return bytes;
+}
+
 adapters::Launch launch_of(const Launched& launched, const Layout& layout) {
   adapters::Launch launch;
   launch.kernel = layout.kernel;

@@ -1,6 +1,8 @@
 // Turns what the driver tells about a launch into what adapters take and what the capture holds.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,9 @@ struct Layout {
 // Writes to `key` what identifies a launch, regardless of the contents of memory. False if its parameters are missing.
 // This is done before a launch, on a thread of the program: a key that is used again needs no allocation.
 bool identify(const Launched& launched, const Layout& layout, std::string& key);
+
+// The bytes of a launch's parameters, at their offsets. Nothing if they are missing.
+std::optional<std::vector<std::byte>> parameter_bytes(const Launched& launched, const Layout& layout);
 
 // The launch as adapters see it, if its parameters are not missing.
 adapters::Launch launch_of(const Launched& launched, const Layout& layout);

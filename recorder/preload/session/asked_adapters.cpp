@@ -36,8 +36,9 @@ std::span<const adapters::Adapter* const> asked_adapters() noexcept {
   }
 }
 
-bool is_known_to_adapters(std::string_view function) noexcept {
-  return std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
+bool keeps_code_of(std::string_view function) noexcept {
+  return config().survey ||
+         std::ranges::any_of(asked_adapters(), [&](const auto* adapter) { return adapter->matches(function); });
 }
 
 }  // namespace msda::record

@@ -11,7 +11,7 @@ namespace msda::record {
 // Reads the files when it is first called. Skips an invalid file, with a warning.
 std::span<const adapters::Adapter* const> asked_adapters() noexcept;
 
-// Whether one of them matches a function of this name.
-bool is_known_to_adapters(std::string_view function) noexcept;
+// Whether the code of a function of this name is kept: one of them matches it, or every launch is surveyed.
+bool keeps_code_of(std::string_view function) noexcept;
 
 }  // namespace msda::record

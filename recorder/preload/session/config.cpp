@@ -114,6 +114,11 @@ Config read_config() {
   config.ring_bytes = number("MSDA_RECORD_RING_BYTES");
   if (config.ring_bytes == 0) config.ring_bytes = default_ring_bytes();
   config.digest_only = environment("MSDA_RECORD_DIGEST_ONLY") == "1";
+  config.survey = environment("MSDA_RECORD_SURVEY") == "1";
+  if (const uint64_t runs = number("MSDA_RECORD_SURVEY_RUNS"))
+    config.survey_runs = static_cast<int>(std::min<uint64_t>(runs, 100));
+  const uint64_t percent = number("MSDA_RECORD_SURVEY_MEMORY");
+  config.survey_share = 0.01 * static_cast<double>(percent == 0 ? 50 : std::min<uint64_t>(percent, 100));
   config.writer = environment("MSDA_RECORD_WRITER");
   if (config.writer.empty()) config.writer = writer_program();
   config.session = environment("MSDA_RECORD_SESSION");

@@ -24,6 +24,9 @@ struct Config {
   uint64_t max_bytes = 0;    // the most that a process records; 0: half of the free disk space
   uint64_t ring_bytes = 0;   // the most pinned memory shared with the writer
   bool digest_only = false;  // record digests instead of tensors
+  bool survey = false;       // run each launch again, and tell which vary
+  int survey_runs = 2;       // extra launches
+  double survey_share = 0;   // of the device's free memory, for copies
   std::string writer;        // the program msda-record
   std::string session;       // the folder in which msda-record waits for writers; empty without msda-record
 };

@@ -363,6 +363,16 @@ void Recording::deliver_code(const spool::Kernel& kernel, std::span<const std::b
   });
 }
 
+void Recording::deliver_survey(const spool::Surveyed& kernel) noexcept {
+  guarded([&] {
+    if (!start()) return;
+    State& mine = state();
+    const std::lock_guard lock(mine.mutex);
+    mine.frames.append(kernel);
+    notify_writer(mine);
+  });
+}
+
 TargetRing* Recording::ring() noexcept {
   TargetRing* ring = nullptr;
   guarded([&] {
@@ -419,6 +429,7 @@ void Recording::discard_calls() noexcept {
 void Recording::finish() noexcept {
   if (over_ || depth > 0) return;
   const spool::CancellationHeld uncancelled;
+  if (services_.report != nullptr) services_.report();
   drain();
   guarded([&] {
     if (!started_) return;

@@ -26,6 +26,7 @@ struct DeviceServices {
   void (*unpin)(void* memory) = nullptr;
   void (*find)() = nullptr;  // the driver's functions; takes some stack, the first time
   void (*add_facts)(std::map<std::string, std::string>& facts) = nullptr;  // of the calling thread's device
+  void (*report)() = nullptr;  // delivers what is still to be told, before the end
 };
 
 class Recording {
@@ -67,6 +68,9 @@ class Recording {
   bool has_code(const std::string& digest, const std::string& function) noexcept;
   // Delivers the image of a launch's code, which the launch's facts name by "kernel_digest"; recorded once.
   void deliver_code(const spool::Kernel& kernel, std::span<const std::byte> image) noexcept;
+
+  // Delivers what a survey knows of a kernel so far.
+  void deliver_survey(const spool::Surveyed& kernel) noexcept;
 
   // The memory shared with the writer; null if there is none.
   TargetRing* ring() noexcept;

@@ -1,0 +1,33 @@
+// Device memory for the copies that a survey makes of what a launch reaches: in each context as much as the largest
+// needs, and no more than a share of what is free. Not thread-safe: the survey guards it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "recorder/preload/driver/driver_api.h"
+
+namespace msda::record {
+
+class CopySpace {
+ public:
+  explicit CopySpace(double share) : share_(share) {}
+
+  // Memory of so many bytes, in the calling thread's context; 0 if that is more than the share, or there is none.
+  cuda::DevicePointer reserve(uint64_t bytes);
+  // The program needs the memory more. False if there is none.
+  bool give_back();
+  // A context ends, and with it the memory.
+  void context_ends() { memory_.clear(); }
+
+ private:
+  struct Memory {
+    cuda::DevicePointer address = 0;
+    uint64_t bytes = 0;
+  };
+
+  double share_;  // of the memory that is free or ours, at most
+  std::map<cuda::Context, Memory> memory_;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,35 @@
+// The program's allocations on its devices, and its streams, as the hooks have seen them. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "recorder/preload/driver/digester.h"
+
+namespace msda::record {
+
+class DeviceMemory {
+ public:
+  void allocated(const DeviceRange& range);
+  void freed(uint64_t address);
+  // Those in the memory of the calling thread's device.
+  std::vector<DeviceRange> allocations() const;
+
+  void stream_created(cuda::Stream stream);
+  void stream_destroyed(cuda::Stream stream);
+  // Waits until no stream has anything left to do, but for those that are captured into graphs. False if that takes
+  // longer than so many seconds.
+  bool wait_for_streams(double seconds) const;
+
+  void context_ends();
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<uint64_t, uint64_t> bytes_;  // by address
+  std::set<cuda::Stream> streams_;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,51 @@
+#include "recorder/preload/survey/loaded_twin.h"
+
+#include <optional>
+#include <utility>
+
+#include "recorder/device/twin.h"
+
+namespace msda::record {
+namespace {
+
+// Launches that ask for more shared memory than any device gives unasked need leave.
+void allow_shared_memory(cuda::Function kernel, unsigned bytes) {
+  constexpr unsigned kUnasked = 48 << 10;
+  constexpr int kMostDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  int device = 0;
+  const cuda::Driver& driver = cuda::driver();
+  if (bytes <= kUnasked || driver.set_kernel_attribute == nullptr || driver.current_device(&device) != cuda::kSuccess ||
+      driver.set_kernel_attribute(kMostDynamicShared, static_cast<int>(bytes), kernel, device) != cuda::kSuccess) {
+  }  // then the twin's launch fails, which is told
+}
+
+// Of the operations the one that replaces most. Sums are best: maxima hide all but one of the addends.
+std::optional<Twin> best_twin(const Image& image, const std::string& kernel, const std::string& architecture) {
+  auto sum = twin_of(image.bytes, kernel, architecture, TwinOperation::kAdd);
+  if (sum && sum->without_twin.empty()) return sum;
+  auto maximum = twin_of(image.bytes, kernel, architecture, TwinOperation::kMax);
+  return maximum && (!sum || maximum->replaced > sum->replaced) ? std::move(maximum) : std::move(sum);
+}
+
+}  // namespace
+
+LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::string& architecture,
+                     unsigned shared_bytes) {
+  LoadedTwin loaded;
+  const auto twin = best_twin(image, kernel, architecture);
+  if (!twin) return loaded;
+  loaded.replaced = twin->replaced;
+  loaded.left = twin->without_twin.size();
+  const cuda::Driver& driver = cuda::driver();
+  cuda::Library library = nullptr;
+  cuda::Function function = nullptr;
+  loaded.is_refused =
+      driver.library_load(&library, twin->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) != cuda::kSuccess ||
+      driver.library_kernel(&function, library, kernel.c_str()) != cuda::kSuccess;
+  if (loaded.is_refused) return loaded;
+  allow_shared_memory(function, shared_bytes);
+  loaded.function = function;
+  return loaded;
+}
+
+}  // namespace msda::record

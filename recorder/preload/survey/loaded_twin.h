@@ -1,0 +1,22 @@
+// The order-free twin of a kernel (recorder/device/twin.h), loaded beside it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "recorder/preload/driver/images.h"
+
+namespace msda::record {
+
+struct LoadedTwin {
+  // Null: no addition can be replaced, or the driver does not load the code.
+  cuda::Function function = nullptr;
+  size_t replaced = 0, left = 0;  // floating-point additions: as integers, and as they were
+  bool is_refused = false;        // by the driver
+};
+
+// Works in every context. `shared_bytes`: what its launches ask for.
+LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::string& architecture,
+                     unsigned shared_bytes);
+
+}  // namespace msda::record

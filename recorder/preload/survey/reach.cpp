@@ -1,0 +1,70 @@
+#include "recorder/preload/survey/reach.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+namespace msda::record {
+namespace {
+
+// What an address may be, without asking the driver: no small number, and no wider than the device's addresses.
+bool may_be_address(uint64_t word) {
+  constexpr uint64_t kLeast = 1 << 16;
+  constexpr int kBits = 57;
+  return word >= kLeast && word >> kBits == 0;
+}
+
+// Nothing if the driver does not know the attribute of this address.
+std::optional<unsigned> attribute_of(cuda::DevicePointer address, int attribute) {
+  unsigned value = 0;
+  const auto get = cuda::driver().pointer_attribute;
+  return get(&value, attribute, address) == cuda::kSuccess ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+bool is_memory_of_this_device(cuda::DevicePointer address) {
+  constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
+  constexpr unsigned kDevice = 2;                     // CU_MEMORYTYPE_DEVICE
+  int device = 0;
+  return attribute_of(address, kMemoryType) == kDevice && cuda::driver().current_device(&device) == cuda::kSuccess &&
+         attribute_of(address, kDeviceOrdinal) == static_cast<unsigned>(device);
+}
+
+void Reach::add(const DeviceRange& range) {
+  if (range.bytes == 0) return;
+  const auto at = std::ranges::upper_bound(ranges_, range.address, {}, &DeviceRange::address);
+  if (at != ranges_.begin() && std::prev(at)->address + std::prev(at)->bytes > range.address) return;
+  ranges_.insert(at, range);
+}
+
+uint64_t Reach::bytes() const {
+  return std::accumulate(ranges_.begin(), ranges_.end(), uint64_t{0},
+                         [](uint64_t sum, const DeviceRange& range) { return sum + range.bytes; });
+}
+
+bool Reach::has(uint64_t address) const {
+  const auto after = std::ranges::upper_bound(ranges_, address, {}, &DeviceRange::address);
+  return after != ranges_.begin() && address - std::prev(after)->address < std::prev(after)->bytes;
+}
+
+Reach reach_of(std::span<const std::byte> parameters) {
+  Reach reach;
+  constexpr size_t kWord = sizeof(uint64_t);
+  for (; parameters.size() >= kWord; parameters = parameters.subspan(kWord)) {
+    cuda::DevicePointer word = 0, base = 0;
+    size_t bytes = 0;
+    std::memcpy(&word, parameters.data(), kWord);
+    if (!may_be_address(word) || reach.has(word)) continue;
+    if (cuda::driver().address_range(&base, &bytes, word) != cuda::kSuccess || word - base >= bytes) continue;
+    if (is_memory_of_this_device(word)) {
+      reach.add({base, bytes});
+    } else {
+      reach.is_shared = true;
+    }
+  }
+  return reach;
+}
+
+}  // namespace msda::record

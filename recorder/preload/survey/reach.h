@@ -1,0 +1,36 @@
+// The device memory that a launch can reach by its parameters, whatever they mean: the allocations that their 8-byte
+// words point into.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "recorder/preload/driver/digester.h"
+
+namespace msda::record {
+
+// Allocations, sorted by address; none twice, and none overlaps another.
+class Reach {
+ public:
+  void add(const DeviceRange& range);
+  std::span<const DeviceRange> ranges() const { return ranges_; }
+  uint64_t bytes() const;
+  // Whether the address lies in one of them.
+  bool has(uint64_t address) const;
+
+  // A parameter points into memory of the host, or of another device: somebody else may read or write it meanwhile.
+  bool is_shared = false;
+
+ private:
+  std::vector<DeviceRange> ranges_;
+};
+
+// Not of the host's, nor of another device's; managed memory is of the device where it was allocated.
+bool is_memory_of_this_device(cuda::DevicePointer address);
+
+// Needs the launch's context to be current. `parameters`: their bytes, at their offsets.
+Reach reach_of(std::span<const std::byte> parameters);
+
+}  // namespace msda::record

@@ -1,0 +1,74 @@
+// The survey of a program: each launch is run again on the same memory, and what differs is counted (docs/survey.md).
+// Every hook calls these functions; none throws.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "recorder/preload/launch/launch.h"
+#include "recorder/preload/survey/copy_space.h"
+#include "recorder/preload/survey/device_memory.h"
+#include "recorder/preload/survey/first_sight.h"
+#include "recorder/preload/survey/surveyed_kernel.h"
+#include "recorder/preload/survey/trial.h"
+
+namespace msda::record {
+
+class Survey {
+ public:
+  static Survey& instance();
+  // Whether this process is surveyed.
+  static bool is_wanted() noexcept;
+
+  // What before_launch() passes to after_launch(). While it lives, no other thread launches, copies or frees.
+  struct Ticket {
+    std::unique_lock<std::timed_mutex> lock;
+    SurveyedKernel* kernel = nullptr;  // null: this launch is not run again
+    bool is_first = false;
+    Reach reach;
+    FirstSight sight;
+    Trial trial;
+  };
+  void before_launch(const Launched& launched, Ticket& ticket) noexcept;
+  void after_launch(const Launched& launched, Ticket& ticket, cuda::Result result) noexcept;
+
+  // Held while a thread changes memory or frees it, so that no launch is run again meanwhile.
+  std::unique_lock<std::timed_mutex> no_trial() noexcept;
+  DeviceMemory& memory() { return memory_; }
+  // The program's allocation has failed for want of memory: gives back the survey's own. False if it has none.
+  bool make_room() noexcept;
+  void context_ends() noexcept;
+  // Tells the writer what is new. A signal handler may call it.
+  void report() noexcept;
+
+ private:
+  Survey();
+  SurveyedKernel& row_of(const std::string& name, const std::string& digest);
+  SurveyedKernel& kernel_of(cuda::Function function);
+  void count_captured(cuda::Function function);
+  Unsurveyed prepare(const Launched& launched, Ticket& ticket);
+  Unsurveyed run(const Launched& launched, Ticket& ticket);
+  void try_twin(const Launched& launched, Ticket& ticket);
+  void count(SurveyedKernel& kernel, Unsurveyed why);
+  void report_changes();
+  void forget_in_child();
+
+  std::timed_mutex mutex_;  // guards what follows
+  CopySpace space_;
+  uint64_t unloads_ = 0;
+  std::unordered_map<cuda::Function, SurveyedKernel*> functions_;                           // until code is unloaded
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
+  int64_t launches_ = 0;
+  double told_ = 0;       // seconds of the clock, when the writer was told last
+  double patience_ = 10;  // seconds, for other streams
+
+  DeviceMemory memory_;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,119 @@
+#include "recorder/preload/survey/surveyed_kernel.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "recorder/device/communication.h"
+#include "recorder/device/cubin.h"
+#include "recorder/device/instructions.h"
+#include "recorder/preload/launch/functions.h"
+
+namespace msda::record {
+namespace {
+
+// Parts of the names of kernels that wait for other processes, devices or the host: run again by one of them alone,
+// they never end.
+constexpr std::string_view kCollectives[] = {"nccl", "nvshmem", "msccl", "cross_device_reduce", "multimem"};
+
+bool is_collective(std::string_view name) {
+  return std::ranges::any_of(kCollectives, [&](auto part) { return name.find(part) != name.npos; });
+}
+
+// What a kernel calls that has effects outside of its memory, or memory of its own. An assertion that fails ends the
+// program, surveyed or not.
+bool calls_out(const Image& image, std::string_view kernel) {
+  constexpr std::string_view kHarmless = "__assertfail";
+  return std::ranges::any_of(functions_called_by(image.bytes, kernel), [&](auto name) { return name != kHarmless; });
+}
+
+// What the instructions tell.
+void add_counts(SurveyedKernel& kernel) {
+  const std::string &name = kernel.layout.kernel, &architecture = kernel.facts.architecture;
+  auto& integers = kernel.facts.integers;
+  integers.merge(count_instructions(kernel.image->bytes, name, architecture));
+  if (auto communication = communication_in(kernel.image->bytes, name, architecture)) {
+    integers.merge(communication->counts);
+    integers["may_communicate"] = communication->may_communicate;
+  }
+}
+
+// Where the variables of a function's code lie. Nothing if the driver does not find one, which is not a text that the
+// compiler placed there.
+std::optional<std::vector<DeviceRange>> places_of_variables(const Image& image, cuda::Function function,
+                                                            bool is_kernel) {
+  constexpr uint64_t kUnit = 16;  // as comparisons need it: a module's variables lie side by side
+  std::vector<DeviceRange> ranges;
+  for (const auto& [name, bytes] : variables_in(image.bytes)) {
+    const auto place = variable_of(function, is_kernel, std::string(name));
+    if (!place && name.starts_with('$')) continue;
+    if (!place) return std::nullopt;
+    const uint64_t begin = place->address / kUnit * kUnit, end = place->address + place->bytes;
+    ranges.push_back({begin, (end - begin + kUnit - 1) / kUnit * kUnit});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+const char* name_of(Unsurveyed why) {
+  constexpr std::array kNames{"",           "captured",     "collective", "other_memory", "shared_memory",
+                              "over_limit", "unknown_code", "calls_out",  "busy",         "parameters_unknown",
+                              "refused"};
+  static_assert(kNames.size() == static_cast<size_t>(Unsurveyed::kCount));
+  return kNames[static_cast<size_t>(why)];
+}
+
+SurveyedKernel examine(cuda::Function function) {
+  SurveyedKernel kernel;
+  bool is_kernel = false;
+  kernel.layout.kernel = name_of_function(function, is_kernel);
+  kernel.layout.parameters = parameters_of(function, is_kernel);
+  if (is_collective(kernel.layout.kernel)) {
+    kernel.never = Unsurveyed::kCollective;
+    return kernel;
+  }
+  kernel.image = image_of(function, is_kernel);
+  kernel.facts = code_facts_of(function, is_kernel);
+  if (kernel.image == nullptr) {
+    kernel.never = Unsurveyed::kUnknownCode;
+    return kernel;
+  }
+  add_counts(kernel);
+  auto variables = places_of_variables(*kernel.image, function, is_kernel);
+  if (variables) kernel.variables = std::move(*variables);
+  if (!variables) kernel.never = Unsurveyed::kUnknownCode;
+  if (calls_out(*kernel.image, kernel.layout.kernel)) kernel.never = Unsurveyed::kCallsOut;
+  return kernel;
+}
+
+spool::Surveyed SurveyedKernel::message() const {
+  spool::Surveyed message{number, {{"kernel", layout.kernel}}, facts.integers};
+  if (image != nullptr) message.texts["kernel_digest"] = image->digest;
+  if (!facts.architecture.empty()) message.texts["architecture"] = facts.architecture;
+  const std::pair<const char*, int64_t> integers[] = {
+      {"launches", launches},
+      {"surveyed", surveyed},
+      {"varied", varied},
+      {"first_varied", first_varied},
+      {"extra_launches", extra},
+      {"extra_that_differ", extra_that_differ},
+      {"most_words", static_cast<int64_t>(most_words)},
+      {"most_bytes", static_cast<int64_t>(most_bytes)},
+      {"microseconds", static_cast<int64_t>(seconds * 1e6)},
+  };
+  if (twin) {
+    message.integers["twin_replaced"] = static_cast<int64_t>(twin->replaced);
+    message.integers["twin_left"] = static_cast<int64_t>(twin->left);
+    message.integers["twin_refused"] = twin->is_refused;
+    message.integers["twin_trials"] = twin_trials;
+    message.integers["twin_equal"] = twin_equal;
+  }
+  for (const auto& [name, value] : integers) message.integers[name] = value;
+  for (const auto& [why, count] : unsurveyed) message.integers[std::string("not_surveyed_") + name_of(why)] = count;
+  return message;
+}
+
+}  // namespace msda::record

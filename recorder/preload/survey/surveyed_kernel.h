@@ -1,0 +1,62 @@
+// What a survey knows of a kernel: its code, whether its launches may run again, and what they gave.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recorder/preload/driver/digester.h"
+#include "recorder/preload/driver/images.h"
+#include "recorder/preload/launch/launch_facts.h"
+#include "recorder/preload/survey/loaded_twin.h"
+#include "recorder/spool/messages.h"
+
+namespace msda::record {
+
+// Why a launch was not surveyed; the names are those of docs/survey.md.
+enum class Unsurveyed {
+  kNone,
+  kCaptured,     // into a CUDA graph
+  kCollective,   // it waits for other processes or devices
+  kOtherMemory,  // it changes memory that its parameters do not name
+  kShared,       // its parameters point into memory of the host, or of another device
+  kOverLimit,    // there is no room for copies of what it reaches
+  kUnknownCode,  // so its variables on the device are not known
+  kCallsOut,     // it prints, allocates, or launches kernels itself
+  kBusy,         // other streams, or another thread's survey, did not come to an end
+  kParameters,   // the driver does not tell them
+  kRefused,      // by the driver, or by the device
+  kCount
+};
+const char* name_of(Unsurveyed why);
+
+struct SurveyedKernel {
+  uint64_t number = 0;
+  Layout layout;
+  std::shared_ptr<const Image> image;  // null: its code is not known
+  CodeFacts facts;                     // with the counts of its instructions
+  Unsurveyed never = Unsurveyed::kNone;
+  std::vector<DeviceRange> variables;  // of its code
+  // Launches that varied and of which the order-free twin was tried; of these, those in which its results were equal.
+  std::optional<LoadedTwin> twin;
+  int64_t twin_trials = 0, twin_equal = 0;
+  bool is_checked = false;  // a launch has changed memory that its parameters name, and no other
+  // Launches: all, surveyed, and of these: that varied. The first that did, among all of the program's, from 1 on.
+  int64_t launches = 0, surveyed = 0, varied = 0, first_varied = 0;
+  int64_t extra = 0, extra_that_differ = 0;  // launches of the survey's
+  uint64_t most_words = 0, most_bytes = 0;   // 32-bit words that differed; memory that a launch reaches
+  double seconds = 0;
+  std::map<Unsurveyed, int64_t> unsurveyed;
+  bool is_told = false;  // to the writer, as it is now
+
+  std::string digest() const { return image != nullptr ? image->digest : ""; }
+  spool::Surveyed message() const;
+};
+
+// What is found out about a function before its first launch. Needs its context to be current.
+SurveyedKernel examine(cuda::Function function);
+
+}  // namespace msda::record

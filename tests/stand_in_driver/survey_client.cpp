@@ -1,0 +1,114 @@
+// usage: stand_in_survey_client [WORD...]. Launches kernels that vary, and kernels that do with memory what must not
+// happen twice, and prints the numbers that they leave, a line for each kernel. With words it launches only kernels
+// whose name holds one of them.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/device/made_cubin.h"
+#include "tests/stand_in_driver/client.h"
+#include "tests/stand_in_driver/survey_kernels.h"
+
+namespace msda::stand_in {
+namespace {
+
+using Code = uint64_t[2];                                          // an instruction
+constexpr Code kPlain = {0x0000000000007918, 0x000fc00000000000};  // NOP
+
+// An image that tells its kernel's code, as a real one does; with a variable if the kernel has one.
+std::string image_of(const std::string& kernel, const Code& code, bool has_variable) {
+  using record::test::Section;
+  std::vector<Section> others;
+  if (has_variable) {
+    constexpr uint16_t kSectionOfVariables = 2;  // after the null section and the code
+    others.push_back({".nv.global", SHT_NOBITS, ""});
+    Elf64_Sym variable{};
+    variable.st_info = ELF64_ST_INFO(STB_LOCAL, STT_OBJECT);
+    variable.st_shndx = kSectionOfVariables;
+    variable.st_size = sizeof(int);
+    // The names of sections: a zero, ".text.<kernel>", ".nv.global", ".symtab", and then this one.
+    variable.st_name = static_cast<uint32_t>(1 + 6 + kernel.size() + 1 + 11 + 8);
+    others.push_back({".symtab", SHT_SYMTAB, record::test::bytes_of(variable)});
+    others.push_back({kCounter, SHT_NOTE, ""});
+  }
+  return record::test::make_cubin({kernel}, record::test::bytes_of(code), others);
+}
+
+class Program {
+ public:
+  Program(const Client& client, std::vector<std::string_view> words) : client_(client), words_(std::move(words)) {}
+
+  void run() {
+    const int kCount = 1000, kPointers = 2;
+    std::vector<float> x(250'000);  // a megabyte, of which kernels use the beginning
+    for (int i = 0; i < kCount; ++i) x[static_cast<size_t>(i)] = 1.0f / static_cast<float>(i + 1);
+    const CUdeviceptr values = client_.upload(x);
+    const CUdeviceptr numbers = client_.upload(std::vector<int>{10, 20}), result = client_.upload(std::vector<int>{0});
+    const CUdeviceptr table = client_.upload(std::vector<CUdeviceptr>{numbers, numbers + sizeof(int)});
+    void* on_host = nullptr;
+    client_.check(client_.api().cuMemHostAlloc(&on_host, sizeof(int), 0));
+    *static_cast<int*>(on_host) = 0;
+
+    const Argument twice[] = {values, kCount}, follow[] = {table, kPointers};
+    const Argument count[] = {result}, host[] = {on_host};
+    launch("survey_twice", 3, kPlain, twice);
+    add("survey_drawn_sum", kFloatReduction, values, kCount);
+    add("survey_fixed_sum", kFloatReduction, values, kCount);
+    add("survey_locked_sum", kCompareAndSwap, values, kCount);
+    add("survey_torn_sum", kPlain, values, kCount);
+    add("survey_torn_atomics", kFloatReduction, values, kCount);
+    launch("survey_follow_table", 3, kPlain, follow);
+    launch("survey_count", 4, kPlain, count, /*has_variable=*/true);
+    launch("survey_count_on_host", 2, kPlain, host);
+    if (!words_.empty() && words_[0] == "number") {
+      launch("survey_number", 3, kPlain, count);
+      std::printf("number %d\n", client_.download<int>(result, 1)[0]);
+    }
+    std::printf("twice %g %g\n", value(values, 0), value(values, kCount - 1));
+    const auto followed = client_.download<int>(numbers, 2);
+    std::printf("follow_table %d %d\n", followed[0], followed[1]);
+    std::printf("count %d\n", client_.download<int>(result, 1)[0]);
+    std::printf("count_on_host %d\n", *static_cast<int*>(on_host));
+  }
+
+ private:
+  double value(CUdeviceptr pointer, int index) const {
+    return static_cast<double>(client_.download<float>(pointer + static_cast<size_t>(index) * sizeof(float), 1)[0]);
+  }
+
+  void add(const std::string& kernel, const Code& code, const CUdeviceptr& values, const int& count) {
+    const CUdeviceptr sum = client_.upload(std::vector<float>{0});
+    const Argument arguments[] = {sum, values, count};
+    launch(kernel, 5, code, arguments);
+    std::printf("%s %.2f\n", kernel.c_str(), value(sum, 0));
+  }
+
+  void launch(const std::string& kernel, int times, const Code& code, std::span<const Argument> arguments,
+              bool has_variable = false) {
+    const bool is_named = std::ranges::any_of(words_, [&](auto word) { return kernel.find(word) != kernel.npos; });
+    if (!words_.empty() && !is_named) return;
+    const CUfunction function = client_.load_image(kernel, image_of(kernel, code, has_variable), "data", false);
+    for (int i = 0; i < times; ++i) client_.launch({}, function, {4}, {32}, nullptr, arguments);
+    client_.wait_for_all();
+  }
+
+  const Client& client_;
+  std::vector<std::string_view> words_;
+};
+
+}  // namespace
+}  // namespace msda::stand_in
+
+int main(int argc, char** argv) {
+  try {
+    const msda::stand_in::Client client(msda::stand_in::Via::kProcAddress);
+    msda::stand_in::Program(client, {argv + 1, argv + argc}).run();
+    return 0;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "stand_in_survey_client: %s\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,147 @@
+#include "tests/stand_in_driver/survey_kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <random>
+
+#include "tests/stand_in_driver/driver.h"
+
+namespace msda::stand_in {
+namespace {
+
+template <class T>
+bool reachable(const T* pointer, int count) {
+  return allocated(reinterpret_cast<uintptr_t>(pointer), static_cast<size_t>(count) * sizeof(T));
+}
+
+// x *= 2, in place.
+CUresult twice(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto* const x = arguments.next<float*>();
+  const int count = arguments.next<int>();
+  if (!reachable(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (int i = 0; i < count; ++i) x[i] *= 2;
+  return CUDA_SUCCESS;
+}
+
+constexpr char kDrawnSum[] = "survey_drawn_sum";
+const std::vector<Parameter> kLayoutOfSum{{0, 8}, {8, 8}, {16, 4}};
+
+// sum += each x: in an order that is drawn anew for each launch, or as they come; or as the order-free twin does it.
+enum class Order { kDrawn, kFixed, kNone };
+
+template <Order order>
+CUresult sum(const std::byte* bytes) {
+  static thread_local std::mt19937 random(1);
+  Arguments arguments(bytes);
+  auto* const sum = arguments.next<float*>();
+  const auto* const x = arguments.next<const float*>();
+  const int count = arguments.next<int>();
+  if (!reachable(sum, 1) || !reachable(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  std::vector<float> terms(x, x + count);
+  if (order != Order::kFixed) std::ranges::shuffle(terms, random);
+  for (const float term : terms) {
+    const auto bits = std::bit_cast<uint32_t>(*sum) + std::bit_cast<uint32_t>(term);
+    *sum = order == Order::kNone ? std::bit_cast<float>(bits) : *sum + term;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Adds 1 to what each pointer of a table in device memory points to.
+CUresult follow_table(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  auto* const* const table = arguments.next<int* const*>();
+  const int count = arguments.next<int>();
+  if (!reachable(table, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (int i = 0; i < count; ++i) {
+    if (!reachable(table[i], 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    ++*table[i];
+  }
+  return CUDA_SUCCESS;
+}
+
+// Counts its launches in a variable, and returns the count.
+CUresult count_launches(const std::byte* bytes) {
+  int* const launches = reinterpret_cast<int*>(counter());
+  int* const result = Arguments(bytes).next<int*>();
+  if (!reachable(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *result = ++*launches;
+  return CUDA_SUCCESS;
+}
+
+// Returns how many launches of it there were, the recorder's included: no memory of the device has that number.
+CUresult number_launches(const std::byte* bytes) {
+  static std::atomic<int> launches{0};
+  int* const result = Arguments(bytes).next<int*>();
+  if (!reachable(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *result = ++launches;
+  return CUDA_SUCCESS;
+}
+
+// Adds 1 to a number in memory of the host.
+CUresult count_on_host(const std::byte* bytes) {
+  int* const count = Arguments(bytes).next<int*>();
+  if (!reachable(count, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  ++*count;
+  return CUDA_SUCCESS;
+}
+
+struct ComparedPiece {
+  const std::byte *one, *other;
+  uint64_t bytes;
+};
+using ComparedPieces = ComparedPiece[32];
+
+// The recorder's comparison, by its description: the 32-bit words that differ.
+CUresult compare(const std::byte* bytes) {
+  ComparedPieces pieces;
+  std::memcpy(pieces, bytes, sizeof pieces);
+  auto* const counts = Arguments(bytes + sizeof pieces).next<uint64_t*>();
+  for (size_t i = 0; i < std::size(pieces) && pieces[i].bytes > 0; ++i) {
+    const auto& [one, other, size] = pieces[i];
+    if (!allocated(reinterpret_cast<uintptr_t>(one), size) || !allocated(reinterpret_cast<uintptr_t>(other), size) ||
+        reinterpret_cast<uintptr_t>(one) % 16 != 0 || reinterpret_cast<uintptr_t>(other) % 16 != 0 ||
+        !reachable(counts + i, 1)) {
+      return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    for (uint64_t at = 0; at < size; at += 4) {
+      counts[i] += std::memcmp(one + at, other + at, std::min<uint64_t>(4, size - at)) != 0;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+const KernelCode* as_written(const KernelCode* kernel, const char* code, size_t bytes) {
+  static const KernelCode of_integers{kDrawnSum, kLayoutOfSum, sum<Order::kNone>};
+  uint64_t first = 0;
+  if (kernel == nullptr || kernel->name != kDrawnSum || bytes < sizeof first) return kernel;
+  std::memcpy(&first, code, sizeof first);
+  return (first & 0xFFF) == kIntegerReduction ? &of_integers : kernel;
+}
+
+CUdeviceptr counter() {
+  static const CUdeviceptr memory = allocate_variable(16);
+  return memory;
+}
+
+const std::vector<KernelCode>& survey_kernels() {
+  static const std::vector<KernelCode> kernels = {
+      {"survey_twice", {{0, 8}, {8, 4}}, twice},
+      {kDrawnSum, kLayoutOfSum, sum<Order::kDrawn>},
+      {"survey_fixed_sum", kLayoutOfSum, sum<Order::kFixed>},
+      {"survey_locked_sum", kLayoutOfSum, sum<Order::kDrawn>},
+      {"survey_torn_sum", kLayoutOfSum, sum<Order::kDrawn>},
+      {"survey_torn_atomics", kLayoutOfSum, sum<Order::kDrawn>},
+      {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table},
+      {"survey_count", {{0, 8}}, count_launches},
+      {"survey_number", {{0, 8}}, number_launches},
+      {"survey_count_on_host", {{0, 8}}, count_on_host},
+      {"msda_record_compare", {{0, sizeof(ComparedPieces)}, {sizeof(ComparedPieces), 8}}, compare}};
+  return kernels;
+}
+
+}  // namespace msda::stand_in
