@@ -63,6 +63,7 @@ int parse_and_run(int argc, char** argv) {
   add_order_command(app, status);
   add_advise_command(app, status);
   add_stress_command(app, status);
+  add_survey_command(app, status);
   add_verify_command(app, status);
   add_recover_command(app, status);
   add_minimize_command(app, status);

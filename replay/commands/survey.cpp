@@ -1,0 +1,96 @@
+// msda-replay survey: which launches of a program vary, and why.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "recorder/capture/isolated_reader.h"
+#include "recorder/writer/installation.h"
+#include "recorder/writer/program_file.h"
+#include "replay/base/errors.h"
+#include "replay/base/options.h"
+#include "replay/base/output.h"
+#include "replay/commands/commands.h"
+#include "replay/commands/flags.h"
+#include "replay/doctor/spawn.h"
+#include "replay/report/terminal.h"
+#include "replay/survey/print.h"
+
+namespace msda::replay {
+namespace {
+
+struct SurveyOptions : Options {
+  std::vector<std::string> words;  // a capture, or a command
+  std::string output = "survey.h5", kernel;
+  int64_t runs = 2, memory = 50;
+  bool force = false, all = false;
+};
+
+// A program and its arguments are run, anything else is a capture.
+bool is_command(const std::vector<std::string>& words) {
+  return words.size() > 1 || (access(words[0].c_str(), R_OK) != 0 && !record::find_program(words[0]).empty()) ||
+         (access(words[0].c_str(), X_OK) == 0 && !std::filesystem::is_directory(words[0]));
+}
+
+// Runs the command under the recorder.
+void record_survey(const SurveyOptions& options) {
+  const std::string recorder = (record::this_program().parent_path() / "msda-record").string();
+  Spawn spawn{{recorder, "--survey", "--survey-runs", std::to_string(options.runs), "--survey-memory",
+               std::to_string(options.memory), "-o", options.output}};
+  if (options.force) spawn.command.push_back("--force");
+  if (!options.kernel.empty()) spawn.command.insert(spawn.command.end(), {"--kernel", options.kernel});
+  spawn.command.push_back("--");
+  spawn.command.insert(spawn.command.end(), options.words.begin(), options.words.end());
+  const int status = spawn_and_wait(spawn);
+  if (status != 0) print_error(fmt::format("{} ended with exit status {}", options.words[0], status));
+  if (access(options.output.c_str(), F_OK) == 0) return;
+  throw Unavailable(
+      fmt::format("{}: nothing was surveyed: it launched no kernel, or none could be seen; msda-replay doctor -- {} "
+                  "says why",
+                  options.output, options.words[0]));
+}
+
+int run_survey(const SurveyOptions& options) {
+  std::string capture = options.words[0];
+  if (is_command(options.words)) {
+    if (!options.force && access(options.output.c_str(), F_OK) == 0) {
+      throw BadInput(fmt::format("{}: exists; name another file with -o, or replace it with --force", options.output));
+    }
+    record_survey(options);
+    capture = options.output;
+  }
+  const auto kernels = judged(capture::IsolatedReader(capture).survey());
+  if (kernels.empty()) {
+    throw BadInput(fmt::format("{}: has no survey; record one: msda-replay survey -- COMMAND", capture));
+  }
+  constexpr size_t kMostColumns = 80;
+  const size_t columns = std::min(kMostColumns, terminal_of_stdout(options.colour).width);
+  if (options.json != "-") print(survey_text(capture, kernels, options.all, columns));
+  if (!options.json.empty()) write_json(options.json, survey_json(capture, kernels));
+  return std::ranges::any_of(kernels, varies, &Surveyed::verdict) ? kDrift : kWithinTolerance;
+}
+
+}  // namespace
+
+void add_survey_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<SurveyOptions>();
+  CLI::App* command = app.add_subcommand("survey", "Say which launches of a program vary, and why");
+  command->add_option("CAPTURE", options->words, "A capture with a survey; or, after --, a program and its arguments")
+      ->type_name("CAPTURE | -- COMMAND ...")
+      ->required();
+  command->add_option("-o,--output", options->output, "Where the survey of a program is kept")->capture_default_str();
+  command->add_flag("--force", options->force, "Replace an existing capture");
+  command->add_option("--kernel", options->kernel, "Survey only kernels whose name this regular expression matches")
+      ->type_name("REGEX");
+  add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
+  add_count(*command, "--memory", options->memory, "Percent of the device's free memory for copies; default 50");
+  command->add_flag("--all", options->all, "List kernels that do not vary, too");
+  add_json(*command, *options);
+  command->callback([options, &status] { status = run_survey(*options); });
+}
+
+}  // namespace msda::replay

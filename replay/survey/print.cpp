@@ -1,0 +1,158 @@
+#include "replay/survey/print.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+
+namespace msda::replay {
+namespace {
+
+constexpr size_t kIndent = 4;
+
+// Adds words in lines of at most so many columns, indented.
+void add_wrapped(Lines& lines, const std::string& text, size_t columns) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && kIndent + line.size() + 1 + word.size() > columns) {
+      lines.add("{:{}}{}", "", kIndent, line);
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) lines.add("{:{}}{}", "", kIndent, line);
+}
+
+// What is cut out of a long name lies in its middle: the end tells the template's arguments.
+std::string shortened(const std::string& name, size_t columns) {
+  constexpr std::string_view kCut = "...";
+  if (name.size() <= columns) return name;
+  const size_t head = (columns - kCut.size()) * 2 / 3, tail = columns - kCut.size() - head;
+  return name.substr(0, head) + std::string(kCut) + name.substr(name.size() - tail);
+}
+
+std::string counted(int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+int64_t sum_of(const std::vector<Surveyed>& kernels, const char* fact) {
+  int64_t sum = 0;
+  for (const Surveyed& kernel : kernels) sum += kernel.fact(fact);
+  return sum;
+}
+
+std::string launches_text(int64_t count) { return fmt::format("{} launch{}", count, count == 1 ? "" : "es"); }
+
+std::string story_of(const Surveyed& kernel) {
+  const int64_t launches = kernel.fact("launches"), surveyed = kernel.fact("surveyed"), varied = kernel.fact("varied");
+  if (surveyed == 0) return fmt::format("{}. {}.", launches_text(launches), kernel.why);
+  std::string text = varied > 0 ? fmt::format("{} of {} varied, in up to {} of 32 bits; the first is number {}", varied,
+                                              launches_text(surveyed), counted(kernel.fact("most_words"), "word"),
+                                              kernel.fact("first_varied"))
+                                : fmt::format("none of {} varied", launches_text(surveyed));
+  text += ". " + kernel.why + ".";
+  for (const auto& [reason, count] : kernel.not_surveyed) {
+    text += fmt::format(" {} not surveyed: {}.", launches_text(count), reason_text(reason));
+  }
+  return text;
+}
+
+void add_kernel(Lines& lines, const Surveyed& kernel, size_t columns) {
+  const std::string_view verdict = name_of(kernel.verdict);
+  lines.add("{}  {}", verdict, shortened(kernel.kernel, columns - verdict.size() - 2));
+  add_wrapped(lines, story_of(kernel), columns);
+}
+
+// Kernels of one of the verdicts that need no action.
+std::string rest_of(const std::vector<Surveyed>& kernels, SurveyVerdict verdict, std::string_view words) {
+  const auto count = std::ranges::count(kernels, verdict, &Surveyed::verdict);
+  return count > 0 ? fmt::format("{} {}", counted(count, "kernel"), words) : "";
+}
+
+Json twin_json(const Surveyed& kernel) {
+  if (!kernel.facts.contains("twin_replaced")) return {};
+  return {{"replaced", kernel.fact("twin_replaced")},
+          {"left", kernel.fact("twin_left")},
+          {"refused", kernel.fact("twin_refused") > 0},
+          {"trials", kernel.fact("twin_trials")},
+          {"equal", kernel.fact("twin_equal")}};
+}
+
+// What the recorder found in the code; what it counted of launches stands beside it.
+Json code_json(const Surveyed& kernel) {
+  constexpr const char* kOfCode[] = {"instructions",
+                                     "fused_multiply_adds",
+                                     "reductions",
+                                     "global_atomics",
+                                     "shared_atomics",
+                                     "float_atomics",
+                                     "atomics",
+                                     "compare_and_swaps",
+                                     "exchanges",
+                                     "used_float_atomics",
+                                     "strong_loads",
+                                     "strong_stores",
+                                     "used_integer_atomics",
+                                     "fences",
+                                     "may_communicate"};
+  Json code = Json::object();
+  for (const char* name : kOfCode) {
+    if (kernel.facts.contains(name)) code[name] = kernel.fact(name);
+  }
+  return code;
+}
+
+Json kernel_json(const Surveyed& kernel) {
+  Json json = {{"kernel", kernel.kernel},
+               {"mangled", kernel.mangled},
+               {"verdict", name_of(kernel.verdict)},
+               {"why", kernel.why}};
+  for (const char* name : {"launches", "surveyed", "varied", "first_varied", "extra_launches", "extra_that_differ",
+                           "most_words", "most_bytes", "microseconds"}) {
+    json[name] = kernel.fact(name);
+  }
+  json["twin"] = twin_json(kernel);
+  json["code"] = code_json(kernel);
+  json["not_surveyed"] = kernel.not_surveyed;
+  return json;
+}
+
+}  // namespace
+
+Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kernels, bool all, size_t columns) {
+  Lines lines;
+  const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict);
+  const int64_t launches = sum_of(kernels, "launches"), surveyed = sum_of(kernels, "surveyed");
+  if (varying == 0) {
+    lines.add("{}: none of {} varied, in {}", capture, counted(std::ssize(kernels), "kernel"), launches_text(surveyed));
+  } else {
+    lines.add("{}: {} of {} var{}, in {} of {}", capture, varying, counted(std::ssize(kernels), "kernel"),
+              varying == 1 ? "ies" : "y", sum_of(kernels, "varied"), launches_text(surveyed));
+  }
+  if (launches > surveyed) lines.add("  {} of {} not surveyed", launches - surveyed, launches_text(launches));
+  for (const Surveyed& kernel : kernels) {
+    const bool is_of_interest = varies(kernel.verdict) || kernel.verdict == SurveyVerdict::kNotSurveyed;
+    if (all || is_of_interest) add_kernel(lines, kernel, columns);
+  }
+  if (all) return lines;
+  for (const std::string& rest : {rest_of(kernels, SurveyVerdict::kMayVary, "did not vary, but may (--all)"),
+                                  rest_of(kernels, SurveyVerdict::kDeterministic, "cannot vary (--all)")}) {
+    if (!rest.empty()) lines.add("{}", rest);
+  }
+  return lines;
+}
+
+Json survey_json(const std::string& capture, const std::vector<Surveyed>& kernels) {
+  Json json = {{"capture", capture},
+               {"launches", sum_of(kernels, "launches")},
+               {"surveyed", sum_of(kernels, "surveyed")},
+               {"varied", sum_of(kernels, "varied")},
+               {"kernels", Json::array()}};
+  for (const Surveyed& kernel : kernels) json["kernels"].push_back(kernel_json(kernel));
+  return json;
+}
+
+}  // namespace msda::replay

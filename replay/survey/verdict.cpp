@@ -1,0 +1,168 @@
+#include "replay/survey/verdict.h"
+
+#include <cxxabi.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace msda::replay {
+namespace {
+
+constexpr std::string_view kUnsurveyed = "not_surveyed_";
+
+// A name as it stands in the source; the same name if it is not mangled.
+std::string demangled(const std::string& name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                         &std::free);
+  return status == 0 && text != nullptr ? text.get() : name;
+}
+
+bool has(const Surveyed& kernel, const char* name) { return kernel.facts.contains(name); }
+
+// How its blocks hand results to one another, of the ways that its code has.
+std::string communication_text(const Surveyed& kernel) {
+  constexpr std::pair<const char*, const char*> kWays[] = {
+      {"compare_and_swaps", "compare-and-swap, as of locks and of loops that add"},
+      {"exchanges", "atomic exchanges"},
+      {"used_integer_atomics", "atomics whose results it uses, as tickets"},
+      {"used_float_atomics", "floating-point atomics whose results it uses"},
+      {"strong_loads", "loads of what other blocks store meanwhile"}};
+  std::string text;
+  for (const auto& [name, way] : kWays) {
+    if (kernel.fact(name) > 0) text += (text.empty() ? "" : "; ") + std::string(way);
+  }
+  return text;
+}
+
+struct Judgement {
+  SurveyVerdict verdict;
+  std::string why;
+};
+
+// Of a kernel that varied.
+Judgement of_varying(const Surveyed& kernel) {
+  using enum SurveyVerdict;
+  const int64_t trials = kernel.fact("twin_trials"), equal = kernel.fact("twin_equal");
+  const bool communicates = kernel.fact("may_communicate") > 0;
+  if (trials > 0 && equal == trials) {
+    return {kOrderOnly,
+            fmt::format("The same numbers were added in another order: with integers in place of floating-point "
+                        "numbers ({} instruction{}) results were equal, in {} of {} launches tried",
+                        kernel.fact("twin_replaced"), kernel.fact("twin_replaced") == 1 ? "" : "s", equal, trials)};
+  }
+  const std::string ways = communication_text(kernel);
+  if (communicates) {
+    return {kArrivalOrder, fmt::format("Its blocks hand results to one another as they arrive: {}", ways)};
+  }
+  if (kernel.fact("twin_refused") > 0) {
+    return {kArrivalOrder,
+            "It adds floating-point numbers as its blocks arrive; its order-free twin could not be tried"};
+  }
+  if (trials > 0) {
+    return {kRace,
+            fmt::format("What it adds differs from launch to launch, in {} of {} launches that varied: it is not the "
+                        "order of its additions alone",
+                        trials - equal, trials)};
+  }
+  return {kRace, "It has neither atomics nor communication between blocks that could explain it"};
+}
+
+// Of one that was surveyed and did not vary.
+Judgement of_steady(const Surveyed& kernel) {
+  using enum SurveyVerdict;
+  if (!has(kernel, "float_atomics") || !has(kernel, "may_communicate")) {
+    return {kMayVary, "Its instructions are not known"};
+  }
+  if (kernel.fact("float_atomics") > 0) return {kMayVary, "It adds floating-point numbers by atomics"};
+  if (kernel.fact("may_communicate") > 0) {
+    return {kMayVary, "Its blocks may hand results to one another: " + communication_text(kernel)};
+  }
+  return {kDeterministic,
+          "It gave equal results in all launches, and has neither floating-point atomics nor communication "
+          "between blocks"};
+}
+
+Judgement judgement_of(const Surveyed& kernel) {
+  if (kernel.fact("varied") > 0) return of_varying(kernel);
+  if (kernel.fact("surveyed") > 0) return of_steady(kernel);
+  std::string why;
+  for (const auto& [reason, count] : kernel.not_surveyed) why += (why.empty() ? "" : ". ") + reason_text(reason);
+  return {SurveyVerdict::kNotSurveyed, why};
+}
+
+}  // namespace
+
+const char* name_of(SurveyVerdict verdict) {
+  switch (verdict) {
+    case SurveyVerdict::kRace:
+      return "race";
+    case SurveyVerdict::kArrivalOrder:
+      return "arrival_order";
+    case SurveyVerdict::kOrderOnly:
+      return "order_only";
+    case SurveyVerdict::kMayVary:
+      return "may_vary";
+    case SurveyVerdict::kNotSurveyed:
+      return "not_surveyed";
+    case SurveyVerdict::kDeterministic:
+      return "deterministic";
+  }
+  return "";
+}
+
+bool varies(SurveyVerdict verdict) { return verdict <= SurveyVerdict::kOrderOnly; }
+
+int64_t Surveyed::fact(const char* name) const {
+  const auto found = facts.find(name);
+  return found != facts.end() ? found->second : 0;
+}
+
+std::string reason_text(const std::string& reason) {
+  static const std::map<std::string, std::string> kTexts{
+      {"captured", "Captured into a CUDA graph"},
+      {"collective", "It waits for other processes or devices"},
+      {"other_memory", "It changes memory that its parameters do not name"},
+      {"shared_memory", "Its parameters point into memory of the host, or of another device"},
+      {"over_limit", "No room for two copies of what it reaches (--survey-memory)"},
+      {"unknown_code", "Its code is not known: CUPTI tells it (msda-replay doctor)"},
+      {"calls_out", "It prints, allocates, or launches kernels itself"},
+      {"busy", "Other work on the device did not come to an end"},
+      {"parameters_unknown", "The driver does not tell its parameters"},
+      {"refused", "The driver refused"}};
+  const auto found = kTexts.find(reason);
+  return found != kTexts.end() ? found->second : reason;
+}
+
+std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels) {
+  std::vector<Surveyed> all;
+  for (const capture::SurveyedKernel& one : kernels) {
+    Surveyed& kernel = all.emplace_back();
+    const auto name = one.texts.find("kernel");
+    kernel.mangled = name != one.texts.end() ? name->second : "";
+    kernel.kernel = demangled(kernel.mangled);
+    kernel.facts = one.integers;
+    for (const auto& [fact, count] : one.integers) {
+      if (fact.starts_with(kUnsurveyed)) kernel.not_surveyed[fact.substr(kUnsurveyed.size())] = count;
+    }
+    Judgement judgement = judgement_of(kernel);
+    kernel.verdict = judgement.verdict;
+    kernel.why = std::move(judgement.why);
+  }
+  const auto share = [](const Surveyed& kernel) {
+    return static_cast<double>(kernel.fact("varied")) /
+           static_cast<double>(std::max<int64_t>(1, kernel.fact("surveyed")));
+  };
+  std::ranges::stable_sort(all, {}, [&](const Surveyed& kernel) {
+    return std::tuple(varies(kernel.verdict) ? -1 : static_cast<int>(kernel.verdict), -share(kernel),
+                      -kernel.fact("launches"));
+  });
+  return all;
+}
+
+}  // namespace msda::replay

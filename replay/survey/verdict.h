@@ -1,0 +1,33 @@
+// What a survey found out about a kernel, and what follows from it. docs/survey.md explains the verdicts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "recorder/capture/capture.h"
+
+namespace msda::replay {
+
+enum class SurveyVerdict { kRace, kArrivalOrder, kOrderOnly, kMayVary, kNotSurveyed, kDeterministic };
+const char* name_of(SurveyVerdict verdict);
+bool varies(SurveyVerdict verdict);
+
+struct Surveyed {
+  std::string kernel, mangled;
+  SurveyVerdict verdict = SurveyVerdict::kNotSurveyed;
+  std::string why;                              // one or two sentences
+  std::map<std::string, int64_t> facts;         // as the capture has them
+  std::map<std::string, int64_t> not_surveyed;  // launches, by the reason's name
+  int64_t fact(const char* name) const;         // 0 if it has none
+};
+
+// Kernels that vary first; then by the share of launches that did, and by launches.
+std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels);
+
+// Why launches were not surveyed: "its launches were captured into a CUDA graph".
+std::string reason_text(const std::string& reason);
+
+}  // namespace msda::replay

@@ -1,0 +1,126 @@
+"""msda-replay survey and msda-record --survey, on the stand-in CUDA driver: kernels of each verdict, and what must not happen twice."""
+
+import json
+import os
+import subprocess
+
+import h5py
+import pytest
+from conftest import BUILD, REPLAY
+from schemas import check
+from test_launches import CLIENT, COL2IM, alone
+from test_hooks import make_cubin
+from test_recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
+
+SURVEY_CLIENT = BUILD / "stand_in" / "stand_in_survey_client"
+# The client's kernels, what they are, and how many launches of each were surveyed.
+VERDICTS = {
+    "survey_drawn_sum": ("order_only", 5),
+    "survey_fixed_sum": ("may_vary", 5),
+    "survey_locked_sum": ("arrival_order", 5),
+    "survey_torn_sum": ("race", 5),
+    "survey_torn_atomics": ("race", 5),
+    "survey_twice": ("deterministic", 3),
+    "survey_follow_table": ("not_surveyed", 0),
+    "survey_count": ("deterministic", 4),
+    "survey_count_on_host": ("not_surveyed", 0),
+}
+
+
+def plain(*words):
+    return subprocess.run([SURVEY_CLIENT, *words], capture_output=True, text=True, timeout=60, env=environment()).stdout
+
+
+def surveyed(capture, *words, options=(), **variables):
+    """What the survey found of each kernel; what the program prints must be as without it."""
+    done = record(SURVEY_CLIENT, *words, options=["--survey", "--hook", "driver", "-o", capture, *map(str, options)], **variables)
+    assert (done.returncode, done.stdout) == (0, plain(*words)), done.stderr
+    told = subprocess.run([REPLAY, "survey", capture, "--json", "-"], capture_output=True, text=True, timeout=60)
+    result = json.loads(told.stdout)
+    check(result, "survey")
+    assert told.returncode == any(kernel["varied"] for kernel in result["kernels"])
+    return {kernel["mangled"]: kernel for kernel in result["kernels"]}
+
+
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_every_verdict(tmp_path, asynchronous):
+    kernels = surveyed(tmp_path / "a.h5", MSDA_STAND_IN_ASYNC=asynchronous)
+    assert {name: (kernel["verdict"], kernel["surveyed"]) for name, kernel in kernels.items()} == VERDICTS
+    for name, kernel in kernels.items():
+        varies = kernel["verdict"] in ("order_only", "arrival_order", "race")
+        assert (kernel["varied"] >= 2 and kernel["most_words"] == 1 and kernel["first_varied"] > 0) == varies, name
+        assert kernel["extra_launches"] == 2 * kernel["surveyed"]
+        assert kernel["launches"] == kernel["surveyed"] + sum(kernel["not_surveyed"].values())
+    twin = kernels["survey_drawn_sum"]["twin"]
+    assert twin == {"replaced": 1, "left": 0, "refused": False, "trials": kernels["survey_drawn_sum"]["varied"], "equal": twin["trials"]}
+    assert kernels["survey_torn_atomics"]["twin"]["equal"] < kernels["survey_torn_atomics"]["twin"]["trials"]
+    assert kernels["survey_follow_table"]["not_surveyed"] == {"other_memory": 3}
+    assert kernels["survey_count_on_host"]["not_surveyed"] == {"shared_memory": 2}
+
+
+def test_more_launches_and_one_kernel(tmp_path):
+    kernels = surveyed(tmp_path / "a.h5", "count", "twice", options=["--survey-runs", 7, "--kernel", "twice"])
+    assert list(kernels) == ["survey_twice"] and kernels["survey_twice"]["extra_launches"] == 21
+
+
+def test_what_has_no_room_is_not_run_again(tmp_path):
+    """The allowed share of the memory is smaller than two copies."""
+    kernels = surveyed(tmp_path / "a.h5", "twice", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000)
+    assert kernels["survey_twice"]["not_surveyed"] == {"over_limit": 3}
+
+
+def test_the_program_has_the_result_of_its_own_launch(tmp_path):
+    """Of three launches, each followed by two others."""
+    done = record(SURVEY_CLIENT, "number", options=["--survey", "--hook", "driver", "-o", tmp_path / "a.h5"])
+    assert "number 3" in plain("number").splitlines() and "number 7" in done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("arguments", [
+    ["--threads", 3, "--launches", 4], ["--threads", 2, "--streams", 3, "--launches", 4], ["--ex", "--ptsz", "--launches", 3], ["--packed"],
+    ["--as-kernel", "--launches", 3], ["--tune", 5, "--launches", 2]])
+@pytest.mark.parametrize("asynchronous", [0, 1])
+def test_programs_go_on_as_without(tmp_path, arguments, asynchronous):
+    """Launches in every way, of several threads on several streams."""
+    image = tmp_path / "image"
+    image.write_bytes(make_cubin([COL2IM], bytes(16)))
+    given = ["--image", str(image), "--seed", "3", *map(str, arguments)]
+    expected = alone(*given, MSDA_STAND_IN_ASYNC=asynchronous)
+    capture = tmp_path / "a.h5"
+    done = record(CLIENT, *given, options=["--survey", "--hook", "driver", "-o", capture], MSDA_STAND_IN_ASYNC=asynchronous)
+    assert (done.returncode, sorted(done.stdout.splitlines())) == (0, sorted(expected.stdout.splitlines())), done.stderr
+    with h5py.File(capture) as file:
+        (kernel,) = [dict(one.attrs) for one in file["survey"].values()]
+    assert kernel["kernel"] == COL2IM and kernel["surveyed"] == kernel["launches"] > 0 and kernel["varied"] == 0
+
+
+def test_the_command_runs_a_program(tmp_path):
+    run = [REPLAY, "survey", "-o", tmp_path / "s.h5"]
+    done = subprocess.run([*run, "--", SURVEY_CLIENT, "drawn"], capture_output=True, text=True, timeout=60, env=environment())
+    assert done.returncode == 1 and "order_only  survey_drawn_sum\n" in done.stdout, done.stderr
+    assert all(len(line) <= 80 for line in done.stdout.splitlines()[1:])
+    again = subprocess.run([REPLAY, "survey", tmp_path / "s.h5"], capture_output=True, text=True, timeout=60)
+    assert again.returncode == 1 and done.stdout.endswith(again.stdout)
+    taken = subprocess.run([*run, "--", SURVEY_CLIENT, "twice"], capture_output=True, text=True, timeout=60, env=environment())
+    assert taken.returncode == 2 and f"{tmp_path / 's.h5'}: exists; name another file with -o, or replace it with --force" in taken.stderr
+    steady = subprocess.run([*run, "--force", "--", SURVEY_CLIENT, "twice"], capture_output=True, text=True, timeout=60, env=environment())
+    assert steady.returncode == 0 and "none of 1 kernel varied, in 3 launches\n1 kernel cannot vary (--all)\n" in steady.stdout
+
+
+def test_nothing_to_survey(tmp_path, replay, demo_capture):
+    done = subprocess.run([REPLAY, "survey", "-o", tmp_path / "s.h5", "--", "/bin/true"], capture_output=True, text=True, timeout=60, env=environment())
+    assert done.returncode == 3 and "nothing was surveyed" in done.stderr
+    assert replay("survey", demo_capture, expect=2).err == f"msda-replay: {demo_capture}: has no survey; record one: msda-replay survey -- COMMAND\n"
+
+
+def test_a_survey_is_verified(tmp_path, replay):
+    surveyed(tmp_path / "a.h5", "twice")
+    replay("verify", tmp_path / "a.h5", expect=0)
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["survey/000000"].attrs["varied"] = 1
+    assert "/survey/000000" in replay("verify", tmp_path / "a.h5", expect=2).err
+
+
+def test_without_a_survey_nothing_is_run_again(tmp_path):
+    """The recorder stands in for memory's functions only in a survey."""
+    done = record(SURVEY_CLIENT, options=["-o", tmp_path / "a.h5"])
+    assert done.stdout == plain() and not os.path.exists(tmp_path / "a.h5")
