@@ -60,7 +60,7 @@ std::string story_of(const Surveyed& kernel) {
   return text;
 }
 
-void add_kernel(Lines& lines, const Surveyed& kernel, size_t columns) {
+void add_story(Lines& lines, const Surveyed& kernel, size_t columns) {
   const std::string_view verdict = name_of(kernel.verdict);
   lines.add("{}  {}", verdict, shortened(kernel.kernel, columns - verdict.size() - 2));
   add_wrapped(lines, story_of(kernel), columns);
@@ -135,7 +135,7 @@ Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kerne
   if (launches > surveyed) lines.add("  {} of {} not surveyed", launches - surveyed, launches_text(launches));
   for (const Surveyed& kernel : kernels) {
     const bool is_of_interest = varies(kernel.verdict) || kernel.verdict == SurveyVerdict::kNotSurveyed;
-    if (all || is_of_interest) add_kernel(lines, kernel, columns);
+    if (all || is_of_interest) add_story(lines, kernel, columns);
   }
   if (all) return lines;
   for (const std::string& rest : {rest_of(kernels, SurveyVerdict::kMayVary, "did not vary, but may (--all)"),

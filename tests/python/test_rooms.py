@@ -20,7 +20,10 @@ MAY_INCLUDE = {
     PRELOAD + "driver": {PRELOAD + "driver", "recorder/spool", "recorder/adapters", "recorder/device", "kernels"},
     PRELOAD + "launch": {PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
                          "recorder/device", "kernels"},
-    PRELOAD + "hooks": {PRELOAD + "hooks", "recorder/device", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "kernels"},
+    PRELOAD + "survey": {PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session", "recorder/spool", "recorder/adapters",
+                         "recorder/device"},
+    PRELOAD + "hooks": {PRELOAD + "hooks", "recorder/device", PRELOAD + "survey", PRELOAD + "launch", PRELOAD + "driver", PRELOAD + "session",
+                        "kernels"},
     "recorder/writer": {"recorder/writer", "recorder/capture", "recorder/spool", "recorder/device", "recorder/adapters",
                         "recorder/text", "kernels"},
 }
