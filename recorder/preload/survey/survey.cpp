@@ -43,6 +43,7 @@ Survey::Survey() : space_(config().survey_share) {
 // The driver works in no child; nothing is destroyed, as another thread of the parent may have been changing it.
 void Survey::forget_in_child() {
   new (&mutex_) std::timed_mutex;
+  new (&space_) CopySpace(config().survey_share);
   new (&functions_) decltype(functions_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
