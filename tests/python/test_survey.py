@@ -75,18 +75,20 @@ def test_the_program_has_the_result_of_its_own_launch(tmp_path):
     assert "number 3" in plain("number").splitlines() and "number 7" in done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [
-    ["--threads", 3, "--launches", 4], ["--threads", 2, "--streams", 3, "--launches", 4], ["--ex", "--ptsz", "--launches", 3], ["--packed"],
-    ["--as-kernel", "--launches", 3], ["--tune", 5, "--launches", 2]])
+@pytest.mark.parametrize("hook, arguments", [
+    *(("driver", one) for one in (
+        ["--threads", 3, "--launches", 4], ["--threads", 2, "--streams", 3, "--launches", 4], ["--ex", "--ptsz", "--launches", 3], ["--packed"],
+        ["--as-kernel", "--launches", 3], ["--tune", 5, "--launches", 2])),
+    *((hook, ["--cupti", "--threads", 2, "--launches", 4, *way]) for hook in ("auto", "cupti") for way in ([], ["--hidden"]))])
 @pytest.mark.parametrize("asynchronous", [0, 1])
-def test_programs_go_on_as_without(tmp_path, arguments, asynchronous):
-    """Launches in every way, of several threads on several streams."""
+def test_programs_go_on_as_without(tmp_path, hook, arguments, asynchronous):
+    """Launches in every way, of several threads on several streams, seen by the driver hook or by CUPTI."""
     image = tmp_path / "image"
     image.write_bytes(make_cubin([COL2IM], bytes(16)))
     given = ["--image", str(image), "--seed", "3", *map(str, arguments)]
     expected = alone(*given, MSDA_STAND_IN_ASYNC=asynchronous)
     capture = tmp_path / "a.h5"
-    done = record(CLIENT, *given, options=["--survey", "--hook", "driver", "-o", capture], MSDA_STAND_IN_ASYNC=asynchronous)
+    done = record(CLIENT, *given, options=["--survey", "--hook", hook, "-o", capture], MSDA_STAND_IN_ASYNC=asynchronous)
     assert (done.returncode, sorted(done.stdout.splitlines())) == (0, sorted(expected.stdout.splitlines())), done.stderr
     with h5py.File(capture) as file:
         (kernel,) = [dict(one.attrs) for one in file["survey"].values()]

@@ -8,10 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "recorder/device/cupti_libraries.h"
 #include "recorder/preload/driver/cupti_api.h"
 #include "recorder/preload/driver/images.h"
+#include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/hooks/interpose.h"
 #include "recorder/preload/hooks/table.h"
@@ -21,6 +23,7 @@
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/observations.h"
 #include "recorder/preload/session/warn.h"
+#include "recorder/preload/survey/survey.h"
 
 // clang-format off
 #define MSDA_DECLARE(name, result, parameters, ...) __attribute__((visibility("default"))) result name parameters;
@@ -51,12 +54,12 @@ cupti::Unsubscribe* unsubscribe = nullptr;
 std::atomic<bool> listening{false}, takes_launches{false}, asked{false};
 
 // Two copies in a process collide. The recorder therefore uses the copy that is loaded, and loads one only for --hook
-// cupti, under the name by which a library that needs it later will find it.
+// cupti and for a survey, which needs all code, under the name by which a library that needs it later will find it.
 void* find_library() {
   for (const char* name : cupti::kLibraryNames) {
     if (void* library = dlopen(name, RTLD_LAZY | RTLD_NOLOAD)) return library;
   }
-  if (config().hook != HookChoice::kCupti) return nullptr;
+  if (config().hook != HookChoice::kCupti && !config().survey) return nullptr;
   for (const std::string& path : cupti::library_candidates()) {
     if (void* library = dlopen(path.c_str(), RTLD_LAZY)) return library;
   }
@@ -66,7 +69,13 @@ void* find_library() {
 // A launch inside the driver, on this thread, whose entry CUPTI has reported.
 struct PendingLaunch {
   uint32_t correlation = 0;
-  Snapshot* snapshot = nullptr;
+  Snapshot* snapshot = nullptr;      // of a launch that is recorded
+  Survey::Ticket* ticket = nullptr;  // of one that is surveyed
+
+  void forget() {
+    delete std::exchange(snapshot, nullptr);
+    delete std::exchange(ticket, nullptr);
+  }
 };
 constinit thread_local PendingLaunch pending_launch;
 
@@ -98,20 +107,29 @@ bool read(uint32_t id, const void* parameters, Launched& launched) {
   return true;
 }
 
+void begin_survey(const Launched& launched, uint32_t correlation) {
+  auto ticket = std::make_unique<Survey::Ticket>();
+  Survey::instance().before_launch(launched, *ticket);
+  if (ticket->kernel != nullptr) pending_launch = {correlation, nullptr, ticket.release()};
+}
+
 void launch(uint32_t id, const cupti::CallbackData& data) {
   Launched launched{};
   if (data.site == cupti::kEnter) {
-    if (launch_is_seen || !read(id, data.parameters, launched) || passes_by(launched.function)) return;
-    delete pending_launch.snapshot;  // from a launch whose exit was not reported
-    pending_launch.snapshot = nullptr;
+    if (launch_is_seen || inside || !read(id, data.parameters, launched)) return;
+    pending_launch.forget();  // of a launch whose exit was not reported
+    if (Survey::is_wanted()) return begin_survey(launched, data.correlation_id);
+    if (passes_by(launched.function)) return;
     auto snapshot = std::make_unique<Snapshot>();
     before_launch(launched, *snapshot);
-    if (snapshot->state != nullptr) pending_launch = {data.correlation_id, snapshot.release()};
-  } else if (pending_launch.snapshot != nullptr && pending_launch.correlation == data.correlation_id) {
-    const std::unique_ptr<Snapshot> snapshot(pending_launch.snapshot);
-    pending_launch.snapshot = nullptr;
+    if (snapshot->state != nullptr) pending_launch = {data.correlation_id, snapshot.release(), nullptr};
+  } else if (pending_launch.correlation == data.correlation_id) {
+    const std::unique_ptr<Snapshot> snapshot(std::exchange(pending_launch.snapshot, nullptr));
+    const std::unique_ptr<Survey::Ticket> ticket(std::exchange(pending_launch.ticket, nullptr));
     if (data.result == nullptr || !read(id, data.parameters, launched)) return;
-    after_launch(launched, *snapshot, *static_cast<const cuda::Result*>(data.result));
+    const cuda::Result result = *static_cast<const cuda::Result*>(data.result);
+    if (snapshot != nullptr) after_launch(launched, *snapshot, result);
+    if (ticket != nullptr) Survey::instance().after_launch(launched, *ticket, result);
   }
 }
 
