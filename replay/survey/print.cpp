@@ -46,6 +46,14 @@ int64_t sum_of(const std::vector<Surveyed>& kernels, const char* fact) {
 
 std::string launches_text(int64_t count) { return fmt::format("{} launch{}", count, count == 1 ? "" : "es"); }
 
+std::string caller_text(const Surveyed& kernel) {
+  std::string text;
+  for (const std::string& one : {kernel.node, kernel.operation, kernel.python}) {
+    if (!one.empty()) text += (text.empty() ? " Launched by " : ", ") + one;
+  }
+  return text.empty() ? "" : text + ".";
+}
+
 std::string story_of(const Surveyed& kernel) {
   const int64_t launches = kernel.fact("launches"), surveyed = kernel.fact("surveyed"), varied = kernel.fact("varied");
   if (surveyed == 0) return fmt::format("{}. {}.", launches_text(launches), kernel.why);
@@ -53,7 +61,7 @@ std::string story_of(const Surveyed& kernel) {
                                               launches_text(surveyed), counted(kernel.fact("most_words"), "word"),
                                               kernel.fact("first_varied"))
                                 : fmt::format("none of {} varied", launches_text(surveyed));
-  text += ". " + kernel.why + ".";
+  text += ". " + kernel.why + "." + caller_text(kernel);
   for (const auto& [reason, count] : kernel.not_surveyed) {
     text += fmt::format(" {} not surveyed: {}.", launches_text(count), reason_text(reason));
   }
@@ -106,10 +114,9 @@ Json code_json(const Surveyed& kernel) {
 }
 
 Json kernel_json(const Surveyed& kernel) {
-  Json json = {{"kernel", kernel.kernel},
-               {"mangled", kernel.mangled},
-               {"verdict", name_of(kernel.verdict)},
-               {"why", kernel.why}};
+  Json json = {{"kernel", kernel.kernel}, {"mangled", kernel.mangled}, {"verdict", name_of(kernel.verdict)},
+               {"why", kernel.why},       {"node", kernel.node},       {"operation", kernel.operation},
+               {"python", kernel.python}};
   for (const char* name : {"launches", "surveyed", "varied", "first_varied", "extra_launches", "extra_that_differ",
                            "most_words", "most_bytes", "microseconds"}) {
     json[name] = kernel.fact(name);

@@ -143,8 +143,14 @@ std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels
   std::vector<Surveyed> all;
   for (const capture::SurveyedKernel& one : kernels) {
     Surveyed& kernel = all.emplace_back();
-    const auto name = one.texts.find("kernel");
-    kernel.mangled = name != one.texts.end() ? name->second : "";
+    const auto text = [&](const char* name) {
+      const auto found = one.texts.find(name);
+      return found != one.texts.end() ? found->second : "";
+    };
+    kernel.mangled = text("kernel");
+    kernel.node = text("node");
+    kernel.operation = text("operation");
+    kernel.python = text("python");
     kernel.kernel = demangled(kernel.mangled);
     kernel.facts = one.integers;
     for (const auto& [fact, count] : one.integers) {

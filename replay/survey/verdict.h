@@ -17,6 +17,7 @@ bool varies(SurveyVerdict verdict);
 
 struct Surveyed {
   std::string kernel, mangled;
+  std::string node, operation, python;  // who launched it: PyTorch's autograd node and operation, a line of Python
   SurveyVerdict verdict = SurveyVerdict::kNotSurveyed;
   std::string why;                              // one or two sentences
   std::map<std::string, int64_t> facts;         // as the capture has them

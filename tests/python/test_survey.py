@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 
 import h5py
 import pytest
@@ -51,6 +52,8 @@ def test_every_verdict(tmp_path, asynchronous):
         assert (kernel["varied"] >= 2 and kernel["most_words"] == 1 and kernel["first_varied"] > 0) == varies, name
         assert kernel["extra_launches"] == 2 * kernel["surveyed"]
         assert kernel["launches"] == kernel["surveyed"] + sum(kernel["not_surveyed"].values())
+        caller = ("SumBackward0", "sum", "") if varies else ("", "", "")
+        assert (kernel["node"], kernel["operation"], kernel["python"]) == caller, name
     twin = kernels["survey_drawn_sum"]["twin"]
     assert twin == {"replaced": 1, "left": 0, "refused": False, "trials": kernels["survey_drawn_sum"]["varied"], "equal": twin["trials"]}
     assert kernels["survey_torn_atomics"]["twin"]["equal"] < kernels["survey_torn_atomics"]["twin"]["trials"]
@@ -73,6 +76,38 @@ def test_the_program_has_the_result_of_its_own_launch(tmp_path):
     """Of three launches, each followed by two others."""
     done = record(SURVEY_CLIENT, "number", options=["--survey", "--hook", "driver", "-o", tmp_path / "a.h5"])
     assert "number 3" in plain("number").splitlines() and "number 7" in done.stdout.splitlines()
+
+
+PROGRAM = """
+import ctypes, sys
+driver = getattr(ctypes, sys.argv[1])(sys.argv[2])
+image = open(sys.argv[3], "rb").read()
+def check(result):
+    assert result == 0, result
+def step(function, stream):
+    check(driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, (ctypes.c_void_p * 1)(ctypes.addressof(memory)), None))  # here
+check(driver.cuInit(0))
+context, module, function, memory = (ctypes.c_void_p() for _ in range(4))
+check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
+check(driver.cuCtxSetCurrent(context))
+check(driver.cuModuleLoadData(ctypes.byref(module), image))
+check(driver.cuModuleGetFunction(ctypes.byref(function), module, b"survey_number"))
+check(driver.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(4)))
+step(function, None)
+"""
+
+
+@pytest.mark.parametrize("library, holds_lock", [("PyDLL", True), ("CDLL", False)])
+def test_the_line_of_python_that_launches(tmp_path, library, holds_lock):
+    program, image, capture = tmp_path / "train.py", tmp_path / "image", tmp_path / "a.h5"
+    program.write_text(PROGRAM)
+    image.write_bytes(make_cubin(["survey_number"], bytes(16)))
+    done = record(sys.executable, program, library, BUILD / "stand_in" / "libcuda.so.1", image, options=["--survey", "--hook", "driver", "-o", capture])
+    assert done.returncode == 0, done.stderr
+    with h5py.File(capture) as file:
+        (kernel,) = [dict(one.attrs) for one in file["survey"].values()]
+    line = 1 + PROGRAM.splitlines().index(next(line for line in PROGRAM.splitlines() if line.endswith("# here")))
+    assert kernel["varied"] == 1 and kernel.get("python") == (f"{program}:{line} step" if holds_lock else None)
 
 
 @pytest.mark.parametrize("hook, arguments", [

@@ -13,6 +13,33 @@
 #include "tests/stand_in_driver/survey_kernels.h"
 
 namespace msda::stand_in {
+
+struct Launching {
+  virtual ~Launching() = default;
+  virtual void launch() const = 0;
+};
+
+}  // namespace msda::stand_in
+
+// As PyTorch's functions are called on the way to a launch.
+namespace at::_ops {
+struct sum {
+  __attribute__((noinline, visibility("default"))) static void call(const msda::stand_in::Launching& work) {
+    work.launch();
+    asm volatile("");  // no tail call
+  }
+};
+}  // namespace at::_ops
+namespace torch::autograd::generated {
+struct SumBackward0 {
+  __attribute__((noinline, visibility("default"))) void apply(const msda::stand_in::Launching& work) const {
+    at::_ops::sum::call(work);
+    asm volatile("");
+  }
+};
+}  // namespace torch::autograd::generated
+
+namespace msda::stand_in {
 namespace {
 
 using Code = uint64_t[2];                                          // an instruction
@@ -79,21 +106,34 @@ class Program {
     return static_cast<double>(client_.download<float>(pointer + static_cast<size_t>(index) * sizeof(float), 1)[0]);
   }
 
-  void add(const std::string& kernel, const Code& code, const CUdeviceptr& values, const int& count) {
+  void add(const std::string& kernel, const Code& code, const CUdeviceptr& values, const int& count) const {
     const CUdeviceptr sum = client_.upload(std::vector<float>{0});
     const Argument arguments[] = {sum, values, count};
-    launch(kernel, 5, code, arguments);
+    const Launches work(*this, kernel, code, arguments);
+    using torch::autograd::generated::SumBackward0;
+    void (SumBackward0::*volatile apply)(const Launching&) const = &SumBackward0::apply;  // not a copy of it
+    (SumBackward0().*apply)(work);
     std::printf("%s %.2f\n", kernel.c_str(), value(sum, 0));
   }
 
   void launch(const std::string& kernel, int times, const Code& code, std::span<const Argument> arguments,
-              bool has_variable = false) {
+              bool has_variable = false) const {
     const bool is_named = std::ranges::any_of(words_, [&](auto word) { return kernel.find(word) != kernel.npos; });
     if (!words_.empty() && !is_named) return;
     const CUfunction function = client_.load_image(kernel, image_of(kernel, code, has_variable), "data", false);
     for (int i = 0; i < times; ++i) client_.launch({}, function, {4}, {32}, nullptr, arguments);
     client_.wait_for_all();
   }
+
+  struct Launches : Launching {
+    const Program& program;
+    const std::string& kernel;
+    const Code& code;
+    std::span<const Argument> arguments;
+    Launches(const Program& of, const std::string& name, const Code& its_code, std::span<const Argument> all)
+        : program(of), kernel(name), code(its_code), arguments(all) {}
+    void launch() const override { program.launch(kernel, 5, code, arguments); }
+  };
 
   const Client& client_;
   std::vector<std::string_view> words_;

@@ -25,19 +25,6 @@ std::optional<pthread_t> start(void* (*run)(void*), void* argument) {
   return started ? std::optional(thread) : std::nullopt;
 }
 
-// False also on a stack of the program's own making, as of a coroutine or of a signal handler.
-bool has_much_stack() noexcept {
-  constexpr size_t kMuch = 64 << 10;
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
-  void* lowest = nullptr;
-  size_t bytes = 0;
-  const bool is_told = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
-  pthread_attr_destroy(&attributes);
-  const auto begin = reinterpret_cast<uintptr_t>(lowest), here = reinterpret_cast<uintptr_t>(&attributes);
-  return is_told && here >= begin && here - begin >= kMuch && here - begin < bytes;
-}
-
 }  // namespace
 
 bool start_own_thread(void* (*run)(void*), void* argument) noexcept {
@@ -63,6 +50,18 @@ bool on_own_thread(const std::function<void()>& work) noexcept {
   };
   const auto thread = start(run, &job);
   return thread && pthread_join(*thread, nullptr) == 0 && job.done;
+}
+
+bool has_much_stack() noexcept {
+  constexpr size_t kMuch = 64 << 10;
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return false;
+  void* lowest = nullptr;
+  size_t bytes = 0;
+  const bool is_told = pthread_attr_getstack(&attributes, &lowest, &bytes) == 0;
+  pthread_attr_destroy(&attributes);
+  const auto begin = reinterpret_cast<uintptr_t>(lowest), here = reinterpret_cast<uintptr_t>(&attributes);
+  return is_told && here >= begin && here - begin >= kMuch && here - begin < bytes;
 }
 
 bool on_enough_stack(const std::function<void()>& work) noexcept {

@@ -157,7 +157,10 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   kernel.extra_that_differ += differ;
   kernel.most_words = std::max(kernel.most_words, std::ranges::max(result.differing));
   if (differ == 0) return Unsurveyed::kNone;
-  if (kernel.varied++ == 0) kernel.first_varied = launches_;
+  if (kernel.varied++ == 0) {
+    kernel.first_varied = launches_;
+    kernel.caller = caller_of_launch();
+  }
   try_twin(launched, ticket);
   return Unsurveyed::kNone;
 }

@@ -93,6 +93,11 @@ spool::Surveyed SurveyedKernel::message() const {
   spool::Surveyed message{number, {{"kernel", layout.kernel}}, facts.integers};
   if (image != nullptr) message.texts["kernel_digest"] = image->digest;
   if (!facts.architecture.empty()) message.texts["architecture"] = facts.architecture;
+  const std::pair<const char*, const std::string&> callers[] = {
+      {"node", caller.node}, {"operation", caller.operation}, {"python", caller.python}};
+  for (const auto& [name, text] : callers) {
+    if (!text.empty()) message.texts[name] = text;
+  }
   const std::pair<const char*, int64_t> integers[] = {
       {"launches", launches},
       {"surveyed", surveyed},

@@ -11,6 +11,7 @@
 #include "recorder/preload/driver/digester.h"
 #include "recorder/preload/driver/images.h"
 #include "recorder/preload/launch/launch_facts.h"
+#include "recorder/preload/survey/caller.h"
 #include "recorder/preload/survey/loaded_twin.h"
 #include "recorder/spool/messages.h"
 
@@ -46,6 +47,7 @@ struct SurveyedKernel {
   bool is_checked = false;  // a launch has changed memory that its parameters name, and no other
   // Launches: all, surveyed, and of these: that varied. The first that did, among all of the program's, from 1 on.
   int64_t launches = 0, surveyed = 0, varied = 0, first_varied = 0;
+  Caller caller;                             // of the first launch that varied
   int64_t extra = 0, extra_that_differ = 0;  // launches of the survey's
   uint64_t most_words = 0, most_bytes = 0;   // 32-bit words that differed; memory that a launch reaches
   double seconds = 0;

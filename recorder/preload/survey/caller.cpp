@@ -1,0 +1,115 @@
+#include "recorder/preload/survey/caller.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "recorder/preload/driver/symbols.h"
+#include "recorder/preload/session/own_thread.h"
+
+namespace msda::record {
+namespace {
+
+// What stands between `before` and the next "::" in a symbol's name: of "torch::autograd::generated::A::apply(...)".
+std::string part_after(std::string_view name, std::string_view before) {
+  const size_t at = name.find(before);
+  if (at == name.npos) return "";
+  name.remove_prefix(at + before.size());
+  const size_t end = name.find("::");
+  return end == name.npos ? "" : std::string(name.substr(0, end));
+}
+
+std::string demangled(const char* symbol) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
+                                                         &std::free);
+  return status == 0 && text != nullptr ? text.get() : symbol;
+}
+
+// The innermost frame that names each.
+void read_native_frames(Caller& caller) {
+  constexpr int kMostFrames = 192;
+  std::array<void*, kMostFrames> frames;
+  const int count = backtrace(frames.data(), kMostFrames);
+  for (int i = 0; i < count && (caller.node.empty() || caller.operation.empty()); ++i) {
+    Dl_info found{};
+    if (dladdr(frames[static_cast<size_t>(i)], &found) == 0 || found.dli_sname == nullptr) continue;
+    const std::string_view mangled = found.dli_sname;
+    if (mangled.find("autograd") == mangled.npos && mangled.find("4_ops") == mangled.npos) continue;
+    const std::string name = demangled(found.dli_sname);
+    if (caller.node.empty()) caller.node = part_after(name, "torch::autograd::generated::");
+    if (caller.operation.empty()) caller.operation = part_after(name, "at::_ops::");
+  }
+}
+
+// The functions of Python's C API that tell a frame, from CPython 3.9 on.
+struct Python {
+  int (*holds_lock)() = nullptr;
+  void* (*frame)() = nullptr;
+  void* (*code)(void* frame) = nullptr;
+  int (*line)(void* frame) = nullptr;
+  void* (*attribute)(void* object, const char* name) = nullptr;
+  const char* (*text)(void* object) = nullptr;
+  void (*release)(void* object) = nullptr;
+  void (*clear_error)() = nullptr;
+  void (*fetch_error)(void**, void**, void**) = nullptr;
+  void (*restore_error)(void*, void*, void*) = nullptr;
+
+  Python() {
+    const auto get = [](auto*& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(real_dlsym(RTLD_DEFAULT, name));
+      return function != nullptr;
+    };
+    is_complete = get(holds_lock, "PyGILState_Check") && get(frame, "PyEval_GetFrame") &&
+                  get(code, "PyFrame_GetCode") && get(line, "PyFrame_GetLineNumber") &&
+                  get(attribute, "PyObject_GetAttrString") && get(text, "PyUnicode_AsUTF8") &&
+                  get(release, "Py_DecRef") && get(clear_error, "PyErr_Clear") && get(fetch_error, "PyErr_Fetch") &&
+                  get(restore_error, "PyErr_Restore");
+  }
+  bool is_complete = false;
+};
+
+// Text of a code object's attribute; empty if it has none.
+std::string text_of(const Python& python, void* code, const char* name) {
+  void* value = python.attribute(code, name);
+  const char* text = value != nullptr ? python.text(value) : nullptr;
+  std::string copy = text != nullptr ? text : "";
+  if (value != nullptr) python.release(value);
+  return copy;
+}
+
+void read_python_frame(Caller& caller) {
+  const Python python;
+  if (!python.is_complete || python.holds_lock() == 0) return;
+  void* const frame = python.frame();  // borrowed
+  if (frame == nullptr) return;
+  void *type = nullptr, *value = nullptr, *trace = nullptr;
+  python.fetch_error(&type, &value, &trace);  // of the program, which may be about to handle it
+  if (void* code = python.code(frame)) {
+    const std::string file = text_of(python, code, "co_filename"), function = text_of(python, code, "co_name");
+    if (!file.empty()) caller.python = file + ":" + std::to_string(python.line(frame)) + " " + function;
+    python.release(code);
+  }
+  python.clear_error();
+  python.restore_error(type, value, trace);
+}
+
+}  // namespace
+
+Caller caller_of_launch() noexcept {
+  Caller caller;
+  try {
+    if (!has_much_stack()) return caller;
+    read_native_frames(caller);
+    read_python_frame(caller);
+  } catch (...) {  // no memory
+  }
+  return caller;
+}
+
+}  // namespace msda::record
