@@ -122,6 +122,7 @@ class Images {
 std::atomic<bool> cubins_arrive{false};
 std::atomic<uint64_t> unload_count{0};
 thread_local Loading* current_loading = nullptr;
+thread_local int own_code = 0;
 
 Owner owner_of(cuda::Function function, bool is_kernel) {
   const cuda::Driver& driver = cuda::driver();
@@ -248,7 +249,11 @@ void Loading::done(Owner owner, const void* image, CodeFilter is_interesting) no
   errno = saved;
 }
 
+OwnCode::OwnCode() noexcept { ++own_code; }
+OwnCode::~OwnCode() { --own_code; }
+
 void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFilter is_interesting) noexcept {
+  if (own_code > 0) return;
   const int saved = errno;
   try {
     const Owner owner{Owner::kCupti, cupti_module};

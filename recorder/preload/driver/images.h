@@ -71,6 +71,15 @@ class Loading {
   std::set<Owner> arrived_;  // by CUPTI's numbers
 };
 
+// While it lives, code that the driver loads on this thread is the recorder's own, and not stored.
+class OwnCode {
+ public:
+  OwnCode() noexcept;
+  ~OwnCode();
+  OwnCode(const OwnCode&) = delete;
+  OwnCode& operator=(const OwnCode&) = delete;
+};
+
 // From CUPTI's callbacks: neither calls CUDA.
 void cubin_loaded(uint32_t cupti_module, const void* cubin, size_t bytes, CodeFilter is_interesting) noexcept;
 void unloaded(Owner owner) noexcept;

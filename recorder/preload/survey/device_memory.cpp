@@ -19,7 +19,8 @@ std::vector<DeviceRange> DeviceMemory::allocations() const {
   std::vector<DeviceRange> here;
   const std::lock_guard lock(mutex_);
   for (const auto& [address, bytes] : bytes_) {
-    if (is_memory_of_this_device(address)) here.push_back({address, bytes});
+    // It may have gone in a way that no hook sees, as a pool's memory does with the pool.
+    if (is_memory_of_this_device(address) && cuda::is_allocated(address, bytes)) here.push_back({address, bytes});
   }
   return here;
 }

@@ -25,11 +25,12 @@ std::optional<unsigned> attribute_of(cuda::DevicePointer address, int attribute)
 }  // namespace
 
 bool is_memory_of_this_device(cuda::DevicePointer address) {
-  constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
-  constexpr unsigned kDevice = 2;                     // CU_MEMORYTYPE_DEVICE
+  constexpr int kMemoryType = 2, kDeviceOrdinal = 9, kAccess = 16;  // CU_POINTER_ATTRIBUTE_*, _ACCESS_FLAGS
+  constexpr unsigned kDevice = 2, kReadAndWrite = 3;                // CU_MEMORYTYPE_DEVICE
   int device = 0;
   return attribute_of(address, kMemoryType) == kDevice && cuda::driver().current_device(&device) == cuda::kSuccess &&
-         attribute_of(address, kDeviceOrdinal) == static_cast<unsigned>(device);
+         attribute_of(address, kDeviceOrdinal) == static_cast<unsigned>(device) &&
+         attribute_of(address, kAccess).value_or(kReadAndWrite) == kReadAndWrite;  // older drivers do not tell it
 }
 
 void Reach::add(const DeviceRange& range) {

@@ -27,7 +27,8 @@ class Reach {
   std::vector<DeviceRange> ranges_;
 };
 
-// Not of the host's, nor of another device's; managed memory is of the device where it was allocated.
+// Memory that the current device may read and write, not the host's, nor another device's; managed memory is of the
+// device where it was allocated.
 bool is_memory_of_this_device(cuda::DevicePointer address);
 
 // Needs the launch's context to be current. `parameters`: their bytes, at their offsets.

@@ -120,9 +120,11 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
   by_itself([&] {
     ticket.lock = no_trial();
     if (!ticket.lock.owns_lock() || recording().is_over()) return;
+    constexpr cuda::Result kImplicitCapture = 906;  // CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
     int capturing = 0;
-    const bool is_known = cuda::driver().is_capturing(launched.stream, &capturing) == cuda::kSuccess;
-    if (!is_known || capturing != 0) return count_captured(launched.function);
+    const cuda::Result state = cuda::driver().is_capturing(launched.stream, &capturing);
+    if (state == kImplicitCapture || capturing != 0) return count_captured(launched.function);
+    if (state != cuda::kSuccess) return;  // the launch will fail, too
     SurveyedKernel& kernel = kernel_of(launched.function);
     if (!recording().wants(kernel.layout.kernel.c_str())) return;
     ++launches_;
@@ -171,6 +173,7 @@ void Survey::try_twin(const Launched& launched, Ticket& ticket) {
   constexpr int kTimes = 3;
   SurveyedKernel& kernel = *ticket.kernel;
   if (kernel.twin_trials == kMostTrials) return;
+  const OwnCode loading;  // now, or with the first launch
   if (!kernel.twin) {
     kernel.twin = load_twin(*kernel.image, kernel.layout.kernel, kernel.facts.architecture, launched.shared_bytes);
   }

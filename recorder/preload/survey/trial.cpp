@@ -36,6 +36,8 @@ cuda::Result launch_again(const Launched& launched) {
   const cuda::LaunchConfig config{{grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                   launched.shared_bytes,       launched.stream,
                                   attributes.data(),           static_cast<unsigned>(attributes.size())};
+  constexpr cuda::Result kNotSupported = 801;  // CUDA_ERROR_NOT_SUPPORTED
+  if (cuda::driver().launch_ex == nullptr) return kNotSupported;
   return cuda::driver().launch_ex(&config, launched.function, launched.parameters, launched.extra);
 }
 
