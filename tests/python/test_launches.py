@@ -34,7 +34,7 @@ def writer_of(spool):
 
 @pytest.mark.parametrize("asynchronous", [0, 1])
 @pytest.mark.parametrize("via", ["dlsym", "procaddress"])
-@pytest.mark.parametrize("entry", [[], ["--ex"], ["--packed"], ["--ptsz"], ["--as-kernel"], ["--ex", "--ptsz", "--as-kernel"]])
+@pytest.mark.parametrize("entry", [[], ["--ex"], ["--packed"], ["--ptsz"], ["--as-kernel"], ["--ex", "--ptsz", "--as-kernel"], ["--cooperative"], ["--cooperative", "--ptsz"]])
 @pytest.mark.parametrize("kernel", ["col2im17", "triton"])
 def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, via, asynchronous):
     capture = tmp_path / "a.h5"
@@ -52,6 +52,7 @@ def test_launches_are_recorded_and_unchanged(replay, tmp_path, kernel, entry, vi
         dialect, padding = ("deformable_detr", "zeros") if kernel == "col2im17" else ("msda_triton", "border")
         assert (call.dialect, call.padding_mode, call.align_corners) == (dialect, padding, False)
         assert list(call.facts["grid"]) and list(call.facts["block"]) and "stream" in call.facts
+        assert call.facts.get("cooperative") == (1 if "--cooperative" in entry else None)
         assert set(call.outputs) == {"grad_value", "grad_sampling_locations", "grad_attention_weights"}
         assert not np.any(call.outputs_before["grad_value"])
         truth = backward(call.inputs, padding_mode=padding)

@@ -113,8 +113,8 @@ def test_the_line_of_python_that_launches(tmp_path, library, holds_lock):
 @pytest.mark.parametrize("hook, arguments", [
     *(("driver", one) for one in (
         ["--threads", 3, "--launches", 4], ["--threads", 2, "--streams", 3, "--launches", 4], ["--ex", "--ptsz", "--launches", 3], ["--packed"],
-        ["--as-kernel", "--launches", 3], ["--tune", 5, "--launches", 2])),
-    *((hook, ["--cupti", "--threads", 2, "--launches", 4, *way]) for hook in ("auto", "cupti") for way in ([], ["--hidden"]))])
+        ["--cooperative", "--launches", 3], ["--as-kernel", "--launches", 3], ["--tune", 5, "--launches", 2])),
+    *((hook, ["--cupti", "--threads", 2, "--launches", 4, *way]) for hook in ("auto", "cupti") for way in ([], ["--hidden"], ["--cooperative"]))])
 @pytest.mark.parametrize("asynchronous", [0, 1])
 def test_programs_go_on_as_without(tmp_path, hook, arguments, asynchronous):
     """Launches in every way, of several threads on several streams, seen by the driver hook or by CUPTI."""

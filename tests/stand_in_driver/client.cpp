@@ -152,6 +152,9 @@ void Client::launch(LaunchWay way, CUfunction function, Extent grid, Extent bloc
     const auto twin = way.per_thread_default ? api_.cuLaunchKernelEx_ptsz : api_.cuLaunchKernelEx;
     const auto call = way.hidden ? hidden_launch_ : twin;
     check(call(&config, function, parameters, extra));
+  } else if (way.cooperative) {
+    const auto call = way.per_thread_default ? api_.cuLaunchCooperativeKernel_ptsz : api_.cuLaunchCooperativeKernel;
+    check(call(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, 0, stream, parameters));
   } else {
     const auto call = way.per_thread_default ? api_.cuLaunchKernel_ptsz : api_.cuLaunchKernel;
     const auto launch = [&] {

@@ -10,47 +10,49 @@
 
 namespace msda::stand_in {
 
-#define MSDA_STAND_IN_FUNCTIONS(X) \
-  X(cuInit)                        \
-  X(cuGetErrorString)              \
-  X(cuDevicePrimaryCtxRetain)      \
-  X(cuDevicePrimaryCtxReset_v2)    \
-  X(cuCtxCreate_v2)                \
-  X(cuCtxDestroy_v2)               \
-  X(cuCtxSetCurrent)               \
-  X(cuCtxSynchronize_v2)           \
-  X(cuMemAlloc_v2)                 \
-  X(cuMemFree_v2)                  \
-  X(cuMemHostAlloc)                \
-  X(cuMemFreeHost)                 \
-  X(cuMemGetAddressRange_v2)       \
-  X(cuMemcpyHtoD_v2)               \
-  X(cuMemcpyDtoH_v2)               \
-  X(cuMemcpyDtoHAsync_v2)          \
-  X(cuMemcpyDtoDAsync_v2)          \
-  X(cuMemsetD8Async)               \
-  X(cuStreamCreate)                \
-  X(cuStreamDestroy_v2)            \
-  X(cuStreamSynchronize)           \
-  X(cuStreamIsCapturing)           \
-  X(cuStreamBeginCapture_v2)       \
-  X(cuStreamEndCapture)            \
-  X(cuEventCreate)                 \
-  X(cuEventDestroy_v2)             \
-  X(cuEventRecord)                 \
-  X(cuEventSynchronize)            \
-  X(cuStreamWaitEvent)             \
-  X(cuModuleLoadData)              \
-  X(cuModuleLoadDataEx)            \
-  X(cuModuleLoadFatBinary)         \
-  X(cuModuleUnload)                \
-  X(cuModuleGetFunction)           \
-  X(cuLibraryLoadData)             \
-  X(cuLibraryUnload)               \
-  X(cuLibraryGetKernel)            \
-  X(cuLaunchKernel)                \
-  X(cuLaunchKernel_ptsz)           \
-  X(cuLaunchKernelEx)              \
+#define MSDA_STAND_IN_FUNCTIONS(X)  \
+  X(cuInit)                         \
+  X(cuGetErrorString)               \
+  X(cuDevicePrimaryCtxRetain)       \
+  X(cuDevicePrimaryCtxReset_v2)     \
+  X(cuCtxCreate_v2)                 \
+  X(cuCtxDestroy_v2)                \
+  X(cuCtxSetCurrent)                \
+  X(cuCtxSynchronize_v2)            \
+  X(cuMemAlloc_v2)                  \
+  X(cuMemFree_v2)                   \
+  X(cuMemHostAlloc)                 \
+  X(cuMemFreeHost)                  \
+  X(cuMemGetAddressRange_v2)        \
+  X(cuMemcpyHtoD_v2)                \
+  X(cuMemcpyDtoH_v2)                \
+  X(cuMemcpyDtoHAsync_v2)           \
+  X(cuMemcpyDtoDAsync_v2)           \
+  X(cuMemsetD8Async)                \
+  X(cuStreamCreate)                 \
+  X(cuStreamDestroy_v2)             \
+  X(cuStreamSynchronize)            \
+  X(cuStreamIsCapturing)            \
+  X(cuStreamBeginCapture_v2)        \
+  X(cuStreamEndCapture)             \
+  X(cuEventCreate)                  \
+  X(cuEventDestroy_v2)              \
+  X(cuEventRecord)                  \
+  X(cuEventSynchronize)             \
+  X(cuStreamWaitEvent)              \
+  X(cuModuleLoadData)               \
+  X(cuModuleLoadDataEx)             \
+  X(cuModuleLoadFatBinary)          \
+  X(cuModuleUnload)                 \
+  X(cuModuleGetFunction)            \
+  X(cuLibraryLoadData)              \
+  X(cuLibraryUnload)                \
+  X(cuLibraryGetKernel)             \
+  X(cuLaunchKernel)                 \
+  X(cuLaunchKernel_ptsz)            \
+  X(cuLaunchCooperativeKernel)      \
+  X(cuLaunchCooperativeKernel_ptsz) \
+  X(cuLaunchKernelEx)               \
   X(cuLaunchKernelEx_ptsz)
 
 struct Api {
@@ -70,6 +72,7 @@ void find_linked(Api& api, ProfilerApi& profiler);
 // Which of the ways to launch.
 struct LaunchWay {
   bool ex = false;                  // cuLaunchKernelEx
+  bool cooperative = false;         // cuLaunchCooperativeKernel
   bool packed = false;              // arguments by `extra` instead of kernelParams
   bool per_thread_default = false;  // the _ptsz twin
   bool hidden = false;              // by a function that no hook knows

@@ -25,7 +25,8 @@ namespace {
 constexpr char kUsage[] =
     "stand_in_client [--kernel col2im17|col2im17_gm|triton|grid_sample|grid_sample_3d|scale_add|\n"
     "                 whereabouts|poison_KERNEL|tiny] [--launches N]\n"
-    "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex] [--packed] "
+    "                [--via dlsym|procaddress|linked] [--streams S] [--threads T] [--seed X] [--ex|--cooperative] "
+    "[--packed] "
     "[--ptsz]\n"
     "                [--hidden] [--as-kernel] [--double] [--repeat R] [--image FILE]... [--load data|ex|fatbin]\n"
     "                [--tune N] [--change K] [--inside N] [--turn N] [--refused N]\n"
@@ -126,6 +127,8 @@ Options parse(int count, char** arguments) {
       options.way.hidden = true;
     } else if (name == "--ex") {
       options.way.ex = true;
+    } else if (name == "--cooperative") {
+      options.way.cooperative = true;
     } else if (name == "--packed") {
       options.way.packed = true;
     } else if (name == "--ptsz") {

@@ -156,6 +156,7 @@ const Entry kEntries[] = {ENTRY(cuInit, 2000),
                           ENTRY(cuKernelGetName, 12030),
                           ENTRY(cuKernelGetParamInfo, 12040),
                           ENTRY_WITH_TWIN(cuLaunchKernel, 4000),
+                          ENTRY_WITH_TWIN(cuLaunchCooperativeKernel, 9000),
                           ENTRY_WITH_TWIN(cuLaunchKernelEx, 11060)};
 
 #undef ENTRY

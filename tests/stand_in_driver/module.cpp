@@ -411,6 +411,38 @@ CUresult cuLaunchKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned 
                 [&] { return launch(&config, function, parameters, extra, true); });
 }
 
+// A tool is told no `extra`: what it would read there is not zero.
+static CUresult launch_cooperatively(uint32_t id, const CUlaunchConfig& config, CUfunction function, void** parameters,
+                                     bool null_is_per_thread) {
+  static void* const none[] = {nullptr};
+  const LaunchParameters told{function,
+                              {config.gridDimX, config.gridDimY, config.gridDimZ},
+                              {config.blockDimX, config.blockDimY, config.blockDimZ},
+                              config.sharedMemBytes,
+                              config.hStream,
+                              parameters,
+                              const_cast<void**>(none)};
+  return traced(id, name_to_tell(function), &told,
+                [&] { return launch(&config, function, parameters, nullptr, null_is_per_thread); });
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                   unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                   unsigned int shared_bytes, CUstream stream, void** parameters) {
+  return launch_cooperatively(kCbidLaunchCooperative,
+                              {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
+                              function, parameters, false);
+}
+
+CUresult cuLaunchCooperativeKernel_ptsz(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                        unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                        void** parameters) {
+  return launch_cooperatively(kCbidLaunchCooperativePtsz,
+                              {grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, nullptr, 0},
+                              function, parameters, true);
+}
+
 CUresult stand_in_hidden_launch(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
   return cuLaunchKernelEx(config, function, parameters, extra);
 }

@@ -13,6 +13,7 @@ namespace msda::stand_in {
 enum : int { kDomainDriver = 1, kDomainResource = 3 };
 enum : uint32_t { kCbidModuleLoaded = 6, kCbidModuleUnloadStarting = 7 };
 enum : uint32_t { kCbidLaunch = 307, kCbidLaunchPtsz = 442, kCbidLaunchEx = 652, kCbidLaunchExPtsz = 653 };
+enum : uint32_t { kCbidLaunchCooperative = 477, kCbidLaunchCooperativePtsz = 478 };
 
 struct CallbackData {
   int site;  // 0: enter, 1: exit

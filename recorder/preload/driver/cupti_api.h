@@ -19,6 +19,7 @@ inline constexpr Result kSuccess = 0, kNotInitialized = 15;
 inline constexpr int kDriverApi = 1, kResource = 3;                      // CUPTI_CB_DOMAIN_*
 inline constexpr uint32_t kModuleLoaded = 6, kModuleUnloadStarting = 7;  // CUPTI_CBID_RESOURCE_*
 inline constexpr uint32_t kLaunchKernel = 307, kLaunchKernelPtsz = 442;  // CUPTI_DRIVER_TRACE_CBID_cu*
+inline constexpr uint32_t kLaunchCooperative = 477, kLaunchCooperativePtsz = 478;
 inline constexpr uint32_t kLaunchKernelEx = 652, kLaunchKernelExPtsz = 653;
 inline constexpr int kEnter = 0, kExit = 1;  // CUPTI_API_*
 
@@ -52,7 +53,7 @@ struct LaunchKernelParameters {  // cuLaunchKernel_params, and those of its twin
   unsigned grid[3], block[3], shared_bytes;
   cuda::Stream stream;
   void** parameters;
-  void** extra;
+  void** extra;  // not of cooperative launches
 };
 static_assert(offsetof(LaunchKernelParameters, stream) == 40);
 

@@ -36,6 +36,9 @@ struct LaunchAttribute {  // CUlaunchAttribute
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
+// What cuLaunchCooperativeKernel adds: CU_LAUNCH_ATTRIBUTE_COOPERATIVE.
+inline constexpr LaunchAttribute kCooperativeLaunch{2, {}, {{1}}};
+
 struct LaunchConfig {  // CUlaunchConfig
   unsigned int grid[3], block[3], shared_bytes;
   Stream stream;

@@ -80,7 +80,8 @@ struct PendingLaunch {
 constinit thread_local PendingLaunch pending_launch;
 
 bool read(uint32_t id, const void* parameters, Launched& launched) {
-  if (id == cupti::kLaunchKernel || id == cupti::kLaunchKernelPtsz) {
+  const bool is_cooperative = id == cupti::kLaunchCooperative || id == cupti::kLaunchCooperativePtsz;
+  if (is_cooperative || id == cupti::kLaunchKernel || id == cupti::kLaunchKernelPtsz) {
     const auto& p = *static_cast<const cupti::LaunchKernelParameters*>(parameters);
     launched.function = p.function;
     launched.grid = {p.grid[0], p.grid[1], p.grid[2]};
@@ -88,7 +89,8 @@ bool read(uint32_t id, const void* parameters, Launched& launched) {
     launched.shared_bytes = p.shared_bytes;
     launched.stream = p.stream;
     launched.parameters = p.parameters;
-    launched.extra = p.extra;
+    launched.extra = is_cooperative ? nullptr : p.extra;
+    if (is_cooperative) launched.attributes = {&cuda::kCooperativeLaunch, 1};
   } else {
     const auto& p = *static_cast<const cupti::LaunchKernelExParameters*>(parameters);
     if (p.config == nullptr) return false;
@@ -102,7 +104,8 @@ bool read(uint32_t id, const void* parameters, Launched& launched) {
     launched.parameters = p.parameters;
     launched.extra = p.extra;
   }
-  const bool per_thread = id == cupti::kLaunchKernelPtsz || id == cupti::kLaunchKernelExPtsz;
+  const bool per_thread =
+      id == cupti::kLaunchKernelPtsz || id == cupti::kLaunchKernelExPtsz || id == cupti::kLaunchCooperativePtsz;
   if (launched.stream == nullptr && per_thread) launched.stream = cuda::kStreamPerThread;
   return true;
 }
@@ -169,8 +172,8 @@ std::string subscribe() {
   for (const uint32_t id : {cupti::kModuleLoaded, cupti::kModuleUnloadStarting}) {
     enabled = enabled && enable(1, ours, cupti::kResource, id) == cupti::kSuccess;
   }
-  for (const uint32_t id :
-       {cupti::kLaunchKernel, cupti::kLaunchKernelPtsz, cupti::kLaunchKernelEx, cupti::kLaunchKernelExPtsz}) {
+  for (const uint32_t id : {cupti::kLaunchKernel, cupti::kLaunchKernelPtsz, cupti::kLaunchKernelEx,
+                            cupti::kLaunchKernelExPtsz, cupti::kLaunchCooperative, cupti::kLaunchCooperativePtsz}) {
     enabled = enabled && enable(1, ours, cupti::kDriverApi, id) == cupti::kSuccess;
   }
   if (!enabled) {

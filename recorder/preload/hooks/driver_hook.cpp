@@ -188,6 +188,17 @@ auto launched_plainly(Hook<Function> hook) {
 }
 
 template <class Function>
+auto launched_cooperatively(Hook<Function> hook) {
+  return [hook](cuda::Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                unsigned shared_bytes, cuda::Stream stream, void** parameters) {
+    const Launched launched{function, {gx, gy, gz}, {bx, by, bz}, shared_bytes,
+                            stream,   parameters,   nullptr,      {&cuda::kCooperativeLaunch, 1}};
+    return launch(launched, hook.per_thread(),
+                  [&] { return hook(function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters); });
+  };
+}
+
+template <class Function>
 auto launched_by_config(Hook<Function> hook) {
   return [hook](const cuda::LaunchConfig* config, cuda::Function function, void** parameters, void** extra) {
     const auto real_launch = [&] { return hook(config, function, parameters, extra); };

@@ -28,6 +28,16 @@
   X(cuLaunchKernelEx_ptsz, cuda::Result,                                                                               \
     (const cuda::LaunchConfig* config, cuda::Function function, void** parameters, void** extra),                      \
     (config, function, parameters, extra), launched_by_config, "cuLaunchKernelEx", 13000, true)                        \
+  X(cuLaunchCooperativeKernel, cuda::Result,                                                                           \
+    (cuda::Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,            \
+     unsigned shared_bytes, cuda::Stream stream, void** parameters),                                                   \
+    (function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters),                                              \
+    launched_cooperatively, "cuLaunchCooperativeKernel", 13000, false)                                                 \
+  X(cuLaunchCooperativeKernel_ptsz, cuda::Result,                                                                      \
+    (cuda::Function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,            \
+     unsigned shared_bytes, cuda::Stream stream, void** parameters),                                                   \
+    (function, gx, gy, gz, bx, by, bz, shared_bytes, stream, parameters),                                              \
+    launched_cooperatively, "cuLaunchCooperativeKernel", 13000, true)                                                  \
   X(cuCtxSynchronize, cuda::Result, (), (), waited, "cuCtxSynchronize", 12000, false)                                  \
   X(cuCtxSynchronize_v2, cuda::Result, (cuda::Context context), (context), waited, "cuCtxSynchronize", 13000, false)   \
   X(cuCtxDestroy_v2, cuda::Result, (cuda::Context context), (context), ended_context, "cuCtxDestroy", 13000, false)    \
