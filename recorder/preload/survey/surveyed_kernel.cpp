@@ -59,11 +59,11 @@ std::optional<std::vector<DeviceRange>> places_of_variables(const Image& image, 
 }  // namespace
 
 const char* name_of(Unsurveyed why) {
-  constexpr std::array kNames{"",           "captured",     "collective", "other_memory", "shared_memory",
-                              "over_limit", "unknown_code", "calls_out",  "busy",         "parameters_unknown",
-                              "refused"};
-  static_assert(kNames.size() == static_cast<size_t>(Unsurveyed::kCount));
-  return kNames[static_cast<size_t>(why)];
+  constexpr std::array kReasons{"",           "captured",     "collective", "other_memory", "shared_memory",
+                                "over_limit", "unknown_code", "calls_out",  "busy",         "parameters_unknown",
+                                "refused"};
+  static_assert(kReasons.size() == static_cast<size_t>(Unsurveyed::kCount));
+  return kReasons[static_cast<size_t>(why)];
 }
 
 SurveyedKernel examine(cuda::Function function) {
