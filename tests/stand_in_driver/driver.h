@@ -25,6 +25,12 @@ void fail(CUresult error);
 // Is [pointer, pointer + bytes) inside one allocation? True if `bytes` is 0.
 bool allocated(CUdeviceptr pointer, size_t bytes);
 
+// The same of so many elements.
+template <class T>
+bool reachable(const T* pointer, int64_t count) {
+  return allocated(reinterpret_cast<uintptr_t>(pointer), static_cast<uint64_t>(count) * sizeof(T));
+}
+
 // Memory of the device that code has brought along: filled with zeros, never freed, and no allocation of the program's.
 CUdeviceptr allocate_variable(size_t bytes);
 

@@ -8,11 +8,6 @@
 namespace msda::stand_in {
 namespace {
 
-template <class T>
-bool reachable(const T* pointer, int64_t count) {
-  return allocated(reinterpret_cast<uintptr_t>(pointer), static_cast<uint64_t>(count) * sizeof(T));
-}
-
 // sum [rows, channels], of contiguous tensors, along dimension 0.
 CUresult index_add(const std::byte* bytes) {
   Arguments arguments(bytes);

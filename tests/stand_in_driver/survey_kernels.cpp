@@ -11,17 +11,12 @@
 namespace msda::stand_in {
 namespace {
 
-template <class T>
-bool is_there(const T* pointer, int count) {
-  return allocated(reinterpret_cast<uintptr_t>(pointer), static_cast<size_t>(count) * sizeof(T));
-}
-
 // x *= 2, in place.
 CUresult twice(const std::byte* bytes) {
   Arguments arguments(bytes);
   auto* const x = arguments.next<float*>();
   const int count = arguments.next<int>();
-  if (!is_there(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!reachable(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (int i = 0; i < count; ++i) x[i] *= 2;
   return CUDA_SUCCESS;
 }
@@ -39,7 +34,7 @@ CUresult sum(const std::byte* bytes) {
   auto* const sum = arguments.next<float*>();
   const auto* const x = arguments.next<const float*>();
   const int count = arguments.next<int>();
-  if (!is_there(sum, 1) || !is_there(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!reachable(sum, 1) || !reachable(x, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   std::vector<float> terms(x, x + count);
   if (order != Order::kFixed) std::ranges::shuffle(terms, random);
   for (const float term : terms) {
@@ -54,9 +49,9 @@ CUresult follow_table(const std::byte* bytes) {
   Arguments arguments(bytes);
   auto* const* const table = arguments.next<int* const*>();
   const int count = arguments.next<int>();
-  if (!is_there(table, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!reachable(table, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (int i = 0; i < count; ++i) {
-    if (!is_there(table[i], 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!reachable(table[i], 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     ++*table[i];
   }
   return CUDA_SUCCESS;
@@ -66,7 +61,7 @@ CUresult follow_table(const std::byte* bytes) {
 CUresult count_launches(const std::byte* bytes) {
   int* const launches = reinterpret_cast<int*>(counter());
   int* const result = Arguments(bytes).next<int*>();
-  if (!is_there(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!reachable(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   *result = ++*launches;
   return CUDA_SUCCESS;
 }
@@ -75,7 +70,7 @@ CUresult count_launches(const std::byte* bytes) {
 CUresult number_launches(const std::byte* bytes) {
   static std::atomic<int> launches{0};
   int* const result = Arguments(bytes).next<int*>();
-  if (!is_there(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!reachable(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   *result = ++launches;
   return CUDA_SUCCESS;
 }
@@ -83,7 +78,7 @@ CUresult number_launches(const std::byte* bytes) {
 // Adds 1 to a number in memory of the host.
 CUresult count_on_host(const std::byte* bytes) {
   int* const count = Arguments(bytes).next<int*>();
-  if (!is_there(count, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!reachable(count, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   ++*count;
   return CUDA_SUCCESS;
 }
@@ -103,7 +98,7 @@ CUresult compare(const std::byte* bytes) {
     const auto& [one, other, size] = pieces[i];
     if (!allocated(reinterpret_cast<uintptr_t>(one), size) || !allocated(reinterpret_cast<uintptr_t>(other), size) ||
         reinterpret_cast<uintptr_t>(one) % 16 != 0 || reinterpret_cast<uintptr_t>(other) % 16 != 0 ||
-        !is_there(counts + i, 1)) {
+        !reachable(counts + i, 1)) {
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
     for (uint64_t at = 0; at < size; at += 4) {
