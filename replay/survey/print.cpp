@@ -57,10 +57,10 @@ std::string caller_text(const Surveyed& kernel) {
 std::string story_of(const Surveyed& kernel) {
   const int64_t launches = kernel.fact("launches"), surveyed = kernel.fact("surveyed"), varied = kernel.fact("varied");
   if (surveyed == 0) return fmt::format("{}. {}.", launches_text(launches), kernel.why);
-  std::string text = varied > 0 ? fmt::format("{} of {} varied, in up to {} of 32 bits; the first is number {}", varied,
-                                              launches_text(surveyed), counted(kernel.fact("most_words"), "word"),
-                                              kernel.fact("first_varied"))
-                                : fmt::format("none of {} varied", launches_text(surveyed));
+  const std::string words = counted(kernel.fact("most_words"), "32-bit word");
+  std::string text = varied > 0 ? fmt::format("{} of {} varied, first the program's launch {}; at most {} differed",
+                                              varied, launches_text(surveyed), kernel.fact("first_varied"), words)
+                                : fmt::format("None of {} varied", launches_text(surveyed));
   text += ". " + kernel.why + "." + caller_text(kernel);
   for (const auto& [reason, count] : kernel.not_surveyed) {
     text += fmt::format(" {} not surveyed: {}.", launches_text(count), reason_text(reason));

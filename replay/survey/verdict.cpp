@@ -58,7 +58,7 @@ Judgement of_varying(const Surveyed& kernel) {
   }
   const std::string ways = communication_text(kernel);
   if (communicates) {
-    return {kArrivalOrder, fmt::format("Its blocks hand results to one another as they arrive: {}", ways)};
+    return {kArrivalOrder, fmt::format("Its blocks can hand results to one another as they arrive: {}", ways)};
   }
   if (kernel.fact("twin_refused") > 0) {
     return {kArrivalOrder,
