@@ -9,10 +9,8 @@ SANITIZER_STATUS = 99  # so that a sanitizer's end is none of the command's own 
 
 
 def environment_of(reports):
-    """Sanitizers write what they report to files `report.*` in a folder. Memory that there is not is refused as without them: AddressSanitizer
-    would report it, and may wait for ever in that, as there is no memory to report it with."""
-    options = (f"log_path={reports / 'report'}:exitcode={SANITIZER_STATUS}:quarantine_size_mb=16:malloc_context_size=5:detect_leaks=0:"
-               "allocator_may_return_null=1")
+    """Sanitizers write what they report to files `report.*` in a folder."""
+    options = f"log_path={reports / 'report'}:exitcode={SANITIZER_STATUS}:quarantine_size_mb=16:malloc_context_size=5:detect_leaks=0"
     return {**os.environ, "CUDA_VISIBLE_DEVICES": "", "ASAN_OPTIONS": options, "UBSAN_OPTIONS": f"print_stacktrace=1:{options}"}
 
 
