@@ -10,13 +10,18 @@
 #include <tuple>
 #include <utility>
 
+#include "replay/base/errors.h"
+
 namespace msda::replay {
 namespace {
 
 constexpr std::string_view kUnsurveyed = "not_surveyed_";
 
-// A name as it stands in the source; the same name if it is not mangled.
+// A name as it stands in the source; the same name if it is not mangled, or longer than those that compilers make:
+// libstdc++ takes long for some of them.
 std::string demangled(const std::string& name) {
+  constexpr size_t kLongest = 1 << 14;
+  if (name.size() > kLongest) return name;
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
                                                          &std::free);
@@ -154,6 +159,11 @@ std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels
     kernel.kernel = demangled(kernel.mangled);
     kernel.facts = one.integers;
     for (const auto& [fact, count] : one.integers) {
+      constexpr int64_t kMost = int64_t{1} << 40;  // sums of these do not overflow
+      if (count < 0 || count > kMost) {
+        throw BadInput(fmt::format("the survey says of {} that {} is {}: the file is damaged; record again",
+                                   kernel.mangled, fact, count));
+      }
       if (fact.starts_with(kUnsurveyed)) kernel.not_surveyed[fact.substr(kUnsurveyed.size())] = count;
     }
     Judgement judgement = judgement_of(kernel);

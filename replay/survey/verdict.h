@@ -25,7 +25,8 @@ struct Surveyed {
   int64_t fact(const char* name) const;         // 0 if it has none
 };
 
-// Kernels that vary first; then by the share of launches that did, and by launches.
+// Kernels that vary first; then by the share of launches that did, and by launches. Throws BadInput for numbers that no
+// survey has.
 std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels);
 
 // Why launches were not surveyed: "its launches were captured into a CUDA graph".

@@ -157,6 +157,15 @@ def test_a_survey_is_verified(tmp_path, replay):
     assert "/survey/000000" in replay("verify", tmp_path / "a.h5", expect=2).err
 
 
+@pytest.mark.parametrize("number", [-1, 2**63 - 1])
+def test_numbers_that_no_survey_has(tmp_path, replay, number):
+    surveyed(tmp_path / "a.h5", "twice")
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["survey/000000"].attrs["launches"] = number
+    told = replay("survey", tmp_path / "a.h5", "--all", expect=2).err
+    assert told == f"msda-replay: {tmp_path / 'a.h5'}: the survey says of survey_twice that launches is {number}: the file is damaged; record again\n"
+
+
 def test_without_a_survey_nothing_is_run_again(tmp_path):
     """The recorder stands in for memory's functions only in a survey."""
     done = record(SURVEY_CLIENT, options=["-o", tmp_path / "a.h5"])

@@ -38,6 +38,7 @@ def of_capture(path, whole, folder, places):
 
     yield command("list", path)
     yield command("verify", path)
+    yield command("survey", path, *places.choice(((), ("--all",))))
     yield command("show", path)
     yield command("run", path, *on_cpu, *places.choice(((), (), ("--verbose",), ("--mode", "recorded_order"), ("--reference", "0"),
                                                           ("--save-replays", folder / "replays.h5"))))

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
 import numpy as np
 from campaign import captures, cases
 from campaign.subjects import SUBJECTS
@@ -79,6 +80,25 @@ def _drawn(replay, folder, seed):
                 costs[target] = _cost(replay, target)
         for dear in sorted(costs, key=costs.get)[DRAWN:]:
             dear.unlink()
+
+
+SURVEY = {
+    "_Z3sumPfPKfi": {"launches": 5, "surveyed": 5, "varied": 4, "first_varied": 2, "float_atomics": 1, "may_communicate": 0, "twin_replaced": 1,
+                     "twin_left": 0, "twin_trials": 4, "twin_equal": 4, "twin_refused": 0, "most_words": 7, "most_bytes": 4096},
+    "scan": {"launches": 3, "surveyed": 2, "varied": 1, "float_atomics": 0, "may_communicate": 1, "strong_loads": 2, "not_surveyed_busy": 1},
+    "nccl": {"launches": 2, "not_surveyed_collective": 2},
+}
+
+
+def _surveyed(folder):
+    """Surveys, which only a GPU makes, or the driver that stands in for it: beside the calls of small captures."""
+    for number, source in enumerate(sorted(folder.glob("drawn-*.h5"), key=lambda path: path.stat().st_size)[:4]):
+        target = folder / f"drawn-survey-{number}.h5"
+        shutil.copy(source, target)
+        with h5py.File(target, "r+") as file:
+            for place, (kernel, facts) in enumerate(SURVEY.items()):
+                group = file.create_group(f"survey/{place:06}")
+                group.attrs.update({"kernel": kernel, "node": "SumBackward0", **{name: np.int64(count) for name, count in facts.items()}})
 
 
 def _recorded(build, output):
@@ -149,6 +169,7 @@ def make(build, folder, seed):
         (folder / name).mkdir(parents=True)
     _stored(folder / "captures")
     _drawn(build / "bin" / "msda-replay", folder / "captures", seed)
+    _surveyed(folder / "captures")
     _spools(build, folder / "spools")
     _recovered(build, folder / "spools", folder / "captures")
     _states(build, sorted((folder / "captures").iterdir(), key=lambda path: path.stat().st_size), folder / "states")
