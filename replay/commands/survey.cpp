@@ -30,8 +30,9 @@ struct SurveyOptions : Options {
   bool force = false, all = false;
 };
 
-// A program and its arguments are run, anything else is a capture.
+// A program and its arguments are run, anything else is a capture; on some file systems every file may be executed.
 bool is_command(const std::vector<std::string>& words) {
+  if (words.size() == 1 && is_of_kind(words[0], FileKind::kCapture)) return false;
   return words.size() > 1 || (access(words[0].c_str(), R_OK) != 0 && !record::find_program(words[0]).empty()) ||
          (access(words[0].c_str(), X_OK) == 0 && !std::filesystem::is_directory(words[0]));
 }

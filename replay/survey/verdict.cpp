@@ -28,8 +28,6 @@ std::string demangled(const std::string& name) {
   return status == 0 && text != nullptr ? text.get() : name;
 }
 
-bool has(const Surveyed& kernel, const char* name) { return kernel.facts.contains(name); }
-
 // How its blocks hand results to one another, of the ways that its code has.
 std::string communication_text(const Surveyed& kernel) {
   constexpr std::pair<const char*, const char*> kWays[] = {
@@ -81,7 +79,7 @@ Judgement of_varying(const Surveyed& kernel) {
 // Of one that was surveyed and did not vary.
 Judgement of_steady(const Surveyed& kernel) {
   using enum SurveyVerdict;
-  if (!has(kernel, "float_atomics") || !has(kernel, "may_communicate")) {
+  if (!kernel.facts.contains("float_atomics") || !kernel.facts.contains("may_communicate")) {
     return {kMayVary, "Its instructions are not known"};
   }
   if (kernel.fact("float_atomics") > 0) return {kMayVary, "It adds floating-point numbers by atomics"};
@@ -137,7 +135,7 @@ std::string reason_text(const std::string& reason) {
       {"over_limit", "No room for two copies of what it reaches (--survey-memory)"},
       {"unknown_code", "Its code is not known: CUPTI tells it (msda-replay doctor)"},
       {"calls_out", "It prints, allocates, or launches kernels itself"},
-      {"busy", "Other work on the device did not come to an end"},
+      {"busy", "Other work on the device, or the launch itself, did not end within 10 s"},
       {"parameters_unknown", "The driver does not tell its parameters"},
       {"refused", "The driver refused"}};
   const auto found = kTexts.find(reason);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +28,7 @@ struct Surveyed {
 // survey has.
 std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels);
 
-// Why launches were not surveyed: "its launches were captured into a CUDA graph".
+// Why launches were not surveyed, by the reason's name: "Captured into a CUDA graph".
 std::string reason_text(const std::string& reason);
 
 }  // namespace msda::replay

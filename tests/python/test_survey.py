@@ -135,6 +135,7 @@ def test_the_command_runs_a_program(tmp_path):
     done = subprocess.run([*run, "--", SURVEY_CLIENT, "drawn"], capture_output=True, text=True, timeout=60, env=environment())
     assert done.returncode == 1 and "order_only  survey_drawn_sum\n" in done.stdout, done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines()[1:])
+    (tmp_path / "s.h5").chmod(0o755)  # as every file is on some file systems
     again = subprocess.run([REPLAY, "survey", tmp_path / "s.h5"], capture_output=True, text=True, timeout=60)
     assert again.returncode == 1 and done.stdout.endswith(again.stdout)
     taken = subprocess.run([*run, "--", SURVEY_CLIENT, "twice"], capture_output=True, text=True, timeout=60, env=environment())
