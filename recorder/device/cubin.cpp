@@ -137,7 +137,7 @@ std::vector<Cubin> cubins_in(const void* image) {
 
 namespace {
 
-// Visits each section with its name and its header.
+// Visits each section with its name, its header and its number.
 template <class Visit>
 void for_each_section(std::span<const std::byte> cubin, Visit&& visit) {
   const auto sections = sections_of(cubin.data(), cubin.size());
@@ -150,7 +150,7 @@ void for_each_section(std::span<const std::byte> cubin, Visit&& visit) {
     if (header.sh_name >= text.size()) continue;
     const std::string_view rest = text.substr(header.sh_name);
     const size_t end = rest.find('\0');
-    if (end != rest.npos) visit(rest.substr(0, end), header);
+    if (end != rest.npos) visit(rest.substr(0, end), header, i);
   }
 }
 
@@ -158,7 +158,7 @@ void for_each_section(std::span<const std::byte> cubin, Visit&& visit) {
 template <class Visit>
 void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
   constexpr std::string_view kPrefix = ".text.";
-  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header, uint64_t) {
     if (name.starts_with(kPrefix)) visit(name.substr(kPrefix.size()), header);
   });
 }
@@ -167,7 +167,7 @@ void for_each_function(std::span<const std::byte> cubin, Visit&& visit) {
 
 std::span<const std::byte> section_of(std::span<const std::byte> cubin, std::string_view wanted) {
   std::span<const std::byte> content;
-  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header, uint64_t) {
     if (name != wanted || !content.empty() || header.sh_type == SHT_NOBITS ||
         !fits(header.sh_offset, header.sh_size, cubin.size())) {
       return;
@@ -252,10 +252,8 @@ std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_
 
 std::vector<Variable> variables_in(std::span<const std::byte> cubin) {
   std::set<uint64_t> memory;  // sections
-  uint64_t number = 0;
-  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr&) {
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr&, uint64_t number) {
     if (name.starts_with(".nv.global")) memory.insert(number);
-    ++number;
   });
   std::vector<Variable> variables;
   for_each_symbol(cubin, [&](const Symbol& symbol) {
@@ -275,7 +273,7 @@ std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin,
     if ((symbol.entry.st_other & kEntry) != 0) kernels.insert(symbol.name);
     return false;
   });
-  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header) {
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header, uint64_t) {
     if (!name.starts_with(kPrefix) || !fits(header.sh_offset, header.sh_size, cubin.size())) return;
     const std::string_view function = name.substr(kPrefix.size());
     if (function != kernel && kernels.contains(function)) return;
