@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 
 namespace msda::record {
 namespace {
@@ -250,29 +252,105 @@ std::optional<uint64_t> symbol_of(std::span<const std::byte> cubin, std::string_
   return found;
 }
 
-std::vector<Variable> variables_in(std::span<const std::byte> cubin) {
-  std::set<uint64_t> memory;  // sections
+namespace {
+
+bool is_variable(const Symbol& symbol) {
+  return ELF64_ST_TYPE(symbol.entry.st_info) == STT_OBJECT && symbol.entry.st_size > 0;
+}
+
+// The numbers of the sections whose names begin so.
+std::set<uint64_t> sections_called(std::span<const std::byte> cubin, std::string_view prefix) {
+  std::set<uint64_t> numbers;
   for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr&, uint64_t number) {
-    if (name.starts_with(".nv.global")) memory.insert(number);
+    if (name.starts_with(prefix)) numbers.insert(number);
   });
+  return numbers;
+}
+
+std::set<uint64_t> sections_of_variables(std::span<const std::byte> cubin) {
+  return sections_called(cubin, ".nv.global");  // and .nv.global.init
+}
+
+std::set<std::string_view> kernels_in(std::span<const std::byte> cubin) {
+  constexpr unsigned char kEntry = 0x10;  // of a symbol's st_other: a kernel, and no function that one may call
+  std::set<std::string_view> kernels;
+  for_each_symbol(cubin, [&](const Symbol& symbol) {
+    if ((symbol.entry.st_other & kEntry) != 0) kernels.insert(symbol.name);
+    return false;
+  });
+  return kernels;
+}
+
+// The relocations of a section: the number of the symbol, by the offset.
+std::multimap<uint64_t, uint64_t> relocations_of(std::span<const std::byte> cubin, std::string_view section) {
+  std::multimap<uint64_t, uint64_t> symbols;
+  for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header, uint64_t) {
+    const bool has_addends = header.sh_type == SHT_RELA;
+    const uint64_t bytes = has_addends ? sizeof(Elf64_Rela) : sizeof(Elf64_Rel);
+    if ((!has_addends && header.sh_type != SHT_REL) ||
+        name != (has_addends ? ".rela" : ".rel") + std::string(section) ||
+        !fits(header.sh_offset, header.sh_size, cubin.size())) {
+      return;
+    }
+    for (uint64_t at = 0; at + bytes <= header.sh_size; at += bytes) {
+      const auto entry = read<Elf64_Rel>(cubin.data() + header.sh_offset + at);  // an Elf64_Rela begins so, too
+      symbols.emplace(entry.r_offset, ELF64_R_SYM(entry.r_info));
+    }
+  });
+  return symbols;
+}
+
+std::vector<Variable> variables_in_sections(std::span<const std::byte> cubin, const std::set<uint64_t>& memory) {
   std::vector<Variable> variables;
   for_each_symbol(cubin, [&](const Symbol& symbol) {
-    const bool is_variable = ELF64_ST_TYPE(symbol.entry.st_info) == STT_OBJECT && symbol.entry.st_size > 0;
-    if (is_variable && memory.contains(symbol.entry.st_shndx)) variables.push_back({symbol.name, symbol.entry.st_size});
+    if (is_variable(symbol) && memory.contains(symbol.entry.st_shndx)) {
+      variables.push_back({symbol.name, symbol.entry.st_size});
+    }
     return false;
   });
   return variables;
 }
 
-std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin, std::string_view kernel) {
-  constexpr std::string_view kPrefix = ".nv.info.";
-  constexpr unsigned char kEntry = 0x10;  // of a symbol's st_other: a kernel, and no function that one may call
-  std::set<std::string_view> kernels, names;
-  std::set<uint64_t> numbers;
+}  // namespace
+
+std::vector<Variable> variables_in(std::span<const std::byte> cubin) {
+  return variables_in_sections(cubin, sections_of_variables(cubin));
+}
+
+std::vector<Variable> constants_in(std::span<const std::byte> cubin) {
+  return variables_in_sections(cubin, sections_called(cubin, ".nv.constant3"));
+}
+
+std::multimap<uint64_t, Variable> variables_relocated_in(std::span<const std::byte> cubin, std::string_view section) {
+  std::multimap<uint64_t, Variable> found;
+  const auto relocations = relocations_of(cubin, section);
+  if (relocations.empty()) return found;
+  const auto memory = sections_of_variables(cubin);
+  std::map<uint64_t, Variable> variables;  // by number
   for_each_symbol(cubin, [&](const Symbol& symbol) {
-    if ((symbol.entry.st_other & kEntry) != 0) kernels.insert(symbol.name);
+    if (memory.contains(symbol.entry.st_shndx)) variables[symbol.number] = {symbol.name, symbol.entry.st_size};
     return false;
   });
+  for (const auto& [offset, number] : relocations) {
+    if (const auto variable = variables.find(number); variable != variables.end()) {
+      found.emplace(offset, variable->second);
+    }
+  }
+  return found;
+}
+
+std::vector<std::string_view> functions_run_by(std::span<const std::byte> cubin, std::string_view kernel) {
+  const auto kernels = kernels_in(cubin);
+  auto functions = functions_in(cubin);
+  std::erase_if(functions, [&](auto function) { return function != kernel && kernels.contains(function); });
+  return functions;
+}
+
+std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin, std::string_view kernel) {
+  constexpr std::string_view kPrefix = ".nv.info.";
+  const auto kernels = kernels_in(cubin);
+  std::set<std::string_view> names;
+  std::set<uint64_t> numbers;
   for_each_section(cubin, [&](std::string_view name, const Elf64_Shdr& header, uint64_t) {
     if (!name.starts_with(kPrefix) || !fits(header.sh_offset, header.sh_size, cubin.size())) return;
     const std::string_view function = name.substr(kPrefix.size());

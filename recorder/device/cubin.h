@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -39,6 +40,14 @@ struct Variable {
   uint64_t bytes = 0;
 };
 std::vector<Variable> variables_in(std::span<const std::byte> cubin);
+// What is declared __constant__.
+std::vector<Variable> constants_in(std::span<const std::byte> cubin);
+
+// The variables whose addresses the driver is to write into a section, and at which offset.
+std::multimap<uint64_t, Variable> variables_relocated_in(std::span<const std::byte> cubin, std::string_view section);
+
+// The functions that a kernel may run, as views into the cubin: itself, and all that are no kernels.
+std::vector<std::string_view> functions_run_by(std::span<const std::byte> cubin, std::string_view kernel);
 
 // The functions outside of the cubin that a kernel may call: vprintf, malloc, __assertfail, ...
 std::set<std::string_view> functions_called_by(std::span<const std::byte> cubin, std::string_view kernel);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 
 namespace msda::record {
@@ -36,6 +37,17 @@ struct InstructionWords {
   unsigned opcode() const { return field(low, 0, 9); }
   // Which operands are registers, constants or uniform registers.
   unsigned operand_form() const { return field(low, 9, 3); }
+  // The bank of the constant that is an operand; nothing if none is.
+  std::optional<unsigned> constant_bank() const {
+    constexpr unsigned kThirdIsConstant = 3, kSecondIsConstant = 5;
+    const bool has_one = operand_form() == kThirdIsConstant || operand_form() == kSecondIsConstant;
+    return has_one ? std::optional(field(low, 54, 5)) : std::nullopt;
+  }
+  // Where in the bank it lies, in bytes.
+  unsigned constant_offset() const {
+    constexpr unsigned kLoadUniform = 0x1AC;  // LDCU, of sm_100 on
+    return field(low, opcode() == kLoadUniform ? 37 : 38, 16);
+  }
   unsigned destination() const { return field(low, 16, 8); }
   unsigned address() const { return field(low, 24, 8); }
   unsigned data() const { return field(low, 32, 8); }

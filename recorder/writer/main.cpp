@@ -64,6 +64,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100))
       ->type_name("PERCENT")
       ->capture_default_str();
+  app.add_flag("--survey-no-neighbour", options.survey_alone,
+               "Do not occupy a part of the device beside the extra launches");
   app.add_flag("--force", options.force, "Replace an existing capture");
   app.add_option("--follow", options.spool)->group("");
   app.add_option("--keep-last", options.keep_last)->group("");

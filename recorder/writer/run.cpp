@@ -132,6 +132,7 @@ void set_environment(const Options& options, const std::string& library, const s
     set("MSDA_RECORD_SURVEY", "1");
     set("MSDA_RECORD_SURVEY_RUNS", std::to_string(options.survey_runs));
     set("MSDA_RECORD_SURVEY_MEMORY", std::to_string(options.survey_memory));
+    if (options.survey_alone) set("MSDA_RECORD_SURVEY_NEIGHBOUR", "0");
   }
   set("MSDA_RECORD_SESSION", session);
   if (!announced.empty()) set("MSDA_RECORD_ANNOUNCED", announced);

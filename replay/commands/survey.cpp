@@ -27,7 +27,7 @@ struct SurveyOptions : Options {
   std::vector<std::string> words;  // a capture, or a command
   std::string output = "survey.h5", kernel;
   int64_t runs = 2, memory = 50;
-  bool force = false, all = false;
+  bool force = false, all = false, no_neighbour = false;
 };
 
 // A program and its arguments are run, anything else is a capture; on some file systems every file may be executed.
@@ -42,6 +42,7 @@ void record_survey(const SurveyOptions& options) {
   const std::string recorder = (record::this_program().parent_path() / "msda-record").string();
   Spawn spawn{{recorder, "--survey", "--survey-runs", std::to_string(options.runs), "--survey-memory",
                std::to_string(options.memory), "-o", options.output}};
+  if (options.no_neighbour) spawn.command.push_back("--survey-no-neighbour");
   if (options.force) spawn.command.push_back("--force");
   if (!options.kernel.empty()) spawn.command.insert(spawn.command.end(), {"--kernel", options.kernel});
   spawn.command.push_back("--");
@@ -97,6 +98,8 @@ void add_survey_command(CLI::App& app, int& status) {
       ->type_name("REGEX");
   add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
   add_count(*command, "--memory", options->memory, "Percent of the device's free memory for copies; default 50");
+  command->add_flag("--no-neighbour", options->no_neighbour,
+                    "Do not occupy a part of the device beside the extra launches");
   command->add_flag("--all", options->all, "List kernels that do not vary, too");
   add_json(*command, *options);
   command->callback([options, &status] { status = run_survey(*options); });

@@ -7,12 +7,14 @@
 #include <string>
 
 #include "recorder/device/cubin.h"
+#include "recorder/device/variables.h"
 #include "tests/device/tools.h"
 
 namespace msda::record {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
@@ -26,6 +28,9 @@ constexpr char kSource[] = R"(
   extern "C" __global__ void counts(int* p) { *p = atomicAdd(&counter, 1) + constant[1] + table[*p]; }
   extern "C" __global__ void stores(int* p) { table[p[1]] = *p; }
   extern "C" __global__ void allocates(int** p) { *p = static_cast<int*>(malloc(4)); }
+  __noinline__ __device__ int look_up(int i) { return table[i]; }
+  extern "C" __global__ void looks_up(int* p) { *p = look_up(*p); }
+  extern "C" __global__ void adds(float* p, float by) { p[threadIdx.x] += 3.25f * by + constant[threadIdx.x]; }
   extern "C" __global__ void asserts(int* p) { if (*p != 3) __assert_fail("p", "file", 3, "asserts"); }
 )";
 
@@ -61,10 +66,63 @@ TEST_F(Symbols, TellVariablesAndCalls) {
     const std::string cubin = test::assemble(ptx_, test::sm(architecture));
     ASSERT_FALSE(cubin.empty());
     EXPECT_THAT(variables_of(cubin), UnorderedElementsAre(std::pair("counter", 4u), std::pair("table", 28u)));
+    const auto constants = constants_in(test::as_span(cubin));
+    EXPECT_THAT(constants, ElementsAre(testing::FieldsAre("constant", 12u)));
     EXPECT_THAT(called_by(cubin, "prints"), ElementsAre("vprintf"));
     EXPECT_THAT(called_by(cubin, "allocates"), ElementsAre("malloc"));
     EXPECT_THAT(called_by(cubin, "asserts"), ElementsAre("__assertfail"));
     for (const char* kernel : {"counts", "stores", "no such kernel"}) EXPECT_THAT(called_by(cubin, kernel), IsEmpty());
+  }
+}
+
+std::set<std::string> used_by(const std::string& cubin, const char* kernel, const std::string& architecture) {
+  std::set<std::string> names;
+  for (const Variable& variable : variables_used_by(test::as_span(cubin), kernel, architecture)) {
+    if (!variable.name.starts_with('$')) names.emplace(variable.name);
+  }
+  return names;
+}
+
+TEST_F(Symbols, TellWhichVariablesKernelsUse) {
+  for (const int architecture : {80, 86, 90, 100, 120}) {
+    const std::string name = test::sm(architecture), cubin = test::assemble(ptx_, name);
+    SCOPED_TRACE(name);
+    EXPECT_THAT(used_by(cubin, "counts", name), UnorderedElementsAre("counter", "table"));
+    EXPECT_THAT(used_by(cubin, "stores", name), testing::Contains("table"));
+    EXPECT_THAT(used_by(cubin, "looks_up", name), testing::Contains("table"));
+    EXPECT_THAT(used_by(cubin, "adds", name), IsEmpty());
+  }
+  const std::string cubin = test::assemble(ptx_, "sm_90");
+  EXPECT_THAT(used_by(cubin, "adds", "sm_61"), UnorderedElementsAre("counter", "table")) << "its code is not known";
+}
+
+// Each kernel uses one of fifty variables. The address beside it may be loaded with it.
+TEST_F(Symbols, TellUsedFromUnusedVariables) {
+  std::string source;
+  for (int i = 0; i < 50; ++i) source += "__device__ int v" + std::to_string(i) + "[3];\n";
+  for (int i = 0; i < 50; ++i) {
+    const std::string number = std::to_string(i);
+    source += "extern \"C\" __global__ void k" + number + "(int* p) { *p = v" + number + "[p[1]]; }\n";
+  }
+  const std::string ptx = test::compile_to_ptx(source);
+  for (const int architecture : {80, 90, 100, 120}) {
+    const std::string name = test::sm(architecture), cubin = test::assemble(ptx, name);
+    SCOPED_TRACE(name);
+    for (int i = 0; i < 50; ++i) {
+      const auto used = used_by(cubin, ("k" + std::to_string(i)).c_str(), name);
+      EXPECT_TRUE(used.contains("v" + std::to_string(i))) << i;
+      EXPECT_LE(used.size(), 2u) << i;
+    }
+  }
+}
+
+TEST_F(Symbols, TellVariablesOfCodeThatIsDebuggedOrLinked) {
+  for (const char* options : {"-G", "-rdc=true"}) {
+    SCOPED_TRACE(options);
+    const std::string command = std::string(test::kNvcc) + " -x cu -cubin " + options + " -arch=sm_90 input -o output";
+    const std::string cubin = test::output_of(command, kSource);
+    EXPECT_THAT(used_by(cubin, "counts", "sm_90"), UnorderedElementsAre("counter", HasSubstr("table")));
+    EXPECT_THAT(used_by(cubin, "looks_up", "sm_90"), ElementsAre(HasSubstr("table")));
   }
 }
 
@@ -84,6 +142,7 @@ TEST_F(Symbols, DamageIsNeverReadPast) {
     const auto bytes = std::as_bytes(std::span(damaged));
     for (const Variable& variable : variables_in(bytes)) ASSERT_LE(variable.name.size(), damaged.size());
     for (const auto name : functions_called_by(bytes, "prints")) ASSERT_LE(name.size(), damaged.size());
+    variables_used_by(bytes, "stores", "sm_90");
     symbol_of(bytes, "prints");
   }
 }

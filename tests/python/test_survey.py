@@ -22,9 +22,11 @@ VERDICTS = {
     "survey_torn_sum": ("race", 5),
     "survey_torn_atomics": ("race", 5),
     "survey_twice": ("deterministic", 3),
-    "survey_follow_table": ("not_surveyed", 0),
+    "survey_follow_table": ("deterministic", 3),
+    "survey_follow_hidden": ("not_surveyed", 0),
     "survey_count": ("deterministic", 4),
     "survey_count_on_host": ("not_surveyed", 0),
+    "survey_read_host": ("deterministic", 2),
 }
 
 
@@ -57,7 +59,7 @@ def test_every_verdict(tmp_path, asynchronous):
     twin = kernels["survey_drawn_sum"]["twin"]
     assert twin == {"replaced": 1, "left": 0, "refused": False, "trials": kernels["survey_drawn_sum"]["varied"], "equal": twin["trials"]}
     assert kernels["survey_torn_atomics"]["twin"]["equal"] < kernels["survey_torn_atomics"]["twin"]["trials"]
-    assert kernels["survey_follow_table"]["not_surveyed"] == {"other_memory": 3}
+    assert kernels["survey_follow_hidden"]["not_surveyed"] == {"other_memory": 3}
     assert kernels["survey_count_on_host"]["not_surveyed"] == {"shared_memory": 2}
 
 

@@ -179,6 +179,10 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
   return submit(stream, copy(pointer_of(to), pointer_of(from), bytes));
 }
 
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+}
+
 // Between the host and the device, from the first row's first byte on.
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* copy, CUstream stream) {
   if (const CUresult error = enter()) return error;

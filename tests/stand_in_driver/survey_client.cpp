@@ -42,8 +42,9 @@ struct SumBackward0 {
 namespace msda::stand_in {
 namespace {
 
-using Code = uint64_t[2];                                          // an instruction
-constexpr Code kPlain = {0x0000000000007918, 0x000fc00000000000};  // NOP
+using Code = uint64_t[2];                                                 // an instruction
+constexpr Code kPlain = {0x0000000000007918, 0x000fc00000000000};         // NOP
+constexpr Code kReadsAddress = {0x01000000ff027b82, 0x000fe20000000a00};  // LDC.64 R2, c[0x4][RZ]
 
 // An image that tells its kernel's code, as a real one does; with a variable if the kernel has one.
 std::string image_of(const std::string& kernel, const Code& code, bool has_variable) {
@@ -60,6 +61,8 @@ std::string image_of(const std::string& kernel, const Code& code, bool has_varia
     variable.st_name = static_cast<uint32_t>(1 + 6 + kernel.size() + 1 + 11 + 8);
     others.push_back({".symtab", SHT_SYMTAB, record::test::bytes_of(variable)});
     others.push_back({kCounter, SHT_NOTE, ""});
+    // Its address is the first in the bank of addresses.
+    others.push_back({".rela.nv.constant4", SHT_RELA, record::test::bytes_of(Elf64_Rela{})});
   }
   return record::test::make_cubin({kernel}, record::test::bytes_of(code), others);
 }
@@ -74,13 +77,17 @@ class Program {
     for (int i = 0; i < kCount; ++i) x[static_cast<size_t>(i)] = 1.0f / static_cast<float>(i + 1);
     const CUdeviceptr values = client_.upload(x);
     const CUdeviceptr numbers = client_.upload(std::vector<int>{10, 20}), result = client_.upload(std::vector<int>{0});
+    const CUdeviceptr others = client_.upload(std::vector<int>{30, 40});
     const CUdeviceptr table = client_.upload(std::vector<CUdeviceptr>{numbers, numbers + sizeof(int)});
+    const CUdeviceptr hidden = client_.upload(std::vector<CUdeviceptr>{~others, ~(others + sizeof(int))});
+    const CUdeviceptr read_from_host = client_.upload(std::vector<int>{0});
     void* on_host = nullptr;
     client_.check(client_.api().cuMemHostAlloc(&on_host, sizeof(int), 0));
     *static_cast<int*>(on_host) = 0;
 
     const Argument twice[] = {values, kCount}, follow[] = {table, kPointers};
-    const Argument count[] = {result}, host[] = {on_host};
+    const Argument follow_hidden[] = {hidden, kPointers};
+    const Argument count[] = {result}, host[] = {on_host}, read[] = {read_from_host, on_host};
     launch("survey_twice", 3, kPlain, twice);
     add("survey_drawn_sum", kFloatReduction, values, kCount);
     add("survey_fixed_sum", kFloatReduction, values, kCount);
@@ -88,8 +95,10 @@ class Program {
     add("survey_torn_sum", kPlain, values, kCount);
     add("survey_torn_atomics", kFloatReduction, values, kCount);
     launch("survey_follow_table", 3, kPlain, follow);
-    launch("survey_count", 4, kPlain, count, /*has_variable=*/true);
+    launch("survey_follow_hidden", 3, kPlain, follow_hidden);
+    launch("survey_count", 4, kReadsAddress, count, /*has_variable=*/true);
     launch("survey_count_on_host", 2, kPlain, host);
+    launch("survey_read_host", 2, kPlain, read);
     if (!words_.empty() && words_[0] == "number") {
       launch("survey_number", 3, kPlain, count);
       std::printf("number %d\n", client_.download<int>(result, 1)[0]);
@@ -97,7 +106,10 @@ class Program {
     std::printf("twice %g %g\n", value(values, 0), value(values, kCount - 1));
     const auto followed = client_.download<int>(numbers, 2);
     std::printf("follow_table %d %d\n", followed[0], followed[1]);
+    const auto hidden_ones = client_.download<int>(others, 2);
+    std::printf("follow_hidden %d %d\n", hidden_ones[0], hidden_ones[1]);
     std::printf("count %d\n", client_.download<int>(result, 1)[0]);
+    std::printf("read_host %d\n", client_.download<int>(read_from_host, 1)[0]);
     std::printf("count_on_host %d\n", *static_cast<int*>(on_host));
   }
 

@@ -44,15 +44,17 @@ CUresult sum(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-// Adds 1 to what each pointer of a table in device memory points to.
+// Adds 1 to what each pointer of a table in device memory points to; the table has them with these bits changed.
+template <uint64_t mask>
 CUresult follow_table(const std::byte* bytes) {
   Arguments arguments(bytes);
-  auto* const* const table = arguments.next<int* const*>();
+  const auto* const table = arguments.next<const uint64_t*>();
   const int count = arguments.next<int>();
   if (!reachable(table, count)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   for (int i = 0; i < count; ++i) {
-    if (!reachable(table[i], 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
-    ++*table[i];
+    int* const number = reinterpret_cast<int*>(table[i] ^ mask);
+    if (!reachable(number, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    ++*number;
   }
   return CUDA_SUCCESS;
 }
@@ -80,6 +82,40 @@ CUresult count_on_host(const std::byte* bytes) {
   int* const count = Arguments(bytes).next<int*>();
   if (!reachable(count, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
   ++*count;
+  return CUDA_SUCCESS;
+}
+
+// Copies that number.
+CUresult read_host(const std::byte* bytes) {
+  Arguments arguments(bytes);
+  int* const to = arguments.next<int*>();
+  const int* const from = arguments.next<const int*>();
+  if (!reachable(to, 1) || !reachable(from, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *to = *from;
+  return CUDA_SUCCESS;
+}
+
+CUresult spin(const std::byte*) { return CUDA_SUCCESS; }
+
+// The recorder's search for pointers, by its description.
+CUresult scan(const std::byte* bytes) {
+  struct Piece {
+    uint64_t address, bytes;
+  } pieces[32];
+  std::memcpy(pieces, bytes, sizeof pieces);
+  Arguments arguments(bytes + sizeof pieces);
+  const auto least = arguments.next<uint64_t>(), range = arguments.next<uint64_t>();
+  auto* const found = arguments.next<uint64_t*>();
+  if (!reachable(found, 4096)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  for (const Piece& piece : pieces) {
+    const auto* const words = reinterpret_cast<const uint64_t*>(piece.address);
+    if (piece.bytes > 0 && !reachable(words, static_cast<int>(piece.bytes / 8))) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    for (uint64_t i = 0; i < piece.bytes / 8; ++i) {
+      const uint64_t word = words[i];
+      const bool is_known = std::ranges::any_of(pieces, [&](auto& one) { return word - one.address < one.bytes; });
+      if (word - least < range && !is_known && ++found[0] < 4096) found[found[0]] = word;
+    }
+  }
   return CUDA_SUCCESS;
 }
 
@@ -131,10 +167,14 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_locked_sum", kLayoutOfSum, sum<Order::kDrawn>},
       {"survey_torn_sum", kLayoutOfSum, sum<Order::kDrawn>},
       {"survey_torn_atomics", kLayoutOfSum, sum<Order::kDrawn>},
-      {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table},
+      {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
+      {"survey_follow_hidden", {{0, 8}, {8, 4}}, follow_table<~uint64_t{0}>},
       {"survey_count", {{0, 8}}, count_launches},
       {"survey_number", {{0, 8}}, number_launches},
       {"survey_count_on_host", {{0, 8}}, count_on_host},
+      {"survey_read_host", {{0, 8}, {8, 8}}, read_host},
+      {"msda_record_spin", {{0, 8}, {8, 4}, {16, 8}}, spin},
+      {"msda_record_scan", {{0, 512}, {512, 8}, {520, 8}, {528, 8}}, scan},
       {"msda_record_compare", {{0, sizeof(ComparedPieces)}, {sizeof(ComparedPieces), 8}}, compare}};
   return kernels;
 }

@@ -8,6 +8,7 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/device/ptx.h"
+#include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
 namespace {
@@ -90,6 +91,7 @@ bool Digester::map_slots() {
     return false;
   }
   pinned_ = true;
+  cuda::note_own(slots_);
   return true;
 }
 
@@ -102,7 +104,7 @@ void Digester::context_ends() noexcept {
 // 0 if they cannot be allocated.
 [[gnu::cold]] cuda::DevicePointer Digester::allocate_sums(cuda::Context context, std::string& failure) {
   cuda::DevicePointer memory = 0;
-  cuda::Result result = cuda::driver().allocate(&memory, kSlots * kSlotBytes);
+  cuda::Result result = cuda::allocate_own(memory, kSlots * kSlotBytes);
   if (result == cuda::kSuccess) result = set_to_zero(memory, kSlots * kSlotBytes);
   if (result != cuda::kSuccess) {
     failure = "no device memory for the recorder's digests" + in_brackets(result);

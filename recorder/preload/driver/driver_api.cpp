@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "recorder/adapters/made_once.h"
+#include "recorder/preload/driver/own_memory.h"
 #include "recorder/preload/driver/symbols.h"
 
 namespace msda::record::cuda {
@@ -54,6 +55,7 @@ Driver find() {
   get(driver.primary_context_state, "cuDevicePrimaryCtxGetState");
   get(driver.host_device_pointer, "cuMemHostGetDevicePointer_v2");
   get(driver.copy_on_device, "cuMemcpyDtoDAsync_v2");
+  get(driver.copy_anywhere, "cuMemcpyAsync");
   get(driver.memory_info, "cuMemGetInfo_v2");
   get(driver.free, "cuMemFree_v2");
   get(driver.pointer_attribute, "cuPointerGetAttribute");
@@ -94,8 +96,8 @@ Result load_kernel(const char* ptx, const char* name, Function& kernel) {
 
 void pin(void* memory, uint64_t bytes) {
   constexpr unsigned kPortable = 1;  // CU_MEMHOSTREGISTER_PORTABLE
-  if (driver().host_register(memory, bytes, kPortable) != kSuccess) {
-  }  // without it copies are slower
+  // Without it copies are slower.
+  if (driver().host_register(memory, bytes, kPortable) == kSuccess) note_own(memory);
 }
 
 void unpin(void* memory) {

@@ -92,6 +92,7 @@ struct Driver {
   Result (*host_device_pointer)(DevicePointer*, void*, unsigned) = nullptr;  // cuMemHostGetDevicePointer_v2
   // The survey's. It needs the first three.
   Result (*copy_on_device)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;   // cuMemcpyDtoDAsync_v2
+  Result (*copy_anywhere)(DevicePointer, DevicePointer, size_t, Stream) = nullptr;    // cuMemcpyAsync
   Result (*memory_info)(size_t*, size_t*) = nullptr;                                  // cuMemGetInfo_v2
   Result (*free)(DevicePointer) = nullptr;                                            // cuMemFree_v2
   Result (*pointer_attribute)(void*, int, DevicePointer) = nullptr;                   // cuPointerGetAttribute

@@ -42,6 +42,10 @@ std::shared_ptr<Stored> stored(const Cubin& cubin, CodeFilter is_interesting) {
   return image;
 }
 
+bool has_same_code(const Stored& one, const Stored& other, std::string_view function) {
+  return one.digest == other.digest || std::ranges::equal(code_of(one.bytes, function), code_of(other.bytes, function));
+}
+
 class Images {
  public:
   // A forked child may unload code, as libraries do when it exits, but the driver works in none.
@@ -96,13 +100,14 @@ class Images {
     return best;
   }
 
-  // The only one of CUPTI's cubins with a function of this name, or null.
+  // The one of CUPTI's cubins with a function of this name, or one of several in which its code is the same. Null if
+  // there is none, or their code differs.
   StoredPtr only(std::string_view function) const {
     const std::lock_guard lock(mutex_);
     StoredPtr only;
     for (const auto& [owner, images] : loaded_) {
       if (owner.kind != Owner::kCupti || !images.front()->defines(function)) continue;
-      if (only != nullptr && only->digest != images.front()->digest) return nullptr;
+      if (only != nullptr && !has_same_code(*only, *images.front(), function)) return nullptr;
       only = images.front();
     }
     return only;

@@ -19,16 +19,17 @@ struct Config {
   std::vector<std::string> adapters;   // files of user adapters, absolute
   std::vector<std::string> variables;  // environment variables to record beside the usual ones
   HookChoice hook = HookChoice::kAuto;
-  int64_t keep_last = 0;     // 0: all
-  std::string stages;        // none, summary or full
-  uint64_t max_bytes = 0;    // the most that a process records; 0: half of the free disk space
-  uint64_t ring_bytes = 0;   // the most pinned memory shared with the writer
-  bool digest_only = false;  // record digests instead of tensors
-  bool survey = false;       // run each launch again, and tell which vary
-  int survey_runs = 2;       // extra launches
-  double survey_share = 0;   // of the device's free memory, for copies
-  std::string writer;        // the program msda-record
-  std::string session;       // the folder in which msda-record waits for writers; empty without msda-record
+  int64_t keep_last = 0;         // 0: all
+  std::string stages;            // none, summary or full
+  uint64_t max_bytes = 0;        // the most that a process records; 0: half of the free disk space
+  uint64_t ring_bytes = 0;       // the most pinned memory shared with the writer
+  bool digest_only = false;      // record digests instead of tensors
+  bool survey = false;           // run each launch again, and tell which vary
+  int survey_runs = 2;           // extra launches
+  bool survey_neighbour = true;  // beside which they run
+  double survey_share = 0;       // of the device's free memory, for copies
+  std::string writer;            // the program msda-record
+  std::string session;           // the folder in which msda-record waits for writers; empty without msda-record
 };
 
 const Config& config();

@@ -16,12 +16,18 @@ void DeviceMemory::freed(uint64_t address) {
 }
 
 std::vector<DeviceRange> DeviceMemory::allocations() const {
-  std::vector<DeviceRange> here;
+  std::vector<DeviceRange> all;
   const std::lock_guard lock(mutex_);
-  for (const auto& [address, bytes] : bytes_) {
-    // It may have gone in a way that no hook sees, as a pool's memory does with the pool.
-    if (is_memory_of_this_device(address) && cuda::is_allocated(address, bytes)) here.push_back({address, bytes});
-  }
+  for (const auto& [address, bytes] : bytes_) all.push_back({address, bytes});
+  return all;
+}
+
+std::vector<DeviceRange> DeviceMemory::allocations_here() const {
+  auto here = allocations();
+  // One may have gone in a way that no hook sees, as a pool's memory does with the pool.
+  std::erase_if(here, [](const DeviceRange& range) {
+    return !is_memory_of_this_device(range.address) || !cuda::is_allocated(range.address, range.bytes);
+  });
   return here;
 }
 

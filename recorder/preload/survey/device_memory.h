@@ -15,8 +15,9 @@ class DeviceMemory {
  public:
   void allocated(const DeviceRange& range);
   void freed(uint64_t address);
-  // Those in the memory of the calling thread's device.
   std::vector<DeviceRange> allocations() const;
+  // Those in the memory of the calling thread's device, as the driver says.
+  std::vector<DeviceRange> allocations_here() const;
 
   void stream_created(cuda::Stream stream);
   void stream_destroyed(cuda::Stream stream);

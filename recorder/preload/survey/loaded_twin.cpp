@@ -1,9 +1,12 @@
 #include "recorder/preload/survey/loaded_twin.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "recorder/device/cubin.h"
 #include "recorder/device/twin.h"
+#include "recorder/preload/launch/functions.h"
 
 namespace msda::record {
 namespace {
@@ -45,7 +48,28 @@ LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::s
   if (loaded.is_refused) return loaded;
   allow_shared_memory(function, shared_bytes);
   loaded.function = function;
+  loaded.library = library;
   return loaded;
+}
+
+bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& twin, cuda::Stream stream) {
+  bool is_kernel = false;
+  name_of_function(function, is_kernel);
+  auto symbols = variables_in(image.bytes);
+  const auto constants = constants_in(image.bytes);
+  symbols.insert(symbols.end(), constants.begin(), constants.end());
+  return std::ranges::all_of(symbols, [&](const Variable& symbol) {
+    const std::string name(symbol.name);
+    // What the driver does not find by its name has the value that the image gives it, in the twin as well.
+    const auto from = variable_of(function, is_kernel, name);
+    if (!from) return true;
+    VariablePlace to;
+    const cuda::Driver& driver = cuda::driver();
+    return driver.library_global != nullptr &&
+           driver.library_global(&to.address, &to.bytes, twin.library, name.c_str()) == cuda::kSuccess &&
+           to.bytes == from->bytes &&
+           driver.copy_on_device(to.address, from->address, to.bytes, stream) == cuda::kSuccess;
+  });
 }
 
 }  // namespace msda::record

@@ -11,12 +11,17 @@ namespace msda::record {
 struct LoadedTwin {
   // Null: no addition can be replaced, or the driver does not load the code.
   cuda::Function function = nullptr;
-  size_t replaced = 0, left = 0;  // floating-point additions: as integers, and as they were
-  bool is_refused = false;        // by the driver
+  cuda::Library library = nullptr;  // that has it
+  size_t replaced = 0, left = 0;    // floating-point additions: as integers, and as they were
+  bool is_refused = false;          // by the driver
 };
 
 // Works in every context. `shared_bytes`: what its launches ask for.
 LoadedTwin load_twin(const Image& image, const std::string& kernel, const std::string& architecture,
                      unsigned shared_bytes);
+
+// Gives the constants and variables of the twin's code the values that those of the function's code have, in the order
+// of the stream. False if the driver refuses. The program may have set them before the launch, or launches may have.
+bool copy_values(const Image& image, cuda::Function function, const LoadedTwin& twin, cuda::Stream stream);
 
 }  // namespace msda::record

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <optional>
+
+#include "recorder/preload/driver/own_memory.h"
 
 namespace msda::record {
 namespace {
@@ -22,6 +23,14 @@ std::optional<unsigned> attribute_of(cuda::DevicePointer address, int attribute)
   return get(&value, attribute, address) == cuda::kSuccess ? std::optional(value) : std::nullopt;
 }
 
+// Keeps them sorted by address.
+void add_to(std::vector<DeviceRange>& ranges, const DeviceRange& range) {
+  if (range.bytes == 0) return;
+  const auto at = std::ranges::upper_bound(ranges, range.address, {}, &DeviceRange::address);
+  if (at != ranges.begin() && std::prev(at)->address + std::prev(at)->bytes > range.address) return;
+  ranges.insert(at, range);
+}
+
 }  // namespace
 
 bool is_memory_of_this_device(cuda::DevicePointer address) {
@@ -33,16 +42,14 @@ bool is_memory_of_this_device(cuda::DevicePointer address) {
          attribute_of(address, kAccess).value_or(kReadAndWrite) == kReadAndWrite;  // older drivers do not tell it
 }
 
-void Reach::add(const DeviceRange& range) {
-  if (range.bytes == 0) return;
-  const auto at = std::ranges::upper_bound(ranges_, range.address, {}, &DeviceRange::address);
-  if (at != ranges_.begin() && std::prev(at)->address + std::prev(at)->bytes > range.address) return;
-  ranges_.insert(at, range);
-}
+void Reach::add(const DeviceRange& range) { add_to(ranges_, range); }
 
 uint64_t Reach::bytes() const {
-  return std::accumulate(ranges_.begin(), ranges_.end(), uint64_t{0},
-                         [](uint64_t sum, const DeviceRange& range) { return sum + range.bytes; });
+  uint64_t sum = 0;
+  for (const auto* ranges : {&ranges_, &shared}) {
+    for (const DeviceRange& range : *ranges) sum += range.bytes;
+  }
+  return sum;
 }
 
 bool Reach::has(uint64_t address) const {
@@ -50,20 +57,26 @@ bool Reach::has(uint64_t address) const {
   return after != ranges_.begin() && address - std::prev(after)->address < std::prev(after)->bytes;
 }
 
+void Reach::add_allocation_of(uint64_t word) {
+  cuda::DevicePointer base = 0;
+  size_t bytes = 0;
+  if (!may_be_address(word) || has(word)) return;
+  if (cuda::driver().address_range(&base, &bytes, word) != cuda::kSuccess || word - base >= bytes) return;
+  if (cuda::is_own(base)) return;
+  if (is_memory_of_this_device(word)) {
+    add({base, bytes});
+  } else {
+    add_to(shared, {base, bytes});
+  }
+}
+
 Reach reach_of(std::span<const std::byte> parameters) {
   Reach reach;
   constexpr size_t kWord = sizeof(uint64_t);
   for (; parameters.size() >= kWord; parameters = parameters.subspan(kWord)) {
-    cuda::DevicePointer word = 0, base = 0;
-    size_t bytes = 0;
+    uint64_t word = 0;
     std::memcpy(&word, parameters.data(), kWord);
-    if (!may_be_address(word) || reach.has(word)) continue;
-    if (cuda::driver().address_range(&base, &bytes, word) != cuda::kSuccess || word - base >= bytes) continue;
-    if (is_memory_of_this_device(word)) {
-      reach.add({base, bytes});
-    } else {
-      reach.is_shared = true;
-    }
+    reach.add_allocation_of(word);
   }
   return reach;
 }

@@ -15,13 +15,16 @@ namespace msda::record {
 class Reach {
  public:
   void add(const DeviceRange& range);
+  // Adds the allocation that this is an address in, if it is one.
+  void add_allocation_of(uint64_t word);
   std::span<const DeviceRange> ranges() const { return ranges_; }
   uint64_t bytes() const;
   // Whether the address lies in one of them.
   bool has(uint64_t address) const;
 
-  // A parameter points into memory of the host, or of another device: somebody else may read or write it meanwhile.
-  bool is_shared = false;
+  // Memory of the host, or of another device, that a parameter points into: somebody else may read or write it
+  // meanwhile, so a launch that changes it must not run again.
+  std::vector<DeviceRange> shared;
 
  private:
   std::vector<DeviceRange> ranges_;

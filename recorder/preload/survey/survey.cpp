@@ -10,7 +10,9 @@
 
 #include "recorder/adapters/made_once.h"
 #include "recorder/preload/driver/comparer.h"
+#include "recorder/preload/driver/neighbour.h"
 #include "recorder/preload/driver/own_calls.h"
+#include "recorder/preload/driver/own_memory.h"
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/session/config.h"
@@ -44,9 +46,10 @@ Survey::Survey() : space_(config().survey_share) {
 void Survey::forget_in_child() {
   new (&mutex_) std::timed_mutex;
   new (&space_) CopySpace(config().survey_share);
-  new (&functions_) decltype(functions_);
+  new (&loaded_) decltype(loaded_);
   new (&kernels_) decltype(kernels_);
   new (&memory_) DeviceMemory;
+  new (&pointers_) Pointers;
 }
 
 std::unique_lock<std::timed_mutex> Survey::no_trial() noexcept {
@@ -65,24 +68,27 @@ SurveyedKernel& Survey::row_of(const std::string& name, const std::string& diges
   return *row;
 }
 
-SurveyedKernel& Survey::kernel_of(cuda::Function function) {
-  if (std::exchange(unloads_, unloads()) != unloads()) functions_.clear();
-  if (const auto found = functions_.find(function); found != functions_.end()) return *found->second;
+Survey::Loaded& Survey::loaded(cuda::Function function) {
+  if (std::exchange(unloads_, unloads()) != unloads()) loaded_.clear();
+  cuda::Context context = nullptr;
+  cuda::driver().current_context(&context);
+  Loaded& one = loaded_[{context, function}];
+  if (one.kernel != nullptr) return one;
   SurveyedKernel fresh = examine(function);
   SurveyedKernel& known = row_of(fresh.layout.kernel, fresh.digest());
   fresh.number = known.number;
-  if (known.launches == 0)
-    known = std::move(fresh);
-  else
-    known.variables = std::move(fresh.variables);  // it was loaded again, or into another context
-  functions_[function] = &known;
-  return known;
+  if (known.launches == 0) known = std::move(fresh);
+  one.variables = variables_of(known, function);
+  one.kernel = &known;
+  return one;
 }
 
 // A kernel that was not launched before is not examined: that loads code, which would end the capture.
 void Survey::count_captured(cuda::Function function) {
-  const auto found = functions_.find(function);
-  SurveyedKernel* kernel = found != functions_.end() ? found->second : nullptr;
+  cuda::Context context = nullptr;
+  cuda::driver().current_context(&context);
+  const auto found = loaded_.find({context, function});
+  SurveyedKernel* kernel = found != loaded_.end() ? found->second.kernel : nullptr;
   if (kernel == nullptr) {
     bool is_kernel = false;
     kernel = &row_of(name_of_function(function, is_kernel), "");
@@ -93,27 +99,29 @@ void Survey::count_captured(cuda::Function function) {
 }
 
 // Copies what the launch reaches, unless it must not, or cannot, run again.
-Unsurveyed Survey::prepare(const Launched& launched, Ticket& ticket) {
+Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket) {
   SurveyedKernel& kernel = *ticket.kernel;
   if (kernel.never != Unsurveyed::kNone) return kernel.never;
   const auto parameters = parameter_bytes(launched, kernel.layout);
   if (!parameters) return Unsurveyed::kParameters;
   ticket.reach = reach_of(*parameters);
-  for (const DeviceRange& variable : kernel.variables) ticket.reach.add(variable);
-  kernel.most_bytes = std::max(kernel.most_bytes, ticket.reach.bytes());
-  if (ticket.reach.is_shared) return Unsurveyed::kShared;
+  if (!loaded.variables) return kernel.never = Unsurveyed::kUnknownCode;
+  for (const DeviceRange& variable : *loaded.variables) ticket.reach.add(variable);
   if (!memory_.wait_for_streams(patience_)) {
     patience_ = kLittlePatience;
     return Unsurveyed::kBusy;
   }
+  if (!pointers_.follow(ticket.reach, memory_.allocations(), launched.stream)) return Unsurveyed::kOtherMemory;
+  kernel.most_bytes = std::max(kernel.most_bytes, ticket.reach.bytes());
   ticket.is_first = !kernel.is_checked;
   if (ticket.is_first) {
-    auto all = memory_.allocations();
-    all.insert(all.end(), kernel.variables.begin(), kernel.variables.end());
+    auto all = memory_.allocations_here();
+    all.insert(all.end(), loaded.variables->begin(), loaded.variables->end());
     if (!ticket.sight.begin(std::move(all), launched.stream)) return Unsurveyed::kRefused;
   }
-  const bool is_copied = ticket.trial.begin(launched, ticket.reach, space_, config().survey_runs);
-  return is_copied ? Unsurveyed::kNone : Unsurveyed::kOverLimit;
+  const ExtraLaunches extra{config().survey_runs, config().survey_neighbour};
+  if (!ticket.trial.reserve(launched, ticket.reach, space_, extra)) return Unsurveyed::kOverLimit;
+  return ticket.trial.begin() ? Unsurveyed::kNone : Unsurveyed::kRefused;
 }
 
 void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
@@ -125,13 +133,14 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     const cuda::Result state = cuda::driver().is_capturing(launched.stream, &capturing);
     if (state == kImplicitCapture || capturing != 0) return count_captured(launched.function);
     if (state != cuda::kSuccess) return;  // the launch will fail, too
-    SurveyedKernel& kernel = kernel_of(launched.function);
+    const Loaded& loaded = this->loaded(launched.function);
+    SurveyedKernel& kernel = *loaded.kernel;
     if (!recording().wants(kernel.layout.kernel.c_str())) return;
     ++launches_;
     ++kernel.launches;
     const double begin = now_in_seconds();
     ticket.kernel = &kernel;
-    const Unsurveyed why = prepare(launched, ticket);
+    const Unsurveyed why = prepare(launched, loaded, ticket);
     kernel.seconds += now_in_seconds() - begin;
     if (why != Unsurveyed::kNone) {
       count(kernel, why);
@@ -151,6 +160,9 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
     if (*touched == Touched::kOthers) return kernel.never = Unsurveyed::kOtherMemory;
     kernel.is_checked = *touched == Touched::kNamed;
   }
+  const auto shares = ticket.trial.changed_shared_memory();
+  if (!shares) return Unsurveyed::kRefused;
+  if (*shares) return kernel.never = Unsurveyed::kShared;
   const Trial::Result result = ticket.trial.run(launched);
   if (!result.trouble.empty()) return kernel.never = Unsurveyed::kRefused;
   ++kernel.surveyed;
@@ -178,7 +190,8 @@ void Survey::try_twin(const Launched& launched, Ticket& ticket) {
     kernel.twin = load_twin(*kernel.image, kernel.layout.kernel, kernel.facts.architecture, launched.shared_bytes);
   }
   if (kernel.twin->function == nullptr) return;
-  const auto repeats = ticket.trial.repeats(launched, kernel.twin->function, kTimes);
+  const bool has_values = copy_values(*kernel.image, launched.function, *kernel.twin, launched.stream);
+  const auto repeats = has_values ? ticket.trial.repeats(launched, kernel.twin->function, kTimes) : std::nullopt;
   kernel.twin->is_refused = !repeats;
   if (!repeats) {
     kernel.twin->function = nullptr;
@@ -237,7 +250,10 @@ void Survey::context_ends() noexcept {
   const auto lock = no_trial();
   space_.context_ends();
   memory_.context_ends();
+  pointers_.context_ends();
   Comparer::instance().context_ends();
+  Neighbour::instance().context_ends();
+  cuda::forget_own();
 }
 
 }  // namespace msda::record

@@ -7,14 +7,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/device_memory.h"
 #include "recorder/preload/survey/first_sight.h"
+#include "recorder/preload/survey/pointers.h"
 #include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/survey/trial.h"
 
@@ -50,9 +52,14 @@ class Survey {
  private:
   Survey();
   SurveyedKernel& row_of(const std::string& name, const std::string& digest);
-  SurveyedKernel& kernel_of(cuda::Function function);
+  // A function in a context. A kernel may be loaded several times.
+  struct Loaded {
+    SurveyedKernel* kernel = nullptr;
+    std::optional<std::vector<DeviceRange>> variables;  // nothing: the driver does not tell where they lie
+  };
+  Loaded& loaded(cuda::Function function);
   void count_captured(cuda::Function function);
-  Unsurveyed prepare(const Launched& launched, Ticket& ticket);
+  Unsurveyed prepare(const Launched& launched, const Loaded& loaded, Ticket& ticket);
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
@@ -62,11 +69,13 @@ class Survey {
   std::timed_mutex mutex_;  // guards what follows
   CopySpace space_;
   uint64_t unloads_ = 0;
-  std::unordered_map<cuda::Function, SurveyedKernel*> functions_;                           // until code is unloaded
+  std::map<std::pair<cuda::Context, cuda::Function>, Loaded> loaded_;                       // until code is unloaded
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
   int64_t launches_ = 0;
   double told_ = 0;       // seconds of the clock, when the writer was told last
   double patience_ = 10;  // seconds, for other streams
+
+  Pointers pointers_;
 
   DeviceMemory memory_;
 };

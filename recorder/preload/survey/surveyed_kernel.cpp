@@ -4,11 +4,13 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "recorder/device/communication.h"
 #include "recorder/device/cubin.h"
 #include "recorder/device/instructions.h"
+#include "recorder/device/variables.h"
 #include "recorder/preload/launch/functions.h"
 
 namespace msda::record {
@@ -40,22 +42,6 @@ void add_counts(SurveyedKernel& kernel) {
   }
 }
 
-// Where the variables of a function's code lie. Nothing if the driver does not find one, which is not a text that the
-// compiler placed there.
-std::optional<std::vector<DeviceRange>> places_of_variables(const Image& image, cuda::Function function,
-                                                            bool is_kernel) {
-  constexpr uint64_t kUnit = 16;  // as comparisons need it: a module's variables lie side by side
-  std::vector<DeviceRange> ranges;
-  for (const auto& [name, bytes] : variables_in(image.bytes)) {
-    const auto place = variable_of(function, is_kernel, std::string(name));
-    if (!place && name.starts_with('$')) continue;
-    if (!place) return std::nullopt;
-    const uint64_t begin = place->address / kUnit * kUnit, end = place->address + place->bytes;
-    ranges.push_back({begin, (end - begin + kUnit - 1) / kUnit * kUnit});
-  }
-  return ranges;
-}
-
 }  // namespace
 
 const char* name_of(Unsurveyed why) {
@@ -82,11 +68,23 @@ SurveyedKernel examine(cuda::Function function) {
     return kernel;
   }
   add_counts(kernel);
-  auto variables = places_of_variables(*kernel.image, function, is_kernel);
-  if (variables) kernel.variables = std::move(*variables);
-  if (!variables) kernel.never = Unsurveyed::kUnknownCode;
   if (calls_out(*kernel.image, kernel.layout.kernel)) kernel.never = Unsurveyed::kCallsOut;
   return kernel;
+}
+
+std::optional<std::vector<DeviceRange>> variables_of(const SurveyedKernel& kernel, cuda::Function function) {
+  std::vector<DeviceRange> ranges;
+  if (kernel.image == nullptr) return ranges;
+  bool is_kernel = false;
+  name_of_function(function, is_kernel);
+  const auto& [name, architecture] = std::tie(kernel.layout.kernel, kernel.facts.architecture);
+  for (const Variable& variable : variables_used_by(kernel.image->bytes, name, architecture)) {
+    const auto place = variable_of(function, is_kernel, std::string(variable.name));
+    if (place) ranges.push_back({place->address, place->bytes});
+    // Of texts that the compiler placed there the driver does not tell.
+    if (!place && !variable.name.starts_with('$')) return std::nullopt;
+  }
+  return ranges;
 }
 
 spool::Surveyed SurveyedKernel::message() const {

@@ -40,7 +40,6 @@ struct SurveyedKernel {
   std::shared_ptr<const Image> image;  // null: its code is not known
   CodeFacts facts;                     // with the counts of its instructions
   Unsurveyed never = Unsurveyed::kNone;
-  std::vector<DeviceRange> variables;  // of its code
   // Launches that varied and of which the order-free twin was tried; of these, those in which its results were equal.
   std::optional<LoadedTwin> twin;
   int64_t twin_trials = 0, twin_equal = 0;
@@ -60,5 +59,8 @@ struct SurveyedKernel {
 
 // What is found out about a function before its first launch. Needs its context to be current.
 SurveyedKernel examine(cuda::Function function);
+
+// Where the variables that a kernel may use lie in the current context. Nothing if the driver does not find one.
+std::optional<std::vector<DeviceRange>> variables_of(const SurveyedKernel& kernel, cuda::Function function);
 
 }  // namespace msda::record

@@ -19,14 +19,24 @@ cuda::Result launch_again(const Launched& launched);
 // Waits until the stream has nothing left to do. False if it fails, or works for longer than `seconds`.
 bool wait_for(cuda::Stream stream, double seconds);
 
+struct ExtraLaunches {
+  int count = 2;
+  bool beside_neighbour = true;  // which occupies a part of the device
+};
+
 class Trial {
  public:
-  // Copies what the launch reaches into `space`, which has to have room for two copies. False if it has not, or the
-  // driver refuses.
-  bool begin(const Launched& launched, const Reach& reach, CopySpace& space, int times);
+  // Takes room for two copies of what the launch reaches. False if there is none.
+  bool reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra);
+  // Copies it. False if the driver refuses.
+  bool begin();
   // Whether the stream has done the program's own launch after so many seconds. If not, the launch must not run again:
   // it may wait for something that this thread is about to do.
   bool is_launch_done(double seconds) const { return wait_for(stream_, seconds); }
+
+  // After that: whether it changed memory of the host or of another device, and so must not run again. Nothing if the
+  // driver refuses.
+  std::optional<bool> changed_shared_memory() const;
 
   struct Result {
     std::string trouble;              // why it ended early; empty if it did not
@@ -40,13 +50,17 @@ class Trial {
  private:
   enum class Direction { kAside, kBack };
   bool copy(cuda::DevicePointer copies, Direction direction) const;
+  bool copy_shared(cuda::DevicePointer copies) const;
+  // Launches on what the program's launch found, beside a neighbour if there is to be one.
+  bool launch_on_copy(const Launched& launched) const;
   bool run_again(const Launched& launched, int time) const;
 
   cuda::Stream stream_ = nullptr;
-  int times_ = 0;  // extra launches
-  std::vector<DeviceRange> ranges_;
-  cuda::DevicePointer before_ = 0, after_ = 0;  // copies
-  cuda::DevicePointer counts_ = 0;              // a number for each extra launch and range
+  ExtraLaunches extra_;
+  std::vector<DeviceRange> ranges_, shared_;
+  cuda::DevicePointer before_ = 0, after_ = 0;                // copies
+  cuda::DevicePointer shared_before_ = 0, shared_after_ = 0;  // copies
+  cuda::DevicePointer counts_ = 0;                            // a number for each extra launch and range
 };
 
 }  // namespace msda::record

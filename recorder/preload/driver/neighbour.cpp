@@ -1,0 +1,76 @@
+#include "recorder/preload/driver/neighbour.h"
+
+#include <algorithm>
+
+#include "recorder/adapters/made_once.h"
+#include "recorder/device/ptx.h"
+#include "recorder/device/spin_launch.h"
+#include "recorder/preload/driver/own_memory.h"
+
+namespace msda::record {
+
+Neighbour& Neighbour::instance() {
+  static constinit MadeOnce<Neighbour> neighbour;
+  return neighbour.get();
+}
+
+// A block takes as much shared memory as one may have, so that each has a multiprocessor for itself, and no other
+// kernel's blocks that need shared memory run beside it.
+bool Neighbour::prepare(Device& device) {
+  constexpr int kMultiprocessors = 16, kMostShared = 97, kMostDynamicShared = 8;  // CU_DEVICE_ and CU_FUNC_ATTRIBUTE_*
+  constexpr unsigned kNonBlocking = 1;                                            // CU_STREAM_NON_BLOCKING
+  constexpr int kUnasked = 48 << 10;  // bytes of shared memory that need no leave
+  const cuda::Driver& driver = cuda::driver();
+  int number = 0;
+  if (driver.device_attribute == nullptr || driver.current_device(&number) != cuda::kSuccess ||
+      driver.device_attribute(&device.multiprocessors, kMultiprocessors, number) != cuda::kSuccess ||
+      driver.device_attribute(&device.shared_bytes, kMostShared, number) != cuda::kSuccess) {
+    return false;
+  }
+  if (driver.set_kernel_attribute == nullptr ||
+      driver.set_kernel_attribute(kMostDynamicShared, device.shared_bytes, kernel_, number) != cuda::kSuccess) {
+    device.shared_bytes = std::min(device.shared_bytes, kUnasked);
+  }
+  return cuda::allocate_own(device.end, 1) == cuda::kSuccess &&
+         driver.create_stream(&device.stream, kNonBlocking) == cuda::kSuccess;
+}
+
+// Null if there is none.
+Neighbour::Device* Neighbour::device_of_this_context() {
+  cuda::Context context = nullptr;
+  if (cuda::driver().current_context(&context) != cuda::kSuccess) return nullptr;
+  if (kernel_ == nullptr && cuda::load_kernel(kSpinPtx, kSpinKernel, kernel_) != cuda::kSuccess) return nullptr;
+  Device& device = devices_[context];
+  return device.stream != nullptr || prepare(device) ? &device : nullptr;
+}
+
+void Neighbour::begin() noexcept {
+  const std::lock_guard lock(mutex_);
+  Device* const device = device_of_this_context();
+  if (device == nullptr) return;
+  const int parts = ++device->number % 2 == 0 ? 1 : 2;  // of three
+  const auto blocks = static_cast<unsigned>(std::max(1, device->multiprocessors * parts / 3));
+  uint64_t cycles = kSpinCycles;
+  uint32_t value = device->number;
+  void* parameters[] = {&device->end, &value, &cycles};
+  cuda::driver().launch(kernel_, blocks, 1, 1, kSpinThreads, 1, 1, static_cast<unsigned>(device->shared_bytes),
+                        device->stream, parameters, nullptr);
+}
+
+void Neighbour::end_after(cuda::Stream stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (Device* const device = device_of_this_context()) cuda::driver().set_bytes(device->end, device->number, 1, stream);
+}
+
+void Neighbour::wait() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (Device* const device = device_of_this_context()) cuda::driver().synchronize(device->stream);
+}
+
+void Neighbour::context_ends() noexcept {
+  const std::lock_guard lock(mutex_);
+  kernel_ = nullptr;
+  devices_.clear();
+}
+
+}  // namespace msda::record

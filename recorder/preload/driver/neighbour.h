@@ -1,0 +1,41 @@
+// Occupies a part of the device's multiprocessors for a while, on a stream of its own. A launch beside it runs with its
+// blocks elsewhere, and in another order: what varies seldom shows.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "recorder/preload/driver/driver_api.h"
+
+namespace msda::record {
+
+class Neighbour {
+ public:
+  static Neighbour& instance();
+
+  // Begins, each time with another part; it ends by itself after half a millisecond. Best effort. Needs a current
+  // context.
+  void begin() noexcept;
+  // It ends once the stream has done what it has to do now.
+  void end_after(cuda::Stream stream) noexcept;
+  // Waits for its end.
+  void wait() noexcept;
+  void context_ends() noexcept;
+
+ private:
+  struct Device {
+    cuda::Stream stream = nullptr;
+    cuda::DevicePointer end = 0;  // a byte
+    int multiprocessors = 0, shared_bytes = 0;
+    uint8_t number = 0;  // of its neighbours, the last; the value of `end` that ends it
+  };
+  Device* device_of_this_context();
+  bool prepare(Device& device);
+
+  std::mutex mutex_;
+  cuda::Function kernel_ = nullptr;
+  std::map<cuda::Context, Device> devices_;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,21 @@
+// The recorder's own memory that devices reach: no launch of the program reaches it, whatever numbers its parameters
+// hold.
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/preload/driver/driver_api.h"
+
+namespace msda::record::cuda {
+
+// As cuMemAlloc and cuMemFree. Thread-safe.
+Result allocate_own(DevicePointer& address, uint64_t bytes);
+Result free_own(DevicePointer address);
+// Memory of the host that the recorder has registered with the driver.
+void note_own(const void* memory);
+// A context ends, and its memory with it; whatever is left of other contexts' memory is not known any more.
+void forget_own();
+// Whether an allocation of the recorder's begins there.
+bool is_own(DevicePointer address);
+
+}  // namespace msda::record::cuda
