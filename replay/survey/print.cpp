@@ -7,6 +7,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "replay/survey/remedy.h"
+
 namespace msda::replay {
 namespace {
 
@@ -54,6 +56,12 @@ std::string caller_text(const Surveyed& kernel) {
   return text.empty() ? "" : text + ".";
 }
 
+std::string remedy_text(const Surveyed& kernel) {
+  const Remedy* const remedy = remedy_for(kernel.kernel);
+  if (remedy == nullptr) return " No remedy is known.";
+  return fmt::format(" Type: {} ({}; {}).", remedy->type, remedy->note, remedy->source);
+}
+
 std::string story_of(const Surveyed& kernel) {
   const int64_t launches = kernel.fact("launches"), surveyed = kernel.fact("surveyed"), varied = kernel.fact("varied");
   if (surveyed == 0) return fmt::format("{}. {}.", launches_text(launches), kernel.why);
@@ -61,7 +69,11 @@ std::string story_of(const Surveyed& kernel) {
   std::string text = varied > 0 ? fmt::format("{} of {} varied, first the program's launch {}; at most {} differed",
                                               varied, launches_text(surveyed), kernel.fact("first_varied"), words)
                                 : fmt::format("None of {} varied", launches_text(surveyed));
+  if (varied > 0 && kernel.fact("extra_that_differ") == kernel.fact("beside_that_differ")) {
+    text += ", and only while other work occupied a part of the device";
+  }
   text += ". " + kernel.why + "." + caller_text(kernel);
+  if (varied > 0) text += remedy_text(kernel);
   for (const auto& [reason, count] : kernel.not_surveyed) {
     text += fmt::format(" {} not surveyed: {}.", launches_text(count), reason_text(reason));
   }
@@ -87,6 +99,12 @@ Json twin_json(const Surveyed& kernel) {
           {"refused", kernel.fact("twin_refused") > 0},
           {"trials", kernel.fact("twin_trials")},
           {"equal", kernel.fact("twin_equal")}};
+}
+
+Json remedy_json(const Surveyed& kernel) {
+  const Remedy* const remedy = remedy_for(kernel.kernel);
+  if (remedy == nullptr) return {};
+  return {{"type", remedy->type}, {"note", remedy->note}, {"source", remedy->source}};
 }
 
 // What the recorder found in the code; what it counted of launches stands beside it.
@@ -118,10 +136,11 @@ Json kernel_json(const Surveyed& kernel) {
                {"why", kernel.why},       {"node", kernel.node},       {"operation", kernel.operation},
                {"python", kernel.python}};
   for (const char* name : {"launches", "surveyed", "varied", "first_varied", "extra_launches", "extra_that_differ",
-                           "most_words", "most_bytes", "microseconds"}) {
+                           "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds"}) {
     json[name] = kernel.fact(name);
   }
   json["twin"] = twin_json(kernel);
+  json["remedy"] = varies(kernel.verdict) ? remedy_json(kernel) : Json();
   json["code"] = code_json(kernel);
   json["not_surveyed"] = kernel.not_surveyed;
   return json;

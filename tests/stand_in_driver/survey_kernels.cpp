@@ -119,26 +119,43 @@ CUresult scan(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
-struct ComparedPiece {
-  const std::byte *one, *other;
+struct SettledPiece {
+  std::byte *memory, *before, *after;
+  unsigned char* flags;
   uint64_t bytes;
 };
-using ComparedPieces = ComparedPiece[32];
+using SettledPieces = SettledPiece[32];
 
-// The recorder's comparison, by its description: the 32-bit words that differ.
-CUresult compare(const std::byte* bytes) {
-  ComparedPieces pieces;
+// Keeps and compares what launches changed, by its description.
+CUresult settle(const std::byte* bytes) {
+  SettledPieces pieces;
   std::memcpy(pieces, bytes, sizeof pieces);
-  auto* const counts = Arguments(bytes + sizeof pieces).next<uint64_t*>();
+  Arguments arguments(bytes + sizeof pieces);
+  const auto mode = arguments.next<uint32_t>();
+  auto* const counts = arguments.next<uint64_t*>();
+  constexpr uint64_t kUnit = 16;
   for (size_t i = 0; i < std::size(pieces) && pieces[i].bytes > 0; ++i) {
-    const auto& [one, other, size] = pieces[i];
-    if (!allocated(reinterpret_cast<uintptr_t>(one), size) || !allocated(reinterpret_cast<uintptr_t>(other), size) ||
-        reinterpret_cast<uintptr_t>(one) % 16 != 0 || reinterpret_cast<uintptr_t>(other) % 16 != 0 ||
-        !reachable(counts + i, 1)) {
+    const auto& [memory, before, after, flags, size] = pieces[i];
+    for (const std::byte* one : {memory, before, after}) {
+      const auto address = reinterpret_cast<uintptr_t>(one);
+      if (!allocated(address, size) || address % kUnit != 0) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    }
+    if (!reachable(flags, static_cast<int>(size / kUnit + 1)) || !reachable(counts + i, 1)) {
       return CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    for (uint64_t at = 0; at < size; at += 4) {
-      counts[i] += std::memcmp(one + at, other + at, std::min<uint64_t>(4, size - at)) != 0;
+    for (uint64_t at = 0; at < size; at += kUnit) {
+      const uint64_t some = std::min(kUnit, size - at);
+      if (mode == 0) {
+        flags[at / kUnit] = std::memcmp(memory + at, before + at, some) != 0;
+        if (flags[at / kUnit]) std::memcpy(after + at, memory + at, some);
+        std::memcpy(memory + at, before + at, some);
+        continue;
+      }
+      const std::byte* const expected = flags[at / kUnit] ? after + at : before + at;
+      for (uint64_t word = 0; word < some; word += 4) {
+        counts[i] += std::memcmp(memory + at + word, expected + word, std::min<uint64_t>(4, some - word)) != 0;
+      }
+      std::memcpy(memory + at, mode == 1 ? before + at : expected, some);
     }
   }
   return CUDA_SUCCESS;
@@ -175,7 +192,9 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_read_host", {{0, 8}, {8, 8}}, read_host},
       {"msda_record_spin", {{0, 8}, {8, 4}, {16, 8}}, spin},
       {"msda_record_scan", {{0, 512}, {512, 8}, {520, 8}, {528, 8}}, scan},
-      {"msda_record_compare", {{0, sizeof(ComparedPieces)}, {sizeof(ComparedPieces), 8}}, compare}};
+      {"msda_record_settle",
+       {{0, sizeof(SettledPieces)}, {sizeof(SettledPieces), 4}, {sizeof(SettledPieces) + 8, 8}},
+       settle}};
   return kernels;
 }
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "recorder/adapters/made_once.h"
-#include "recorder/preload/driver/comparer.h"
 #include "recorder/preload/driver/neighbour.h"
 #include "recorder/preload/driver/own_calls.h"
 #include "recorder/preload/driver/own_memory.h"
+#include "recorder/preload/driver/settler.h"
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/session/config.h"
@@ -28,6 +28,8 @@ constexpr double kPatience = 10, kLittlePatience = 0.1;  // seconds; the latter 
 double now_in_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+ExtraLaunches trial_extra() { return {config().survey_runs, config().survey_neighbour}; }
 
 }  // namespace
 
@@ -119,8 +121,7 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
     all.insert(all.end(), loaded.variables->begin(), loaded.variables->end());
     if (!ticket.sight.begin(std::move(all), launched.stream)) return Unsurveyed::kRefused;
   }
-  const ExtraLaunches extra{config().survey_runs, config().survey_neighbour};
-  if (!ticket.trial.reserve(launched, ticket.reach, space_, extra)) return Unsurveyed::kOverLimit;
+  if (!ticket.trial.reserve(launched, ticket.reach, space_, trial_extra())) return Unsurveyed::kOverLimit;
   return ticket.trial.begin() ? Unsurveyed::kNone : Unsurveyed::kRefused;
 }
 
@@ -167,7 +168,13 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   if (!result.trouble.empty()) return kernel.never = Unsurveyed::kRefused;
   ++kernel.surveyed;
   kernel.extra += std::ssize(result.differing);
-  const auto differ = std::ranges::count_if(result.differing, [](uint64_t words) { return words > 0; });
+  int64_t differ = 0;
+  for (size_t i = 0; i < result.differing.size(); ++i) {
+    const bool is_beside = trial_extra().is_beside(static_cast<int>(i)), differs = result.differing[i] > 0;
+    differ += differs;
+    kernel.extra_beside += is_beside;
+    kernel.beside_that_differ += is_beside && differs;
+  }
   kernel.extra_that_differ += differ;
   kernel.most_words = std::max(kernel.most_words, std::ranges::max(result.differing));
   if (differ == 0) return Unsurveyed::kNone;
@@ -251,8 +258,8 @@ void Survey::context_ends() noexcept {
   space_.context_ends();
   memory_.context_ends();
   pointers_.context_ends();
-  Comparer::instance().context_ends();
   Neighbour::instance().context_ends();
+  Settler::instance().context_ends();
   cuda::forget_own();
 }
 

@@ -103,6 +103,8 @@ spool::Surveyed SurveyedKernel::message() const {
       {"first_varied", first_varied},
       {"extra_launches", extra},
       {"extra_that_differ", extra_that_differ},
+      {"extra_beside", extra_beside},
+      {"beside_that_differ", beside_that_differ},
       {"most_words", static_cast<int64_t>(most_words)},
       {"most_bytes", static_cast<int64_t>(most_bytes)},
       {"microseconds", static_cast<int64_t>(seconds * 1e6)},

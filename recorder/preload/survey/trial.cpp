@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <span>
 #include <thread>
+#include <utility>
 
-#include "recorder/preload/driver/comparer.h"
 #include "recorder/preload/driver/neighbour.h"
 #include "recorder/preload/survey/first_sight.h"
 
@@ -16,11 +15,6 @@ namespace {
 constexpr uint64_t kAlignment = 512;  // as the driver aligns allocations
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-uint64_t copied(std::span<const DeviceRange> ranges) {
-  return std::accumulate(ranges.begin(), ranges.end(), uint64_t{0},
-                         [](uint64_t sum, const DeviceRange& range) { return sum + aligned(range.bytes); });
-}
 
 // Attributes that say how launches overlap with others, and events that tell of them: CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_
 // STREAM_SERIALIZATION, PROGRAMMATIC_EVENT, LAUNCH_COMPLETION_EVENT, DEVICE_UPDATABLE_KERNEL_NODE.
@@ -64,107 +58,109 @@ bool wait_for(cuda::Stream stream, double seconds) {
 bool Trial::reserve(const Launched& launched, const Reach& reach, CopySpace& space, const ExtraLaunches& extra) {
   stream_ = launched.stream;
   extra_ = extra;
-  ranges_.assign(reach.ranges().begin(), reach.ranges().end());
-  shared_ = reach.shared;
-  const uint64_t of_one = copied(ranges_), of_shared = copied(shared_);
-  const uint64_t of_counts = sizeof(uint64_t) * (ranges_.size() * static_cast<uint64_t>(extra.count) + shared_.size());
-  before_ = space.reserve(2 * of_one + 2 * of_shared + of_counts);
-  after_ = before_ + of_one;
-  shared_before_ = after_ + of_one;
-  shared_after_ = shared_before_ + of_shared;
-  counts_ = shared_after_ + of_shared;
-  return before_ != 0;
-}
-
-bool Trial::begin() { return copy(before_, Direction::kAside) && copy_shared(shared_before_); }
-
-bool Trial::copy(cuda::DevicePointer copies, Direction direction) const {
-  for (const DeviceRange& range : ranges_) {
-    const bool back = direction == Direction::kBack;
-    const cuda::DevicePointer to = back ? range.address : copies, from = back ? copies : range.address;
-    if (cuda::driver().copy_on_device(to, from, range.bytes, stream_) != cuda::kSuccess) return false;
-    copies += aligned(range.bytes);
+  pieces_.clear();
+  uint64_t end = 0;
+  const auto take = [&](uint64_t bytes) { return std::exchange(end, end + aligned(bytes)); };
+  for (const auto& [address, bytes] : reach.ranges()) {
+    const uint64_t flags = bytes / kBytesOfFlag + 1;
+    pieces_.push_back({address, take(bytes), take(bytes), take(flags), bytes});
   }
-  return true;
+  shared_ = reach.shared;
+  shared_before_ = shared_after_ = shared_;
+  for (DeviceRange& range : shared_before_) range.address = take(range.bytes);
+  for (DeviceRange& range : shared_after_) range.address = take(range.bytes);
+  const uint64_t counts = take(sizeof(uint64_t) * pieces_.size() * static_cast<uint64_t>(extra.count + 1));
+  const cuda::DevicePointer begin = space.reserve(end);
+  for (SettledPiece& piece : pieces_) {
+    for (uint64_t* place : {&piece.before, &piece.after, &piece.flags}) *place += begin;
+  }
+  for (auto* ranges : {&shared_before_, &shared_after_}) {
+    for (DeviceRange& range : *ranges) range.address += begin;
+  }
+  counts_ = begin + counts;
+  return begin != 0;
 }
 
-bool Trial::copy_shared(cuda::DevicePointer copies) const {
-  for (const DeviceRange& range : shared_) {
-    if (cuda::driver().copy_anywhere == nullptr ||
-        cuda::driver().copy_anywhere(copies, range.address, range.bytes, stream_) != cuda::kSuccess) {
-      return false;
-    }
-    copies += aligned(range.bytes);
+bool Trial::begin() {
+  const cuda::Driver& driver = cuda::driver();
+  return std::ranges::all_of(pieces_,
+                             [&](const SettledPiece& piece) {
+                               return driver.copy_on_device(piece.before, piece.address, piece.bytes, stream_) ==
+                                      cuda::kSuccess;
+                             }) &&
+         copy_shared(shared_before_);
+}
+
+bool Trial::copy_shared(const std::vector<DeviceRange>& copies) const {
+  const auto copy = cuda::driver().copy_anywhere;
+  for (size_t i = 0; i < shared_.size(); ++i) {
+    const auto& [address, bytes] = shared_[i];
+    if (copy == nullptr || copy(copies[i].address, address, bytes, stream_) != cuda::kSuccess) return false;
   }
   return true;
 }
 
 std::optional<bool> Trial::changed_shared_memory() const {
   if (shared_.empty()) return false;
-  std::vector<ComparedPiece> pieces;
-  uint64_t at = 0;
-  for (const DeviceRange& range : shared_) {
-    pieces.push_back({shared_before_ + at, shared_after_ + at, range.bytes});
-    at += aligned(range.bytes);
-  }
-  std::vector<uint64_t> counts(shared_.size());
-  const size_t bytes = sizeof(uint64_t) * counts.size();
-  const cuda::Driver& driver = cuda::driver();
-  if (!copy_shared(shared_after_) || driver.set_bytes(counts_, 0, bytes, stream_) != cuda::kSuccess ||
-      !Comparer::instance().start(pieces, counts_, stream_) ||
-      driver.copy_to_host(counts.data(), counts_, bytes, stream_) != cuda::kSuccess ||
-      driver.synchronize(stream_) != cuda::kSuccess) {
-    return std::nullopt;
-  }
-  return std::ranges::any_of(counts, [](uint64_t words) { return words > 0; });
+  if (!copy_shared(shared_after_)) return std::nullopt;
+  const auto before = digests_of(shared_before_, stream_), after = digests_of(shared_after_, stream_);
+  return before && after ? std::optional(*before != *after) : std::nullopt;
 }
 
-bool Trial::launch_on_copy(const Launched& launched) const {
-  if (!copy(before_, Direction::kBack)) return false;
-  if (!extra_.beside_neighbour) return launch_again(launched) == cuda::kSuccess;
-  // It is there as long as the launch, and no longer: the program's own launches have the device for themselves.
-  Neighbour& neighbour = Neighbour::instance();
-  if (cuda::driver().synchronize(stream_) == cuda::kSuccess) neighbour.begin();
+bool Trial::put_back_before() const {
+  return std::ranges::all_of(pieces_, [&](const SettledPiece& piece) {
+    return cuda::driver().copy_on_device(piece.address, piece.before, piece.bytes, stream_) == cuda::kSuccess;
+  });
+}
+
+bool Trial::settle(Settling settling, int number) const {
+  const uint64_t counts = sizeof(uint64_t) * pieces_.size() * static_cast<uint64_t>(number);
+  return Settler::instance().start(pieces_, settling, counts_ + counts, stream_);
+}
+
+// The neighbour is there as long as the launch, and no longer: the program's own launches have the device for
+// themselves.
+bool Trial::launch_beside(const Launched& launched, bool neighbour) const {
+  if (!neighbour) return launch_again(launched) == cuda::kSuccess;
+  if (cuda::driver().synchronize(stream_) == cuda::kSuccess) Neighbour::instance().begin();
   const cuda::Result result = launch_again(launched);
-  neighbour.end_after(stream_);
-  neighbour.wait();
+  Neighbour::instance().end_after(stream_);
+  Neighbour::instance().wait();
   return result == cuda::kSuccess;
 }
 
-// Runs the launch again on what it found, and compares. False if the driver refuses.
-bool Trial::run_again(const Launched& launched, int time) const {
-  std::vector<ComparedPiece> pieces;
-  cuda::DevicePointer other = after_;
-  for (const DeviceRange& range : ranges_) {
-    pieces.push_back({range.address, other, range.bytes});
-    other += aligned(range.bytes);
-  }
-  const cuda::DevicePointer counts = counts_ + sizeof(uint64_t) * ranges_.size() * static_cast<uint64_t>(time);
-  return launch_on_copy(launched) && Comparer::instance().start(pieces, counts, stream_);
-}
-
 Trial::Result Trial::run(const Launched& launched) {
+  const cuda::Driver& driver = cuda::driver();
   Result result;
-  std::vector<uint64_t> counts(ranges_.size() * static_cast<size_t>(extra_.count));
+  std::vector<uint64_t> counts(pieces_.size() * static_cast<size_t>(extra_.count));
   const size_t bytes = sizeof(uint64_t) * counts.size();
-  if (!copy(after_, Direction::kAside) || cuda::driver().set_bytes(counts_, 0, bytes, stream_) != cuda::kSuccess) {
-    result.trouble = "the driver does not copy its memory";
+  if (driver.set_bytes(counts_, 0, bytes, stream_) != cuda::kSuccess || !settle(Settling::kKeep, extra_.count)) {
+    result.trouble = "the driver does not keep its memory";
     return result;
   }
   int done = 0;
-  while (done < extra_.count && run_again(launched, done)) ++done;
-  const bool is_back = copy(after_, Direction::kBack);
-  if (cuda::driver().copy_to_host(counts.data(), counts_, bytes, stream_) != cuda::kSuccess || !is_back ||
-      cuda::driver().synchronize(stream_) != cuda::kSuccess) {
+  for (bool goes_on = true; goes_on && done < extra_.count; done += goes_on) {
+    goes_on = launch_beside(launched, extra_.is_beside(done)) &&
+              settle(done + 1 < extra_.count ? Settling::kCompare : Settling::kCompareAndEnd, done);
+  }
+  const bool is_back = done == extra_.count || settle(Settling::kCompareAndEnd, extra_.count);
+  if (driver.copy_to_host(counts.data(), counts_, bytes, stream_) != cuda::kSuccess || !is_back ||
+      driver.synchronize(stream_) != cuda::kSuccess) {
     result.trouble = "the driver failed";
     return result;
   }
   if (done < extra_.count) result.trouble = "the driver does not launch it again";
-  for (int time = 0; time < done; ++time) {
-    const auto of_time = counts.begin() + time * std::ssize(ranges_);
-    result.differing.push_back(std::accumulate(of_time, of_time + std::ssize(ranges_), uint64_t{0}));
+  for (int number = 0; number < done; ++number) {
+    const auto of_number = counts.begin() + number * std::ssize(pieces_);
+    result.differing.push_back(std::accumulate(of_number, of_number + std::ssize(pieces_), uint64_t{0}));
   }
   return result;
+}
+
+std::vector<DeviceRange> Trial::ranges() const {
+  std::vector<DeviceRange> ranges;
+  for (const SettledPiece& piece : pieces_) ranges.push_back({piece.address, piece.bytes});
+  return ranges;
 }
 
 std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function function, int times) {
@@ -173,13 +169,14 @@ std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function func
   std::optional<std::vector<Digest>> first;
   bool is_equal = true, is_done = true;
   for (int time = 0; time < times && is_equal && is_done; ++time) {
-    is_done = launch_on_copy(other);
-    auto now = is_done ? digests_of(ranges_, stream_) : std::nullopt;
+    is_done = put_back_before() && launch_beside(other, extra_.is_beside(time));
+    auto now = is_done ? digests_of(ranges(), stream_) : std::nullopt;
     is_done = now.has_value();
     is_equal = !is_done || time == 0 || *now == *first;
     if (time == 0) first = std::move(now);
   }
-  const bool is_back = copy(after_, Direction::kBack) && cuda::driver().synchronize(stream_) == cuda::kSuccess;
+  const bool is_back =
+      settle(Settling::kCompareAndEnd, extra_.count) && cuda::driver().synchronize(stream_) == cuda::kSuccess;
   return is_done && is_back ? std::optional(is_equal) : std::nullopt;
 }
 

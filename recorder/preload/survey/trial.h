@@ -1,5 +1,6 @@
-// One launch, run again on the same memory: before it everything that it reaches is copied; after it come the extra
-// launches, each on that copy, and each compared with the program's own; then the program's result is put back.
+// One launch, run again on the same memory: before it everything that it reaches is copied; after it what it changed is
+// kept, and the extra launches come, each on the copy, and each compared with the program's own; then the program's
+// result is put back.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "recorder/preload/driver/settler.h"
 #include "recorder/preload/launch/launch.h"
 #include "recorder/preload/survey/copy_space.h"
 #include "recorder/preload/survey/reach.h"
@@ -21,7 +23,8 @@ bool wait_for(cuda::Stream stream, double seconds);
 
 struct ExtraLaunches {
   int count = 2;
-  bool beside_neighbour = true;  // which occupies a part of the device
+  bool beside_neighbour = true;  // every second one; the neighbour occupies a part of the device
+  bool is_beside(int number) const { return beside_neighbour && number % 2 == 1; }
 };
 
 class Trial {
@@ -48,19 +51,17 @@ class Trial {
   std::optional<bool> repeats(const Launched& launched, cuda::Function function, int times);
 
  private:
-  enum class Direction { kAside, kBack };
-  bool copy(cuda::DevicePointer copies, Direction direction) const;
-  bool copy_shared(cuda::DevicePointer copies) const;
-  // Launches on what the program's launch found, beside a neighbour if there is to be one.
-  bool launch_on_copy(const Launched& launched) const;
-  bool run_again(const Launched& launched, int time) const;
+  std::vector<DeviceRange> ranges() const;
+  bool put_back_before() const;
+  bool settle(Settling settling, int number) const;
+  bool copy_shared(const std::vector<DeviceRange>& copies) const;
+  bool launch_beside(const Launched& launched, bool neighbour) const;
 
   cuda::Stream stream_ = nullptr;
   ExtraLaunches extra_;
-  std::vector<DeviceRange> ranges_, shared_;
-  cuda::DevicePointer before_ = 0, after_ = 0;                // copies
-  cuda::DevicePointer shared_before_ = 0, shared_after_ = 0;  // copies
-  cuda::DevicePointer counts_ = 0;                            // a number for each extra launch and range
+  std::vector<SettledPiece> pieces_;
+  std::vector<DeviceRange> shared_, shared_before_, shared_after_;  // and copies of them
+  cuda::DevicePointer counts_ = 0;  // numbers for each extra launch, and then some more: one for each piece
 };
 
 }  // namespace msda::record

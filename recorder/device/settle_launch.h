@@ -1,0 +1,58 @@
+// How the kernel is launched that keeps and compares what launches changed (settle.ptx).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace msda::record {
+
+inline constexpr char kSettleKernel[] = "msda_record_settle";
+inline constexpr unsigned kSettleThreads = 256;   // of a block
+inline constexpr size_t kMostSettledPieces = 32;  // of a launch
+inline constexpr uint64_t kBytesOfFlag = 16;      // of memory, each of which has a byte of flags
+
+// A piece of device memory, and beside it: a copy from before a launch, and room for what the launch changes, and for
+// which of it that was. All begin at multiples of 16.
+struct SettledPiece {
+  uint64_t address, before, after, flags, bytes;
+};
+
+enum class Settling : uint32_t {
+  kKeep,           // what was changed since `before`, and put back what was before
+  kCompare,        // with what was kept, and put back what was before
+  kCompareAndEnd,  // with what was kept, and put that back
+};
+
+class SettleTable {
+ public:
+  // `counts`, on the device: one 64-bit number for each piece, to which the 32-bit words are added that differ from
+  // what was kept, and, where nothing was, from what was before.
+  SettleTable(Settling settling, uint64_t counts) : mode_(static_cast<uint32_t>(settling)), counts_(counts) {}
+
+  // False if the table is full.
+  bool add(const SettledPiece& piece) {
+    if (count_ == kMostSettledPieces) return false;
+    pieces_[count_++] = piece;
+    most_bytes_ = std::max(most_bytes_, piece.bytes);
+    return true;
+  }
+  unsigned count() const { return count_; }
+  // Of the grid, whose rows are the pieces.
+  unsigned blocks() const {
+    constexpr uint64_t kBytesOfBlock = 16 * kSettleThreads, kMostBlocks = 1024;
+    return static_cast<unsigned>(std::clamp<uint64_t>(most_bytes_ / kBytesOfBlock, 1, kMostBlocks));
+  }
+  // The kernel's parameters.
+  std::array<void*, 3> parameters() { return {&pieces_, &mode_, &counts_}; }
+
+ private:
+  SettledPiece pieces_[kMostSettledPieces] = {};
+  uint32_t mode_;
+  uint64_t counts_, most_bytes_ = 0;
+  unsigned count_ = 0;
+  static_assert(sizeof pieces_ == 1280, "as in settle.ptx");
+};
+
+}  // namespace msda::record

@@ -1,0 +1,31 @@
+// Keeps what launches changed, and compares it, on their own stream.
+#pragma once
+
+#include <mutex>
+#include <span>
+
+#include "recorder/device/settle_launch.h"
+#include "recorder/preload/driver/driver_api.h"
+
+namespace msda::record {
+
+class Settler {
+ public:
+  static Settler& instance();
+
+  // Adds to `counts`, on the device, a number for each piece (settle_launch.h). False if the driver refuses. Needs the
+  // stream's context to be current.
+  bool start(std::span<const SettledPiece> pieces, Settling settling, cuda::DevicePointer counts,
+             cuda::Stream stream) noexcept;
+
+  // A context ends, and with it the code that was loaded (cudaDeviceReset).
+  void context_ends() noexcept;
+
+ private:
+  bool load();
+
+  std::mutex mutex_;
+  cuda::Function kernel_ = nullptr;
+};
+
+}  // namespace msda::record

@@ -1,0 +1,17 @@
+// What to type so that a kernel does not vary any more (remedies.json).
+#pragma once
+
+#include <string>
+
+namespace msda::replay {
+
+struct Remedy {
+  std::string type;    // a line to type
+  std::string note;    // what else is to be known
+  std::string source;  // a page of this project's, or an address
+};
+
+// By the kernel's name, as it stands in its source. Null if nothing is known.
+const Remedy* remedy_for(const std::string& kernel);
+
+}  // namespace msda::replay

@@ -1,0 +1,96 @@
+"""recorder/device/settle.ptx, run by ptx_machine.py, against what is to be kept, counted and put back."""
+
+import struct
+
+import pytest
+from conftest import SOURCE
+from ptx_machine import Kernel, Memory
+
+KERNEL = Kernel((SOURCE / "recorder/device/settle.ptx").read_text(), threads=256)
+COUNTS, MOST_PIECES = 0x10000, 32
+KEEP, COMPARE, COMPARE_AND_END = range(3)
+# Whole and broken units, words and blocks; a single byte; nothing.
+SIZES = [12000, 4096, 16, 1, 4097, 4096 * 2 + 15, 0, 7, 20]
+
+
+def words(data):
+    return [data[at:at + 4] for at in range(0, len(data), 4)]
+
+
+def changed(rng, data, count):
+    other = bytearray(data)
+    for at in rng.integers(0, max(len(data), 1), count if data else 0):
+        other[at] ^= 1 << rng.integers(8)
+    return bytes(other)
+
+
+class Pieces:
+    """Pieces of memory with a copy of what was in them before; what a launch changed is in them now."""
+
+    def __init__(self, before, now):
+        self.memory, self.before, self.sizes = Memory(), before, [len(data) for data in before]
+        for i, (old, new) in enumerate(zip(before, now)):
+            for place, data in zip(self.places(i), (new, old, bytes(len(old)), bytes(len(old) // 16 + 1))):
+                self.memory.allocate(place, data)
+
+    @staticmethod
+    def places(i):
+        return [(4 * i + part + 1) << 24 for part in range(4)]
+
+    def set(self, contents):
+        for i, data in enumerate(contents):
+            self.memory.pieces[self.places(i)[0]][:] = data
+
+    def contents(self):
+        return [bytes(self.memory.pieces[self.places(i)[0]]) for i in range(len(self.sizes))]
+
+    def settle(self, mode, blocks):
+        table = b"".join(struct.pack("<5Q", *self.places(i), size) for i, size in enumerate(self.sizes)).ljust(40 * MOST_PIECES, b"\0")
+        self.memory.allocate(COUNTS, bytes(8 * MOST_PIECES))
+        KERNEL.launch(self.memory, blocks, {"pieces": table, "mode": struct.pack("<I", mode), "counts": struct.pack("<Q", COUNTS)},
+                      rows=len(self.sizes))
+        return list(struct.unpack(f"<{MOST_PIECES}Q", self.memory.pieces[COUNTS]))[:len(self.sizes)]
+
+
+def differing(some, others):
+    return [sum(a != b for a, b in zip(words(one), words(other))) for one, other in zip(some, others)]
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_launch_and_two_more(rng, blocks):
+    before = [rng.bytes(size) for size in SIZES]
+    result, second, third = ([changed(rng, data, 30) for data in before] for _ in range(3))
+    pieces = Pieces(before, result)
+    assert pieces.settle(KEEP, blocks) == [0] * len(SIZES)
+    assert pieces.contents() == before
+    pieces.set(second)
+    assert pieces.settle(COMPARE, blocks) == differing(second, result)
+    assert pieces.contents() == before
+    pieces.set(third)
+    assert pieces.settle(COMPARE_AND_END, blocks) == differing(third, result)
+    assert pieces.contents() == result and sum(differing(third, result)) > 100
+
+
+def test_equal_results_and_as_many_pieces_as_fit(rng):
+    before = [rng.bytes(16 * (i + 1)) for i in range(MOST_PIECES)]
+    result = [changed(rng, data, 3) for data in before]
+    pieces = Pieces(before, result)
+    pieces.settle(KEEP, 1)
+    for mode in (COMPARE, COMPARE_AND_END):
+        pieces.set(result)
+        assert pieces.settle(mode, 1) == [0] * MOST_PIECES
+    assert pieces.contents() == result
+
+
+@pytest.mark.parametrize("size", [size for size in SIZES if size])
+def test_the_first_and_the_last_byte(rng, size):
+    """What the first launch left as it was, another one changes."""
+    for at in (0, size - 1):
+        before = rng.bytes(size)
+        pieces = Pieces([before], [before])
+        pieces.settle(KEEP, 1)
+        other = bytearray(before)
+        other[at] ^= 128
+        pieces.set([other])
+        assert pieces.settle(COMPARE_AND_END, 1) == [1]
+        assert pieces.contents() == [before]
