@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "recorder/text/shell.h"
 #include "replay/survey/remedy.h"
 
 namespace msda::replay {
@@ -136,7 +137,7 @@ Json kernel_json(const Surveyed& kernel) {
                {"why", kernel.why},       {"node", kernel.node},       {"operation", kernel.operation},
                {"python", kernel.python}};
   for (const char* name : {"launches", "surveyed", "varied", "first_varied", "extra_launches", "extra_that_differ",
-                           "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds"}) {
+                           "extra_beside", "beside_that_differ", "most_words", "most_bytes", "microseconds", "kept"}) {
     json[name] = kernel.fact(name);
   }
   json["twin"] = twin_json(kernel);
@@ -162,6 +163,11 @@ Lines survey_text(const std::string& capture, const std::vector<Surveyed>& kerne
   for (const Surveyed& kernel : kernels) {
     const bool is_of_interest = varies(kernel.verdict) || kernel.verdict == SurveyVerdict::kNotSurveyed;
     if (all || is_of_interest) add_story(lines, kernel, columns);
+  }
+  if (const int64_t kept = sum_of(kernels, "kept"); kept > 0) {
+    lines.add("{} that varied {} kept; to run {} again:", launches_text(kept), kept == 1 ? "is" : "are",
+              kept == 1 ? "it" : "them");
+    lines.add("{:{}}msda-replay run {} --mode original", "", kIndent, text::shell_word(capture));
   }
   if (all) return lines;
   for (const std::string& rest : {rest_of(kernels, SurveyVerdict::kMayVary, "did not vary, but may (--all)"),

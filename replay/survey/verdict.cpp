@@ -130,9 +130,9 @@ std::string reason_text(const std::string& reason) {
   static const std::map<std::string, std::string> kTexts{
       {"captured", "Captured into a CUDA graph"},
       {"collective", "It waits for other processes or devices"},
-      {"other_memory", "It changes memory that its parameters do not name"},
-      {"shared_memory", "Its parameters point into memory of the host, or of another device"},
-      {"over_limit", "No room for two copies of what it reaches (--survey-memory)"},
+      {"other_memory", "It changes memory that neither its parameters nor pointers in memory name"},
+      {"shared_memory", "It changes memory of the host, or of another device"},
+      {"over_limit", "No room for two copies of what it reaches (--memory allows more)"},
       {"unknown_code", "Its code is not known: CUPTI tells it (msda-replay doctor)"},
       {"calls_out", "It prints, allocates, or launches kernels itself"},
       {"busy", "Other work on the device, or the launch itself, did not end within 10 s"},

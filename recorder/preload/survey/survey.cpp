@@ -17,6 +17,7 @@
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/recording.h"
+#include "recorder/preload/survey/kept_launch.h"
 
 namespace msda::record {
 namespace {
@@ -108,12 +109,14 @@ Unsurveyed Survey::prepare(const Launched& launched, const Loaded& loaded, Ticke
   if (!parameters) return Unsurveyed::kParameters;
   ticket.reach = reach_of(*parameters);
   if (!loaded.variables) return kernel.never = Unsurveyed::kUnknownCode;
+  const size_t named = ticket.reach.ranges().size();
   for (const DeviceRange& variable : *loaded.variables) ticket.reach.add(variable);
   if (!memory_.wait_for_streams(patience_)) {
     patience_ = kLittlePatience;
     return Unsurveyed::kBusy;
   }
   if (!pointers_.follow(ticket.reach, memory_.allocations(), launched.stream)) return Unsurveyed::kOtherMemory;
+  ticket.has_more_memory = ticket.reach.ranges().size() > named || !ticket.reach.shared.empty();
   kernel.most_bytes = std::max(kernel.most_bytes, ticket.reach.bytes());
   ticket.is_first = !kernel.is_checked;
   if (ticket.is_first) {
@@ -183,6 +186,8 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
     kernel.caller = caller_of_launch();
   }
   try_twin(launched, ticket);
+  // A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
+  if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel.layout, ticket.trial);
   return Unsurveyed::kNone;
 }
 

@@ -33,6 +33,7 @@ class Survey {
     std::unique_lock<std::timed_mutex> lock;
     SurveyedKernel* kernel = nullptr;  // null: this launch is not run again
     bool is_first = false;
+    bool has_more_memory = false;  // than its parameters name
     Reach reach;
     FirstSight sight;
     Trial trial;

@@ -101,6 +101,7 @@ spool::Surveyed SurveyedKernel::message() const {
       {"surveyed", surveyed},
       {"varied", varied},
       {"first_varied", first_varied},
+      {"kept", kept},
       {"extra_launches", extra},
       {"extra_that_differ", extra_that_differ},
       {"extra_beside", extra_beside},

@@ -46,7 +46,8 @@ struct SurveyedKernel {
   bool is_checked = false;  // a launch has changed memory that its parameters name, and no other
   // Launches: all, surveyed, and of these: that varied. The first that did, among all of the program's, from 1 on.
   int64_t launches = 0, surveyed = 0, varied = 0, first_varied = 0;
-  Caller caller;  // of the first launch that varied
+  int64_t kept = 0;  // of those that varied: recorded for the replay
+  Caller caller;     // of the first launch that varied
   // Launches of the survey's: all, and those beside a neighbour; and those whose results differed.
   int64_t extra = 0, extra_that_differ = 0, extra_beside = 0, beside_that_differ = 0;
   uint64_t most_words = 0, most_bytes = 0;  // 32-bit words that differed; memory that a launch reaches

@@ -143,7 +143,7 @@ Trial::Result Trial::run(const Launched& launched) {
     goes_on = launch_beside(launched, extra_.is_beside(done)) &&
               settle(done + 1 < extra_.count ? Settling::kCompare : Settling::kCompareAndEnd, done);
   }
-  const bool is_back = done == extra_.count || settle(Settling::kCompareAndEnd, extra_.count);
+  const bool is_back = done == extra_.count || put_back_result();
   if (driver.copy_to_host(counts.data(), counts_, bytes, stream_) != cuda::kSuccess || !is_back ||
       driver.synchronize(stream_) != cuda::kSuccess) {
     result.trouble = "the driver failed";
@@ -175,8 +175,7 @@ std::optional<bool> Trial::repeats(const Launched& launched, cuda::Function func
     is_equal = !is_done || time == 0 || *now == *first;
     if (time == 0) first = std::move(now);
   }
-  const bool is_back =
-      settle(Settling::kCompareAndEnd, extra_.count) && cuda::driver().synchronize(stream_) == cuda::kSuccess;
+  const bool is_back = put_back_result() && cuda::driver().synchronize(stream_) == cuda::kSuccess;
   return is_done && is_back ? std::optional(is_equal) : std::nullopt;
 }
 

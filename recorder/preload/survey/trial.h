@@ -50,9 +50,12 @@ class Trial {
   // gives equal results so many times. Nothing if the driver refuses.
   std::optional<bool> repeats(const Launched& launched, cuda::Function function, int times);
 
- private:
+  // What the launch reaches; and, after run(), what it found there, and what it left. False if the driver refuses.
   std::vector<DeviceRange> ranges() const;
   bool put_back_before() const;
+  bool put_back_result() const { return settle(Settling::kCompareAndEnd, extra_.count); }
+
+ private:
   bool settle(Settling settling, int number) const;
   bool copy_shared(const std::vector<DeviceRange>& copies) const;
   bool launch_beside(const Launched& launched, bool neighbour) const;

@@ -1,0 +1,132 @@
+#include "recorder/preload/survey/kept_launch.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "recorder/preload/launch/functions.h"
+#include "recorder/preload/launch/snapshot.h"
+#include "recorder/preload/survey/first_sight.h"
+
+namespace msda::record {
+namespace {
+
+constexpr uint64_t kMostBytes = uint64_t{512} << 20;  // of memory, of a launch of which no adapter knows more
+
+// An allocation that parameters point into, from the first place on that they point to.
+struct Memory {
+  DeviceRange range;
+  bool is_changed = false;
+  std::string tensor;  // "inputs/memory_0"
+};
+
+uint64_t word_at(std::span<const std::byte> bytes, size_t offset) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes.data() + offset, sizeof word);
+  return word;
+}
+
+Memory* memory_with(std::vector<Memory>& all, uint64_t address) {
+  const auto found =
+      std::ranges::find_if(all, [&](const Memory& one) { return address - one.range.address < one.range.bytes; });
+  return found != all.end() ? &*found : nullptr;
+}
+
+// Reads a launch as memory that it changes, and memory that it does not.
+class MemoryAdapter : public adapters::Adapter {
+ public:
+  explicit MemoryAdapter(std::vector<Memory> memory) : memory_(std::move(memory)) {}
+  std::string_view name() const override { return "memory"; }
+  bool matches(std::string_view) const override { return true; }
+
+  adapters::Decoded decode(const adapters::Launch& launch, const adapters::ReadDevice&) const override {
+    auto memory = memory_;
+    adapters::Call call;
+    // The first pointer into each allocation: it begins there.
+    std::map<uint64_t, uint64_t> first;  // by where the allocation ends
+    for_each_pointer(launch.bytes, memory, [&](size_t, uint64_t address, const Memory& one) {
+      const uint64_t end = one.range.address + one.range.bytes;
+      first[end] = std::min(first.try_emplace(end, address).first->second, address);
+    });
+    std::erase_if(memory, [&](const Memory& one) { return !first.contains(one.range.address + one.range.bytes); });
+    for (Memory& one : memory) {
+      const uint64_t begin = first.at(one.range.address + one.range.bytes);
+      one.range = {begin, one.range.address + one.range.bytes - begin};
+      auto& tensors = one.is_changed ? call.outputs : call.inputs;
+      const std::string name = "memory_" + std::to_string(call.inputs.size() + call.outputs.size());
+      one.tensor = (one.is_changed ? "outputs/" : "inputs/") + name;
+      tensors.push_back(
+          {name, adapters::ElementType::uint8(), {static_cast<int64_t>(one.range.bytes)}, one.range.address});
+    }
+    for_each_pointer(launch.bytes, memory, [&](size_t offset, uint64_t address, const Memory& one) {
+      call.pointers.push_back({offset, address == one.range.address ? one.tensor : ""});
+    });
+    return call;
+  }
+
+ private:
+  template <class Visit>
+  static void for_each_pointer(std::span<const std::byte> bytes, std::vector<Memory>& memory, Visit&& visit) {
+    for (size_t offset = 0; offset + sizeof(uint64_t) <= bytes.size(); offset += sizeof(uint64_t)) {
+      const uint64_t address = word_at(bytes, offset);
+      if (const Memory* one = memory_with(memory, address)) visit(offset, address, *one);
+    }
+  }
+
+  std::vector<Memory> memory_;
+};
+
+uint64_t bytes_of(const KnownLaunch& known) {
+  uint64_t sum = 0;
+  for (const DeviceRange& range : known.ranges) sum += range.bytes;
+  return sum;
+}
+
+// With memory as before the launch. Null if the launch cannot be recorded so.
+std::unique_ptr<SnapshotState> begin_with(const adapters::Adapter& adapter, const Launched& launched, bool is_kernel,
+                                          const adapters::Launch& launch) {
+  const DecodedLaunch decoded = decode(launched, adapter, is_kernel, launch);
+  if (!decoded.known || bytes_of(*decoded.known) > kMostBytes) return nullptr;
+  auto state = std::make_unique<SnapshotState>();
+  state->is_kernel = is_kernel;
+  state->known = decoded.known;
+  state->stream = launched.stream;
+  return begin_copy(launched, adapter, *state) ? std::move(state) : nullptr;
+}
+
+std::unique_ptr<SnapshotState> begin_keeping(const Launched& launched, const Layout& layout,
+                                             std::vector<Memory> memory) {
+  std::string name;
+  bool is_kernel = false;
+  const adapters::Launch launch = launch_of(launched, layout);
+  const adapters::Adapter* const known = Functions::instance().adapter_of(launched.function, name, is_kernel);
+  if (known != nullptr) {
+    if (auto state = begin_with(*known, launched, is_kernel, launch)) return state;
+  }
+  name_of_function(launched.function, is_kernel);
+  return begin_with(MemoryAdapter(std::move(memory)), launched, is_kernel, launch);
+}
+
+}  // namespace
+
+bool keep_launch(const Launched& launched, const Layout& layout, Trial& trial) {
+  const auto ranges = trial.ranges();
+  const auto after = digests_of(ranges, launched.stream);
+  if (!after || !trial.put_back_before()) return trial.put_back_result() && false;
+  std::unique_ptr<SnapshotState> state;
+  if (const auto before = digests_of(ranges, launched.stream)) {
+    std::vector<Memory> memory;
+    for (size_t i = 0; i < ranges.size(); ++i) memory.push_back({ranges[i], (*before)[i] != (*after)[i], ""});
+    state = begin_keeping(launched, layout, std::move(memory));
+  }
+  if (!trial.put_back_result() || state == nullptr) return false;
+  end_registered(launched, *state);
+  return true;
+}
+
+}  // namespace msda::record

@@ -1,0 +1,15 @@
+// Records a launch that varied, for the replay: as a call of its operator if an adapter knows the kernel, and otherwise
+// as it is, with its code, its parameters, and the memory that they point into, before and after.
+#pragma once
+
+#include "recorder/preload/launch/launch.h"
+#include "recorder/preload/launch/launch_facts.h"
+#include "recorder/preload/survey/trial.h"
+
+namespace msda::record {
+
+// After the trial's run(): memory is as after the program's launch, and will be. False if the launch cannot be
+// recorded.
+bool keep_launch(const Launched& launched, const Layout& layout, Trial& trial);
+
+}  // namespace msda::record
