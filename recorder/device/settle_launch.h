@@ -21,8 +21,8 @@ struct SettledPiece {
 
 enum class Settling : uint32_t {
   kKeep,           // what was changed since `before`, and put back what was before
-  kCompare,        // with what was kept, and put back what was before
-  kCompareAndEnd,  // with what was kept, and put that back
+  kCompare,        // what was kept, and put back there what was before
+  kCompareAndEnd,  // everything, and put back what was kept
 };
 
 class SettleTable {

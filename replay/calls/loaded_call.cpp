@@ -65,7 +65,8 @@ std::string why_too_large_in(const capture::IsolatedReader& reader, const captur
 
 std::string why_not_replayed(const capture::IsolatedReader& reader, const capture::Invocation& invocation) {
   const capture::CallFacts& facts = invocation.facts;
-  if (invocation.inputs.empty() && !invocation.digests.empty()) return "only digests were recorded (--digest-only)";
+  if (invocation.inputs.empty() && invocation.outputs.empty() && !invocation.digests.empty())
+    return "only digests were recorded (--digest-only)";
   if (!operator_of(invocation).empty()) return why_too_large_in(reader, invocation);
   const std::string kernel = facts.kernel.empty() ? "(not named)" : facts.kernel;
   if (const auto own = facts.texts.find("operator"); own != facts.texts.end()) {

@@ -161,10 +161,14 @@ Buffer buffer_of(const Invocation& invocation, const std::string& path, uint64_t
   return buffer;
 }
 
-// The memory behind the pointer of a parameter that no adapter describes, up to the next tensor; nothing if the pointer
-// lies within a tensor.
-std::optional<Scratch> scratch_at(const std::vector<Buffer>& buffers, const std::map<uint64_t, uint64_t>& extents,
-                                  const NamedPointer& pointer, uint64_t address, size_t parameter) {
+bool lies_in(const std::vector<Buffer>& buffers, uint64_t address) {
+  return std::ranges::any_of(buffers, [&](const Buffer& buffer) { return address - buffer.address < buffer.bytes; });
+}
+
+// The memory behind the pointer of a parameter that no adapter describes, and that lies in no tensor, up to the next
+// tensor.
+Scratch scratch_at(const std::vector<Buffer>& buffers, const std::map<uint64_t, uint64_t>& extents,
+                   const NamedPointer& pointer, uint64_t address, size_t parameter) {
   // A pool of a framework is one allocation of many GB, of which the kernel was given a part.
   constexpr uint64_t kMost = uint64_t{1} << 30;
   const auto extent = extents.find(pointer.offset);
@@ -177,7 +181,6 @@ std::optional<Scratch> scratch_at(const std::vector<Buffer>& buffers, const std:
         parameter);
   }
   for (const Buffer& buffer : buffers) {
-    if (buffer.address <= address && address - buffer.address < buffer.bytes) return std::nullopt;
     if (buffer.address > address) end = std::min(end, buffer.address);
   }
   return Scratch{parameter, address, end - address};
@@ -235,11 +238,8 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
     plan.pointers.push_back(pointer.offset);
     if (!pointer.tensor.empty()) {
       plan.buffers.push_back(buffer_of(invocation, pointer.tensor, address));
-    } else if (unknown_memory == UnknownMemory::kScratch) {
-      unknown.emplace_back(pointer, address);
     } else {
-      refuse_relaunch("parameter {} points to memory that no adapter describes; --poison takes it for scratch memory",
-                      index_of_parameter(plan.parameters, pointer.offset));
+      unknown.emplace_back(pointer, address);
     }
   }
   const auto extents = invocation.facts.texts.find("unknown_extents");
@@ -247,9 +247,12 @@ void take_parameters(const Invocation& invocation, UnknownMemory unknown_memory,
       extents == invocation.facts.texts.end() ? std::map<uint64_t, uint64_t>() : parse_extents(extents->second);
   for (const auto& [pointer, address] : unknown) {
     const size_t parameter = index_of_parameter(plan.parameters, pointer.offset);
-    if (const auto scratch = scratch_at(plan.buffers, known_extents, pointer, address, parameter)) {
-      add_scratch(plan, *scratch);
+    if (lies_in(plan.buffers, address)) continue;
+    if (unknown_memory == UnknownMemory::kRefuse) {
+      refuse_relaunch("parameter {} points to memory that no adapter describes; --poison takes it for scratch memory",
+                      parameter);
     }
+    add_scratch(plan, scratch_at(plan.buffers, known_extents, pointer, address, parameter));
   }
   std::ranges::sort(plan.pointers);
   plan.pointers.erase(std::ranges::unique(plan.pointers).begin(), plan.pointers.end());
@@ -290,7 +293,7 @@ bool is_launch(const Invocation& invocation) {
 Relaunch plan_relaunch(const Invocation& invocation, const std::vector<capture::KernelImage>& kernels,
                        UnknownMemory unknown) {
   if (!is_launch(invocation)) refuse_relaunch("it is no launch of a kernel");
-  if (invocation.inputs.empty() && !invocation.digests.empty())
+  if (invocation.inputs.empty() && invocation.outputs.empty() && !invocation.digests.empty())
     refuse_relaunch("only digests were recorded (--digest-only)");
   const capture::CallFacts& facts = invocation.facts;
   if (invocation.parameters.bytes.empty()) refuse_relaunch("its parameters are not in the capture");

@@ -60,7 +60,7 @@ std::string caller_text(const Surveyed& kernel) {
 std::string remedy_text(const Surveyed& kernel) {
   const Remedy* const remedy = remedy_for(kernel.kernel);
   if (remedy == nullptr) return " No remedy is known.";
-  return fmt::format(" Type: {} ({}; {}).", remedy->type, remedy->note, remedy->source);
+  return fmt::format(" Type: {} ({}).", remedy->type, remedy->note);
 }
 
 std::string story_of(const Surveyed& kernel) {

@@ -151,6 +151,8 @@ CUresult settle(const std::byte* bytes) {
         std::memcpy(memory + at, before + at, some);
         continue;
       }
+      const bool is_end = at + kUnit > size;  // always kept
+      if (mode == 1 && !flags[at / kUnit] && !is_end) continue;
       const std::byte* const expected = flags[at / kUnit] ? after + at : before + at;
       for (uint64_t word = 0; word < some; word += 4) {
         counts[i] += std::memcmp(memory + at + word, expected + word, std::min<uint64_t>(4, some - word)) != 0;

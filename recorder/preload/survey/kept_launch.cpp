@@ -40,13 +40,14 @@ Memory* memory_with(std::vector<Memory>& all, uint64_t address) {
 // Reads a launch as memory that it changes, and memory that it does not.
 class MemoryAdapter : public adapters::Adapter {
  public:
-  explicit MemoryAdapter(std::vector<Memory> memory) : memory_(std::move(memory)) {}
+  MemoryAdapter(std::vector<Memory> memory, uint64_t number) : memory_(std::move(memory)), number_(number) {}
   std::string_view name() const override { return "memory"; }
   bool matches(std::string_view) const override { return true; }
 
   adapters::Decoded decode(const adapters::Launch& launch, const adapters::ReadDevice&) const override {
     auto memory = memory_;
     adapters::Call call;
+    call.integers["survey"] = static_cast<int64_t>(number_);
     // The first pointer into each allocation: it begins there.
     std::map<uint64_t, uint64_t> first;  // by where the allocation ends
     for_each_pointer(launch.bytes, memory, [&](size_t, uint64_t address, const Memory& one) {
@@ -79,6 +80,7 @@ class MemoryAdapter : public adapters::Adapter {
   }
 
   std::vector<Memory> memory_;
+  uint64_t number_;  // the kernel's, in the survey
 };
 
 uint64_t bytes_of(const KnownLaunch& known) {
@@ -99,22 +101,22 @@ std::unique_ptr<SnapshotState> begin_with(const adapters::Adapter& adapter, cons
   return begin_copy(launched, adapter, *state) ? std::move(state) : nullptr;
 }
 
-std::unique_ptr<SnapshotState> begin_keeping(const Launched& launched, const Layout& layout,
+std::unique_ptr<SnapshotState> begin_keeping(const Launched& launched, const SurveyedKernel& kernel,
                                              std::vector<Memory> memory) {
   std::string name;
   bool is_kernel = false;
-  const adapters::Launch launch = launch_of(launched, layout);
+  const adapters::Launch launch = launch_of(launched, kernel.layout);
   const adapters::Adapter* const known = Functions::instance().adapter_of(launched.function, name, is_kernel);
   if (known != nullptr) {
     if (auto state = begin_with(*known, launched, is_kernel, launch)) return state;
   }
   name_of_function(launched.function, is_kernel);
-  return begin_with(MemoryAdapter(std::move(memory)), launched, is_kernel, launch);
+  return begin_with(MemoryAdapter(std::move(memory), kernel.number), launched, is_kernel, launch);
 }
 
 }  // namespace
 
-bool keep_launch(const Launched& launched, const Layout& layout, Trial& trial) {
+bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial) {
   const auto ranges = trial.ranges();
   const auto after = digests_of(ranges, launched.stream);
   if (!after || !trial.put_back_before()) return trial.put_back_result() && false;
@@ -122,7 +124,7 @@ bool keep_launch(const Launched& launched, const Layout& layout, Trial& trial) {
   if (const auto before = digests_of(ranges, launched.stream)) {
     std::vector<Memory> memory;
     for (size_t i = 0; i < ranges.size(); ++i) memory.push_back({ranges[i], (*before)[i] != (*after)[i], ""});
-    state = begin_keeping(launched, layout, std::move(memory));
+    state = begin_keeping(launched, kernel, std::move(memory));
   }
   if (!trial.put_back_result() || state == nullptr) return false;
   end_registered(launched, *state);

@@ -3,13 +3,13 @@
 #pragma once
 
 #include "recorder/preload/launch/launch.h"
-#include "recorder/preload/launch/launch_facts.h"
+#include "recorder/preload/survey/surveyed_kernel.h"
 #include "recorder/preload/survey/trial.h"
 
 namespace msda::record {
 
 // After the trial's run(): memory is as after the program's launch, and will be. False if the launch cannot be
 // recorded.
-bool keep_launch(const Launched& launched, const Layout& layout, Trial& trial);
+bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& trial);
 
 }  // namespace msda::record

@@ -187,7 +187,7 @@ Unsurveyed Survey::run(const Launched& launched, Ticket& ticket) {
   }
   try_twin(launched, ticket);
   // A launch whose memory is found by pointers in memory, or by its code, cannot be repeated elsewhere.
-  if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel.layout, ticket.trial);
+  if (kernel.kept == 0 && !ticket.has_more_memory) kernel.kept += keep_launch(launched, kernel, ticket.trial);
   return Unsurveyed::kNone;
 }
 

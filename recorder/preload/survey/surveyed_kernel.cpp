@@ -79,10 +79,11 @@ std::optional<std::vector<DeviceRange>> variables_of(const SurveyedKernel& kerne
   name_of_function(function, is_kernel);
   const auto& [name, architecture] = std::tie(kernel.layout.kernel, kernel.facts.architecture);
   for (const Variable& variable : variables_used_by(kernel.image->bytes, name, architecture)) {
+    // Texts that the compiler placed there, of assertions and printf; nobody can write them.
+    if (variable.name.starts_with('$') || variable.name.starts_with("__unnamed_")) continue;
     const auto place = variable_of(function, is_kernel, std::string(variable.name));
-    if (place) ranges.push_back({place->address, place->bytes});
-    // Of texts that the compiler placed there the driver does not tell.
-    if (!place && !variable.name.starts_with('$')) return std::nullopt;
+    if (!place) return std::nullopt;
+    ranges.push_back({place->address, place->bytes});
   }
   return ranges;
 }

@@ -1,8 +1,9 @@
 """The surveyed client: training steps of a model with random weights, as a user would write them. Prints one line of JSON.
 
-    python3 client.py MODEL [--steps 2] [--device cuda|cpu] [--size 256]
+    python3 client.py MODEL [--remedies] [--steps 2] [--device cuda|cpu] [--size 256]
 
-Nothing is asked of PyTorch's or cuDNN's settings: whatever varies may vary.
+Nothing is asked of PyTorch's or cuDNN's settings: whatever varies may vary. With --remedies the program begins with what the survey says to type
+for its kernels.
 
 - losses: of each step, as hexadecimal floating-point numbers, all bits;
 - gradients: SHA-256 of all gradients, of each step;
@@ -14,6 +15,7 @@ Exit status 77, with the reason on standard error, where PyTorch, a model's libr
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -127,8 +129,21 @@ def digest_of(torch, tensors):
     return digest.hexdigest()
 
 
-def train(torch, chosen):
+def type_remedies(torch, stack):
+    """What replay/survey/remedies.json says, but for lines of the model itself."""
+    sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[2] / "python")]
+    import msda_replay.torch
+
+    torch.backends.cudnn.deterministic = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    stack.enter_context(msda_replay.torch.deterministic())
+
+
+def train(torch, chosen, stack):
     torch.manual_seed(2026)
+    if chosen.remedies:
+        type_remedies(torch, stack)
     model, loss_of, library = MODELS[chosen.model](torch, chosen)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     found = {"losses": [], "gradients": [], "seconds": []}
@@ -148,18 +163,22 @@ def train(torch, chosen):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--remedies", action="store_true", help="type what the survey says")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--size", type=int, default=256, help="side of the images")
     parser.add_argument("--edges", type=int, default=200_000, help="of the graph")
     chosen = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
+    if chosen.remedies:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS is loaded
     try:
         import torch
 
         if chosen.device == "cuda" and not torch.cuda.is_available():
             raise ImportError("no GPU that PyTorch can use")
-        found, library = train(torch, chosen)
+        with contextlib.ExitStack() as stack:
+            found, library = train(torch, chosen, stack)
     except ImportError as error:
         print("client:", f"{error.name} is not installed" if error.name else " ".join(str(error).split()), file=sys.stderr)
         return SKIPPED
