@@ -1,32 +1,19 @@
 #include "replay/survey/verdict.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "recorder/text/demangle.h"
 #include "replay/base/errors.h"
 
 namespace msda::replay {
 namespace {
 
 constexpr std::string_view kUnsurveyed = "not_surveyed_";
-
-// A name as it stands in the source; the same name if it is not mangled, or longer than those that compilers make:
-// libstdc++ takes long for some of them.
-std::string demangled(const std::string& name) {
-  constexpr size_t kLongest = 1 << 14;
-  if (name.size() > kLongest) return name;
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 && text != nullptr ? text.get() : name;
-}
 
 // How its blocks hand results to one another, of the ways that its code has.
 std::string communication_text(const Surveyed& kernel) {
@@ -154,7 +141,7 @@ std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels
     kernel.node = text("node");
     kernel.operation = text("operation");
     kernel.python = text("python");
-    kernel.kernel = demangled(kernel.mangled);
+    kernel.kernel = text::demangled(kernel.mangled);
     kernel.facts = one.integers;
     for (const auto& [fact, count] : one.integers) {
       constexpr int64_t kMost = int64_t{1} << 40;  // sums of these do not overflow

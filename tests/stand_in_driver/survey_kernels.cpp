@@ -77,6 +77,13 @@ CUresult number_launches(const std::byte* bytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult store_seven(const std::byte* bytes) {
+  int* const result = Arguments(bytes).next<int*>();
+  if (!reachable(result, 1)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  *result = 7;
+  return CUDA_SUCCESS;
+}
+
 // Adds 1 to a number in memory of the host.
 CUresult count_on_host(const std::byte* bytes) {
   int* const count = Arguments(bytes).next<int*>();
@@ -190,6 +197,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_follow_hidden", {{0, 8}, {8, 4}}, follow_table<~uint64_t{0}>},
       {"survey_count", {{0, 8}}, count_launches},
       {"survey_number", {{0, 8}}, number_launches},
+      {"survey_steady", {{0, 8}}, store_seven},
       {"survey_count_on_host", {{0, 8}}, count_on_host},
       {"survey_read_host", {{0, 8}, {8, 8}}, read_host},
       {"msda_record_spin", {{0, 8}, {8, 4}, {16, 8}}, spin},

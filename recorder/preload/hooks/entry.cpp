@@ -79,6 +79,21 @@ extern "C" __attribute__((visibility("default"))) long long msda_record_complete
   return invocations;
 }
 
+extern "C" __attribute__((visibility("default"))) size_t msda_record_survey(char* text, size_t size) {
+  const int saved = errno;
+  size_t needed = 0;
+  try {
+    if (msda::record::Survey::is_wanted()) {
+      const std::string lines = msda::record::Survey::instance().lines();
+      needed = lines.size() + 1;
+      if (text != nullptr && needed <= size) text[lines.copy(text, size - 1)] = 0;
+    }
+  } catch (...) {
+  }
+  errno = saved;
+  return needed;
+}
+
 extern "C" __attribute__((visibility("default"))) void msda_record_discard(void) {
   const int saved = errno;
   msda::record::recording().discard_calls();

@@ -18,6 +18,11 @@ void msda_record_label(const char* label);
  * capture, of the same name if the file has been moved by then, otherwise of one with a number. */
 long long msda_record_complete(char* path, size_t size);
 
+/* In a survey (docs/survey.md): what it has found so far. Writes a line for each kernel that was launched: how many of
+ * its launches varied, how many were surveyed, how many there were, and its name; these are separated by single spaces.
+ * Returns the bytes of the text and of the zero at its end; if `size` is less, nothing is written. 0: no survey. */
+size_t msda_record_survey(char* text, size_t size);
+
 /* Discards the calls so far, instead of writing them into a capture. */
 void msda_record_discard(void);
 

@@ -125,5 +125,5 @@
     records_gpu_call)
 
 // Functions of the preload itself, or with wrappers that no row can describe: X(name).
-#define MSDA_OTHER_EXPORTS(X) X(InitializeInjection) X(_Exit) X(_exit) X(dlsym) X(msda_record_complete) X(msda_record_discard) X(msda_record_label)
+#define MSDA_OTHER_EXPORTS(X) X(InitializeInjection) X(_Exit) X(_exit) X(dlsym) X(msda_record_complete) X(msda_record_discard) X(msda_record_label) X(msda_record_survey)
 // clang-format on

@@ -1,16 +1,15 @@
 #include "recorder/preload/survey/caller.h"
 
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 #include <string_view>
 
 #include "recorder/preload/driver/symbols.h"
 #include "recorder/preload/session/own_thread.h"
+#include "recorder/text/demangle.h"
 
 namespace msda::record {
 namespace {
@@ -24,11 +23,11 @@ std::string part_after(std::string_view name, std::string_view before) {
   return end == name.npos ? "" : std::string(name.substr(0, end));
 }
 
-std::string demangled(const char* symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(symbol, nullptr, nullptr, &status),
-                                                         &std::free);
-  return status == 0 && text != nullptr ? text.get() : symbol;
+// Of "vision::ops::detail::_roi_align_backward(at::Tensor const&, ...)" the function's own name.
+std::string function_after(std::string_view name, std::string_view before) {
+  if (!name.starts_with(before)) return "";
+  name = name.substr(0, name.find('('));
+  return std::string(name.substr(name.rfind(':') + 1));
 }
 
 // The innermost frame that names each.
@@ -40,10 +39,12 @@ void read_native_frames(Caller& caller) {
     Dl_info found{};
     if (dladdr(frames[static_cast<size_t>(i)], &found) == 0 || found.dli_sname == nullptr) continue;
     const std::string_view mangled = found.dli_sname;
-    if (mangled.find("autograd") == mangled.npos && mangled.find("4_ops") == mangled.npos) continue;
-    const std::string name = demangled(found.dli_sname);
+    constexpr std::string_view kTelling[] = {"autograd", "4_ops", "6vision"};
+    if (std::ranges::none_of(kTelling, [&](auto part) { return mangled.find(part) != mangled.npos; })) continue;
+    const std::string name = text::demangled(found.dli_sname);
     if (caller.node.empty()) caller.node = part_after(name, "torch::autograd::generated::");
     if (caller.operation.empty()) caller.operation = part_after(name, "at::_ops::");
+    if (caller.operation.empty()) caller.operation = function_after(name, "vision::ops::");
   }
 }
 

@@ -18,6 +18,7 @@
 #include "recorder/preload/session/config.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/survey/kept_launch.h"
+#include "recorder/text/demangle.h"
 
 namespace msda::record {
 namespace {
@@ -247,6 +248,17 @@ void Survey::report() noexcept {
     report_changes();
   } catch (...) {  // no memory
   }
+}
+
+std::string Survey::lines() {
+  const auto lock = no_trial();
+  std::string lines;
+  for (const auto& [name, kernel] : kernels_) {
+    for (const int64_t count : {kernel->varied, kernel->surveyed, kernel->launches})
+      lines += std::to_string(count) + " ";
+    lines += text::demangled(kernel->layout.kernel) + "\n";
+  }
+  return lines;
 }
 
 bool Survey::make_room() noexcept {

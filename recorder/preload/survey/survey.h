@@ -49,6 +49,8 @@ class Survey {
   void context_ends() noexcept;
   // Tells the writer what is new. A signal handler may call it.
   void report() noexcept;
+  // For the program itself: "varied surveyed launches name" of each kernel, a line each. May throw std::bad_alloc.
+  std::string lines();
 
  private:
   Survey();

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .reading import Call, OpenCapture, Tensor, open_capture
     from .results import Finding, Findings, RunResult
     from .save import save_call
+    from .surveys import Survey, SurveyedKernel, survey
 
 __version__ = "0.1.0"
 _MODULES = {
@@ -22,11 +23,12 @@ _MODULES = {
     "reading": ("Call", "OpenCapture", "Tensor", "open_capture"),
     "results": ("Finding", "Findings", "RunResult"),
     "save": ("save_call",),
+    "surveys": ("Survey", "SurveyedKernel", "survey"),
 }
 __all__ = [
     "Call", "Capture", "CaptureError", "CommandError", "Finding", "Findings", "Invocation", "OpenCapture", "Result", "RunResult",
-    "Tensor", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture", "replay", "run", "save_call",
-    "write_capture",
+    "Survey", "SurveyedKernel", "Tensor", "open_capture", "plot_cell", "plot_errors", "plot_pyramid", "read_capture", "replay", "run",
+    "save_call", "survey", "write_capture",
 ]
 
 

@@ -35,13 +35,14 @@ def _watch(config):
 def pytest_load_initial_conftests(early_config):
     """Starts pytest again with the recorder, before anything is captured or imported that would be twice."""
     options = early_config.known_args_namespace
-    if settings.is_on(early_config, options):
+    surveys = settings.surveys(early_config, options)
+    if surveys or settings.is_on(early_config, options):
         if Recorder.loaded() is None:
-            launch = Launch(early_config, settings.Settings.of(early_config, options).directory)
+            launch = Launch(early_config, settings.Settings.of(early_config, options).directory, surveys)
             if not launch.obstacle:
                 launch.start_again()  # returns only if it failed
             early_config.stash[_OBSTACLE] = launch.obstacle  # pytest_configure says so
-        else:
+        elif not surveys:
             _watch(early_config)
         if session := take_session():
             early_config.stash[_SESSION] = session
@@ -53,6 +54,14 @@ def pytest_load_initial_conftests(early_config):
 def pytest_configure(config):
     config.addinivalue_line("markers", settings.MARKER)
     settings.check_that_something_is_checked(config)
+    settings.check_one_mode(config)
+    if settings.surveys(config, config.option):
+        from .surveying import TestSurvey
+
+        chosen = settings.Settings.of(config, config.option)
+        recorder = Recorder.loaded()
+        obstacle = "" if recorder is not None else config.stash.get(_OBSTACLE, "") or Launch(config, chosen.directory, True).obstacle
+        config.pluginmanager.register(TestSurvey(chosen.directory, recorder, obstacle), "msda_survey")
     if not settings.is_on(config, config.option):
         return
     from .recording import TestRecording, Unjudged

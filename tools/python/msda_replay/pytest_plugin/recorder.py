@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from time import monotonic  # as it is now: a test may replace it
+from typing import Dict, Tuple
 
 from ..programs import find_library, find_program
 from . import files
@@ -35,6 +36,8 @@ class Recorder:
         self._discard.argtypes, self._discard.restype = [], None
         self._complete = library.msda_record_complete
         self._complete.argtypes, self._complete.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_longlong
+        self._survey = library.msda_record_survey
+        self._survey.argtypes, self._survey.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t
 
     @classmethod
     def loaded(cls):
@@ -49,6 +52,24 @@ class Recorder:
 
     def discard(self):
         self._discard()
+
+    def survey(self):
+        """By kernel, how many of its launches varied, how many were surveyed, and how many there were. None: there is no survey."""
+        size = 1 << 16
+        while True:
+            text = ctypes.create_string_buffer(size)
+            needed = self._survey(text, size)
+            if needed == 0:
+                return None
+            if needed <= size:
+                break
+            size = 2 * needed
+        kernels: Dict[str, Tuple[int, int, int]] = {}
+        for line in text.value.decode(errors="replace").splitlines():
+            varied, surveyed, launches, name = line.split(" ", 3)
+            so_far = kernels.get(name, (0, 0, 0))  # of a kernel of this name in another image
+            kernels[name] = so_far[0] + int(varied), so_far[1] + int(surveyed), so_far[2] + int(launches)
+        return kernels
 
     def complete(self):
         """The path of the capture of the calls so far, or None if there were none."""
@@ -86,8 +107,8 @@ def _fits_ld_preload(path):
 class Launch:
     """A pytest that is to be started again with the recorder. `obstacle` says why it cannot be, if so."""
 
-    def __init__(self, config, directory):
-        self.config, self.directory = config, directory
+    def __init__(self, config, directory, surveys=False):
+        self.config, self.directory, self.surveys = config, directory, surveys
         self.program = find_program("msda-record")
         self.library = find_library("libmsda_record.so", self.program) if self.program else None
         self.obstacle = self._obstacle()
@@ -144,6 +165,9 @@ class Launch:
         variables["MSDA_RECORD_WRITER"] = self.program
         # Each process has its own capture: xdist's workers, and what tests start.
         variables["MSDA_RECORD_OUTPUT"] = os.path.join(session.replace("%", "%%"), "%p.h5")
+        if self.surveys:
+            variables["MSDA_RECORD_SURVEY"] = "1"
+            variables["MSDA_RECORD_OUTPUT"] = os.path.join(str(self.directory).replace("%", "%%"), "survey-%p.h5")
         return variables
 
 

@@ -24,6 +24,9 @@ def add_options(parser):
                     help="whose captures to keep: failing tests' (default), all tests', or the last N tests' besides the failing ones'")
     group.addoption("--msda-fail-on", metavar="CAUSE,...",
                     help=f"fail a passing test whose calls have a finding of these causes: {', '.join(CAUSES)}")
+    group.addoption("--msda-survey", action="store_true", default=None,
+                    help="run each launch of each kernel again, and name the tests whose launches vary")
+    parser.addini("msda_survey", "as --msda-survey", type="bool", default=False)
     parser.addini("msda", "as --msda", type="bool", default=False)
     parser.addini("msda_dir", "as --msda-dir; relative to the root folder")
     parser.addini("msda_keep", "as --msda-keep")
@@ -36,9 +39,22 @@ def _given(config, options, name):
     return value if value is not None else config.getini(name)
 
 
+def _runs_tests(options):
+    return not any(getattr(options, name, False) for name in ("help", "version", "collectonly", "showfixtures", "markers"))
+
+
 def is_on(config, options):
-    runs_no_test = any(getattr(options, name, False) for name in ("help", "version", "collectonly", "showfixtures", "markers"))
-    return bool(_given(config, options, "msda")) and not runs_no_test
+    return bool(_given(config, options, "msda")) and _runs_tests(options)
+
+
+def surveys(config, options):
+    """Whether launches are surveyed; calls are not recorded then."""
+    return bool(_given(config, options, "msda_survey")) and _runs_tests(options)
+
+
+def check_one_mode(config):
+    if is_on(config, config.option) and surveys(config, config.option):
+        raise pytest.UsageError("--msda and --msda-survey: a survey records no calls; run pytest once with each")
 
 
 def check_that_something_is_checked(config):

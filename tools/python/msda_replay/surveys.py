@@ -1,0 +1,143 @@
+"""msda_replay.survey: which launches of a function, a program or a kept survey vary, and why (docs/survey.md)."""
+
+import json
+import os
+import pickle
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from multiprocessing import spawn
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+
+from .command import CommandError, Path, _execute, _flags
+
+_CHILD = "MSDA_REPLAY_SURVEYED"  # in a surveyed process
+
+
+@dataclass(frozen=True)
+class SurveyedKernel:
+    """A kernel: its verdict, how many of its launches varied, were surveyed and were made, who launched it, and what to type."""
+
+    kernel: str
+    verdict: str
+    varied: int
+    surveyed: int
+    launches: int
+    why: str = field(repr=False)
+    node: str = field(repr=False)
+    operation: str = field(repr=False)
+    python: str = field(repr=False)
+    remedy: Optional[Dict[str, str]] = field(repr=False)
+    json: Dict[str, Any] = field(repr=False)
+
+    @property
+    def varies(self) -> bool:
+        return self.varied > 0
+
+
+class Survey(Sequence[SurveyedKernel]):
+    """The kernels of a survey, those that vary first. `json` is what docs/survey.schema.json describes, `capture` the file's path."""
+
+    def __init__(self, found: Dict[str, Any], capture: Optional[str]):
+        self.json, self.capture = found, capture
+        names = ("kernel", "verdict", "varied", "surveyed", "launches", "why", "node", "operation", "python", "remedy")
+        self._kernels = [SurveyedKernel(**{name: one[name] for name in names}, json=one) for one in found["kernels"]]
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._kernels[place]
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __iter__(self) -> Iterator[SurveyedKernel]:
+        return iter(self._kernels)
+
+    @property
+    def varying(self) -> List[SurveyedKernel]:
+        return [one for one in self._kernels if one.varies]
+
+    def __repr__(self) -> str:
+        return f"<survey: {len(self.varying)} of {len(self)} kernels vary, in {self.json['varied']} of {self.json['surveyed']} launches>"
+
+
+def survey(
+    what: Union[Callable[..., Any], Path, Sequence[str]],
+    *arguments: Any,
+    output: Optional[Path] = None,
+    runs: Optional[int] = None,
+    memory: Optional[int] = None,
+    kernel: Optional[str] = None,
+    no_neighbour: bool = False,
+    timeout: Optional[float] = None,
+) -> Survey:
+    """Surveys a function, a command (a list of words), or reads a survey that was kept (a path).
+
+    A function is called with `arguments` in a new process of Python, as multiprocessing starts one by "spawn": it and its arguments
+    must be such that pickle can send them, and its module is imported there. What it returns is dropped. `output`: where the
+    survey is kept, a file that is replaced; None: nowhere. Within a surveyed function, another survey is empty. Raises CommandError, with what the command says, if
+    nothing could be surveyed or the function raises.
+    """
+    flags = _flags({"runs": runs, "memory": memory, "kernel": kernel, "no_neighbour": no_neighbour})
+    if isinstance(what, (str, os.PathLike)):
+        with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
+            return _surveyed([os.fspath(what)], [], folder, os.fspath(what), timeout)
+    if os.environ.get(_CHILD):
+        return Survey({"capture": "", "launches": 0, "surveyed": 0, "varied": 0, "kernels": []}, None)
+    with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
+        command = _command_of(what, arguments, folder) if callable(what) else [str(word) for word in what]
+        kept = os.fspath(output) if output is not None else None
+        target = kept or os.path.join(folder, "survey.h5")
+        try:
+            return _surveyed(["--", *command], ["--force", "-o", target, *flags], folder, kept, timeout)
+        finally:
+            _raise_failure(what, folder)
+
+
+def _raise_failure(what: Any, folder: str) -> None:
+    """If the function has raised."""
+    failure = os.path.join(folder, "failure")
+    if os.path.exists(failure):
+        with open(failure, errors="replace") as file:
+            raise CommandError(f"{getattr(what, '__name__', what)}: {file.read()}")
+
+
+def _surveyed(words: Sequence[str], flags: Sequence[str], folder: str, capture: Optional[str], timeout: Optional[float]) -> Survey:
+    target = os.path.join(folder, "survey.json")
+    _execute(["survey", "--json", target, *flags, *words], timeout)
+    with open(target) as file:
+        return Survey(json.load(file), capture)
+
+
+def _command_of(function: Callable[..., Any], arguments: Tuple[Any, ...], folder: str) -> List[str]:
+    """That of a Python that calls the function."""
+    call = os.path.join(folder, "call")
+    try:
+        sent = pickle.dumps((function, arguments))
+    except Exception as error:
+        name = getattr(function, "__qualname__", str(function))
+        raise CommandError(f"{name} cannot be sent to another process: {error}; survey a function of a module, without a closure, or a "
+                           "command") from error
+    with open(call, "wb") as file:
+        preparation = spawn.get_preparation_data("survey")
+        preparation.pop("authkey", None)  # must not be sent, and is not needed
+        pickle.dump((preparation, sent), file)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {package!r}); from msda_replay.surveys import _call; _call()", call]
+
+
+def _call() -> None:
+    """In the surveyed process."""
+    import traceback
+
+    call = sys.argv[1]
+    os.environ[_CHILD] = "1"
+    try:
+        with open(call, "rb") as file:
+            preparation, sent = pickle.load(file)
+        spawn.prepare(preparation)
+        function, arguments = pickle.loads(sent)
+        function(*arguments)
+    except BaseException:
+        with open(os.path.join(os.path.dirname(call), "failure"), "w") as file:
+            file.write(traceback.format_exc())
+        raise
