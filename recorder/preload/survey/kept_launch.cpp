@@ -83,7 +83,7 @@ class MemoryAdapter : public adapters::Adapter {
   uint64_t number_;  // the kernel's, in the survey
 };
 
-uint64_t bytes_of(const KnownLaunch& known) {
+uint64_t bytes_reached(const KnownLaunch& known) {
   uint64_t sum = 0;
   for (const DeviceRange& range : known.ranges) sum += range.bytes;
   return sum;
@@ -93,7 +93,7 @@ uint64_t bytes_of(const KnownLaunch& known) {
 std::unique_ptr<SnapshotState> begin_with(const adapters::Adapter& adapter, const Launched& launched, bool is_kernel,
                                           const adapters::Launch& launch) {
   const DecodedLaunch decoded = decode(launched, adapter, is_kernel, launch);
-  if (!decoded.known || bytes_of(*decoded.known) > kMostBytes) return nullptr;
+  if (!decoded.known || bytes_reached(*decoded.known) > kMostBytes) return nullptr;
   auto state = std::make_unique<SnapshotState>();
   state->is_kernel = is_kernel;
   state->known = decoded.known;
