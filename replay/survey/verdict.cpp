@@ -50,9 +50,10 @@ Judgement of_varying(const Surveyed& kernel) {
   if (communicates) {
     return {kArrivalOrder, fmt::format("Its blocks can hand results to one another as they arrive: {}", ways)};
   }
-  if (kernel.fact("twin_refused") > 0) {
+  if (trials == 0 && kernel.fact("float_atomics") > 0) {
     return {kArrivalOrder,
-            "It adds floating-point numbers as its blocks arrive; its order-free twin could not be tried"};
+            "It adds floating-point numbers as its blocks arrive; whether the order alone makes the "
+            "difference is not known: it has no order-free twin, or the driver refuses it"};
   }
   if (trials > 0) {
     return {kRace,

@@ -24,6 +24,7 @@ VERDICTS = {
     "survey_torn_atomics": ("race", 5),
     "survey_twice": ("deterministic", 3),
     "survey_follow_table": ("deterministic", 3),
+    "survey_follow_host_table": ("deterministic", 3),
     "survey_follow_hidden": ("not_surveyed", 0),
     "survey_count": ("deterministic", 4),
     "survey_count_on_host": ("not_surveyed", 0),

@@ -139,10 +139,14 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr p
 
 CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr pointer) {
   if (const CUresult error = enter()) return error;
-  constexpr int kMemoryType = 2, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
+  constexpr int kMemoryType = 2, kHostPointer = 4, kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_*
   const std::lock_guard lock(memory().mutex);
   const auto found = find(pointer);
   if (!value || found == memory().allocations.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (attribute == kHostPointer && found->second.host) {
+    *static_cast<void**>(value) = pointer_of(pointer);
+    return CUDA_SUCCESS;
+  }
   if (attribute != kMemoryType && attribute != kDeviceOrdinal) return CUDA_ERROR_NOT_SUPPORTED;
   const unsigned type = found->second.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
   *static_cast<unsigned*>(value) = attribute == kMemoryType ? type : 0;

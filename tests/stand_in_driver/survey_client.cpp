@@ -77,6 +77,7 @@ class Program {
     for (int i = 0; i < kCount; ++i) x[static_cast<size_t>(i)] = 1.0f / static_cast<float>(i + 1);
     const CUdeviceptr values = client_.upload(x);
     const CUdeviceptr numbers = client_.upload(std::vector<int>{10, 20}), result = client_.upload(std::vector<int>{0});
+    const CUdeviceptr by_host = client_.upload(std::vector<int>{50, 60});
     const CUdeviceptr others = client_.upload(std::vector<int>{30, 40});
     const CUdeviceptr table = client_.upload(std::vector<CUdeviceptr>{numbers, numbers + sizeof(int)});
     const CUdeviceptr hidden = client_.upload(std::vector<CUdeviceptr>{~others, ~(others + sizeof(int))});
@@ -86,6 +87,11 @@ class Program {
     *static_cast<int*>(on_host) = 0;
 
     const Argument twice[] = {values, kCount}, follow[] = {table, kPointers};
+    void* host_table = nullptr;
+    client_.check(client_.api().cuMemHostAlloc(&host_table, 2 * sizeof(CUdeviceptr), 0));
+    static_cast<CUdeviceptr*>(host_table)[0] = by_host;
+    static_cast<CUdeviceptr*>(host_table)[1] = by_host + sizeof(int);
+    const Argument follow_on_host[] = {host_table, kPointers};
     const Argument follow_hidden[] = {hidden, kPointers};
     const Argument count[] = {result}, host[] = {on_host}, read[] = {read_from_host, on_host};
     launch("survey_twice", 3, kPlain, twice);
@@ -95,6 +101,7 @@ class Program {
     add("survey_torn_sum", kPlain, values, kCount);
     add("survey_torn_atomics", kFloatReduction, values, kCount);
     launch("survey_follow_table", 3, kPlain, follow);
+    launch("survey_follow_host_table", 3, kPlain, follow_on_host);
     launch("survey_follow_hidden", 3, kPlain, follow_hidden);
     launch("survey_count", 4, kReadsAddress, count, /*has_variable=*/true);
     launch("survey_count_on_host", 2, kPlain, host);
@@ -106,6 +113,8 @@ class Program {
     std::printf("twice %g %g\n", value(values, 0), value(values, kCount - 1));
     const auto followed = client_.download<int>(numbers, 2);
     std::printf("follow_table %d %d\n", followed[0], followed[1]);
+    const auto followed_by_host = client_.download<int>(by_host, 2);
+    std::printf("follow_host_table %d %d\n", followed_by_host[0], followed_by_host[1]);
     const auto hidden_ones = client_.download<int>(others, 2);
     std::printf("follow_hidden %d %d\n", hidden_ones[0], hidden_ones[1]);
     std::printf("count %d\n", client_.download<int>(result, 1)[0]);

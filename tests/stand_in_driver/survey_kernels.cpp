@@ -194,6 +194,7 @@ const std::vector<KernelCode>& survey_kernels() {
       {"survey_torn_sum", kLayoutOfSum, sum<Order::kDrawn>},
       {"survey_torn_atomics", kLayoutOfSum, sum<Order::kDrawn>},
       {"survey_follow_table", {{0, 8}, {8, 4}}, follow_table<0>},
+      {"survey_follow_host_table", {{0, 8}, {8, 4}}, follow_table<0>},
       {"survey_follow_hidden", {{0, 8}, {8, 4}}, follow_table<~uint64_t{0}>},
       {"survey_count", {{0, 8}}, count_launches},
       {"survey_number", {{0, 8}}, number_launches},

@@ -11,7 +11,7 @@ import traceback
 
 from .bench import SOURCE, Bench, Failed, Skip, gpu_missing
 from .registry import CHECKS
-from . import kernels, pytorch, speed, surroundings, triton, digests, original, poison, subnormals, devices, gpu_operator, own_calls, torch_operators  # noqa: F401, E401 (each adds its checks)
+from . import kernels, pytorch, speed, surroundings, triton, digests, original, poison, subnormals, devices, gpu_operator, own_calls, surveyed, torch_operators  # noqa: F401, E401 (each adds its checks)
 
 PASSED, FAILED, SKIPPED = "passed", "FAILED", "skipped"
 

@@ -1,6 +1,7 @@
 #include "recorder/preload/survey/pointers.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "recorder/device/ptx.h"
@@ -61,15 +62,34 @@ std::optional<std::vector<uint64_t>> Pointers::scan(std::span<const DeviceRange>
   return words;
 }
 
+bool Pointers::follow_on_host(Reach& reach, const DeviceRange& range, const DeviceRange& all) {
+  constexpr uint64_t kMostBytes = 64 << 20;
+  const std::byte* const memory = on_host(range.address);
+  if (memory == nullptr) return true;  // of another device: tables there are not followed
+  if (range.bytes > kMostBytes) return false;
+  for (uint64_t at = 0; at + kWord <= range.bytes; at += kWord) {
+    uint64_t word = 0;
+    std::memcpy(&word, memory + at, kWord);
+    if (word - all.address < all.bytes) reach.add_allocation_of(word);
+  }
+  return true;
+}
+
 bool Pointers::follow(Reach& reach, std::span<const DeviceRange> allocations, cuda::Stream stream) {
   const DeviceRange all = hull_of(allocations);
-  for (;;) {
+  for (size_t looked_at = 0;;) {
     const std::vector<DeviceRange> before(reach.ranges().begin(), reach.ranges().end());
-    if (before.empty()) return true;
-    const auto words = scan(before, all, stream);
+    const auto words = before.empty() ? std::optional(std::vector<uint64_t>()) : scan(before, all, stream);
     if (!words) return false;
     for (const uint64_t word : std::set(words->begin(), words->end())) reach.add_allocation_of(word);
-    if (reach.ranges().size() == before.size()) return true;
+    const auto shared = reach.shared;  // sorted by address: what is found may come before what was looked at
+    if (looked_at != shared.size()) {
+      for (const DeviceRange& range : shared) {
+        if (!follow_on_host(reach, range, all)) return false;
+      }
+      looked_at = shared.size();
+    }
+    if (reach.ranges().size() == before.size() && reach.shared.size() == looked_at) return true;
   }
 }
 

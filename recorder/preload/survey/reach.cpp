@@ -42,6 +42,15 @@ bool is_memory_of_this_device(cuda::DevicePointer address) {
          attribute_of(address, kAccess).value_or(kReadAndWrite) == kReadAndWrite;  // older drivers do not tell it
 }
 
+const std::byte* on_host(cuda::DevicePointer address) {
+  constexpr int kMemoryType = 2, kHostPointer = 4;  // CU_POINTER_ATTRIBUTE_*
+  constexpr unsigned kHost = 1;                     // CU_MEMORYTYPE_HOST
+  const void* pointer = nullptr;
+  const bool is_host = attribute_of(address, kMemoryType) == kHost &&
+                       cuda::driver().pointer_attribute(&pointer, kHostPointer, address) == cuda::kSuccess;
+  return is_host ? static_cast<const std::byte*>(pointer) : nullptr;
+}
+
 void Reach::add(const DeviceRange& range) { add_to(ranges_, range); }
 
 uint64_t Reach::bytes() const {

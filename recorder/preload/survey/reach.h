@@ -34,6 +34,9 @@ class Reach {
 // device where it was allocated.
 bool is_memory_of_this_device(cuda::DevicePointer address);
 
+// Where the host finds memory of its own that devices reach; null if it is none.
+const std::byte* on_host(cuda::DevicePointer address);
+
 // Needs the launch's context to be current. `parameters`: their bytes, at their offsets.
 Reach reach_of(std::span<const std::byte> parameters);
 

@@ -1,0 +1,65 @@
+"""A survey (docs/survey.md): the verdict of kernels of each kind, and programs that it must not change."""
+
+import collections
+import json
+import re
+
+from .bench import Failed, expect, first_difference, tail
+from .registry import check
+from .targets import harmless
+
+ROUNDS = 10
+
+
+def survey_of(bench, command, expected=(0,)):
+    """What a program prints under a survey, and what the survey found, by kernel."""
+    done, capture = bench.record(command, ["--survey"], expected=expected)
+    found = json.loads(bench.replay("survey", "--json", "-", capture, expected=(0, 1)).stdout)
+    return done, {kernel["mangled"]: kernel for kernel in found["kernels"]}
+
+
+def judged(kernels, wrong):
+    """Notes the kernels whose verdict is not what their names begin with."""
+    for name, kernel in kernels.items():
+        if not name.startswith(kernel["verdict"] + "_"):
+            wrong[f"{name} is {kernel['verdict']}"] += 1
+        if kernel["surveyed"] < kernel["launches"]:
+            wrong[f"{name} is not surveyed: {', '.join(kernel['not_surveyed'])}"] += 1
+
+
+@check("survey", "kernels of each verdict in a survey; programs that it must not change", ["nvcc"])
+def survey(bench):
+    def kernels():
+        program = bench.program("surveyed")
+        alone, wrong, count = bench.run([program]).stdout, collections.Counter(), 0
+        for _ in range(ROUNDS):
+            done, found = survey_of(bench, [program])
+            expect(done.stdout == alone, f"prints other than without a survey: {first_difference(alone, done.stdout)}")
+            judged(found, wrong)
+            count += len(found)
+        if wrong:
+            raise Failed(f"{sum(wrong.values())} of {count}: " + "; ".join(f"{what} {times} times" for what, times in wrong.most_common(8)))
+        return f"{count} verdicts in {ROUNDS} runs"
+
+    def unchanged(name):
+        def run():
+            bench.require("torch")
+            if name in ("compiled", "autotuned"):
+                bench.require("triton")
+            command = bench.target("harmless", name)
+            first, second = (bench.run(command).stdout for _ in range(2))
+            expect(first == second, "is not deterministic without a survey")
+            done, found = survey_of(bench, command)
+            expect(done.stdout == first, f"computes something else under a survey; {tail(done.stderr)}")
+            launches, surveyed = (sum(kernel[which] for kernel in found.values()) for which in ("launches", "surveyed"))
+            reasons = collections.Counter()
+            for kernel in found.values():
+                reasons.update(kernel["not_surveyed"])
+            varying = [re.sub(r"[<(].*", "", name) for name, kernel in found.items() if kernel["varied"]]
+            notes = [f"{count} {reason}" for reason, count in reasons.items()] + [f"{name} varies" for name in varying]
+            return f"{surveyed} of {launches} surveyed", ", ".join(notes)
+        return run
+
+    yield "kernels", kernels
+    for name in harmless.PROGRAMS:
+        yield name, unchanged(name)
