@@ -64,6 +64,15 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 100))
       ->type_name("PERCENT")
       ->capture_default_str();
+  app.add_option("--survey-from", options.survey_from, "The first launch to survey, among all of the program's")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_option("--survey-to", options.survey_to, "The last one")->check(CLI::PositiveNumber)->type_name("N");
+  app.add_option("--survey-seconds", options.survey_seconds, "For how long, from the first launch on")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  app.add_option("--survey-label", options.survey_label, "Only launches whose label (msda_record_label) has this text")
+      ->type_name("TEXT");
   app.add_flag("--survey-no-neighbour", options.survey_alone,
                "Do not occupy a part of the device beside the extra launches");
   app.add_flag("--force", options.force, "Replace an existing capture");

@@ -132,6 +132,12 @@ void set_environment(const Options& options, const std::string& library, const s
     set("MSDA_RECORD_SURVEY", "1");
     set("MSDA_RECORD_SURVEY_RUNS", std::to_string(options.survey_runs));
     set("MSDA_RECORD_SURVEY_MEMORY", std::to_string(options.survey_memory));
+    const std::pair<const char*, int64_t> limits[] = {
+        {"FROM", options.survey_from}, {"TO", options.survey_to}, {"SECONDS", options.survey_seconds}};
+    for (const auto& [name, value] : limits) {
+      if (value > 0) set(fmt::format("MSDA_RECORD_SURVEY_{}", name).c_str(), std::to_string(value));
+    }
+    if (!options.survey_label.empty()) set("MSDA_RECORD_SURVEY_LABEL", options.survey_label);
     if (options.survey_alone) set("MSDA_RECORD_SURVEY_NEIGHBOUR", "0");
   }
   set("MSDA_RECORD_SESSION", session);

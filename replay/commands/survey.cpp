@@ -26,7 +26,8 @@ namespace {
 struct SurveyOptions : Options {
   std::vector<std::string> words;  // a capture, or a command
   std::string output = "survey.h5", kernel;
-  int64_t runs = 2, memory = 50;
+  int64_t runs = 2, memory = 50, from = 0, to = 0, seconds = 0;
+  std::string label;
   bool force = false, all = false, no_neighbour = false;
 };
 
@@ -42,6 +43,12 @@ void record_survey(const SurveyOptions& options) {
   const std::string recorder = (record::this_program().parent_path() / "msda-record").string();
   Spawn spawn{{recorder, "--survey", "--survey-runs", std::to_string(options.runs), "--survey-memory",
                std::to_string(options.memory), "-o", options.output}};
+  const std::pair<const char*, int64_t> limits[] = {
+      {"--survey-from", options.from}, {"--survey-to", options.to}, {"--survey-seconds", options.seconds}};
+  for (const auto& [flag, value] : limits) {
+    if (value > 0) spawn.command.insert(spawn.command.end(), {flag, std::to_string(value)});
+  }
+  if (!options.label.empty()) spawn.command.insert(spawn.command.end(), {"--survey-label", options.label});
   if (options.no_neighbour) spawn.command.push_back("--survey-no-neighbour");
   if (options.force) spawn.command.push_back("--force");
   if (!options.kernel.empty()) spawn.command.insert(spawn.command.end(), {"--kernel", options.kernel});
@@ -98,6 +105,11 @@ void add_survey_command(CLI::App& app, int& status) {
       ->type_name("REGEX");
   add_count(*command, "--runs", options->runs, "Extra launches of each launch; default 2");
   add_count(*command, "--memory", options->memory, "Percent of the device's free memory for copies; default 50");
+  add_count(*command, "--from", options->from, "The first launch to survey, among all of the program's");
+  add_count(*command, "--to", options->to, "The last one");
+  add_count(*command, "--seconds", options->seconds, "For how long, from the program's first launch on");
+  command->add_option("--label", options->label, "Survey only launches whose label (msda_record_label) has this text")
+      ->type_name("TEXT");
   command->add_flag("--no-neighbour", options->no_neighbour,
                     "Do not occupy a part of the device beside the extra launches");
   command->add_flag("--all", options->all, "List kernels that do not vary, too");

@@ -116,6 +116,7 @@ int64_t Surveyed::fact(const char* name) const {
 
 std::string reason_text(const std::string& reason) {
   static const std::map<std::string, std::string> kTexts{
+      {"not_asked", "Not asked for (--from, --to, --seconds, --label)"},
       {"captured", "Captured into a CUDA graph"},
       {"collective", "It waits for other processes or devices"},
       {"other_memory", "It changes memory that neither its parameters nor pointers in memory name"},

@@ -85,6 +85,17 @@ def test_more_launches_and_one_kernel(tmp_path):
     assert list(kernels) == ["survey_twice"] and kernels["survey_twice"]["extra_launches"] == 21
 
 
+def test_some_launches(tmp_path):
+    """The client's launches are three of survey_twice, then five of survey_drawn_sum."""
+    kernels = surveyed(tmp_path / "a.h5", "twice", "drawn", options=["--survey-from", 3, "--survey-to", 5])
+    assert [(kernels[name]["surveyed"], kernels[name]["not_surveyed"]) for name in ("survey_twice", "survey_drawn_sum")] == [
+        (1, {"not_asked": 2}), (2, {"not_asked": 3})]
+    labelled = surveyed(tmp_path / "b.h5", "twice", options=["--survey-label", "no such label", "--survey-seconds", 1000])
+    assert labelled["survey_twice"]["not_surveyed"] == {"not_asked": 3}
+    label = {"PYTEST_CURRENT_TEST": "test_a.py::test_b (call)"}
+    assert surveyed(tmp_path / "c.h5", "twice", options=["--survey-label", "test_b"], **label)["survey_twice"]["surveyed"] == 3
+
+
 def test_what_has_no_room_is_not_run_again(tmp_path):
     """The allowed share of the memory is smaller than two copies."""
     kernels = surveyed(tmp_path / "a.h5", "twice", options=["--survey-memory", 1], MSDA_STAND_IN_MEMORY=64_000_000)

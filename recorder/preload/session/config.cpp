@@ -117,6 +117,10 @@ Config read_config() {
   config.survey = environment("MSDA_RECORD_SURVEY") == "1";
   if (const uint64_t runs = number("MSDA_RECORD_SURVEY_RUNS"))
     config.survey_runs = static_cast<int>(std::min<uint64_t>(runs, 100));
+  config.survey_from = number("MSDA_RECORD_SURVEY_FROM");
+  config.survey_to = number("MSDA_RECORD_SURVEY_TO");
+  config.survey_seconds = number("MSDA_RECORD_SURVEY_SECONDS");
+  config.survey_label = environment("MSDA_RECORD_SURVEY_LABEL");
   config.survey_neighbour = environment("MSDA_RECORD_SURVEY_NEIGHBOUR") != "0";
   const uint64_t percent = number("MSDA_RECORD_SURVEY_MEMORY");
   config.survey_share = 0.01 * static_cast<double>(percent == 0 ? 50 : std::min<uint64_t>(percent, 100));

@@ -16,6 +16,7 @@
 #include "recorder/preload/launch/functions.h"
 #include "recorder/preload/launch/launch_facts.h"
 #include "recorder/preload/session/config.h"
+#include "recorder/preload/session/labels.h"
 #include "recorder/preload/session/recording.h"
 #include "recorder/preload/survey/kept_launch.h"
 #include "recorder/text/demangle.h"
@@ -143,6 +144,7 @@ void Survey::before_launch(const Launched& launched, Ticket& ticket) noexcept {
     if (!recording().wants(kernel.layout.kernel.c_str())) return;
     ++launches_;
     ++kernel.launches;
+    if (!is_asked_for()) return count(kernel, Unsurveyed::kNotAsked);
     const double begin = now_in_seconds();
     ticket.kernel = &kernel;
     const Unsurveyed why = prepare(launched, loaded, ticket);
@@ -227,6 +229,17 @@ void Survey::after_launch(const Launched& launched, Ticket& ticket, cuda::Result
     if (now_in_seconds() - told_ > kOften) report_changes();
   });
   if (ticket.lock.owns_lock()) ticket.lock.unlock();
+}
+
+// The launch that launches_ counted last.
+bool Survey::is_asked_for() {
+  const Config& settings = config();
+  const auto number = static_cast<uint64_t>(launches_);
+  if (begun_ == 0) begun_ = now_in_seconds();
+  if (number < settings.survey_from || (settings.survey_to > 0 && number > settings.survey_to)) return false;
+  const auto seconds = static_cast<double>(settings.survey_seconds);
+  if (seconds > 0 && now_in_seconds() - begun_ > seconds) return false;
+  return settings.survey_label.empty() || current_label().find(settings.survey_label) != std::string::npos;
 }
 
 void Survey::count(SurveyedKernel& kernel, Unsurveyed why) {

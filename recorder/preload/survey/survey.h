@@ -66,6 +66,7 @@ class Survey {
   Unsurveyed run(const Launched& launched, Ticket& ticket);
   void try_twin(const Launched& launched, Ticket& ticket);
   void count(SurveyedKernel& kernel, Unsurveyed why);
+  bool is_asked_for();
   void report_changes();
   void forget_in_child();
 
@@ -75,6 +76,7 @@ class Survey {
   std::map<std::pair<cuda::Context, cuda::Function>, Loaded> loaded_;                       // until code is unloaded
   std::map<std::pair<std::string, std::string>, std::unique_ptr<SurveyedKernel>> kernels_;  // by name and image
   int64_t launches_ = 0;
+  double begun_ = 0;      // seconds of the clock, at the first launch
   double told_ = 0;       // seconds of the clock, when the writer was told last
   double patience_ = 10;  // seconds, for other streams
 

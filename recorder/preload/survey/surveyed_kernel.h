@@ -20,6 +20,7 @@ namespace msda::record {
 // Why a launch was not surveyed; the names are those of docs/survey.md.
 enum class Unsurveyed {
   kNone,
+  kNotAsked,     // not of the launches that the program is surveyed for
   kCaptured,     // into a CUDA graph
   kCollective,   // it waits for other processes or devices
   kOtherMemory,  // it changes memory that its parameters do not name
