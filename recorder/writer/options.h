@@ -13,11 +13,11 @@ namespace msda::record {
 struct Options {
   std::string output = "msda-capture.%p.h5", kernel, hook = "auto", keep = "all", stages = "none";
   bool force = false, digest_only = false, survey = false;
-  int survey_runs = 2, survey_memory = 50;  // extra launches; percent of the device's free memory
+  int survey_runs = 2, survey_memory = 50;                     // extra launches; percent of the device's free memory
   int64_t survey_from = 0, survey_to = 0, survey_seconds = 0;  // 0: from the first, to the last, without end
   std::string survey_label;                                    // a part of the label
-  bool survey_alone = false;                // nothing occupies a part of the device
-  uint64_t max_bytes = 0;                   // 0: half of the free disk space
+  bool survey_alone = false;                                   // nothing occupies a part of the device
+  uint64_t max_bytes = 0;                                      // 0: half of the free disk space
   std::vector<std::string> adapters;
   std::vector<std::string> variables;  // environment variables to record beside the usual ones
   std::vector<std::string> command;

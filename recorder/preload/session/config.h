@@ -27,13 +27,13 @@ struct Config {
   bool survey = false;           // run each launch again, and tell which vary
   int survey_runs = 2;           // extra launches
   bool survey_neighbour = true;  // beside which they run
-  // Which launches: from one to another of the program's, from 1 on, 0 for no end; in so many seconds from the first on,
-  // 0 for no end; those whose label has this text.
+  // Which launches: from one to another of the program's, from 1 on, 0 for no end; in so many seconds from the first
+  // on, 0 for no end; those whose label has this text.
   uint64_t survey_from = 0, survey_to = 0, survey_seconds = 0;
   std::string survey_label;
-  double survey_share = 0;       // of the device's free memory, for copies
-  std::string writer;            // the program msda-record
-  std::string session;           // the folder in which msda-record waits for writers; empty without msda-record
+  double survey_share = 0;  // of the device's free memory, for copies
+  std::string writer;       // the program msda-record
+  std::string session;      // the folder in which msda-record waits for writers; empty without msda-record
 };
 
 const Config& config();

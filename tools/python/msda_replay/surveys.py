@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from .command import CommandError, Path, _execute, _flags
 
-_CHILD = "MSDA_REPLAY_SURVEYED"  # in a surveyed process
+_is_surveyed = False  # this process, whose surveys are empty
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def survey(
     if isinstance(what, (str, os.PathLike)):
         with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
             return _surveyed([os.fspath(what)], [], folder, os.fspath(what), timeout)
-    if os.environ.get(_CHILD):
+    if _is_surveyed:
         return Survey({"capture": "", "launches": 0, "surveyed": 0, "varied": 0, "kernels": []}, None)
     with tempfile.TemporaryDirectory(prefix="msda-replay-") as folder:
         command = _command_of(what, arguments, folder) if callable(what) else [str(word) for word in what]
@@ -129,8 +129,8 @@ def _call() -> None:
     """In the surveyed process."""
     import traceback
 
-    call = sys.argv[1]
-    os.environ[_CHILD] = "1"
+    global _is_surveyed
+    call, _is_surveyed = sys.argv[1], True
     try:
         with open(call, "rb") as file:
             preparation, sent = pickle.load(file)
