@@ -2,9 +2,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "recorder/capture/digest.h"
@@ -22,8 +24,10 @@
 #include "replay/many/many.h"
 #include "replay/report/html/document.h"
 #include "replay/report/html/sections.h"
+#include "replay/report/html/survey.h"
 #include "replay/report/joined.h"
 #include "replay/stages/stage_table.h"
+#include "replay/survey/print.h"
 
 namespace msda::replay {
 namespace {
@@ -254,8 +258,23 @@ void report_page(const ReportOptions& options, const std::string& summary, const
   print(lines);
 }
 
+// The page of a survey, which has those of its kept launches that are asked for by --invocation. Nothing if the capture
+// has no survey.
+std::optional<int> report_survey(const ReportOptions& options) {
+  if (options.invocation != "all") return std::nullopt;
+  const auto kernels = judged(capture::IsolatedReader(options.capture).survey());
+  if (kernels.empty()) return std::nullopt;
+  const Json survey = survey_json(options.capture, kernels);
+  page_file(options, options.output).write(html_of_survey(survey, record::version()));
+  const auto varying = std::ranges::count_if(kernels, varies, &Surveyed::verdict);
+  report_page(options, fmt::format("{} of {} kernels vary.", varying, kernels.size()), options.output);
+  if (!options.json.empty()) write_json(options.json, survey);
+  return varying > 0 ? kDrift : kWithinTolerance;
+}
+
 int report_one(const ReportOptions& options) {
   check_output(options, options.output);
+  if (const auto status = report_survey(options)) return *status;
   const auto [outcome, json] = write_report(options, options.output, false);
   report_page(options, outcome["verdict"]["summary"], options.output);
   if (!options.json.empty()) write_json(options.json, json);

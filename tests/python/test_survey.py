@@ -12,6 +12,7 @@ from conftest import BUILD, REPLAY
 from schemas import check
 from test_launches import CLIENT, COL2IM, alone
 from test_hooks import make_cubin
+from test_report import read as read_page
 from test_recording import PRELOAD, RECORD, environment, pytestmark, record  # noqa: F401
 
 SURVEY_CLIENT = BUILD / "stand_in" / "stand_in_survey_client"
@@ -178,6 +179,23 @@ def test_nothing_to_survey(tmp_path, replay, demo_capture):
     done = subprocess.run([REPLAY, "survey", "-o", tmp_path / "s.h5", "--", "/bin/true"], capture_output=True, text=True, timeout=60, env=environment())
     assert done.returncode == 3 and "nothing was surveyed" in done.stderr
     assert replay("survey", demo_capture, expect=2).err == f"msda-replay: {demo_capture}: has no survey; record one: msda-replay survey -- COMMAND\n"
+
+
+def test_the_page(tmp_path, replay):
+    capture, page = tmp_path / "a.h5", tmp_path / "a.html"
+    kernels = surveyed(capture)
+    with h5py.File(capture, "r+") as file:
+        file["survey/000000"].attrs["kernel"] = "<script>alert(1)</script>"
+    told = replay("report", capture, "-o", page, expect=1)
+    varying = sum(kernel["varied"] > 0 for kernel in kernels.values())
+    assert told.out == f"{varying} of {len(kernels)} kernels vary.\n --> {page}\n"
+    read = read_page(page)
+    for name, kernel in kernels.items():
+        assert name in read.text or kernel["verdict"] == "deterministic" and "<script>alert(1)</script>" in read.text
+    assert read.tags.count("article") == varying and read.tags.count("progress") == len(kernels)
+    assert "equal results in" in read.text and "SumBackward0, sum" in read.text and "other_memory" in read.text
+    one = tmp_path / "one.html"
+    assert replay("report", capture, "-o", one, "--invocation", 0, expect=3).err.count("known only by its machine code") == 1
 
 
 def test_a_survey_is_verified(tmp_path, replay):

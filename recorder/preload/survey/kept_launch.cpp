@@ -16,7 +16,7 @@
 namespace msda::record {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{512} << 20;  // of memory, of a launch of which no adapter knows more
+constexpr uint64_t kMostKept = uint64_t{512} << 20;  // of memory, of a launch of which no adapter knows more
 
 // An allocation that parameters point into, from the first place on that they point to.
 struct Memory {
@@ -93,7 +93,7 @@ uint64_t bytes_reached(const KnownLaunch& known) {
 std::unique_ptr<SnapshotState> begin_with(const adapters::Adapter& adapter, const Launched& launched, bool is_kernel,
                                           const adapters::Launch& launch) {
   const DecodedLaunch decoded = decode(launched, adapter, is_kernel, launch);
-  if (!decoded.known || bytes_reached(*decoded.known) > kMostBytes) return nullptr;
+  if (!decoded.known || bytes_reached(*decoded.known) > kMostKept) return nullptr;
   auto state = std::make_unique<SnapshotState>();
   state->is_kernel = is_kernel;
   state->known = decoded.known;

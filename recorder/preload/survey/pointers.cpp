@@ -11,7 +11,7 @@
 namespace msda::record {
 namespace {
 
-constexpr size_t kWord = sizeof(uint64_t);
+constexpr size_t kBytesOfPointer = sizeof(uint64_t);
 
 // From the first byte of them to the last.
 DeviceRange hull_of(std::span<const DeviceRange> ranges) {
@@ -30,7 +30,7 @@ cuda::DevicePointer Pointers::found_of_this_context() {
   cuda::Context context = nullptr;
   if (cuda::driver().current_context(&context) != cuda::kSuccess) return 0;
   cuda::DevicePointer& found = found_[context];
-  if (found == 0 && cuda::allocate_own(found, kWord * (1 + kMostPointersFound)) != cuda::kSuccess) found = 0;
+  if (found == 0 && cuda::allocate_own(found, kBytesOfPointer * (1 + kMostPointersFound)) != cuda::kSuccess) found = 0;
   return found;
 }
 
@@ -38,7 +38,7 @@ std::optional<std::vector<uint64_t>> Pointers::scan(std::span<const DeviceRange>
                                                     cuda::Stream stream) {
   const cuda::Driver& driver = cuda::driver();
   const cuda::DevicePointer found = found_of_this_context();
-  if (found == 0 || driver.set_bytes(found, 0, kWord, stream) != cuda::kSuccess) return std::nullopt;
+  if (found == 0 || driver.set_bytes(found, 0, kBytesOfPointer, stream) != cuda::kSuccess) return std::nullopt;
   if (kernel_ == nullptr && cuda::load_kernel(kScanPtx, kScanKernel, kernel_) != cuda::kSuccess) return std::nullopt;
   while (!ranges.empty()) {
     const auto some = ranges.first(std::min(kMostScannedPieces, ranges.size()));
@@ -56,9 +56,9 @@ std::optional<std::vector<uint64_t>> Pointers::scan(std::span<const DeviceRange>
     return driver.copy_to_host(to, from, bytes, stream) == cuda::kSuccess &&
            driver.synchronize(stream) == cuda::kSuccess;
   };
-  if (!get(&count, found, kWord) || count > kMostPointersFound) return std::nullopt;
+  if (!get(&count, found, kBytesOfPointer) || count > kMostPointersFound) return std::nullopt;
   std::vector<uint64_t> words(count);
-  if (count > 0 && !get(words.data(), found + kWord, kWord * count)) return std::nullopt;
+  if (count > 0 && !get(words.data(), found + kBytesOfPointer, kBytesOfPointer * count)) return std::nullopt;
   return words;
 }
 
@@ -67,9 +67,9 @@ bool Pointers::follow_on_host(Reach& reach, const DeviceRange& range, const Devi
   const std::byte* const memory = on_host(range.address);
   if (memory == nullptr) return true;  // of another device: tables there are not followed
   if (range.bytes > kMostBytes) return false;
-  for (uint64_t at = 0; at + kWord <= range.bytes; at += kWord) {
+  for (uint64_t at = 0; at + kBytesOfPointer <= range.bytes; at += kBytesOfPointer) {
     uint64_t word = 0;
-    std::memcpy(&word, memory + at, kWord);
+    std::memcpy(&word, memory + at, kBytesOfPointer);
     if (word - all.address < all.bytes) reach.add_allocation_of(word);
   }
   return true;

@@ -12,7 +12,7 @@
 #include "replay/base/json.h"
 #include "replay/calls/damage.h"
 #include "replay/report/html/findings.h"
-#include "replay/report/html/page_template.h"
+#include "replay/report/html/frame.h"
 #include "replay/report/html/sections.h"
 #include "replay/report/html/writer.h"
 #include "replay/report/joined.h"
@@ -24,19 +24,6 @@ using analysis::AtFault;
 using analysis::thousands;
 
 namespace {
-
-// The template with a title and a body.
-std::string fill(const std::string& title, const Html& body) {
-  std::string page = kPageTemplate;
-  const auto put = [&](std::string_view place, const std::string& markup) {
-    page.replace(page.find(place), place.size(), markup);
-  };
-  Html escaped;
-  escaped.text(title);
-  put("<!--body-->", body.markup());
-  put("<!--title-->", escaped.markup());
-  return page;
-}
 
 // A grade's colour and word.
 struct Chip {
@@ -65,12 +52,6 @@ void add_headline(Html& html, const std::string& summary) {
       html.add("span", {{"class", "aside"}}, " " + summary.substr(bracket + 2, close - bracket - 2) + ".");
   }
   if (first < summary.size()) html.add("p", {{"class", "lead"}}, summary.substr(first + 1));
-}
-
-void add_figure(Html& html, const char* name, const std::string& value) {
-  const auto box = html.in("div");
-  html.add("dt", name);
-  html.add("dd", value);
 }
 
 int64_t out_of_tolerance(const Conclusion& conclusion) {
@@ -116,15 +97,6 @@ void add_lines(Html& html, const Lines& lines) {
     html.text(rest.substr(0, end));
     html.end_line();
   }
-}
-
-struct Link {
-  std::string id, text;
-};
-
-void add_navigation(Html& html, const std::vector<Link>& links) {
-  const auto nav = html.in("nav", {{"aria-label", "Contents"}});
-  for (const auto& [id, text] : links) html.add("a", {{"href", "#" + id}}, text);
 }
 
 // A section that can be folded, with a heading.
@@ -332,9 +304,9 @@ std::string html_of(const ReportedCapture& report) {
     }
     add_reproduce(body, report);
   }
-  return fill(fmt::format("{}: {}", std::filesystem::path(report.capture).filename().string(),
-                          report.conclusion.verdict.summary),
-              body);
+  return page_of_html(fmt::format("{}: {}", std::filesystem::path(report.capture).filename().string(),
+                                  report.conclusion.verdict.summary),
+                      body);
 }
 
 namespace {
@@ -475,7 +447,7 @@ std::string html_of_index(const Json& joined, const std::vector<std::string>& pa
     }
     body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");
   }
-  return fill(joined["verdict"]["summary"], body);
+  return page_of_html(joined["verdict"]["summary"], body);
 }
 
 }  // namespace msda::replay

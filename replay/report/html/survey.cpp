@@ -1,0 +1,203 @@
+#include "replay/report/html/survey.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "recorder/text/shell.h"
+#include "replay/base/json.h"
+#include "replay/report/html/findings.h"
+#include "replay/report/html/frame.h"
+#include "replay/report/words.h"
+
+namespace msda::replay {
+namespace {
+
+using analysis::thousands;
+
+int64_t count_of(const Json& kernel, const char* name) { return kernel.at(name).get<int64_t>(); }
+
+std::string text_of(const Json& kernel, const char* name) { return kernel.at(name).get<std::string>(); }
+
+bool does_vary(const Json& kernel) { return count_of(kernel, "varied") > 0; }
+
+// The style of a verdict's chip.
+const char* verdict_style(std::string_view verdict) {
+  if (verdict == "race") return "error";
+  return verdict == "deterministic" ? "good" : "warning";
+}
+
+// The style of the page: of its worst kernel.
+const char* style_of_page(const Json& kernels) {
+  const char* style = "good";
+  for (const Json& kernel : kernels) {
+    if (does_vary(kernel) && style != std::string_view("error")) style = verdict_style(text_of(kernel, "verdict"));
+  }
+  return style;
+}
+
+std::string headline_of(const Json& survey) {
+  const Json& kernels = survey.at("kernels");
+  return fmt::format("{} of {} kernels vary, in {} of {} launches", std::ranges::count_if(kernels, does_vary),
+                     kernels.size(), thousands(count_of(survey, "varied")), thousands(count_of(survey, "surveyed")));
+}
+
+void add_head(Html& html, const Json& survey) {
+  const Json& kernels = survey.at("kernels");
+  const auto header = html.in("header", {{"class", std::string("top ") + style_of_page(kernels)}});
+  {
+    const auto line = html.in("p", {{"class", "brand"}});
+    html.add("span", "msda-replay survey");
+    html.add("span", {{"class", "mono"}}, std::filesystem::path(text_of(survey, "capture")).filename().string());
+  }
+  std::map<std::string, int64_t> verdicts;
+  int64_t microseconds = 0;
+  for (const Json& kernel : kernels) {
+    ++verdicts[text_of(kernel, "verdict")];
+    microseconds += count_of(kernel, "microseconds");
+  }
+  {
+    const auto chips = html.in("p", {{"class", "chips"}});
+    for (const auto& [verdict, count] : verdicts)
+      add_chip(html, verdict_style(verdict), fmt::format("{} {}", verdict, thousands(count)));
+  }
+  html.add("h1", headline_of(survey));
+  const auto figures = html.in("dl", {{"class", "figures"}});
+  add_figure(html, "launches", thousands(count_of(survey, "launches")));
+  add_figure(html, "surveyed", thousands(count_of(survey, "surveyed")));
+  add_figure(html, "kernels", thousands(static_cast<int64_t>(kernels.size())));
+  add_figure(html, "the survey took", fmt::format("{:.1f} s", 1e-6 * static_cast<double>(microseconds)));
+}
+
+std::string callers_of(const Json& kernel) {
+  std::string text;
+  for (const char* name : {"node", "operation", "python"}) {
+    const std::string one = text_of(kernel, name);
+    if (!one.empty()) text += (text.empty() ? "" : ", ") + one;
+  }
+  return text;
+}
+
+std::string twin_text(const Json& twin) {
+  if (count_of(twin, "replaced") == 0) return "none: no floating-point addition of its code can be replaced";
+  if (twin.at("refused").get<bool>()) return "the driver refused it";
+  return fmt::format("{} additions as integers, {} left as they were: equal results in {} of {} launches tried",
+                     count_of(twin, "replaced"), count_of(twin, "left"), count_of(twin, "equal"),
+                     count_of(twin, "trials"));
+}
+
+// A kernel that varies: who launched it, why, on what evidence, and what to type.
+void add_varying(Html& html, const Json& kernel) {
+  const std::string verdict = text_of(kernel, "verdict");
+  const auto card = html.in("article", {{"class", fmt::format("group {}", verdict_style(verdict))}});
+  {
+    const auto chips = html.in("p", {{"class", "chips"}});
+    add_chip(html, verdict_style(verdict), verdict);
+    add_chip(html, "plain",
+             fmt::format("{} of {} launches", thousands(count_of(kernel, "varied")),
+                         thousands(count_of(kernel, "surveyed"))));
+  }
+  html.add("h4", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
+  {
+    const auto list = html.in("dl", {{"class", "telling"}});
+    const auto tell = [&](const char* name, const std::string& text) {
+      if (text.empty()) return;
+      html.add("dt", name);
+      html.add("dd", text);
+    };
+    tell("why", text_of(kernel, "why"));
+    tell("launched by", callers_of(kernel));
+    tell("first", fmt::format("the program's launch {}", thousands(count_of(kernel, "first_varied"))));
+    tell("differed", fmt::format("at most {} words of 32 bits, in {} of {} extra launches, {} of {} beside other work",
+                                 thousands(count_of(kernel, "most_words")), count_of(kernel, "extra_that_differ"),
+                                 count_of(kernel, "extra_launches"), count_of(kernel, "beside_that_differ"),
+                                 count_of(kernel, "extra_beside")));
+    if (!kernel.at("twin").is_null()) tell("order-free twin", twin_text(kernel.at("twin")));
+    const Json& remedy = kernel.at("remedy");
+    tell("what to type", remedy.is_null() ? "nothing is known"
+                                          : fmt::format("{} ({}; {})", text_of(remedy, "type"), text_of(remedy, "note"),
+                                                        text_of(remedy, "source")));
+  }
+}
+
+// A bar from left to right.
+void add_share(Html& html, double share) {
+  const auto cell = html.in("td");
+  const auto bar = html.in("progress", {{"max", "1"}, {"value", fmt::format("{:.3f}", share)}});
+}
+
+void add_table(Html& html, std::vector<Json> kernels) {
+  std::ranges::stable_sort(kernels, std::ranges::greater(),
+                           [](const Json& kernel) { return count_of(kernel, "microseconds"); });
+  const auto scroll = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
+  const auto table = html.in("table");
+  {
+    const auto head = html.in("thead");
+    const auto row = html.in("tr");
+    for (const char* name : {"kernel", "verdict", "varied", "share", "surveyed", "launches", "ms"})
+      html.add("th", {{"scope", "col"}}, name);
+  }
+  for (const Json& kernel : kernels) {
+    const auto row = html.in("tr", {{"class", does_vary(kernel) ? "bad" : ""}});
+    const int64_t surveyed = count_of(kernel, "surveyed"), varied = count_of(kernel, "varied");
+    html.add("td", {{"class", "wrap mono"}}, text_of(kernel, "kernel"));
+    html.add("td", text_of(kernel, "verdict"));
+    html.add("td", {{"class", "number"}}, thousands(varied));
+    add_share(html, surveyed > 0 ? static_cast<double>(varied) / static_cast<double>(surveyed) : 0);
+    html.add("td", {{"class", "number"}}, thousands(surveyed));
+    html.add("td", {{"class", "number"}}, thousands(count_of(kernel, "launches")));
+    html.add("td", {{"class", "number"}},
+             fmt::format("{:.1f}", 1e-3 * static_cast<double>(count_of(kernel, "microseconds"))));
+  }
+}
+
+void add_unsurveyed(Html& html, const Json& kernels) {
+  std::map<std::string, int64_t> reasons;
+  for (const Json& kernel : kernels) {
+    for (const auto& [reason, count] : kernel.at("not_surveyed").items()) reasons[reason] += count.get<int64_t>();
+  }
+  const auto section = html.in("section", {{"id", "unsurveyed"}});
+  html.add("h2", "Not surveyed");
+  if (reasons.empty()) html.add("p", {{"class", "note good"}}, "All launches were surveyed.");
+  for (const auto& [reason, count] : reasons)
+    html.add("p", {{"class", "note"}}, fmt::format("{} launches: {}", thousands(count), reason));
+}
+
+}  // namespace
+
+std::string html_of_survey(const Json& survey, const std::string& version) {
+  const Json& kernels = survey.at("kernels");
+  Html body;
+  add_head(body, survey);
+  {
+    const auto frame = body.in("div", {{"class", "frame"}});
+    add_navigation(body, {{"varying", "What varies"}, {"kernels", "All kernels"}, {"unsurveyed", "Not surveyed"}});
+    const auto main = body.in("main");
+    {
+      const auto section = body.in("section", {{"id", "varying"}});
+      body.add("h2", "What varies");
+      if (std::ranges::none_of(kernels, does_vary)) body.add("p", {{"class", "note good"}}, "Nothing.");
+      for (const Json& kernel : kernels) {
+        if (does_vary(kernel)) add_varying(body, kernel);
+      }
+    }
+    {
+      const auto section = body.in("section", {{"id", "kernels"}});
+      body.add("h2", "All kernels, by the time that surveying them took");
+      add_table(body, kernels.get<std::vector<Json>>());
+    }
+    add_unsurveyed(body, kernels);
+    body.add("p", "The survey again, and launches that were kept:");
+    const std::string capture = text::shell_word(text_of(survey, "capture"));
+    add_command(body, "msda-replay survey " + capture);
+    add_command(body, "msda-replay run " + capture + " --mode original");
+    body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");
+  }
+  return page_of_html(headline_of(survey), body);
+}
+
+}  // namespace msda::replay

@@ -1,0 +1,13 @@
+// A survey as one page of HTML that needs nothing else.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace msda::replay {
+
+// `survey`: docs/survey.schema.json.
+std::string html_of_survey(const nlohmann::ordered_json& survey, const std::string& version);
+
+}  // namespace msda::replay
