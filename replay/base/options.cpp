@@ -8,6 +8,7 @@
 
 #include "analysis/analyze.h"
 #include "recorder/text/numbers.h"
+#include "recorder/text/shell.h"
 #include "replay/base/errors.h"
 
 namespace msda::replay {
@@ -35,6 +36,10 @@ void check_range(const char* flag, int64_t value, int64_t least, int64_t most) {
 std::vector<int64_t> chosen_invocations(const Options& options, const capture::IsolatedReader& reader) {
   const std::vector<int64_t>& ids = reader.invocation_ids();
   if (options.invocation == "all") {
+    if (ids.empty() && !reader.survey().empty()) {
+      throw BadInput(fmt::format("{}: holds no invocations, but a survey: msda-replay survey {}", options.capture,
+                                 text::shell_word(options.capture)));
+    }
     if (ids.empty()) throw BadInput(options.capture + ": holds no invocations: nothing was recorded");
     return ids;
   }

@@ -181,6 +181,12 @@ def test_nothing_to_survey(tmp_path, replay, demo_capture):
     assert replay("survey", demo_capture, expect=2).err == f"msda-replay: {demo_capture}: has no survey; record one: msda-replay survey -- COMMAND\n"
 
 
+def test_commands_for_calls_name_the_survey(tmp_path, replay):
+    surveyed(tmp_path / "a.h5", "twice")
+    assert replay("run", tmp_path / "a.h5", expect=2).err == (
+        f"msda-replay: {tmp_path / 'a.h5'}: holds no invocations, but a survey: msda-replay survey {tmp_path / 'a.h5'}\n")
+
+
 def test_the_page(tmp_path, replay):
     capture, page = tmp_path / "a.h5", tmp_path / "a.html"
     kernels = surveyed(capture)
