@@ -628,7 +628,7 @@ def test_every_option_is_documented():
     page = (SOURCE / "docs" / "pytest.md").read_text()
     options = (SOURCE / "tools" / "python" / "msda_replay" / "pytest_plugin" / "settings.py").read_text()
     names = set(re.findall(r'addoption\("(--[a-z-]+)"', options)) | set(re.findall(r'addini\("([a-z_]+)"', options))
-    assert len(names) == 8 and all(f"`{name}" in page for name in names)
+    assert len(names) == 10 and all(f"`{name}" in page for name in names)
 
 
 def test_it_imports_nothing_heavy():
