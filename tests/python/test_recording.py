@@ -541,7 +541,7 @@ def memory_hooks():
 def test_only_interposed_names_are_seen():
     names = subprocess.run(["nm", "-D", "--defined-only", PRELOAD], capture_output=True, text=True, check=True).stdout
     assert {line.split()[-1] for line in names.splitlines()} == {
-        "dlsym", "msda_backward", "msda_cuda_backward", "msda_record_complete", "msda_record_discard", "msda_record_label", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
+        "dlsym", "msda_backward", "msda_cuda_backward", "msda_record_complete", "msda_record_discard", "msda_record_label", "msda_record_survey", "cuGetProcAddress", "cuGetProcAddress_v2", "cuLaunchKernel",
         "cuLaunchKernel_ptsz", "cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz", "cuLaunchKernelEx", "cuLaunchKernelEx_ptsz", "cuCtxSynchronize", "cuCtxSynchronize_v2", "cuCtxDestroy_v2", "cuDevicePrimaryCtxReset_v2", "cuDevicePrimaryCtxRelease_v2",
         "cuStreamDestroy_v2", "cuStreamSynchronize",
         "cuStreamSynchronize_ptsz", "cuEventSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord",

@@ -36,8 +36,9 @@ class Recorder:
         self._discard.argtypes, self._discard.restype = [], None
         self._complete = library.msda_record_complete
         self._complete.argtypes, self._complete.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_longlong
-        self._survey = library.msda_record_survey
-        self._survey.argtypes, self._survey.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t
+        self._survey = getattr(library, "msda_record_survey", None)  # a recorder of version 0.1 has none
+        if self._survey is not None:
+            self._survey.argtypes, self._survey.restype = [ctypes.c_char_p, ctypes.c_size_t], ctypes.c_size_t
 
     @classmethod
     def loaded(cls):
@@ -56,16 +57,20 @@ class Recorder:
     def survey(self):
         """By kernel, how many of its launches varied, how many were surveyed, and how many there were. None: there is no survey."""
         size = 1 << 16
-        while True:
+        while self._survey is not None:
             text = ctypes.create_string_buffer(size)
             needed = self._survey(text, size)
             if needed == 0:
                 return None
             if needed <= size:
-                break
+                return self._kernels_of(text.value.decode(errors="replace"))
             size = 2 * needed
+        return None
+
+    @staticmethod
+    def _kernels_of(lines):
         kernels: Dict[str, Tuple[int, int, int]] = {}
-        for line in text.value.decode(errors="replace").splitlines():
+        for line in lines.splitlines():
             varied, surveyed, launches, name = line.split(" ", 3)
             so_far = kernels.get(name, (0, 0, 0))  # of a kernel of this name in another image
             kernels[name] = so_far[0] + int(varied), so_far[1] + int(surveyed), so_far[2] + int(launches)
