@@ -1,6 +1,5 @@
 """pytest --msda-survey, as a user runs it, on the stand-in CUDA driver: tests that launch kernels which vary, and others."""
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -48,14 +47,14 @@ def test_launches_nothing():
 
 @pytest.fixture
 def run(tmp_path):
-    def run(*options, tests=TESTS, **variables):
+    def run(*options, tests=TESTS, starter=("-m", "pytest"), **variables):
         (tmp_path / "test_them.py").write_text(textwrap.dedent(HEAD + tests))
         for name in ("survey_number", "survey_steady"):
             (tmp_path / f"{name}.image").write_bytes(make_cubin([name], bytes(16)))
         settings = {**environment(), "PYTHONPATH": str(SOURCE / "tools/python"), "MSDA_BUILD": str(BUILD), "MSDA_RECORD_HOOK": "driver", **variables}
         for name in ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST"):
             settings.pop(name, None)
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *options, "test_them.py"]
+        command = [sys.executable, *starter, "-p", "no:cacheprovider", "-p", "msda_replay.pytest_plugin", *options, "test_them.py"]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=settings)
     return run
 
@@ -86,7 +85,7 @@ def test_results_are_those_without(run):
 def test_what_cannot_be_surveyed_is_said(run):
     both = run("--msda", "--msda-survey")
     assert both.returncode == 4 and "--msda and --msda-survey: a survey records no calls; run pytest once with each" in both.stderr
-    none = run("--msda-survey", MSDA_BUILD="/nowhere", PATH=os.path.dirname(sys.executable) + ":/usr/bin:/bin")
-    assert none.returncode == 1 and "nothing was surveyed: " in none.stdout
+    none = run("--msda-survey", starter=["-c", "import pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"])
+    assert none.returncode == 1 and "nothing was surveyed: pytest was started by another program" in none.stdout
     nothing = run("--msda-survey", tests="def test_alone():\n    pass\n")
     assert nothing.returncode == 0 and "0 of 0 tests with launches have launches that vary; 0 of 0 launches surveyed" in nothing.stdout
