@@ -262,7 +262,7 @@ void report_page(const ReportOptions& options, const std::string& summary, const
 // has no survey.
 std::optional<int> report_survey(const ReportOptions& options) {
   if (options.invocation != "all") return std::nullopt;
-  const auto kernels = judged(capture::IsolatedReader(options.capture).survey());
+  const auto kernels = survey_of(options.capture);
   if (kernels.empty()) return std::nullopt;
   const Json survey = survey_json(options.capture, kernels);
   page_file(options, options.output).write(html_of_survey(survey, record::version()));

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "recorder/capture/isolated_reader.h"
 #include "recorder/writer/installation.h"
 #include "recorder/writer/program_file.h"
 #include "replay/base/errors.h"
@@ -63,14 +62,6 @@ void record_survey(const SurveyOptions& options) {
                   options.output, options.words[0]));
 }
 
-std::vector<Surveyed> judgements_of(const std::string& capture) {
-  try {
-    return judged(capture::IsolatedReader(capture).survey());
-  } catch (const BadInput& e) {
-    throw BadInput(fmt::format("{}: {}", capture, e.what()));
-  }
-}
-
 int run_survey(const SurveyOptions& options) {
   std::string capture = options.words[0];
   if (is_command(options.words)) {
@@ -80,7 +71,7 @@ int run_survey(const SurveyOptions& options) {
     record_survey(options);
     capture = options.output;
   }
-  const auto kernels = judgements_of(capture);
+  const auto kernels = survey_of(capture);
   if (kernels.empty()) {
     throw BadInput(fmt::format("{}: has no survey; record one: msda-replay survey -- COMMAND", capture));
   }

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "recorder/capture/isolated_reader.h"
 #include "recorder/text/demangle.h"
 #include "replay/base/errors.h"
 
@@ -131,9 +132,9 @@ std::string reason_text(const std::string& reason) {
   return found != kTexts.end() ? found->second : reason;
 }
 
-std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels) {
+std::vector<Surveyed> survey_of(const std::string& capture) {
   std::vector<Surveyed> all;
-  for (const capture::SurveyedKernel& one : kernels) {
+  for (const capture::SurveyedKernel& one : capture::IsolatedReader(capture).survey()) {
     Surveyed& kernel = all.emplace_back();
     const auto text = [&](const char* name) {
       const auto found = one.texts.find(name);
@@ -148,8 +149,8 @@ std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels
     for (const auto& [fact, count] : one.integers) {
       constexpr int64_t kMost = int64_t{1} << 40;  // sums of these do not overflow
       if (count < 0 || count > kMost) {
-        throw BadInput(fmt::format("the survey says of {} that {} is {}: the file is damaged; record again",
-                                   kernel.mangled, fact, count));
+        throw BadInput(fmt::format("{}: the survey says of {} that {} is {}: the file is damaged; record again",
+                                   capture, kernel.mangled, fact, count));
       }
       if (fact.starts_with(kUnsurveyed)) kernel.not_surveyed[fact.substr(kUnsurveyed.size())] = count;
     }

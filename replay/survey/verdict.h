@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "recorder/capture/capture.h"
-
 namespace msda::replay {
 
 enum class SurveyVerdict { kRace, kArrivalOrder, kOrderOnly, kMayVary, kNotSurveyed, kDeterministic };
@@ -24,9 +22,9 @@ struct Surveyed {
   int64_t fact(const char* name) const;         // 0 if it has none
 };
 
-// Kernels that vary first; then by the share of launches that did, and by launches. Throws BadInput for numbers that no
-// survey has.
-std::vector<Surveyed> judged(const std::vector<capture::SurveyedKernel>& kernels);
+// The survey of a capture; none if it has none. Kernels that vary first; then by the share of launches that did, and by
+// launches. Throws BadInput for numbers that no survey has, and for what is no capture.
+std::vector<Surveyed> survey_of(const std::string& capture);
 
 // Why launches were not surveyed, by the reason's name: "Captured into a CUDA graph".
 std::string reason_text(const std::string& reason);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,7 +21,8 @@ constexpr uint64_t kMostKept = uint64_t{512} << 20;  // of memory, of a launch o
 struct Memory {
   DeviceRange range;
   bool is_changed = false;
-  std::string tensor;  // "inputs/memory_0"
+  uint64_t first = ~uint64_t{0};  // pointer
+  std::string tensor = {};        // "inputs/memory_0"
 };
 
 uint64_t word_at(std::span<const std::byte> bytes, size_t offset) {
@@ -48,16 +48,12 @@ class MemoryAdapter : public adapters::Adapter {
     auto memory = memory_;
     adapters::Call call;
     call.integers["survey"] = static_cast<int64_t>(number_);
-    // The first pointer into each allocation: it begins there.
-    std::map<uint64_t, uint64_t> first;  // by where the allocation ends
-    for_each_pointer(launch.bytes, memory, [&](size_t, uint64_t address, const Memory& one) {
-      const uint64_t end = one.range.address + one.range.bytes;
-      first[end] = std::min(first.try_emplace(end, address).first->second, address);
-    });
-    std::erase_if(memory, [&](const Memory& one) { return !first.contains(one.range.address + one.range.bytes); });
+    for_each_pointer(launch.bytes, memory,
+                     [&](size_t, uint64_t address, Memory& one) { one.first = std::min(one.first, address); });
     for (Memory& one : memory) {
-      const uint64_t begin = first.at(one.range.address + one.range.bytes);
-      one.range = {begin, one.range.address + one.range.bytes - begin};
+      const uint64_t end = one.range.address + one.range.bytes;
+      if (one.first >= end) continue;  // no parameter points there
+      one.range = {one.first, end - one.first};
       auto& tensors = one.is_changed ? call.outputs : call.inputs;
       const std::string name = "memory_" + std::to_string(call.inputs.size() + call.outputs.size());
       one.tensor = (one.is_changed ? "outputs/" : "inputs/") + name;
@@ -75,7 +71,7 @@ class MemoryAdapter : public adapters::Adapter {
   static void for_each_pointer(std::span<const std::byte> bytes, std::vector<Memory>& memory, Visit&& visit) {
     for (size_t offset = 0; offset + sizeof(uint64_t) <= bytes.size(); offset += sizeof(uint64_t)) {
       const uint64_t address = word_at(bytes, offset);
-      if (const Memory* one = memory_with(memory, address)) visit(offset, address, *one);
+      if (Memory* one = memory_with(memory, address)) visit(offset, address, *one);
     }
   }
 
@@ -123,7 +119,7 @@ bool keep_launch(const Launched& launched, const SurveyedKernel& kernel, Trial& 
   std::unique_ptr<SnapshotState> state;
   if (const auto before = digests_of(ranges, launched.stream)) {
     std::vector<Memory> memory;
-    for (size_t i = 0; i < ranges.size(); ++i) memory.push_back({ranges[i], (*before)[i] != (*after)[i], ""});
+    for (size_t i = 0; i < ranges.size(); ++i) memory.push_back({ranges[i], (*before)[i] != (*after)[i]});
     state = begin_keeping(launched, kernel, std::move(memory));
   }
   if (!trial.put_back_result() || state == nullptr) return false;

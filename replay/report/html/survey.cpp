@@ -191,10 +191,13 @@ std::string html_of_survey(const Json& survey, const std::string& version) {
       add_table(body, kernels.get<std::vector<Json>>());
     }
     add_unsurveyed(body, kernels);
-    body.add("p", "The survey again, and launches that were kept:");
     const std::string capture = text::shell_word(text_of(survey, "capture"));
+    body.add("p", "The survey again:");
     add_command(body, "msda-replay survey " + capture);
-    add_command(body, "msda-replay run " + capture + " --mode original");
+    if (std::ranges::any_of(kernels, [](const Json& kernel) { return count_of(kernel, "kept") > 0; })) {
+      body.add("p", "Launches that were kept:");
+      add_command(body, "msda-replay run " + capture + " --mode original");
+    }
     body.add("p", {{"class", "quiet"}}, "Reported with msda-replay " + version + ".");
   }
   return page_of_html(headline_of(survey), body);

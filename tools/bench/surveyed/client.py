@@ -86,21 +86,6 @@ def deformable_convolution(torch, chosen):
     return model, lambda: model(images).square().mean(), torchvision
 
 
-def graph_net(name):
-    def make(torch, chosen):
-        import torch_geometric
-
-        generator = torch.Generator().manual_seed(1)
-        nodes = max(chosen.edges // 10, 2)
-        edges = torch.randint(nodes, (2, chosen.edges), generator=generator).to(chosen.device)
-        features = torch.randn(nodes, 64, generator=generator).to(chosen.device)
-        classes = torch.randint(16, (nodes,), generator=generator).to(chosen.device)
-        model = getattr(torch_geometric.nn, name)(64, 64, num_layers=3, out_channels=16).to(chosen.device).train()
-        return model, lambda: torch.nn.functional.cross_entropy(model(features, edges), classes), torch_geometric
-
-    return make
-
-
 def cubic(torch, chosen):
     """Bicubic enlargement and adaptive average pooling."""
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.Upsample(size=(97, 97), mode="bicubic"), torch.nn.ReLU(),
@@ -119,13 +104,13 @@ def mamba(torch, chosen):
 
 
 MODELS = {**training.MODELS, "d-fine": d_fine, "keypoint-rcnn": keypoint_rcnn, "deeplab": deeplab, "deform-conv": deformable_convolution,
-          "gat": graph_net("GAT"), "sage": graph_net("GraphSAGE"), "gin": graph_net("GIN"), "cubic": cubic, "mamba": mamba}
+          "gat": training.graph_net("GAT"), "sage": training.graph_net("GraphSAGE"), "gin": training.graph_net("GIN"), "cubic": cubic, "mamba": mamba}
 
 
 def digest_of(torch, tensors):
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes())
+        digest.update(training.bytes_of(torch, tensor))
     return digest.hexdigest()
 
 

@@ -119,21 +119,28 @@ def gpt2(torch, chosen):
     return model, lambda: model(input_ids=tokens, labels=tokens).loss, transformers
 
 
-def gcn(torch, chosen):
+def graph_net(name):
     """Three layers on a random graph: messages are added up by scatter_add, their gradients by index_add."""
-    import torch_geometric
+    def make(torch, chosen):
+        import torch_geometric
 
-    generator = torch.Generator().manual_seed(1)
-    nodes = max(chosen.edges // 10, 2)
-    graph = torch.randint(nodes, (2, chosen.edges), generator=generator).to(chosen.device)
-    features = torch.randn(nodes, 64, generator=generator).to(chosen.device)
-    classes = torch.randint(16, (nodes,), generator=generator).to(chosen.device)
-    model = torch_geometric.nn.GCN(64, 64, num_layers=3, out_channels=16).to(chosen.device).train()
-    return model, lambda: torch.nn.functional.cross_entropy(model(features, graph), classes), torch_geometric
+        generator = torch.Generator().manual_seed(1)
+        nodes = max(chosen.edges // 10, 2)
+        graph = torch.randint(nodes, (2, chosen.edges), generator=generator).to(chosen.device)
+        features = torch.randn(nodes, 64, generator=generator).to(chosen.device)
+        classes = torch.randint(16, (nodes,), generator=generator).to(chosen.device)
+        model = getattr(torch_geometric.nn, name)(64, 64, num_layers=3, out_channels=16).to(chosen.device).train()
+        return model, lambda: torch.nn.functional.cross_entropy(model(features, graph), classes), torch_geometric
+
+    return make
 
 
 MODELS = {"rt-detr": detector("rt-detr"), "deformable-detr": detector("deformable-detr"), "mask-rcnn": mask_rcnn,
-          "mask2former": mask2former, "raft": raft, "gcn": gcn, "gpt-2": gpt2}
+          "mask2former": mask2former, "raft": raft, "gcn": graph_net("GCN"), "gpt-2": gpt2}
+
+
+def bytes_of(torch, tensor):
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
 
 
 class Training:
@@ -168,7 +175,7 @@ class Training:
         digest = hashlib.sha256()
         for name, tensor in self.model.state_dict().items():
             digest.update(name.encode())
-            digest.update(tensor.detach().contiguous().reshape(-1).view(self.torch.uint8).cpu().numpy().tobytes())
+            digest.update(bytes_of(self.torch, tensor))
         return digest.hexdigest()
 
     def turn(self, mode):
